@@ -1,0 +1,67 @@
+# Two commands on a fresh machine with Python >= 3.11: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Two workers: the suite is tuned for two cores. BLAS threads would only fight with them.
+JOBS ?= 2
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test check lint types unit validity bench docs papers clean help
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("isonomy needs Python 3.11 or later") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.bench: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev,bench]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[docs]'
+	@touch $@
+
+demo: $(VENV)/.core  ## install, then audit a simulated lender with known, planted bias
+	$(BIN)/isonomy demo
+
+test: check unit  ## lint, types, tests
+
+check: lint types  ## lint and types only
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --cov --cov-report=term:skip-covered
+
+validity: $(VENV)/.dev  ## the long simulations: size, power, coverage
+	$(BIN)/python -m pytest -n $(JOBS) -m validity tests/validity
+
+bench: $(VENV)/.bench  ## every speed figure, as ratios from one run
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+papers: $(VENV)/.dev  ## every published table and figure, published beside ours
+	@for script in papers/*_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+docs: $(VENV)/.docs  ## the documentation site, in site/
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+clean:
+	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,22 @@
+"""Where the public datasets are: the folder in ISONOMY_DATA, or shared/data beside the project."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def folder() -> Path | None:
+    """The data folder, or None where there is none."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    found = Path(os.environ["ISONOMY_DATA"]) if "ISONOMY_DATA" in os.environ else beside
+    return found if found.is_dir() else None
+
+
+def find(name: str) -> Path:
+    """The path of one dataset; the script ends with a clear message where it is missing."""
+    place = folder()
+    if place is None or not (place / name).exists():
+        sys.exit(f"{name} not found: set ISONOMY_DATA to the folder that holds it.")
+    return place / name

@@ -1,0 +1,145 @@
+"""Every error isonomy raises on purpose.
+
+    IsonomyError
+    ├── UsageError (ValueError)         the call is wrong: fix the arguments
+    │   ├── UnknownColumn               a name that is not in the table
+    │   ├── UnknownOption               a value an argument does not take
+    │   ├── MissingRole                 a column role the request needs was not given
+    │   └── ConfigError                 the audit file is wrong: fix the key it names
+    ├── DataError (ValueError)          the table is wrong: fix or filter the rows
+    │   ├── EmptyFrame                  no rows
+    │   ├── DuplicateColumns            two columns share a name
+    │   ├── LengthMismatch              columns of a mapping differ in length
+    │   ├── MixedTypes                  one column holds several types
+    │   ├── WrongType                   text where numbers are needed, and the like
+    │   ├── NotBinary                   values other than 0 and 1
+    │   ├── MissingValues               nulls, NaN or infinite values in a needed column
+    │   ├── MissingGroups               nulls in a column that defines groups
+    │   ├── BadCount                    a negative, fractional or missing count
+    │   ├── OneGroup                    a comparison needs two groups
+    │   └── NotEnoughData               too few rows to answer at all
+    └── MethodError (RuntimeError)      the request was sound and could not be carried out
+        └── RuleFailed                  a selection rule raised or returned what cannot be used
+
+`UsageError` and `DataError` are also `ValueError`, so code that knows nothing of isonomy can catch them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class IsonomyError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class UsageError(IsonomyError, ValueError):
+    """The call is wrong: fix the arguments."""
+
+
+class UnknownColumn(UsageError):
+    """A name that is not in the table."""
+
+    def __init__(self, argument: str, column: object, columns: Iterable[str]) -> None:
+        known = list(columns)
+        super().__init__(
+            f"{argument}: no column {column!r} in the data.{near(str(column), known)} "
+            f"Columns: {', '.join(known[:40])}{', ...' if len(known) > 40 else ''}."
+        )
+
+
+class UnknownOption(UsageError):
+    """A value an argument does not take."""
+
+    def __init__(self, argument: str, seen: object, allowed: Iterable[object]) -> None:
+        known = [str(a) for a in allowed]
+        super().__init__(f"{argument}: {seen!r} is not allowed.{near(str(seen), known)} Allowed: {', '.join(known)}.")
+
+
+class MissingRole(UsageError):
+    """A column role the request needs was not given."""
+
+
+class ConfigError(UsageError):
+    """The audit file is wrong: fix the key it names."""
+
+
+class DataError(IsonomyError, ValueError):
+    """The table is wrong: fix or filter the rows."""
+
+
+class EmptyFrame(DataError):
+    """No rows."""
+
+
+class DuplicateColumns(DataError):
+    """Two columns share a name."""
+
+
+class LengthMismatch(DataError):
+    """Columns of a mapping differ in length."""
+
+
+class MixedTypes(DataError):
+    """One column holds several types."""
+
+
+class WrongType(DataError):
+    """Text where numbers are needed, and the like."""
+
+
+class NotBinary(DataError):
+    """Values other than 0 and 1."""
+
+
+class MissingValues(DataError):
+    """Nulls, NaN or infinite values in a needed column."""
+
+
+class MissingGroups(DataError):
+    """Nulls in a column that defines groups."""
+
+
+class BadCount(DataError):
+    """A negative, fractional or missing count."""
+
+
+class OneGroup(DataError):
+    """A comparison needs two groups."""
+
+
+class NotEnoughData(DataError):
+    """Too few rows to answer at all."""
+
+
+class MethodError(IsonomyError, RuntimeError):
+    """The request was sound and could not be carried out."""
+
+
+class RuleFailed(MethodError):
+    """A selection rule raised or returned what cannot be used."""
+
+
+def near(seen: str, known: Iterable[str]) -> str:
+    """' Did you mean …?' when something close exists, else nothing."""
+    lowered = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(seen.lower(), lowered, n=3, cutoff=0.6)
+    if not close:
+        return ""
+    return f" Did you mean {' or '.join(repr(lowered[c]) for c in close)}?"
+
+
+def choose(argument: str, seen: str, allowed: Iterable[str]) -> str:
+    """Return ``seen`` if it is allowed, otherwise raise `UnknownOption`."""
+    options = tuple(allowed)
+    if seen not in options:
+        raise UnknownOption(argument, seen, options)
+    return seen
+
+
+def fraction(argument: str, seen: float) -> float:
+    """Return ``seen`` if it lies strictly between 0 and 1, otherwise raise `UsageError`."""
+    if not (isinstance(seen, (int, float)) and 0 < seen < 1):
+        raise UsageError(f"{argument}: {seen!r} is not allowed; give a number strictly between 0 and 1.")
+    return float(seen)

@@ -1,0 +1,162 @@
+"""Values checked in the pass that counts them: nothing is dropped silently, nothing is read twice.
+
+A 0/1 column enters the pass as a code, so the cells themselves show what else it holds; a numeric column brings one
+extra sum, the number of its missing values. `complete` reads both off the collected cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+
+from isonomy.errors import (
+    BadCount,
+    EmptyFrame,
+    MissingGroups,
+    MissingValues,
+    NotBinary,
+    UnknownColumn,
+    WrongType,
+)
+from isonomy.frames.adapt import refuse_mixture
+from isonomy.frames.request import Request
+from isonomy.frames.sums import COUNT, missing
+
+if TYPE_CHECKING:
+    import polars as pl
+
+COMPLETE = "__complete"
+_OTHER, _NULL = 2, 3
+
+
+def missing_name(role: str) -> str:
+    """The extra column that counts the missing values of a role."""
+    return f"__missing_{role}"
+
+
+def flag(condition: nw.Expr) -> nw.Expr:
+    """1 where the condition holds, else 0 (a null condition does not hold). Spark cannot sum booleans."""
+    return nw.when(condition).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+
+
+def coded(column: nw.Expr, dtype: Any) -> nw.Expr:
+    """0 and 1 as they are; anything else stays recognisable: 3 or null for missing, any other number for other."""
+    if dtype == nw.Boolean:
+        return column
+    if dtype.is_unsigned_integer():
+        return column.clip(upper_bound=_OTHER)
+    if dtype.is_integer():
+        return column.clip(-1, _OTHER)  # one cheap operation; two codes stand for "other"
+    number = column.cast(nw.Float64)
+    one_or_other = nw.when(number == 1).then(nw.lit(1)).otherwise(nw.lit(_OTHER))
+    zero_or_more = nw.when(number == 0).then(nw.lit(0)).otherwise(one_or_other)
+    return nw.when(missing(column, dtype)).then(nw.lit(_NULL)).otherwise(zero_or_more)
+
+
+def checked(schema: Mapping[str, Any], column: str | nw.Expr) -> tuple[nw.Expr, Any]:
+    """The expression behind a role and its type; an expression is taken as a number."""
+    if isinstance(column, str):
+        return nw.col(column), schema[column]
+    return column.cast(nw.Float64), nw.Float64()
+
+
+def check_types(schema: Mapping[str, Any], request: Request, frame: Any) -> None:
+    """Names and types, before any row is read."""
+    for role, column in (*request.binary.items(), *request.numeric.items()):
+        if isinstance(column, nw.Expr):
+            continue
+        if not isinstance(column, str) or column not in schema:
+            raise UnknownColumn(role, column, schema)
+        dtype = schema[column]
+        if not (dtype.is_numeric() or dtype == nw.Boolean):
+            _refuse_objects(frame, column, dtype)
+            need = "0 and 1" if role in request.binary else "numbers"
+            raise WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}.")
+    for dimension in request.grouping.dimensions if request.grouping else ():
+        if dimension.name in schema:
+            _refuse_objects(frame, dimension.name, schema[dimension.name])
+
+
+def _refuse_objects(frame: Any, column: str, dtype: Any) -> None:
+    """A pandas object column may hold anything; grouping or summing a mixture would be meaningless."""
+    if isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas() and dtype in (nw.Object, nw.String):
+        native: Any = frame.get_column(column).to_native()
+        if native.dtype == object:
+            refuse_mixture(column, native.tolist())
+
+
+def refuse_bad_counts(column: str, n: float) -> None:
+    """Raise if ``n`` rows have a count that is not a whole number from 0 up."""
+    if n:
+        raise BadCount(
+            f"count: column {column!r} has {n:,.0f} rows that are missing, negative or fractional; "
+            "counts are whole numbers from 0 up."
+        )
+
+
+def complete(
+    request: Request, cells: pl.DataFrame, *, missing: str, missing_group: str
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Raise about missing and non-0/1 values, or drop and count those that the options allow to drop."""
+    import polars as pl
+
+    count = cells[COUNT].to_numpy()
+    if count.sum() == 0:
+        raise EmptyFrame("data: the table has no rows.")
+    dropped: dict[str, int] = {}
+    keep = np.ones(len(cells), dtype=bool)
+    for role, column in request.binary.items():
+        codes = cells[role].cast(pl.Int8).fill_null(_NULL).to_numpy()
+        gone = codes == _NULL
+        _refuse_other(role, column, float(count[~gone & (codes != 0) & (codes != 1)].sum()))
+        _note_missing(dropped, role, column, float(count[gone].sum()), missing)
+        keep &= ~gone
+    for role, column in request.numeric.items():
+        _note_missing(dropped, role, column, float(cells[missing_name(role)].sum()), missing)
+    if request.numeric:
+        keep &= cells[COMPLETE].to_numpy()
+    for dimension in request.grouping.dimensions if request.grouping else ():
+        null = cells[dimension.name].is_null().to_numpy()
+        _note_missing_group(dropped, dimension.name, float(count[null].sum()), missing_group)
+        if missing_group == "drop":
+            keep &= ~null
+    if not count[keep].sum():
+        raise EmptyFrame("data: no row is left after dropping those with missing values.")
+    if not keep.all():
+        cells = cells.filter(pl.Series(keep))
+    return cells.with_columns(pl.col(role).cast(pl.Int8) for role in request.binary), dropped
+
+
+def _named(column: str | nw.Expr) -> str:
+    return f"column {column!r}" if isinstance(column, str) else "the expression"
+
+
+def _refuse_other(role: str, column: str | nw.Expr, n: float) -> None:
+    if n:
+        raise NotBinary(
+            f"{role}: {_named(column)} has {n:,.0f} rows that are neither 0 nor 1. "
+            "Recode the column, or choose a metric for numbers."
+        )
+
+
+def _note_missing(dropped: dict[str, int], role: str, column: str | nw.Expr, n: float, option: str) -> None:
+    if n and option == "raise":
+        raise MissingValues(
+            f"{role}: {_named(column)} has {n:,.0f} rows with a null, NaN or infinite value. "
+            'Fix them, or pass missing="drop" to leave those rows out and have them counted.'
+        )
+    if n:
+        dropped[column if isinstance(column, str) else role] = round(n)
+
+
+def _note_missing_group(dropped: dict[str, int], name: str, n: float, option: str) -> None:
+    if n and option == "raise":
+        raise MissingGroups(
+            f'groups: {name!r} has {n:,.0f} rows with no value. Pass missing_group="level" to make them a '
+            'group of their own, or missing_group="drop" to leave them out and have them counted.'
+        )
+    if n and option == "drop":
+        dropped[name] = round(n)

@@ -1,0 +1,251 @@
+"""Groups: levels of a column, cuts of a number, named conditions, and their intersections.
+
+A *dimension* is one thing people are grouped by. It becomes one key of the grouped pass, so the pass yields the
+finest cells; a *partition* is any set of dimensions seen together, rolled up from those cells in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from isonomy.errors import UnknownColumn, UsageError, WrongType
+from isonomy.frames.sums import missing
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MISSING = "(missing)"
+CONDITION = ""  # the dimension under which a named condition is stored in a group's mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A numeric column cut at ``edges``: below the first, between each two, from the last on."""
+
+    column: str
+    edges: tuple[float, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One label an interval; an interval holds its lower edge and not its upper one."""
+        text = [f"{edge:g}" for edge in self.edges]
+        between = [f"{low} to <{high}" for low, high in pairwise(text)]
+        return (f"<{text[0]}", *between, f">={text[-1]}")
+
+    def codes(self) -> nw.Expr:
+        """Which interval each row falls in, 0 upwards."""
+        column = nw.col(self.column)
+        code: Any = nw.lit(len(self.edges))
+        for i, edge in reversed(list(enumerate(self.edges))):
+            code = nw.when(column < edge).then(nw.lit(i)).otherwise(code)
+        return code
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Where:
+    """A named group: the rows for which ``condition`` holds."""
+
+    name: str
+    condition: nw.Expr
+
+
+def cut(column: str, edges: Sequence[float]) -> Cut:
+    """Cut a numeric column at ``edges`` to make groups.
+
+    >>> import isonomy as iso
+    >>> iso.cut("age", [25, 45]).labels
+    ('<25', '25 to <45', '>=45')
+    """
+    values = tuple(float(edge) for edge in edges)
+    if not values or list(values) != sorted(set(values)) or not np.all(np.isfinite(values)):
+        raise UsageError(f"cut({column!r}): edges {list(edges)!r}; give increasing, finite, distinct numbers.")
+    return Cut(column, values)
+
+
+def where(name: str, condition: nw.Expr) -> Where:
+    """Name a group by a condition, a narwhals expression that is true for its members.
+
+    >>> import isonomy as iso
+    >>> young_men = iso.where("young men", (iso.col("age") < 25) & (iso.col("sex") == "Male"))
+    >>> young_men.name
+    'young men'
+    """
+    if not isinstance(condition, nw.Expr):
+        raise UsageError(
+            f"where({name!r}): condition is a {type(condition).__name__}; give an expression such as "
+            'iso.col("age") < 25.'
+        )
+    return Where(str(name), condition)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group of people: which value each dimension has. The label is derived."""
+
+    items: tuple[tuple[str, object], ...]
+
+    @classmethod
+    def of(cls, mapping: Mapping[str, object]) -> Group:
+        """The group in which each dimension has the given value."""
+        return cls(tuple(mapping.items()))
+
+    @property
+    def mapping(self) -> Mapping[str, object]:
+        """The dimensions and their values."""
+        return MappingProxyType(dict(self.items))
+
+    @property
+    def label(self) -> str:
+        """Reads like ``race=Black & sex=Female``; a named condition is its name."""
+        return " & ".join(
+            str(value) if name == CONDITION else f"{name}={MISSING if value is None else value}"
+            for name, value in self.items
+        )
+
+    def __str__(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dimension:
+    """One thing people are grouped by: the key it asks of the pass, and what its values are called."""
+
+    name: str
+    key: nw.Expr
+    labels: tuple[str, ...] = ()  # for a cut: the label of each code
+    condition: bool = False  # for a named condition: only the rows where it holds are a group
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouping:
+    """The dimensions asked for, and how deep they are intersected. Made from the schema; no row is read."""
+
+    dimensions: tuple[Dimension, ...]
+    depth: int = 1
+
+    @property
+    def keys(self) -> dict[str, nw.Expr]:
+        """The keys of the finest cells."""
+        return {dimension.name: dimension.key for dimension in self.dimensions}
+
+    @property
+    def subsets(self) -> Iterator[tuple[Dimension, ...]]:
+        """Every set of dimensions that is seen together, single ones first."""
+        for size in range(1, min(self.depth, len(self.dimensions)) + 1):
+            yield from combinations(self.dimensions, size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partition:
+    """Disjoint groups made by some dimensions, and which of them each cell (or row) belongs to."""
+
+    dimensions: tuple[str, ...]
+    groups: tuple[Group, ...]
+    codes: NDArray[np.intp] = field(repr=False)  # one a cell; -1: in no group
+
+    def sum(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Total of ``values`` (one a cell) in each group."""
+        # Code -1 (in no group) is counted in a first bin that is then left out.
+        weights = np.asarray(values, dtype=np.float64)
+        totals: NDArray[Any] = np.bincount(self.codes + 1, weights=weights, minlength=len(self.groups) + 1)
+        return totals[1:]
+
+
+def grouping(schema: Mapping[str, Any], groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
+    """Resolve what the caller wrote under ``groups`` against the schema."""
+    if isinstance(groups, Grouping):
+        return groups
+    if isinstance(groups, (str, Cut, Where)):
+        groups = (groups,)
+    if not isinstance(groups, Iterable) or isinstance(groups, Mapping):
+        raise UsageError(
+            f"{argument}: {groups!r}; give column names, iso.cut(column, edges) or iso.where(name, condition)."
+        )
+    dimensions = tuple(_dimension(schema, group, argument) for group in groups)
+    if not dimensions:
+        raise UsageError(f"{argument}: none given; name at least one column.")
+    names = [d.name for d in dimensions]
+    if len(set(names)) < len(names):
+        raise UsageError(f"{argument}: {', '.join(names)} names one group twice.")
+    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+        raise UsageError(f"depth: {depth!r}; give a whole number from 1 (no intersections) up.")
+    return Grouping(dimensions, depth)
+
+
+def _dimension(schema: Mapping[str, Any], group: object, argument: str) -> Dimension:
+    if isinstance(group, Where):
+        # A null condition stays null, so that the missing_group option decides about it.
+        return Dimension(group.name, group.condition, condition=True)
+    name = group.column if isinstance(group, Cut) else group
+    if not isinstance(name, str) or name not in schema:
+        raise UnknownColumn(argument, name, schema)
+    dtype = schema[name]
+    if isinstance(group, Cut):
+        if not dtype.is_numeric():
+            raise WrongType(f"{argument}: column {name!r} is {dtype}; only numbers can be cut.")
+        codes = nw.when(~missing(nw.col(name), dtype)).then(group.codes())
+        return Dimension(name, codes, labels=group.labels)
+    if dtype.is_float():
+        return Dimension(name, nw.when(nw.col(name).is_finite()).then(nw.col(name)))
+    if dtype.is_nested():
+        raise WrongType(f"{argument}: column {name!r} is {dtype}; groups need text, numbers, booleans or dates.")
+    return Dimension(name, nw.col(name))
+
+
+def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]:
+    """Roll the finest cells (one a line, canonical order) up to every group asked for."""
+    levels = {d.name: _levels(d, cells[d.name]) for d in grouping.dimensions}
+    return tuple(_partition(subset, levels, len(cells)) for subset in grouping.subsets)
+
+
+def _levels(dimension: Dimension, column: pl.Series) -> tuple[NDArray[np.intp], list[object]]:
+    """Code of each cell along one dimension, and the value each code stands for."""
+    if dimension.condition:
+        return np.where(column.fill_null(False).to_numpy(), 0, -1).astype(np.intp), [dimension.name]
+    values = column.unique().sort(nulls_last=True)
+    codes = column.rank("dense").fill_null(len(values)).to_numpy().astype(np.intp) - 1
+    listed: list[Any] = values.to_list()
+    if dimension.labels:
+        listed = [None if value is None else dimension.labels[int(value)] for value in listed]
+    return codes, listed
+
+
+def _partition(
+    subset: tuple[Dimension, ...], levels: Mapping[str, tuple[NDArray[np.intp], list[object]]], size: int
+) -> Partition:
+    combined = np.zeros(size, dtype=np.intp)
+    inside = np.ones(size, dtype=bool)
+    for dimension in subset:
+        codes, values = levels[dimension.name]
+        combined = combined * len(values) + codes
+        inside &= codes >= 0
+    found, inverse = np.unique(combined[inside], return_inverse=True)
+    if len(subset) == 1 and subset[0].condition:
+        found = np.zeros(1, dtype=np.intp)  # a named group is listed even when nobody is in it
+    result = np.full(size, -1, dtype=np.intp)
+    result[inside] = inverse
+    return Partition(tuple(d.name for d in subset), tuple(_groups(subset, levels, found)), result)
+
+
+def _groups(
+    subset: tuple[Dimension, ...],
+    levels: Mapping[str, tuple[NDArray[np.intp], list[object]]],
+    found: NDArray[np.intp],
+) -> Iterator[Group]:
+    columns: list[list[object]] = []
+    rest = found
+    for dimension in reversed(subset):
+        values = levels[dimension.name][1]
+        rest, code = np.divmod(rest, len(values))
+        columns.append([values[i] for i in code])
+    names = [CONDITION if d.condition else d.name for d in subset]
+    for row in zip(*reversed(columns), strict=True):
+        yield Group(tuple(zip(names, row, strict=True)))

@@ -1,0 +1,223 @@
+"""The shape every result shares: frozen numbers, the null in words, a verdict, and where they came from."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isonomy.errors import choose
+from isonomy.numerics.randomness import Seed
+from isonomy.numerics.status import Status
+from isonomy.results.storage import SCHEMA_VERSION, encode, storable
+from isonomy.results.wording import words
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from isonomy.frames import Source
+
+FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
+
+R = TypeVar("R", bound="Result")
+
+
+@storable
+class Verdict(StrEnum):
+    """What was shown. A large p-value shows nothing: it is inconclusive."""
+
+    VIOLATION = "violation"
+    WITHIN_TOLERANCE = "within_tolerance"
+    INCONCLUSIVE = "inconclusive"
+
+
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Provenance:
+    """Where a result came from, in enough detail to compute it again."""
+
+    call: str
+    version: str
+    options: Mapping[str, Any]
+    rows: int | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    backend: str = "polars"
+    seed: Seed | None = None
+
+
+def provenance(
+    call: str,
+    options: Mapping[str, Any],
+    *,
+    source: Source | None = None,
+    seed: Seed | None = None,
+    rows: int | None = None,
+    dropped: Mapping[str, int] | None = None,
+) -> Provenance:
+    """Record a call. Options that JSON cannot hold are kept as their text."""
+    from isonomy import __version__
+
+    return Provenance(
+        call=call,
+        version=__version__,
+        options={name: _plain(value) for name, value in options.items()},
+        rows=rows,
+        dropped=dict(dropped or {}),
+        backend="polars" if source is None else source.backend,
+        seed=seed,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Options as numbers, text, tuples and mappings; expressions and objects as their text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(v) for v in value)
+    if isinstance(value, np.ndarray) and value.size <= 1000:
+        return tuple(_plain(v) for v in value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    return repr(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Result(ABC):
+    """What every test returns: frozen, not iterable, the same type on every path.
+
+    Subclasses hold numbers in arrays (one entry a group, a grid point or a round) and say in `table` how they are
+    laid out, in `findings` what they show, in `limits` what they do not.
+    """
+
+    question: ClassVar[str]
+    method: ClassVar[str]
+    references: ClassVar[tuple[str, ...]] = ()
+
+    null: str
+    verdict: Verdict
+    warnings: tuple[str, ...]
+    provenance: Provenance
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray) and value.flags.writeable:
+                value = value.view()
+                value.flags.writeable = False
+                object.__setattr__(self, item.name, value)
+
+    @abstractmethod
+    def table(self) -> dict[str, Any]:
+        """The columns of `to_frame`, in order."""
+
+    @abstractmethod
+    def findings(self) -> tuple[str, ...]:
+        """What was found, in sentences with effect sizes and intervals, most important first."""
+
+    @abstractmethod
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+
+    @abstractmethod
+    def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
+
+    @abstractmethod
+    def plot(self) -> alt.TopLevelMixin:
+        """The picture of this result, an Altair chart."""
+
+    def suppressed(self, minimum: int) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
+        return self
+
+    def summary(self) -> str:
+        """The result in words, for a terminal or an e-mail."""
+        return words.summary(
+            question=self.question,
+            null=self.null,
+            verdict=self.verdict.value,
+            findings=self.findings(),
+            warnings=self.warnings,
+            limits=self.limits(),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole result in plain JSON types."""
+        return {"schema_version": SCHEMA_VERSION, "result": encode(_without_library(self))}
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The whole result as JSON; `isonomy.from_json` brings it back."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=indent, ensure_ascii=False)
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""
+        if backend is None:
+            mine = self.provenance.backend
+            backend = mine if mine in FRAME_LIBRARIES else "polars"
+        choose("backend", backend, FRAME_LIBRARIES)
+        return as_frame(self.table(), backend)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Notebook display: the summary as text and the chart as a picture.
+
+        The chart is rendered to SVG here: a label from the data must not be able to run as a script.
+        """
+        from isonomy.results.theme import to_svg
+
+        bundle = {"text/plain": self.summary()}
+        try:
+            bundle["image/svg+xml"] = to_svg(self.plot())
+        except ImportError:  # charts need the optional renderer only for display
+            return bundle
+        return bundle
+
+
+def as_frame(columns: Mapping[str, Any], backend: str) -> Any:
+    """Columns as a frame of the named library."""
+    plain = {name: _column(values) for name, values in columns.items()}
+    if backend == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame(plain)
+    if backend == "pyarrow":
+        import pyarrow as pa
+
+        return pa.table(plain)
+    import polars as pl
+
+    return pl.DataFrame(plain)
+
+
+def _column(values: Any) -> Any:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return values
+    return [value.value if isinstance(value, StrEnum) else value for value in values]
+
+
+def _without_library(result: Result) -> Result:
+    return replace(result, provenance=replace(result.provenance, backend="polars"))
+
+
+def suppress(result: R, small: NDArray[np.bool_], withheld: Sequence[str], status: str = "status") -> R:
+    """Withhold the ``withheld`` arrays (one entry a group) where ``small``: NaN, with `Status.SUPPRESSED`."""
+    if not small.any():
+        return result
+    changes: dict[str, Any] = {}
+    for name in withheld:
+        values = np.array(getattr(result, name), dtype=np.float64)
+        values[small] = np.nan
+        changes[name] = values
+    statuses = [Status.SUPPRESSED if hide else old for old, hide in zip(getattr(result, status), small, strict=True)]
+    changes[status] = tuple(statuses)
+    return replace(result, **changes)

@@ -1,0 +1,157 @@
+"""Results as JSON and back. The encoding is tagged, so a reader needs no schema to rebuild a result.
+
+Numbers JSON has no word for ("inf", "-inf", "nan") are written as strings inside arrays and as tagged values elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from enum import Enum
+from typing import Any, TypeVar
+
+import numpy as np
+
+from isonomy.errors import UsageError
+from isonomy.frames.groups import Group
+from isonomy.numerics.randomness import Seed
+from isonomy.numerics.status import Status
+
+SCHEMA_VERSION = 1
+
+_TAG = "$type"
+_STORABLE: dict[str, type] = {"Seed": Seed}
+_WORDS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
+
+C = TypeVar("C", bound=type)
+
+
+def storable(cls: C) -> C:
+    """Register a dataclass or an enum that may be a field of a result."""
+    _STORABLE[cls.__name__] = cls
+    return cls
+
+
+storable(Status)
+
+
+def encode(value: object) -> Any:
+    """A value made of plain JSON types."""
+    match value:
+        case Enum():
+            return {_TAG: type(value).__name__, "value": value.value}
+        case None | bool() | str():
+            return value
+        case int() | np.integer():
+            return int(value)
+        case float() | np.floating():
+            number = float(value)
+            return number if np.isfinite(number) else {_TAG: "float", "value": _word(number)}
+        case np.bool_():
+            return bool(value)
+        case np.ndarray():
+            return _encode_array(value)
+        case Group():
+            return {_TAG: "Group", "items": [[name, encode(level)] for name, level in value.items]}
+        case datetime() | date():
+            return {_TAG: type(value).__name__, "value": value.isoformat()}
+        case Mapping():
+            return {_TAG: "mapping", "items": [[encode(k), encode(v)] for k, v in value.items()]}
+        case tuple() | list():
+            return [encode(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {_TAG: type(value).__name__} | {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+    raise TypeError(f"cannot store a {type(value).__name__} in a result")
+
+
+def _word(number: float) -> str:
+    return "nan" if number != number else "inf" if number > 0 else "-inf"
+
+
+def _encode_array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    flat = array.ravel().tolist()
+    if array.dtype.kind == "f":
+        flat = [number if np.isfinite(number) else _word(number) for number in flat]
+    elif array.dtype.kind in "OUM":
+        flat = [encode(item) for item in flat]
+    kind = "object" if array.dtype.kind == "O" else array.dtype.str
+    return {_TAG: "array", "dtype": kind, "shape": list(array.shape), "data": flat}
+
+
+def decode(value: Any) -> Any:
+    """The value that `encode` made plain. Lists come back as tuples, arrays read-only."""
+    if isinstance(value, list):
+        return tuple(decode(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    tag = value.get(_TAG)
+    match tag:
+        case "array":
+            return _decode_array(value)
+        case "float":
+            return _WORDS[value["value"]]
+        case "mapping":
+            return {decode(k): decode(v) for k, v in value["items"]}
+        case "Group":
+            return Group(tuple((name, decode(level)) for name, level in value["items"]))
+        case "datetime":
+            return datetime.fromisoformat(value["value"])
+        case "date":
+            return date.fromisoformat(value["value"])
+    cls = find_class(tag)
+    if issubclass(cls, Enum):
+        return cls(value["value"])
+    return cls(**{name: decode(item) for name, item in value.items() if name != _TAG})
+
+
+def _decode_array(value: dict[str, Any]) -> np.ndarray[Any, Any]:
+    data = value["data"]
+    dtype = np.dtype(value["dtype"])
+    if dtype.kind == "f":
+        data = [_WORDS[item] if isinstance(item, str) else item for item in data]
+    elif dtype.kind in "OUM":
+        data = [decode(item) for item in data]
+    flat = np.empty(len(data), dtype=dtype)
+    flat[:] = data
+    array = flat.reshape(value["shape"])
+    array.flags.writeable = False
+    return array
+
+
+def find_class(name: object) -> type:
+    """The class stored under ``name``: a part registered here, or a result exported by isonomy."""
+    if name in _STORABLE:
+        return _STORABLE[str(name)]
+    import isonomy
+
+    found = getattr(isonomy, str(name), None)
+    if not isinstance(found, type):
+        raise UsageError(f"from_json: unknown result type {name!r}; it was written by another version of isonomy.")
+    # Loading the module registers the parts of its results.
+    return found
+
+
+def from_dict(stored: Mapping[str, Any]) -> Any:
+    """Rebuild a result from ``to_dict()``.
+
+    Its ``to_frame()`` is polars: the caller's own library is not stored.
+    """
+    seen = stored.get("schema_version")
+    if seen != SCHEMA_VERSION:
+        raise UsageError(f"from_json: schema_version is {seen!r}; this version of isonomy reads {SCHEMA_VERSION}.")
+    body = stored["result"]
+    find_class(body[_TAG])
+    return decode(body)
+
+
+def from_json(text: str) -> Any:
+    """Rebuild a result from ``to_json()``."""
+    try:
+        stored = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"from_json: not JSON ({error}).") from None
+    if not isinstance(stored, dict):
+        raise UsageError("from_json: a JSON object is needed.")
+    return from_dict(stored)

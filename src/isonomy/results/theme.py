@@ -1,0 +1,82 @@
+"""How every chart looks, and how it is rendered without a browser or a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import altair as alt
+
+# Colour-blind safe (Okabe and Ito), with enough contrast on white and on dark grey.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A6D00", "#666666")
+VERDICT_COLOURS = {"violation": "#D55E00", "within_tolerance": "#009E73", "inconclusive": "#767676"}
+RULE = "#767676"
+MAXIMUM_POINTS = 5_000
+
+CONFIG: dict[str, Any] = {
+    "font": "system-ui, sans-serif",
+    "background": "transparent",
+    "view": {"stroke": None},
+    "range": {"category": list(PALETTE)},
+    "axis": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 260, "grid": True, "gridOpacity": 0.35},
+    "legend": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 260},
+    "title": {"fontSize": 14, "anchor": "start"},
+}
+
+LABEL_LENGTH = 60
+
+
+def short(label: str, length: int = LABEL_LENGTH) -> str:
+    """A label that fits beside an axis: one line, at most ``length`` characters."""
+    line = " ".join(label.split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def data(columns: Mapping[str, Any]) -> Any:
+    """Columns as inline chart data. Missing and non-finite numbers become null."""
+    import altair as alt
+    import numpy as np
+
+    names = list(columns)
+    plain = [np.asarray(columns[name]).tolist() for name in names]
+    rows = [
+        {n: None if isinstance(v, float) and not np.isfinite(v) else v for n, v in zip(names, row, strict=True)}
+        for row in zip(*plain, strict=True)
+    ]
+    return alt.InlineData(values=rows)
+
+
+def thin(size: int, limit: int = MAXIMUM_POINTS) -> Any:
+    """Indices of at most ``limit`` of ``size`` points, evenly spread, ends kept."""
+    import numpy as np
+
+    return np.arange(size) if size <= limit else np.unique(np.linspace(0, size - 1, limit).astype(np.intp))
+
+
+def finish(chart: Any) -> Any:
+    """Give a finished chart the common look."""
+    return chart.configure(**CONFIG)
+
+
+def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    """The Vega-Lite specification of a chart, with its data inside whatever their number."""
+    import altair as alt
+
+    with alt.data_transformers.enable("default", max_rows=None):
+        return chart.to_dict()
+
+
+def to_svg(chart: alt.TopLevelMixin) -> str:
+    """The chart as a self-contained SVG picture."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(json.dumps(specification(chart)))
+
+
+def to_png(chart: alt.TopLevelMixin, *, scale: float = 2.0) -> bytes:
+    """The chart as a PNG picture."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_png(json.dumps(specification(chart)), scale=scale)
