@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -20,12 +21,15 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long simulations run only when asked for: ``-m validity``."""
-    if config.getoption("-m"):
-        return
+    """Long simulations run only when asked for: ``-m validity``. Spark tests share one worker."""
+    asked = bool(config.getoption("-m"))
     skip = pytest.mark.skip(reason="a long simulation: make validity")
     for item in items:
-        if "validity" in item.keywords:
+        if "spark" in item.keywords:  # Spark leaves sockets to the garbage collector
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
+            item.add_marker(pytest.mark.xdist_group("spark"))  # one session, in one worker
+        if "validity" in item.keywords and not asked:
             item.add_marker(skip)
 
 
@@ -71,14 +75,15 @@ def _duckdb(columns: Columns) -> Any:
     return connection.from_arrow(table)
 
 
-def _ibis(columns: Columns) -> Any:
-    ibis = pytest.importorskip("ibis")
-    return ibis.memtable(pl.DataFrame(dict(columns)).to_arrow())
-
-
 def _pandas(columns: Columns) -> Any:
     pandas = pytest.importorskip("pandas")
     return pandas.DataFrame({name: list(v) if np.asarray(v).dtype.kind in "UO" else v for name, v in columns.items()})
+
+
+def _spark(session: Any, columns: Columns) -> Any:
+    frame = pl.DataFrame(dict(columns))
+    # From rows, not from pandas: Spark warns about pandas 3.
+    return session.createDataFrame(frame.rows(), list(frame.columns))
 
 
 ENGINES: dict[str, Engine] = {
@@ -99,10 +104,12 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
         return ENGINES[kind]
     if kind == "spark":
         session = request.getfixturevalue("spark")
-        return lambda columns: session.createDataFrame(_pandas(columns))
+        return lambda columns: _spark(session, columns)
+
+    written = itertools.count()
 
     def write(columns: Columns) -> Path:
-        path = tmp_path / f"data.{kind}"
+        path = tmp_path / f"data{next(written)}.{kind}"
         frame = pl.DataFrame(dict(columns))
         frame.write_parquet(path) if kind == "parquet" else frame.write_csv(path)
         return path

@@ -127,7 +127,7 @@ def find_class(name: object) -> type:
     import isonomy
 
     found = getattr(isonomy, str(name), None)
-    if not isinstance(found, type):
+    if not (isinstance(found, type) and is_dataclass(found)):
         raise UsageError(f"from_json: unknown result type {name!r}; it was written by another version of isonomy.")
     # Loading the module registers the parts of its results.
     return found

@@ -1,0 +1,85 @@
+"""The traps of plain aggregation, each as a test on every engine."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+import pytest
+
+from isonomy.errors import MissingValues
+from isonomy.frames import Request, aggregate, collect, open_source
+from isonomy.frames.adapt import adapt
+
+
+def grouped(data: Any, **values: nw.Expr) -> pl.DataFrame:
+    frame = adapt(data).frame
+    return collect(aggregate(frame, {"g": nw.col("g")}, values)).sort("g")
+
+
+def test_a_conditional_sum_honours_its_condition(engine: Any) -> None:
+    data = engine({"g": ["a", "a", "b", "b"], "x": [1.0, 2.0, 3.0, 4.0], "k": [1, 0, 1, 1]})
+    kept = nw.when(nw.col("k") == 1).then(nw.col("x")).otherwise(nw.lit(0.0))
+    assert grouped(data, kept=kept)["kept"].to_list() == [1.0, 7.0]
+
+
+def test_booleans_can_be_summed(engine: Any) -> None:
+    data = engine({"g": ["a", "a", "b"], "x": [True, True, False]})
+    assert grouped(data, n=nw.col("x"))["n"].to_list() == [2.0, 0.0]
+    assert grouped(data, n=nw.col("x"))["n"].dtype == pl.Float64
+
+
+def test_float32_is_summed_in_double_precision() -> None:
+    n = 2_000_000
+    for data in (
+        pl.DataFrame({"g": np.zeros(n, np.int8), "x": np.full(n, 0.1, np.float32)}),
+        pl.DataFrame({"g": np.zeros(n, np.int8), "x": np.full(n, 0.1, np.float32)}).to_arrow(),
+    ):
+        total = grouped(data, x=nw.col("x"))["x"][0]
+        assert total == pytest.approx(n * float(np.float32(0.1)), rel=1e-9)
+
+
+def test_large_integer_sums_come_back_as_floats() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.connect().sql("select 1 as g, (9000000000000000000 + range)::bigint as x from range(3)")
+    total = grouped(relation, x=nw.col("x"))["x"]
+    assert total.dtype == pl.Float64
+    assert total[0] == pytest.approx(2.7e19)
+
+
+def test_decimals_are_summed() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.connect().sql("select 1 as g, 0.10::decimal(10, 2) as x from range(5)")
+    assert grouped(relation, x=nw.col("x"))["x"][0] == pytest.approx(0.5)
+    eager = pl.DataFrame({"g": [1, 1], "x": [Decimal("0.10"), Decimal("0.25")]})
+    assert grouped(eager, x=nw.col("x"))["x"][0] == pytest.approx(0.35)
+
+
+def test_nan_in_parquet_is_counted_by_duckdb(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    values = np.arange(1000.0)
+    values[::5] = np.nan
+    path = tmp_path / "nan.parquet"
+    pl.DataFrame({"g": np.zeros(1000, int), "x": values}).write_parquet(path)
+    relation = duckdb.connect().read_parquet(str(path))
+    source = open_source(relation)
+    with pytest.raises(MissingValues, match="200 rows"):
+        source.tally(Request(grouping=source.grouping("g"), numeric={"score": "x"}))
+    source = open_source(relation, missing="drop")
+    request = Request(grouping=source.grouping("g"), numeric={"score": "x"}, values={"x": nw.col("x")})
+    tally = source.tally(request)
+    assert tally.dropped == {"x": 200}
+    assert tally.rows == 800
+    assert tally.values["x"].sum() == np.nansum(values)
+
+
+def test_many_summands_stay_cheap_on_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    data = pandas.DataFrame({"g": np.arange(20_000) % 2000, "x": np.arange(20_000.0)})
+    values = {f"v{i}": nw.col("x") * i for i in range(42)}
+    cells = grouped(data, **values)
+    assert cells["v41"].sum() == pytest.approx(41 * data["x"].sum())

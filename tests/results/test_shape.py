@@ -1,0 +1,149 @@
+"""The shape every result shares: frozen, stored and read back, laid out in the caller's library."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError, dataclass
+from datetime import date
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+import pytest
+
+import isonomy
+from isonomy.errors import UsageError
+from isonomy.frames import Group, open_source
+from isonomy.results import Provenance, Result, Status, Verdict, from_json, provenance, storage, suppress
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Example(Result):
+    question: ClassVar[str] = "Is it?"
+    method: ClassVar[str] = "looking"
+
+    groups: tuple[Group, ...]
+    size: np.ndarray
+    estimate: np.ndarray
+    status: tuple[Status, ...]
+    extra: Any = None
+
+    def table(self) -> dict[str, Any]:
+        labels = [group.label for group in self.groups]
+        return {"group": labels, "size": self.size, "estimate": self.estimate, "status": self.status}
+
+    def findings(self) -> tuple[str, ...]:
+        return ("Something was found.",)
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        return (("rows are independent", "cannot be checked"),)
+
+    def limits(self) -> tuple[str, ...]:
+        return ("anything else",)
+
+    def plot(self) -> Any:
+        import altair as alt
+
+        from isonomy.results import theme
+
+        return theme.finish(alt.Chart(theme.data(self.table())).mark_point().encode(x="estimate:Q", y="group:N"))
+
+    def suppressed(self, minimum: int) -> Self:
+        return suppress(self, self.size < minimum, ("estimate",))
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Example:
+    monkeypatch.setitem(storage._STORABLE, "Example", Example)
+    return Example(
+        null="nothing",
+        verdict=Verdict.INCONCLUSIVE,
+        warnings=("careful",),
+        provenance=provenance("example", {"alpha": 0.05, "expr": isonomy.col("x") > 1, "grid": np.arange(3)}),
+        groups=(
+            Group.of({"race": "b", "born": date(2000, 1, 2)}),
+            Group.of({"": "<script>"}),
+            Group.of({"race": None}),
+        ),
+        size=np.array([10, 3, 50]),
+        estimate=np.array([0.5, np.inf, np.nan]),
+        status=(Status.OK, Status.TOO_SMALL, Status.UNBOUNDED),
+        extra={"nested": (1, -np.inf, "x"), 3: np.array(["a", None], dtype=object), "flag": np.array([True])},
+    )
+
+
+def test_results_are_frozen(example: Example) -> None:
+    with pytest.raises(FrozenInstanceError):
+        example.null = "x"  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        example.estimate[0] = 1.0
+
+
+def test_json_round_trip(example: Example) -> None:
+    text = example.to_json()
+    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    back = from_json(text)
+    assert isinstance(back, Example)
+    assert back.to_json() == text
+    np.testing.assert_array_equal(back.estimate, example.estimate)
+    assert back.groups == example.groups
+    assert back.status == example.status
+    assert back.verdict is Verdict.INCONCLUSIVE
+    assert back.extra["nested"] == (1, -np.inf, "x")
+    assert back.extra[3].tolist() == ["a", None]
+    assert isinstance(back.provenance, Provenance)
+    assert back.provenance.options["grid"] == (0, 1, 2)
+    assert isinstance(back.to_frame(), pl.DataFrame)
+
+
+def test_json_of_another_version_is_refused(example: Example) -> None:
+    stored = example.to_dict()
+    stored["schema_version"] = 99
+    with pytest.raises(UsageError, match="99"):
+        from_json(json.dumps(stored))
+    with pytest.raises(UsageError, match="not JSON"):
+        from_json("{")
+    with pytest.raises(UsageError, match="unknown result type 'os'"):
+        from_json('{"schema_version": 1, "result": {"$type": "os"}}')
+
+
+@pytest.mark.parametrize(("backend", "module"), [("pandas", "pandas"), ("polars", "polars"), ("pyarrow", "pyarrow")])
+def test_tables_come_in_the_chosen_library(example: Example, backend: str, module: str) -> None:
+    frame = example.to_frame(backend)
+    assert type(frame).__module__.startswith(module)
+    with pytest.raises(UsageError, match="pandas, polars, pyarrow"):
+        example.to_frame("excel")
+
+
+def test_the_callers_library_is_remembered(engine: Any) -> None:
+    data = engine({"g": ["a", "b"]})
+    source = open_source(data)
+    record = provenance("example", {}, source=source)
+    result = Example(
+        null="n", verdict=Verdict.INCONCLUSIVE, warnings=(), provenance=record,
+        groups=(), size=np.array([]), estimate=np.array([]), status=(),
+    )  # fmt: skip
+    module = type(data).__module__.split(".")[0]
+    expected = module if module in ("pandas", "pyarrow") else "polars"
+    assert type(result.to_frame()).__module__.startswith(expected)
+
+
+def test_small_groups_are_withheld(example: Example) -> None:
+    hidden = example.suppressed(5)
+    assert np.isnan(hidden.estimate[1])
+    assert hidden.status[1] is Status.SUPPRESSED
+    assert hidden.estimate[0] == 0.5
+    assert example.estimate[1] == np.inf
+
+
+def test_summary_says_what_was_asked_and_what_it_does_not_show(example: Example) -> None:
+    text = example.summary()
+    for part in ("Is it?", "Inconclusive", "Something was found.", "careful", "anything else", "nothing"):
+        assert part in text
+
+
+def test_notebook_display_is_a_picture_without_scripts(example: Example) -> None:
+    bundle = example._repr_mimebundle_()
+    assert "<svg" in bundle["image/svg+xml"]
+    assert "<script" not in bundle["image/svg+xml"]
+    assert "text/html" not in bundle
