@@ -22,6 +22,8 @@ from isonomy.frames.sums import missing
 if TYPE_CHECKING:
     import polars as pl
 
+Levels = tuple[NDArray[np.intp], list[Any]]
+
 MISSING = "(missing)"
 CONDITION = ""  # the dimension under which a named condition is stored in a group's mapping
 
@@ -201,43 +203,71 @@ def _dimension(schema: Mapping[str, Any], group: object, argument: str) -> Dimen
 
 
 def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]:
-    """Roll the finest cells (one a line, canonical order) up to every group asked for."""
+    """Roll cells (or rows), one a line, up to every group asked for."""
     levels = {d.name: _levels(d, cells[d.name]) for d in grouping.dimensions}
     return tuple(_partition(subset, levels, len(cells)) for subset in grouping.subsets)
 
 
-def _levels(dimension: Dimension, column: pl.Series) -> tuple[NDArray[np.intp], list[object]]:
-    """Code of each cell along one dimension, and the value each code stands for."""
+def _levels(dimension: Dimension, column: pl.Series) -> Levels:
+    """Code of each line along one dimension, and the value each code stands for, in sorted order, null last."""
     if dimension.condition:
         return np.where(column.fill_null(False).to_numpy(), 0, -1).astype(np.intp), [dimension.name]
     values = column.unique().sort(nulls_last=True)
-    codes = column.rank("dense").fill_null(len(values)).to_numpy().astype(np.intp) - 1
     listed: list[Any] = values.to_list()
     if dimension.labels:
         listed = [None if value is None else dimension.labels[int(value)] for value in listed]
-    return codes, listed
+    return _codes(column, values), listed
 
 
-def _partition(
-    subset: tuple[Dimension, ...], levels: Mapping[str, tuple[NDArray[np.intp], list[object]]], size: int
-) -> Partition:
+def _codes(column: pl.Series, values: pl.Series) -> NDArray[np.intp]:
+    """Position of each line's value among ``values``."""
+    import polars as pl
+
+    position = pl.Series(np.arange(len(values)))
+    if column.dtype == pl.String:  # compare each text once, then numbers
+        column = column.cast(pl.Categorical)
+        values = values.cast(pl.Categorical)
+        column, values = column.to_physical().cast(pl.Int64), values.to_physical().cast(pl.Int64)
+    low, high = values.min(), values.max()
+    if values.dtype == pl.Int64 and low is not None and int(high) - int(low) < 4 * len(column) + 1024:  # type: ignore[arg-type]
+        table = np.full(int(high) - int(low) + 2, len(values) - 1, dtype=np.intp)  # type: ignore[arg-type]
+        known = values.drop_nulls()
+        table[known.to_numpy() - low] = position.to_numpy()[values.is_not_null().to_numpy()]
+        return table[column.fill_null(int(high) + 1).to_numpy() - low]  # type: ignore[arg-type]
+    return column.rank("dense").fill_null(len(values)).to_numpy().astype(np.intp) - 1
+
+
+def _partition(subset: tuple[Dimension, ...], levels: Mapping[str, Levels], size: int) -> Partition:
     combined = np.zeros(size, dtype=np.intp)
     inside = np.ones(size, dtype=bool)
+    span = 1
     for dimension in subset:
         codes, values = levels[dimension.name]
         combined = combined * len(values) + codes
         inside &= codes >= 0
-    found, inverse = np.unique(combined[inside], return_inverse=True)
-    if len(subset) == 1 and subset[0].condition:
-        found = np.zeros(1, dtype=np.intp)  # a named group is listed even when nobody is in it
-    result = np.full(size, -1, dtype=np.intp)
-    result[inside] = inverse
-    return Partition(tuple(d.name for d in subset), tuple(_groups(subset, levels, found)), result)
+        span *= len(values)
+    names = tuple(d.name for d in subset)
+    if len(subset) == 1:  # every level is there, and a named group is listed even when nobody is in it
+        return Partition(names, tuple(_groups(subset, levels, np.arange(span))), combined)
+    combined[~inside] = -1
+    found, codes = _distinct(combined, span)
+    return Partition(names, tuple(_groups(subset, levels, found)), codes)
+
+
+def _distinct(codes: NDArray[np.intp], span: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The codes that occur (-1 apart), and each line's position among them."""
+    if span > 4 * len(codes) + 1024:  # a table of all combinations would be larger than the data
+        found, inverse = np.unique(codes, return_inverse=True)
+        outside = int(len(found) > 0 and found[0] < 0)
+        return found[outside:], inverse - outside
+    present = np.bincount(codes + 1, minlength=span + 1)[1:] > 0
+    position = np.cumsum(present) - 1
+    return np.flatnonzero(present), np.where(codes >= 0, position[codes], -1)
 
 
 def _groups(
     subset: tuple[Dimension, ...],
-    levels: Mapping[str, tuple[NDArray[np.intp], list[object]]],
+    levels: Mapping[str, Levels],
     found: NDArray[np.intp],
 ) -> Iterator[Group]:
     columns: list[list[object]] = []

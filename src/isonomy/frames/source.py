@@ -20,7 +20,7 @@ from isonomy.frames.checks import (
     missing_name,
     refuse_bad_counts,
 )
-from isonomy.frames.groups import Grouping, Partition, grouping, partitions
+from isonomy.frames.groups import Grouping, grouping, partitions
 from isonomy.frames.request import Request, Rows, Tally
 from isonomy.frames.sums import COUNT, Sums, aggregate, collect, in_order, missing, plain_keys
 
@@ -146,7 +146,9 @@ class Source:
         return Rows(
             columns={name: table[name].to_numpy() for name in names},
             weight=None if self.count is None else table[COUNT].to_numpy(),
-            partitions=() if request.grouping is None else _row_partitions(request.grouping, table),
+            partitions=()
+            if request.grouping is None
+            else partitions(request.grouping, plain_keys(table, list(request.grouping.keys))),
             dropped=dropped,
             size=len(table),
         )
@@ -186,15 +188,3 @@ def _positive(column: str) -> pl.Expr:
     import polars as pl
 
     return pl.col(column) > 0
-
-
-def _row_partitions(grouping: Grouping, table: pl.DataFrame) -> tuple[Partition, ...]:
-    """Partitions with one code a row: the cells first, then each row's cell by a join."""
-    import polars as pl
-
-    keys = list(grouping.keys)
-    plain = plain_keys(table.select(keys), keys)
-    cells = plain.unique().sort(keys, nulls_last=True)
-    numbered = cells.with_columns(pl.int_range(pl.len()).alias("__cell"))
-    cell = plain.join(numbered, on=keys, how="left", nulls_equal=True, maintain_order="left")["__cell"].to_numpy()
-    return tuple(Partition(p.dimensions, p.groups, p.codes[cell]) for p in partitions(grouping, cells))

@@ -134,6 +134,10 @@ class Result(ABC):
     def plot(self) -> alt.TopLevelMixin:
         """The picture of this result, an Altair chart."""
 
+    def headline(self) -> str:
+        """The verdict as a sentence."""
+        return words.VERDICTS[self.verdict.value]
+
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
         return self
@@ -143,7 +147,7 @@ class Result(ABC):
         return words.summary(
             question=self.question,
             null=self.null,
-            verdict=self.verdict.value,
+            headline=self.headline(),
             findings=self.findings(),
             warnings=self.warnings,
             limits=self.limits(),

@@ -71,13 +71,13 @@ def summary(
     *,
     question: str,
     null: str,
-    verdict: str,
+    headline: str,
     findings: Iterable[str],
     warnings: Iterable[str],
     limits: Iterable[str],
 ) -> str:
     """A result in words: what was asked, what was found, how to read it."""
-    lines = [question, "", VERDICTS[verdict], ""]
+    lines = [question, "", headline, ""]
     lines += [_bullet(finding) for finding in findings]
     lines += ["", f"Tested: {null}"]
     warned = [_bullet(warning) for warning in warnings]
