@@ -14,7 +14,7 @@ from isonomy.errors import UsageError
 class Seed:
     """What was used to make a generator: ``entropy`` reproduces it through ``default_rng(entropy)``.
 
-    ``entropy`` is None when the caller brought a Generator whose own seed is not known.
+    ``entropy`` is None when the caller brought a Generator, whose state is the caller's to record.
     """
 
     entropy: int | None
@@ -27,10 +27,7 @@ def resolve(rng: int | np.random.Generator | None) -> tuple[np.random.Generator,
     None draws fresh entropy and records it, so that every run can be repeated.
     """
     if isinstance(rng, np.random.Generator):
-        sequence = getattr(rng.bit_generator, "seed_seq", None)
-        entropy = getattr(sequence, "entropy", None)
-        fresh = not getattr(sequence, "spawn_key", ()) and isinstance(entropy, int)
-        return rng, Seed(int(entropy) if fresh else None, "generator")  # type: ignore[arg-type]
+        return rng, Seed(None, "generator")  # it may have been drawn from already: its seed would not repeat it
     if rng is None:
         # 53 bits survive JSON readers that hold numbers as doubles.
         entropy = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(11))

@@ -1,0 +1,62 @@
+"""Normal probabilities in closed form, from which most truths follow."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from isonomy.simulate.simulated import Floats
+
+
+def cdf(x: ArrayLike) -> Floats:
+    """Standard normal distribution function."""
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(np.asarray(x, dtype=np.float64)), dtype=np.float64)
+
+
+def quantile(p: ArrayLike) -> Floats:
+    """Standard normal quantile; infinite at 0 and 1."""
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(np.asarray(p, dtype=np.float64)), dtype=np.float64)
+
+
+def density(x: ArrayLike) -> Floats:
+    """Standard normal density."""
+    return np.exp(-0.5 * np.square(np.asarray(x, dtype=np.float64))) / np.sqrt(2 * np.pi)
+
+
+def both_above(a: ArrayLike, b: ArrayLike, correlation: ArrayLike) -> Floats:
+    """P(X > a, Y > b) for standard normals with the given correlation, to about 1e-14 for |correlation| <= 0.99.
+
+    Plackett's identity: the product of the tails plus an integral over the angle arcsin(correlation), by
+    200-point Gauss-Legendre.
+
+    >>> round(float(both_above(0.0, 0.0, 0.5)), 12)  # 1/4 + arcsin(1/2) / (2 pi) = 1/3
+    0.333333333333
+    """
+    a, b, r = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (a, b, correlation)))
+    nodes, weights = legendre(200)
+    end = np.arcsin(r)[..., None]
+    angle = 0.5 * end * (nodes + 1)
+    h, k = a[..., None], b[..., None]
+    exponent = -(h * h + k * k - 2 * h * k * np.sin(angle)) / (2 * np.cos(angle) ** 2)
+    extra = (np.exp(exponent) * weights).sum(-1) * 0.5 * end[..., 0] / (2 * np.pi)
+    return np.asarray(cdf(-a) * cdf(-b) + extra)
+
+
+@lru_cache(maxsize=8)
+def legendre(points: int) -> tuple[Floats, Floats]:
+    """Nodes and weights with sum(weights * g(nodes)) = the integral of g over (-1, 1)."""
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+    return np.asarray(nodes), np.asarray(weights)
+
+
+@lru_cache(maxsize=8)
+def hermite(points: int = 100) -> tuple[Floats, Floats]:
+    """Nodes and weights with sum(weights * g(nodes)) = E[g(Z)], Z standard normal."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(points)
+    return np.asarray(nodes), np.asarray(weights / np.sqrt(2 * np.pi))

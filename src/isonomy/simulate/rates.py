@@ -1,0 +1,60 @@
+"""Every 0/1 rate of every group and intersection, from the probability mass of the finest cells."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+
+from isonomy.simulate.arguments import plain
+from isonomy.simulate.simulated import Floats
+
+Names = dict[str, tuple[tuple[str, ...], Floats]]  # group column -> levels and their shares
+
+
+def rates_by_group(names: Names, cells: Any, masses: Floats) -> dict[str, Any]:
+    """``population``, ``groups``, ``rest`` and ``disparity`` for all labels of all depths.
+
+    ``cells`` holds the level codes of the finest cells, a column per group column; ``masses`` their share, P(tp),
+    P(fp), P(fn), P(tn) and the sums of score, Brier score and log loss, each times the share.
+    """
+    total = masses.sum(0)
+    population = _metrics(total)
+    groups: dict[str, dict[str, float]] = {}
+    rest: dict[str, dict[str, float]] = {}
+    for depth in range(1, len(names) + 1):
+        for columns in combinations(names, depth):
+            position = [list(names).index(c) for c in columns]
+            for combination in product(*(range(len(names[c][0])) for c in columns)):
+                label = " & ".join(f"{c}={names[c][0][k]}" for c, k in zip(columns, combination, strict=True))
+                mass = masses[(cells[:, position] == combination).all(1)].sum(0)
+                groups[label], rest[label] = _metrics(mass), _metrics(total - mass)
+    references = {"population": dict.fromkeys(groups, population), "rest": rest}
+    disparity = {
+        name: {g: {m: groups[g][m] - reference[g][m] for m in population if m != "share"} for g in groups}
+        for name, reference in references.items()
+    }
+    return plain({"population": population, "groups": groups, "rest": rest, "disparity": disparity})
+
+
+def _metrics(mass: Floats) -> dict[str, float]:
+    share, tp, fp, fn, tn, score, brier, log_loss = mass
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = {
+            "share": share,
+            "base_rate": (tp + fn) / share,
+            "selection_rate": (tp + fp) / share,
+            "tpr": tp / (tp + fn),
+            "fpr": fp / (fp + tn),
+            "fnr": fn / (tp + fn),
+            "tnr": tn / (fp + tn),
+            "ppv": tp / (tp + fp),
+            "npv": tn / (fn + tn),
+            "accuracy": (tp + tn) / share,
+            "error_rate": (fp + fn) / share,
+            "mean_score": score / share,
+            "brier": brier / share,
+            "log_loss": log_loss / share,
+        }
+    return {name: float(value) for name, value in values.items()}

@@ -1,0 +1,191 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from isonomy.errors import BadCount, LengthMismatch, UsageError
+from isonomy.numerics import resampling
+from isonomy.numerics.resampling import Cells, bootstrap_sums, collapse, pvalue
+
+cell_values = st.sampled_from([-1.5, -0.0, 0.0, 0.25, 1.0, 2.0, 1e9])
+tables = st.integers(1, 4).flatmap(lambda k: st.lists(st.tuples(*[cell_values] * k), min_size=1, max_size=40))
+
+
+def exact_moments(cells):
+    """Mean and covariance of resampled column sums: n times those of one draw."""
+    n = cells.counts.sum()
+    mean = cells.counts @ cells.values / n
+    centred = cells.values - mean
+    return n * mean, (cells.counts[:, None] * centred).T @ centred
+
+
+def assert_moments(sums, cells):
+    """Mean and covariance of the draws within five Monte Carlo standard errors of the exact ones."""
+    mean, covariance = exact_moments(cells)
+    draws = sums.shape[0]
+    sd = np.sqrt(np.diagonal(covariance))
+    np.testing.assert_array_less(np.abs(sums.mean(axis=0) - mean), 5 * sd / np.sqrt(draws) + 1e-9)
+    margin = 5 * np.outer(sd, sd) * np.sqrt(2 / draws) + 1e-9
+    np.testing.assert_array_less(np.abs(np.cov(sums.T) - covariance), margin)
+
+
+@given(tables)
+def test_collapse_agrees_with_unique_rows(rows):
+    table = np.array(rows)
+    values, counts = np.unique(table + 0.0, axis=0, return_counts=True)
+    cells = collapse(table)
+    np.testing.assert_array_equal(cells.values, values)
+    np.testing.assert_array_equal(cells.counts, counts)
+    assert not np.signbit(cells.values[cells.values == 0]).any()
+    assert cells.total == len(rows)
+    np.testing.assert_allclose(cells.sums(), table.sum(axis=0))
+
+
+@given(tables, st.randoms())
+def test_collapse_knows_rows_as_a_set(rows, random):
+    cells = collapse(np.array(rows))
+    random.shuffle(rows)
+    again = collapse([np.array(c) for c in zip(*rows, strict=True)])
+    np.testing.assert_array_equal(again.values, cells.values)
+    np.testing.assert_array_equal(again.counts, cells.counts)
+
+
+def test_weights_are_repeated_rows_and_zero_weights_leave():
+    x = np.array([3.0, 1.0, 3.0, 2.0])
+    cells = collapse([x, x], weights=[2, 1, 3, 0])
+    np.testing.assert_array_equal(cells.values, [[1, 1], [3, 3]])
+    np.testing.assert_array_equal(cells.counts, [1, 5])
+
+
+def test_many_columns_of_many_values_do_not_overflow_the_key():
+    rng = np.random.default_rng(0)
+    base = rng.random((500, 12))
+    table = base[rng.integers(500, size=3000)]
+    values, counts = np.unique(table, axis=0, return_counts=True)
+    cells = collapse(table)
+    np.testing.assert_array_equal(cells.values, values)
+    np.testing.assert_array_equal(cells.counts, counts)
+    weighted = collapse(table, weights=np.full(3000, 2.0))
+    np.testing.assert_array_equal(weighted.counts, 2 * counts)
+
+
+def test_collapse_without_rows_and_bad_input():
+    assert collapse(np.empty((0, 3))).values.shape == (0, 3)
+    with pytest.raises(LengthMismatch):
+        collapse([[1.0, 2.0], [1.0]])
+    with pytest.raises(LengthMismatch):
+        collapse([[1.0, 2.0]], weights=[1.0])
+    with pytest.raises(UsageError):
+        collapse(np.ones(3))
+    for weights in ([1.0, -1.0], [1.0, np.nan]):
+        with pytest.raises(BadCount):
+            collapse([[1.0, 2.0]], weights=weights)
+
+
+@pytest.mark.parametrize("cost", [0, 10**9], ids=["over cells", "over rows"])
+def test_both_ways_of_drawing_have_the_multinomial_law(cost, monkeypatch):
+    # Six rows in three cells: all 28 outcomes and their exact probabilities; chi-square test of fit.
+    monkeypatch.setattr(resampling, "BINOMIAL_COST", cost)
+    cells = Cells(np.eye(3), np.array([3.0, 2.0, 1.0]))
+    draws = 60_000
+    counts = bootstrap_sums(cells, draws, np.random.default_rng(11)).astype(int)
+    assert (counts.sum(axis=1) == 6).all()
+    outcomes = np.array([(a, b, 6 - a - b) for a in range(7) for b in range(7 - a)])
+    expected = draws * stats.multinomial.pmf(outcomes, 6, [3 / 6, 2 / 6, 1 / 6])
+    observed = np.array([(counts == o).all(axis=1).sum() for o in outcomes])
+    common = expected >= 5
+    observed, expected = (np.append(v[common], v[~common].sum()) for v in (observed.astype(float), expected))
+    assert stats.chisquare(observed, expected).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+def test_moments_of_resampled_sums(distinct):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=400) if distinct else rng.integers(0, 5, 400)
+    cells = collapse([x, x**2, np.ones(400)])
+    assert (cells.counts.size == 400) == distinct
+    sums = bootstrap_sums(cells, 20_000, rng)
+    np.testing.assert_array_equal(sums[:, 2], 400)
+    assert_moments(sums[:, :2], Cells(cells.values[:, :2], cells.counts))
+
+
+@pytest.mark.parametrize("cost", [0, 10**9], ids=["over cells", "over rows"])
+def test_the_size_of_blocks_does_not_change_the_draws(cost, monkeypatch):
+    monkeypatch.setattr(resampling, "BINOMIAL_COST", cost)
+    rng = np.random.default_rng(4)
+    cells = collapse([rng.integers(0, 9, 301), rng.integers(0, 4, 301)])
+    whole = bootstrap_sums(cells, 503, np.random.default_rng(7))
+    for block_bytes in (1, 3000, 20_000):
+        blocked = bootstrap_sums(cells, 503, np.random.default_rng(7), block_bytes=block_bytes)
+        np.testing.assert_array_equal(blocked, whole)
+
+
+def test_order_of_rows_does_not_change_the_draws():
+    rng = np.random.default_rng(4)
+    table = rng.integers(0, 6, (200, 3))
+    one, two = (bootstrap_sums(collapse(t), 50, np.random.default_rng(7)) for t in (table, rng.permutation(table)))
+    np.testing.assert_array_equal(one, two)
+    assert len(np.unique(one[:, 0])) > 5
+
+
+def test_strata_keep_their_totals_and_are_independent():
+    rng = np.random.default_rng(4)
+    group, y = rng.integers(0, 3, 900), rng.integers(0, 7, 900)
+    cells = collapse([*(group == g for g in range(3)), *((group == g) * y for g in range(3))])
+    strata = cells.values[:, :3] @ [0, 1, 2]
+    sums = bootstrap_sums(cells, 20_000, rng, strata=strata)
+    np.testing.assert_array_equal(sums[:, :3], np.tile(cells.sums()[:3], (20_000, 1)))
+    correlation = np.corrcoef(sums[:, 3:].T)
+    np.testing.assert_array_less(np.abs(correlation[np.triu_indices(3, 1)]), 5 / np.sqrt(20_000))
+    for g in range(3):
+        part = Cells(cells.values[strata == g][:, [3 + g]], cells.counts[strata == g])
+        mean, variance = exact_moments(part)
+        assert sums[:, 3 + g].mean() == pytest.approx(mean[0], abs=5 * np.sqrt(variance[0, 0] / 20_000))
+        assert sums[:, 3 + g].var() == pytest.approx(variance[0, 0], rel=5 * np.sqrt(2 / 20_000))
+    # Without strata the totals move.
+    assert bootstrap_sums(cells, 10, rng)[:, 0].std() > 0
+
+
+def test_the_same_law_as_resampling_rows():
+    rng = np.random.default_rng(9)
+    x = rng.standard_gamma(0.3, size=60).round(1)  # skewed, with ties
+    rows = x[rng.integers(60, size=(20_000, 60))].sum(axis=1)
+    cells = bootstrap_sums(collapse([x]), 20_000, rng)[:, 0]
+    assert stats.ks_2samp(rows, cells).pvalue > 1e-3
+
+
+def test_edges_of_the_bootstrap():
+    rng = np.random.default_rng(0)
+    one = Cells(np.array([[2.0]]), np.array([5.0]))
+    np.testing.assert_array_equal(bootstrap_sums(one, 3, rng), np.full((3, 1), 10.0))
+    assert bootstrap_sums(one, 0, rng).shape == (0, 1)
+    none = Cells(np.empty((0, 2)), np.empty(0))
+    np.testing.assert_array_equal(bootstrap_sums(none, 3, rng), np.zeros((3, 2)))
+    for counts in ([1.5, 2.0], [-1.0, 2.0], [np.nan, 1.0]):
+        with pytest.raises(BadCount):
+            bootstrap_sums(Cells(np.ones((2, 1)), np.array(counts)), 3, rng)
+    with pytest.raises(LengthMismatch):
+        bootstrap_sums(one, 3, rng, strata=[0, 1])
+
+
+def test_memory_stays_within_the_blocks():
+    import tracemalloc
+
+    cells = collapse([np.random.default_rng(0).random(20_000)])
+    tracemalloc.start()
+    bootstrap_sums(cells, 60, np.random.default_rng(0), block_bytes=2**22)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**23  # drawing all at once takes 30 MB
+
+
+def test_resampled_p_values_are_never_zero():
+    assert pvalue(0, 999) == 0.001
+    assert pvalue(999, 999) == 1
+    assert pvalue(0, 0) == 1
+    assert isinstance(pvalue(3, 10), float)
+    np.testing.assert_allclose(pvalue(np.array([0, 9]), 9), [0.1, 1.0])
+    for exceeding in (-1, 11):
+        with pytest.raises(UsageError):
+            pvalue(exceeding, 10)
