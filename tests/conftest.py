@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def spark() -> Iterator[Any]:
     if shutil.which("java") is None:
         pytest.skip("no Java: PySpark cannot start")
     sql = pytest.importorskip("pyspark.sql")
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark would take the first python3 on the path
     session = (
         sql.SparkSession.builder.master("local[2]")
         .appName("isonomy")

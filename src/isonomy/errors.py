@@ -13,6 +13,7 @@
     │   ├── MixedTypes                  one column holds several types
     │   ├── WrongType                   text where numbers are needed, and the like
     │   ├── NotBinary                   values other than 0 and 1
+    │   ├── OutOfRange                  values outside the range a metric is made for
     │   ├── MissingValues               nulls, NaN or infinite values in a needed column
     │   ├── MissingGroups               nulls in a column that defines groups
     │   ├── BadCount                    a negative, fractional or missing count
@@ -28,6 +29,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from numbers import Real
 
 
 class IsonomyError(Exception):
@@ -42,7 +44,7 @@ class UnknownColumn(UsageError):
     """A name that is not in the table."""
 
     def __init__(self, argument: str, column: object, columns: Iterable[str]) -> None:
-        known = list(columns)
+        known = [str(name) for name in columns]
         super().__init__(
             f"{argument}: no column {column!r} in the data.{near(str(column), known)} "
             f"Columns: {', '.join(known[:40])}{', ...' if len(known) > 40 else ''}."
@@ -93,6 +95,10 @@ class NotBinary(DataError):
     """Values other than 0 and 1."""
 
 
+class OutOfRange(DataError):
+    """Values outside the range a metric is made for."""
+
+
 class MissingValues(DataError):
     """Nulls, NaN or infinite values in a needed column."""
 
@@ -140,6 +146,6 @@ def choose(argument: str, seen: str, allowed: Iterable[str]) -> str:
 
 def fraction(argument: str, seen: float) -> float:
     """Return ``seen`` if it lies strictly between 0 and 1, otherwise raise `UsageError`."""
-    if not (isinstance(seen, (int, float)) and 0 < seen < 1):
+    if isinstance(seen, bool) or not (isinstance(seen, Real) and 0 < seen < 1):
         raise UsageError(f"{argument}: {seen!r} is not allowed; give a number strictly between 0 and 1.")
     return float(seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError, dataclass, replace
 from datetime import date
 from typing import Any, ClassVar, Self
 
@@ -79,6 +79,13 @@ def test_results_are_frozen(example: Example) -> None:
         example.estimate[0] = 1.0
 
 
+def test_a_result_does_not_change_with_the_array_it_was_made_from(example: Example) -> None:
+    mine = np.array([1.0, 2.0, 3.0])
+    result = replace(example, estimate=mine)
+    mine[0] = 99
+    assert result.estimate[0] == 1.0
+
+
 def test_json_round_trip(example: Example) -> None:
     text = example.to_json()
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
@@ -105,6 +112,18 @@ def test_json_of_another_version_is_refused(example: Example) -> None:
         from_json("{")
     with pytest.raises(UsageError, match="unknown result type 'os'"):
         from_json('{"schema_version": 1, "result": {"$type": "os"}}')
+    for body in ('"result": [1]', '"result": {}', '"result": {"$type": "Example"}', '"other": 1'):
+        with pytest.raises(UsageError, match="from_json"):
+            from_json(f'{{"schema_version": 1, {body}}}')
+
+
+def test_what_could_not_be_read_back_is_not_written(example: Example) -> None:
+    @dataclass
+    class Unregistered:
+        x: int = 1
+
+    with pytest.raises(UsageError, match="Unregistered"):
+        replace(example, extra=Unregistered()).to_json()
 
 
 @pytest.mark.parametrize(("backend", "module"), [("pandas", "pandas"), ("polars", "polars"), ("pyarrow", "pyarrow")])

@@ -1,7 +1,14 @@
-"""One door for every input: whatever holds the rows becomes a narwhals frame."""
+"""One door for every input: whatever holds the rows becomes a narwhals frame whose values mean one thing.
+
+Tables in memory become polars frames (pyarrow without a copy), so that nulls and comparisons behave alike whatever
+library made them. Then, on every engine, NaN becomes null, and narrow numbers become wide: a product in a user's
+expression must not overflow.
+"""
 
 from __future__ import annotations
 
+import glob
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import DuplicateColumns, EmptyFrame, LengthMismatch, MixedTypes, UsageError
+from isonomy.errors import DataError, DuplicateColumns, EmptyFrame, LengthMismatch, MixedTypes, UsageError
 
 if TYPE_CHECKING:
+    import polars as pl
     from narwhals.typing import Frame
 
 ACCEPTED = (
@@ -32,13 +40,13 @@ class Adapted:
 
 
 def adapt(data: object) -> Adapted:
-    """Wrap ``data``, reading nothing but its schema."""
+    """Wrap ``data``, reading nothing but its schema (and a table in memory)."""
     if isinstance(data, (str, Path)):
-        return Adapted(nw.from_native(_scan(Path(data))), "path", lazy=True)
+        return Adapted(_uniform(nw.from_native(_scan(str(data)))), "path", lazy=True)
     if isinstance(data, (nw.DataFrame, nw.LazyFrame)):
-        return _native(data.to_native())
+        data = data.to_native()
     if isinstance(data, Mapping):
-        return Adapted(nw.from_native(_from_mapping(data)).lazy(), "mapping", lazy=False)
+        return Adapted(_uniform(nw.from_native(_from_mapping(data)).lazy()), "mapping", lazy=False)
     return _native(data)
 
 
@@ -50,10 +58,49 @@ def _native(data: Any) -> Adapted:
         raise UsageError(f"data: cannot read {type(data).__name__}; give {ACCEPTED}.") from None
     if not isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
         raise UsageError(f"data: cannot read {type(data).__name__}; give {ACCEPTED}.")
-    lazy = isinstance(frame, nw.LazyFrame)
-    if frame.implementation.is_polars():
-        frame = frame.lazy()  # so that its streaming engine and its optimiser are always used
-    return Adapted(frame, frame.implementation.value, lazy)
+    backend = frame.implementation.value
+    if isinstance(frame, nw.LazyFrame):
+        return Adapted(_uniform(frame), backend, lazy=True)
+    return Adapted(_uniform(nw.from_native(_to_polars(frame)).lazy()), backend, lazy=False)
+
+
+def _to_polars(frame: nw.DataFrame[Any]) -> pl.DataFrame:
+    import polars as pl
+
+    if not frame.implementation.is_pandas():
+        return frame.to_polars()
+    native: Any = frame.to_native()
+    return pl.DataFrame([_from_pandas(name, native[name]) for name in native.columns])
+
+
+def _from_pandas(name: str, series: Any) -> pl.Series:
+    """A pandas column; what has no type of its own stays as objects, and is refused if anybody asks for it."""
+    import polars as pl
+
+    try:
+        return pl.from_pandas(series).alias(name)
+    except ImportError:
+        raise UsageError("data: pandas tables need pyarrow; pip install 'isonomy[pandas]'.") from None
+    except Exception:
+        return pl.Series(name, series.tolist(), dtype=pl.Object)
+
+
+def _uniform(frame: Any) -> Any:
+    """NaN as null, narrow numbers wide. (DuckDB misses NaN read from parquet by ``is_nan``: ask what is a number.)"""
+    made: list[Any] = []
+    try:
+        schema = frame.collect_schema()
+    except nw.exceptions.NarwhalsError as error:
+        raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
+    for name, dtype in schema.items():
+        column = nw.col(name)
+        if dtype.is_float():
+            wide = column.cast(nw.Float64)
+            number = wide.is_finite() | (wide == float("inf")) | (wide == -float("inf"))
+            made.append(nw.when(number).then(wide).alias(name))
+        elif dtype.is_integer() and dtype not in (nw.Int64, nw.UInt64, nw.Int128, nw.UInt128):
+            made.append(column.cast(nw.Int64).alias(name))
+    return frame.with_columns(*made) if made else frame
 
 
 def _refuse_duplicates(data: Any) -> None:
@@ -65,39 +112,68 @@ def _refuse_duplicates(data: Any) -> None:
         names = getattr(data, "columns", None)
     if names is None or callable(names):
         return
+    odd = [name for name in names if not isinstance(name, str)]
+    if odd:
+        raise UsageError(f"data: the column name {odd[0]!r} is not text; rename the columns.")
     twice = [str(name) for name, times in Counter(map(str, names)).items() if times > 1]
     if twice:
         raise DuplicateColumns(f"data: more than one column is called {', '.join(twice)}; rename or drop one.")
 
 
-def _scan(path: Path) -> Any:
+def _scan(pattern: str) -> pl.LazyFrame:
     import polars as pl
 
-    pattern = str(path)
-    matches = sorted(path.parent.glob(path.name)) if any(c in path.name for c in "*?[") else [path]
-    if not matches or not matches[0].exists():
+    if "://" in pattern:  # a remote store: polars knows its own schemes
+        return pl.scan_parquet(pattern) if pattern.endswith((".parquet", ".pq")) else _scan_csv(pattern)
+    path = Path(pattern).expanduser()
+    found = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+    if not found:
         raise UsageError(f"data: no file at {pattern}.")
-    first = matches[0]
-    if first.is_dir():
-        if not any(first.rglob("*.parquet")):
+    if found[0].is_dir():
+        if not any(found[0].rglob("*.parquet")):
             raise UsageError(f"data: the folder {pattern} holds no parquet file.")
-        return pl.scan_parquet(first / "**" / "*.parquet")
-    suffixes = "".join(first.suffixes[-2:]).lower()
-    if first.stat().st_size == 0:
+        return pl.scan_parquet(found[0], hive_partitioning=True)
+    if found[0].stat().st_size == 0:
         raise EmptyFrame(f"data: the file {pattern} is empty.")
+    suffixes = "".join(found[0].suffixes[-2:]).lower()
     if suffixes.endswith((".parquet", ".pq")):
-        return pl.scan_parquet(pattern)
+        return pl.scan_parquet(found, glob=False)
     if suffixes.endswith((".csv", ".csv.gz", ".csv.zst")):
-        # Every row is looked at to type a column: a code that is a number for 100 rows and text later is common.
-        return pl.scan_csv(pattern, infer_schema_length=None)
+        return _scan_csv(found)
     raise UsageError(f"data: {pattern} is neither parquet nor csv (.parquet, .pq, .csv, .csv.gz, .csv.zst).")
 
 
-def _from_mapping(data: Mapping[Any, Any]) -> Any:
+def _scan_csv(found: str | list[Path]) -> pl.LazyFrame:
+    """Every row is looked at to type a column. Codes with a leading zero are text: 02139 and 2139 are two places."""
+    import polars as pl
+
+    options: Any = {"glob": False} if isinstance(found, list) else {}
+    try:
+        schema = pl.scan_csv(found, infer_schema_length=None, **options).collect_schema()
+        whole = [name for name, dtype in schema.items() if dtype.is_integer()]
+        text = pl.scan_csv(found, infer_schema=False, **options)
+        coded = text.select(pl.col(whole).str.contains(r"^[+-]?0\d").any()).collect(engine="streaming")
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"data: the csv cannot be read: {first_line(error)}") from error
+    twice = [name for name in schema if (m := re.match(r"(.*)_duplicated_\d+$", name)) and m[1] in schema]
+    if twice:
+        raise DuplicateColumns(f"data: more than one column is called {twice[0].rpartition('_duplicated_')[0]}.")
+    codes = {name: pl.String for name in coded.columns if coded[name][0]}
+    return pl.scan_csv(found, infer_schema_length=None, schema_overrides=codes, **options)
+
+
+def first_line(error: Exception) -> str:
+    """What an engine said, on one line."""
+    return str(error).strip().partition("\n")[0]
+
+
+def _from_mapping(data: Mapping[Any, Any]) -> pl.DataFrame:
     import polars as pl
 
     if not data:
         raise EmptyFrame("data: the mapping has no columns.")
+    if len({str(name) for name in data}) < len(data):
+        raise DuplicateColumns("data: two columns of the mapping have the same name when written as text.")
     columns = {str(name): _column(str(name), values) for name, values in data.items()}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -106,29 +182,40 @@ def _from_mapping(data: Mapping[Any, Any]) -> Any:
     return pl.DataFrame(columns)
 
 
-def _column(name: str, values: Any) -> Any:
+def _column(name: str, values: Any) -> pl.Series:
     import polars as pl
 
-    if isinstance(values, (str, bytes)) or not (
-        isinstance(values, Sequence) or hasattr(values, "__array__") or hasattr(values, "__len__")
-    ):
-        raise UsageError(f"data: column {name!r} is a {type(values).__name__}; give an array of one value a row.")
-    if isinstance(values, pl.Series):
-        return values.alias(name)
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        if series.implementation.is_pandas():
+            return _from_pandas(name, values)
+        return series.to_polars().alias(name)
     if isinstance(values, np.ndarray) and values.dtype != object:
         if values.ndim != 1:
             raise UsageError(f"data: column {name!r} has {values.ndim} dimensions; give a one-dimensional array.")
         return pl.Series(name, values)
-    listed = [None if v is None else v.item() if isinstance(v, np.generic) else v for v in values]
+    if isinstance(values, (str, bytes)) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
+        raise UsageError(f"data: column {name!r} is a {type(values).__name__}; give an array of one value a row.")
+    listed = [_plain(value) for value in values]
     refuse_mixture(name, listed)
     if any(isinstance(v, float) for v in listed):
         listed = [float(v) if isinstance(v, int) else v for v in listed]
     return pl.Series(name, listed, strict=True)
 
 
+def _plain(value: Any) -> Any:
+    """A value of a list: numpy scalars as Python's, and what stands for nothing (None, NaN, NaT, NA) as None."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    missing = (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    )
+    return None if missing else value
+
+
 def refuse_mixture(name: str, values: Sequence[object]) -> None:
     """Raise if the values that are there have several types (numbers count as one)."""
-    kinds = {_kind(v) for v in values if v is not None and not (isinstance(v, float) and v != v)}
+    kinds = {_kind(v) for v in values if _plain(v) is not None}
     if len(kinds) > 1:
         raise MixedTypes(
             f"data: column {name!r} mixes types ({', '.join(sorted(kinds))}); make it one type, for instance all text."

@@ -18,23 +18,25 @@ from isonomy.errors import (
     MissingGroups,
     MissingValues,
     NotBinary,
+    OutOfRange,
     UnknownColumn,
     WrongType,
 )
 from isonomy.frames.adapt import refuse_mixture
+from isonomy.frames.groups import key_name
 from isonomy.frames.request import Request
-from isonomy.frames.sums import COUNT, missing
+from isonomy.frames.sums import COUNT, collect, missing
 
 if TYPE_CHECKING:
     import polars as pl
 
-COMPLETE = "__complete"
+COMPLETE = "complete"
 _OTHER, _NULL = 2, 3
 
 
-def missing_name(role: str) -> str:
-    """The extra column that counts the missing values of a role."""
-    return f"__missing_{role}"
+def name_of(kind: str, role: str) -> str:
+    """The column of a pass that holds something of a role: a key of yours may be called like a role of ours."""
+    return f"{kind} {role}"
 
 
 def flag(condition: nw.Expr) -> nw.Expr:
@@ -81,11 +83,12 @@ def check_types(schema: Mapping[str, Any], request: Request, frame: Any) -> None
 
 
 def _refuse_objects(frame: Any, column: str, dtype: Any) -> None:
-    """A pandas object column may hold anything; grouping or summing a mixture would be meaningless."""
-    if isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas() and dtype in (nw.Object, nw.String):
-        native: Any = frame.get_column(column).to_native()
-        if native.dtype == object:
-            refuse_mixture(column, native.tolist())
+    """A column of objects (from pandas) has no type of its own: say what it holds."""
+    if dtype == nw.Object:
+        values = collect(frame.select(column))[column].to_list()
+        refuse_mixture(column, values)
+        kind = type(next((value for value in values if value is not None), None)).__name__
+        raise WrongType(f"data: column {column!r} holds {kind} objects; use text, numbers, booleans or dates.")
 
 
 def refuse_bad_counts(column: str, n: float) -> None:
@@ -109,17 +112,19 @@ def complete(
     dropped: dict[str, int] = {}
     keep = np.ones(len(cells), dtype=bool)
     for role, column in request.binary.items():
-        codes = cells[role].cast(pl.Int8).fill_null(_NULL).to_numpy()
+        codes = cells[name_of("role", role)].cast(pl.Int8).fill_null(_NULL).to_numpy()
         gone = codes == _NULL
         _refuse_other(role, column, float(count[~gone & (codes != 0) & (codes != 1)].sum()))
         _note_missing(dropped, role, column, float(count[gone].sum()), missing)
         keep &= ~gone
     for role, column in request.numeric.items():
-        _note_missing(dropped, role, column, float(cells[missing_name(role)].sum()), missing)
+        _note_missing(dropped, role, column, float(cells[name_of("missing", role)].sum()), missing)
+    for role in request.probabilities:
+        _refuse_outside(role, request.numeric[role], float(cells[name_of("outside", role)].sum()))
     if request.numeric:
         keep &= cells[COMPLETE].to_numpy()
     for dimension in request.grouping.dimensions if request.grouping else ():
-        null = cells[dimension.name].is_null().to_numpy()
+        null = cells[key_name(dimension.name)].is_null().to_numpy()
         _note_missing_group(dropped, dimension.name, float(count[null].sum()), missing_group)
         if missing_group == "drop":
             keep &= ~null
@@ -127,7 +132,7 @@ def complete(
         raise EmptyFrame("data: no row is left after dropping those with missing values.")
     if not keep.all():
         cells = cells.filter(pl.Series(keep))
-    return cells.with_columns(pl.col(role).cast(pl.Int8) for role in request.binary), dropped
+    return cells.with_columns(pl.col(name_of("role", role)).cast(pl.Int8) for role in request.binary), dropped
 
 
 def _named(column: str | nw.Expr) -> str:
@@ -139,6 +144,14 @@ def _refuse_other(role: str, column: str | nw.Expr, n: float) -> None:
         raise NotBinary(
             f"{role}: {_named(column)} has {n:,.0f} rows that are neither 0 nor 1. "
             "Recode the column, or choose a metric for numbers."
+        )
+
+
+def _refuse_outside(role: str, column: str | nw.Expr, n: float) -> None:
+    if n:
+        raise OutOfRange(
+            f"{role}: {_named(column)} has {n:,.0f} rows outside [0, 1]; probabilities are needed. "
+            "Rescale the column, or choose a metric for numbers such as mse."
         )
 
 

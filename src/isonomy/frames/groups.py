@@ -38,7 +38,7 @@ class Cut:
     @property
     def labels(self) -> tuple[str, ...]:
         """One label an interval; an interval holds its lower edge and not its upper one."""
-        text = [f"{edge:g}" for edge in self.edges]
+        text = [np.format_float_positional(edge, trim="-") for edge in self.edges]
         between = [f"{low} to <{high}" for low, high in pairwise(text)]
         return (f"<{text[0]}", *between, f">={text[-1]}")
 
@@ -101,8 +101,11 @@ class Group:
 
     @property
     def mapping(self) -> Mapping[str, object]:
-        """The dimensions and their values."""
-        return MappingProxyType(dict(self.items))
+        """The dimensions and their values; named conditions stand together under `CONDITION`."""
+        mapping = dict(self.items)
+        if CONDITION in mapping:
+            mapping[CONDITION] = " & ".join(str(value) for name, value in self.items if name == CONDITION)
+        return MappingProxyType(mapping)
 
     @property
     def label(self) -> str:
@@ -197,14 +200,20 @@ def _dimension(schema: Mapping[str, Any], group: object, argument: str) -> Dimen
         return Dimension(name, codes, labels=group.labels)
     if dtype.is_float():
         return Dimension(name, nw.when(nw.col(name).is_finite()).then(nw.col(name)))
-    if dtype.is_nested():
+    plain = (nw.Boolean, nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime, nw.Object, nw.Unknown)
+    if not (dtype.is_numeric() or isinstance(dtype, plain)):
         raise WrongType(f"{argument}: column {name!r} is {dtype}; groups need text, numbers, booleans or dates.")
     return Dimension(name, nw.col(name))
 
 
+def key_name(dimension: str) -> str:
+    """The column of the finest cells that holds a dimension: a group may be called like a role."""
+    return f"group {dimension}"
+
+
 def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]:
     """Roll cells (or rows), one a line, up to every group asked for."""
-    levels = {d.name: _levels(d, cells[d.name]) for d in grouping.dimensions}
+    levels = {d.name: _levels(d, cells[key_name(d.name)]) for d in grouping.dimensions}
     return tuple(_partition(subset, levels, len(cells)) for subset in grouping.subsets)
 
 
@@ -220,21 +229,27 @@ def _levels(dimension: Dimension, column: pl.Series) -> Levels:
 
 
 def _codes(column: pl.Series, values: pl.Series) -> NDArray[np.intp]:
-    """Position of each line's value among ``values``."""
+    """Position of each line's value among ``values``, which are sorted, null last."""
     import polars as pl
 
-    position = pl.Series(np.arange(len(values)))
     if column.dtype == pl.String:  # compare each text once, then numbers
-        column = column.cast(pl.Categorical)
-        values = values.cast(pl.Categorical)
-        column, values = column.to_physical().cast(pl.Int64), values.to_physical().cast(pl.Int64)
-    low, high = values.min(), values.max()
-    if values.dtype == pl.Int64 and low is not None and int(high) - int(low) < 4 * len(column) + 1024:  # type: ignore[arg-type]
-        table = np.full(int(high) - int(low) + 2, len(values) - 1, dtype=np.intp)  # type: ignore[arg-type]
-        known = values.drop_nulls()
-        table[known.to_numpy() - low] = position.to_numpy()[values.is_not_null().to_numpy()]
-        return table[column.fill_null(int(high) + 1).to_numpy() - low]  # type: ignore[arg-type]
-    return column.rank("dense").fill_null(len(values)).to_numpy().astype(np.intp) - 1
+        numbers = pl.concat([values, column]).cast(pl.Categorical).to_physical()  # one cast: numbers are its own
+        column, values = numbers[len(values) :], numbers[: len(values)]
+    elif not column.dtype.is_integer():
+        return column.rank("dense").fill_null(len(values)).to_numpy().astype(np.intp) - 1
+    known = values.drop_nulls().to_numpy()
+    order = np.argsort(known)
+    if not len(known):
+        return np.zeros(len(column), dtype=np.intp)
+    low, high = int(known[order[0]]), int(known[order[-1]])
+    lines = column.fill_null(low).to_numpy()
+    if high - low < 4 * len(column) + 1024:
+        position = np.zeros(high - low + 1, dtype=np.intp)
+        position[known - low] = np.arange(len(known))
+        codes = position[lines - low]
+    else:
+        codes = order[np.searchsorted(known[order], lines)]
+    return np.where(column.is_null().to_numpy(), len(values) - 1, codes) if column.null_count() else codes
 
 
 def _partition(subset: tuple[Dimension, ...], levels: Mapping[str, Levels], size: int) -> Partition:

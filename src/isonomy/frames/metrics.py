@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isonomy.errors import MissingRole, UnknownOption, UsageError
-from isonomy.frames.checks import flag
 from isonomy.frames.groups import Grouping
 from isonomy.frames.request import Request, Rows, Tally
 from isonomy.frames.source import Source
@@ -136,7 +135,9 @@ def measure(
     given = {"outcome": outcome, "prediction": prediction, "score": score}
     source.require(**given)
     if isinstance(metric, Metric):
-        return _own(metric, grouping)
+        return _own(source, metric, grouping)
+    if not isinstance(metric, str):
+        raise UsageError(f"metric: {metric!r}; give a name ({', '.join(NAMES)}) or an iso.Metric.")
     if metric in RATES:
         rate = RATES[metric]
         return Measure(metric, True, Request(grouping, binary=_roles(metric, rate.roles, given)), rate)
@@ -146,7 +147,9 @@ def measure(
         columns = {role: nw.col(column).cast(nw.Float64) for role, column in named.items()}
         binary = {r: c for r, c in named.items() if r == "outcome" and metric in ("brier", "log_loss")}
         numeric = {r: c for r, c in named.items() if r not in binary}
-        return Measure(metric, False, Request(grouping, binary, numeric, values={"value": formula(**columns)}))
+        values = {"value": formula(**columns)}
+        chances = ("score",) if "score" in numeric else ()
+        return Measure(metric, False, Request(grouping, binary, numeric, values=values, probabilities=chances))
     raise UnknownOption("metric", metric, NAMES)
 
 
@@ -160,12 +163,15 @@ def _roles(metric: str, roles: tuple[str, ...], given: Mapping[str, str | None])
     return named
 
 
-def _own(metric: Metric, grouping: Grouping | None) -> Measure:
+def _own(source: Source, metric: Metric, grouping: Grouping | None) -> Measure:
     """A user-made metric. A missing value matters only where the metric's condition holds."""
-    if metric.where is None:
-        value, keys = metric.value.cast(nw.Float64), {}
-    else:
-        value = nw.when(metric.where).then(metric.value.cast(nw.Float64)).otherwise(nw.lit(0.0))
-        keys = {"inside": flag(metric.where)}
-    kind = "binary" if metric.binary else "numeric"
-    return Measure(metric.name, metric.binary, Request(grouping, keys=keys, **{kind: {"value": value}}))
+    source.check_expression(f"Metric({metric.name!r}) value", metric.value)
+    value = metric.value.cast(nw.Float64)
+    binary: dict[str, nw.Expr] = {}
+    if metric.where is not None:
+        source.check_expression(f"Metric({metric.name!r}) where", metric.where, boolean=True)
+        value = nw.when(metric.where).then(value).otherwise(nw.lit(0.0))
+        binary["inside"] = metric.where
+    if metric.binary:
+        return Measure(metric.name, True, Request(grouping, {**binary, "value": value}))
+    return Measure(metric.name, False, Request(grouping, binary, {"value": value}))

@@ -27,6 +27,7 @@ class Request:
     numeric: Mapping[str, str | nw.Expr] = field(default_factory=dict)
     keys: Mapping[str, nw.Expr] = field(default_factory=dict)
     values: Mapping[str, nw.Expr] = field(default_factory=dict)
+    probabilities: tuple[str, ...] = ()  # numeric roles that must lie in [0, 1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

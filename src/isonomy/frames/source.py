@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
-from isonomy.errors import EmptyFrame, UnknownColumn, UsageError, WrongType, choose
-from isonomy.frames.adapt import Adapted, adapt
+from isonomy.errors import DataError, EmptyFrame, UnknownColumn, UsageError, WrongType, choose
+from isonomy.frames.adapt import Adapted, adapt, first_line
 from isonomy.frames.checks import (
     COMPLETE,
     check_types,
@@ -17,17 +17,15 @@ from isonomy.frames.checks import (
     coded,
     complete,
     flag,
-    missing_name,
+    name_of,
     refuse_bad_counts,
 )
-from isonomy.frames.groups import Grouping, grouping, partitions
+from isonomy.frames.groups import Grouping, grouping, key_name, partitions
 from isonomy.frames.request import Request, Rows, Tally
-from isonomy.frames.sums import COUNT, Sums, aggregate, collect, in_order, missing, plain_keys
+from isonomy.frames.sums import COUNT, Sums, aggregate, collect, identity, in_order, missing, plain_keys
 
 if TYPE_CHECKING:
     import polars as pl
-
-_BAD_COUNT = "__bad_count"
 
 
 class Source:
@@ -45,11 +43,13 @@ class Source:
         self.missing = choose("missing", missing, ("raise", "drop"))
         self.missing_group = choose("missing_group", missing_group, ("raise", "level", "drop"))
         self.count = count
-        self._sums: dict[tuple[str, ...], pl.DataFrame] = {}
+        self._sums: dict[tuple[tuple[str, str], ...], pl.DataFrame] = {}
         if count is not None:
             self.require(count=count)
             if not self.schema[count].is_numeric():
                 raise WrongType(f"count: column {count!r} is {self.schema[count]}; counts are whole numbers.")
+            # A line that stands for no row is not there: the rows it stands for would not be either.
+            self.frame = self.frame.filter((nw.col(count) != 0) | nw.col(count).is_null())
 
     @cached_property
     def schema(self) -> dict[str, Any]:
@@ -64,7 +64,21 @@ class Source:
 
     def grouping(self, groups: object, depth: int = 1) -> Grouping:
         """Resolve what the caller wrote under ``groups`` against the schema; no row is read."""
-        return grouping(self.schema, groups, depth)
+        made = grouping(self.schema, groups, depth)
+        for dimension in made.dimensions:
+            if dimension.condition:
+                self.check_expression(f"where({dimension.name!r})", dimension.key, boolean=True)
+        return made
+
+    def check_expression(self, argument: str, expr: nw.Expr, *, boolean: bool = False) -> None:
+        """Raise unless the engine can evaluate ``expr`` (to true or false, if ``boolean``). No row is read."""
+        try:
+            dtype = self.frame.head(0).select(expr.alias("made")).collect_schema()["made"]
+        except Exception as error:  # each engine has errors of its own
+            columns = ", ".join(self.schema)
+            raise UsageError(f"{argument}: cannot be evaluated: {first_line(error)} Columns: {columns}.") from error
+        if boolean and dtype != nw.Boolean:
+            raise UsageError(f'{argument}: the expression gives {dtype}; give a condition such as iso.col("age") < 25.')
 
     def filter(self, condition: nw.Expr) -> Source:
         """The same table, restricted to the rows for which ``condition`` holds."""
@@ -83,12 +97,16 @@ class Source:
         import polars as pl
 
         known = self._sums.get(request.identity)
-        asked = {name: f"{name}={expr!r}" for name, expr in request.values.items()}
+        asked = {name: identity(expr) for name, expr in request.values.items()}
         absent = {asked[n]: e for n, e in request.values.items() if known is None or asked[n] not in known.columns}
         if known is None or absent:
             fresh = self._pass(request.keys, absent)
-            known = fresh if known is None else known.hstack(fresh.select(list(absent)))
-            self._sums[request.identity] = known
+            if known is not None:
+                same = [*request.keys, COUNT]
+                if not fresh.select(same).equals(known.select(same)):
+                    raise DataError("data: the table changed between two passes; audit a copy that does not change.")
+                fresh = known.hstack(fresh.select(list(absent)))
+            known = self._sums[request.identity] = fresh
         return known.select(*request.keys, COUNT, *(pl.col(column).alias(name) for name, column in asked.items()))
 
     def _pass(self, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr]) -> pl.DataFrame:
@@ -98,29 +116,30 @@ class Source:
         number = column.cast(nw.Float64)
         weighted = {name: expr.cast(nw.Float64) * number for name, expr in values.items()}
         bad = missing(column, self.schema[self.count]) | (number < 0) | (number != number.floor())
-        checked = {**weighted, "__counts": number, _BAD_COUNT: flag(bad)}
+        checked = {**weighted, "counts": number, "bad counts": flag(bad)}
         cells = in_order(collect(aggregate(self.frame, keys, checked)), list(keys))
-        refuse_bad_counts(self.count, float(cells[_BAD_COUNT].sum()))
-        # A line that stands for no row is not there: the rows it stands for would not be either.
-        return cells.drop(COUNT, _BAD_COUNT).rename({"__counts": COUNT}).filter(_positive(COUNT))
+        refuse_bad_counts(self.count, float(cells["bad counts"].sum()))
+        return cells.drop(COUNT, "bad counts").rename({"counts": COUNT})
 
     def prefetch(self, requests: Iterable[Request]) -> None:
         """Make the passes that ``requests`` will need, one for all requests with equal keys."""
-        merged: dict[tuple[str, ...], Sums] = {}
+        merged: dict[tuple[tuple[str, str], ...], Sums] = {}
         for request in requests:
             sums = self._plan(request)
-            other = merged.get(sums.identity)
-            merged[sums.identity] = Sums(sums.keys, {**other.values, **sums.values}) if other else sums
+            known = merged.setdefault(sums.identity, Sums(sums.keys, {}))
+            named = {identity(expr): expr for expr in sums.values.values()}
+            merged[sums.identity] = Sums(sums.keys, {**known.values, **named})
         for sums in merged.values():
             self.sums(sums)
 
     def tally(self, request: Request) -> Tally:
         """Sums over the finest cells, with the values checked in the same pass."""
         cells, dropped = self._complete(request, self.sums(self._plan(request)))
+        keys = {role: cells[name_of("role", role)].to_numpy() for role in request.binary}
         return Tally(
             count=cells[COUNT].to_numpy(),
-            keys={name: cells[name].to_numpy() for name in (*request.binary, *request.keys)},
-            values={name: cells[name].to_numpy() for name in request.values},
+            keys=keys | {name: cells[name_of("key", name)].to_numpy() for name in request.keys},
+            values={name: cells[name_of("value", name)].to_numpy() for name in request.values},
             partitions=() if request.grouping is None else partitions(request.grouping, cells),
             dropped=dropped,
         )
@@ -130,25 +149,25 @@ class Source:
         import polars as pl
 
         plan = self._plan(request)
-        columns = dict(plan.keys) | dict(plan.values)
-        columns |= {role: checked(self.schema, column)[0].cast(nw.Float64) for role, column in request.numeric.items()}
+        numbers = {name_of("number", r): checked(self.schema, c)[0] for r, c in request.numeric.items()}
+        columns = dict(plan.keys) | dict(plan.values) | {name: e.cast(nw.Float64) for name, e in numbers.items()}
         columns[COUNT] = nw.lit(1.0) if self.count is None else nw.col(self.count).cast(nw.Float64)
-        table = collect(self.frame.select(*(expr.alias(name) for name, expr in columns.items())))
+        made = {f"made {i}": expr for i, expr in enumerate(columns.values())}
+        # ``with_columns`` first: a selection of literals alone would have one row.
+        wide = self.frame.with_columns(*(expr.alias(name) for name, expr in made.items()))
+        table = collect(wide.select(*made)).rename(dict(zip(made, columns, strict=True)))
         if self.count is not None:
             counts = table[COUNT]
             bad = counts.is_null() | ~counts.is_finite() | (counts < 0) | (counts != counts.floor())
             refuse_bad_counts(self.count, float(bad.sum()))
-            table = table.filter(_positive(COUNT))
-        counted = [missing_name(role) for role in request.numeric]
-        table = table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted)
-        table, dropped = self._complete(request, table)
-        names = dict.fromkeys((*request.binary, *request.keys, *request.numeric, *request.values))
+        table = plain_keys(table, [key_name(name) for name in request.grouping.keys] if request.grouping else [])
+        counted = [name for name in columns if name.startswith(("missing ", "outside "))]
+        table, dropped = self._complete(request, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))
+        kinds = {"role": request.binary, "key": request.keys, "number": request.numeric, "value": request.values}
         return Rows(
-            columns={name: table[name].to_numpy() for name in names},
+            columns={name: table[name_of(kind, name)].to_numpy() for kind, names in kinds.items() for name in names},
             weight=None if self.count is None else table[COUNT].to_numpy(),
-            partitions=()
-            if request.grouping is None
-            else partitions(request.grouping, plain_keys(table, list(request.grouping.keys))),
+            partitions=() if request.grouping is None else partitions(request.grouping, table),
             dropped=dropped,
             size=len(table),
         )
@@ -156,14 +175,17 @@ class Source:
     def _plan(self, request: Request) -> Sums:
         """The pass behind a request: its own keys and values, and the checks that ride along."""
         check_types(self.schema, request, self.frame)
-        keys: dict[str, nw.Expr] = dict(request.grouping.keys) if request.grouping else {}
-        keys |= {role: coded(*checked(self.schema, column)) for role, column in request.binary.items()}
-        keys |= dict(request.keys)
-        values = dict(request.values)
+        keys = {key_name(name): key for name, key in request.grouping.keys.items()} if request.grouping else {}
+        keys |= {name_of("role", r): coded(*checked(self.schema, column)) for r, column in request.binary.items()}
+        keys |= {name_of("key", name): expr for name, expr in request.keys.items()}
+        values = {name_of("value", name): expr for name, expr in request.values.items()}
         if request.numeric:
             gone = {role: missing(*checked(self.schema, column)) for role, column in request.numeric.items()}
             keys[COMPLETE] = ~nw.any_horizontal(*gone.values(), ignore_nulls=True)
-            values |= {missing_name(role): flag(condition) for role, condition in gone.items()}
+            values |= {name_of("missing", role): flag(condition) for role, condition in gone.items()}
+        for role in request.probabilities:
+            number = checked(self.schema, request.numeric[role])[0]
+            values[name_of("outside", role)] = flag((number < 0) | (number > 1))
         return Sums(keys, values)
 
     def _complete(self, request: Request, cells: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
@@ -182,9 +204,3 @@ def open_source(
             raise UsageError("count, missing, missing_group: set them where the source is opened.")
         return data
     return Source(adapt(data), count=count, missing=missing, missing_group=missing_group)
-
-
-def _positive(column: str) -> pl.Expr:
-    import polars as pl
-
-    return pl.col(column) > 0

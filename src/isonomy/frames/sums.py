@@ -10,11 +10,16 @@ Summands are computed first and cast to Float64, and only ``col.sum()`` stands i
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
+
+from isonomy.errors import DataError
+from isonomy.frames.adapt import first_line
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,9 +36,24 @@ class Sums:
     values: Mapping[str, nw.Expr]
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        """Equal for requests that one pass can serve: narwhals prints an expression's whole structure."""
-        return tuple(f"{name}={expr!r}" for name, expr in self.keys.items())
+    def identity(self) -> tuple[tuple[str, str], ...]:
+        """Equal for requests that one pass can serve."""
+        return tuple((name, identity(expr)) for name, expr in self.keys.items())
+
+
+_KEPT: list[nw.Expr] = []
+
+
+def identity(expr: nw.Expr) -> str:
+    """Text that is equal only for equal expressions, the values inside them and their types included.
+
+    (Their printed form is not enough: it prints 1 and "1" alike and abbreviates arrays.)
+    """
+    try:
+        return hashlib.sha256(pickle.dumps(expr)).hexdigest()
+    except Exception:  # a function inside: equal to itself alone, and kept so that its number is not used again
+        _KEPT.append(expr)
+        return f"object {id(expr)}"
 
 
 def aggregate(frame: Frame, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr]) -> Frame:
@@ -42,13 +62,17 @@ def aggregate(frame: Frame, keys: Mapping[str, nw.Expr], values: Mapping[str, nw
     Keys and values map a name to an expression. Aggregations can be nested: the result is a frame again.
     """
     cast = {name: expr.cast(nw.Float64) for name, expr in values.items()}
-    computed: Any = frame.select(
+    # ``with_columns`` first: a selection of literals alone would have one row.
+    computed: Any = frame.with_columns(
         *(expr.alias(f"__k{i}") for i, expr in enumerate(keys.values())),
         *(expr.alias(f"__v{i}") for i, expr in enumerate(cast.values())),
         *([nw.lit(0).alias("__k0")] if not keys else []),
     )
-    grouped = computed.group_by([f"__k{i}" for i in range(max(1, len(keys)))]).agg(
-        nw.len().alias(COUNT), *(nw.col(f"__v{i}").sum() for i in range(len(cast)))
+    names = [f"__k{i}" for i in range(max(1, len(keys)))]
+    grouped = (
+        computed.select(*names, *(f"__v{i}" for i in range(len(cast))))
+        .group_by(names)
+        .agg(nw.len().alias(COUNT), *(nw.col(f"__v{i}").sum() for i in range(len(cast))))
     )
     return grouped.select(
         *(nw.col(f"__k{i}").alias(name) for i, name in enumerate(keys)),
@@ -59,11 +83,15 @@ def aggregate(frame: Frame, keys: Mapping[str, nw.Expr], values: Mapping[str, nw
 
 def collect(frame: Frame) -> pl.DataFrame:
     """Bring a (small) frame into memory as polars, whatever engine holds it."""
+    import polars as pl
 
     if isinstance(frame, nw.LazyFrame):
         if frame.implementation.is_polars():
             native: pl.LazyFrame = frame.to_native()
-            return native.collect(engine="streaming")
+            try:
+                return native.collect(engine="streaming")
+            except (pl.exceptions.ComputeError, pl.exceptions.SchemaError) as error:
+                raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
         return frame.collect(backend="polars").to_native()
     if frame.implementation.is_polars():
         return frame.to_native()
@@ -98,7 +126,7 @@ def _plain(key: pl.Series) -> pl.Series:
     if isinstance(kind, (pl.Categorical, pl.Enum)) or kind == pl.Object:
         return key.cast(pl.String)
     if kind.is_integer():
-        return key.cast(pl.Int64)
+        return key if kind in (pl.UInt64, pl.Int128) and len(key) and key.max() > 2**62 else key.cast(pl.Int64)  # type: ignore[operator]
     if kind.is_numeric():
         numbers = key.cast(pl.Float64).fill_nan(None)
         whole = numbers.drop_nulls()

@@ -109,8 +109,8 @@ class Result(ABC):
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if isinstance(value, np.ndarray) and value.flags.writeable:
-                value = value.view()
+            if isinstance(value, np.ndarray) and (value.flags.writeable or value.base is not None):
+                value = value.copy()  # a view could be changed through the array it looks into
                 value.flags.writeable = False
                 object.__setattr__(self, item.name, value)
 

@@ -55,13 +55,16 @@ def encode(value: object) -> Any:
             return _encode_array(value)
         case Group():
             return {_TAG: "Group", "items": [[name, encode(level)] for name, level in value.items]}
-        case datetime() | date():
-            return {_TAG: type(value).__name__, "value": value.isoformat()}
+        case datetime():
+            return {_TAG: "datetime", "value": value.isoformat()}
+        case date():
+            return {_TAG: "date", "value": value.isoformat()}
         case Mapping():
             return {_TAG: "mapping", "items": [[encode(k), encode(v)] for k, v in value.items()]}
         case tuple() | list():
             return [encode(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
+        find_class(type(value).__name__)  # what could not be read back is refused when it is written
         return {_TAG: type(value).__name__} | {f.name: encode(getattr(value, f.name)) for f in fields(value)}
     raise TypeError(f"cannot store a {type(value).__name__} in a result")
 
@@ -129,7 +132,6 @@ def find_class(name: object) -> type:
     found = getattr(isonomy, str(name), None)
     if not (isinstance(found, type) and is_dataclass(found)):
         raise UsageError(f"from_json: unknown result type {name!r}; it was written by another version of isonomy.")
-    # Loading the module registers the parts of its results.
     return found
 
 
@@ -141,9 +143,14 @@ def from_dict(stored: Mapping[str, Any]) -> Any:
     seen = stored.get("schema_version")
     if seen != SCHEMA_VERSION:
         raise UsageError(f"from_json: schema_version is {seen!r}; this version of isonomy reads {SCHEMA_VERSION}.")
-    body = stored["result"]
-    find_class(body[_TAG])
-    return decode(body)
+    body: Any = stored.get("result")
+    try:
+        find_class(body[_TAG])  # loading its module registers the parts of the result
+        return decode(body)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"from_json: not a stored result ({type(error).__name__}: {error}).") from error
 
 
 def from_json(text: str) -> Any:

@@ -29,7 +29,7 @@ def number(value: float, digits: int = 3) -> str:
 
 def signed(value: float, digits: int = 3) -> str:
     """A number with its sign."""
-    return number(value, digits) if math.isnan(value) or value < 0 else f"+{number(value, digits)}"
+    return number(value, digits) if math.isnan(value) or value < 0 else f"+{number(abs(value), digits)}"
 
 
 def interval(low: float, high: float, alpha: float, digits: int = 3) -> str:
