@@ -1,0 +1,26 @@
+"""Where the public files are, and where a prepared table goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import polars as pl
+
+
+def find(name: str) -> Path:
+    """The path of a public file; the script ends with a clear message where it is missing."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    path = Path(os.environ.get("ISONOMY_DATA", beside)) / name
+    if not path.exists():
+        sys.exit(f"{name} not found: set ISONOMY_DATA to the folder that holds it.")
+    return path
+
+
+def write(table: pl.DataFrame, script: str) -> None:
+    """Write the prepared table beside the script, in a folder git ignores."""
+    folder = Path(script).resolve().parent / "data"
+    folder.mkdir(exist_ok=True)
+    table.write_parquet(folder / "table.parquet")
+    print(f"{folder / 'table.parquet'}: {len(table):,} rows; columns {', '.join(table.columns)}")

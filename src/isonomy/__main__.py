@@ -1,0 +1,6 @@
+"""``python -m isonomy``."""
+
+from isonomy.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""The audit file, `audit.toml`, as a model: where the rows are, what the columns mean, which tests to make."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from isonomy.audit.conditions import Condition, GroupSpec, Table
+from isonomy.audit.explain import explain
+from isonomy.audit.questions import AnyTest, Tolerance
+from isonomy.errors import ConfigError
+
+
+class Data(Table):
+    """Where the rows are."""
+
+    path: str | None = None
+    """A parquet or csv file, a folder of parquet, or a glob; relative to the audit file."""
+    query: str | None = None
+    """SQL whose answer is the table; needs `engine`."""
+    engine: Literal["duckdb", "spark"] | None = None
+    """What runs the query."""
+    database: str | None = None
+    """A DuckDB database file, opened for reading only."""
+    tables: dict[str, str] = Field(default_factory=dict)
+    """Names the query may use, and the parquet or csv files behind them."""
+    count: str | None = None
+    """The column that says how many rows a line stands for, in a table that is already aggregated."""
+    missing: Literal["raise", "drop"] = "raise"
+    """What to do about missing values in a needed column; dropped rows are counted in the report."""
+    missing_group: Literal["raise", "level", "drop"] = "raise"
+    """What to do about missing values in a group column."""
+    in_memory: bool | None = None
+    """Read the needed columns into memory once (true), leave them where they are (false), or decide by size."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Data:
+        if self.path is not None and self.query is not None:
+            raise ValueError("give path or query, not both")
+        if (self.query is None) != (self.engine is None):
+            raise ValueError('a query needs an engine ("duckdb" or "spark"), and an engine needs a query')
+        if self.query is None and (self.tables or self.database is not None):
+            raise ValueError("tables and database belong to a query; there is none")
+        return self
+
+
+class Columns(Table):
+    """What the columns mean. A test may name a column of its own instead."""
+
+    outcome: str | None = None
+    """What happened, 0 or 1 (or a number)."""
+    prediction: str | None = None
+    """The decision, 0 or 1 (or a predicted number)."""
+    score: str | None = None
+    """The score behind the decision."""
+    groups: GroupSpec | list[GroupSpec] | None = None
+    """Whom to compare: column names, `{column, edges}`, `{name, where}`."""
+    user: str | None = None
+    """Whom a row belongs to, where people appear many times."""
+    treatment: str | None = None
+    """Who was treated in a randomised experiment, 0 or 1."""
+    effect: str | None = None
+    """The predicted effect of the treatment."""
+    baseline: str | None = None
+    """The predicted outcome without treatment."""
+    features: list[str] | None = None
+    """Columns a candidate model may use."""
+
+
+class Tolerances(Table):
+    """The tolerance of every test of a kind that does not set its own."""
+
+    flag: Tolerance = None
+    certify: Tolerance = None
+    project: Tolerance = None
+    treatment_bias: Tolerance = None
+    predictive_parity: Tolerance = None
+    marginal_outcomes: Tolerance = None
+
+
+class Config(Table):
+    """An audit."""
+
+    title: str = Field(default="Fairness audit", min_length=1)
+    """The report's title."""
+    description: str = ""
+    """A sentence or two under the title."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """The seed of everything random in the audit."""
+    fail_on: list[Literal["violation", "within_tolerance", "inconclusive"]] = Field(default=["violation"])
+    """Verdicts that make the audit fail (exit code 1)."""
+    output: str = "isonomy-report"
+    """The folder for report.html, results.json, summary.md and junit.xml; relative to the audit file."""
+    suppress_below: int = Field(default=10, ge=0)
+    """Numbers of groups with fewer rows are withheld in every output; 0 withholds nothing."""
+    data: Data = Data()
+    columns: Columns = Columns()
+    filters: list[Condition] = Field(default_factory=list)
+    """Conditions every row of the audit meets."""
+    tolerances: Tolerances = Tolerances()
+    tests: list[AnyTest] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _distinct_names(self) -> Config:
+        twice = [name for name, times in Counter(self.names).items() if times > 1]
+        if twice:
+            raise ValueError(f"more than one test is called {twice[0]!r}; give each of them an id")
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        """The id of each test, given or derived."""
+        return [test.id or test.default_id() for test in self.tests]
+
+
+def parse(text: str, file: str = "audit.toml") -> Config:
+    """The audit written in ``text``; every mistake in it is named in one `ConfigError`."""
+    try:
+        raw = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise ConfigError(f"{file}: not TOML: {error}") from None
+    return build(raw, file, text)
+
+
+def build(raw: Mapping[str, Any], file: str = "audit", text: str | None = None) -> Config:
+    """The audit in a mapping."""
+    try:
+        return Config.model_validate(dict(raw))
+    except ValidationError as error:
+        raise ConfigError(explain(error, raw, file, text)) from None
+    except RecursionError:
+        raise ConfigError(f"{file}: nested too deeply.") from None
+
+
+def read(path: str | Path) -> tuple[Config, str]:
+    """The audit in a file, and the file's text."""
+    place = Path(path)
+    try:
+        text = place.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"{place}: no such file. `isonomy init DATA` writes one.") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{place}: cannot be read as text ({error}).") from None
+    return parse(text.replace("\r\n", "\n"), str(place)), text
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the audit file, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Config.model_json_schema(),
+        "title": "isonomy audit",
+    }

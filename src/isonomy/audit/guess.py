@@ -1,0 +1,162 @@
+"""What the columns of an undescribed table probably mean, from their names and types."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from isonomy.errors import EmptyFrame, UsageError
+from isonomy.frames import collect, open_source
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_LOOK = 200_000  # rows looked at
+_LEVELS = 20  # a group column has at most this many values
+
+# Words in a column's name, most telling first.
+_NAMES: dict[str, tuple[str, ...]] = {
+    "treatment": ("treatment", "treated", "offer", "assigned", "exposed", "arm"),
+    "effect": ("predicted_effect", "effect", "uplift", "cate", "ite"),
+    "baseline": ("predicted_baseline", "baseline"),
+    "prediction": (
+        "prediction", "predicted", "pred", "y_pred", "decision", "approved", "selected", "hired", "admitted", "granted",
+        "accepted", "flagged",
+    ),
+    "outcome": (
+        "outcome", "label", "target", "y_true", "y", "repaid", "default", "recid", "two_year_recid", "churn",
+        "converted", "conversion", "visit", "success", "actual", "event",
+    ),
+    "score": ("score", "probability", "prob", "risk", "risk_score", "decile_score", "y_score", "logit"),
+    "user": (
+        "user", "user_id", "customer", "customer_id", "person_id", "member_id", "account_id", "applicant_id",
+        "client_id",
+    ),
+    "count": ("count", "n_rows", "freq", "frequency"),
+}  # fmt: skip
+_GROUPS = (
+    "race", "ethnicity", "sex", "gender", "age_band", "age_cat", "age_group", "age", "disability", "religion",
+    "nationality", "country", "region", "marital", "marital_status", "education", "group", "segment", "black", "female",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the first rows of a column look like."""
+
+    name: str
+    kind: str  # "binary", "number", "text", "other"
+    levels: int
+    missing: bool
+    median: float | None = None
+    unit: bool = False  # every number lies in [0, 1]
+
+
+def toml(text: str) -> str:
+    """A string as TOML writes it."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def sample(data: Path) -> pl.DataFrame:
+    """The first rows of a table."""
+    try:
+        rows = collect(open_source(data).frame.head(_LOOK))
+    except (UsageError, EmptyFrame):
+        raise
+    except Exception as error:
+        raise UsageError(f"data: cannot read {data} ({type(error).__name__}: {error}).") from None
+    if not len(rows):
+        raise EmptyFrame(f"data: {data} has no rows.")
+    return rows
+
+
+def look(column: pl.Series) -> Seen:
+    """What a column looks like."""
+    import polars as pl
+
+    kind = column.dtype
+    missing = bool(column.null_count())
+    if kind == pl.Boolean:
+        return Seen(column.name, "binary", column.n_unique(), missing)
+    if kind.is_numeric():
+        numbers = column.cast(pl.Float64).fill_nan(None).drop_nulls()
+        finite = numbers.filter(numbers.is_finite())
+        missing |= len(finite) < len(column)
+        if not len(finite):
+            return Seen(column.name, "other", 0, missing)
+        low, high = float(finite.min()), float(finite.max())  # type: ignore[arg-type]
+        levels = finite.n_unique()
+        binary = levels == 2 and low == 0 and high == 1
+        unit = low >= 0 and high <= 1
+        return Seen(column.name, "binary" if binary else "number", levels, missing, float(finite.median()), unit)  # type: ignore[arg-type]
+    if kind in (pl.String, pl.Categorical) or isinstance(kind, pl.Enum):
+        return Seen(column.name, "text", column.drop_nulls().n_unique(), missing)
+    return Seen(column.name, "other", 0, missing)
+
+
+_FITS: dict[str, Callable[[Seen], bool]] = {
+    "treatment": lambda c: c.kind == "binary",
+    "effect": lambda c: c.kind == "number" and c.levels > 2,
+    "baseline": lambda c: c.kind == "number",
+    "prediction": lambda c: c.kind == "binary",
+    "outcome": lambda c: c.kind == "binary",
+    "score": lambda c: c.kind == "number" and c.levels > 5,
+    "user": lambda c: c.kind in ("number", "text") and c.levels > _LEVELS,
+    "count": lambda c: c.kind == "number",
+}
+
+
+def _closeness(name: str, words: tuple[str, ...]) -> int | None:
+    """How telling a name is (smaller is more), or None."""
+    plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    for place, word in enumerate(words):
+        if plain == word:
+            return place
+    parts = plain.split("_")
+    for place, word in enumerate(words):
+        if len(word) > 2 and (word in parts or (len(word) > 4 and word in plain)):
+            return len(words) + place
+    return None
+
+
+def guess_roles(seen: list[Seen]) -> dict[str, str]:
+    """Role -> column, where a name tells and the type fits."""
+    roles: dict[str, str] = {}
+    for role, words in _NAMES.items():
+        free = [c for c in seen if c.name not in roles.values() and _FITS[role](c)]
+        named = [(near, c.name) for c in free if (near := _closeness(c.name, words)) is not None]
+        if named:
+            roles[role] = min(named)[1]
+    if "treatment" in roles and "effect" not in roles:
+        del roles["treatment"]  # an experiment without predictions of its effect answers none of the questions
+    roles.pop("count", None)  # a wrong guess would change every number: named in a comment instead
+    return roles
+
+
+def guess_groups(seen: list[Seen], roles: dict[str, str]) -> list[str]:
+    """Up to three groupings, as TOML."""
+    taken = set(roles.values())
+    free = [c for c in seen if c.name not in taken]
+    named = [(near, c) for c in free if (near := _closeness(c.name, _GROUPS)) is not None]
+    fitting = [c for _, c in sorted(named, key=lambda pair: pair[0]) if 2 <= c.levels <= _LEVELS]
+    cuts = [c for _, c in sorted(named, key=lambda pair: pair[0]) if c.kind == "number" and c.levels > _LEVELS]
+    chosen = [toml(c.name) for c in fitting[:3]]
+    chosen += [_cut(c) for c in cuts[:1] if len(chosen) < 3]
+    if not chosen:
+        few = [c for c in free if c.kind == "text" and 2 <= c.levels <= _LEVELS]
+        few += [c for c in free if c.kind in ("number", "binary") and 2 <= c.levels <= 10]
+        chosen = [toml(c.name) for c in few[:2]]
+    if not chosen:
+        chosen = [_cut(c) for c in free if c.kind == "number" and c.levels > 2][:1]
+    if not chosen:
+        raise UsageError("data: no column looks like groups of people; write the audit file by hand.")
+    return chosen
+
+
+def _cut(column: Seen) -> str:
+    edges = "[25, 45, 65]" if re.fullmatch(r"age.*", column.name.lower()) else f"[{column.median!r}]"
+    return f"{{column = {toml(column.name)}, edges = {edges}}}"

@@ -1,0 +1,239 @@
+"""Run an audit: one table, tests that do not depend on one another, and a record of everything."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import isonomy
+from isonomy.audit import config as files
+from isonomy.audit.conditions import all_of
+from isonomy.audit.outcome import AuditResult
+from isonomy.audit.plan import Planned, check, plan, requests
+from isonomy.audit.state import State, prepare
+from isonomy.audit.table import Fingerprint, Opened, fingerprint, narrow, open_table
+from isonomy.errors import DataError, UsageError
+from isonomy.frames import Source
+from isonomy.report import Document, Entry
+from isonomy.report.layout import section
+from isonomy.results import Result, from_dict
+
+Progress = Callable[[str, int, int], None]  # what is being done, tests finished, tests in all
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "narwhals", "polars", "altair", "duckdb", "pyspark")
+
+
+class Audit:
+    """An audit: which table, which tests.
+
+    >>> import isonomy as iso
+    >>> table = iso.simulate.decisions(4_000, seed=1).columns
+    >>> audit = iso.Audit.from_dict(
+    ...     {
+    ...         "columns": {"outcome": "outcome", "prediction": "prediction", "groups": ["race"]},
+    ...         "tests": [{"kind": "flag", "metric": "selection_rate"}],
+    ...     },
+    ...     data=table,
+    ... )
+    >>> list(audit.run().results)
+    ['flag-selection_rate']
+    """
+
+    def __init__(
+        self,
+        config: files.Config,
+        *,
+        data: object = None,
+        folder: str | Path = ".",
+        file: str = "audit",
+        text: str = "",
+    ) -> None:
+        self.config = config
+        self.data = data
+        self.folder = Path(folder)  # what paths in the file are relative to
+        self.file = file
+        self.text = text
+        self._debug = False
+
+    @classmethod
+    def from_toml(cls, path: str | Path, *, data: object = None) -> Audit:
+        """The audit in a file. ``data``: a table that takes the place of the file's path or query."""
+        config, text = files.read(path)
+        return cls(config, data=data, folder=Path(path).parent, file=str(path), text=text)
+
+    @classmethod
+    def from_dict(cls, config: Mapping[str, Any], *, data: object = None, folder: str | Path = ".") -> Audit:
+        """The audit in a mapping of the same shape as the file."""
+        return cls(files.build(config), data=data, folder=folder)
+
+    @property
+    def output(self) -> Path:
+        """Where the file says the report goes."""
+        return self.folder / self.config.output
+
+    def validate(self) -> list[str]:
+        """Check the file and the table's columns without reading a row; returns the columns the audit needs."""
+        return self._open()[2]
+
+    def _open(self) -> tuple[Opened, list[Planned], list[str]]:
+        opened = open_table(self.config.data, self.folder, self.data)
+        planned = plan(self.config)
+        return opened, planned, check(self.config, planned, opened.source.schema, self.file)
+
+    def run(
+        self,
+        output: str | Path | None = None,
+        *,
+        resume: bool = False,
+        progress: Progress | None = None,
+        debug: bool = False,
+    ) -> AuditResult:
+        """Run every test. With ``output``, write the report there.
+
+        ``resume`` keeps what an earlier run finished; ``debug`` raises what a test raises instead of reporting it.
+        """
+        started = time.perf_counter()
+        self._debug = debug
+        tell = progress or (lambda *_: None)
+        opened, planned, columns = self._open()
+        folder = None if output is None else Path(output)
+        if folder is not None:
+            prepare(folder)
+        tell("Reading the table", 0, len(planned))
+        source = narrow(opened, columns, self.config.filters, self.config.data.in_memory)
+        seen = fingerprint(source)
+        tables = _Tables(source)
+        tables.prefetch(planned)
+        state = State(folder, resume=resume)
+        entries = []
+        for done, one in enumerate(planned):
+            tell(one.name, done, len(planned))
+            entries.append(self._entry(one, tables, seen, state))
+        tell("Writing the report", len(planned), len(planned))
+        document = self._document(opened, seen, tuple(entries), time.perf_counter() - started)
+        result = AuditResult(document)
+        return result if folder is None else result.write(folder)
+
+    def _entry(self, one: Planned, tables: _Tables, seen: Fingerprint, state: State) -> Entry:
+        """One test: from an earlier run, or made now. Whatever happens in it, the others go on."""
+        identity = one.identity(seen.digest, self.config.suppress_below, self.config.filters)
+        common: dict[str, Any] = {
+            "name": one.name,
+            "kind": one.kind,
+            "title": one.test.title,
+            "truth": tuple(one.test.truth),
+            "seed": one.seed if one.seed is not None else one.options.get("rng"),
+        }
+        kept = state.load(identity)
+        if kept is not None:
+            try:
+                return Entry(**common, result=from_dict(kept["result"]), seconds=kept["seconds"], resumed=True)
+            except Exception:  # written by another version: make the test again
+                kept = None
+        started = time.perf_counter()
+        try:
+            result: Result = one.function(tables.of(one), **one.arguments())
+            result = result.suppressed(self.config.suppress_below)
+            entry = Entry(**common, result=result)
+            section(1, entry, 1, picture=False)  # words and table are part of the test: a fault in them is its own
+            stored = result.to_dict()
+        except Exception as error:
+            if self._debug:
+                raise
+            problem: dict[str, Any] = {"error": _told(error), "error_kind": _kind(error), "options": dict(one.options)}
+            return Entry(**common, **problem, seconds=time.perf_counter() - started, peak_memory=peak_memory())
+        seconds = time.perf_counter() - started
+        state.save(identity, {"result": stored, "seconds": seconds})
+        return Entry(**common, result=result, seconds=seconds, peak_memory=peak_memory())
+
+    def _document(self, opened: Opened, seen: Fingerprint, entries: tuple[Entry, ...], seconds: float) -> Document:
+        config = self.config
+        return Document(
+            title=config.title,
+            description=config.description,
+            entries=entries,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            data=opened.name,
+            rows=seen.rows,
+            suppress_below=config.suppress_below,
+            fail_on=tuple(config.fail_on),
+            facts=tuple(_facts(config, opened, seen, seconds)),
+            config=self.text,
+        )
+
+
+class _Tables:
+    """The audited table, and its restrictions for the tests that have filters of their own."""
+
+    def __init__(self, source: Source) -> None:
+        self.whole = source
+        self._narrower: dict[str, Source] = {}
+
+    def of(self, one: Planned) -> Source:
+        """The rows of one test."""
+        condition = all_of(one.test.filters)
+        if condition is None:
+            return self.whole
+        return self._narrower.setdefault(repr(condition), self.whole.filter(condition))
+
+    def prefetch(self, planned: list[Planned]) -> None:
+        """Make the passes the tests will begin with, one for all that share their keys."""
+        by_table: dict[int, list[Planned]] = {}
+        for one in planned:
+            by_table.setdefault(id(self.of(one)), []).append(one)
+        for tests in by_table.values():
+            source = self.of(tests[0])
+            asked = requests(source, tests)
+            try:
+                source.prefetch(asked)
+            except Exception:  # what is wrong with the rows is the test's to report
+                continue
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, isonomy.errors.IsonomyError) else f"{type(error).__name__}: {error}"
+
+
+def _kind(error: Exception) -> str:
+    return "usage" if isinstance(error, UsageError) else "data" if isinstance(error, DataError) else "crash"
+
+
+def peak_memory() -> int | None:
+    """The most memory this process has held, in bytes; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * 1024
+
+
+def _facts(config: files.Config, opened: Opened, seen: Fingerprint, seconds: float) -> list[tuple[str, str]]:
+    peak = peak_memory()
+    return [
+        ("isonomy", isonomy.__version__),
+        ("Python", platform.python_version()),
+        *((name, found) for name in _LIBRARIES if (found := _version(name))),
+        ("System", f"{platform.system()} {platform.machine()}"),
+        ("Data", opened.name),
+        ("Backend", opened.source.backend),
+        ("Rows after filters", f"{seen.rows:,}"),
+        ("Fingerprint of the rows", seen.digest),
+        ("Seed", str(config.seed)),
+        ("Tests", str(len(config.tests))),
+        ("Time", f"{seconds:.1f} s"),
+        *([("Peak memory", f"{peak / 2**20:,.0f} MB")] if peak is not None else []),
+    ]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,137 @@
+"""A first audit file for a table nobody has described yet. Every guess in it is told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from isonomy.audit.guess import Seen, guess_groups, guess_roles, look, sample, toml
+from isonomy.audit.state import write
+from isonomy.errors import ConfigError
+
+_ROLES = {
+    "outcome": "what happened, 0 or 1",
+    "prediction": "the decision, 0 or 1",
+    "score": "the score behind the decision",
+    "user": "whom a row belongs to, where people appear many times",
+    "treatment": "who was treated in a randomised experiment, 0 or 1",
+    "effect": "the predicted effect of the treatment",
+    "baseline": "the predicted outcome without treatment",
+}
+
+
+def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]:
+    """Write a commented audit file for ``data``; returns the guesses in words."""
+    if output.exists() and not force:
+        raise ConfigError(f"{output} exists; --force writes over it, --output names another.")
+    rows = sample(data)
+    seen = [look(rows[name]) for name in rows.columns]
+    roles = guess_roles(seen)
+    groups = guess_groups(seen, roles)
+    place = os.path.relpath(data.resolve(), output.resolve().parent)
+    try:
+        write(output, starter_text(Path(place).as_posix(), seen, roles, groups))
+    except OSError as error:
+        raise ConfigError(f"output: cannot write {output} ({error.strerror}).") from None
+    return [f"{role} = {name}" for role, name in roles.items()] + [f"groups = {', '.join(groups)}"]
+
+
+def starter_text(place: str, seen: list[Seen], roles: dict[str, str], groups: list[str]) -> str:
+    """A commented audit file that runs as it is."""
+    return "\n".join([*_head(place, seen, roles), *_columns(roles, groups), *_tests(seen, roles), ""])
+
+
+def _head(place: str, seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
+    used = [c for c in seen if c.name in roles.values()]
+    drop = any(c.missing for c in used)
+    yield "# Written by `isonomy init`: every role below is a guess from names and types. Correct it, then run"
+    yield "#     isonomy validate <this file>      check it without reading rows"
+    yield "#     isonomy audit <this file>         run it"
+    yield ""
+    yield 'title = "Fairness audit"'
+    yield "seed = 0                     # same seed, same numbers"
+    yield 'fail_on = ["violation"]      # verdicts that make the command end with exit code 1'
+    yield 'output = "isonomy-report"    # folder for report.html, results.json, summary.md, junit.xml'
+    yield "suppress_below = 10          # groups with fewer rows are withheld in every output"
+    yield ""
+    yield "[data]"
+    yield f"path = {toml(place)}"
+    yield f'missing = "{"drop" if drop else "raise"}"' + (
+        "             # some needed values are missing: those rows are left out and counted"
+        if drop
+        else '            # or "drop": leave out rows with missing values, and count them'
+    )
+    yield 'missing_group = "level"      # a missing group is a group of its own; or "drop", or "raise"'
+    yield '# count = "n"                # where each line already stands for many rows'
+    yield ""
+
+
+def _columns(roles: dict[str, str], groups: list[str]) -> Iterator[str]:
+    yield "[columns]"
+    for role, meaning in _ROLES.items():
+        if role in roles:
+            yield f"{role} = {toml(roles[role])}  # {meaning}"
+        else:
+            yield f'# {role} = "..."  # {meaning}'
+    yield f"groups = [{', '.join(groups)}]"
+    yield "# Groups may also be cut or named:"
+    yield '#   {column = "age", edges = [25, 45]}'
+    yield '#   {name = "young men", where = [{column = "age", op = "<", value = 25}, {column = "sex", value = "Male"}]}'
+    yield ""
+    yield "# [[filters]]                # conditions that every row of the audit meets"
+    yield '# column = "year"'
+    yield '# op = ">="                  # ==, !=, <, <=, >, >=, in, not in, is missing, is present'
+    yield "# value = 2020"
+    yield ""
+
+
+def _tests(seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
+    """The tests these roles allow; at least one."""
+    have = set(roles)
+    scale = {c.name: c.unit for c in seen}
+    made = False
+    if "prediction" in have:
+        made = True
+        yield from _test("Who is selected?", 'kind = "flag"', 'metric = "selection_rate"', "# tolerance = 0.02")
+    if {"prediction", "outcome"} <= have:
+        yield from _test(
+            "Are those with outcome 1 selected alike?",
+            'kind = "flag"',
+            'metric = "tpr"                # also fpr, ppv, accuracy, ...',
+            'reference = "population"      # or "rest", or a group such as {race = "White"}',
+        )
+    if {"outcome", "score"} <= have:
+        made = True
+        if scale[roles["score"]]:
+            yield from _test("How good is the score in each group?", 'kind = "flag"', 'metric = "brier"')
+        yield from _test("Does the score mean the same in every group?", 'kind = "predictive_parity"')
+    if {"effect", "treatment", "outcome"} <= have:
+        made = True
+        yield from _test("Does the uplift model get some groups' effects wrong?", 'kind = "treatment_bias"')
+    if not made:
+        yield from _anything(seen, roles)
+
+
+def _anything(seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
+    """Without a decision or a score there is still the average of something."""
+    column = roles.get("outcome") or roles.get("score")
+    if column is None:
+        numbers = [c for c in seen if c.kind in ("binary", "number") and not c.missing]
+        column = numbers[0].name if numbers else None
+    if column is None:
+        yield "# No column of numbers was found: there is nothing to compare yet."
+        column = seen[0].name
+    yield from _test(
+        "Does an average differ between groups?",
+        'kind = "flag"',
+        'metric = "mean_prediction"',
+        f"prediction = {toml(column)}   # no decision was found: the groups' averages of this column are compared",
+    )
+
+
+def _test(comment: str, *lines: str) -> Iterator[str]:
+    yield "[[tests]]"
+    yield f"# {comment}"
+    yield from lines
+    yield ""

@@ -1,0 +1,71 @@
+"""Files that appear complete or not at all, and the finished tests an interrupted audit can take up again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from isonomy.errors import ConfigError
+
+FOLDER = ".isonomy-state"
+_PARTIAL = ".partial"
+
+
+def write(path: Path, text: str) -> None:
+    """Write ``text`` to ``path`` in one step: whoever looks sees the old file or the new one, never a part."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_PARTIAL, dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def prepare(folder: Path) -> None:
+    """Make the output folder, and clear away what a killed run left half-written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for place in (folder, folder / FOLDER):
+            for left in place.glob(f".*{_PARTIAL}"):
+                left.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"output: cannot write to {folder} ({error.strerror}).") from None
+
+
+class State:
+    """Finished tests, one file each, named by everything their numbers depend on."""
+
+    def __init__(self, folder: Path | None, *, resume: bool) -> None:
+        self.folder = None if folder is None else folder / FOLDER
+        if self.folder is None:
+            return
+        self.folder.mkdir(exist_ok=True)
+        if not resume:
+            for old in self.folder.glob("*.json"):
+                old.unlink(missing_ok=True)
+
+    def load(self, identity: str) -> dict[str, Any] | None:
+        """What an earlier run stored, or None. A file that cannot be read is as good as none."""
+        if self.folder is None:
+            return None
+        try:
+            stored = json.loads((self.folder / f"{identity}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return stored if isinstance(stored, dict) else None
+
+    def save(self, identity: str, stored: Mapping[str, Any]) -> None:
+        """Keep a finished test."""
+        if self.folder is not None:
+            write(self.folder / f"{identity}.json", json.dumps(stored, allow_nan=False, ensure_ascii=False))

@@ -1,0 +1,149 @@
+"""The audited table: opened as the file says, narrowed to the rows and columns the tests need, fingerprinted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+
+from isonomy.audit.conditions import Condition, all_of
+from isonomy.audit.config import Data
+from isonomy.errors import ConfigError, EmptyFrame, UsageError
+from isonomy.frames import COUNT, Source, Sums, collect, missing, open_source
+
+HELD_BYTES = 2**30  # files up to this size are read once, the needed columns only, and then held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """The whole table, before any row is read."""
+
+    source: Source
+    name: str  # where it is, in words
+    size: int | None  # bytes on disk, where it is files
+
+
+def open_table(data: Data, folder: Path, given: object = None) -> Opened:
+    """Open the table. ``given`` is a table of the caller's own, which takes the place of a path or query."""
+    options: dict[str, Any] = {"count": data.count, "missing": data.missing, "missing_group": data.missing_group}
+    if given is not None:
+        return Opened(_open(given, options), f"a {type(given).__module__.split('.')[0]} table", None)
+    if data.query is not None:
+        native = _duckdb(data, folder) if data.engine == "duckdb" else _spark(data, folder)
+        return Opened(_open(native, options), f"a query run by {data.engine}", None)
+    if data.path is None:
+        raise ConfigError("data: no path and no query; say where the rows are.")
+    path = folder / data.path
+    return Opened(_open(path, options), data.path, _size(path))
+
+
+def _open(native: object, options: Mapping[str, Any]) -> Source:
+    try:
+        source = open_source(native, **options)
+        _ = source.schema
+    except UsageError:
+        raise
+    except Exception as error:  # an engine's own error about a file or a query
+        if isinstance(error, EmptyFrame):
+            raise
+        raise ConfigError(f"data: cannot be opened ({type(error).__name__}: {error}).") from error
+    return source
+
+
+def _size(path: Path) -> int:
+    if any(c in path.name for c in "*?["):
+        return sum(part.stat().st_size for part in path.parent.glob(path.name))
+    if path.is_dir():
+        return sum(part.stat().st_size for part in path.rglob("*.parquet"))
+    return path.stat().st_size
+
+
+def _duckdb(data: Data, folder: Path) -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise ConfigError('data.engine: "duckdb" is not installed; pip install "isonomy[duckdb]".') from None
+    try:
+        if data.database is None:
+            connection = duckdb.connect()
+        else:
+            connection = duckdb.connect(str(folder / data.database), read_only=True)
+        # Literals doubled, identifiers quoted: the names come from the audit file.
+        connection.execute(f"set file_search_path = '{str(folder).replace(chr(39), chr(39) * 2)}'")
+        for name, path in data.tables.items():
+            place = str(folder / path).replace("'", "''")
+            connection.execute(f"create temp view \"{name.replace(chr(34), chr(34) * 2)}\" as select * from '{place}'")
+        return connection.sql(str(data.query))
+    except duckdb.Error as error:
+        raise ConfigError(f"data.query: DuckDB cannot run it ({error}).") from None
+
+
+def _spark(data: Data, folder: Path) -> Any:
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise ConfigError('data.engine: "spark" is not installed; pip install "isonomy[spark]".') from None
+    session = SparkSession.builder.getOrCreate()
+    try:
+        for name, path in data.tables.items():
+            place = str(folder / path) if "://" not in path else path
+            csv = path.endswith((".csv", ".csv.gz"))
+            reader = session.read.option("header", True).option("inferSchema", True)
+            (reader.csv(place) if csv else reader.parquet(place)).createOrReplaceTempView(name)
+        return session.sql(str(data.query))
+    except PySparkException as error:
+        raise ConfigError(f"data.query: Spark cannot run it ({error}).") from None
+
+
+def narrow(opened: Opened, columns: Iterable[str], filters: list[Condition], in_memory: bool | None) -> Source:
+    """The rows and columns the audit needs. Files of moderate size are read here, once; engines keep their rows."""
+    whole = opened.source
+    names = [name for name in whole.schema if name in set(columns)]
+    frame = whole.frame
+    condition = all_of(filters)
+    if condition is not None:
+        frame = frame.filter(condition)
+    frame = frame.select(*names)
+    hold = in_memory if in_memory is not None else opened.size is not None and opened.size <= HELD_BYTES
+    native = collect(frame) if hold else frame.to_native()
+    return open_source(native, count=whole.count, missing=whole.missing, missing_group=whole.missing_group)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Enough to tell whether two runs saw the same rows: the schema, the number of rows, and a sum for each column."""
+
+    rows: int
+    digest: str
+
+
+def fingerprint(source: Source) -> Fingerprint:
+    """One pass: for each column its missing values and its total (for text, of lengths), to nine digits."""
+    values: dict[str, nw.Expr] = {}
+    for i, (name, dtype) in enumerate(source.schema.items()):
+        column = nw.col(name)
+        gone = missing(column, dtype)
+        values[f"missing {i}"] = nw.when(gone).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+        if dtype.is_numeric() or dtype == nw.Boolean:
+            number = column.cast(nw.Float64)
+        elif dtype == nw.String:
+            number = column.str.len_chars().cast(nw.Float64)
+        else:
+            continue
+        values[f"total {i}"] = nw.when(~gone).then(number).otherwise(nw.lit(0.0))
+    cells = source.sums(Sums({}, values))
+    if not len(cells) or not cells[COUNT].sum():
+        raise EmptyFrame("data: no row is left after the filters." if values else "data: no column is needed.")
+    rows = round(float(cells[COUNT].sum()))
+    seen = {
+        "schema": {name: str(dtype) for name, dtype in source.schema.items()},
+        "rows": rows,
+        "sums": {name: f"{float(cells[name].sum()):.9g}" for name in values},
+    }
+    return Fingerprint(rows, hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest())

@@ -1,0 +1,362 @@
+"""Kernel sums over rows held in memory: sorted by group and user once, then block by block.
+
+A block holds some thousand rows of one group and never cuts a user in two. Sums by user are sparse products: a matrix
+of users x sites, times functions of the score at the sites. The sites are the rows themselves; from `MANY` rows on they
+are knots, `STEP` bandwidths apart, between which functions are interpolated by cubics. That is several times as fast,
+and the numbers differ by less than 1e-8 of their size (tested).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from isonomy.calibration.plan import Fit, Marks, Plan, Products, Totals
+from isonomy.calibration.smoothing import BINS, Axis, Floats
+import itertools
+
+BLOCK = 8_192
+MANY = 2**18
+STEP = 0.01
+MOST_KNOTS = 2**16
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Rows ``start`` to ``stop`` of one group; ``first`` is where each of its users begins (None: no users)."""
+
+    group: int
+    start: int
+    stop: int
+    first: NDArray[np.intp] | None
+
+    @property
+    def rows(self) -> slice:
+        """Which rows these are."""
+        return slice(self.start, self.stop)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Knots:
+    """Equally spaced scores; a function of the score is a cubic through the four around it."""
+
+    start: float
+    step: float
+    size: int
+
+    @classmethod
+    def of(cls, plan: Plan, low: float, high: float) -> Knots | None:
+        """Knots fine enough for the narrowest kernel of the plan; None if they would be too many."""
+        step = STEP * float(plan.width.min())
+        size = int((high - low) / step) + 5
+        return cls(low - 1.5 * step, step, size) if size <= MOST_KNOTS else None
+
+    @property
+    def scores(self) -> Floats:
+        """Where they are."""
+        return self.start + self.step * np.arange(self.size, dtype=np.float64)
+
+    def weights(self, score: Floats) -> tuple[NDArray[np.int32], Floats]:
+        """The first of the four knots around each score, and the cubic's weight of each of them."""
+        position = (score - self.start) * (1.0 / self.step)
+        left = np.floor(position)
+        t = position - left
+        a, b, c = t + 1, t - 1, t - 2
+        bc, at = b * c, a * t
+        weight = np.empty((score.size, 4))
+        weight[:, 0] = t * bc * (-1 / 6)
+        weight[:, 1] = a * bc * 0.5
+        weight[:, 2] = at * c * -0.5
+        weight[:, 3] = at * b * (1 / 6)
+        return left.astype(np.int32) - 1, weight
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adder:
+    """Adds functions of the score over the rows of each user, times the rows' votes and a column."""
+
+    first: NDArray[np.intp]  # where each user begins
+    indices: NDArray[np.int32]
+    weight: Floats  # (rows, 1 or 4): votes times the weights of the sites
+    sites: int
+
+    def __call__(self, values: Floats, column: Floats | None = None) -> Floats:
+        """Sums by user of ``values`` (sites, points) times ``column`` (rows)."""
+        weight = self.weight if column is None else self.weight * column[:, None]
+        ends = np.append(self.first, len(weight)) * weight.shape[1]
+        table = sparse.csr_array((weight.ravel(), self.indices, ends), shape=(self.first.size, self.sites), copy=False)
+        return np.asarray(table @ values, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """Rows sorted by group, then user. ``user`` is None when every row is on its own."""
+
+    score: Floats
+    outcome: Floats
+    vote: Floats  # weight of a row: 1/n_m at user level, 1 at aggregate level, times its count
+    count: Floats | None  # how many rows a line stands for, where lines have a count
+    user: NDArray[np.int64] | None
+    offsets: NDArray[np.intp]  # group g is offsets[g]:offsets[g + 1]
+    axis: Axis
+
+    @property
+    def size(self) -> int:
+        """How many groups there are."""
+        return self.offsets.size - 1
+
+    def pair(self, first: int, second: int) -> Memory:
+        """The rows of two groups, as groups 0 and 1. Votes stay: a user's rows elsewhere still count in n_m."""
+        if self.size == 2 and (first, second) == (0, 1):
+            return self
+        parts = [slice(self.offsets[g], self.offsets[g + 1]) for g in (first, second)]
+
+        def both(values: Any) -> Any:
+            return None if values is None else np.concatenate([values[part] for part in parts])
+
+        sizes = [0, *(part.stop - part.start for part in parts)]
+        return replace(
+            self,
+            score=both(self.score),
+            outcome=both(self.outcome),
+            vote=both(self.vote),
+            count=both(self.count),
+            user=both(self.user),
+            offsets=np.cumsum(sizes),
+        )
+
+    def histogram(self) -> tuple[Floats, Floats]:
+        """Votes, and votes times outcomes, by group and bin of the axis."""
+        group = np.repeat(np.arange(self.size), np.diff(self.offsets))
+        cell = group * BINS + self.axis.bin(self.score).astype(np.intp)
+        shape = (self.size, BINS)
+        weight, total = (
+            _sums(cell, self.vote, self.size * BINS),
+            _sums(cell, self.vote * self.outcome, self.size * BINS),
+        )
+        return weight.reshape(shape), total.reshape(shape)
+
+    def blocks(self, length: int = BLOCK) -> Iterator[Block]:
+        """The rows in pieces that end where a user ends."""
+        for g in range(self.size):
+            low, high = int(self.offsets[g]), int(self.offsets[g + 1])
+            if self.user is None:
+                yield from (Block(g, a, min(a + length, high), None) for a in range(low, high, length))
+                continue
+            user = self.user[low:high]
+            first = np.flatnonzero(np.r_[True, user[1:] != user[:-1]]) if high > low else np.empty(0, np.intp)
+            wanted = np.searchsorted(first, np.arange(0, high - low, length))
+            cuts = np.unique(np.append(wanted, first.size))
+            for a, b in itertools.pairwise(cuts):
+                start, stop = first[a], first[b] if b < first.size else high - low
+                yield Block(g, int(low + start), int(low + stop), first[a:b] - start)
+
+    def totals(self, plan: Plan) -> Totals:
+        """First pass; see `plan`."""
+        knots = self._knots(plan)
+        work = self._row_totals if knots is None else self._knot_weights
+        d, size = plan.degree, self.size
+        if knots is None:
+            sums = np.zeros((3 * d + 4, size, plan.points.size))
+            for group, part in self._each(lambda block: work(plan, block, knots)):
+                sums[:, group] += part
+        else:
+            weights = np.zeros((size, 4, knots.size))
+            for group, part in self._each(lambda block: work(plan, block, knots), 8 * BLOCK):
+                weights[group] += part
+            sums = np.stack([_moments(plan, knots.scores, weight) for weight in weights], axis=1)
+        power, outcome = sums[: 2 * d + 1], sums[2 * d + 1 : 3 * d + 2]
+        mark = np.empty(0) if plan.marks is None else sums[3 * d + 2]
+        shared = plan.marks is not None and plan.marks.share is not None
+        return Totals(power, outcome, mark, sums[3 * d + 3] if shared else None)
+
+    def _columns(self, plan: Plan, block: Block) -> list[Floats]:
+        """The columns that are summed with the kernel: 1, the outcome, the mark and its denominator."""
+        columns = [np.ones(block.stop - block.start), self.outcome[block.rows]]
+        if plan.marks is not None:
+            columns += [column for column in self._marks(plan.marks, block) if column is not None]
+        return columns
+
+    def _row_totals(self, plan: Plan, block: Block, _: Knots | None) -> tuple[int, Floats]:
+        weights = np.zeros((4, block.stop - block.start))
+        for k, column in enumerate(self._columns(plan, block)):
+            weights[k] = self.vote[block.rows] * column
+        return block.group, _moments(plan, self.score[block.rows], weights)
+
+    def _knot_weights(self, plan: Plan, block: Block, knots: Knots | None) -> tuple[int, Floats]:
+        """Votes (times each column) shared out to the knots."""
+        assert knots is not None
+        first, weight = knots.weights(self.score[block.rows])
+        sums = np.zeros((4, knots.size))
+        for k, column in enumerate(self._columns(plan, block)):
+            value = self.vote[block.rows] * column
+            for i in range(4):
+                sums[k] += _sums(first + i, value * weight[:, i], knots.size)
+        return block.group, sums
+
+    def products(self, plan: Plan, fit: Fit) -> Products:
+        """Second pass; see `plan`."""
+        size, points = self.size, plan.points.size
+        second = np.zeros((2 if plan.curves else 1, size, size, points, points))
+        square = np.zeros((size, points))
+        shared = self.spanning()
+        knots = self._knots(plan)
+        tables = None if knots is None else [_tables(plan, fit, g, knots.scores) for g in range(size)]
+        kept: list[tuple[int, NDArray[np.int64], list[Floats]]] = []
+
+        def work(block: Block) -> tuple[Any, ...]:
+            table = _tables(plan, fit, block.group, self.score[block.rows]) if tables is None else tables[block.group]
+            return self._block_products(plan, fit, block, knots, table, shared)
+
+        for group, own, mass, spanning in self._each(work, BLOCK if knots is None else 4 * BLOCK):
+            second[:, group, group] += own
+            square[group] += mass
+            if spanning is not None:
+                kept.append((group, *spanning))
+        if kept:
+            _cross(second, kept, shared)
+        return Products(second[0], second[1] if plan.curves else np.empty(0), square)
+
+    def _block_products(
+        self, plan: Plan, fit: Fit, block: Block, knots: Knots | None, table: list[Floats], shared: NDArray[np.int64]
+    ) -> tuple[Any, ...]:
+        add, points = self._adder(block, knots), plan.points.size
+        rows, g = block.rows, block.group
+        _, outcome, *marks = self._columns(plan, block)
+        # Of each user: [sum of K, sum of K (value of the curve)], then the columns' parts.
+        plain = add(table[0])
+        mass = plain[:, :points]
+        off = mass * fit.centre[g] if len(marks) < 2 else add(table[0][:, :points], marks[1]) * fit.centre[g]
+        if marks:
+            gap = add(table[0][:, :points], marks[0]) - off
+            curve = add(table[1], outcome) - plain[:, points:] if plan.curves else None
+        else:
+            both = add(np.hstack([table[0][:, :points], *table[1:]]), outcome)
+            gap = both[:, :points] - off
+            curve = both[:, points:] - plain[:, points:] if plan.curves else None
+        influences = [gap / _nonzero(fit.divisor[g])] + ([] if curve is None else [curve])
+        if block.first is None and self.count is not None:
+            # A line that stands for c rows is c independent rows, not one row of weight c.
+            root = 1 / np.sqrt(self.count[rows])[:, None]
+            influences, mass = [influence * root for influence in influences], mass * root
+        own = np.stack([influence.T @ influence for influence in influences])
+        spanning = None
+        if shared.size and block.first is not None and self.user is not None:
+            users = self.user[block.start + block.first]
+            mine = np.isin(users, shared)
+            if mine.any():
+                spanning = users[mine], [influence[mine] for influence in influences]
+        return g, own, np.einsum("ij,ij->j", mass, mass), spanning
+
+    def _adder(self, block: Block, knots: Knots | None) -> Adder:
+        n, vote = block.stop - block.start, self.vote[block.rows, None]
+        first = np.arange(n) if block.first is None else block.first
+        if knots is None:
+            return Adder(first, np.arange(n, dtype=np.intp).astype(np.int32), vote, n)
+        left, weight = knots.weights(self.score[block.rows])
+        indices = (left[:, None] + np.arange(4, dtype=np.int32)).ravel()
+        return Adder(first, indices, weight * vote, knots.size)
+
+    def _knots(self, plan: Plan) -> Knots | None:
+        if self.score.size < MANY:
+            return None
+        return Knots.of(plan, float(self.score.min()), float(self.score.max()))
+
+    def increments(self, marks: Marks, cell: NDArray[np.intp], cells: int) -> tuple[Floats, Floats]:
+        """Sums of the marks in each of ``cells`` score intervals (``cell`` maps a bin to its interval), and the sums of
+        products over users. For the cumulative test."""
+        index = cell[self.axis.bin(self.score).astype(np.intp)]
+        mark = np.concatenate([self._marks(marks, block)[0] for block in self.blocks()])
+        value = self.vote * mark
+        total = _sums(index, value, cells)
+        if self.user is None:
+            square = value * mark if self.count is not None else value * value
+            return total, np.diag(_sums(index, square, cells))
+        _, user = np.unique(self.user, return_inverse=True)
+        table = sparse.csr_array((value, (user, index)), shape=(int(user.max()) + 1, cells))
+        return total, np.asarray((table.T @ table).todense(), dtype=np.float64)
+
+    def _marks(self, marks: Marks, block: Block) -> tuple[Floats, Floats | None]:
+        at = {name: curve(self.score[block.rows]) for name, curve in marks.curves.items()}
+        return marks.row(self.outcome[block.rows], block.group, at)
+
+    def spanning(self) -> NDArray[np.int64]:
+        """Users with rows in more than one group, sorted."""
+        if self.user is None:
+            return np.empty(0, np.int64)
+        each = [self.user[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+        distinct = [part[np.r_[True, part[1:] != part[:-1]]] if part.size else part for part in each]
+        together = np.sort(np.concatenate(distinct))
+        return np.unique(together[1:][together[1:] == together[:-1]])
+
+    def _each(self, work: Callable[[Block], T], length: int = BLOCK) -> list[T]:
+        blocks = list(self.blocks(length))
+        if len(blocks) < 32:
+            return [work(block) for block in blocks]
+        # Products of blocks are small: threads of the linear algebra library would only get in one another's way.
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            return list(pool.map(work, blocks))
+
+
+def _sums(cell: NDArray[Any], values: Floats, cells: int) -> Floats:
+    return np.bincount(cell, weights=values, minlength=cells).astype(np.float64, copy=False)
+
+
+def _moments(plan: Plan, score: Floats, weights: Floats) -> Floats:
+    """Sums of K v^k times each weight (1, outcome, mark, denominator), in the order of `Totals`."""
+    d = plan.degree
+    sums = np.zeros((3 * d + 4, plan.points.size))
+    u = (score[:, None] - plan.points) * (1.0 / plan.width)
+    k = plan.weigh(u)
+    weighted = weights @ k
+    sums[0], sums[2 * d + 1], sums[3 * d + 2 :] = weighted[0], weighted[1], weighted[2:]
+    for power in range(1, 2 * d + 1):
+        k *= u
+        sums[power] = weights[0] @ k
+        if power <= d:
+            sums[2 * d + 1 + power] = weights[1] @ k
+    return sums
+
+
+def _tables(plan: Plan, fit: Fit, g: int, score: Floats) -> list[Floats]:
+    """At each site: [K, K lever value] and, with curves, K lever; a row's influence on a curve is the last times its
+    outcome minus the second."""
+    u = (score[:, None] - plan.points) * (1.0 / plan.width)
+    k = plan.weigh(u)
+    if not plan.curves:
+        return [k]
+    levered = k * _horner(fit.lever[:, g], u)
+    return [np.hstack([k, levered * _horner(fit.beta[:, g], u)]), levered]
+
+
+def _horner(coefficients: Floats, u: Floats) -> Floats:
+    """Value of a polynomial in u, one set of coefficients a column."""
+    result: Floats = np.broadcast_to(coefficients[-1], u.shape)
+    return reduce(lambda value, c: value * u + c, coefficients[-2::-1], result)
+
+
+def _nonzero(values: Floats) -> Floats:
+    return np.where(values == 0, np.nan, values)
+
+
+def _cross(second: Floats, kept: list[Any], shared: NDArray[np.int64]) -> None:
+    """Add the products between groups, for users who appear in several."""
+    size, points = second.shape[1], second.shape[-1]
+    for kind in range(second.shape[0]):
+        table = np.zeros((size, shared.size, points))
+        for group, users, influences in kept:
+            table[group, np.searchsorted(shared, users)] = influences[kind]
+        for a in range(size):
+            for b in range(size):
+                if a != b:
+                    second[kind, a, b] += table[a].T @ table[b]

@@ -1,0 +1,322 @@
+"""`GroupCalibrator`: scores that mean the same thing in every group, by calibrating each group."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from isonomy.calibration.columns import Column, Columns, as_tuple, read, weights
+from isonomy.calibration.smoothing import Axis, Floats, kernel, published
+from isonomy.errors import UsageError, choose
+
+METHODS = ("near_unbiased", "binning", "isotonic", "platt")
+SMOOTHERS = ("nadaraya-watson", "local-linear")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lines:
+    """Linear between knots, constant beyond them."""
+
+    score: Floats
+    value: Floats
+
+    def __call__(self, score: Floats) -> Floats:
+        """The calibrated scores."""
+        return np.interp(score, self.score, self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """One value a bin."""
+
+    edges: Floats  # between bins
+    value: Floats
+
+    def __call__(self, score: Floats) -> Floats:
+        """The calibrated scores."""
+        return self.value[np.searchsorted(self.edges, score, side="right")]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sigmoid:
+    """1 / (1 + exp(-(slope score + intercept)))."""
+
+    slope: float
+    intercept: float
+
+    def __call__(self, score: Floats) -> Floats:
+        """The calibrated scores."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.slope * score + self.intercept))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Onto:
+    """The score at which the target group's curve has the value that this group's curve has here."""
+
+    own: Any
+    score: Floats
+    value: Floats  # of the target's curve, nondecreasing
+
+    def __call__(self, score: Floats) -> Floats:
+        """The mapped scores."""
+        rising = np.concatenate(([True], np.diff(self.value) > 0))
+        return np.interp(self.own(score), self.value[rising], self.score[rising])
+
+
+Map = Lines | Steps | Sigmoid | Onto
+
+
+class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
+    """Make a score mean the same thing in every group, by calibrating each group on its own.
+
+    Each group's score s is replaced by an estimate of E[Y | S = s, G = g]; two groups with equal calibrated scores then
+    have equal expected outcomes (section 4 of the paper). Fit it on rows the score's model has not seen, and judge it
+    on users it has not seen (`isonomy.split_users`).
+
+    Parameters
+    ----------
+    method
+        ``"near_unbiased"``: kernel estimates at the ends of score bins, linear in between (section 4.1). ``"binning"``:
+        mean outcome of each bin. ``"isotonic"`` and ``"platt"``: scikit-learn's, by group.
+    score_column, group_columns, user_column
+        Columns of X by name (frames) or number. No group column: one calibrator for everybody. With a user column each
+        user has one vote, however many rows.
+    bins
+        Number of bins with equal shares of the scores.
+    bandwidth
+        Of the kernel; None: the paper's rule with the group's number of users (or rows).
+    smoother
+        ``"nadaraya-watson"`` as in the paper, or ``"local-linear"``, which has no bias at the ends.
+    monotone
+        Whether calibrated scores may not fall as the score rises. ("isotonic" never lets them.)
+    onto
+        A group, such as ``{"sex": "Male"}`` or a tuple of the group columns' values: other groups' scores are mapped
+        onto its score scale instead of onto outcomes, and its own scores stay.
+    min_size
+        A group with fewer users (rows) than this, or not seen in fit, gets the calibrator of everybody together.
+
+    Attributes
+    ----------
+    groups_ : tuple
+        The groups seen in fit (values of the group columns).
+    pooled_groups_ : tuple
+        Those of them that are too small for their own calibrator.
+    calibrators_ : dict
+        The function of each group that has its own.
+    pooled_ : function
+        That of everybody together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isonomy.calibration.mitigate import GroupCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> s, g = rng.random(4000), rng.integers(0, 2, 4000)
+    >>> y = rng.random(4000) < np.where(g == 0, s, s**2)
+    >>> calibrator = GroupCalibrator(group_columns=1).fit(np.column_stack([s, g]), y)
+    >>> calibrator.predict([[0.5, 0], [0.5, 1]]).round(1)
+    array([0.5, 0.3])
+    """
+
+    def __init__(
+        self,
+        method: str = "near_unbiased",
+        *,
+        score_column: Column = 0,
+        group_columns: Column | Sequence[Column] = (),
+        user_column: Column | None = None,
+        bins: int = 20,
+        bandwidth: float | None = None,
+        smoother: str = "nadaraya-watson",
+        monotone: bool = False,
+        onto: Mapping[str, Hashable] | tuple[Hashable, ...] | None = None,
+        min_size: int = 50,
+    ) -> None:
+        self.method = method
+        self.score_column = score_column
+        self.group_columns = group_columns
+        self.user_column = user_column
+        self.bins = bins
+        self.bandwidth = bandwidth
+        self.smoother = smoother
+        self.monotone = monotone
+        self.onto = onto
+        self.min_size = min_size
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GroupCalibrator:
+        """Fit one calibrator a group, and one for everybody. ``sample_weight`` counts rows."""
+        self._check()
+        columns = self._read(X, reset=True)
+        if y is None:
+            raise ValueError("This GroupCalibrator estimator requires y to be passed, but the target y is None.")
+        outcome = column_or_1d(y, warn=True).astype(np.float64)
+        if len(outcome) != len(columns.scores):
+            raise ValueError(
+                f"y: {len(outcome)} outcomes for {len(columns.scores)} rows of X (inconsistent numbers of samples)."
+            )
+        if not np.all(np.isfinite(outcome)):
+            raise ValueError("Input y contains NaN or infinity.")
+        if self.method == "platt" and not np.all((outcome == 0) | (outcome == 1)):
+            raise UsageError('method: "platt" needs outcomes of 0 and 1; choose another method.')
+        vote, _ = weights(columns.scores, columns, sample_weight)
+        held = vote > 0
+        score = columns.scores[:, 0]
+        axis = Axis.of(float(score[held].min()), float(score[held].max())) if held.any() else Axis(0.0, 1.0)
+        # Votes in the unit of users (or rows): a group's total is its number of users.
+        self.pooled_ = self._calibrate(score, outcome, vote, axis)
+        self.calibrators_: dict[tuple[Hashable, ...], Map] = {}
+        small = []
+        for number, key in enumerate(columns.keys):
+            mine = columns.group == number
+            if vote[mine].sum() < self.min_size and columns.keys != ((),):
+                small.append(key)
+            else:
+                self.calibrators_[key] = self._calibrate(score[mine], outcome[mine], vote[mine], axis)
+        self.groups_ = columns.keys
+        self.pooled_groups_ = tuple(small)
+        if self.onto is not None:
+            self._map_onto(axis)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Calibrated scores. A group not seen in fit gets the calibrator of everybody together."""
+        check_is_fitted(self)
+        columns = self._read(X, reset=False)
+        score = columns.scores[:, 0]
+        calibrated = np.empty(score.size)
+        for number, key in enumerate(columns.keys):
+            mine = columns.group == number
+            calibrated[mine] = self.calibrators_.get(key, self.pooled_)(score[mine])
+        return calibrated
+
+    def transform(self, X: Any) -> Floats:
+        """Calibrated scores as a column, for a pipeline that goes on."""
+        return self.predict(X)[:, None]
+
+    def get_feature_names_out(self, input_features: object = None) -> Any:
+        """The name of the column that `transform` makes."""
+        check_is_fitted(self)
+        return np.array(["calibrated_score"], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # it uses one column: not a model of the outcome from many features
+        return tags
+
+    def _check(self) -> None:
+        choose("method", self.method, METHODS)
+        choose("smoother", self.smoother, SMOOTHERS)
+        if isinstance(self.bins, bool) or not isinstance(self.bins, (int, np.integer)) or self.bins < 1:
+            raise UsageError(f"bins: {self.bins!r} is not allowed; give a whole number from 1 up.")
+        if self.bandwidth is not None and not 0 < self.bandwidth < np.inf:
+            raise UsageError(f"bandwidth: {self.bandwidth!r} is not allowed; give None or a positive number.")
+
+    def _read(self, X: Any, *, reset: bool) -> Columns:
+        return read(
+            self,
+            X,
+            scores=(self.score_column,),
+            groups=as_tuple(self.group_columns),
+            user=self.user_column if reset else None,
+            reset=reset,
+        )
+
+    def _calibrate(self, score: Floats, outcome: Floats, vote: Floats, axis: Axis) -> Map:
+        score, outcome, vote = score[vote > 0], outcome[vote > 0], vote[vote > 0]
+        if not score.size:
+            raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
+        if self.method == "isotonic":
+            fitted = IsotonicRegression(out_of_bounds="clip").fit(score, outcome, sample_weight=vote)
+            return Lines(fitted.X_thresholds_, fitted.y_thresholds_)
+        if self.method == "platt":
+            return _platt(score, outcome, vote)
+        edges = _quantiles(score, vote, np.arange(self.bins + 1) / self.bins)
+        if self.method == "binning":
+            return self._binned(score, outcome, vote, edges)
+        value = self._smoothed(score, outcome, vote, edges, axis)
+        return Lines(edges, self._rising(value, _mass(score, vote, edges)))
+
+    def _binned(self, score: Floats, outcome: Floats, vote: Floats, edges: Floats) -> Steps:
+        inner = edges[1:-1]
+        place = np.searchsorted(inner, score, side="right")
+        mass = np.bincount(place, vote, inner.size + 1)
+        total = np.bincount(place, vote * outcome, inner.size + 1)
+        held = mass > 0  # ties can leave a bin empty: it takes the value of its neighbour
+        value = np.interp(np.arange(mass.size), np.flatnonzero(held), total[held] / mass[held])
+        return Steps(inner, self._rising(value, np.maximum(mass, 1e-12)))
+
+    def _smoothed(self, score: Floats, outcome: Floats, vote: Floats, at: Floats, axis: Axis) -> Floats:
+        n = float(vote.sum())
+        width = published(at, n, axis) if self.bandwidth is None else np.full(at.size, float(self.bandwidth))
+        sums = np.zeros((5, at.size))
+        for start in range(0, score.size, 2**16):
+            part = slice(start, start + 2**16)
+            u = (score[part, None] - at) / width
+            k = kernel(u) * vote[part, None]
+            ku = k * u
+            y = outcome[part]
+            sums += np.stack([k.sum(axis=0), ku.sum(axis=0), (ku * u).sum(axis=0), y @ k, y @ ku])
+        s0, s1, s2, t0, t1 = sums
+        if self.smoother == "nadaraya-watson":
+            return t0 / s0
+        spread = s0 * s2 - s1 * s1
+        enough = spread > 1e-8 * s0 * s0
+        return np.where(enough, (s2 * t0 - s1 * t1) / np.where(enough, spread, 1.0), t0 / s0)
+
+    def _rising(self, value: Floats, mass: Floats) -> Floats:
+        if not self.monotone:
+            return value
+        return np.asarray(IsotonicRegression().fit_transform(np.arange(value.size), value, sample_weight=mass))
+
+    def _map_onto(self, axis: Axis) -> None:
+        names = as_tuple(self.group_columns)
+        wanted = self.onto
+        if isinstance(wanted, Mapping):
+            unknown = [name for name in wanted if name not in names]
+            if unknown or len(wanted) != len(names):
+                raise UsageError(f"onto: {wanted!r}; give a value for each of the group columns {list(names)}.")
+            wanted = tuple(wanted[str(name)] for name in names)
+        if wanted not in self.calibrators_:
+            raise UsageError(f"onto: no calibrated group {self.onto!r}; groups: {list(self.calibrators_)[:20]}.")
+        target = self.calibrators_[wanted]
+        score = np.linspace(axis.low, axis.high, 1001)
+        value = np.maximum.accumulate(target(score))
+        same = Lines(score, score)
+        self.pooled_ = Onto(self.pooled_, score, value)
+        self.calibrators_ = {
+            key: same if key == wanted else Onto(own, score, value) for key, own in self.calibrators_.items()
+        }
+
+
+def _platt(score: Floats, outcome: Floats, vote: Floats) -> Map:
+    mean = float(np.average(outcome, weights=vote))
+    if mean in (0.0, 1.0):
+        return Lines(np.array([0.0]), np.array([mean]))
+    # Platt's own targets pull 0 and 1 a little inwards, which vanishes as n grows; this is plain logistic regression.
+    centre, scale = float(np.average(score, weights=vote)), float(np.std(score)) or 1.0
+    model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    model.fit(((score - centre) / scale)[:, None], outcome, sample_weight=vote)
+    slope = float(model.coef_[0, 0]) / scale
+    return Sigmoid(slope, float(model.intercept_[0]) - slope * centre)
+
+
+def _quantiles(score: Floats, vote: Floats, fractions: Floats) -> Floats:
+    """Distinct weighted quantiles; a weight of two is the same as two rows."""
+    order = np.argsort(score, kind="stable")
+    reached = np.cumsum(vote[order])
+    place = np.searchsorted(reached, fractions * reached[-1] * (1 - 1e-12), side="left")
+    return np.unique(score[order][np.minimum(place, score.size - 1)])
+
+
+def _mass(score: Floats, vote: Floats, knots: Floats) -> Floats:
+    nearest = np.searchsorted((knots[1:] + knots[:-1]) / 2, score)
+    return np.maximum(np.bincount(nearest, vote, knots.size), 1e-12)

@@ -1,0 +1,392 @@
+"""What the calls of this folder return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isonomy.calibration.compare import Order
+from isonomy.calibration.smoothing import Floats
+from isonomy.frames import Group
+from isonomy.results import Result, Status, Verdict, storable, suppress
+from isonomy.results.wording import calibration as wording
+
+if TYPE_CHECKING:
+    import altair as alt
+
+storable(Order)
+
+
+class Frozen:
+    """Makes the arrays of a part read-only, as `Result` does for its own."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray) and value.flags.writeable:
+                view = value.view()
+                view.flags.writeable = False
+                object.__setattr__(self, item.name, view)
+
+
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ParityFamily(Frozen):
+    """Curves, bands and tests for the groups made by one set of dimensions.
+
+    Arrays are (groups, points) or (pairs, points). Curves have pointwise intervals, differences bands that hold at all
+    supported points together; unsupported points are NaN.
+    """
+
+    dimensions: tuple[str, ...]
+    groups: tuple[Group, ...]
+    size: Floats
+    users: Floats
+    spanning: int
+    grid: Floats
+    bandwidth: Floats
+    curve: Floats
+    curve_low: Floats
+    curve_high: Floats
+    effective: Floats
+    pairs: NDArray[np.intp]
+    difference: Floats
+    se: Floats
+    low: Floats
+    high: Floats
+    pvalue_at: Floats
+    adjusted_at: Floats
+    pair_statistic: Floats
+    pair_pvalue: Floats
+    pair_adjusted: Floats
+    pair_verdicts: tuple[Verdict, ...]
+    pvalue: float
+    order: Order
+    verdict: Verdict
+
+    @property
+    def supported(self) -> NDArray[np.bool_]:
+        """Where each pair is compared: enough users near the score in both groups."""
+        return np.isfinite(self.difference)
+
+    def labels(self, pair: int) -> tuple[str, str]:
+        """The names of the two groups of a pair."""
+        i, j = self.pairs[pair]
+        return self.groups[i].label, self.groups[j].label
+
+    def without(self, small: NDArray[np.bool_]) -> ParityFamily:
+        """A copy that withholds the numbers of the groups marked ``small``."""
+        hidden = small[self.pairs].any(axis=1)
+        changes: dict[str, Any] = {}
+        for names, mask in (
+            (("curve", "curve_low", "curve_high", "effective", "size", "users"), small),
+            (("difference", "se", "low", "high", "pvalue_at", "adjusted_at"), hidden),
+            (("pair_statistic", "pair_pvalue", "pair_adjusted"), hidden),
+        ):
+            for name in names:
+                values = np.array(getattr(self, name), dtype=np.float64)
+                values[mask] = np.nan
+                changes[name] = values
+        if self.order.better >= 0 and (small[self.order.better] or small[self.order.worse]):
+            nan = float("nan")
+            changes["order"] = Order(self.order.pvalue, nan, nan, -1, -1, nan, nan)
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ParityResult(Result):
+    """Whether a score means the same thing for every group; see `isonomy.predictive_parity`."""
+
+    question: ClassVar[str] = wording.PARITY_QUESTION
+    method: ClassVar[str] = wording.PARITY_METHOD
+    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+
+    families: tuple[ParityFamily, ...]
+    pvalue: float
+    alpha: float
+    tolerance: float | None
+    test: str
+    level: str
+    clustered: bool
+    minimum: int = 0  # groups with fewer rows are withheld
+
+    @property
+    def ordering_pvalue(self) -> float:
+        """P-value of the order (Definition 2), the smallest of the families times their number."""
+        found = np.array([family.order.pvalue for family in self.families])
+        known = found[~np.isnan(found)]
+        return min(1.0, float(known.min()) * known.size) if known.size else float("nan")
+
+    @property
+    def ordering_verdict(self) -> Verdict:
+        """Violation if a reversed order was shown."""
+        return Verdict.VIOLATION if self.ordering_pvalue <= self.alpha else Verdict.INCONCLUSIVE
+
+    def table(self) -> dict[str, Any]:
+        """One line for each pair of groups and grid point."""
+        parts = [_lines(family) for family in self.families]
+        return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+
+    def findings(self) -> tuple[str, ...]:
+        """What was found."""
+        return wording.parity_findings(self)
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed."""
+        return wording.parity_assumptions(self)
+
+    def limits(self) -> tuple[str, ...]:
+        """What this does not show."""
+        return wording.PARITY_LIMITS
+
+    def plot(
+        self, beside: ParityResult | None = None, names: tuple[str, str] = ("before", "after")
+    ) -> alt.TopLevelMixin:
+        """Curves with intervals, and differences with their bands and the null.
+
+        With ``beside`` another result, the curves of both side by side: before and after a correction, or user level
+        against aggregate; ``names`` are their titles.
+        """
+        from isonomy.calibration import figure
+
+        return figure.parity(self, beside, names)
+
+    def suppressed(self, minimum: int) -> Self:
+        """A copy that withholds groups with fewer than ``minimum`` rows."""
+        families = tuple(family.without(family.size < minimum) for family in self.families)
+        return replace(self, families=families, minimum=minimum)
+
+
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MarginalFamily(Frozen):
+    """Outcomes at the threshold for the groups made by one set of dimensions, and their differences by pair."""
+
+    dimensions: tuple[str, ...]
+    groups: tuple[Group, ...]
+    size: Floats  # rows from the threshold up
+    users: Floats
+    spanning: int
+    bandwidth: float
+    estimate: Floats
+    se: Floats
+    estimate_low: Floats
+    estimate_high: Floats
+    effective: Floats
+    pairs: NDArray[np.intp]
+    difference: Floats
+    difference_se: Floats
+    low: Floats
+    high: Floats
+    pair_pvalue: Floats
+    pair_adjusted: Floats
+    pair_verdicts: tuple[Verdict, ...]
+    pvalue: float
+    verdict: Verdict
+
+    @property
+    def supported(self) -> NDArray[np.bool_]:
+        """Which pairs are compared."""
+        return np.isfinite(self.difference)
+
+    def without(self, small: NDArray[np.bool_]) -> MarginalFamily:
+        """A copy that withholds the numbers of the groups marked ``small``."""
+        hidden = small[self.pairs].any(axis=1)
+        changes: dict[str, Any] = {}
+        own = ("size", "users", "estimate", "se", "estimate_low", "estimate_high", "effective")
+        shared = ("difference", "difference_se", "low", "high", "pair_pvalue", "pair_adjusted")
+        for names, mask in ((own, small), (shared, hidden)):
+            for name in names:
+                values = np.array(getattr(self, name), dtype=np.float64)
+                values[mask] = np.nan
+                changes[name] = values
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MarginalResult(Result):
+    """Outcomes of those at the threshold, by group; see `isonomy.marginal_outcomes`."""
+
+    question: ClassVar[str] = wording.MARGINAL_QUESTION
+    method: ClassVar[str] = wording.MARGINAL_METHOD
+    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+
+    families: tuple[MarginalFamily, ...]
+    pvalue: float
+    threshold: float
+    alpha: float
+    test: str
+    clustered: bool
+    minimum: int = 0
+
+    def table(self) -> dict[str, Any]:
+        """One line for each pair of groups."""
+        columns: dict[str, list[Any]] = {}
+        for family in self.families:
+            i, j = family.pairs[:, 0], family.pairs[:, 1]
+            hidden = _hidden(family)
+            part: dict[str, Any] = {
+                "group": [family.groups[g].label for g in i],
+                "reference": [family.groups[g].label for g in j],
+                "n": family.size[i],
+                "reference_n": family.size[j],
+                "estimate": family.estimate[i],
+                "estimate_low": family.estimate_low[i],
+                "estimate_high": family.estimate_high[i],
+                "reference_estimate": family.estimate[j],
+                "reference_low": family.estimate_low[j],
+                "reference_high": family.estimate_high[j],
+                "difference": family.difference,
+                "se": family.difference_se,
+                "ci_low": family.low,
+                "ci_high": family.high,
+                "pvalue": family.pair_pvalue,
+                "adjusted_pvalue": family.pair_adjusted,
+                "effective_n": family.effective[i],
+                "reference_effective_n": family.effective[j],
+                "verdict": family.pair_verdicts,
+                "status": [
+                    Status.SUPPRESSED if hide else Status.OK if ok else Status.UNSUPPORTED
+                    for hide, ok in zip(hidden, family.supported, strict=True)
+                ],
+            }
+            for name, values in part.items():
+                columns.setdefault(name, []).append(values)
+        return {name: _joined(parts) for name, parts in columns.items()}
+
+    def findings(self) -> tuple[str, ...]:
+        """What was found."""
+        return wording.marginal_findings(self)
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed."""
+        return wording.marginal_assumptions(self)
+
+    def limits(self) -> tuple[str, ...]:
+        """What this does not show."""
+        return wording.MARGINAL_LIMITS
+
+    def plot(self) -> alt.TopLevelMixin:
+        """The outcome at the threshold in each group, with its interval."""
+        from isonomy.calibration import figure
+
+        return figure.marginal(self)
+
+    def suppressed(self, minimum: int) -> Self:
+        """A copy that withholds groups with fewer than ``minimum`` rows from the threshold up."""
+        families = tuple(family.without(family.size < minimum) for family in self.families)
+        return replace(self, families=families, minimum=minimum)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ThresholdsResult(Result):
+    """Group thresholds with equal marginal outcomes; see `isonomy.equalize_thresholds`."""
+
+    question: ClassVar[str] = wording.THRESHOLDS_QUESTION
+    method: ClassVar[str] = wording.THRESHOLDS_METHOD
+    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+
+    groups: tuple[Group, ...]
+    size: Floats
+    threshold: float
+    thresholds: Floats
+    marginal_before: Floats
+    marginal_after: Floats
+    marginal_se: Floats
+    target: float
+    rate_before: Floats
+    rate_after: Floats
+    overall_before: float
+    overall_after: float
+    direction: str
+    status: tuple[Status, ...]
+
+    def table(self) -> dict[str, Any]:
+        """One line for each group."""
+        return {
+            "group": [group.label for group in self.groups],
+            "size": self.size,
+            "threshold": np.full(len(self.groups), self.threshold),
+            "new_threshold": self.thresholds,
+            "marginal_before": self.marginal_before,
+            "marginal_after": self.marginal_after,
+            "marginal_se": self.marginal_se,
+            "rate_before": self.rate_before,
+            "rate_after": self.rate_after,
+            "status": list(self.status),
+        }
+
+    def summary(self) -> str:
+        """The thresholds in words. Nothing is tested, so there is no verdict to give."""
+        return wording.threshold_summary(self)
+
+    def findings(self) -> tuple[str, ...]:
+        """The thresholds and what they do."""
+        return wording.threshold_findings(self)
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed."""
+        return wording.THRESHOLDS_ASSUMPTIONS
+
+    def limits(self) -> tuple[str, ...]:
+        """What this does not show."""
+        return wording.THRESHOLDS_LIMITS
+
+    def plot(self) -> alt.TopLevelMixin:
+        """Thresholds before and after, with the outcome at each."""
+        from isonomy.calibration import figure
+
+        return figure.thresholds(self)
+
+    def suppressed(self, minimum: int) -> Self:
+        """A copy that withholds groups with fewer than ``minimum`` rows."""
+        names = ("thresholds", "marginal_before", "marginal_after", "marginal_se", "rate_before", "rate_after", "size")
+        return suppress(self, self.size < minimum, names)
+
+
+def _lines(family: ParityFamily) -> dict[str, Any]:
+    points = family.grid.size
+    i, j = family.pairs[:, 0], family.pairs[:, 1]
+    flat: dict[str, Any] = {
+        "group": [family.groups[g].label for g in i for _ in range(points)],
+        "reference": [family.groups[g].label for g in j for _ in range(points)],
+        "score": np.tile(family.grid, len(i)),
+        "estimate": family.curve[i].ravel(),
+        "estimate_low": family.curve_low[i].ravel(),
+        "estimate_high": family.curve_high[i].ravel(),
+        "reference_estimate": family.curve[j].ravel(),
+        "reference_low": family.curve_low[j].ravel(),
+        "reference_high": family.curve_high[j].ravel(),
+        "difference": family.difference.ravel(),
+        "se": family.se.ravel(),
+        "ci_low": family.low.ravel(),
+        "ci_high": family.high.ravel(),
+        "pvalue": family.pvalue_at.ravel(),
+        "adjusted_pvalue": family.adjusted_at.ravel(),
+        "effective_n": family.effective[i].ravel(),
+        "reference_effective_n": family.effective[j].ravel(),
+        "bandwidth": np.tile(family.bandwidth, len(i)),
+    }
+    hidden = _hidden(family)
+    flat["status"] = [
+        Status.SUPPRESSED if hide else Status.OK if ok else Status.UNSUPPORTED
+        for hide, line in zip(hidden, family.supported, strict=True)
+        for ok in line
+    ]
+    return flat
+
+
+def _hidden(family: ParityFamily | MarginalFamily) -> list[bool]:
+    """Which pairs have a withheld group."""
+    return [bool(np.isnan(family.size[pair]).any()) for pair in family.pairs]
+
+
+def _joined(parts: list[Any]) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return [item for part in parts for item in part]

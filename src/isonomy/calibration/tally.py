@@ -1,0 +1,286 @@
+"""Rows in: the scores, outcomes, groups and users of a table, ready to be summed in memory or by their engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from isonomy.calibration.engine import GROUP, LINES, OUTCOME, SCORE, USER, VOTE, Engine
+from isonomy.calibration.memory import Memory
+from isonomy.calibration.smoothing import Axis, Floats
+from isonomy.errors import MissingRole, MissingValues, OneGroup, choose
+from isonomy.frames import COUNT, Group, Grouping, Partition, Request, Source, aggregate, collect, missing
+from isonomy.frames.groups import CONDITION
+
+LEVELS = ("user", "aggregate")
+_NO_USER, _NOT_BINARY, _LOW, _HIGH = "no_user", "not_binary", "low", "high"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Roles:
+    """Which columns to read, and whether users or rows have one vote each."""
+
+    outcome: str
+    score: str
+    groups: object
+    user: str | None = None
+    level: str = "aggregate"
+    depth: int = 1
+
+    @classmethod
+    def of(
+        cls, source: Source, outcome: str, score: str, groups: object, user: str | None, level: str | None, depth: int
+    ) -> Roles:
+        """Check the arguments of a call. ``level`` is "user" if a user is given, else "aggregate"."""
+        source.require(outcome=outcome, score=score, user=user)
+        chosen = choose("level", level or ("aggregate" if user is None else "user"), LEVELS)
+        if chosen == "user" and user is None:
+            raise MissingRole('level: "user" needs the column that says who each row belongs to; pass user=.')
+        return cls(outcome, score, groups, user, chosen, depth)
+
+    def request(self, source: Source) -> Request:
+        """The rows or sums this needs."""
+        return Request(
+            grouping=source.grouping(self.groups, self.depth),
+            numeric={"outcome": self.outcome, "score": self.score},
+        )
+
+
+def requests(source: Source, roles: Roles) -> tuple[Request, ...]:
+    """Passes an audit can share: the check of the columns that an engine makes first. Kernel sums are their own."""
+    return (_checks(source, roles),) if source.lazy else ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """Disjoint groups to be compared with one another, and their rows."""
+
+    dimensions: tuple[str, ...]
+    groups: tuple[Group, ...]
+    size: Floats  # rows of each group
+    users: Floats  # users of each group; its rows, when there are no users
+    rows: Memory | Engine
+    axis: Axis
+    binary: bool  # whether every outcome is 0 or 1
+    spanning: int  # users who appear in more than one group
+
+    @property
+    def average(self) -> float:
+        """What the bandwidth calls n: users (rows at aggregate level without users) in the average group."""
+        return float(self.users.sum()) / len(self.groups)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """The families of groups of a call, and what was read."""
+
+    families: tuple[Family, ...]
+    rows: int
+    dropped: Mapping[str, int]
+
+
+def tally(source: Source, roles: Roles) -> Table:
+    """Read the rows of an eager table, or prepare the sums of a lazy one."""
+    return _from_engine(source, roles) if source.lazy else _from_memory(source, roles)
+
+
+def _from_memory(source: Source, roles: Roles) -> Table:
+    request = roles.request(source)
+    keys = {} if roles.user is None else {"user": nw.col(roles.user)}
+    rows = source.rows(Request(grouping=request.grouping, numeric=request.numeric, keys=keys))
+    score, outcome = rows.columns["score"], rows.columns["outcome"]
+    lines = rows.weight
+    user, known = (None, None) if roles.user is None else _user_codes(rows.columns["user"])
+    dropped = dict(rows.dropped)
+    if known is not None and not known.all():
+        gone = round(float((~known).sum() if lines is None else lines[~known].sum()))
+        _missing_user(source, roles, gone, dropped)
+        score, outcome, user = score[known], outcome[known], None if user is None else user[known]
+        lines = None if lines is None else lines[known]
+    vote = np.ones(score.size) if lines is None else lines
+    if user is not None and roles.level == "user":
+        each = np.bincount(user, weights=lines)
+        vote = vote / each[user]
+    axis = Axis.of(float(score.min()), float(score.max()))
+    binary = bool(np.all((outcome == 0) | (outcome == 1)))
+    families = []
+    for partition in rows.partitions:
+        groups, codes = _completed(partition)
+        codes = codes if known is None else codes[known]
+        memory, users = _sorted(score, outcome, vote, lines, user, codes, len(groups), axis)
+        held = codes >= 0
+        size = np.bincount(codes[held], None if lines is None else lines[held], len(groups)).astype(np.float64)
+        spanning = memory.spanning().size
+        users = size if user is None else users
+        families.append(Family(partition.dimensions, groups, size, users, memory, axis, binary, spanning))
+    total = score.size if lines is None else round(float(lines.sum()))
+    return Table(tuple(families), total, dropped)
+
+
+def _sorted(
+    score: Floats,
+    outcome: Floats,
+    vote: Floats,
+    lines: Floats | None,
+    user: NDArray[np.int64] | None,
+    codes: NDArray[np.intp],
+    size: int,
+    axis: Axis,
+) -> tuple[Memory, Floats]:
+    """Rows in order of group, then user; and the number of users in each group."""
+    import polars as pl
+
+    inside = codes >= 0
+    sizes = np.bincount(codes[inside] if not inside.all() else codes, minlength=size)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    most = 1 if user is None else int(user.max()) + 1
+    key = codes if user is None else codes * most + user
+    order = np.argsort(key, kind="stable") if user is None else pl.Series(key).arg_sort().to_numpy()
+    order = order[codes.size - offsets[-1] :]  # rows in no group have negative keys and come first
+    packed = np.empty((codes.size, 3))  # one look at memory a row, instead of three
+    packed[:, 0], packed[:, 1], packed[:, 2] = score, outcome, vote
+    packed = np.take(packed, order, axis=0)
+    count = None if lines is None else np.take(lines, order)
+    columns = [np.ascontiguousarray(packed[:, i]) for i in range(3)]
+    if user is None:
+        return Memory(columns[0], columns[1], columns[2], count, None, offsets, axis), sizes.astype(float)
+    key = np.take(key, order)
+    new = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
+    users = np.diff(np.searchsorted(new, offsets)).astype(float)
+    for group in range(size):
+        key[offsets[group] : offsets[group + 1]] -= group * most
+    return Memory(columns[0], columns[1], columns[2], count, key, offsets, axis), users
+
+
+def _user_codes(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """A number for each user from 0 up, and which rows have one (None: all)."""
+    import polars as pl
+
+    if values.dtype.kind in "iu" and values.size:
+        low, high = int(values.min()), int(values.max())
+        if high - low < 4 * values.size:  # dense enough to be its own code
+            return values.astype(np.int64) - low, None
+    column = pl.Series(values, strict=False)
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+    known = column.is_not_null().to_numpy()
+    if column.dtype == pl.String:
+        column = column.cast(pl.Categorical).to_physical()
+    codes = (column.rank("dense").fill_null(1).cast(pl.Int64) - 1).to_numpy()
+    return codes, None if known.all() else known
+
+
+def _completed(partition: Partition) -> tuple[tuple[Group, ...], NDArray[np.intp]]:
+    """Groups and codes; a named condition is compared with everybody else."""
+    groups, codes = partition.groups, partition.codes
+    if len(groups) == 1 and groups[0].items[0][0] == CONDITION:
+        rest = Group.of({CONDITION: f"not {groups[0].label}"})
+        return (*groups, rest), np.where(codes < 0, 1, codes)
+    if len(groups) < 2:
+        names = " & ".join(partition.dimensions)
+        raise OneGroup(f"groups: {names!r} has one group ({groups[0].label}); a comparison needs two.")
+    return groups, codes
+
+
+def _missing_user(source: Source, roles: Roles, n: int, dropped: dict[str, int]) -> None:
+    if source.missing == "raise":
+        raise MissingValues(
+            f"user: column {roles.user!r} has {n:,} rows with no value. "
+            'Fix them, or pass missing="drop" to leave those rows out and have them counted.'
+        )
+    dropped[str(roles.user)] = dropped.get(str(roles.user), 0) + n
+
+
+def _checks(source: Source, roles: Roles) -> Request:
+    y = nw.col(roles.outcome).cast(nw.Float64)
+    values = {_NOT_BINARY: (y * (1.0 - y)) * (y * (1.0 - y))}
+    if roles.user is not None:
+        gone = missing(nw.col(roles.user), source.schema[roles.user])
+        values[_NO_USER] = nw.when(gone).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    base = roles.request(source)
+    return Request(grouping=base.grouping, numeric=base.numeric, values=values)
+
+
+def _from_engine(source: Source, roles: Roles) -> Table:
+    request = _checks(source, roles)
+    cells = source.tally(request)
+    grouping = request.grouping
+    assert grouping is not None
+    dropped = dict(cells.dropped)
+    if roles.user is not None and (gone := round(float(cells.values[_NO_USER].sum()))):
+        _missing_user(source, roles, gone, dropped)
+    frame = _prepared(source, roles, grouping)
+    ends = collect(frame.select(nw.col(SCORE).min().alias(_LOW), nw.col(SCORE).max().alias(_HIGH)))
+    axis = Axis.of(float(ends[_LOW][0]), float(ends[_HIGH][0]))
+    binary = not float(cells.values[_NOT_BINARY].sum()) > 0
+    families = []
+    for partition in cells.partitions:
+        groups, codes = _completed(partition)
+        coded = frame.with_columns(membership(grouping, groups).alias(GROUP)).filter(nw.col(GROUP) >= 0)
+        held = codes >= 0
+        size = np.bincount(codes[held], cells.count[held], len(groups)).astype(np.float64)
+        users, spanning = (size, 0) if roles.user is None else _count_users(coded, size)
+        rows = Engine(coded, len(groups), roles.user is not None, spanning > 0, axis)
+        families.append(Family(partition.dimensions, groups, size, users, rows, axis, binary, spanning))
+    return Table(tuple(families), cells.rows, dropped)
+
+
+def _prepared(source: Source, roles: Roles, grouping: Grouping) -> Any:
+    """Complete rows only, with the columns of `engine` and the keys of the groups."""
+    schema = source.schema
+    kept = ~(missing(nw.col(roles.score), schema[roles.score]) | missing(nw.col(roles.outcome), schema[roles.outcome]))
+    if roles.user is not None:
+        kept = kept & ~missing(nw.col(roles.user), schema[roles.user])
+    lines = nw.lit(1.0) if source.count is None else nw.col(source.count).cast(nw.Float64)
+    frame = source.frame.filter(kept).select(
+        nw.col(roles.score).cast(nw.Float64).alias(SCORE),
+        nw.col(roles.outcome).cast(nw.Float64).alias(OUTCOME),
+        lines.alias(LINES),
+        *([] if roles.user is None else [nw.col(roles.user).alias(USER)]),
+        *(key.alias(f"__d{i}") for i, key in enumerate(grouping.keys.values())),
+    )
+    if source.count is not None:
+        frame = frame.filter(nw.col(LINES) > 0)
+    if source.missing_group == "drop":
+        for i in range(len(grouping.dimensions)):
+            frame = frame.filter(~nw.col(f"__d{i}").is_null())
+    vote = nw.col(LINES)
+    if roles.level == "user":
+        vote = vote / nw.col(LINES).sum().over(USER)
+    return frame.with_columns(vote.alias(VOTE))
+
+
+def membership(grouping: Grouping, groups: tuple[Group, ...]) -> Any:
+    """The number of each row's group, -1 for none, from the keys of the finest cells (columns ``__d0``, ...)."""
+    rest = len(groups) == 2 and groups[1].items[0][0] == CONDITION
+    code: Any = nw.lit(1 if rest else -1)
+    for number, group in reversed(list(enumerate(groups[:1] if rest else groups))):
+        member: Any = None
+        for name, value in group.items:
+            for i, dimension in enumerate(grouping.dimensions):
+                if (dimension.condition and name == CONDITION and value == dimension.name) or (
+                    not dimension.condition and dimension.name == name
+                ):
+                    key, level = nw.col(f"__d{i}"), value
+                    if dimension.labels and value is not None:
+                        level = dimension.labels.index(str(value))
+                    is_level = key if dimension.condition else key.is_null() if level is None else key == level
+                    member = is_level if member is None else member & is_level
+        code = nw.when(member).then(nw.lit(number)).otherwise(code)
+    return code
+
+
+def _count_users(frame: Any, size: Floats) -> tuple[Floats, int]:
+    """Users of each group, and how many appear in several."""
+    each = aggregate(frame, {"user": nw.col(USER), "group": nw.col(GROUP)}, {})
+    counted = collect(aggregate(each, {"group": nw.col("group")}, {}))
+    users = np.zeros(size.size)
+    users[counted["group"].to_numpy().astype(np.intp)] = counted[COUNT].to_numpy()
+    twice = aggregate(each, {"user": nw.col("user")}, {}).filter(nw.col(COUNT) > 1)
+    found = collect(aggregate(twice, {}, {}))
+    return users, round(float(found[COUNT].sum())) if len(found) else 0

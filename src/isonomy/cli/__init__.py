@@ -1,0 +1,115 @@
+"""The command line. Only what a command needs is imported, when it runs: `isonomy --help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from isonomy import __version__
+from isonomy.cli import show
+
+app = typer.Typer(
+    name="isonomy",
+    help="Statistical evidence about the fairness of model decisions, from any table.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    epilog="Exit codes: 0 all right; 1 a verdict the audit fails on; 2 bad usage or audit file; 3 bad data; "
+    "4 a test crashed.",
+)
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+AuditFile = Annotated[Path, typer.Argument(help="The audit file (TOML).", show_default=False)]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"isonomy {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Statistical evidence about the fairness of model decisions, from any table."""
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the report.")] = Path("isonomy-demo"),
+    rows: Annotated[int, typer.Option(min=2_000, max=10_000_000, help="Applications to simulate.")] = 30_000,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same data, same numbers.")] = 0,
+    debug: Debug = False,
+) -> None:
+    """Audit a simulated lender with planted, known bias."""
+    with show.errors(debug):
+        from isonomy.audit import Audit
+        from isonomy.cli.demo import write_demo
+
+        file = write_demo(output, rows, seed)
+        show.finish(show.run(Audit.from_toml(file), output, resume=False, debug=debug), decide=False)
+
+
+@app.command()
+def init(
+    data: Annotated[Path, typer.Argument(help="A parquet or csv file, or a glob.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The audit file to write.")] = Path("audit.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Write a commented starter audit file for a table."""
+    with show.errors(debug):
+        from isonomy.audit.starter import write_starter
+
+        show.started(write_starter(data, output, force=force), output)
+
+
+@app.command()
+def audit(
+    file: AuditFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the report; by default, the file's own.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep the tests an interrupted run finished.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run an audit and write its report."""
+    with show.errors(debug):
+        from isonomy.audit import Audit
+
+        made = Audit.from_toml(file)
+        show.finish(show.run(made, output or made.output, resume=resume, debug=debug), decide=True)
+
+
+@app.command()
+def validate(file: AuditFile, debug: Debug = False) -> None:
+    """Check an audit file without running it."""
+    with show.errors(debug):
+        from isonomy.audit import Audit
+
+        made = Audit.from_toml(file)
+        show.valid(file, len(made.config.tests), made.validate())
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of the audit file."""
+    from importlib.resources import files
+
+    typer.echo((files("isonomy.audit") / "schema.json").read_text(encoding="utf-8"), nl=False)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; ``arguments`` default to the program's own."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A terminal that cannot show a character shows a mark in its place.
+            stream.reconfigure(errors="replace")
+    app(args=arguments, prog_name="isonomy")

@@ -1,0 +1,107 @@
+"""Charts: intervals by group, sorted, with the null and the tolerance drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import numpy as np
+
+from isonomy.results import theme
+from isonomy.results.wording import likelihood as wording
+
+if TYPE_CHECKING:
+    from isonomy.likelihood.result import GroupResult
+
+# Groups drawn: the largest differences; the table has them all.
+DRAWN = 60
+ROW = 18
+
+
+def intervals(result: GroupResult) -> alt.TopLevelMixin:
+    """Each group's disparity with its interval, largest first, coloured by verdict."""
+    known = np.flatnonzero(~np.isnan(result.ci_low))
+    order = known[np.argsort(-np.abs(result.disparity[known]), kind="stable")][:DRAWN]
+    order = order[np.argsort(-result.disparity[order], kind="stable")]
+    ends = _clipped(result, order)
+    verdicts = _verdicts(result)
+    labels = [theme.short(str(result.groups[i])) for i in order]
+    data = theme.data(
+        {
+            "group": _distinct(labels),
+            "disparity": result.disparity[order],
+            "low": ends[0],
+            "high": ends[1],
+            "n": result.n[order],
+            "verdict": [verdicts[i] for i in order],
+            "status": [result.status[i].value for i in order],
+        }
+    )
+    y = alt.Y("group:N", sort=_distinct(labels), title=None)
+    colours = theme.VERDICT_COLOURS
+    colour = alt.Color(
+        "verdict:N",
+        scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+        legend=alt.Legend(title="verdict", orient="bottom"),
+    )
+    shape = alt.Shape("verdict:N", scale=alt.Scale(domain=list(colours), range=["diamond", "square", "circle"]))
+    tooltip = ["group:N", "disparity:Q", "low:Q", "high:Q", "n:Q", "verdict:N", "status:N"]
+    base = alt.Chart(data)
+    title = wording.difference(result.metric, result.reference)
+    bars = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", title=title), x2="high:Q", y=y, color=colour, tooltip=tooltip
+    )
+    points = base.mark_point(filled=True, size=70, opacity=1).encode(
+        x="disparity:Q", y=y, color=colour, shape=shape, tooltip=tooltip
+    )
+    layers = [*_marks(result), bars, points]
+    level = f"{100 * (1 - result.alpha):g} % intervals"
+    drawn = "" if known.size <= DRAWN else f", the {DRAWN} largest of {known.size:,} groups"
+    chart = alt.layer(*layers).properties(width=480, height=max(60, ROW * len(labels)), title=f"{level}{drawn}")
+    return theme.finish(chart)
+
+
+def _verdicts(result: Any) -> list[str]:
+    """The groups' verdicts; a certification's groups stand or fall by their simultaneous intervals."""
+    if hasattr(result, "verdicts"):
+        return [v.value for v in result.verdicts]
+    bound = result.tolerance or 0.0
+    beyond = (result.ci_low > bound) | (result.ci_high < -bound)
+    within = (result.ci_low >= -bound) & (result.ci_high <= bound) & (bound > 0)
+    return [
+        "violation" if b else "within_tolerance" if w else "inconclusive" for b, w in zip(beyond, within, strict=True)
+    ]
+
+
+def _marks(result: Any) -> list[Any]:
+    """The null as a rule (or a band between its ends) and the tolerance as a band."""
+    low, high = getattr(result, "null_low", 0.0), getattr(result, "null_high", 0.0)
+    if result.tolerance is not None:
+        low, high = -result.tolerance, result.tolerance
+    marks: list[Any] = []
+    if low < high:
+        band = alt.Chart(theme.data({"low": np.array([low]), "high": np.array([high])}))
+        marks.append(band.mark_rect(opacity=0.15, color=theme.RULE).encode(x="low:Q", x2="high:Q"))
+    null = 0.0 if low < high else low
+    rule = alt.Chart(theme.data({"null": np.array([null])}))
+    marks.append(rule.mark_rule(color=theme.RULE, strokeDash=[4, 3]).encode(x="null:Q"))
+    return marks
+
+
+def _clipped(result: GroupResult, order: Any) -> tuple[Any, Any]:
+    """Interval ends, with infinite ones cut at the chart's edge."""
+    low, high = result.ci_low[order], result.ci_high[order]
+    finite = np.concatenate([low[np.isfinite(low)], high[np.isfinite(high)], result.disparity[order], [0.0]])
+    span = float(np.ptp(finite)) or 1.0
+    left, right = float(finite.min()) - 0.1 * span, float(finite.max()) + 0.1 * span
+    return np.clip(low, left, None), np.clip(high, None, right)
+
+
+def _distinct(labels: list[str]) -> list[str]:
+    """Shortened labels may coincide; a number keeps them apart."""
+    seen: dict[str, int] = {}
+    result = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        result.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return result

@@ -1,0 +1,273 @@
+"""Several disparities at once, over groups that may overlap, with the reference profiled.
+
+Rows with the same memberships form a *pattern*. Within a pattern every estimating function is linear in the row's
+columns x (the metric; for a reference brought by the caller also its influence value):
+
+    g_i = U_s x_i - W_s θ - V_s         s the pattern of row i, θ the unknown reference
+
+so 1 + λ'g_i is linear in x_i too, and gradient and Hessian of the dual need only a few sums per pattern. No matrix with
+a line per row is ever made; a 0/1 metric needs two weighted rows a pattern.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, optimize
+
+from isonomy.numerics.ragged import Ragged
+from isonomy.numerics.status import Status
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+# Functions whose second moments are dependent to this relative tolerance carry no information of their own.
+RANK_TOLERANCE = 1e-10
+# Rows that stand for a value a 0/1 pattern never takes: too few to matter, enough to let its probability move.
+TRACE = 1e-8
+# Full Newton steps that still gain this much mean that the dual has no maximum: it grows like a logarithm.
+GROWTH, ENDLESS = 0.25, 40
+STEPS = 100
+# Newton ends when its decrement, twice what is left to gain, is this small relative to the log-likelihood ratio.
+CONVERGED = 1e-13
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Functions:
+    """Estimating functions: ``slope`` U (patterns, functions, columns), ``nuisance`` W (patterns, functions, r) and
+    ``offset`` V (patterns, functions)."""
+
+    slope: FloatArray
+    nuisance: FloatArray
+    offset: FloatArray
+
+    def constant(self, theta: FloatArray) -> FloatArray:
+        """The part of g that is the same for all rows of a pattern, with its sign turned: W θ + V."""
+        return self.nuisance @ theta + self.offset
+
+    def take(self, chosen: IntArray) -> Functions:
+        """Some of the functions."""
+        return Functions(self.slope[:, chosen], self.nuisance[:, chosen], self.offset[:, chosen])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """The outcome of a joint test: ``df`` counts independent functions less the profiled references, ``left_out`` those
+    that would have singled out too few rows."""
+
+    statistic: float
+    df: int
+    theta: FloatArray
+    status: Status
+    left_out: int = 0
+
+
+class Patterns:
+    """Rows arranged by pattern: the only thing the dual needs of the data."""
+
+    def __init__(
+        self, pattern: IntArray, size: int, columns: tuple[FloatArray, ...], weights: FloatArray | None
+    ) -> None:
+        self.rows = Ragged.from_codes(pattern, size, *columns, weights=weights)
+        self.columns = np.stack([np.asarray(c, dtype=float) for c in self.rows.columns])
+        self.n = self.rows.totals
+        self.total = float(self.n.sum())
+        self.first = np.stack([self.rows.weighted_sum(c) for c in self.columns])
+        pairs = [[self.rows.weighted_sum(a * b) for b in self.columns] for a in self.columns]
+        self.second = np.array(pairs)
+
+    @classmethod
+    def of_counts(cls, pattern: IntArray, size: int, value: FloatArray, weights: FloatArray) -> Patterns:
+        """0/1 rows: two weighted rows a pattern.
+
+        A value that does not occur in a pattern gets a trace of weight, so that T is the binomial likelihood ratio
+        there too (0 log 0 = 0) and not infinite.
+        """
+        code = np.where(pattern < 0, -1, 2 * pattern + (value == 1))
+        counts = np.bincount(code + 1, weights=weights, minlength=2 * size + 1)[1:]
+        filled = np.repeat(counts.reshape(size, 2).sum(axis=1) > 0, 2)
+        atoms = np.flatnonzero(filled)
+        values = (atoms % 2).astype(float)
+        return cls(atoms // 2, size, (values,), np.maximum(counts[atoms], TRACE))
+
+    def moments(self, functions: Functions, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Σ g and Σ g g' over all rows."""
+        c = functions.constant(theta)
+        total = np.einsum("sfk,ks->f", functions.slope, self.first) - self.n @ c
+        return total, _crossed(functions.slope, c, self.n, self.first, self.second)
+
+    def independent(self, functions: Functions, theta: FloatArray) -> IntArray:
+        """Functions that span all of them, by a pivoted Cholesky factor of their scaled second moments."""
+        second = self.moments(functions, theta)[1]
+        scale = np.sqrt(np.diag(second))
+        alive = np.where(scale > 0, scale, 1.0)
+        _, pivots, rank, _ = linalg.lapack.dpstrf(second / np.outer(alive, alive), tol=RANK_TOLERANCE)
+        return np.sort(np.asarray(pivots[:rank], dtype=np.intp) - 1)
+
+    def likelihood(self, functions: Functions, theta: FloatArray) -> Joint:
+        """Empirical likelihood: the maximum over λ for each θ, the minimum over θ."""
+        chosen = self.independent(functions, theta)
+        free = functions.nuisance.shape[2]
+        dual = _Dual(self, functions.take(chosen))
+        theta, status = dual.profile(np.array(theta, dtype=float)) if free else (theta, dual.solve(theta))
+        df = max(chosen.size - free, 0)
+        if status is Status.INFEASIBLE or dual.beyond:
+            return Joint(np.inf, df, theta, Status.OUTSIDE_RANGE)
+        return Joint(max(2.0 * dual.value, 0.0), df, theta, status)
+
+    def euclidean(self, functions: Functions, theta: FloatArray) -> Joint:
+        """Euclidean likelihood: T = Tu / (1 - Tu/n), Tu = (Σg)'(Σgg')⁻¹(Σg), the minimum over θ."""
+        chosen = self.independent(functions, theta)
+        kept = functions.take(chosen)
+        free = functions.nuisance.shape[2]
+
+        def uncentred(t: FloatArray) -> float:
+            total, second = self.moments(kept, np.asarray(t))
+            return float(total @ np.linalg.lstsq(second, total, rcond=RANK_TOLERANCE)[0])
+
+        if free == 1:
+            scale = np.sqrt(max(float(self.second[0, 0].sum()), 1e-300) / self.total) / np.sqrt(self.total)
+            near = optimize.minimize_scalar(
+                lambda t: uncentred(np.array([t])), bracket=(theta[0] - scale, theta[0] + scale), tol=1e-10
+            )
+            theta = np.array([near.x])
+        elif free:
+            theta = optimize.minimize(uncentred, theta, method="BFGS", options={"gtol": 1e-8}).x
+        tu = uncentred(theta)
+        statistic = np.inf if tu >= self.total else tu / (1.0 - tu / self.total)
+        return Joint(statistic, max(chosen.size - free, 0), theta, Status.OK)
+
+
+class _Dual:
+    """Newton on the dual, with Owen's pseudo-logarithm so that every λ is allowed."""
+
+    def __init__(self, data: Patterns, functions: Functions) -> None:
+        self.data, self.functions = data, functions
+        self.multipliers = np.zeros(functions.slope.shape[1])
+        # No weight exceeds one, so no 1 + λ'g falls below a row's share of the total.
+        weights = np.ones(data.rows.n_rows) if data.rows.weights is None else data.rows.weights
+        self.floor = weights / data.total
+        self.value, self.beyond = 0.0, False
+
+    def solve(self, theta: FloatArray) -> Status:
+        """Maximise Σ log*(1 + λ'g) over λ from the last λ."""
+        self.evaluate(self.multipliers, theta)
+        growing = 0
+        for _ in range(STEPS):
+            step = _solved(self.hessian, self.gradient)
+            decrement = float(self.gradient @ step)
+            if decrement <= CONVERGED * max(1.0, self.value):
+                return Status.OK
+            here, before, length = self.multipliers, self.value, 1.0
+            while length > 1e-10:
+                self.evaluate(here + length * step, theta)
+                if self.value >= before + 1e-4 * length * decrement:
+                    break
+                length /= 2.0
+            else:
+                self.evaluate(here, theta)
+                return self._stuck(decrement)
+            growing = growing + 1 if length == 1.0 and decrement > GROWTH else 0
+            if growing > ENDLESS:
+                return Status.INFEASIBLE
+        return Status.NOT_CONVERGED
+
+    def profile(self, theta: FloatArray) -> tuple[FloatArray, Status]:
+        """Minimise the maximum over θ by Newton on the envelope."""
+        status = self.solve(theta)
+        for _ in range(STEPS):
+            if status is Status.INFEASIBLE:
+                return theta, status
+            # dF/dθ = -Σ_s λ'W_s S0_s; its total derivative adds the response of λ.
+            pull = np.einsum("f,sfr->sr", self.multipliers, self.functions.nuisance)
+            gradient = -self.weight @ pull
+            cross = self._cross(pull)
+            curvature = cross.T @ np.linalg.lstsq(self.hessian, cross, rcond=1e-14)[0]
+            curvature -= np.einsum("s,sr,sq->rq", self.squared, pull, pull)
+            step = -_solved(curvature, gradient)
+            decrement = -float(gradient @ step)
+            if abs(decrement) <= CONVERGED * max(1.0, self.value):
+                return theta, status
+            if decrement < 0:  # not convex here: go downhill instead
+                step, decrement = -step, -decrement
+            saved, before, length = self.multipliers, self.value, 1.0
+            while length > 1e-8:
+                status = self.solve(theta + length * step)
+                if status is not Status.INFEASIBLE and self.value <= before - 1e-4 * length * decrement:
+                    break
+                length /= 2.0
+                self.multipliers = saved
+            else:
+                self.solve(theta)
+                return theta, self._stuck(decrement)
+            theta = theta + length * step
+        return theta, Status.NOT_CONVERGED
+
+    def _stuck(self, decrement: float) -> Status:
+        """No step improves: rounding, if hardly anything was left to gain."""
+        return Status.OK if decrement <= 1e4 * CONVERGED * max(1.0, self.value) else Status.NOT_CONVERGED
+
+    def evaluate(self, multipliers: FloatArray, theta: FloatArray) -> None:
+        data, functions = self.data, self.functions
+        self.multipliers = multipliers
+        self.constant = functions.constant(theta)
+        start = 1.0 - self.constant @ multipliers
+        tilt = np.einsum("f,sfk->ks", multipliers, functions.slope)
+        d = data.rows.repeat(start) + sum(x * data.rows.repeat(t) for x, t in zip(data.columns, tilt, strict=True))
+        self.beyond = bool((d < (1.0 - 1e-6) * self.floor).any())
+        value, slope, bend = _pseudo_log(d, self.floor)
+        total = data.rows.weighted_sum
+        self.value = float(total(value).sum())
+        self.weight = total(slope)
+        self.squared = total(bend)
+        first = np.stack([total(slope * x) for x in data.columns])
+        self.squared_first = np.stack([total(bend * x) for x in data.columns])
+        self.squared_second = np.array([[total(bend * a * b) for b in data.columns] for a in data.columns])
+        self.gradient = np.einsum("sfk,ks->f", functions.slope, first) - self.weight @ self.constant
+        self.hessian = _crossed(functions.slope, self.constant, self.squared, self.squared_first, self.squared_second)
+
+    def _cross(self, pull: FloatArray) -> FloatArray:
+        """∂²F/∂λ∂θ = -Σ W_s S0_s + Σ g (λ'W_s) / D²."""
+        functions = self.functions
+        direct = -np.einsum("s,sfr->fr", self.weight, functions.nuisance)
+        sloped = np.einsum("sfk,ks,sr->fr", functions.slope, self.squared_first, pull)
+        flat = np.einsum("sf,s,sr->fr", self.constant, self.squared, pull)
+        return direct + sloped - flat
+
+
+def _crossed(
+    slope: FloatArray, constant: FloatArray, zero: FloatArray, first: FloatArray, second: FloatArray
+) -> FloatArray:
+    """Σ v g g' from the per-pattern sums of v, v x and v x x'."""
+    flat = constant.T @ (zero[:, None] * constant)
+    for a in range(slope.shape[2]):
+        mixed = slope[:, :, a].T @ (first[a][:, None] * constant)
+        flat -= mixed + mixed.T
+        for b in range(slope.shape[2]):
+            flat += slope[:, :, a].T @ (second[a, b][:, None] * slope[:, :, b])
+    return flat
+
+
+def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """matrix⁻¹ right, by least squares should rounding have made it singular."""
+    try:
+        return linalg.cho_solve(linalg.cho_factor(matrix), right)
+    except (linalg.LinAlgError, ValueError):
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-14)[0], dtype=float)
+
+
+def _pseudo_log(d: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """log, its derivative and minus its second derivative, continued as a parabola below ``floor`` (Owen, 2001,
+    12.7)."""
+    low = d < floor
+    safe = np.where(low, floor, d)
+    slope = 1.0 / safe
+    bend = slope * slope
+    value = np.log(safe)
+    if low.any():
+        ratio = d[low] / floor[low]
+        value[low] = np.log(floor[low]) - 1.5 + 2.0 * ratio - 0.5 * ratio * ratio
+        slope[low] = (2.0 - ratio) / floor[low]
+    return value, slope, bend

@@ -1,0 +1,53 @@
+"""A result's picture as a specification the page can draw, and the library that draws it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from markupsafe import Markup
+
+from isonomy.results import Result
+from isonomy.results.theme import specification
+from isonomy.results.wording import report as wording
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A Vega-Lite specification as JSON that is safe inside a script element, or the reason there is none."""
+
+    specification: Markup | None
+    problem: str = ""
+
+
+def chart(result: Result) -> Chart:
+    """The picture of a result. A picture that cannot be drawn must not take the report with it."""
+    try:
+        return Chart(embedded(specification(result.plot())))
+    except NotImplementedError:
+        return Chart(None)
+    except Exception as error:
+        return Chart(None, wording.no_chart(f"{type(error).__name__}: {error}"))
+
+
+def embedded(value: Any) -> Markup:
+    """JSON in which nothing can end the element it stands in."""
+    text = json.dumps(value, allow_nan=False, default=_plain, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _plain(value: Any) -> Any:
+    """Numpy numbers and enums that a chart's data may hold."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+@cache
+def library() -> str:
+    """Vega, Vega-Lite and vega-embed in one script, from the renderer's own copy: no network."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle()  # type: ignore[call-arg]

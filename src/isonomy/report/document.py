@@ -1,0 +1,68 @@
+"""What a report is made of: one entry a test, and what holds for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from isonomy.results import Result
+from isonomy.results.wording import report as wording
+
+FAILED = "failed"
+VERDICTS = ("violation", "within_tolerance", "inconclusive")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Entry:
+    """One test of an audit: its result, or why there is none."""
+
+    name: str  # the test's id, unique in the audit
+    kind: str  # "flag", "certify", ...
+    result: Result | None = None
+    error: str | None = None
+    error_kind: str | None = None  # "usage", "data" or "crash"
+    title: str | None = None
+    truth: tuple[str, ...] = ()  # known facts of simulated data, shown beside the findings
+    seconds: float = 0.0
+    peak_memory: int | None = None  # bytes, of the whole process when the test ended
+    seed: int | None = None
+    resumed: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """The result's verdict, or 'failed'."""
+        return FAILED if self.result is None else self.result.verdict.value
+
+    @property
+    def question(self) -> str:
+        """What was asked, in plain words."""
+        return wording.QUESTIONS.get(self.kind, self.kind) if self.result is None else self.result.question
+
+    @property
+    def heading(self) -> str:
+        """The title the author of the audit gave, else the question."""
+        return self.title or self.question
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Document:
+    """A whole report."""
+
+    title: str
+    entries: tuple[Entry, ...]
+    description: str = ""
+    created: str = ""
+    data: str = ""  # where the rows came from, in words
+    rows: int | None = None
+    suppress_below: int = 0
+    fail_on: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()  # provenance of the whole run: name and value
+    config: str = ""  # the audit file as it was read
+
+    @property
+    def tally(self) -> dict[str, int]:
+        """How many tests ended in each verdict (and how many failed), in a fixed order."""
+        seen = [entry.verdict for entry in self.entries]
+        return {verdict: seen.count(verdict) for verdict in (*VERDICTS, FAILED)}

@@ -1,0 +1,54 @@
+"""The audit for continuous integration: one test case a test, JUnit's XML."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+from isonomy.report.document import Document, Entry
+from isonomy.report.text import visible
+from isonomy.results.wording import report as wording
+
+# What XML 1.0 cannot hold even when escaped; `visible` has already replaced the usual ones.
+_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(document: Document) -> str:
+    """A verdict the audit fails on is a failure, a test that stopped is an error."""
+    failures = sum(entry.verdict in document.fail_on for entry in document.entries if entry.result)
+    errors = sum(entry.result is None for entry in document.entries)
+    counts = {"tests": len(document.entries), "failures": failures, "errors": errors}
+    times = {"time": f"{sum(entry.seconds for entry in document.entries):.3f}"}
+    attributes = {name: str(value) for name, value in (counts | times).items()}
+    root = ET.Element("testsuites", {"name": _text(document.title), **attributes})
+    suite = ET.SubElement(root, "testsuite", {"name": _text(document.title), **attributes})
+    if document.created:
+        suite.set("timestamp", document.created)
+    for entry in document.entries:
+        _case(suite, entry, document.fail_on)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(suite: ET.Element, entry: Entry, fail_on: tuple[str, ...]) -> None:
+    case = ET.SubElement(
+        suite,
+        "testcase",
+        {"classname": f"isonomy.{entry.kind}", "name": _text(entry.name), "time": f"{entry.seconds:.3f}"},
+    )
+    if entry.result is None:
+        problem = ET.SubElement(case, "error", {"message": _text(entry.error or wording.FAILED)})
+        problem.set("type", entry.error_kind or "crash")
+        return
+    said = _text("\n".join(entry.result.findings()))
+    if entry.verdict in fail_on:
+        failure = ET.SubElement(case, "failure", {"message": _text(wording.verdict(entry.kind, entry.verdict))})
+        failure.set("type", entry.verdict)
+        failure.text = said
+    ET.SubElement(case, "system-out").text = (
+        _text(f"{entry.question}\n{wording.verdict(entry.kind, entry.verdict)}\n") + said
+    )
+
+
+def _text(text: str) -> str:
+    return _ILLEGAL.sub("\ufffd", visible(text))

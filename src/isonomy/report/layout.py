@@ -1,0 +1,124 @@
+"""What stands where on the page: each entry becomes a section of finished pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from isonomy.report.charts import Chart, chart
+from isonomy.report.document import Entry
+from isonomy.report.tables import MAXIMUM_ROWS, Table, table
+from isonomy.report.text import one_line, sentence, visible
+from isonomy.results import Result
+from isonomy.results.wording import report as wording
+from isonomy.results.wording import words
+
+_LABELS = 200  # labels looked for in a sentence; a report names only the first few of many groups
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Section:
+    """One test, ready for the template. Every `Markup` is already safe; everything else is escaped there."""
+
+    number: int
+    entry: Entry
+    verdict: str
+    badge: str
+    sentence: str
+    heading: str
+    question: str
+    leads: tuple[Markup, ...]  # for the summary at the top
+    gloss: str = ""  # technical words of this test, explained
+    findings: tuple[Markup, ...] = ()
+    truth: tuple[Markup, ...] = ()
+    null: Markup | None = None
+    chart: Chart | None = None
+    chart_label: str = ""
+    table: Table | None = None
+    assumptions: tuple[tuple[Markup, Markup], ...] = ()
+    warnings: tuple[Markup, ...] = ()
+    limits: tuple[Markup, ...] = ()
+    method: str = ""
+    references: tuple[Markup, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def anchor(self) -> str:
+        """The section's address in the page."""
+        return f"test-{self.number}"
+
+
+def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: bool = True) -> Section:
+    """Every piece of one entry."""
+    common: dict[str, Any] = {
+        "number": number,
+        "entry": entry,
+        "verdict": entry.verdict,
+        "badge": wording.BADGES[entry.verdict],
+        "sentence": wording.verdict(entry.kind, entry.verdict),
+        "heading": visible(entry.heading),
+        "question": visible(entry.question),
+        "gloss": wording.gloss(entry.result.provenance.options if entry.result else entry.options),
+    }
+    result = entry.result
+    if result is None:
+        return Section(**common, leads=(sentence(entry.error or wording.FAILED),), facts=_facts(entry))
+    columns = result.table()
+    labels = [str(label) for label in list(columns.get("group", ()))[:_LABELS]]
+    findings = _sentences(result.findings(), labels)
+    return Section(
+        **common,
+        leads=findings[:2],
+        findings=findings,
+        truth=_sentences(entry.truth, labels),
+        null=sentence(result.null[:1].upper() + result.null[1:], labels),
+        chart=chart(result) if picture else None,
+        chart_label=wording.chart_label(one_line(entry.heading, 200)),
+        table=table(columns, rows) if columns else None,
+        assumptions=tuple((sentence(what, labels), sentence(how, labels)) for what, how in result.assumptions()),
+        warnings=_sentences(result.warnings, labels),
+        limits=_sentences(result.limits(), labels),
+        method=result.method,
+        references=_sentences(result.references, ()),
+        facts=_facts(entry),
+    )
+
+
+def _sentences(texts: Iterable[str], labels: Iterable[str]) -> tuple[Markup, ...]:
+    known = tuple(labels)
+    return tuple(sentence(text, known) for text in texts)
+
+
+def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
+    """Where one result came from, as names and values."""
+    facts = [("Test", entry.name), ("Kind", entry.kind)]
+    if entry.result is not None:
+        facts += _provenance(entry.result)
+    else:
+        facts += [(f"Option {name}", _shown(value)) for name, value in entry.options.items()]
+    if entry.seed is not None:
+        facts.append(("Seed of this test", str(entry.seed)))
+    facts.append(("Time", f"{entry.seconds:.2f} s" + (" (kept from an earlier run)" if entry.resumed else "")))
+    if entry.peak_memory is not None:
+        facts.append(("Peak memory so far", f"{entry.peak_memory / 2**20:,.0f} MB"))
+    return tuple((visible(name), visible(value)) for name, value in facts)
+
+
+def _provenance(result: Result) -> list[tuple[str, str]]:
+    record = result.provenance
+    facts = [("Call", f"isonomy.{record.call}".replace("isonomy.isonomy.", "isonomy.")), ("Version", record.version)]
+    if record.rows is not None:
+        facts.append(("Rows used", words.count(record.rows)))
+    facts += [(f"Rows left out, {column} missing", words.count(n)) for column, n in record.dropped.items()]
+    return facts + [(f"Option {name}", _shown(value)) for name, value in record.options.items()]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_shown(item)}" for key, item in value.items())
+    if isinstance(value, (tuple, list)):
+        return ", ".join(_shown(item) for item in value) or "none"
+    return "none" if value is None else one_line(str(value), 2_000)

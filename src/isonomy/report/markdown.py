@@ -1,0 +1,57 @@
+"""The audit on one page of markdown, for a pull request or an e-mail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from isonomy.report.document import Document, Entry
+from isonomy.report.text import markdown as escaped
+from isonomy.results.wording import report as wording
+from isonomy.results.wording import words
+
+_SIGNS = {"violation": "🟠", "within_tolerance": "🟢", "inconclusive": "⚪", "failed": "⛔"}
+
+
+def markdown(document: Document) -> str:
+    """What was asked, what was found, what it does not show. Every label is text."""
+    return "\n".join(_lines(document)).rstrip() + "\n"
+
+
+def _lines(document: Document) -> Iterator[str]:
+    yield from (f"# {escaped(document.title)}", "", escaped(wording.headline(document.tally)), "")
+    if document.fail_on:
+        failing = sum(entry.verdict in document.fail_on for entry in document.entries)
+        yield from (escaped(wording.outcome_line(failing, document.fail_on)), "")
+    yield from ("| test | question | verdict |", "|---|---|---|")
+    for entry in document.entries:
+        verdict = f"{_SIGNS[entry.verdict]} {wording.BADGES[entry.verdict]}"
+        yield f"| {escaped(entry.name)} | {escaped(entry.heading)} | {verdict} |"
+    yield ""
+    for entry in document.entries:
+        yield from _entry(entry)
+    yield from ("## How to read this", "")
+    yield from (f"- **{escaped(term)}**: {escaped(meaning)}" for term, meaning in wording.READING)
+    said = wording.suppression(document.suppress_below) if document.suppress_below else wording.no_suppression()
+    yield from ("", escaped(said), "", "## Provenance", "")
+    yield from (f"- {escaped(name)}: {escaped(value)}" for name, value in document.facts)
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    yield from (f"## {escaped(entry.heading)}", "", f"*{escaped(entry.kind)}, test {escaped(entry.name)}*", "")
+    yield from (f"**{escaped(wording.verdict(entry.kind, entry.verdict))}**", "")
+    if entry.result is None:
+        yield from (escaped(entry.error or ""), "")
+        return
+    result = entry.result
+    yield from (f"- {escaped(finding)}" for finding in result.findings())
+    yield from ("", f"Tested: {escaped(result.null)}", "")
+    yield from _bullets("What is true in this simulation", entry.truth)
+    yield from _bullets("Warnings", result.warnings)
+    yield from _bullets("What this does not show", result.limits())
+    rows = result.provenance.rows
+    yield from (f"Rows used: {words.count(rows)}." if rows is not None else "", "")
+
+
+def _bullets(heading: str, items: tuple[str, ...]) -> Iterator[str]:
+    if items:
+        yield from (f"### {heading}", "", *(f"- {escaped(item)}" for item in items), "")

@@ -1,0 +1,106 @@
+"""The report as one file: styles, charts, tables and scripts inside, nothing fetched, nothing run that came as data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from isonomy.report.charts import Chart, library
+from isonomy.report.document import Document
+from isonomy.report.layout import Section, section
+from isonomy.report.tables import MAXIMUM_ROWS
+from isonomy.report.text import sentence, visible
+from isonomy.results.wording import report as wording
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+MAXIMUM_BYTES = 5_000_000
+_CHART_BYTES = 2_500_000  # all specifications together; what does not fit is told, not drawn
+_FIRST_FINDINGS = 5  # shown at once; the others can be unfolded, and are printed
+_TABLE_ROWS = (MAXIMUM_ROWS, 200, 50, 10, 1)
+
+
+def html(document: Document) -> str:
+    """The whole page. Tables are shortened (and say so) where the page would grow past 5 MB."""
+    page = ""
+    for rows in _TABLE_ROWS:
+        page = _page(document, rows)
+        if len(page.encode("utf-8", "replace")) < MAXIMUM_BYTES:
+            break
+    return page
+
+
+def _page(document: Document, rows: int) -> str:
+    sections = _within_budget([section(i, entry, rows) for i, entry in enumerate(document.entries, start=1)])
+    charts = any(part.chart and part.chart.specification for part in sections)
+    scripts = [Markup(library())] if charts else []
+    scripts.append(Markup(_file("report.js")))
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            document=document,
+            title=visible(document.title),
+            description=sentence(document.description),
+            sections=sections,
+            tally=document.tally,
+            first=_FIRST_FINDINGS,
+            headline=wording.headline(document.tally),
+            suppression=wording.suppression(document.suppress_below)
+            if document.suppress_below
+            else wording.no_suppression(),
+            facts=[(visible(name), visible(value)) for name, value in document.facts],
+            config=visible(document.config),
+            wording=wording,
+            style=Markup(_file("report.css")),
+            scripts=scripts,
+            policy=policy(scripts),
+        )
+    )
+
+
+def policy(scripts: list[Markup]) -> str:
+    """What the browser may do: run exactly these scripts, and nothing else. A second wall behind the escaping."""
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _within_budget(sections: list[Section]) -> list[Section]:
+    left = _CHART_BYTES
+    kept: list[Section] = []
+    for part in sections:
+        size = len(part.chart.specification) if part.chart and part.chart.specification else 0
+        if size > left:
+            part = replace(part, chart=Chart(None, wording.no_chart("the page would be too large")))
+        else:
+            left -= size
+        kept.append(part)
+    return kept
+
+
+@cache
+def _file(name: str) -> str:
+    return (files("isonomy.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    return Environment(
+        loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )

@@ -1,0 +1,104 @@
+"""A result's table as cells: what is shown, what is sorted by, and what is downloaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from isonomy.report.text import visible
+from isonomy.results.wording import report as wording
+from isonomy.results.wording import words
+
+MAXIMUM_ROWS = 1_000
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One value: ``text`` is shown, ``raw`` is downloaded and sorted by."""
+
+    text: str
+    raw: str
+    mark: str = ""  # "violation", "suppressed", ...: verdicts and statuses get a look of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading and whether the column holds numbers."""
+
+    name: str
+    heading: str
+    numeric: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The first lines of a result's table, and how many there are in all."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    total: int
+
+    @property
+    def shortened(self) -> str:
+        """What to say where lines were left out, else nothing."""
+        return "" if len(self.rows) == self.total else wording.shortened(len(self.rows), self.total)
+
+
+def table(columns: Mapping[str, Any], limit: int = MAXIMUM_ROWS) -> Table:
+    """The columns of a result, ready to be shown."""
+    listed = {name: _listed(values) for name, values in columns.items()}
+    total = max((len(values) for values in listed.values()), default=0)
+    numeric = {name: _numeric(values) for name, values in listed.items()}
+    cells = [[_cell(name, value, numeric[name]) for value in values[:limit]] for name, values in listed.items()]
+    return Table(
+        columns=tuple(Column(name, wording.column(name), numeric[name]) for name in listed),
+        rows=tuple(zip(*cells, strict=True)),
+        total=total,
+    )
+
+
+def safe_csv(text: str) -> str:
+    """A label that a spreadsheet shows and does not compute."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _listed(values: Any) -> list[Any]:
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+def _numeric(values: Sequence[Any]) -> bool:
+    kinds = {type(value) for value in values if value is not None}
+    return bool(kinds) and kinds <= {int, float, np.float64, np.int64}
+
+
+def _cell(name: str, value: Any, numeric: bool) -> Cell:
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return Cell("–", "")
+    if numeric:
+        return Cell(_number(name, value), repr(float(value)) if isinstance(value, float) else str(value))
+    text = str(value)
+    if name in ("verdict", "status"):
+        return Cell(wording.BADGES.get(text, text.replace("_", " ")), text, mark=text)
+    shown = visible(text)
+    return Cell(shown, safe_csv(shown))
+
+
+def _number(name: str, value: float) -> str:
+    if "pvalue" in name:
+        return words.pvalue(value).removeprefix("p = ").removeprefix("p ")
+    if isinstance(value, int):
+        return f"{value:,}"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value == int(value) and abs(value) < 1e15 and name in ("size", "n", "rows", "count"):
+        return words.count(value)
+    return words.number(value).replace("-", "−", 1) if value < 0 else words.number(value)

@@ -1,0 +1,282 @@
+"""What predictive rate parity says: score curves by group, marginal outcomes, thresholds, calibrators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from isonomy.results.wording import words
+
+REFERENCES = (
+    'C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate '
+    'Parity".',
+    'M. Tygert, "Calibration of P-values for calibration and for deviation of a subpopulation from the full '
+    'population", 2022.',
+    'J. L. Montiel Olea, M. Plagborg-Moller, "Simultaneous confidence bands", Journal of Applied Econometrics, 2019.',
+)
+
+PARITY_QUESTION = "Does a score mean the same thing for every group?"
+PARITY_METHOD = "Predictive rate parity, by kernel smoothing with sums by user"
+MARGINAL_QUESTION = "Do people who only just got a positive decision have the same outcomes in every group?"
+MARGINAL_METHOD = "Marginal outcomes at the threshold, by one-sided local regression with sums by user"
+THRESHOLDS_QUESTION = "Which thresholds would make the outcomes at the margin equal across groups?"
+THRESHOLDS_METHOD = "Group thresholds with equal marginal outcomes"
+
+PARITY_LIMITS = (
+    words.NOT_PROOF,
+    "Scores near which a group has few users were not compared; differences there are unknown.",
+    "A difference confined to a range of scores narrower than the bandwidth is averaged away.",
+    "Equal outcomes at each score say nothing about who gets which score, nor about errors in the outcome itself.",
+)
+MARGINAL_LIMITS = (
+    words.NOT_PROOF,
+    "Only outcomes at the threshold are compared; those well above it may differ either way.",
+    "Outcomes below the threshold were not used and are not known here.",
+    "Equal outcomes at the margin say nothing about who gets which score, nor about errors in the outcome itself.",
+)
+THRESHOLDS_LIMITS = (
+    "Thresholds are estimated: outcomes at the new margins agree up to the error of the curves.",
+    "A threshold below the present one rests on outcomes extrapolated from above it and is a suggestion to be tried, "
+    "not a measurement.",
+    "Separate thresholds for groups may be unlawful where you are; a recalibrated score with one threshold has the "
+    "same effect.",
+)
+
+
+def parity_null(level: str) -> str:
+    """The null hypothesis."""
+    votes = "each user having one vote" if level == "user" else "each row having one vote"
+    return f"at every score of the grid the expected outcome is the same in all groups, {votes}."
+
+
+def parity_warnings(families: Sequence[Any], unit: bool, method: str) -> tuple[str, ...]:
+    """What to know before reading the numbers."""
+    said = []
+    if not unit:
+        said.append(
+            "Some scores lie outside [0, 1]: the bandwidth rule was scaled to their range, and a score cannot be read "
+            "as a probability."
+        )
+    if method == "nadaraya-watson":
+        said.append(
+            "The Nadaraya-Watson test rejects too often when groups have different scores, even if the score means "
+            'the same for all; method="residual" does not.'
+        )
+    for family in families:
+        name = " & ".join(family.dimensions)
+        if family.grid.size == 1:
+            said.append(f"{name}: a single score was compared; the test is one of the groups' mean outcomes.")
+        if family.spanning:
+            said.append(
+                f"{name}: {words.count(family.spanning)} users appear in more than one group; the variance takes "
+                "account of it."
+            )
+        lost = int((~family.supported).sum())
+        if lost:
+            said.append(
+                f"{name}: {lost} of {family.supported.size} comparisons at a score were not made, because a group has "
+                "fewer than 10 effective events or non-events there (30 effective users, if outcomes are not 0/1)."
+            )
+    return tuple(said)
+
+
+def parity_findings(result: Any) -> tuple[str, ...]:
+    """Each family's test, its largest difference, and the order."""
+    said = []
+    for family in result.families:
+        name = " & ".join(family.dimensions)
+        if not family.supported.any():
+            said.append(f"{name}: no score has enough users in two groups to compare them.")
+            continue
+        said.append(
+            f"{name}: equal outcomes at every score, {words.pvalue(family.pvalue)} "
+            f"({len(family.groups)} groups, {family.grid.size} scores)."
+        )
+        order = np.argsort(np.where(np.isnan(family.pair_adjusted), np.inf, family.pair_adjusted), kind="stable")
+        said += [_pair_finding(result, family, int(pair)) for pair in order[:5] if family.supported[pair].any()]
+        said.append(_order_finding(family, result.alpha))
+    return tuple(said)
+
+
+def _pair_finding(result: Any, family: Any, pair: int) -> str:
+    first, second = family.labels(pair)
+    i, j = family.pairs[pair]
+    t = np.abs(family.difference[pair] / family.se[pair])
+    at = int(np.nanargmax(t))
+    verdict = {
+        "violation": "a difference was shown",
+        "within_tolerance": "any difference at the compared scores was shown to be within the tolerance",
+        "inconclusive": "no difference was shown",
+    }[family.pair_verdicts[pair].value]
+    band = words.interval(family.low[pair, at], family.high[pair, at], result.alpha)
+    return (
+        f"{first} against {second}: {verdict} ({words.pvalue(family.pair_adjusted[pair])}, adjusted for the pairs). "
+        f"Clearest at score {words.number(family.grid[at])}: expected outcome {words.number(family.curve[i, at])} "
+        f"against {words.number(family.curve[j, at])}, difference "
+        f"{words.signed(family.difference[pair, at])} (simultaneous {band})."
+    )
+
+
+def _order_finding(family: Any, alpha: float) -> str:
+    order = family.order
+    if np.isnan(order.pvalue):
+        return "The order of scores could not be judged."
+    if order.better < 0 or order.pvalue > alpha:
+        return (
+            "No group was shown to have higher outcomes at a lower score than another at a higher one "
+            f"({words.pvalue(order.pvalue)})."
+        )
+    return (
+        f"The order is reversed ({words.pvalue(order.pvalue)}): {family.groups[order.better].label} at score "
+        f"{words.number(order.at)} has an expected outcome {words.number(order.difference)} higher than "
+        f"{family.groups[order.worse].label} at the higher score {words.number(order.above)}."
+    )
+
+
+def parity_assumptions(result: Any) -> tuple[tuple[str, str], ...]:
+    """What is assumed and whether it can be checked."""
+    return (
+        (
+            "Users are independent of one another." if result.clustered else "Rows are independent of one another.",
+            "Cannot be checked from the table; it follows from how the rows were collected."
+            if result.clustered
+            else "Cannot be checked without a user column; if people repeat, pass user=.",
+        ),
+        (
+            "Sums over users are close to normal at each compared score.",
+            "Checked at each score: at least 10 effective events and non-events in both groups.",
+        ),
+        (
+            "Expected outcomes change little over one bandwidth.",
+            "Compare results at half and twice the bandwidth.",
+        ),
+    )
+
+
+def marginal_null(threshold: float) -> str:
+    """The null hypothesis."""
+    at = words.number(threshold)
+    return f"the expected outcome of people whose score is the threshold, {at}, is the same in all groups."
+
+
+def marginal_warnings(families: Sequence[Any], unit: bool, method: str) -> tuple[str, ...]:
+    """What to know before reading the numbers."""
+    said = []
+    if not unit:
+        said.append(
+            "Some scores lie outside [0, 1]: the bandwidth rule was scaled to the range of those above the threshold."
+        )
+    if method == "nadaraya-watson":
+        said.append(
+            "Nadaraya-Watson is biased at the edge of the data, where the threshold is, and differently so for groups "
+            'with different outcomes above it; method="local-quadratic" is not.'
+        )
+    for family in families:
+        few = [group.label for group, e in zip(family.groups, family.estimate, strict=True) if np.isnan(e)]
+        if few:
+            said.append(
+                f"Too few people just above the threshold to estimate their outcome: {words.listed(few)} (10 effective "
+                "events and non-events are needed)."
+            )
+        if family.spanning:
+            said.append(
+                f"{words.count(family.spanning)} users appear in more than one group; the variance takes account of it."
+            )
+    return tuple(said)
+
+
+def marginal_findings(result: Any) -> tuple[str, ...]:
+    """The outcome at the threshold by group, then each pair."""
+    said = []
+    for family in result.families:
+        for k, group in enumerate(family.groups):
+            if not np.isnan(family.estimate[k]):
+                span = words.interval(family.estimate_low[k], family.estimate_high[k], result.alpha)
+                said.append(
+                    f"{group.label}: expected outcome at the threshold {words.number(family.estimate[k])} ({span}; "
+                    f"{words.count(family.size[k])} rows above it)."
+                )
+        order = np.argsort(np.where(np.isnan(family.pair_adjusted), np.inf, family.pair_adjusted), kind="stable")
+        for pair in order[:5]:
+            if not family.supported[pair]:
+                continue
+            i, j = family.pairs[pair]
+            span = words.interval(family.low[pair], family.high[pair], result.alpha)
+            standard = ""
+            if family.pair_verdicts[pair].value == "violation":
+                higher = family.groups[i if family.difference[pair] > 0 else j].label
+                standard = (
+                    f" {higher} has the higher outcome at the margin: if outcomes are good, it is held to a higher "
+                    "standard."
+                )
+            said.append(
+                f"{family.groups[i].label} against {family.groups[j].label}: difference "
+                f"{words.signed(family.difference[pair])} ({span}, {words.pvalue(family.pair_adjusted[pair])} adjusted "
+                f"for the pairs).{standard}"
+            )
+    return tuple(said)
+
+
+def marginal_assumptions(result: Any) -> tuple[tuple[str, str], ...]:
+    """What is assumed and whether it can be checked."""
+    return (
+        parity_assumptions(result)[0],
+        (
+            "The decision is positive exactly when the score reaches the threshold.",
+            "Not checked here: rows below the threshold are not read.",
+        ),
+        ("Expected outcomes are smooth just above the threshold.", "Compare results at half and twice the bandwidth."),
+    )
+
+
+THRESHOLDS_NULL = "nothing is tested: thresholds are chosen so that estimated outcomes at the margin agree."
+THRESHOLDS_ASSUMPTIONS = (
+    ("Expected outcomes rise with the score.", "Curves were made nondecreasing; compare them with predictive_parity."),
+    (
+        "Below the present threshold outcomes continue along a straight line.",
+        "Cannot be checked without outcomes there.",
+    ),
+)
+
+
+def threshold_warnings(direction: str, reached: bool, before: float, after: float, rows: float) -> tuple[str, ...]:
+    """What to know before using the thresholds."""
+    said = []
+    if direction != "both":
+        verb = "raised" if direction == "raise" else "lowered"
+        said.append(
+            f"Thresholds were only {verb}: the overall positive rate moves from {words.number(before / rows)} to "
+            f"{words.number(after / rows)} and cannot also be kept."
+        )
+    elif not reached or abs(after - before) > 1e-3 * rows:
+        said.append(
+            f"The overall positive rate could not be kept: {words.number(before / rows)} before, "
+            f"{words.number(after / rows)} after. Many equal scores at a threshold, or curves too flat, prevent it."
+        )
+    return tuple(said)
+
+
+def threshold_findings(result: Any) -> tuple[str, ...]:
+    """The thresholds and what they do."""
+    said = [
+        f"Common outcome at the margin: {words.number(result.target)}. Overall positive rate "
+        f"{words.number(result.overall_before, 4)} before, {words.number(result.overall_after, 4)} after."
+    ]
+    for k, group in enumerate(result.groups):
+        guess = " (extrapolated below the present threshold)" if result.status[k].value == "extrapolated" else ""
+        guess = " (the common outcome cannot be reached)" if result.status[k].value == "infeasible" else guess
+        said.append(
+            f"{group.label}: threshold {words.number(result.threshold)} to "
+            f"{words.number(result.thresholds[k])}{guess}; outcome at the margin "
+            f"{words.number(result.marginal_before[k])} to {words.number(result.marginal_after[k])}; "
+            f"positive rate {words.number(result.rate_before[k])} to {words.number(result.rate_after[k])}."
+        )
+    return tuple(said)
+
+
+def threshold_summary(result: Any) -> str:
+    """Thresholds in words: no test, no verdict."""
+    parts = [result.question, *result.findings(), *result.warnings, *result.limits()]
+    return "\n".join([parts[0], "", *(f"  - {part}" for part in parts[1:])])

@@ -1,0 +1,265 @@
+"""Every sentence of the optimal-transport projection."""
+
+from __future__ import annotations
+
+from isonomy.numerics.status import Status
+from isonomy.results.wording import words
+
+QUESTION = "How little would have to change for this classifier's selection rates to look equal, and for whom?"
+METHOD = "Optimal-transport projection"
+REFERENCES = (
+    "Si, N., Murthy, K., Blanchet, J. and Nguyen, V. A. (2021). Testing group fairness via optimal transport "
+    "projections. ICML 2021.",
+)
+
+_AMONG = {1: "among rows with outcome 1", 0: "among rows with outcome 0", None: "among all rows"}
+_EQUAL = {
+    "equal_opportunity": "Among rows with outcome 1, every group is selected at the same rate as its reference",
+    "predictive_equality": "Among rows with outcome 0, every group is selected at the same rate as its reference",
+    "equalized_odds": "Among rows with outcome 1 and among rows with outcome 0, every group is selected at the "
+    "same rate as its reference",
+    "statistical_parity": "Every group is selected at the same rate as its reference",
+    "discerning": "The mean of C phi(U, E U) is 0 in every component",
+}
+
+
+def null(criterion: str, tolerance: float | None, side: str) -> str:
+    """The null hypothesis in words."""
+    equal = _EQUAL[criterion]
+    if tolerance is None:
+        return f"{equal}."
+    limit = words.number(tolerance)
+    how = {
+        "both": f"within {limit} either way",
+        "upper": f"or at most {limit} above it",
+        "lower": f"or at most {limit} below it",
+    }[side]
+    return f"{equal}, {how}."
+
+
+def rest(name: str) -> str:
+    """Everybody outside a named condition."""
+    return f"not {name}"
+
+
+def within(label: int | None) -> str:
+    """The rows a rate is taken over."""
+    return _AMONG[label]
+
+
+def disparity(
+    name: str, against: str, label: int | None, rate: float, other: float, low: float, high: float, alpha: float
+) -> str:
+    """One group's rate beside its reference's."""
+    return (
+        f"{name} is selected at a rate of {words.number(rate)} {within(label)}, {against} at {words.number(other)}: "
+        f"difference {words.signed(rate - other)} ({words.interval(low, high, alpha)})."
+    )
+
+
+def moment(name: str, value: float, low: float, high: float, alpha: float) -> str:
+    """One moment of a user-made tuple."""
+    return f"{name}: {words.signed(value)} ({words.interval(low, high, alpha)})."
+
+
+def change(moved: float, rows: float, statistic: float, tolerance: float | None) -> str:
+    """The least change."""
+    goal = "equal" if tolerance is None else f"equal to within {words.number(tolerance)}"
+    if moved == 0:
+        return f"No decision would have to change: the rates seen are already {goal}."
+    return (
+        f"The least change that makes these rates {goal} flips {words.count(moved)} of {words.count(rows)} decisions "
+        f"({words.number(100 * moved / rows)} %), a total distance of {words.number(statistic)} "
+        f"({words.number(statistic / moved)} a decision on average)."
+    )
+
+
+def unreachable() -> str:
+    """No set of flips is enough."""
+    return "No set of decisions that can be flipped at finite distance makes these rates equal."
+
+
+def evidence(p: float, critical: float, alpha: float, wald: float, status: Status, tested: bool) -> str:
+    """How surprising the least change is."""
+    if not tested:
+        return f"No p-value is given for this distance. Wald test of the same rates: {words.pvalue(wald)}."
+    if status is not Status.OK:
+        return f"The p-value is that of the Wald test of the same rates ({words.pvalue(p)}): see the warnings."
+    return (
+        f"If the null held, a total distance this large would be seen with probability {words.pvalue(p)} "
+        f"(critical value {words.number(critical)} at {alpha:g}). Wald test of the same rates: {words.pvalue(wald)}."
+    )
+
+
+def movers(name: str, label: int | None, share: float, up: float, down: float, mean: float) -> str:
+    """Who would have to move."""
+    ways = [
+        f"{words.count(n)} from {way}"
+        for n, way in ((up, "refused to selected"), (down, "selected to refused"))
+        if n > 0.5
+    ]
+    return (
+        f"{name}, {within(label)}: {words.number(100 * share)} % would move ({' and '.join(ways) or 'under one row'}), "
+        f"by {words.number(mean)} on average."
+    )
+
+
+def equivalence(p: float, tolerance: float) -> str:
+    """Shown to lie within the tolerance, or not."""
+    return f"Test that every difference lies within {words.number(tolerance)}: {words.pvalue(p)}."
+
+
+def status_warning(status: Status, name: str = "") -> str:
+    """What a status other than OK means here."""
+    return {
+        Status.INFEASIBLE: "The projection is infeasible: too many rows cannot move (infinite distance). That is a "
+        "fact about the distances, not evidence about the rates; the p-value is that of the Wald test.",
+        Status.ATOMS: "Many rows share the same distance to the boundary (rounded or grouped scores), so the distances "
+        "have no density there and the projection's law does not apply; the p-value is that of the Wald test.",
+        Status.UNSUPPORTED: "Too few rows lie near the boundary to estimate the projection's law; the p-value is that "
+        "of the Wald test.",
+        Status.CONSTANT: "The decisions do not vary, so nothing can be tested: no p-value.",
+        Status.NOT_CONVERGED: "The program stopped at its limit of rounds; the p-value is that of the Wald test.",
+    }[status]
+
+
+def squared() -> str:
+    """The squared kernel cost."""
+    return (
+        "The squared kernel cost has an infinite density at the boundary, which the theorem excludes: the plan is "
+        "given, a p-value is not. Use squared=False to test."
+    )
+
+
+def pooled() -> str:
+    """Rates of 0 or 1."""
+    return (
+        "Some groups are selected always or never, so their own rates give no variance; variances are taken at the "
+        "rates that hold under the null."
+    )
+
+
+def few(names: list[str], limit: int) -> str:
+    """Groups too small for large-sample laws."""
+    return (
+        f"Fewer than {limit} rows in {words.listed(sorted(set(names)))}: the p-values are large-sample ones and are "
+        "not reliable here."
+    )
+
+
+def redundant(names: list[str]) -> str:
+    """Comparisons that follow from the others."""
+    return f"Left out because they follow from the other comparisons: {words.listed(names)}."
+
+
+def shortened(listed: int) -> str:
+    """A long plan."""
+    return f"The plan lists the {words.count(listed)} nearest rows; the shares by group count all of them."
+
+
+def dependent_with_tolerance() -> str:
+    """A tolerance for comparisons that are not independent."""
+    return "tolerance: some comparisons follow from the others; give groups that are not functions of each other."
+
+
+def too_many_moments(m: int, limit: int) -> str:
+    """Vertices double with every moment."""
+    return (
+        f"tolerance: {m} comparisons at once; a two-sided tolerance is checked at 2^(m-1) corners, at most {limit} "
+        'comparisons. Merge groups, or use tolerance_side="upper" or "lower".'
+    )
+
+
+def no_rows(name: str, label: int | None) -> str:
+    """A group with one label only."""
+    where = "" if label is None else f" with outcome {label}"
+    return f"groups: {name!r} has no row{where}; drop the group or merge it."
+
+
+def bad_phi(seen: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    """A user-made phi that returns something else."""
+    return (
+        f"criterion: phi returned an array of shape {seen} or with values that are not finite; it must return finite "
+        f"numbers of shape {expected}."
+    )
+
+
+def zero_phi() -> str:
+    """A moment that concerns nobody."""
+    return "criterion: a component of phi is 0 for every row; it compares nothing."
+
+
+def negative(rows: float) -> str:
+    """A distance below 0."""
+    return f"distance: {words.count(rows)} rows have a negative distance; a distance is at least 0."
+
+
+def disagreement(rows: float) -> str:
+    """The decision is not the one the distance's model makes."""
+    return (
+        f"prediction: {words.count(rows)} rows are on the other side of the boundary than their decision says. The "
+        "prediction must be 1 exactly where the score (or decision function) is at or above the threshold; for "
+        "decisions made otherwise, compute the distances yourself and give their column as distance."
+    )
+
+
+def no_threshold(low: float, high: float) -> str:
+    """Scores of selected and refused rows overlap."""
+    return (
+        "threshold: none was given, and no one threshold separates the decisions (a row with score "
+        f"{words.number(low)} is selected, one with score {words.number(high)} is not). Give the threshold, or a "
+        "distance column."
+    )
+
+
+def one_side() -> str:
+    """All selected or none."""
+    return "prediction: every row has the same decision; there is no boundary to infer. Give threshold."
+
+
+def no_distance(kind: str) -> str:
+    """An estimator without a known distance."""
+    return (
+        f"distance: no exact distance to the boundary is known for {kind}. Known: linear classifiers with two classes, "
+        "SVC, a single decision tree, and pipelines of scalers in front of one. For anything else give score (and "
+        "threshold), or a column of distances."
+    )
+
+
+def no_pipeline(kind: str) -> str:
+    """A pipeline step that is not a scaler."""
+    return (
+        f"distance: the pipeline step {kind} is not a scaler, so distances in your columns are not known. Give score "
+        "(and threshold), or a column of distances."
+    )
+
+
+def need_distance() -> str:
+    """Nothing to measure by."""
+    return (
+        "distance: none given. Give score (a column; distance is measured on its axis), or distance: a column, a "
+        "fitted scikit-learn estimator, or an object of isonomy.transport.distances."
+    )
+
+
+ASSUMPTIONS = (
+    ("Rows are independent draws from one population.", "Cannot be checked from the table."),
+    (
+        "The distance has a continuous, positive density at the boundary.",
+        "Ties near the boundary are counted; with many, the Wald test is reported instead.",
+    ),
+    (
+        "The share of each group among rows at a given distance varies continuously at the boundary.",
+        "Not checked.",
+    ),
+    ("The classifier was not fitted on these rows.", "Cannot be checked from the table."),
+)
+
+LIMITS = (
+    "It does not say that anybody should be moved: the plan is the cheapest change in the chosen distance, not a "
+    "remedy.",
+    "Distances depend on the units and the norm chosen. Rescaling all features alike changes no p-value; rescaling one "
+    "of them can.",
+    "It concerns selection rates only, not the outcomes' own fairness or errors in their recording.",
+    words.NOT_PROOF,
+)

@@ -1,0 +1,78 @@
+"""Fairness in a test suite: fail the build when an audit shows a violation.
+
+from isonomy.testing import assert_no_violation
+
+def test_approvals(decisions):
+    assert_no_violation(iso.flag(decisions, metric="tpr", groups="race", ..., tolerance=0.02))
+
+def test_audit():
+    assert_no_violation("audit.toml")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from isonomy.errors import UsageError, choose
+from isonomy.results import Result, Verdict
+
+if TYPE_CHECKING:
+    from isonomy.audit import AuditResult
+
+
+def assert_no_violation(
+    *audited: Result | AuditResult | str | Path,
+    fail_on: Sequence[str] = (Verdict.VIOLATION,),
+) -> None:
+    """Raise `AssertionError`, with the findings in words, unless every verdict is one the test accepts.
+
+    Parameters
+    ----------
+    audited
+        Results, whole audits, or paths of audit files (which are run; nothing is written).
+    fail_on
+        Verdicts that fail the test. ``("violation", "inconclusive")`` accepts only what was shown to be within
+        tolerance: the stricter rule, and the only one under which a small sample cannot pass for lack of evidence.
+        A test of an audit that stopped with an error always fails.
+
+    >>> import isonomy as iso
+    >>> from isonomy.testing import assert_no_violation
+    >>> table = iso.simulate.decisions(20_000, seed=1).columns
+    >>> result = iso.flag(table, metric="selection_rate", prediction="prediction", groups="race")
+    >>> try:
+    ...     assert_no_violation(result)
+    ... except AssertionError as error:
+    ...     print(str(error).splitlines()[0])
+    1 of 1 results failed (violation).
+    """
+    if not audited:
+        raise UsageError("assert_no_violation: give a result, an audit or the path of an audit file.")
+    refused = tuple(choose("fail_on", str(verdict), [v.value for v in Verdict]) for verdict in fail_on)
+    told: list[str] = []
+    total = 0
+    for name, result, error in _unfolded(audited):
+        total += 1
+        if result is None:
+            told.append(f"{name}: stopped with an error.\n{error}")
+        elif result.verdict.value in refused:
+            told.append(f"{name}: {result.verdict.value}\n{result.summary()}")
+    if told:
+        head = f"{len(told)} of {total} results failed ({', '.join(refused)})."
+        raise AssertionError("\n\n".join([head, *told]))
+
+
+def _unfolded(
+    audited: Sequence[Result | AuditResult | str | Path],
+) -> Iterator[tuple[str, Result | None, str | None]]:
+    """Name, result and error of everything that was audited."""
+    for one in audited:
+        if isinstance(one, Result):
+            yield one.provenance.call, one, None
+            continue
+        from isonomy.audit import Audit, AuditResult
+
+        done = one if isinstance(one, AuditResult) else Audit.from_toml(one).run()
+        for entry in done.entries:
+            yield entry.name, entry.result, entry.error

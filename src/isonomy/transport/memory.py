@@ -1,0 +1,186 @@
+"""Rows in memory: arrays of just the columns needed, because the program sorts distances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from isonomy.frames import Group, Request, Source, collect
+from isonomy.transport.criteria import Cells
+from isonomy.transport.distances import Distance
+from isonomy.transport.program import Pool, SingleRows, SortedRows, fractions, total
+from isonomy.transport.table import (
+    AGREEMENT,
+    PLAN_ROWS,
+    TRACE,
+    Boundary,
+    FloatArray,
+    IntArray,
+    Movers,
+    Options,
+    cell_codes,
+    dense,
+    make_cells,
+    refuse_disagreement,
+    refuse_negative,
+    stand_in,
+    tie,
+)
+
+_ROW = "__row_number"
+
+
+class Arrays:
+    """Distances and cells of rows, as arrays: all that inference needs of them."""
+
+    def __init__(self, distance: FloatArray, cell: IntArray, cells: Cells, weight: FloatArray | None = None) -> None:
+        self.cells = cells
+        self._distance, self._cell, self._weight = distance, cell, weight
+        self._signed = np.where(cells.selected == 1, 1.0, -1.0)[cell] * distance
+        finite = np.isfinite(distance)
+        self.spread = _deviation(self._signed[finite], None if weight is None else weight[finite])
+
+    @classmethod
+    def of(cls, distance: FloatArray, decision: IntArray, outcome: IntArray, group: npt.NDArray[Any]) -> Arrays:
+        """From plain columns with one grouping, for simulations that do without a table."""
+        levels, code = np.unique(group, return_inverse=True)
+        every = np.arange(4 * levels.size)
+        cell = ((code * 2 + outcome) * 2 + decision).astype(np.intp)
+        cells = Cells(
+            count=total(cell, None, every.size),
+            selected=every % 2,
+            outcome=every // 2 % 2,
+            codes=(every // 4,),
+            groups=(tuple(Group.of({"group": level}) for level in levels.tolist()),),
+            u=np.empty((every.size, 0)),
+        )
+        return cls(distance, cell, cells)
+
+    def boundary(self, bandwidth: float) -> Boundary:
+        """Kernel sums, rows and ties within one bandwidth."""
+        weight, size = self._weight, self.cells.count.size
+        near = self._distance <= bandwidth
+        # Beyond 39 bandwidths the Gaussian kernel is 0 in double precision.
+        reached = np.flatnonzero(self._distance < 39 * bandwidth)
+        density = np.exp(-0.5 * (self._distance[reached] / bandwidth) ** 2) / np.sqrt(2 * np.pi)
+        mass = density if weight is None else density * weight[reached]
+        kernel = total(self._cell[reached], mass, size)
+        inside = None if weight is None else weight[near]
+        rows = total(self._cell[near], inside, size)
+        _, place = np.unique(self._signed[near], return_inverse=True)
+        same = np.bincount(place, inside)
+        return Boundary(kernel, rows, tie(float((same**2.0).sum()), float(same.sum())))
+
+    def pool(self, vectors: FloatArray) -> Pool:
+        """Sorted within cells; one moment needs no more than the rows. Cells that change no moment are left out."""
+        size = self.cells.count.size
+        if vectors.shape[1] == 1:
+            return SingleRows(self._distance, self._cell, self._weight)
+        useful = np.where(vectors.any(axis=1), np.arange(size), -1)
+        return SortedRows(self._distance, useful[self._cell], size, self._weight)
+
+
+class InMemory(Arrays):
+    """A table whose needed columns are read into memory."""
+
+    def __init__(self, source: Source, options: Options) -> None:
+        self._options = options
+        self._source = source if source.lazy else _indexed(source)
+        expression = options.distance.expression()
+        features = {} if expression is not None else {f"x{i}": c for i, c in enumerate(options.distance.columns)}
+        values = {} if expression is None else {"__signed": expression}
+        if not source.lazy:
+            values["__row"] = nw.col(_ROW)
+        rows = self._source.rows(
+            Request(
+                grouping=options.grouping,
+                binary=options.binary,
+                numeric=dict(features) if expression is None else {"distance": stand_in(expression)},
+                keys=options.keys,
+                values=values,
+            )
+        )
+        self.dropped = rows.dropped
+        self._row = rows.columns.get("__row")
+        self._features = np.column_stack([rows.columns[name] for name in features]) if features else None
+        evaluated = None if self._features is None else options.distance.evaluate(self._features)
+        signed = rows.columns["__signed"] if evaluated is None else evaluated
+        distance = _magnitude(signed, rows.columns["prediction"], rows.weight, options.distance)
+        code, sizes = cell_codes(rows.partitions, rows.columns, options)
+        cell, found = dense(code, int(np.prod(sizes, dtype=float)))
+        count = total(cell, rows.weight, found.size)
+        super().__init__(
+            distance, cell, make_cells(found, sizes, rows.partitions, options, count, rows.columns), rows.weight
+        )
+
+    def movers(self, moved: FloatArray, reach: FloatArray) -> Movers:
+        """The rows that flip, nearest first."""
+        share = fractions(self._distance, self._cell, moved, self._weight)
+        rows = np.flatnonzero(share > TRACE)
+        rows = rows[np.argsort(self._distance[rows], kind="stable")[:PLAN_ROWS]]
+        start, end = self._points(rows)
+        return Movers(
+            row=np.full(rows.size, -1) if self._row is None else self._row[rows].astype(np.intp),
+            cell=self._cell[rows],
+            distance=self._distance[rows],
+            fraction=share[rows],
+            start=start,
+            end=end,
+        )
+
+    def _points(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Where the rows are and where they would go; no columns where the distance does not know."""
+        distance, unknown = self._options.distance, np.empty((rows.size, 0))
+        if type(distance).move is Distance.move:
+            return unknown, unknown
+        if self._features is not None:
+            start = self._features[rows]
+        else:
+            if self._row is None:
+                return unknown, unknown
+            frame = collect(self._source.frame.select(*(nw.col(c).cast(nw.Float64) for c in distance.columns)))
+            start = frame[self._row[rows].astype(np.intp)].to_numpy()
+        end = distance.move(start)
+        return (unknown, unknown) if end is None else (start, end)
+
+
+def _indexed(source: Source) -> Source:
+    """The same table with row numbers, so that a plan can name rows even after some were dropped."""
+    from isonomy.frames.adapt import Adapted
+
+    frame = source.frame.collect() if isinstance(source.frame, nw.LazyFrame) else source.frame
+    numbered = frame.with_row_index(_ROW)
+    if numbered.implementation.is_polars():
+        numbered = numbered.lazy()
+    return Source(
+        Adapted(numbered, source.backend, source.lazy),
+        count=source.count,
+        missing=source.missing,
+        missing_group=source.missing_group,
+    )
+
+
+def _magnitude(
+    signed: FloatArray, prediction: npt.NDArray[Any], weight: FloatArray | None, distance: Distance
+) -> FloatArray:
+    """Distances from signed ones, after checking that their side is that of the decision."""
+    mass = np.ones(signed.size) if weight is None else weight
+    if not distance.signed:
+        refuse_negative(float(mass[signed < 0].sum()))
+        return np.asarray(signed, dtype=float)
+    value = np.asarray(signed, dtype=float)
+    finite = value[np.isfinite(value)]
+    slack = AGREEMENT * float(finite.std()) if finite.size else 0.0
+    side = np.where(prediction == 1, 1.0, -1.0) * value
+    refuse_disagreement(float(mass[side < -slack].sum()))
+    return np.abs(value)
+
+
+def _deviation(value: FloatArray, weight: FloatArray | None) -> float:
+    if not value.size:
+        return 0.0
+    mean = np.average(value, weights=weight)
+    return float(np.sqrt(np.average((value - mean) ** 2, weights=weight)))

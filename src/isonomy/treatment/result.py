@@ -1,0 +1,232 @@
+"""Frozen results: errors and biases of groups, and the evaluation of corrections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from isonomy.frames import Group
+from isonomy.numerics.status import Status
+from isonomy.results import Result, Verdict, suppress
+from isonomy.results.wording import treatment as wording
+from isonomy.treatment.smooth import Array
+
+if TYPE_CHECKING:
+    import altair as alt
+
+# The documented table, in order; each name but the first and the last two is a field of the result.
+_NUMBERS = (
+    "n",
+    "predicted",
+    "observed",
+    "error",
+    "error_se",
+    "error_low",
+    "error_high",
+    "error_pvalue",
+    "bias",
+    "bias_se",
+    "bias_low",
+    "bias_high",
+    "bias_pvalue",
+    "adjusted_pvalue",
+)
+_FURTHER = ("treated", "error_adjusted_pvalue", "critical_bias", "detectable_bias")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TreatmentBiasResult(Result):
+    """Error of each group's predicted effect, and its bias against all other groups. One entry a group.
+
+    ``error`` is predicted minus observed; ``bias`` is the group's error minus that of the others. ``critical_bias`` is
+    the smallest estimate that rejects (half of the time a true bias of that size does); ``detectable_bias`` the true
+    bias found with probability ``power``. Both are before adjustment.
+    """
+
+    question: ClassVar[str] = wording.QUESTION
+    method: ClassVar[str] = wording.METHOD
+    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+
+    groups: tuple[Group, ...]
+    n: Array
+    treated: Array
+    predicted: Array
+    observed: Array
+    error: Array
+    error_se: Array
+    error_low: Array
+    error_high: Array
+    error_pvalue: Array
+    error_adjusted_pvalue: Array
+    bias: Array
+    bias_se: Array
+    bias_low: Array
+    bias_high: Array
+    bias_pvalue: Array
+    adjusted_pvalue: Array
+    statistic: Array
+    critical_bias: Array
+    detectable_bias: Array
+    verdicts: tuple[Verdict, ...]
+    status: tuple[Status, ...]
+    measure: str
+    alpha: float
+    tolerance: float | None
+    power: float
+    experiment: bool
+
+    def table(self) -> dict[str, Any]:
+        """The columns of `to_frame`, in order."""
+        return {
+            "group": [group.label for group in self.groups],
+            **{name: getattr(self, name) for name in _NUMBERS},
+            "verdict": list(self.verdicts),
+            "status": list(self.status),
+            **{name: getattr(self, name) for name in _FURTHER},
+        }
+
+    def findings(self) -> tuple[str, ...]:
+        """The count of shown biases, then groups by adjusted p-value, the smallest first."""
+        tested = np.isfinite(self.adjusted_pvalue)
+        shown = sum(v is Verdict.VIOLATION for v in self.verdicts)
+        sentences = [wording.count(shown, int(tested.sum()))]
+        order = np.lexsort((-np.abs(self.statistic), self.adjusted_pvalue))
+        sentences += [self._finding(i) for i in order[:20] if tested[i]]
+        detectable = self.detectable_bias[np.isfinite(self.detectable_bias)]
+        if len(detectable):
+            sentences.append(wording.detectable(detectable.min(), detectable.max(), self.power))
+        return tuple(sentences)
+
+    def _finding(self, i: int) -> str:
+        return wording.finding(
+            self.groups[i].label,
+            float(self.n[i]),
+            predicted=float(self.predicted[i]),
+            observed=float(self.observed[i]),
+            bias=float(self.bias[i]),
+            low=float(self.bias_low[i]),
+            high=float(self.bias_high[i]),
+            adjusted=float(self.adjusted_pvalue[i]),
+            verdict=self.verdicts[i].value,
+            alpha=self.alpha,
+        )
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        with np.errstate(invalid="ignore"):
+            share = self.treated / self.n
+        share = share[np.isfinite(share)]
+        return wording.assumptions(self.experiment, bool(len(share) and np.ptp(share) > 0.05))
+
+    def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
+        return wording.limits(self.measure)
+
+    def plot(self, quantity: str = "bias") -> alt.TopLevelMixin:
+        """Biases (or ``quantity="error"``) by group with their intervals."""
+        from isonomy.treatment.figure import groups
+
+        return groups(self, quantity)
+
+    def suppressed(self, minimum: int) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
+        return suppress(self, np.asarray(self.n < minimum), (*_NUMBERS, *_FURTHER, "statistic"))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CorrectionsResult(Result):
+    """What remains of group errors and biases after each correction, on rows it has not seen.
+
+    Axes: strategy, then split and swap (``runs``), then group. Densities are over groups, runs and bootstrap
+    replicates, in units of the standard deviation before correction, as in the paper's Figures 1 and 3.
+    """
+
+    question: ClassVar[str] = wording.EVALUATION_QUESTION
+    method: ClassVar[str] = wording.EVALUATION_METHOD
+    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+
+    groups: tuple[Group, ...]
+    n: Array
+    strategies: tuple[str, ...]
+    factor: Array  # (strategy, run, group): share of the detected error that was subtracted
+    error: Array  # (strategy, run, group): remaining error on held-out rows
+    bias: Array
+    error_pvalue: Array  # test (50)
+    bias_pvalue: Array  # test (51)
+    detection_statistic: Array  # (run, group): t statistics of bias before correction, on the detection rows
+    density_at: Array  # (point,), in standard deviations before correction
+    error_density: Array  # (strategy, point)
+    bias_density: Array
+    error_scale: float  # the standard deviations the densities are measured in
+    bias_scale: float
+    status: tuple[Status, ...]
+    alpha: float
+
+    def spread(self, quantity: str = "bias") -> Array:
+        """Root mean square of what remains, over groups and runs; one entry a strategy."""
+        return np.sqrt(_mean(getattr(self, quantity) ** 2))
+
+    def table(self) -> dict[str, Any]:
+        """One line a strategy."""
+        columns: dict[str, Any] = {"strategy": list(self.strategies), "factor": _mean(self.factor)}
+        for quantity in ("error", "bias"):
+            remaining, pvalue = getattr(self, quantity), getattr(self, f"{quantity}_pvalue")
+            columns |= {
+                f"{quantity}_mean": _mean(remaining),
+                f"{quantity}_rms": self.spread(quantity),
+                f"{quantity}_mae": _mean(np.abs(remaining)),
+                f"{quantity}_rejected": _mean(np.where(np.isfinite(pvalue), pvalue <= self.alpha, np.nan)),
+            }
+        return columns
+
+    def findings(self) -> tuple[str, ...]:
+        """One sentence a strategy, the best first."""
+        columns = self.table()
+        order = np.argsort(columns["bias_rms"])
+        before = float(columns["bias_rms"][self.strategies.index("none")])
+        sentences = [
+            wording.remaining(
+                self.strategies[i],
+                before,
+                float(columns["bias_rms"][i]),
+                float(columns["bias_rejected"][i]),
+                self.alpha,
+            )
+            for i in order
+        ]
+        return (wording.best(self.strategies[order[0]]), *sentences)
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        return wording.assumptions(experiment=True, arms_differ=False)[:3]
+
+    def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
+        return wording.EVALUATION_LIMITS
+
+    def plot(self, quantity: str = "bias") -> alt.TopLevelMixin:
+        """Densities of what remains ("bias", "error"), or t statistics before correction ("statistic")."""
+        from isonomy.treatment.figure import densities, statistics
+
+        return statistics(self) if quantity == "statistic" else densities(self, quantity)
+
+    def suppressed(self, minimum: int) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
+        small = np.asarray(self.n < minimum)
+        if not small.any():
+            return self
+        withheld: dict[str, Any] = {
+            name: np.where(small, np.nan, getattr(self, name))
+            for name in ("n", "factor", "error", "bias", "error_pvalue", "bias_pvalue", "detection_statistic")
+        }
+        status = tuple(Status.SUPPRESSED if hide else old for old, hide in zip(self.status, small, strict=True))
+        return replace(self, **withheld, status=status)
+
+
+def _mean(array: Array) -> Array:
+    """Mean over runs and groups that were answered; NaN where none was."""
+    answered = np.isfinite(array)
+    number = answered.sum((1, 2))
+    return np.where(number > 0, np.where(answered, array, 0.0).sum((1, 2)) / np.maximum(number, 1), np.nan)

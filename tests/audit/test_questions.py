@@ -1,0 +1,101 @@
+"""Every key of a test is a keyword of its function, with the same default."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import isonomy
+from isonomy.audit.conditions import columns_of
+from isonomy.audit.config import Columns, build
+from isonomy.audit.plan import plan
+from isonomy.audit.questions import MODELS, OWN_KEYS
+from isonomy.report.document import VERDICTS
+from isonomy.results import Verdict
+from isonomy.results.wording import report as wording
+
+# Said once for the whole audit ([data]), or shown by the audit itself.
+ELSEWHERE = {"data", "count", "missing", "missing_group", "progress"}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_keys_are_the_functions_keywords(kind: str) -> None:
+    model = MODELS[kind]
+    parameters = {n: p for n, p in inspect.signature(getattr(isonomy, kind)).parameters.items() if n not in ELSEWHERE}
+    fields = {name: field for name, field in model.model_fields.items() if name not in OWN_KEYS}
+    assert set(fields) == set(parameters)
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty:
+            # What the function needs, the file must give: here, or under [columns].
+            assert fields[name].is_required() or name in model.roles, name
+        else:
+            assert fields[name].default == parameter.default, name
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_kind_has_words(kind: str) -> None:
+    assert kind in wording.QUESTIONS
+    assert all(wording.verdict(kind, verdict) for verdict in (*VERDICTS, "failed"))
+
+
+def test_verdicts_are_the_three() -> None:
+    assert set(VERDICTS) == {verdict.value for verdict in Verdict}
+
+
+def test_every_role_is_a_column_of_the_file() -> None:
+    for model in MODELS.values():
+        assert set(model.roles) <= set(Columns.model_fields)
+
+
+def options(test: dict[str, object], **columns: object) -> dict[str, object]:
+    return dict(plan(build({"columns": columns, "tests": [test]}))[0].options)
+
+
+def test_roles_come_from_columns_unless_the_test_says_otherwise() -> None:
+    common = {"outcome": "y", "prediction": "p", "score": "s", "groups": ["g"], "user": "u", "features": ["a"]}
+    assert options({"kind": "flag", "metric": "tpr"}, **common) == {
+        "metric": "tpr", "outcome": "y", "prediction": "p", "score": "s", "groups": ["g"],
+    }  # fmt: skip
+    assert options({"kind": "predictive_parity", "user": False}, **common) == {
+        "outcome": "y", "score": "s", "groups": ["g"],
+    }  # fmt: skip
+    assert options({"kind": "predictive_parity", "score": "other"}, **common)["score"] == "other"
+    assert "score" not in options({"kind": "project", "distance": "d"}, **common)
+    assert "features" not in options({"kind": "improvability", "status_quo": "p", "candidate": "c"}, **common)
+    assert "features" in options({"kind": "improvability", "status_quo": "p", "rule": "lasso"}, **common)
+    assert "features" not in options({"kind": "treatment_bias"}, **common)
+
+
+def test_tolerances_are_for_tests_that_set_none() -> None:
+    made = plan(
+        build(
+            {
+                "tolerances": {"flag": 0.1},
+                "tests": [
+                    {"kind": "flag", "metric": "tpr"},
+                    {"kind": "flag", "metric": "fpr", "tolerance": 0.2},
+                    {"kind": "certify", "metric": "fpr"},
+                ],
+            }
+        )
+    )
+    assert [one.options.get("tolerance") for one in made] == [0.1, 0.2, None]
+
+
+def test_seeds_depend_on_the_name_alone() -> None:
+    tests = [{"kind": "predictive_parity", "id": name} for name in "abc"]
+    seeds = {one.name: one.seed for one in plan(build({"seed": 3, "tests": tests}))}
+    fewer = {one.name: one.seed for one in plan(build({"seed": 3, "tests": tests[::-1][:2]}))}
+    assert len(set(seeds.values())) == 3
+    assert fewer == {name: seeds[name] for name in ("c", "b")}
+    assert plan(build({"seed": 4, "tests": tests}))[0].seed != seeds["a"]
+    own = plan(build({"tests": [{"kind": "predictive_parity", "rng": 5}]}))[0]
+    assert own.arguments()["rng"] == 5
+
+
+def test_columns_of_groups_and_metrics() -> None:
+    made = build(
+        {"tests": [{"kind": "flag", "metric": {"name": "m", "value": "v", "where": [{"column": "c", "value": 1}]}}]}
+    )
+    assert [column for column, _ in columns_of(made.tests[0].metric)] == ["v", "c"]

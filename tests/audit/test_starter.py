@@ -1,0 +1,128 @@
+"""`isonomy init`: guesses, told; and a file that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import isonomy as iso
+from isonomy.audit import Audit, parse
+from isonomy.audit.guess import toml
+from isonomy.audit.starter import write_starter
+from isonomy.errors import ConfigError, EmptyFrame, UsageError
+
+RNG = np.random.default_rng(0)
+N = 400
+
+
+def binary(p: float = 0.5) -> Any:
+    return RNG.random(N) < p
+
+
+TABLES: dict[str, dict[str, Any]] = {
+    "decisions": {"race": RNG.choice(["a", "b"], N), "approved": binary() * 1, "repaid": binary() * 1},
+    "only a score": {"gender": RNG.choice(["f", "m"], N), "label": binary() * 1, "y_prob": RNG.random(N)},
+    "booleans": {"sex": RNG.choice(["f", "m"], N), "prediction": binary(), "outcome": binary()},
+    "nothing but numbers": {"a": RNG.normal(size=N), "b": RNG.normal(size=N)},
+    "nothing but an outcome": {"region": RNG.choice(["n", "s"], N), "churn": binary() * 1},
+    "strange names": {'he said "x"': RNG.choice(["p", "q"], N), "\\ predicted": binary() * 1, "é\x7f": RNG.random(N)},
+    "missing": {
+        "race": [None, "a", "b", "b"] * (N // 4),
+        "decision": [1, 0, None, 1] * (N // 4),
+        "target": [0, 1, 1, 0] * (N // 4),
+    },
+    "ages": {"age": RNG.integers(18, 90, N), "hired": binary() * 1},
+    "an experiment": {
+        "country": RNG.choice(["DE", "FR"], N),
+        "treatment": binary() * 1,
+        "uplift": 1 + RNG.random(N) / 5,
+        "converted": binary(0.4) * 1,
+    },
+    "text outcome": {
+        "sex": RNG.choice(["f", "m"], N),
+        "income": RNG.choice(["<=50K", ">50K"], N),
+        "hours": RNG.normal(40, 5, N),
+    },
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_the_file_runs_as_it_is(name: str, kind: str, tmp_path: Path) -> None:
+    frame = pl.DataFrame(TABLES[name])
+    path = tmp_path / f"data.{kind}"
+    frame.write_csv(path) if kind == "csv" else frame.write_parquet(path)
+    file = tmp_path / "audit.toml"
+    write_starter(path, file)
+    done = Audit.from_toml(file).run()
+    assert done.entries
+    assert [entry.error for entry in done.entries if entry.error] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("decisions", {"outcome": "repaid", "prediction": "approved", "groups": ["race"]}),
+        ("only a score", {"outcome": "label", "score": "y_prob", "groups": ["gender"]}),
+        (
+            "an experiment",
+            {"treatment": "treatment", "effect": "uplift", "outcome": "converted", "groups": ["country"]},
+        ),
+    ],
+)
+def test_roles_are_guessed(name: str, expected: dict[str, Any], tmp_path: Path) -> None:
+    pl.DataFrame(TABLES[name]).write_parquet(tmp_path / "d.parquet")
+    guesses = write_starter(tmp_path / "d.parquet", tmp_path / "audit.toml")
+    columns = parse((tmp_path / "audit.toml").read_text()).columns.model_dump(exclude_none=True)
+    assert columns == expected
+    assert len(guesses) == len(expected)
+
+
+def test_the_lender_s_roles(tmp_path: Path) -> None:
+    iso.simulate.lender(3_000, seed=0).write(tmp_path / "lender.parquet")
+    write_starter(tmp_path / "lender.parquet", tmp_path / "audit.toml")
+    columns = parse((tmp_path / "audit.toml").read_text()).columns
+    assert columns.outcome == "repaid"
+    assert columns.prediction == "approved"
+    assert columns.score == "score"
+    assert columns.user == "user"
+    assert columns.treatment == "offer"
+    assert columns.effect == "predicted_effect"
+    assert columns.groups == ["race", "sex", "age_band"]
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    pl.DataFrame(TABLES["decisions"]).write_csv(tmp_path / "in" / "d.csv")
+    write_starter(tmp_path / "in" / "d.csv", tmp_path / "out" / "audit.toml")
+    assert parse((tmp_path / "out" / "audit.toml").read_text()).data.path == "../in/d.csv"
+    assert Audit.from_toml(tmp_path / "out" / "audit.toml").validate()
+
+
+def test_refusals(tmp_path: Path) -> None:
+    pl.DataFrame({"id": [f"x{i}" for i in range(100)]}).write_csv(tmp_path / "ids.csv")
+    with pytest.raises(UsageError, match="no column looks like groups"):
+        write_starter(tmp_path / "ids.csv", tmp_path / "a.toml")
+    with pytest.raises(UsageError, match="no file at"):
+        write_starter(tmp_path / "none.csv", tmp_path / "a.toml")
+    (tmp_path / "empty.csv").write_text("a,b\n")
+    with pytest.raises(EmptyFrame):
+        write_starter(tmp_path / "empty.csv", tmp_path / "a.toml")
+    (tmp_path / "a.toml").write_text("mine")
+    pl.DataFrame(TABLES["decisions"]).write_csv(tmp_path / "d.csv")
+    with pytest.raises(ConfigError, match="--force"):
+        write_starter(tmp_path / "d.csv", tmp_path / "a.toml")
+    write_starter(tmp_path / "d.csv", tmp_path / "a.toml", force=True)
+    assert "[[tests]]" in (tmp_path / "a.toml").read_text()
+
+
+@pytest.mark.parametrize("text", ['"', "\\", "\n", "\x00\x7f", "é", "😀", "'''", "a\tb"])
+def test_toml_strings(text: str) -> None:
+    import tomllib
+
+    assert tomllib.loads(f"x = {toml(text)}")["x"] == text

@@ -1,0 +1,212 @@
+"""Interrupted audits: nothing half-written, and --resume ends with the same numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from fake_results import close
+
+import isonomy as iso
+from isonomy.audit import Audit
+from isonomy.audit.outcome import FILES
+from isonomy.audit.state import FOLDER, State, prepare, write
+from isonomy.errors import ConfigError
+from isonomy.report import layout
+from isonomy.report.charts import Chart
+
+CONFIG = """\
+seed = 5
+suppress_below = 0
+[data]
+path = "decisions.parquet"
+[columns]
+outcome = "outcome"
+prediction = "prediction"
+score = "score"
+groups = ["race"]
+[[tests]]
+kind = "flag"
+metric = "tpr"
+[[tests]]
+kind = "improvability"
+groups = "sex"
+status_quo = "prediction"
+candidate = "better"
+splits = 1
+resamples = 100
+[[tests]]
+kind = "certify"
+metric = "fpr"
+[[tests]]
+kind = "flag"
+metric = "ppv"
+"""
+
+# The third test waits for ever: the run is killed while it does.
+KILLED = """\
+import sys, time, isonomy
+def waits(data, **options):
+    if data.__class__.__name__ == "_Listener":
+        raise RuntimeError
+    print("waiting", flush=True)
+    time.sleep(600)
+isonomy.certify = waits
+from isonomy.cli import main
+main(["audit", sys.argv[1]])
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing is not what is tested here, and it takes most of the time."""
+    monkeypatch.setattr(layout, "chart", lambda result: Chart(None))
+
+
+def write_table(folder: Path, seed: int) -> None:
+    frame = iso.simulate.decisions(2_000, seed=seed).frame()
+    frame.with_columns((pl.col("score") > 0.6).cast(pl.Int8).alias("better")).write_parquet(
+        folder / "decisions.parquet"
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    write_table(tmp_path, seed=3)
+    (tmp_path / "audit.toml").write_text(CONFIG)
+    return tmp_path / "audit.toml"
+
+
+def numbers(folder: Path) -> list[dict[str, Any]]:
+    """Everything in results.json but how long it took and whether it was kept."""
+    stored = json.loads((folder / "results.json").read_text())["tests"]
+    own = ("seconds", "peak_memory", "resumed")
+    return [{key: value for key, value in test.items() if key not in own} for test in stored]
+
+
+def test_kill_9_then_resume(file: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    Audit.from_toml(file).run(whole)
+    output = tmp_path / "isonomy-report"
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(file)], stdout=subprocess.PIPE, text=True, env={**os.environ}
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    assert [path.name for path in output.iterdir()] == [FOLDER]  # no output yet, and none broken
+    finished = sorted((output / FOLDER).iterdir())
+    assert len(finished) == 2
+    for path in finished:
+        json.loads(path.read_text())
+    (output / ".report.html.x.partial").write_text("half")  # what a kill in the middle of a write leaves
+    done = Audit.from_toml(file).run(output, resume=True)
+    assert [entry.resumed for entry in done.entries] == [True, True, False, False]
+    assert sorted(p.name for p in output.iterdir()) == sorted([FOLDER, *FILES])
+    assert close(numbers(output), numbers(whole))
+
+
+def test_without_resume_everything_is_made_again(file: Path, tmp_path: Path) -> None:
+    first = Audit.from_toml(file).run(tmp_path / "out")
+    again = Audit.from_toml(file).run(tmp_path / "out")
+    assert not any(entry.resumed for entry in (*first.entries, *again.entries))
+    kept = Audit.from_toml(file).run(tmp_path / "out", resume=True)
+    assert all(entry.resumed for entry in kept.entries)
+
+
+ALL = ["certify-fpr", "flag-ppv", "flag-tpr", "improvability"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ("seed = 5", "seed = 6", []),  # every test has a seed of its own
+        ("resamples = 100", "resamples = 99", ALL[:3]),
+        ("suppress_below = 0", "suppress_below = 3", []),
+        ('metric = "tpr"', 'metric = "tnr"', ["certify-fpr", "flag-ppv", "improvability"]),
+        ("[data]", '[[filters]]\ncolumn = "sex"\nop = "!="\nvalue = "x"\n[data]', []),
+        ("seed = 5", 'seed = 5\ntitle = "New"', ALL),
+    ],
+)
+def test_only_what_could_not_have_changed_is_kept(
+    file: Path, tmp_path: Path, old: str, new: str, kept: list[str]
+) -> None:
+    Audit.from_toml(file).run(tmp_path / "out")
+    assert old in CONFIG
+    file.write_text(CONFIG.replace(old, new, 1))
+    done = Audit.from_toml(file).run(tmp_path / "out", resume=True)
+    assert sorted(entry.name for entry in done.entries if entry.resumed) == kept
+
+
+def test_other_rows_are_another_audit(file: Path, tmp_path: Path) -> None:
+    Audit.from_toml(file).run(tmp_path / "out")
+    write_table(tmp_path, seed=4)
+    assert not any(entry.resumed for entry in Audit.from_toml(file).run(tmp_path / "out", resume=True).entries)
+
+
+def test_a_broken_state_file_is_made_again(file: Path, tmp_path: Path) -> None:
+    Audit.from_toml(file).run(tmp_path / "out")
+    stored = sorted((tmp_path / "out" / FOLDER).glob("*.json"))
+    for path, text in zip(stored, ("{", "[]", '{"result": {}}', '{"seconds": 1}'), strict=True):
+        path.write_text(text)
+    assert not any(entry.resumed for entry in Audit.from_toml(file).run(tmp_path / "out", resume=True).entries)
+
+
+def test_failed_tests_are_made_again(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(iso, "certify", lambda *_, **__: 1 / 0, raising=False)
+        assert Audit.from_toml(file).run(tmp_path / "out").exit_code == 4
+    done = Audit.from_toml(file).run(tmp_path / "out", resume=True)
+    assert [entry.resumed for entry in done.entries] == [True, True, False, True]
+    assert done.exit_code in (0, 1)
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "report.html"
+    write(target, "old")
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        write(target, "new")
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="output: cannot write to"):
+        prepare(tmp_path / "file" / "folder")
+
+
+def test_without_an_output_nothing_is_kept() -> None:
+    state = State(None, resume=True)
+    state.save("x", {})
+    assert state.load("x") is None
+
+
+def test_killed_at_any_moment_leaves_no_broken_file(file: Path, tmp_path: Path) -> None:
+    """A second run is killed at several moments: what the first wrote stays whole, or is replaced whole."""
+    output = tmp_path / "isonomy-report"
+    Audit.from_toml(file).run(output)
+    for seconds in (1.2, 2.2):
+        process = subprocess.Popen([sys.executable, "-m", "isonomy", "audit", str(file)], stdout=subprocess.DEVNULL)
+        time.sleep(seconds)
+        process.kill()
+        process.wait()
+        assert (output / "report.html").read_text().rstrip().endswith("</html>")
+        assert len(numbers(output)) == 4

@@ -1,0 +1,269 @@
+"""The report opened from disk in a real browser, with the network off."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_results import HOSTILE, document
+
+from isonomy.cli.demo import write_demo
+from isonomy.report import html
+from isonomy.report.text import visible
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-first-run", "--disable-gpu",
+]  # fmt: skip
+SCREENSHOTS = Path(__file__).resolve().parents[2] / "screenshots"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on the PATH")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's own report, of a smaller lender."""
+    from isonomy.audit import Audit
+
+    folder = tmp_path_factory.mktemp("demo")
+    done = Audit.from_toml(write_demo(folder, rows=6_000, seed=0)).run(folder)
+    assert [entry.error for entry in done.entries if entry.error] == []
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report whose labels try everything."""
+    path = tmp_path_factory.mktemp("hostile") / "report.html"
+    path.write_text(html(document()), encoding="utf-8")
+    return path
+
+
+class Opened:
+    """A page, what it complained about, and what it tried to fetch."""
+
+    def __init__(self, browser: Any, path: Path, *, width: int = 1280, scheme: str = "light") -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, accept_downloads=True
+        )
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.fetched: list[str] = []
+        self.page.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.fetched.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+
+    def shoot(self, name: str) -> None:
+        SCREENSHOTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Any, demo: Path) -> Iterator[Opened]:
+    opened = Opened(browser, demo)
+    yield opened
+    opened.context.close()
+
+
+def test_no_complaint_and_nothing_fetched(desk: Opened, demo: Path) -> None:
+    assert desk.complaints == []
+    assert [url for url in desk.fetched if not url.startswith("data:")] == [demo.as_uri()]
+    assert demo.stat().st_size < 5_000_000
+
+
+def test_every_chart_is_drawn(desk: Opened) -> None:
+    drawings = desk.page.query_selector_all("[data-chart]")
+    assert len(drawings) == len(desk.page.query_selector_all("article.test"))
+    for drawing in drawings:
+        assert drawing.get_attribute("data-drawn") == "yes"
+        marks = drawing.query_selector_all("svg path, svg rect, svg line, svg text")
+        assert len(marks) > 5
+        box = drawing.query_selector("svg").bounding_box()
+        assert box["width"] > 200
+        assert box["height"] > 40
+        svg = drawing.query_selector("svg")
+        assert svg.get_attribute("role") == "img"
+        assert svg.get_attribute("aria-label").startswith("Chart: ")
+
+
+def column(card: Any, index: int) -> list[str]:
+    return card.eval_on_selector_all(
+        "tbody tr",
+        "(rows, i) => rows.filter(r => !r.hidden).map(r => r.cells[i].dataset.raw ?? r.cells[i].textContent.trim())",
+        index,
+    )
+
+
+def test_sorting(desk: Opened) -> None:
+    card = desk.page.query_selector("[data-table]")
+    headers = card.query_selector_all("thead th")
+    names = [header.get_attribute("data-name") for header in headers]
+    at = names.index("disparity")
+    headers[at].query_selector("button").click()
+    numbers = [float(text) for text in column(card, at) if text not in ("", "–")]
+    assert len(numbers) > 2
+    assert numbers == sorted(numbers)
+    assert headers[at].get_attribute("aria-sort") == "ascending"
+    headers[at].query_selector("button").press("Enter")  # the keyboard does what the mouse does
+    numbers = [float(text) for text in column(card, at) if text not in ("", "–")]
+    assert numbers == sorted(numbers, reverse=True)
+    headers[0].query_selector("button").click()
+    labels = column(card, 0)
+    assert labels == sorted(labels)
+    assert headers[at].get_attribute("aria-sort") is None
+
+
+def test_search(desk: Opened) -> None:
+    card = desk.page.query_selector("[data-table]")
+    every = len(column(card, 0))
+    box = card.query_selector("input[type=search]")
+    box.fill("bLaCk")
+    found = column(card, 0)
+    assert 0 < len(found) < every
+    assert all("Black" in label for label in found)
+    assert card.query_selector(".found").inner_text() == f"{len(found)} of {every}"
+    box.fill("")
+    assert len(column(card, 0)) == every
+
+
+def downloaded(opened: Opened, card: Any) -> list[list[str]]:
+    with opened.page.expect_download() as waiting:
+        card.query_selector(".download").click()
+    assert waiting.value.suggested_filename.endswith(".csv")
+    text = Path(waiting.value.path()).read_bytes().decode("utf-8-sig")
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_download(desk: Opened) -> None:
+    card = desk.page.query_selector("[data-table]")
+    header, *rows = downloaded(desk, card)
+    assert header[0] == "group"
+    assert "disparity" in header
+    assert len(rows) == len(column(card, 0))
+    at = header.index("disparity")
+    assert all(-1 <= float(row[at]) <= 1 for row in rows)
+    assert any(len(row[at]) > 8 for row in rows)  # all digits, not the rounded ones of the page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 375])
+def test_accessibility_and_width(browser: Any, demo: Path, scheme: str, width: int) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    opened = Opened(browser, demo, width=width, scheme=scheme)
+    try:
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+        # A picture is one thing to a screen reader (role="img" with a label); its thousands of marks are not walked.
+        found = axe.Axe().run(opened.page, context={"exclude": [["[data-chart] svg *"]]}).response["violations"]
+        serious = [(v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in ("serious", "critical")]
+        assert serious == []
+        opened.shoot(f"report-{width}-{scheme}")
+        assert opened.complaints == []
+    finally:
+        opened.context.close()
+
+
+def test_charts_are_readable_in_the_dark(browser: Any, demo: Path) -> None:
+    opened = Opened(browser, demo, scheme="dark")
+    try:
+        colour = opened.page.eval_on_selector("[data-chart] svg text", "e => getComputedStyle(e).fill")
+        red, green, blue = (int(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3])
+        assert min(red, green, blue) > 150  # light letters on a dark card
+    finally:
+        opened.context.close()
+
+
+def test_print(desk: Opened) -> None:
+    pages = desk.page.pdf(path=SCREENSHOTS / "report.pdf" if SCREENSHOTS.exists() else None)
+    assert len(pages) > 20_000
+    desk.page.emulate_media(media="print")
+    assert desk.page.eval_on_selector(".contents", "e => getComputedStyle(e).display") == "none"
+    assert desk.page.eval_on_selector("body", "e => getComputedStyle(e).backgroundColor") == "rgb(255, 255, 255)"
+    desk.page.emulate_media(media="screen")
+
+
+def test_the_keyboard_reaches_everything(desk: Opened) -> None:
+    assert desk.page.evaluate("document.querySelector('a, button, input, summary, [tabindex]').className") == "skip"
+    desk.page.focus(".skip")
+    desk.page.keyboard.press("Enter")
+    assert desk.page.evaluate("document.activeElement.id") == "main"
+    unreachable = desk.page.evaluate(
+        "[...document.querySelectorAll('button, input, summary, a')].filter(e => e.tabIndex < 0).length"
+    )
+    assert unreachable == 0
+
+
+def test_hostile_labels_are_text(browser: Any, hostile: Path) -> None:
+    opened = Opened(browser, hostile)
+    try:
+        assert opened.complaints == []
+        shown = opened.page.eval_on_selector_all("#test-4 td.label > div", "cells => cells.map(c => c.textContent)")
+        assert shown == [f"race={visible(label)}" for label in HOSTILE]
+        assert opened.page.evaluate("document.querySelectorAll('script:not([type])').length") == 2
+        card = opened.page.query_selector("#test-4 [data-table]")
+        header, *rows = downloaded(opened, card)
+        assert [row[0] for row in rows] == [f"race={visible(label)}" for label in HOSTILE]
+        assert len({len(row) for row in (header, *rows)}) == 1
+        opened.shoot("hostile")
+    finally:
+        opened.context.close()
+
+
+def test_hostile_labels_at_phone_width(browser: Any, hostile: Path) -> None:
+    opened = Opened(browser, hostile, width=375)
+    try:
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= 375
+    finally:
+        opened.context.close()
+
+
+def test_formulas_are_defused_in_the_download(browser: Any, tmp_path: Path) -> None:
+    from fake_results import fake
+
+    from isonomy.frames import Group
+    from isonomy.report import Entry
+
+    formulas = ("=cmd|' /C calc'!A0", "+1", "-1", "@x", "\tx")
+    named = tuple(Group((("", label),)) for label in formulas)  # a named condition is its own label
+    path = tmp_path / "report.html"
+    entry = Entry(name="x", kind="flag", result=fake(formulas, groups=named))
+    path.write_text(html(document(entries=(entry,))), encoding="utf-8")
+    opened = Opened(browser, path)
+    try:
+        _, *rows = downloaded(opened, opened.page.query_selector("[data-table]"))
+        assert [row[0] for row in rows] == [f"'{label}" for label in formulas]
+        assert opened.page.query_selector("td.label > div").inner_text() == formulas[0]
+    finally:
+        opened.context.close()
+
+
+def test_nothing_runs_even_if_escaping_failed(browser: Any, hostile: Path, tmp_path: Path) -> None:
+    """The second wall: a script that got into the page is refused by the page's own policy."""
+    path = tmp_path / "injected.html"
+    text = hostile.read_text(encoding="utf-8")
+    path.write_text(text.replace("<main", "<script>window.ran = 1</script><img src=x onerror='window.ran=2'><main", 1))
+    opened = Opened(browser, path)
+    try:
+        assert opened.page.evaluate("window.ran === undefined")
+        assert any("Content Security Policy" in complaint for complaint in opened.complaints)
+    finally:
+        opened.context.close()

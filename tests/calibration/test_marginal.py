@@ -1,0 +1,123 @@
+"""Marginal outcomes and group thresholds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.calibration import equalize_thresholds, marginal_outcomes
+from isonomy.errors import MissingValues, NotEnoughData, UnknownOption, UsageError
+
+ROLES = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
+
+
+def table(n: int = 3_000, power: float = 1.0, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    g = np.repeat(["a", "b"], n)
+    s = np.concatenate([rng.beta(2, 3, n), rng.beta(3, 2, n)])
+    y = (rng.random(2 * n) < np.where(g == "b", s**power, s)).astype(float)
+    return {"s": s, "y": y, "g": g, "m": rng.integers(0, n // 2, 2 * n)}
+
+
+@pytest.mark.parametrize("method", ["local-quadratic", "local-linear", "nadaraya-watson"])
+@pytest.mark.parametrize("user", [None, "m"])
+def test_a_planted_difference_is_found(method: str, user: str | None) -> None:
+    result = marginal_outcomes(table(8_000, power=3.0), **ROLES, method=method, user=user)
+    assert result.verdict is iso.Verdict.VIOLATION
+    family = result.families[0]
+    if method != "nadaraya-watson":
+        assert np.all(np.abs(family.estimate - [0.5, 0.125]) < 4 * family.se)
+    assert "higher" in " ".join(result.findings())
+
+
+def test_labels_below_the_threshold_are_not_needed() -> None:
+    data = table()
+    full = marginal_outcomes(data, **ROLES)
+    hidden = data | {"y": np.where(data["s"] < 0.5, np.nan, data["y"])}
+    assert marginal_outcomes(hidden, **ROLES).to_frame().equals(full.to_frame())
+    with pytest.raises(MissingValues):
+        marginal_outcomes(data | {"y": np.where(data["s"] > 0.9, np.nan, data["y"])}, **ROLES)
+    with pytest.raises(MissingValues, match="score"):
+        marginal_outcomes(data | {"s": np.where(data["s"] > 0.9, np.nan, data["s"])}, **ROLES)
+
+
+def test_few_people_at_the_margin() -> None:
+    data = table(100)
+    keep = (data["g"] == "a") | (data["s"] > 0.8) | (data["s"] < 0.5)
+    result = marginal_outcomes({k: v[keep] for k, v in data.items()}, **ROLES)
+    assert result.to_frame()["status"].to_list() == ["unsupported"]
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert "Too few" in " ".join(result.warnings)
+
+
+def test_tolerance_and_reference() -> None:
+    result = marginal_outcomes(table(30_000), **ROLES, tolerance=0.2, reference={"g": "b"})
+    assert result.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert result.families[0].pairs.tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"threshold": np.nan}, UsageError),
+        ({"threshold": "0.5"}, UsageError),
+        ({"method": "cubic"}, UnknownOption),
+        ({"adjust": "sup-t"}, UnknownOption),
+        ({"bandwidth": -1}, UsageError),
+    ],
+)
+def test_bad_arguments(options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        marginal_outcomes(table(200), **(ROLES | options))
+
+
+def test_thresholds_equalize_and_keep_the_rate() -> None:
+    found = equalize_thresholds(table(20_000, power=1.5), **ROLES)
+    assert abs(found.overall_after - found.overall_before) < 1e-3
+    np.testing.assert_allclose(found.marginal_after, found.target, atol=1e-6)
+    true = found.thresholds[0], found.thresholds[1] ** 1.5
+    assert abs(true[0] - true[1]) < 0.03
+    assert found.status[0] is iso.Status.EXTRAPOLATED
+    assert np.isnan(found.marginal_se[0])
+    assert found.status[1] is iso.Status.OK
+    assert not found.warnings
+
+
+def test_thresholds_one_way() -> None:
+    data = table(20_000, power=1.5)
+    up = equalize_thresholds(data, **ROLES, direction="raise")
+    down = equalize_thresholds(data, **ROLES, direction="lower")
+    assert up.thresholds[0] == 0.5 < up.thresholds[1]
+    assert up.overall_after < up.overall_before
+    assert down.thresholds[1] == 0.5 > down.thresholds[0]
+    assert down.overall_after > down.overall_before
+    assert "cannot also be kept" in up.warnings[0]
+
+
+def test_thresholds_of_groups_in_parity_hardly_move() -> None:
+    found = equalize_thresholds(table(20_000), **ROLES)
+    assert np.all(np.abs(found.thresholds - 0.5) < 0.05)
+
+
+def test_thresholds_with_tied_scores_say_so() -> None:
+    data = table(5_000, power=1.5)
+    data["s"] = np.round(data["s"], 1)
+    found = equalize_thresholds(data, **ROLES)
+    assert abs(found.overall_after - found.overall_before) > 1e-3
+    assert "could not be kept" in found.warnings[0]
+
+
+def test_thresholds_refuse() -> None:
+    data = table(500)
+    with pytest.raises(UsageError):
+        equalize_thresholds(data | {"h": data["g"]}, **(ROLES | {"groups": ["g", "h"]}))
+    with pytest.raises(UnknownOption):
+        equalize_thresholds(data, **ROLES, direction="up")
+    lost = {k: v[(data["g"] != "b") | (data["s"] < 0.5)] for k, v in data.items()}
+    extra = {k: np.append(v, v[:1]) for k, v in lost.items()}
+    extra["g"][-1], extra["s"][-1] = "c", 0.6
+    with pytest.raises(NotEnoughData):
+        equalize_thresholds(extra, **ROLES)

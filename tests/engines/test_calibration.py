@@ -1,0 +1,70 @@
+"""The same numbers on every engine, to 1e-9."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.calibration import calibration_metrics, equalize_thresholds, marginal_outcomes, predictive_parity
+
+ROLES = {"outcome": "y", "score": "s", "groups": "g"}
+GRID = [0.25, 0.5, 0.75]
+
+
+@pytest.fixture(scope="module")
+def columns() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    n = 1_500
+    m = rng.integers(0, 400, n)
+    # Some users appear in both groups.
+    g = np.where((m % 2 == 0) ^ (rng.random(n) < 0.1), "a", "b")
+    s = rng.beta(2, 2, n)
+    y = (rng.random(n) < np.where(g == "a", s, 0.8 * s)).astype(int)
+    return {"s": s, "g": g, "m": m, "y": y, "n": rng.integers(0, 3, n)}
+
+
+def numbers(result: Any) -> Any:
+    family = result.families[0]
+    parts = [np.ravel(getattr(family, name)) for name in ("curve", "curve_low", "difference", "se", "low", "effective")]
+    scalars = [result.pvalue, result.ordering_pvalue, family.order.statistic, family.pair_statistic[0], family.spanning]
+    return np.concatenate([*parts, family.size, family.users, scalars])
+
+
+@pytest.mark.parametrize("user", [None, "m"])
+@pytest.mark.parametrize("method", ["residual", "orthogonal", "cumulative", "nadaraya-watson"])
+def test_parity(engine: Any, columns: dict[str, Any], method: str, user: str | None) -> None:
+    options = {"method": method, "user": user, "grid": GRID, "rng": 1}
+    expected = numbers(predictive_parity(columns, **ROLES, **options))
+    found = numbers(predictive_parity(engine(columns), **ROLES, **options))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_counts_conditions_and_cuts(engine: Any, columns: dict[str, Any]) -> None:
+    groups = [iso.cut("s", [0.5]), iso.where("named", iso.col("g") == "a")]
+    options = {"outcome": "y", "score": "s", "count": "n", "grid": [0.45, 0.55], "level": "aggregate", "rng": 1}
+    expected = predictive_parity(columns, groups=groups, user="m", **options)
+    found = predictive_parity(engine(columns), groups=groups, user="m", **options)
+    for mine, other in zip(found.families, expected.families, strict=True):
+        assert [g.label for g in mine.groups] == [g.label for g in other.groups]
+        np.testing.assert_allclose(mine.difference, other.difference, rtol=1e-9)
+        np.testing.assert_allclose(mine.se, other.se, rtol=1e-9)
+
+
+def test_marginal_thresholds_and_metrics(engine: Any, columns: dict[str, Any]) -> None:
+    data = engine(columns)
+    for user in (None, "m"):
+        expected = marginal_outcomes(columns, **ROLES, threshold=0.4, user=user).families[0]
+        found = marginal_outcomes(data, **ROLES, threshold=0.4, user=user).families[0]
+        np.testing.assert_allclose(found.estimate, expected.estimate, rtol=1e-9)
+        np.testing.assert_allclose(found.difference_se, expected.difference_se, rtol=1e-9)
+    expected_thresholds = equalize_thresholds(columns, **ROLES, threshold=0.4)
+    found_thresholds = equalize_thresholds(data, **ROLES, threshold=0.4)
+    np.testing.assert_allclose(found_thresholds.thresholds, expected_thresholds.thresholds, rtol=1e-9)
+    assert found_thresholds.overall_after == expected_thresholds.overall_after
+    expected_metrics = calibration_metrics(columns, outcome="y", score="s", groups="g", user="m", grid=GRID)
+    found_metrics = calibration_metrics(data, outcome="y", score="s", groups="g", user="m", grid=GRID)
+    for name in ("calibration_error", "parity_error", "ece", "auc"):
+        np.testing.assert_allclose(getattr(found_metrics, name), getattr(expected_metrics, name), rtol=1e-9)

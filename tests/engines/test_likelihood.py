@@ -1,0 +1,55 @@
+"""The same answers on every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+
+Engine = Callable[[Mapping[str, Any]], Any]
+NUMBERS = ("size", "n", "estimate", "reference_value", "disparity", "ci_low", "ci_high", "statistic", "pvalue")
+
+
+@pytest.fixture(scope="module")
+def decisions() -> dict[str, Any]:
+    rng = np.random.default_rng(21)
+    n = 400
+    return {
+        "race": rng.choice(["a", "b", "c"], size=n).tolist(),
+        "sex": rng.choice(["f", "m"], size=n).tolist(),
+        "age": rng.integers(18, 80, size=n),
+        "outcome": rng.integers(0, 2, size=n),
+        "prediction": (rng.random(n) < 0.4).astype(int),
+        "score": rng.random(n),
+    }
+
+
+def same(found: Any, expected: Any) -> None:
+    assert found.labels == expected.labels
+    assert found.status == expected.status
+    for name in NUMBERS:
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9, nan_ok=True), name
+
+
+def test_a_rate_with_cuts_and_intersections(engine: Engine, decisions: dict[str, Any]) -> None:
+    options: dict[str, Any] = {
+        "metric": "ppv",
+        "groups": ["race", "sex", iso.cut("age", [30, 55])],
+        "depth": 2,
+        "outcome": "outcome",
+        "prediction": "prediction",
+        "reference": {"race": "a"},
+        "min_size": 8,
+    }
+    same(iso.flag(engine(decisions), **options), iso.flag(decisions, **options))
+
+
+def test_a_real_metric_against_the_population(engine: Engine, decisions: dict[str, Any]) -> None:
+    options: dict[str, Any] = {"metric": "brier", "groups": ["race", "sex"], "outcome": "outcome", "score": "score"}
+    same(iso.flag(engine(decisions), **options), iso.flag(decisions, **options))
+    found, expected = iso.certify(engine(decisions), **options), iso.certify(decisions, **options)
+    assert (found.df, found.statistic) == (expected.df, pytest.approx(expected.statistic, rel=1e-8))

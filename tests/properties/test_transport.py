@@ -1,0 +1,104 @@
+"""What must not matter, does not: units, order, names, repetition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import isonomy as iso
+from isonomy.transport import ProjectionResult, distances
+from isonomy.transport.program import Constraint, SingleRows, SortedRows, dual_value, solve
+
+seeds = st.integers(0, 2**32 - 1)
+criteria = st.sampled_from(["equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"])
+
+
+def table(seed: int, n: int = 400) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b", "c"], n)
+    x = rng.normal(size=(n, 2)) + 0.3 * (group == "b")[:, None]
+    margin = x @ [1.0, 0.5] - 0.1
+    return {
+        "g": group,
+        "y": rng.integers(0, 2, n),
+        "x0": x[:, 0],
+        "x1": x[:, 1],
+        "c": (margin >= 0).astype(int),
+        "s": margin,
+    }
+
+
+def run(data: dict[str, Any], criterion: str, **options: Any) -> ProjectionResult:
+    given_ = {"score": "s", "threshold": 0.0} if "distance" not in options else {}
+    return iso.project(data, outcome="y", prediction="c", groups="g", criterion=criterion, **given_, **options)
+
+
+def same(a: ProjectionResult, b: ProjectionResult, scale: float = 1.0) -> None:
+    assert b.statistic == pytest.approx(a.statistic * scale, rel=1e-9, abs=1e-12)
+    assert b.pvalue == pytest.approx(a.pvalue, rel=1e-9)
+    assert b.wald_pvalue == pytest.approx(a.wald_pvalue, rel=1e-9)
+    assert b.status == a.status
+
+
+@given(seeds, criteria, st.sampled_from([1e-6, 0.01, 0.37, 100.0, 1e6]))
+def test_rescaling_all_features_changes_no_pvalue(seed: int, criterion: str, scale: float) -> None:
+    data = table(seed)
+    plane = distances.Linear(("x0", "x1"), (1.0, 0.5), -0.1)
+    scaled = distances.Linear(("x0", "x1"), (1.0 / scale, 0.5 / scale), -0.1)
+    larger = data | {"x0": data["x0"] * scale, "x1": data["x1"] * scale}
+    same(run(data, criterion, distance=plane), run(larger, criterion, distance=scaled), scale)
+
+
+@given(seeds, criteria)
+def test_order_of_rows_changes_nothing(seed: int, criterion: str) -> None:
+    data = table(seed)
+    order = np.random.default_rng(seed).permutation(400)
+    same(run(data, criterion), run({name: values[order] for name, values in data.items()}, criterion))
+
+
+@given(seeds, criteria)
+def test_names_of_groups_change_nothing(seed: int, criterion: str) -> None:
+    data = table(seed)
+    names = {"a": "z", "b": "q", "c": "m"}
+    same(run(data, criterion), run(data | {"g": np.array([names[g] for g in data["g"]])}, criterion))
+
+
+@given(seeds)
+def test_doubled_rows_cost_twice_as_much(seed: int) -> None:
+    data = table(seed)
+    once = run(data, "equalized_odds", bandwidth=0.3)
+    twice = run({k: np.tile(v, 2) for k, v in data.items()}, "equalized_odds", bandwidth=0.3)
+    counted = run(data | {"n": np.full(400, 2)}, "equalized_odds", bandwidth=0.3, count="n")
+    assert twice.statistic == pytest.approx(2 * once.statistic, rel=1e-9)
+    same(twice, counted)
+
+
+@settings(max_examples=10)
+@given(seeds, st.floats(0.001, 0.2))
+def test_a_tolerance_never_costs_more(seed: int, tolerance: float) -> None:
+    data = table(seed)
+    exact = run(data, "equal_opportunity").statistic
+    within = run(data, "equal_opportunity", tolerance=tolerance, rng=0).statistic
+    one_sided = run(data, "equal_opportunity", tolerance=tolerance, tolerance_side="upper", rng=0).statistic
+    assert one_sided <= within * (1 + 1e-9) + 1e-12
+    assert within <= exact * (1 + 1e-9) + 1e-12
+
+
+@given(seeds, st.integers(1, 4))
+def test_duality(seed: int, m: int) -> None:
+    """Every dual point is a lower bound; the one found is tight."""
+    rng = np.random.default_rng(seed)
+    classes, rows = 3 * m + 1, 200
+    vectors, group = rng.normal(size=(classes, m)), rng.integers(0, classes, rows)
+    distance = rng.exponential(size=rows).round(1)
+    flips = rng.random(rows) < 0.2
+    c = Constraint(vectors, -vectors[group][flips].sum(axis=0), np.zeros(m), np.zeros(m))
+    found = solve(SingleRows(distance, group) if m == 1 else SortedRows(distance, group, classes), c)
+    assert dual_value(found.dual, distance, group, c) == pytest.approx(found.value, rel=1e-9, abs=1e-7)
+    for _ in range(5):
+        assert dual_value(found.dual + rng.normal(size=m), distance, group, c) <= found.value + 1e-7
+    assert found.value <= float(distance[flips].sum()) + 1e-9

@@ -1,0 +1,200 @@
+"""The projection against independent programs: HiGHS on the full linear program, closed forms and simulation for the
+tails, statsmodels and scipy for the Wald test. Every reference number is computed here, live."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import special
+from scipy.optimize import linprog
+
+import isonomy as iso
+from isonomy.numerics.status import Status
+from isonomy.numerics.tails import weighted_chi2_isf, weighted_chi2_sf
+from isonomy.transport.law import Law, maximum
+from isonomy.transport.program import Constraint, SingleRows, SortedRows, dual_value, fractions, solve
+
+Array = NDArray[np.float64]
+INSTANCES = 200
+
+
+def instance(seed: int) -> tuple[Array, NDArray[np.intp], Array | None, Constraint]:
+    """A random program: m = 1 to 6, equality or either tolerance, with ties, zero and infinite distances, weights."""
+    rng = np.random.default_rng(seed)
+    m, side, kind = 1 + seed % 6, ("equality", "both", "upper")[seed % 3], seed % 4
+    classes, rows = int(rng.integers(2 * m, 4 * m + 3)), int(rng.integers(20, 800))
+    vectors = rng.normal(size=(classes, m)) * rng.choice([1.0, 10.0])
+    group = rng.integers(0, classes, rows)
+    distance = rng.exponential(size=rows)
+    if kind == 1:
+        distance = np.round(distance, 1)
+    if kind == 2:
+        distance[rng.random(rows) < 0.3] = 0.0
+    if kind == 3:
+        distance = np.round(distance, 2)
+        distance[rng.random(rows) < 0.2] = np.inf
+    weight = None if seed % 2 else rng.integers(1, 5, rows).astype(float)
+    mass = np.ones(rows) if weight is None else weight
+    flips = (rng.random(rows) < 0.2) & np.isfinite(distance)
+    moment = -(vectors[group] * (flips * mass)[:, None]).sum(axis=0)
+    high = np.zeros(m) if side == "equality" else 0.2 * np.abs(moment)
+    low = np.full(m, -np.inf) if side == "upper" else -high
+    return distance, group, weight, Constraint(vectors, moment, low, high)
+
+
+def highs(distance: Array, group: NDArray[np.intp], weight: Array | None, c: Constraint) -> float:
+    """The same program, every row a variable, by scipy's HiGHS."""
+    finite = np.isfinite(distance)
+    mass = np.ones(distance.size) if weight is None else weight
+    size = c.moment.size
+    columns = (c.vectors[group] * mass[:, None])[finite].T
+    answer = linprog(
+        np.concatenate([(distance * mass)[finite], np.zeros(size)]),
+        A_eq=np.hstack([columns, -np.eye(size)]),
+        b_eq=-c.moment,
+        bounds=[(0, 1)] * int(finite.sum()) + list(zip(c.low, c.high, strict=True)),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    return float(answer.fun) if answer.status == 0 else np.inf
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_agrees_with_highs(block: int) -> None:
+    for seed in range(block * INSTANCES // 10, (block + 1) * INSTANCES // 10):
+        distance, group, weight, c = instance(seed)
+        rows = SingleRows(distance, group, weight)
+        pool = rows if c.moment.size == 1 else SortedRows(distance, group, len(c.vectors), weight)
+        found, expected = solve(pool, c), highs(distance, group, weight, c)
+        assert found.status is Status.OK
+        assert found.value == pytest.approx(expected, rel=1e-8, abs=1e-9), seed
+
+        share = fractions(distance, group, found.moved, weight)
+        mass = np.ones(distance.size) if weight is None else weight
+        assert share.min() >= 0
+        assert share.max() <= 1
+        reached = c.moment + (c.vectors[group] * (share * mass)[:, None]).sum(axis=0)
+        scale = max(1.0, np.abs(c.moment).max())
+        assert np.maximum(reached - c.high, c.low - reached).max() <= 1e-10 * scale, seed
+
+        flipped = share > 0
+        cost = float((share * mass)[flipped] @ distance[flipped])
+        assert cost == pytest.approx(expected, rel=1e-8, abs=1e-9)
+        # Strong duality: the dual function, from the rows, equals the cost of the plan.
+        each = mass.astype(int)
+        dual = dual_value(found.dual, np.repeat(distance, each), np.repeat(group, each), c)
+        assert dual == pytest.approx(expected, rel=1e-8, abs=1e-6)
+
+
+def test_infeasible_is_said_so() -> None:
+    """Every row that could help is infinitely far: HiGHS and the projection agree that nothing can be done."""
+    for m in (1, 2):
+        distance, group = np.array([np.inf, np.inf, 1.0, 1.0]), np.array([0, 0, 1, 1])
+        c = Constraint(np.vstack([np.ones(m), -np.ones(m)]), -np.ones(m), np.zeros(m), np.zeros(m))
+        pool = SingleRows(distance, group) if m == 1 else SortedRows(distance, group, 2)
+        found = solve(pool, c)
+        assert np.isinf(highs(distance, group, None, c))
+        assert found.status is Status.INFEASIBLE
+        assert np.isinf(found.value)
+
+
+# --- tails ------------------------------------------------------------------------------------------------------
+
+TAILS = (0.3, 0.05, 1e-4, 1e-8, 1e-12)
+
+
+@pytest.mark.parametrize("p", TAILS)
+def test_equal_weights_are_a_chi_square(p: float) -> None:
+    for df in (1, 2, 3, 6):
+        x = 0.7 * 2 * special.gammainccinv(df / 2, p)
+        assert weighted_chi2_sf(x, [0.7] * df) == pytest.approx(p, rel=1e-8)
+
+
+@pytest.mark.parametrize("p", TAILS)
+def test_pairs_of_weights_have_a_closed_form(p: float) -> None:
+    """Each weight twice: a hypoexponential, P(Q > x) = (a exp(-x/2a) - b exp(-x/2b)) / (a - b)."""
+    a, b = 2.0, 0.5
+    x = float(weighted_chi2_isf(p, [a, a, b, b]))
+    closed = (a * np.exp(-x / (2 * a)) - b * np.exp(-x / (2 * b))) / (a - b)
+    assert closed == pytest.approx(p, rel=1e-8)
+    assert weighted_chi2_sf(x, [a, a, b, b]) == pytest.approx(closed, rel=1e-8)
+
+
+def test_tails_against_ten_million_draws() -> None:
+    """Within 4 standard errors of simulation at five points: 5 comparisons, each exceeds 4 with probability 6e-5."""
+    rng = np.random.default_rng(2021)
+    weights = np.array([1.3, 0.4, 0.05])
+    points = weighted_chi2_isf(np.array([0.5, 0.1, 0.01, 1e-3, 1e-4]), weights)
+    draws, above = 10_000_000, np.zeros(5)
+    for _ in range(20):
+        sample = (rng.standard_normal((draws // 20, 3)) ** 2) @ weights
+        above += (sample[:, None] >= points).sum(axis=0)
+    p = np.asarray(weighted_chi2_sf(points, weights))
+    assert np.all(np.abs(above / draws - p) <= 4 * np.sqrt(p * (1 - p) / draws))
+
+
+def test_maximum_is_the_quadratic_programs() -> None:
+    """m(W) against scipy's bounded minimiser, both sides, random curvature."""
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(5)
+    for m in (2, 3, 4):
+        a = rng.normal(size=(m, m))
+        s, slack = a @ a.T + 0.3 * np.eye(m), rng.random(m)
+        w = rng.normal(size=(3, m)) * 2
+        for one_sided in (False, True):
+            found = maximum(w, s, slack, one_sided=one_sided)
+            for row, value in zip(w, found, strict=True):
+                # gamma = u - v with u, v >= 0 (v = 0 when one-sided) makes the program smooth.
+                def loss(uv: Array, row: Array = row) -> float:
+                    g = uv[:m] - uv[m:]
+                    return float(-(g @ row - slack @ (uv[:m] + uv[m:]) - g @ s @ g / 2))
+
+                top = [(0, None)] * m + [(0, 0 if one_sided else None)] * m
+                best = minimize(loss, np.zeros(2 * m), bounds=top, method="L-BFGS-B", options={"ftol": 1e-15})
+                assert value == pytest.approx(-best.fun, abs=2e-6)
+
+
+def test_two_sided_tolerance_is_the_folded_normal() -> None:
+    """p = P(|V + sqrt(N) tol| - sqrt(N) tol >= a sigma), against simulation."""
+    rng = np.random.default_rng(3)
+    sigma, s, slack = 1.7, 0.6, 0.8
+    law = Law(np.array([[sigma**2]]), np.array([[s]]), np.array([slack]), "both")
+    draws = np.abs(sigma * rng.standard_normal(1_000_000) + slack) - slack
+    sample = np.where(draws > 0, draws, 0.0) ** 2 / (2 * s)
+    for statistic in (0.5, 3.0, 9.0):
+        p = law.sf(statistic)
+        assert (sample >= statistic).mean() == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / sample.size))
+    assert law.sf(law.isf(0.05)) == pytest.approx(0.05, rel=1e-9)
+
+
+# --- Wald --------------------------------------------------------------------------------------------------------
+
+
+def test_wald_is_statsmodels_two_proportions() -> None:
+    proportion = pytest.importorskip("statsmodels.stats.proportion")
+    rng = np.random.default_rng(8)
+    n = 900
+    group, score = rng.choice(["a", "b"], n), rng.normal(size=n)
+    decision = (score >= 0.2).astype(int)
+    found = iso.project(
+        {"g": group, "s": score, "c": decision},
+        prediction="c",
+        groups="g",
+        score="s",
+        threshold=0.2,
+        criterion="statistical_parity",
+    )
+    count = [int(decision[group == g].sum()) for g in "ab"]
+    size = [int((group == g).sum()) for g in "ab"]
+    z, p = proportion.proportions_ztest(count, size, prop_var=False)
+    variance = sum((c / k) * (1 - c / k) / k for c, k in zip(count, size, strict=True))
+    z = (count[0] / size[0] - count[1] / size[1]) / np.sqrt(variance)
+    assert found.wald_statistic == pytest.approx(z**2, rel=1e-9)
+    assert found.wald_pvalue == pytest.approx(2 * special.ndtr(-abs(z)), rel=1e-9)
+    assert found.wald_pvalue == pytest.approx(p, rel=0.02)  # statsmodels pools the variance
+    low, high = proportion.confint_proportions_2indep(count[0], size[0], count[1], size[1], method="wald")
+    i = [s is Status.OK for s in found.statuses].index(True)
+    seen = sorted((abs(found.ci_low[i]), abs(found.ci_high[i])))
+    assert seen == pytest.approx(sorted((abs(low), abs(high))), rel=1e-6)

@@ -1,0 +1,62 @@
+"""Charts are drawn from the numbers, stay small, and treat labels as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.errors import UnknownOption
+from isonomy.results.theme import specification, to_svg
+from isonomy.treatment import figure
+
+ROLES = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
+
+
+def points(chart: Any) -> int:
+    def count(part: Any) -> int:
+        if isinstance(part, dict):
+            here = len(part["values"]) if isinstance(part.get("values"), list) else 0
+            return here + sum(count(v) for k, v in part.items() if k != "values")
+        return sum(count(v) for v in part) if isinstance(part, list) else 0
+
+    return count(specification(chart))
+
+
+def test_groups() -> None:
+    result = iso.treatment_bias(iso.simulate.uplift(30_000, groups=150, baseline=0.3).columns, **ROLES, tolerance=0.5)
+    for quantity in ("bias", "error"):
+        chart = result.plot(quantity)
+        assert points(chart) <= figure.MAXIMUM_GROUPS + 3
+    assert "<svg" in to_svg(result.plot())
+    with pytest.raises(UnknownOption, match="quantity"):
+        result.plot("size")
+
+
+def test_labels_are_text() -> None:
+    made = dict(iso.simulate.uplift(2_000, groups=["<script>alert(1)</script>", "b"], baseline=0.3).columns)
+    svg = to_svg(iso.treatment_bias(made, **ROLES).plot())
+    assert "<script" not in svg
+
+
+def test_evaluation_and_risk() -> None:
+    made = iso.simulate.uplift(20_000, groups=12, baseline=0.3).columns
+    result = iso.evaluate_corrections(made, **ROLES, splits=2, resamples=10, rng=0)
+    for quantity in ("bias", "error", "statistic"):
+        chart = result.plot(quantity)
+        assert points(chart) < 5_000
+    assert "<svg" in to_svg(result.plot("statistic"))
+    assert points(figure.risk(iso.correction_risk())) < 5_000
+    assert "_repr_mimebundle_" in dir(result)
+
+
+def test_nothing_to_draw() -> None:
+    made = {
+        "group": np.array(["a", "b"]),
+        "treatment": np.array([0, 1]),
+        "outcome": np.array([0, 1]),
+        "effect": np.ones(2),
+    }
+    assert points(iso.treatment_bias(made, **ROLES).plot()) <= 3
