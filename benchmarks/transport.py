@@ -23,7 +23,7 @@ from scipy.sparse import csc_array
 from isonomy.simulate import classifier
 from isonomy.transport.program import Constraint, SingleRows, Solution, SortedRows, fractions, solve
 
-LIMIT = 300.0
+LIMIT = 120.0
 Array = NDArray[np.float64]
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from calibration_tables import heart_rows
 from scipy.stats import norm
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_predict
 
+from calibration_tables import heart_rows
 from isonomy.calibration import GroupCalibrator, predictive_parity
 from isonomy.results import theme
 
@@ -64,7 +64,8 @@ def show(title: str, names: tuple[str, str], results: tuple[Any, Any], folder: P
         family = result.families[0]
         known = family.supported[0]
         if not known.any():
-            print(f"  {name:<12} none of {known.size} scores has enough rows in both groups")
+            # The published figure draws the curves all the same, with no interval.
+            print(f"  {name:<12} none of {known.size} scores has 10 effective events and non-events in both groups")
             continue
         gap = np.abs(family.difference[0][known])
         print(

@@ -4,9 +4,10 @@
 
 Adult (race, black and white) and Heart Disease (sex) as published; the ACS excerpt of Texas 2018 (sex) in place of the
 full Census file, with "has an industry" (work in the last five years) as the outcome, for want of employment status. A
-random forest without the group attribute scores the test part. As published, each bootstrap draws from the scored test part
-and is then split in half; about 39 % of the rows tested are then also in the half that calibrates. "split first" splits, then
-draws within each half. "local-linear" is near-unbiased binning with our smoother, which has no bias at the ends.
+random forest without the group attribute scores the test part. As published, each bootstrap draws from the scored test
+part and is then split in half; about 39 % of the rows tested are then also in the half that calibrates. "split first"
+splits, then draws within each half. "local-linear" is near-unbiased binning with our smoother, which has no bias at the
+ends.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from data import find
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import OrdinalEncoder
 
+from data import find
 from isonomy.calibration import GroupCalibrator, calibration_metrics
 from isonomy.calibration.smoothing import PERCENTS
 
@@ -63,7 +64,8 @@ def scored(X: Any, y: Any, g: Any, test: Any, leaf: int) -> Scored:
 
 
 def adult() -> Scored:
-    names = "age work fnlwgt edu edunum marital job rel race sex gain loss hours country income".split()
+    names = ["age", "work", "fnlwgt", "edu", "edunum", "marital", "job", "rel"]
+    names += ["race", "sex", "gain", "loss", "hours", "country", "income"]
     parts = []
     for name, skip in (("adult.data", 0), ("adult.test", 1)):
         text = find(name).read_text().splitlines()[skip:]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import polars as pl
@@ -194,19 +196,34 @@ def test_small_groups_are_withheld_in_every_output(
 
 
 def test_hostile_groups_go_through_the_real_thing(tmp_path: Path) -> None:
-    names = [name for name in HOSTILE for _ in range(40)]
-    rows = {"race": names, "outcome": [0, 1] * (len(names) // 2), "prediction": [0, 1, 1, 0] * (len(names) // 4)}
-    tests = [{"kind": "flag", "metric": "selection_rate"}, {"kind": "certify", "metric": "accuracy"}]
-    done = Audit.from_dict(
-        {"columns": {k: v for k, v in COLUMNS.items() if k != "score"}, "tests": tests}, data=rows
-    ).run(tmp_path)
-    assert len(done.results) == 2, [entry.error for entry in done.entries]
+    rng = np.random.default_rng(0)
+    names = [name for name in HOSTILE for _ in range(60)]
+    n = len(names)
+    score = rng.random(n)
+    rows = {"race": names, "outcome": rng.integers(0, 2, n), "prediction": (score > 0.5) * 1, "score": score}
+    rows |= {"better": rng.integers(0, 2, n), "treated": rng.integers(0, 2, n), "effect": 1 + score}
+    tests = [
+        {"kind": "flag", "metric": "selection_rate"},
+        {"kind": "certify", "metric": "accuracy"},
+        {"kind": "project", "threshold": 0.5},
+        {"kind": "treatment_bias", "treatment": "treated", "effect": "effect"},
+        {"kind": "predictive_parity", "resamples": 100, "reference": {"race": HOSTILE[0]}},
+    ]
+    done = Audit.from_dict({"columns": COLUMNS, "tests": tests}, data=rows).run(tmp_path)
+    assert len(done.results) == len(tests), [entry.error for entry in done.entries]
     stored = json.loads((tmp_path / "results.json").read_text())
-    labels = stored["tests"][0]["table"]["group"]
-    assert set(labels) == {f"race={name}" for name in HOSTILE}
+    for test in stored["tests"][:4]:
+        assert set(test["table"]["group"]) == {f"race={name}" for name in HOSTILE}
     page = (tmp_path / "report.html").read_text()
     assert "<script>alert(" not in page
+    for spec in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL):
+        assert "<" not in spec
+        assert json.loads(spec)
+    assert "could not be drawn (" not in page
     assert (tmp_path / "report.html").stat().st_size < 5_000_000
+    shown = (tmp_path / "summary.md").read_text()
+    assert "<script" not in shown
+    assert len(ET.parse(tmp_path / "junit.xml").getroot()[0]) == len(tests)
 
 
 def test_results_json_comes_back(table: pl.DataFrame, tmp_path: Path) -> None:

@@ -124,6 +124,14 @@ def test_bad_input(lender: dict[str, Any]) -> None:
         result.contains({"race=z": 0.0})
 
 
+def test_overlapping_groups_against_their_rests_are_tested_at_zero_only(lender: dict[str, Any]) -> None:
+    kwargs = {**RATE, "groups": ["race", "sex"], "depth": 2}
+    rest, population = (iso.certify(lender, reference=r, **kwargs) for r in ("rest", "population"))
+    assert rest.statistic == pytest.approx(population.statistic)
+    with pytest.raises(UsageError, match="population"):
+        rest.contains(0.01)
+
+
 def test_no_weighting_meets_the_null(lender: dict[str, Any]) -> None:
     result = iso.certify(lender, reference=100.0, **LOSS)
     assert result.joint_status is Status.OUTSIDE_RANGE

@@ -119,6 +119,17 @@ def test_a_euclidean_interval_without_an_end_is_infinite() -> None:
     assert high[0] == np.inf
 
 
+def test_perfectly_separated_groups_have_a_finite_binomial_statistic() -> None:
+    counts = Binary([30, 40], [0, 40])
+    both = np.arange(2)
+    problem = Profile(Kind.NESTED, counts, both, other=counts.rest(), other_index=both)
+    pooled = 2 * (30 * np.log(70 / 30) + 40 * np.log(70 / 40))
+    assert problem.statistic(0.0) == pytest.approx(pooled)
+    low, high = problem.interval(3.84)
+    assert (low < problem.disparity).all()
+    assert (problem.disparity < high).all()
+
+
 def test_the_standard_error_agrees_with_the_curvature() -> None:
     for kind in (Kind.DISJOINT, Kind.NESTED):
         problem = profile(kind, GROUPS["real"])

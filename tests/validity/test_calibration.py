@@ -280,8 +280,9 @@ def write(workers: int) -> None:
     rate, gap = thresholds_error(100)
     lines += [
         "",
-        "Thresholds, 100 replications of 5,000 rows a group, f(s) = s against s^1.5, present threshold 0.5: largest change",
-        f"of the overall positive rate {rate:.1e}; mean gap of the true outcomes at the margin {gap:.3f} (0.146 before).",
+        "Thresholds, 100 replications of 5,000 rows a group, f(s) = s against s^1.5, present threshold 0.5: largest",
+        f"change of the overall positive rate {rate:.1e}; mean gap of the true outcomes at the margin {gap:.3f} (0.146",
+        "before).",
     ]
     print(lines[-1])
     path.write_text("\n".join(lines) + "\n")

@@ -109,7 +109,7 @@ RATE, SELECTED, AMONG = READY["accuracy"], READY["selection_rate"], READY["outco
 
 
 def tied(groups: int) -> Callable[[np.random.Generator], Table]:
-    """The largest gaps are equal, but many pairs tie for it under the status quo and one pair has it under the candidate.
+    """Equal largest gaps: many pairs tie for it under the status quo, one pair has it under the candidate.
 
     The largest of several tied gaps comes out too large, so a bootstrap of the largest gap sees an improvement.
     """

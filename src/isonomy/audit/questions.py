@@ -265,7 +265,7 @@ class PredictiveParity(_Curve):
     bandwidth: Positive | list[Positive] | None = None
     method: Literal["residual", "orthogonal", "nadaraya-watson", "cumulative"] = "residual"
     adjust: Literal["sup-t", "bonferroni", "holm", "none"] = "sup-t"
-    resamples: Whole = 2_000
+    resamples: int = Field(default=2_000, ge=100)
     rng: int | None = Field(default=None, ge=0)
 
 

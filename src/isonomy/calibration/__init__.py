@@ -7,9 +7,10 @@ imported from their modules only when they are asked for.
 from typing import Any
 
 from isonomy.calibration.marginal import marginal_outcomes
+from isonomy.calibration.margins import MarginalResult, ThresholdsResult
 from isonomy.calibration.metrics import CalibrationMetrics, calibration_metrics, split_users
 from isonomy.calibration.parity import predictive_parity
-from isonomy.calibration.result import MarginalResult, ParityResult, ThresholdsResult
+from isonomy.calibration.result import ParityResult
 from isonomy.calibration.thresholds import equalize_thresholds
 
 __all__ = [

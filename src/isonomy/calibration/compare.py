@@ -100,8 +100,8 @@ def support(family: Family, fit: Fit, products: Products) -> tuple[Floats, NDArr
     """Effective users behind each point, and whether they are enough for a normal law.
 
     Effective n times min(f, 1 - f) is the expected number of events (or of non-events, if fewer). Effective n is
-    (sum of w K)^2 / sum of (w K)^2, and at most sqrt(2) sum of w K, which equals it where scores are spread evenly: users
-    several bandwidths away, in a group with nobody near, would otherwise count in full because all are equally far.
+    (sum of w K)^2 / sum of (w K)^2, and at most sqrt(2) sum of w K, which equals it where scores are spread evenly:
+    users several bandwidths away, in a group with nobody near, would otherwise count in full, all being equally far.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         effective = np.minimum(np.nan_to_num(fit.mass**2 / products.square), np.sqrt(2) * fit.mass)

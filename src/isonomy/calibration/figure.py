@@ -7,7 +7,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from isonomy.calibration.result import ThresholdsResult, MarginalResult, ParityFamily, ParityResult
+from isonomy.calibration.margins import MarginalResult, ThresholdsResult
+from isonomy.calibration.result import ParityFamily, ParityResult
 from isonomy.results import theme
 
 WIDTH, HEIGHT = 320, 240

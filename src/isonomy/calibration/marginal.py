@@ -9,9 +9,9 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.calibration import compare
+from isonomy.calibration.margins import MarginalFamily, MarginalResult
 from isonomy.calibration.parity import check_tolerance, overall_verdict, reference_pairs, verdict_of
 from isonomy.calibration.plan import Plan, solve
-from isonomy.calibration.result import MarginalFamily, MarginalResult
 from isonomy.calibration.smoothing import KERNELS, Bandwidth, own_bandwidth
 from isonomy.calibration.tally import Family, Roles, tally
 from isonomy.errors import UsageError, choose, fraction

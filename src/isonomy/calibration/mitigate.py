@@ -3,76 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from isonomy.calibration.columns import Column, Columns, as_tuple, read, weights
+from isonomy.calibration.maps import Lines, Map, Onto, Steps, nearest_mass, platt, quantiles
 from isonomy.calibration.smoothing import Axis, Floats, kernel, published
 from isonomy.errors import UsageError, choose
 
 METHODS = ("near_unbiased", "binning", "isotonic", "platt")
 SMOOTHERS = ("nadaraya-watson", "local-linear")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lines:
-    """Linear between knots, constant beyond them."""
-
-    score: Floats
-    value: Floats
-
-    def __call__(self, score: Floats) -> Floats:
-        """The calibrated scores."""
-        return np.interp(score, self.score, self.value)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Steps:
-    """One value a bin."""
-
-    edges: Floats  # between bins
-    value: Floats
-
-    def __call__(self, score: Floats) -> Floats:
-        """The calibrated scores."""
-        return self.value[np.searchsorted(self.edges, score, side="right")]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sigmoid:
-    """1 / (1 + exp(-(slope score + intercept)))."""
-
-    slope: float
-    intercept: float
-
-    def __call__(self, score: Floats) -> Floats:
-        """The calibrated scores."""
-        from scipy.special import expit
-
-        return np.asarray(expit(self.slope * score + self.intercept))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Onto:
-    """The score at which the target group's curve has the value that this group's curve has here."""
-
-    own: Any
-    score: Floats
-    value: Floats  # of the target's curve, nondecreasing
-
-    def __call__(self, score: Floats) -> Floats:
-        """The mapped scores."""
-        rising = np.concatenate(([True], np.diff(self.value) > 0))
-        return np.interp(self.own(score), self.value[rising], self.score[rising])
-
-
-Map = Lines | Steps | Sigmoid | Onto
 
 
 class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
@@ -238,12 +182,12 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
             fitted = IsotonicRegression(out_of_bounds="clip").fit(score, outcome, sample_weight=vote)
             return Lines(fitted.X_thresholds_, fitted.y_thresholds_)
         if self.method == "platt":
-            return _platt(score, outcome, vote)
-        edges = _quantiles(score, vote, np.arange(self.bins + 1) / self.bins)
+            return platt(score, outcome, vote)
+        edges = quantiles(score, vote, np.arange(self.bins + 1) / self.bins)
         if self.method == "binning":
             return self._binned(score, outcome, vote, edges)
         value = self._smoothed(score, outcome, vote, edges, axis)
-        return Lines(edges, self._rising(value, _mass(score, vote, edges)))
+        return Lines(edges, self._rising(value, nearest_mass(score, vote, edges)))
 
     def _binned(self, score: Floats, outcome: Floats, vote: Floats, edges: Floats) -> Steps:
         inner = edges[1:-1]
@@ -295,28 +239,3 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         self.calibrators_ = {
             key: same if key == wanted else Onto(own, score, value) for key, own in self.calibrators_.items()
         }
-
-
-def _platt(score: Floats, outcome: Floats, vote: Floats) -> Map:
-    mean = float(np.average(outcome, weights=vote))
-    if mean in (0.0, 1.0):
-        return Lines(np.array([0.0]), np.array([mean]))
-    # Platt's own targets pull 0 and 1 a little inwards, which vanishes as n grows; this is plain logistic regression.
-    centre, scale = float(np.average(score, weights=vote)), float(np.std(score)) or 1.0
-    model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
-    model.fit(((score - centre) / scale)[:, None], outcome, sample_weight=vote)
-    slope = float(model.coef_[0, 0]) / scale
-    return Sigmoid(slope, float(model.intercept_[0]) - slope * centre)
-
-
-def _quantiles(score: Floats, vote: Floats, fractions: Floats) -> Floats:
-    """Distinct weighted quantiles; a weight of two is the same as two rows."""
-    order = np.argsort(score, kind="stable")
-    reached = np.cumsum(vote[order])
-    place = np.searchsorted(reached, fractions * reached[-1] * (1 - 1e-12), side="left")
-    return np.unique(score[order][np.minimum(place, score.size - 1)])
-
-
-def _mass(score: Floats, vote: Floats, knots: Floats) -> Floats:
-    nearest = np.searchsorted((knots[1:] + knots[:-1]) / 2, score)
-    return np.maximum(np.bincount(nearest, vote, knots.size), 1e-12)

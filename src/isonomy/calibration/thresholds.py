@@ -9,8 +9,8 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.calibration.marginal import above
+from isonomy.calibration.margins import ThresholdsResult
 from isonomy.calibration.plan import Plan, solve
-from isonomy.calibration.result import ThresholdsResult
 from isonomy.calibration.smoothing import Axis, Bandwidth, Floats, own_bandwidth
 from isonomy.calibration.tally import Family, Roles, membership, tally
 from isonomy.errors import NotEnoughData, UsageError, choose

@@ -87,14 +87,17 @@ class Euclidean:
             step = 1e-4 * error[active]
             near = self._uncentred(here + step, theta, active) - self._uncentred(here - step, theta, active)
             root = np.sqrt(height)
-            return root - wanted[active], sign * near / (2.0 * step) * error[active] / (2.0 * root)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return root - wanted[active], sign * near / (2.0 * step) * error[active] / (2.0 * root)
 
         far = np.full(wanted.size, FAR)
         reached = gap(far, np.arange(wanted.size))[0] > 0
         found = roots(
             gap, np.zeros(wanted.size), np.where(reached, far, 0.0), x0=wanted, rtol=1e-11, direction="increasing"
         )
-        return np.where(reached & found.ok, estimate + sign * found.x * error, sign * np.inf)
+        end = np.where(reached & found.ok, estimate + sign * found.x * error, sign * np.inf)
+        # Two constant blocks of rows have no second moment to measure a disparity by.
+        return np.where(error > 0, end, np.nan)
 
     def _least(self, disparity: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
         """The minimum of Tu over θ, and where it is.

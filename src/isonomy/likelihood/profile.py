@@ -17,7 +17,7 @@ T increases along the curve away from the estimate, so a test is one root (ε = 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -154,11 +154,12 @@ class Profile:
         pull = force * gap
         share = n / (rows - pull)
         dshare = share**2 * (n * point.dmultiplier * gap + force * dgap) / n
-        disparity = (1.0 - share) * gap
+        # Beyond ν d = n_C no weighting of the rows exists: further than any disparity, in the direction of travel.
+        exists = pull < m
+        disparity = np.where(exists, (1.0 - share) * gap, -np.sign(force) * np.inf)
         slope = (1.0 - share) * dgap - gap * dshare
         cost = 2.0 * (rows * np.log1p(-pull / rows) - m * np.log1p(-pull / m))
-        # Beyond ν d = n_C no weighting of the rows exists.
-        statistic = np.where(pull < m, statistic + np.maximum(cost, 0.0), np.inf)
+        statistic = np.where(exists, statistic + np.maximum(cost, 0.0), np.inf)
         return Curve(disparity, statistic, slope, -2.0 * force / (1.0 - share) * slope)
 
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
@@ -166,6 +167,9 @@ class Profile:
         target = np.broadcast_to(np.asarray(disparity, dtype=float), self.own_index.shape)
         if self.theta is not None:
             return self.own.statistic(target + self.theta, self.own_index)
+        if self.kind is Kind.NESTED and not target.any():
+            # Equal means: the share is free, and the group may as well be compared with the other rows alone.
+            return replace(self, kind=Kind.DISJOINT).statistic(target)
         low, high = self.range
         inside = np.flatnonzero((target > low) & (target < high))
         left, right = self.own.ends(self.own_index[inside])

@@ -240,6 +240,11 @@ class Region:
             offset = members * (target + self.theta[kept])
             return Functions(_stacked(slope, columns), np.zeros((*slope.shape, 0)), offset), np.empty(0)
         if self.rest and target.any():
+            if not self.disjoint:
+                raise UsageError(
+                    "reference: overlapping groups can be tested jointly against their rests at disparity 0 only; "
+                    "use reference='population' for other disparities."
+                )
             return self._against_rests(data, members, target)
         nuisance = np.column_stack([members, referent])
         offset = np.column_stack([members * target, np.zeros(referent.size)])
