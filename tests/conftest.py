@@ -26,11 +26,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     asked = bool(config.getoption("-m"))
     skip = pytest.mark.skip(reason="a long simulation: make validity")
     for item in items:
-        if "spark" in item.keywords:  # Spark leaves sockets to the garbage collector
+        if item.get_closest_marker("spark"):  # Spark leaves sockets to the garbage collector
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
             item.add_marker(pytest.mark.xdist_group("spark"))  # one session, in one worker
-        if "validity" in item.keywords and not asked:
+        if item.get_closest_marker("validity") and not asked:
             item.add_marker(skip)
 
 

@@ -176,6 +176,10 @@ class TestExitCodes:
         assert "neither 0 nor 1" in " ".join(done.output.split())
         frame[:0].write_parquet("decisions.parquet")
         assert run("audit", "audit.toml").exit_code == 3
+        (folder / "twice.csv").write_text("race,race,prediction\na,b,1\n")
+        changed(folder, ("decisions.parquet", "twice.csv"))
+        for command in (("audit", "audit.toml"), ("validate", "audit.toml"), ("init", "twice.csv", "-o", "x.toml")):
+            assert run(*command).exit_code == 3
 
     def test_4_a_test_crashed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(isonomy, "flag", lambda data, **_: 1 / 0, raising=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isonomy.errors import EmptyFrame, UsageError
+from isonomy.errors import DataError, EmptyFrame, UsageError
 from isonomy.frames import collect, open_source
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     "outcome": (
         "outcome", "label", "target", "y_true", "y", "repaid", "default", "recid", "two_year_recid", "churn",
-        "converted", "conversion", "visit", "success", "actual", "event",
+        "converted", "conversion", "visit", "success", "actual", "event", "pass", "callback",
     ),
     "score": ("score", "probability", "prob", "risk", "risk_score", "decile_score", "y_score", "logit"),
     "user": (
@@ -41,6 +41,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 _GROUPS = (
     "race", "ethnicity", "sex", "gender", "age_band", "age_cat", "age_group", "age", "disability", "religion",
     "nationality", "country", "region", "marital", "marital_status", "education", "group", "segment", "black", "female",
+    "male", "afam", "minority",
 )  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def sample(data: Path) -> pl.DataFrame:
     """The first rows of a table."""
     try:
         rows = collect(open_source(data).frame.head(_LOOK))
-    except (UsageError, EmptyFrame):
+    except (UsageError, DataError):
         raise
     except Exception as error:
         raise UsageError(f"data: cannot read {data} ({type(error).__name__}: {error}).") from None

@@ -13,7 +13,7 @@ import narwhals as nw
 
 from isonomy.audit.conditions import Condition, all_of
 from isonomy.audit.config import Data
-from isonomy.errors import ConfigError, EmptyFrame, UsageError
+from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
 from isonomy.frames import COUNT, Source, Sums, collect, missing, open_source
 
 HELD_BYTES = 2**30  # files up to this size are read once, the needed columns only, and then held
@@ -46,11 +46,9 @@ def _open(native: object, options: Mapping[str, Any]) -> Source:
     try:
         source = open_source(native, **options)
         _ = source.schema
-    except UsageError:
+    except (UsageError, DataError):
         raise
     except Exception as error:  # an engine's own error about a file or a query
-        if isinstance(error, EmptyFrame):
-            raise
         raise ConfigError(f"data: cannot be opened ({type(error).__name__}: {error}).") from error
     return source
 

@@ -95,16 +95,20 @@ class Memory:
     def totals(self, plan: Plan) -> Totals:
         """First pass; see `plan`."""
         knots = self._knots(plan)
-        work = self._row_totals if knots is None else self._knot_weights
         d, size = plan.degree, self.size
+
+        def spread(block: Block) -> tuple[Block, Floats]:
+            weights = self._adder(block, knots).spread(np.column_stack(self._columns(plan, block)))
+            return block, weights.T if knots else _moments(plan, self.score[block.rows], weights.T)
+
         if knots is None:
             sums = np.zeros((3 * d + 4, size, plan.points.size))
-            for group, part in self._each(lambda block: work(plan, block, knots)):
-                sums[:, group] += part
+            for block, part in self._each(spread):
+                sums[:, block.group] += part
         else:
-            weights = np.zeros((size, 4, knots.size))
-            for group, part in self._each(lambda block: work(plan, block, knots), 8 * BLOCK):
-                weights[group] += part
+            weights = np.zeros((size, len(self._columns(plan, Block(0, 0, 0, None))), knots.size))
+            for block, part in self._each(spread, 4 * BLOCK):
+                weights[block.group] += part
             sums = np.stack([_moments(plan, knots.scores, weight) for weight in weights], axis=1)
         power, outcome = sums[: 2 * d + 1], sums[2 * d + 1 : 3 * d + 2]
         mark = np.empty(0) if plan.marks is None else sums[3 * d + 2]
@@ -117,23 +121,6 @@ class Memory:
         if plan.marks is not None:
             columns += [column for column in self._marks(plan.marks, block) if column is not None]
         return columns
-
-    def _row_totals(self, plan: Plan, block: Block, _: Knots | None) -> tuple[int, Floats]:
-        weights = np.zeros((4, block.stop - block.start))
-        for k, column in enumerate(self._columns(plan, block)):
-            weights[k] = self.vote[block.rows] * column
-        return block.group, _moments(plan, self.score[block.rows], weights)
-
-    def _knot_weights(self, plan: Plan, block: Block, knots: Knots | None) -> tuple[int, Floats]:
-        """Votes (times each column) shared out to the knots."""
-        assert knots is not None
-        first, weight = knots.weights(self.score[block.rows])
-        sums = np.zeros((4, knots.size))
-        for k, column in enumerate(self._columns(plan, block)):
-            value = self.vote[block.rows] * column
-            for i in range(4):
-                sums[k] += _sums(first + i, value * weight[:, i], knots.size)
-        return block.group, sums
 
     def products(self, plan: Plan, fit: Fit) -> Products:
         """Second pass; see `plan`."""
@@ -251,7 +238,7 @@ def _moments(plan: Plan, score: Floats, weights: Floats) -> Floats:
     u = (score[:, None] - plan.points) * (1.0 / plan.width)
     k = plan.weigh(u)
     weighted = weights @ k
-    sums[0], sums[2 * d + 1], sums[3 * d + 2 :] = weighted[0], weighted[1], weighted[2:]
+    sums[0], sums[2 * d + 1], sums[3 * d + 2 : 3 * d + len(weighted)] = weighted[0], weighted[1], weighted[2:]
     for power in range(1, 2 * d + 1):
         k *= u
         sums[power] = weights[0] @ k

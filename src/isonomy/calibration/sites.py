@@ -78,6 +78,13 @@ class Adder:
     weight: Floats  # (rows, 1 or 4): votes times the weights of the sites
     sites: int
 
+    def spread(self, columns: Floats) -> Floats:
+        """Sums at each site of the rows' votes times ``columns`` (rows, k)."""
+        rows, each = self.weight.shape
+        ends = np.arange(rows + 1) * each
+        table = sparse.csr_array((self.weight.ravel(), self.indices, ends), shape=(rows, self.sites), copy=False)
+        return np.asarray(table.T @ columns, dtype=np.float64)
+
     def __call__(self, values: Floats, column: Floats | None = None) -> Floats:
         """Sums by user of ``values`` (sites, points) times ``column`` (rows)."""
         weight = self.weight if column is None else self.weight * column[:, None]

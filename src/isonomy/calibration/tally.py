@@ -102,17 +102,14 @@ def _from_memory(source: Source, roles: Roles) -> Table:
         _missing_user(source, roles, gone, dropped)
         score, outcome, user = score[known], outcome[known], None if user is None else user[known]
         lines = None if lines is None else lines[known]
-    vote = np.ones(score.size) if lines is None else lines
-    if user is not None and roles.level == "user":
-        each = np.bincount(user, weights=lines)
-        vote = vote / each[user]
+    each = np.bincount(user, weights=lines) if user is not None and roles.level == "user" else None
     axis = Axis.of(float(score.min()), float(score.max()))
     binary = bool(np.all((outcome == 0) | (outcome == 1)))
     families = []
     for partition in rows.partitions:
         groups, codes = _completed(partition)
         codes = codes if known is None else codes[known]
-        memory, users = _sorted(score, outcome, vote, lines, user, codes, len(groups), axis)
+        memory, users = _sorted(score, outcome, lines, user, each, codes, len(groups), axis)
         held = codes >= 0
         size = np.bincount(codes[held], None if lines is None else lines[held], len(groups)).astype(np.float64)
         spanning = memory.spanning().size
@@ -125,14 +122,14 @@ def _from_memory(source: Source, roles: Roles) -> Table:
 def _sorted(
     score: Floats,
     outcome: Floats,
-    vote: Floats,
     lines: Floats | None,
     user: NDArray[np.int64] | None,
+    each: NDArray[Any] | None,
     codes: NDArray[np.intp],
     size: int,
     axis: Axis,
 ) -> tuple[Memory, Floats]:
-    """Rows in order of group, then user; and the number of users in each group."""
+    """Rows in order of group, then user; and the number of users in each group. ``each``: rows of each user."""
     import polars as pl
 
     inside = codes >= 0
@@ -140,21 +137,26 @@ def _sorted(
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     most = 1 if user is None else int(user.max()) + 1
     key = codes if user is None else codes * most + user
+    if user is not None and size * most < 2**31:
+        key = key.astype(np.int32)  # sorts faster
     order = np.argsort(key, kind="stable") if user is None else pl.Series(key).arg_sort().to_numpy()
     order = order[codes.size - offsets[-1] :]  # rows in no group have negative keys and come first
-    packed = np.empty((codes.size, 3))  # one look at memory a row, instead of three
-    packed[:, 0], packed[:, 1], packed[:, 2] = score, outcome, vote
+    packed = np.empty((codes.size, 2))  # one look at memory a row, instead of two
+    packed[:, 0], packed[:, 1] = score, outcome
     packed = np.take(packed, order, axis=0)
+    score, outcome = np.ascontiguousarray(packed[:, 0]), np.ascontiguousarray(packed[:, 1])
     count = None if lines is None else np.take(lines, order)
-    columns = [np.ascontiguousarray(packed[:, i]) for i in range(3)]
+    vote = np.ones(order.size) if count is None else count
     if user is None:
-        return Memory(columns[0], columns[1], columns[2], count, None, offsets, axis), sizes.astype(float)
-    key = np.take(key, order)
+        return Memory(score, outcome, vote, count, None, offsets, axis), sizes.astype(float)
+    key = np.take(key, order).astype(np.int64)
     new = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
     users = np.diff(np.searchsorted(new, offsets)).astype(float)
     for group in range(size):
         key[offsets[group] : offsets[group + 1]] -= group * most
-    return Memory(columns[0], columns[1], columns[2], count, key, offsets, axis), users
+    if each is not None:
+        vote = vote / each[key]
+    return Memory(score, outcome, vote, count, key, offsets, axis), users
 
 
 def _user_codes(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:

@@ -9,7 +9,7 @@ F is the gap between two groups' utilities and s the status quo's sign. |F1| < (
 one-sided questions, F1 below and -F1 below, both of which must be answered yes. The paper bootstraps |F1| itself,
 which has a kink at 0: resampled |F1*| cannot fall below 0, so when |F1| happens to come out near 0 hardly any resample
 exceeds, and the test over-rejects where (1 - delta) |F0| is within two or three standard errors of 0 (docs: up to
-0.25 at nominal 0.05). ``fairness_test="paper"`` is that form; far from the kink the two agree.
+0.26 at nominal 0.05). ``fairness_test="paper"`` is that form; far from the kink the two agree.
 
 T(delta) = g - delta c is compared with the bootstrap law of T* - T. A resample exceeds when T* - T >= T, that is
 when g* - 2g >= delta (c* - 2c): a half-line of deltas with an end that does not depend on delta. One sort of these

@@ -32,6 +32,9 @@ from isonomy.numerics.roots import roots
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
+# Plain Newton steps tried before a bracketed search, and the relative step that ends them.
+NEWTON, CLOSE = 4, 1e-13
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
@@ -185,15 +188,29 @@ class Tilted(Means):
         return Point(w * h, mean, statistic, h - w * first, dmean)
 
     def coordinate(self, multiplier: FloatArray, index: IntArray) -> FloatArray:
-        """Solve w h(w) = multiplier; the left side increases from -inf to inf."""
+        """Solve w h(w) = multiplier; the left side increases from -inf to inf.
+
+        A small multiplier, as the rest of a large population always has, takes one or two plain Newton steps; others
+        are bracketed.
+        """
         low, high = self.ends(index)
+        w = multiplier / (1.0 + multiplier**2 * self.variance[index])
+        hard = np.arange(w.size)
+        with np.errstate(all="ignore"):
+            for _ in range(NEWTON):
+                point = self.at(w, index)
+                step = (point.multiplier - multiplier) / point.dmultiplier
+                w = w - step
+                hard = np.flatnonzero(~((np.abs(step) <= CLOSE * np.abs(w)) & (w > low) & (w < high)))
+                if not hard.size:
+                    return w
 
-        def gap(w: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
-            point = self.at(w, index[active])
-            return point.multiplier - multiplier[active], point.dmultiplier
+        def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
+            point = self.at(x, index[hard[active]])
+            return point.multiplier - multiplier[hard[active]], point.dmultiplier
 
-        start = multiplier / (1.0 + multiplier**2 * self.variance[index])
-        return roots(gap, low, high, x0=start, direction="increasing").x
+        start = (multiplier / (1.0 + multiplier**2 * self.variance[index]))[hard]
+        return _filled(w, hard, roots(gap, low[hard], high[hard], x0=start, direction="increasing").x)
 
     def locate(self, mean: FloatArray, index: IntArray) -> Point:
         """Solve m(w) = mean; the left side decreases from the largest row to the smallest."""

@@ -136,7 +136,7 @@ class Result(ABC):
 
     def headline(self) -> str:
         """The verdict as a sentence."""
-        return words.VERDICTS[self.verdict.value]
+        return words.verdict(self.provenance.call, self.verdict.value)
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""

@@ -56,6 +56,11 @@ class Segments:
     low: FloatArray
     high: FloatArray
 
+    @property
+    def exact(self) -> bool:
+        """True for segments made of single distances, whose ends are one array."""
+        return self.low is self.high
+
     def where(self, mask: npt.NDArray[np.bool_]) -> Segments:
         """The segments for which ``mask`` holds."""
         return Segments(*(getattr(self, name)[mask] for name in self.__slots__))
@@ -101,17 +106,19 @@ def solve(pool: Pool, constraint: Constraint) -> Solution:
         moved, dual = found
         reach = -constraint.vectors @ dual
         price = float(reach.max())
+        flipped = np.flatnonzero(moved)
+        value = float(segments.cost[flipped] @ moved[flipped])
+        if segments.exact:
+            break
         at = reach[segments.group]
         # Pricing a cut segment at its mean is wrong by at most this much.
         error = segments.count * np.minimum(at - segments.low, segments.high - at)
         cut = error > 0
-        flipped = np.flatnonzero(moved)
-        value = float(segments.cost[flipped] @ moved[flipped])
         if error[cut].sum() <= GAP * value:
             break
         segments = segments.where(~cut) + pool.split(segments.where(cut))
     classes = len(constraint.vectors)
-    mass = _polish(total(segments.group, moved, classes), segments, constraint)
+    mass = _polish(total(segments.group[flipped], moved[flipped], classes), segments, constraint)
     paid = total(segments.group[flipped], segments.cost[flipped] * moved[flipped], classes)
     status = Status.OK if rounds < ROUNDS else Status.NOT_CONVERGED
     return Solution(value, mass, paid, dual, reach, status, rounds)
@@ -281,11 +288,13 @@ def _master(segments: Segments, constraint: Constraint, price: float) -> tuple[F
 
 def _polish(moved: FloatArray, segments: Segments, constraint: Constraint) -> FloatArray:
     """Remove the solver's last rounding error, so that the plan meets the constraints to machine precision."""
-    capacity = total(segments.group, segments.count, moved.size)
     reached = constraint.moment + constraint.vectors.T @ moved
     gap = np.clip(reached, constraint.low, constraint.high) - reached
+    if segments.exact or not gap.any():
+        return moved
+    capacity = total(segments.group, segments.count, moved.size)
     free = (moved > 0) & (moved < capacity)
-    if not gap.any() or not free.any():
+    if not free.any():
         return moved
     step = np.linalg.lstsq(constraint.vectors[free].T, gap, rcond=None)[0]
     polished = moved.copy()

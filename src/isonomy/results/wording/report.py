@@ -32,23 +32,6 @@ TALLIES = {
 }
 
 FAILED = "Not answered: this test stopped with an error. It says nothing for or against equal treatment."
-VERDICTS = {**words.VERDICTS, "failed": FAILED}
-
-# Where "a difference was shown" would not say what was shown.
-_VERDICTS_OF = {
-    ("project", "violation"): "Violation: the groups are selected at different rates, more than chance explains.",
-    ("improvability", "violation"): "Violation: an alternative that is at least as accurate and less unequal was shown "
-    "to exist.",
-    ("improvability", "inconclusive"): "Inconclusive: no alternative that is at least as accurate and less unequal was "
-    "shown to exist. Another search might find one.",
-    ("treatment_bias", "violation"): "Violation: the predicted effects of some groups are wrong by more than those of "
-    "others.",
-    ("predictive_parity", "violation"): "Violation: the same score was shown to mean different things in different "
-    "groups.",
-    ("marginal_outcomes", "violation"): "Violation: people at the threshold were shown to have different outcomes in "
-    "different groups.",
-}
-
 READING = (
     (
         "Violation",
@@ -57,12 +40,12 @@ READING = (
     ),
     (
         "Within tolerance",
-        "The data show that any difference is smaller than the tolerance that was set before looking. The tolerance is "
-        "a judgement of whoever set it.",
+        "The data show that any difference is smaller than the tolerance that was set. The tolerance is a judgement of "
+        "whoever set it.",
     ),
     (
         "Inconclusive",
-        "The data show neither. More rows, or a larger tolerance, could settle it. " + words.NOT_PROOF,
+        "The data show neither. More rows could settle it. " + words.NOT_PROOF,
     ),
     (
         "Interval",
@@ -141,7 +124,7 @@ NO_SCRIPT = "Charts, sorting and search need JavaScript. Every number in the cha
 
 def verdict(kind: str, seen: str) -> str:
     """What a verdict means for a kind of test, in a sentence."""
-    return _VERDICTS_OF.get((kind, seen), VERDICTS[seen])
+    return FAILED if seen == "failed" else words.verdict(kind, seen)
 
 
 def gloss(options: Mapping[str, object]) -> str:

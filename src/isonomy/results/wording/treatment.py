@@ -197,8 +197,9 @@ EVALUATION_NULL = (
     "the group equals that of all other groups together."
 )
 EVALUATION_LIMITS = (
-    "A correction carries the sampling error of the rows that found it. Where halves are alike, about one held-out test "
-    "in six rejects at 0.05 after a correction that is right on average: compare strategies, not the share with 0.05.",
+    "A correction carries the sampling error of the rows that found it. Where halves are alike, about one held-out "
+    "test in six rejects at 0.05 after a correction that is right on average: compare strategies, not the share with "
+    "0.05.",
     "Spreads of estimates on held-out rows contain the sampling error of the held-out rows themselves, so no "
     "correction can bring them to zero.",
     "Splits and swaps reuse the same rows: their spread is not a standard error.",

@@ -12,7 +12,27 @@ VERDICTS = {
     "inconclusive": "Inconclusive: the data show neither a violation nor that any difference is within tolerance.",
 }
 
+# Where "a difference was shown" would not say what was shown.
+VERDICTS_OF = {
+    ("project", "violation"): "Violation: the groups are selected at different rates, more than chance explains.",
+    ("improvability", "violation"): "Violation: an alternative that is at least as accurate and less unequal was shown "
+    "to exist.",
+    ("improvability", "inconclusive"): "Inconclusive: no alternative that is at least as accurate and less unequal was "
+    "shown to exist. Another search might find one.",
+    ("treatment_bias", "violation"): "Violation: the predicted effects of some groups are wrong by more than those of "
+    "others.",
+    ("predictive_parity", "violation"): "Violation: the same score was shown to mean different things in different "
+    "groups.",
+    ("marginal_outcomes", "violation"): "Violation: people at the threshold were shown to have different outcomes in "
+    "different groups.",
+}
+
 NOT_PROOF = "A large p-value is not evidence of equal treatment: it means that these data could not tell."
+
+
+def verdict(call: str, seen: str) -> str:
+    """What a verdict means for a kind of test, in a sentence."""
+    return VERDICTS_OF.get((call, seen), VERDICTS[seen])
 
 
 def number(value: float, digits: int = 3) -> str:
