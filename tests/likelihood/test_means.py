@@ -96,6 +96,20 @@ def test_rest_of_a_dominant_group_with_outliers_keeps_its_digits() -> None:
     assert rest.statistic(target, np.array([0])) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("away", [0.05, -0.05, 0.3])
+def test_a_sketched_rest_agrees_with_its_rows(away: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far from the estimate the power series gives up; the sketch must give the same statistic as all rows."""
+    rng = np.random.default_rng(6)
+    codes = np.repeat(np.arange(20), 400)
+    groups = real(rng.exponential(size=8000), codes)
+    index = np.array([3])
+    target = groups.rest().mean[index] + away
+    expected = groups.rest().statistic(target, index)
+    monkeypatch.setattr("isonomy.likelihood.means.SKETCHED", 100)
+    monkeypatch.setattr("isonomy.likelihood.moments.REMAINDER", 0.0)
+    assert groups.rest().statistic(target, index) == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_mean_outside_the_range_has_an_infinite_statistic() -> None:
     group = real(np.array([1.0, 2.0, 4.0]))
     assert np.isinf(group.statistic(np.array([0.5, 1.0, 4.0, 5.0]), np.zeros(4, dtype=int))).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from isonomy.transport import ProjectionResult, distances
 from isonomy.transport.program import Constraint, SingleRows, SortedRows, dual_value, solve
 
 seeds = st.integers(0, 2**32 - 1)
+few = settings(max_examples=int(os.environ.get("ISONOMY_EXAMPLES", "10")))  # each example is several whole tests
 criteria = st.sampled_from(["equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"])
 
 
@@ -44,6 +46,7 @@ def same(a: ProjectionResult, b: ProjectionResult, scale: float = 1.0) -> None:
     assert b.status == a.status
 
 
+@few
 @given(seeds, criteria, st.sampled_from([1e-6, 0.01, 0.37, 100.0, 1e6]))
 def test_rescaling_all_features_changes_no_pvalue(seed: int, criterion: str, scale: float) -> None:
     data = table(seed)
@@ -53,6 +56,7 @@ def test_rescaling_all_features_changes_no_pvalue(seed: int, criterion: str, sca
     same(run(data, criterion, distance=plane), run(larger, criterion, distance=scaled), scale)
 
 
+@few
 @given(seeds, criteria)
 def test_order_of_rows_changes_nothing(seed: int, criterion: str) -> None:
     data = table(seed)
@@ -60,6 +64,7 @@ def test_order_of_rows_changes_nothing(seed: int, criterion: str) -> None:
     same(run(data, criterion), run({name: values[order] for name, values in data.items()}, criterion))
 
 
+@few
 @given(seeds, criteria)
 def test_names_of_groups_change_nothing(seed: int, criterion: str) -> None:
     data = table(seed)
@@ -67,6 +72,7 @@ def test_names_of_groups_change_nothing(seed: int, criterion: str) -> None:
     same(run(data, criterion), run(data | {"g": np.array([names[g] for g in data["g"]])}, criterion))
 
 
+@few
 @given(seeds)
 def test_doubled_rows_cost_twice_as_much(seed: int) -> None:
     data = table(seed)
@@ -77,7 +83,7 @@ def test_doubled_rows_cost_twice_as_much(seed: int) -> None:
     same(twice, counted)
 
 
-@settings(max_examples=10)
+@few
 @given(seeds, st.floats(0.001, 0.2))
 def test_a_tolerance_never_costs_more(seed: int, tolerance: float) -> None:
     data = table(seed)

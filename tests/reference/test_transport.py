@@ -23,7 +23,7 @@ def instance(seed: int) -> tuple[Array, NDArray[np.intp], Array | None, Constrai
     """A random program: m = 1 to 6, equality or either tolerance, with ties, zero and infinite distances, weights."""
     rng = np.random.default_rng(seed)
     m, side, kind = 1 + seed % 6, ("equality", "both", "upper")[seed % 3], seed % 4
-    classes, rows = int(rng.integers(2 * m, 4 * m + 3)), int(rng.integers(20, 800))
+    classes, rows = int(rng.integers(2 * m, 4 * m + 3)), int(rng.integers(20, 500))
     vectors = rng.normal(size=(classes, m)) * rng.choice([1.0, 10.0])
     group = rng.integers(0, classes, rows)
     distance = rng.exponential(size=rows)

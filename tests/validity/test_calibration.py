@@ -8,12 +8,12 @@ Short versions run by default. Margins are three binomial standard errors.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -180,8 +180,13 @@ def pvalues(design: Design, replications: int, workers: int = 1) -> Any:
     seeds = range(replications)
     if workers == 1:
         return np.array([pvalue(design, seed) for seed in seeds])
-    with ProcessPoolExecutor(workers) as pool:
-        return np.array(list(pool.map(partial(pvalue, design), seeds, chunksize=10)))
+    return np.array(list(pool(workers).map(partial(pvalue, design), seeds, chunksize=10)))
+
+
+@cache
+def pool(workers: int) -> ProcessPoolExecutor:
+    """Fresh processes: one forked from a process that has used polars would hang."""
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
 
 def power(method: str, second: Callable[[Any], Any], replications: int, workers: int = 1) -> tuple[float, float]:
@@ -250,8 +255,8 @@ def test_thresholds_keep_the_rate_and_equalize_the_margin() -> None:
 
 HEAD = f"""# Validity of predictive rate parity
 
-Nominal 5 %, {FULL:,} replications (standard error 0.007; 0.05 + 3 standard errors is 0.071), sup-t over the default grid.
-Written by `python tests/validity/test_calibration.py`.
+Nominal 5 %, {FULL:,} replications (standard error 0.007; 0.05 + 3 standard errors is 0.071), sup-t over the default
+grid. Written by `python tests/validity/test_calibration.py`.
 
 | design | method | rejected | expected |
 |---|---|---|---|
@@ -290,8 +295,9 @@ def write(workers: int) -> None:
 
     rate, gap = thresholds_error(100)
     last = (
-        "\nThresholds, 100 replications of 5,000 rows a group, f(s) = s against s^1.5, present threshold 0.5: largest change of "
-        f"the\noverall positive rate {rate:.1e}; mean gap of the true outcomes at the margin {gap:.3f} (0.146 before).\n"
+        "\nThresholds, 100 replications of 5,000 rows a group, f(s) = s against s^1.5, present threshold 0.5: largest\n"
+        f"change of the overall positive rate {rate:.1e}; mean gap of true outcomes at the margin {gap:.3f} (0.146\n"
+        "before).\n"
     )
     early = [design for design in DESIGNS if cost(design) < 2]
     for design in early:

@@ -1,16 +1,19 @@
 """Are two curves equal, and is the order right? Bands, p-values and ordering from sums by user.
 
-Pure functions of a `Family`'s sums. The law of everything is normal with the covariance of the sums by user; maxima
-over the grid are judged by draws from it, so no row is resampled.
+Pure functions of a `Family`'s sums. Statistics are judged by Student's law with the effective number of users and
+turned into normal scores; their joint law is normal with the correlation of the sums by user, and maxima over the grid
+are judged by draws from it. No row is resampled.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from isonomy.calibration.plan import Fit, Marks, Plan, Products, solve
 from isonomy.calibration.smoothing import BINS, PERCENTS, Bandwidth, Curve, Floats, local_linear
@@ -36,6 +39,16 @@ class Smoothed:
     supported: NDArray[np.bool_]  # (G, J)
     gap: Floats  # (G, J)
     gap_covariance: Floats  # (G, G, J, J)
+    student: bool = True  # whether statistics have Student's law with the effective users, or the normal one
+
+    def freedom(self, a: tuple[Any, Any], b: tuple[Any, Any], covariance: Floats) -> Floats:
+        """Degrees of freedom of a difference between points ``a`` and ``b`` (group, grid point), after Welch."""
+        if not self.student:
+            return np.full(np.shape(a[1]), np.inf)
+        v = [covariance[g, g, j, j] for g, j in (a, b)]
+        n = [np.maximum(self.effective[g, j] - 1, 1.0) for g, j in (a, b)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((v[0] + v[1]) ** 2 / (v[0] ** 2 / n[0] + v[1] ** 2 / n[1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +106,9 @@ def smooth(family: Family, plan: Plan) -> Smoothed:
     curve, covariance = fit.beta[0], products.curve
     if not plan.curves:
         curve, covariance = fit.mean, np.empty(0)
-    return Smoothed(curve, covariance, effective, supported, fit.gap, products.gap)
+    # The paper's method is kept as it is: normal, whatever the number of users.
+    student = plan.marks is not None
+    return Smoothed(curve, covariance, effective, supported, fit.gap, products.gap, student)
 
 
 def support(family: Family, fit: Fit, products: Products) -> tuple[Floats, NDArray[np.bool_]]:
@@ -111,9 +126,26 @@ def support(family: Family, fit: Fit, products: Products) -> tuple[Floats, NDArr
     return effective, effective * rarer >= EVENTS
 
 
+def normal_score(t: Floats, df: Floats) -> Floats:
+    """The normal quantile that is as rare as ``t`` under Student's law: its sign kept, infinite df changing nothing."""
+    t, df = np.broadcast_arrays(t, df)
+    rare = special.stdtr(np.where(np.isfinite(df), df, 1.0), -np.abs(t))
+    with np.errstate(invalid="ignore"):
+        # Beyond the range of doubles the normal law's own statistic is kept: such a p-value is 0 either way.
+        score = np.where(np.isfinite(df) & (rare > 0), -special.ndtri(rare), np.abs(t))
+    return np.asarray(np.sign(t) * score)
+
+
+def student_width(critical: float, df: Floats) -> Floats:
+    """The Student quantile that is as rare as the normal quantile ``critical``."""
+    found = -special.stdtrit(np.where(np.isfinite(df), df, 1.0), special.ndtr(-critical))
+    return np.where(np.isfinite(df), found, critical)
+
+
 def band(
     difference: Floats,
     covariance: Floats,
+    df: Floats,
     supported: NDArray[np.bool_],
     *,
     adjust: str,
@@ -126,14 +158,16 @@ def band(
     se = np.sqrt(np.where(variance > 0, variance, np.nan))
     usable = np.isfinite(se)
     shown = np.where(usable, difference, np.nan)
-    pvalue = np.asarray(tails.normal_sf(shown / se))
-    adjusted, critical = adjusted_pvalues(shown / se, covariance, pvalue, adjust, alpha, draws, rng)
+    score = normal_score(shown / se, df)
+    pvalue = np.asarray(tails.normal_sf(score))
+    adjusted, critical = adjusted_pvalues(score, covariance, pvalue, adjust, alpha, draws, rng)
     overall = float(np.nanmin(adjusted)) if usable.any() else float("nan")
-    return Band(shown, se, shown - critical * se, shown + critical * se, pvalue, adjusted, overall)
+    half = student_width(critical, df) * se
+    return Band(shown, se, shown - half, shown + half, pvalue, adjusted, overall)
 
 
 def adjusted_pvalues(
-    statistic: Floats,
+    score: Floats,
     covariance: Floats,
     pvalue: Floats,
     adjust: str,
@@ -141,26 +175,28 @@ def adjusted_pvalues(
     draws: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, float]:
-    """P-values adjusted for the number of points, and the half-width of the band in standard errors."""
-    points = int(np.isfinite(statistic).sum())
+    """P-values adjusted for the number of points, and the critical value of their normal scores."""
+    points = int(np.isfinite(score).sum())
     if adjust == "none" or not points:
         return pvalue, float(tails.normal_isf(alpha))
     bonferroni = multiplicity.adjust(pvalue, "bonferroni")
     if adjust != "sup-t":
         # Holm's band is Bonferroni's: only its p-values are smaller.
         return multiplicity.adjust(pvalue, adjust), float(tails.normal_isf(alpha / points))
-    se = np.sqrt(np.where(np.isfinite(statistic), np.diagonal(covariance), np.nan))
+    se = np.sqrt(np.where(np.isfinite(score), np.diagonal(covariance), np.nan))
     law = sup_t(covariance / se[:, None] / se[None, :], alpha=alpha, draws=draws, rng=rng)
     # Bonferroni bounds the exact sup-t p-value from above; it takes over where draws cannot resolve it.
-    return np.fmin(law.adjusted(statistic), bonferroni), law.critical
+    return np.fmin(law.adjusted(score), bonferroni), law.critical
 
 
-def pair_band(family: Family, found: Smoothed, i: int, j: int, **options: object) -> Band:
+def pair_band(found: Smoothed, i: int, j: int, **options: Any) -> Band:
     """Group ``i`` minus group ``j``, from gaps smoothed together."""
     v = found.gap_covariance
     covariance = v[i, i] + v[j, j] - v[i, j] - v[j, i]
     both = found.supported[i] & found.supported[j]
-    return band(found.gap[i] - found.gap[j], covariance, both, **options)  # type: ignore[arg-type]
+    every = np.arange(both.size)
+    df = found.freedom((i, every), (j, every), v)
+    return band(found.gap[i] - found.gap[j], covariance, df, both, **options)
 
 
 def joint_pvalue(found: Smoothed, draws: int, rng: np.random.Generator) -> float:
@@ -177,7 +213,8 @@ def joint_pvalue(found: Smoothed, draws: int, rng: np.random.Generator) -> float
     if not a.size:
         return float("nan")
     gap = found.gap.ravel()
-    largest = float(np.max(np.abs(gap[a] - gap[b]) / se))
+    df = found.freedom(np.divmod(a, points), np.divmod(b, points), found.gap_covariance)
+    largest = float(np.max(np.abs(normal_score((gap[a] - gap[b]) / se, df))))
     z = _draws(covariance, draws, rng, np.union1d(a, b))
     maxima = np.max(np.abs(z[:, a] - z[:, b]) / se, axis=1)
     simulated = float(resampling.pvalue(int((maxima >= largest).sum()), draws))
@@ -203,7 +240,8 @@ def ordering(found: Smoothed, grid: Floats, draws: int, rng: np.random.Generator
         return Order(nan, nan, nan, -1, -1, nan, nan)
     a, b, se = a[fine], b[fine], np.sqrt(variance[fine])
     curve = found.curve.ravel()
-    t = (curve[a] - curve[b]) / se
+    df = found.freedom(np.divmod(a, points), np.divmod(b, points), found.covariance)
+    t = normal_score((curve[a] - curve[b]) / se, df)
     worst = int(np.argmax(t))
     z = _draws(covariance, draws, rng, np.union1d(a, b))
     exceeding = 0

@@ -261,7 +261,7 @@ def _pair(
     settings: dict[str, Any] = {"adjust": options.adjust, "alpha": options.alpha, "draws": options.draws, "rng": rng}
     two = [i, j]
     if plan.marks is None:
-        band = compare.pair_band(family, found, i, j, **settings)
+        band = compare.pair_band(found, i, j, **settings)
         return band, _largest(band)
     alone = len(family.groups) == 2 and (i, j) == (0, 1)
     rows = family.rows.pair(i, j)
@@ -275,7 +275,7 @@ def _pair(
     else:
         marks = Marks(outcome, share if options.method == "orthogonal" else None)
         smoothed = compare.smooth(own, Plan(plan.points, plan.width, 0, plan.kernel, marks, curves=False))
-    band = compare.pair_band(own, smoothed, 0, 1, **settings)
+    band = compare.pair_band(smoothed, 0, 1, **settings)
     if options.method != "cumulative":
         return band, _largest(band)
     statistic, pvalue = compare.cumulative(own, Marks(outcome, share), weight[two], options.draws, rng)

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from scipy.special import xlog1py
 
 from isonomy.likelihood.moments import Moments, Sums, blocks
+from isonomy.likelihood.sketch import sketch
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.roots import roots
 
@@ -34,6 +35,8 @@ IntArray = npt.NDArray[np.intp]
 
 # Plain Newton steps tried before a bracketed search, and the relative step that ends them.
 NEWTON, CLOSE = 4, 1e-13
+# Rows from which a rest is sketched where its power series does not converge.
+SKETCHED = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,6 +308,7 @@ class Rest(Tilted):
 
     def __init__(self, groups: Real) -> None:
         self.groups = groups
+        self._sketched: tuple[FloatArray, FloatArray] | None = None
         self.n = groups.n.sum() - groups.n
         self.low, self.high = _others(groups.low, np.minimum), _others(groups.high, np.maximum)
         sums = groups.n * np.nan_to_num(groups.mean)
@@ -330,18 +334,32 @@ class Rest(Tilted):
         return rows.columns[0][keep], None if rows.weights is None else rows.weights[keep]
 
     def exact(self, w: FloatArray, index: IntArray) -> Sums:
-        """One pass over all rows for each group asked for."""
+        """All rows for each group asked for; of very many rows, a sketch of all of them less the group's own."""
         rows = self.groups.rows
+        # A group that holds the most extreme row of all would leave that row in the sketch.
+        inner = (self.groups.low[index] >= self.low[index]) & (self.groups.high[index] <= self.high[index])
+        sketched = inner & (rows.n_rows > SKETCHED)
         q, s, log = np.empty(index.size), np.empty(index.size), np.empty(index.size)
         for i, g in enumerate(index):
+            if sketched[i]:
+                pieces = [(*self._sketch(), 1.0), (*self.groups.values(int(g)), -1.0)]
+            else:
+                pieces = [(*self.values(int(g)), 1.0)]
             totals = np.zeros(3)
-            for piece in (slice(0, rows.offsets[g]), slice(rows.offsets[g + 1], rows.n_rows)):
-                x = rows.columns[0][piece] - self.mean[g]
+            for values, mass, sign in pieces:
+                x = values - self.mean[g]
                 ratio = x / (1.0 + w[i] * x)
-                mass = 1.0 if rows.weights is None else rows.weights[piece]
-                totals += [np.sum(c * mass) for c in (ratio, ratio * ratio, np.log1p(w[i] * x))]
+                columns = (ratio, ratio * ratio, np.log1p(w[i] * x))
+                totals += [sign * np.sum(c if mass is None else c * mass) for c in columns]
             q[i], s[i], log[i] = totals / self.n[g]
         return Sums(q, s, log)
+
+    def _sketch(self) -> tuple[FloatArray, FloatArray]:
+        """A few thousand weighted values that stand for all rows in a smooth sum."""
+        if self._sketched is None:
+            rows = self.groups.rows
+            self._sketched = sketch(rows.columns[0], rows.weights)
+        return self._sketched
 
 
 def _others(values: FloatArray, ufunc: np.ufunc) -> FloatArray:
