@@ -19,7 +19,7 @@ import polars as pl
 import isonomy as iso
 
 ROWS = 10_000_000
-REPEATS = 5
+REPEATS = 9
 
 
 def timed(call: Callable[[], Any], repeats: int = REPEATS) -> float:

@@ -15,7 +15,19 @@ import isonomy
 PACKAGE = Path(isonomy.__file__).parent
 METHODS = ("likelihood", "transport", "improvability", "treatment", "calibration")
 # A part may import those before it; the methods stand side by side and may not import each other.
-ORDER = ("errors", "numerics", "frames", "results", "methods", "report", "audit", "testing", "simulate", "cli", "__main__")
+ORDER = (
+    "errors",
+    "numerics",
+    "frames",
+    "results",
+    "methods",
+    "report",
+    "audit",
+    "testing",
+    "simulate",
+    "cli",
+    "__main__",
+)
 HEAVY = ("pyspark", "duckdb", "pandas", "pyarrow", "sklearn", "altair", "vl_convert", "scipy.stats", "polars")
 
 

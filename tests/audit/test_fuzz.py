@@ -51,14 +51,14 @@ configs = st.builds(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(configs | st.dictionaries(st.text(max_size=5), values, max_size=3))
 def test_any_mapping(raw: dict[str, Any]) -> None:
     with contextlib.suppress(ConfigError):
         assert build(raw).tests
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(configs)
 def test_any_mapping_over_a_table(raw: dict[str, Any]) -> None:
     table = {"race": ["a", "b"] * 20, "x": [0, 1, 1, 0] * 10, "outcome": [0, 1] * 20}
@@ -79,14 +79,14 @@ lines = st.one_of(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(st.lists(lines, max_size=12))
 def test_any_text(written: list[str]) -> None:
     with contextlib.suppress(ConfigError):
         assert parse("\n".join(written)).tests
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.binary(max_size=200) | st.lists(lines, max_size=6).map(lambda written: "\n".join(written).encode()))
 def test_any_bytes_through_the_command(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:

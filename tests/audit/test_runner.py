@@ -207,12 +207,11 @@ def test_hostile_groups_go_through_the_real_thing(tmp_path: Path) -> None:
         {"kind": "certify", "metric": "accuracy"},
         {"kind": "project", "threshold": 0.5},
         {"kind": "treatment_bias", "treatment": "treated", "effect": "effect"},
-        {"kind": "predictive_parity", "resamples": 100, "reference": {"race": HOSTILE[0]}},
     ]
     done = Audit.from_dict({"columns": COLUMNS, "tests": tests}, data=rows).run(tmp_path)
     assert len(done.results) == len(tests), [entry.error for entry in done.entries]
     stored = json.loads((tmp_path / "results.json").read_text())
-    for test in stored["tests"][:4]:
+    for test in stored["tests"]:
         assert set(test["table"]["group"]) == {f"race={name}" for name in HOSTILE}
     page = (tmp_path / "report.html").read_text()
     assert "<script>alert(" not in page

@@ -188,9 +188,11 @@ def test_codes_with_leading_zeros_stay_text(tmp_path: Path) -> None:
 
 def test_a_csv_with_one_header_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "twice.csv"
-    path.write_text("g,g\na,b\n")
-    with pytest.raises(errors.DuplicateColumns, match="called g"):
+    path.write_text("g,h,g\na,1,b\n")
+    with pytest.raises(errors.DuplicateColumns, match="called 'g', with different values"):
         open_source(path)
+    path.write_text("g,h,g\na,1,a\n,2,\n")  # a copy that says the same is left out
+    assert list(open_source(path).schema) == ["g", "h"]
 
 
 def test_paths_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

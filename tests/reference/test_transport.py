@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import special
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
 
 import isonomy as iso
 from isonomy.numerics.status import Status
@@ -134,26 +134,27 @@ def test_tails_against_ten_million_draws() -> None:
     assert np.all(np.abs(above / draws - p) <= 4 * np.sqrt(p * (1 - p) / draws))
 
 
-def test_maximum_is_the_quadratic_programs() -> None:
-    """m(W) against scipy's bounded minimiser, both sides, random curvature."""
-    from scipy.optimize import minimize
+def by_minimiser(w: Array, s: Array, slack: Array, one_sided: bool) -> float:
+    """m(W) by scipy's bounded minimiser: gamma = u - v with u, v >= 0 (v = 0 when one-sided) makes it smooth."""
+    m = w.size
 
+    def loss(uv: Array) -> float:
+        g = uv[:m] - uv[m:]
+        return float(-(g @ w - slack @ (uv[:m] + uv[m:]) - g @ s @ g / 2))
+
+    top = [(0, None)] * m + [(0, 0 if one_sided else None)] * m
+    return -float(minimize(loss, np.zeros(2 * m), bounds=top, method="L-BFGS-B", options={"ftol": 1e-15}).fun)
+
+
+def test_maximum_is_the_quadratic_programs() -> None:
     rng = np.random.default_rng(5)
     for m in (2, 3, 4):
         a = rng.normal(size=(m, m))
         s, slack = a @ a.T + 0.3 * np.eye(m), rng.random(m)
         w = rng.normal(size=(3, m)) * 2
         for one_sided in (False, True):
-            found = maximum(w, s, slack, one_sided=one_sided)
-            for row, value in zip(w, found, strict=True):
-                # gamma = u - v with u, v >= 0 (v = 0 when one-sided) makes the program smooth.
-                def loss(uv: Array, row: Array = row) -> float:
-                    g = uv[:m] - uv[m:]
-                    return float(-(g @ row - slack @ (uv[:m] + uv[m:]) - g @ s @ g / 2))
-
-                top = [(0, None)] * m + [(0, 0 if one_sided else None)] * m
-                best = minimize(loss, np.zeros(2 * m), bounds=top, method="L-BFGS-B", options={"ftol": 1e-15})
-                assert value == pytest.approx(-best.fun, abs=2e-6)
+            expected = [by_minimiser(row, s, slack, one_sided) for row in w]
+            assert maximum(w, s, slack, one_sided=one_sided) == pytest.approx(expected, abs=2e-6)
 
 
 def test_two_sided_tolerance_is_the_folded_normal() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,11 +155,26 @@ def _scan_csv(found: str | list[Path]) -> pl.LazyFrame:
         coded = text.select(pl.col(whole).str.contains(r"^[+-]?0\d").any()).collect(engine="streaming")
     except pl.exceptions.PolarsError as error:
         raise DataError(f"data: the csv cannot be read: {first_line(error)}") from error
-    twice = [name for name in schema if (m := re.match(r"(.*)_duplicated_\d+$", name)) and m[1] in schema]
-    if twice:
-        raise DuplicateColumns(f"data: more than one column is called {twice[0].rpartition('_duplicated_')[0]}.")
+    copies = _copies(text, schema)
     codes = {name: pl.String for name in coded.columns if coded[name][0]}
-    return pl.scan_csv(found, infer_schema_length=None, schema_overrides=codes, **options)
+    return pl.scan_csv(found, infer_schema_length=None, schema_overrides=codes, **options).drop(copies)
+
+
+def _copies(text: pl.LazyFrame, names: Iterable[str]) -> list[str]:
+    """Columns under the name of another one (polars renames them). Equal copies are left out, others refused."""
+    import polars as pl
+
+    known = list(names)
+    originals = {name: m[1] for name in known if (m := re.match(r"(.*)_duplicated_\d+$", name)) and m[1] in known}
+    if not originals:
+        return []
+    differ = [pl.col(copy).ne_missing(pl.col(name)).any().alias(copy) for copy, name in originals.items()]
+    for copy, differs in text.select(differ).collect(engine="streaming").row(0, named=True).items():
+        if differs:
+            raise DuplicateColumns(
+                f"data: more than one column is called {originals[copy]!r}, with different values; rename one."
+            )
+    return list(originals)
 
 
 def first_line(error: Exception) -> str:

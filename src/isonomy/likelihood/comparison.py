@@ -158,12 +158,22 @@ def compare(evidence: Evidence, reference: Reference, tools: Tools) -> Compariso
     ]
     return Comparison(
         groups=tuple(group for piece in pieces for group in piece.groups),
-        parts=tuple(parts),
+        parts=tuple(_together(parts)),
         **{
             name: np.concatenate([getattr(piece, name) for piece in pieces])
             for name in ("size", "n", "estimate", "reference", "status")
         },
     )
+
+
+def _together(parts: list[tuple[IntArray, Any]]) -> list[tuple[IntArray, Any]]:
+    """Problems known by counts, of all partitions, as one: many small solves cost more than one large one."""
+    done: list[tuple[IntArray, Any]] = []
+    for kind in Kind:
+        alike = [p for p in parts if isinstance(p[1], Profile) and p[1].kind is kind and isinstance(p[1].own, Binary)]
+        if alike:
+            done.append((np.concatenate([where for where, _ in alike]), Profile.pooled([part for _, part in alike])))
+    return done + [p for p in parts if not (isinstance(p[1], Profile) and isinstance(p[1].own, Binary))]
 
 
 def _compare(

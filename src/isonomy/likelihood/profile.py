@@ -17,13 +17,14 @@ T increases along the curve away from the estimate, so a test is one root (ε = 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.likelihood.means import Means
+from isonomy.likelihood.means import Binary, Means
 from isonomy.numerics.roots import roots
 
 FloatArray = npt.NDArray[np.float64]
@@ -74,6 +75,16 @@ class Profile:
     theta: FloatArray | None = None
     other: Means | None = None
     other_index: IntArray | None = None
+
+    @classmethod
+    def pooled(cls, parts: Sequence[Profile]) -> Profile:
+        """The problems of several profiles of one kind, all of them of 0/1 rows, as one profile."""
+        every = np.arange(sum(part.own_index.size for part in parts))
+        own = _counts([(part.own, part.own_index) for part in parts])
+        if parts[0].other is None:
+            return cls(parts[0].kind, own, every, theta=np.concatenate([part.reference for part in parts]))
+        other = _counts([(part.other, part.other_index) for part in parts])
+        return cls(parts[0].kind, own, every, other=other, other_index=every)
 
     @property
     def share(self) -> FloatArray:
@@ -214,3 +225,9 @@ class Profile:
         with np.errstate(all="ignore"):
             end = self.at(sign * found.x, index).disparity
         return np.where(found.ok, end, limit)
+
+
+def _counts(groups: Sequence[tuple[Means | None, IntArray | None]]) -> Binary:
+    """The chosen groups of several sets of 0/1 rows, in one set."""
+    binary = [(means, index) for means, index in groups if isinstance(means, Binary)]
+    return Binary(np.concatenate([m.n[i] for m, i in binary]), np.concatenate([m.ones[i] for m, i in binary]))

@@ -58,7 +58,8 @@
       drawing.dataset.drawn = "yes";
       const svg = drawing.querySelector("svg");
       svg.setAttribute("role", "img");
-      svg.setAttribute("aria-label", drawing.getAttribute("aria-label"));
+      svg.setAttribute("aria-label", drawing.dataset.label);
+      ["role", "aria-label", "aria-roledescription"].forEach((name) => drawing.removeAttribute(name)); /* Vega's own */
       svg.querySelectorAll("[aria-label], [role], [aria-roledescription]").forEach((part) => {
         ["aria-label", "role", "aria-roledescription"].forEach((name) => part.removeAttribute(name));
       });

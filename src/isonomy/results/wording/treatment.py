@@ -49,12 +49,12 @@ def finding(
     alpha: float,
 ) -> str:
     """One group: what was predicted, what was observed, and how its error compares with the others'."""
-    direction = "more" if bias > 0 else "less"
+    error = predicted - observed
     text = (
         f"{label} ({words.count(n)} rows): predicted effect {words.number(predicted)}, observed "
-        f"{words.number(observed)}. Relative to the other groups the model promises this group "
-        f"{words.number(abs(bias))} {direction} than it gets ({words.interval(low, high, alpha)} for the bias, "
-        f"adjusted {words.pvalue(adjusted)})"
+        f"{words.number(observed)}, an error of {words.signed(error)}; in the other groups together the error is "
+        f"{words.signed(error - bias)}. The difference of the two, the bias, is {words.signed(bias)} "
+        f"({words.interval(low, high, alpha)}, adjusted {words.pvalue(adjusted)})"
     )
     ends = {
         "violation": ": a bias was shown.",
