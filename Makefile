@@ -8,7 +8,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test check lint types unit validity bench docs papers clean help
+.PHONY: demo test check lint types unit validity spark bench docs papers clean help
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -52,6 +52,9 @@ unit: $(VENV)/.dev
 
 validity: $(VENV)/.dev  ## the long simulations: size, power, coverage
 	$(BIN)/python -m pytest -n $(JOBS) -m validity tests/validity
+
+spark: $(VENV)/.dev  ## every method on Spark: the same numbers as on the other engines
+	$(BIN)/python -m pytest -m spark tests
 
 bench: $(VENV)/.bench  ## every speed figure, as ratios from one run
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -21,6 +21,7 @@ hypothesis.settings.register_profile("explore", deadline=None, max_examples=500)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long simulations run only when asked for: ``-m validity``. Spark tests share one worker."""
     asked = bool(config.getoption("-m"))
@@ -30,6 +31,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
             item.add_marker(pytest.mark.xdist_group("spark"))  # one session, in one worker
+            if "engines" in item.path.parts and not asked:  # a method on Spark takes minutes, not seconds
+                item.add_marker(pytest.mark.skip(reason="a whole method on Spark: make spark"))
         if item.get_closest_marker("validity") and not asked:
             item.add_marker(skip)
 

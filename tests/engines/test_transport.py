@@ -63,7 +63,7 @@ def test_every_engine_gives_the_same_numbers(engine: Any, expected: dict[str, An
     # Spark takes seconds a pass: the cases that differ most in their passes.
     slow = type(data).__module__.startswith("pyspark")
     for name, case in CASES.items():
-        if slow and name not in ("several", "one-sided", "infinite", "own"):
+        if slow and name not in ("several", "infinite"):
             continue
         found, want = iso.project(data, outcome="y", prediction="c", **case), expected[name]
         assert found.status == want.status, name

@@ -13,7 +13,7 @@ from isonomy.frames.metrics import Metric
 from isonomy.likelihood.comparison import Comparison, Tools, compare
 from isonomy.likelihood.correction import bartlett_constant
 from isonomy.likelihood.decision import status_warnings
-from isonomy.likelihood.hypotheses import hypothesis, intervals
+from isonomy.likelihood.hypotheses import hypothesis, intervals, refuse_percent
 from isonomy.likelihood.joint import Joint
 from isonomy.likelihood.reference import Estimate, Reference, To
 from isonomy.likelihood.region import Disparities, Region
@@ -110,6 +110,7 @@ def certify(
         uncertainty=uncertainty,
         depth=depth,
     )
+    refuse_percent(asked.measure.binary, tolerance)
     evidence = tally(source, asked)
     comparison = compare(evidence, asked.reference, tools)
     tested = np.flatnonzero(comparison.tested)

@@ -11,7 +11,7 @@ from isonomy.frames import Group, open_source
 from isonomy.frames.metrics import Metric
 from isonomy.likelihood.comparison import Tools, compare
 from isonomy.likelihood.decision import ADJUSTMENTS, contrast, decide, refuse_impossible, warnings
-from isonomy.likelihood.hypotheses import hypothesis
+from isonomy.likelihood.hypotheses import hypothesis, refuse_percent
 from isonomy.likelihood.reference import Estimate
 from isonomy.likelihood.result import FlagResult
 from isonomy.likelihood.tally import plan, tally
@@ -136,6 +136,7 @@ def flag(
         uncertainty=uncertainty,
         depth=depth,
     )
+    refuse_percent(asked.measure.binary, tolerance)
     refuse_impossible(tested, interval)
     evidence = tally(source, asked)
     comparison = compare(evidence, asked.reference, tools)

@@ -20,6 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
 _WITHHELD = (
+    "n",
     "rate",
     "disparity",
     "ci_low",

@@ -102,7 +102,6 @@ def parity_findings(result: Any) -> tuple[str, ...]:
 
 def _pair_finding(result: Any, family: Any, pair: int) -> str:
     first, second = family.labels(pair)
-    i, j = family.pairs[pair]
     t = np.abs(family.difference[pair] / family.se[pair])
     at = int(np.nanargmax(t))
     verdict = {
@@ -113,9 +112,8 @@ def _pair_finding(result: Any, family: Any, pair: int) -> str:
     band = words.interval(family.low[pair, at], family.high[pair, at], result.alpha)
     return (
         f"{first} against {second}: {verdict} ({words.pvalue(family.pair_adjusted[pair])}, adjusted for the pairs). "
-        f"Clearest at score {words.number(family.grid[at])}: expected outcome {words.number(family.curve[i, at])} "
-        f"against {words.number(family.curve[j, at])}, difference "
-        f"{words.signed(family.difference[pair, at])} (simultaneous {band})."
+        f"Clearest at score {words.number(family.grid[at])}: the expected outcomes of {first} and {second} differ by "
+        f"{words.signed(family.difference[pair, at])} ({band}, simultaneous over scores)."
     )
 
 
