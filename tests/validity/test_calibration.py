@@ -236,21 +236,23 @@ def test_power_against_a_planted_violation() -> None:
     assert np.mean(pvalues(Design("", draw, parity), 20) <= 0.05) >= 0.9
 
 
-def thresholds_error(replications: int) -> tuple[float, float]:
-    """Largest change of the overall positive rate, and mean gap of the true outcomes at the new margins."""
+def thresholds_error(replications: int) -> tuple[float, np.ndarray]:
+    """Largest change of the overall positive rate, and the gaps of the true outcomes at the new margins."""
     rate, gap = [], []
     for seed in range(replications):
         columns = rows(np.random.default_rng(seed), (5_000, 5_000), identity, lambda s: s**1.5)
         found = equalize_thresholds(columns, outcome="y", score="s", groups="g", threshold=0.5)
         rate.append(abs(found.overall_after - found.overall_before))
-        gap.append(abs(found.thresholds[0] - found.thresholds[1] ** 1.5))
-    return max(rate), float(np.mean(gap))
+        gap.append(found.thresholds[0] - found.thresholds[1] ** 1.5)
+    return max(rate), np.array(gap)
 
 
 def test_thresholds_keep_the_rate_and_equalize_the_margin() -> None:
-    rate, gap = thresholds_error(8)
+    rate, gaps = thresholds_error(8)
     assert rate <= 1e-3
-    assert gap < 0.03  # 0.146 before; the standard error of a margin is about 0.015 here
+    # 0.146 before. `marginal_outcomes` gives a difference at the margin a standard error of 0.045 in this design, and
+    # the gaps of 40 replications have a standard deviation of 0.036: three standard errors of a mean of eight.
+    assert abs(gaps.mean()) <= 3 * 0.045 / np.sqrt(8)
 
 
 HEAD = f"""# Validity of predictive rate parity
@@ -293,10 +295,10 @@ def write(workers: int) -> None:
     def both(method: str, second: Callable[[Any], Any]) -> str:
         return " | ".join(f"{rate:.3f}" for rate in power(method, second, FULL, workers))
 
-    rate, gap = thresholds_error(100)
+    rate, gaps = thresholds_error(100)
     last = (
         "\nThresholds, 100 replications of 5,000 rows a group, f(s) = s against s^1.5, present threshold 0.5: largest\n"
-        f"change of the overall positive rate {rate:.1e}; mean gap of true outcomes at the margin {gap:.3f} (0.146\n"
+        f"change of the overall positive rate {rate:.1e}; mean gap of true outcomes at the margin {np.abs(gaps).mean():.3f} (0.146\n"
         "before).\n"
     )
     early = [design for design in DESIGNS if cost(design) < 2]

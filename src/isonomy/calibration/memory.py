@@ -21,7 +21,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from isonomy.calibration.plan import Fit, Marks, Plan, Products, Totals
-from isonomy.calibration.sites import Adder, Block, Knots
+from isonomy.calibration.sites import NODES, Adder, Block, Knots
 from isonomy.calibration.smoothing import BINS, Axis, Floats
 
 BLOCK = 8_192
@@ -183,7 +183,7 @@ class Memory:
             own: Any = np.arange(n, dtype=np.int32)
             return Adder(first, own, vote, n)
         left, weight = knots.weights(self.score[block.rows])
-        indices: Any = (left[:, None] + np.arange(4, dtype=np.int32)).ravel()
+        indices: Any = (left[:, None] + np.arange(NODES, dtype=np.int32)).ravel()
         return Adder(first, indices, weight * vote, knots.size)
 
     def _knots(self, plan: Plan) -> Knots | None:
@@ -218,8 +218,8 @@ class Memory:
         together = np.sort(np.concatenate(distinct))
         return np.unique(together[1:][together[1:] == together[:-1]])
 
-    def _each(self, work: Callable[[Block], T], length: int = BLOCK) -> list[T]:
-        blocks = list(self.blocks(length))
+    def _each(self, work: Callable[[Block], T], length: int = 0) -> list[T]:
+        blocks = list(self.blocks(length or BLOCK))
         if len(blocks) < 32:
             return [work(block) for block in blocks]
         # Products of blocks are small: threads of the linear algebra library would only get in one another's way.
