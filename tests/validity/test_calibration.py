@@ -296,9 +296,10 @@ def write(workers: int) -> None:
         return " | ".join(f"{rate:.3f}" for rate in power(method, second, FULL, workers))
 
     rate, gaps = thresholds_error(100)
+    gap = np.abs(gaps).mean()
     last = (
         "\nThresholds, 100 replications of 5,000 rows a group, f(s) = s against s^1.5, present threshold 0.5: largest\n"
-        f"change of the overall positive rate {rate:.1e}; mean gap of true outcomes at the margin {np.abs(gaps).mean():.3f} (0.146\n"
+        f"change of the overall positive rate {rate:.1e}; mean gap of true outcomes at the margin {gap:.3f} (0.146\n"
         "before).\n"
     )
     early = [design for design in DESIGNS if cost(design) < 2]
