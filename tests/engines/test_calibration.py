@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import isonomy as iso
@@ -12,6 +13,12 @@ from isonomy.calibration import calibration_metrics, equalize_thresholds, margin
 
 ROLES = {"outcome": "y", "score": "s", "groups": "g"}
 GRID = [0.25, 0.5, 0.75]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polars queries are summed by polars, however small they are."""
+    monkeypatch.setattr("isonomy.calibration.tally.HELD", 0)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +47,14 @@ def test_parity(engine: Any, columns: dict[str, Any], method: str, user: str | N
     expected = numbers(predictive_parity(columns, **ROLES, **options))
     found = numbers(predictive_parity(engine(columns), **ROLES, **options))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_a_query_that_fits_is_held(columns: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    summed = numbers(predictive_parity(pl.LazyFrame(columns), **ROLES, user="m", rng=1))
+    monkeypatch.setattr("isonomy.calibration.tally.HELD", 2_000)
+    monkeypatch.setattr("isonomy.calibration.tally._from_engine", None)
+    held = numbers(predictive_parity(pl.LazyFrame(columns), **ROLES, user="m", rng=1))
+    np.testing.assert_allclose(held, summed, rtol=1e-9)
 
 
 def test_counts_conditions_and_cuts(engine: Any, columns: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ from isonomy.transport.memory import Arrays
 
 Array = NDArray[np.float64]
 REPLICATIONS = 2_000
-WORKERS = 8  # processes; the numbers do not depend on it
+WORKERS = 2  # processes; the numbers do not depend on it
 ALPHAS = np.array([0.10, 0.05, 0.01])
 SIZES = (500, 1_000, 2_000)
 EQUAL = Null("equality", 0.0)

@@ -24,7 +24,7 @@ from isonomy.calibration.plan import Fit, Marks, Plan, Products, Totals
 from isonomy.calibration.sites import NODES, Adder, Block, Knots
 from isonomy.calibration.smoothing import BINS, Axis, Floats
 
-BLOCK = 8_192
+BLOCK = 4_096
 MANY = 2**18
 T = TypeVar("T")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from isonomy.frames import COUNT, Group, Grouping, Partition, Request, Source, a
 from isonomy.frames.groups import CONDITION
 
 LEVELS = ("user", "aggregate")
+HELD = 2**24  # rows of a polars query (or file) that are read into memory, where sums are several times as fast
 _NO_USER, _NOT_BINARY, _LOW, _HIGH = "no_user", "not_binary", "low", "high"
 
 
@@ -85,8 +87,11 @@ class Table:
 
 
 def tally(source: Source, roles: Roles) -> Table:
-    """Read the rows of an eager table, or prepare the sums of a lazy one."""
-    return _from_engine(source, roles) if source.lazy else _from_memory(source, roles)
+    """Read the rows of a table in memory (or one that this process reads anyway), or prepare the sums of an engine."""
+    held = not source.lazy or (
+        source.frame.implementation.is_polars() and source.tally(_checks(source, roles)).rows <= HELD
+    )
+    return _from_memory(source, roles) if held else _from_engine(source, roles)
 
 
 def _from_memory(source: Source, roles: Roles) -> Table:
@@ -104,16 +109,13 @@ def _from_memory(source: Source, roles: Roles) -> Table:
         lines = None if lines is None else lines[known]
     each = np.bincount(user, weights=lines) if user is not None and roles.level == "user" else None
     axis = Axis.of(float(score.min()), float(score.max()))
-    binary = bool(np.all((outcome == 0) | (outcome == 1)))
+    binary = bool(np.all(outcome * (1 - outcome) == 0))
     families = []
     for partition in rows.partitions:
         groups, codes = _completed(partition)
         codes = codes if known is None else codes[known]
-        memory, users = _sorted(score, outcome, lines, user, each, codes, len(groups), axis)
-        held = codes >= 0
-        size = np.bincount(codes[held], None if lines is None else lines[held], len(groups)).astype(np.float64)
+        memory, size, users = _sorted(score, outcome, lines, user, each, codes, len(groups), axis)
         spanning = memory.spanning().size
-        users = size if user is None else users
         families.append(Family(partition.dimensions, groups, size, users, memory, axis, binary, spanning))
     total = score.size if lines is None else round(float(lines.sum()))
     return Table(tuple(families), total, dropped)
@@ -128,35 +130,37 @@ def _sorted(
     codes: NDArray[np.intp],
     size: int,
     axis: Axis,
-) -> tuple[Memory, Floats]:
-    """Rows in order of group, then user; and the number of users in each group. ``each``: rows of each user."""
+) -> tuple[Memory, Floats, Floats]:
+    """Rows in order of group, then user; the rows and the users of each group. ``each``: rows of each user."""
     import polars as pl
 
-    inside = codes >= 0
-    sizes = np.bincount(codes[inside] if not inside.all() else codes, minlength=size)
+    lowest = min(int(codes.min()), 0)
+    sizes = np.bincount(codes - lowest, minlength=size - lowest)[-lowest:]  # -1: in no group
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     most = 1 if user is None else int(user.max()) + 1
-    key = codes if user is None else codes * most + user
-    if user is not None and size * most < 2**31:
-        key = key.astype(np.int32)  # sorts faster
-    order = np.argsort(key, kind="stable") if user is None else pl.Series(key).arg_sort().to_numpy()
-    order = order[codes.size - offsets[-1] :]  # rows in no group have negative keys and come first
-    packed = np.empty((codes.size, 2))  # one look at memory a row, instead of two
-    packed[:, 0], packed[:, 1] = score, outcome
-    packed = np.take(packed, order, axis=0)
-    score, outcome = np.ascontiguousarray(packed[:, 0]), np.ascontiguousarray(packed[:, 1])
-    count = None if lines is None else np.take(lines, order)
-    vote = np.ones(order.size) if count is None else count
+    columns = {"key": codes if user is None else codes * most + user, "score": score, "outcome": outcome}
+    table = pl.DataFrame(columns | ({} if lines is None else {"lines": lines})).sort("key", maintain_order=True)
+    table = table.slice(codes.size - offsets[-1])  # rows in no group have negative keys and come first
+    score, outcome = table["score"].to_numpy(), table["outcome"].to_numpy()
+    count = None if lines is None else table["lines"].to_numpy()
+    rows = sizes.astype(float)
+    if count is not None:
+        rows = np.array([count[a:b].sum() for a, b in itertools.pairwise(offsets)])
     if user is None:
-        return Memory(score, outcome, vote, count, None, offsets, axis), sizes.astype(float)
-    key = np.take(key, order).astype(np.int64)
-    new = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
-    users = np.diff(np.searchsorted(new, offsets)).astype(float)
-    for group in range(size):
-        key[offsets[group] : offsets[group + 1]] -= group * most
-    if each is not None:
-        vote = vote / each[key]
-    return Memory(score, outcome, vote, count, key, offsets, axis), users
+        vote = np.ones(score.size) if count is None else count
+        return Memory(score, outcome, vote, count, None, offsets, axis), rows, rows
+    key = table["key"].to_numpy(writable=True)
+    users = np.zeros(size)
+    for group, (a, b) in enumerate(itertools.pairwise(offsets)):
+        own = key[a:b]
+        users[group] = 1 + np.count_nonzero(own[1:] != own[:-1]) if b > a else 0
+        own -= group * most
+    if each is None:
+        vote = np.ones(score.size) if count is None else count
+    else:
+        vote = (1 / np.maximum(each, 1))[key]  # a number that no user has counts no row
+        vote = vote if count is None else vote * count
+    return Memory(score, outcome, vote, count, key, offsets, axis), rows, users
 
 
 def _user_codes(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
