@@ -54,9 +54,7 @@ def main() -> None:
     sizes = [int(word) for word in words if word.isdigit()]
     rows, users = (*sizes, 10_000_000, 2_000_000)[:2] if not sizes else (sizes[0], (*sizes, sizes[0] // 5)[1])
     frame = platform(rows, users)
-    pairs = [
-        (timed(lambda: bare(frame))[0], *timed(lambda: parity(frame))) for _ in range(5)
-    ]
+    pairs = [(timed(lambda: bare(frame))[0], *timed(lambda: parity(frame))) for _ in range(5)]
     base, seconds, reference = min(p[0] for p in pairs), min(p[1] for p in pairs), pairs[0][2]
     points = reference.families[0].grid.size
     print(f"{rows:,} rows, {users:,} users, {points} grid points")

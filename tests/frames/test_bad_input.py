@@ -59,6 +59,21 @@ def test_errors_say_what_to_do(data: Any, call: dict[str, Any], error: type[Exce
         tally(data, **call)
 
 
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt8, pl.Int32, pl.UInt64, pl.Float32])
+def test_every_width_of_number_is_checked(dtype: Any) -> None:
+    def found(values: list[int | None], missing: str) -> Any:
+        data = pl.DataFrame({"race": ["a", "b", "a", "a"], "y": pl.Series(values, dtype=dtype)})
+        return tally(data, binary={"outcome": "y"}, missing=missing)
+
+    with pytest.raises(errors.NotBinary, match="2 rows"):
+        found([0, 3, 1, 100], "drop")
+    with pytest.raises(errors.MissingValues, match="1 rows"):
+        found([0, None, 1, 1], "raise")
+    kept = found([0, None, 1, 1], "drop")
+    assert kept.dropped == {"y": 1}
+    assert kept.keys["outcome"].tolist() == [0, 1]
+
+
 def test_duplicate_columns_are_refused() -> None:
     pandas = pytest.importorskip("pandas")
     arrow = pytest.importorskip("pyarrow")

@@ -37,16 +37,17 @@ class Adapted:
     frame: Frame
     backend: str  # "pandas", "polars", "pyarrow", "duckdb", "pyspark", "ibis", "mapping", "path"
     lazy: bool  # an engine or a file holds the rows: they may not fit in memory
+    bytes: frozenset[str] = frozenset()  # columns of 8-bit integers, which are widened but have few values
 
 
 def adapt(data: object) -> Adapted:
     """Wrap ``data``, reading nothing but its schema (and a table in memory)."""
     if isinstance(data, (str, Path)):
-        return Adapted(_uniform(nw.from_native(_scan(str(data)))), "path", lazy=True)
+        return _uniform(nw.from_native(_scan(str(data))), "path", lazy=True)
     if isinstance(data, (nw.DataFrame, nw.LazyFrame)):
         data = data.to_native()
     if isinstance(data, Mapping):
-        return Adapted(_uniform(nw.from_native(_from_mapping(data)).lazy()), "mapping", lazy=False)
+        return _uniform(nw.from_native(_from_mapping(data)).lazy(), "mapping", lazy=False)
     return _native(data)
 
 
@@ -60,8 +61,8 @@ def _native(data: Any) -> Adapted:
         raise UsageError(f"data: cannot read {type(data).__name__}; give {ACCEPTED}.")
     backend = frame.implementation.value
     if isinstance(frame, nw.LazyFrame):
-        return Adapted(_uniform(frame), backend, lazy=True)
-    return Adapted(_uniform(nw.from_native(_to_polars(frame)).lazy()), backend, lazy=False)
+        return _uniform(frame, backend, lazy=True)
+    return _uniform(nw.from_native(_to_polars(frame)).lazy(), backend, lazy=False)
 
 
 def _to_polars(frame: nw.DataFrame[Any]) -> pl.DataFrame:
@@ -85,7 +86,7 @@ def _from_pandas(name: str, series: Any) -> pl.Series:
         return pl.Series(name, series.tolist(), dtype=pl.Object)
 
 
-def _uniform(frame: Any) -> Any:
+def _uniform(frame: Any, backend: str, *, lazy: bool) -> Adapted:
     """NaN as null, narrow numbers wide. (DuckDB misses NaN read from parquet by ``is_nan``: ask what is a number.)"""
     made: list[Any] = []
     try:
@@ -100,7 +101,8 @@ def _uniform(frame: Any) -> Any:
             made.append(nw.when(number).then(wide).alias(name))
         elif dtype.is_integer() and dtype not in (nw.Int64, nw.UInt64, nw.Int128, nw.UInt128):
             made.append(column.cast(nw.Int64).alias(name))
-    return frame.with_columns(*made) if made else frame
+    few = frozenset(name for name, dtype in schema.items() if dtype in (nw.Int8, nw.UInt8))
+    return Adapted(frame.with_columns(*made) if made else frame, backend, lazy, few)
 
 
 def _refuse_duplicates(data: Any) -> None:

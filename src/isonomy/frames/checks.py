@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 COMPLETE = "complete"
-_OTHER, _NULL = 2, 3
+_OTHER = 2
 
 
 def name_of(kind: str, role: str) -> str:
@@ -44,9 +44,12 @@ def flag(condition: nw.Expr) -> nw.Expr:
     return nw.when(condition).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
 
 
-def coded(column: nw.Expr, dtype: Any) -> nw.Expr:
-    """0 and 1 as they are; anything else stays recognisable: 3 or null for missing, any other number for other."""
-    if dtype == nw.Boolean:
+def coded(column: nw.Expr, dtype: Any, *, few: bool = False) -> nw.Expr:
+    """0 and 1 as they are, null for missing, any other number for anything else.
+
+    The pass groups by it, so the other numbers must be few; ``few`` says that they are, whatever they are.
+    """
+    if few or dtype == nw.Boolean:
         return column
     if dtype.is_unsigned_integer():
         return column.clip(upper_bound=_OTHER)
@@ -55,7 +58,7 @@ def coded(column: nw.Expr, dtype: Any) -> nw.Expr:
     number = column.cast(nw.Float64)
     one_or_other = nw.when(number == 1).then(nw.lit(1)).otherwise(nw.lit(_OTHER))
     zero_or_more = nw.when(number == 0).then(nw.lit(0)).otherwise(one_or_other)
-    return nw.when(missing(column, dtype)).then(nw.lit(_NULL)).otherwise(zero_or_more)
+    return nw.when(~missing(column, dtype)).then(zero_or_more)
 
 
 def checked(schema: Mapping[str, Any], column: str | nw.Expr) -> tuple[nw.Expr, Any]:
@@ -112,9 +115,10 @@ def complete(
     dropped: dict[str, int] = {}
     keep = np.ones(len(cells), dtype=bool)
     for role, column in request.binary.items():
-        codes = cells[name_of("role", role)].cast(pl.Int8).fill_null(_NULL).to_numpy()
-        gone = codes == _NULL
-        _refuse_other(role, column, float(count[~gone & (codes != 0) & (codes != 1)].sum()))
+        codes = cells[name_of("role", role)]
+        gone = codes.is_null().to_numpy()
+        other = (codes.cast(pl.Int16) * (1 - codes.cast(pl.Int16)) != 0).fill_null(False).to_numpy()
+        _refuse_other(role, column, float(count[other].sum()))
         _note_missing(dropped, role, column, float(count[gone].sum()), missing)
         keep &= ~gone
     for role, column in request.numeric.items():

@@ -40,6 +40,7 @@ class Source:
         self.frame: Any = adapted.frame
         self.backend = adapted.backend
         self.lazy = adapted.lazy
+        self._bytes = adapted.bytes
         self.missing = choose("missing", missing, ("raise", "drop"))
         self.missing_group = choose("missing_group", missing_group, ("raise", "level", "drop"))
         self.count = count
@@ -83,7 +84,7 @@ class Source:
     def filter(self, condition: nw.Expr) -> Source:
         """The same table, restricted to the rows for which ``condition`` holds."""
         return Source(
-            Adapted(self.frame.filter(condition), self.backend, self.lazy),
+            Adapted(self.frame.filter(condition), self.backend, self.lazy, self._bytes),
             count=self.count,
             missing=self.missing,
             missing_group=self.missing_group,
@@ -176,7 +177,9 @@ class Source:
         """The pass behind a request: its own keys and values, and the checks that ride along."""
         check_types(self.schema, request, self.frame)
         keys = {key_name(name): key for name, key in request.grouping.keys.items()} if request.grouping else {}
-        keys |= {name_of("role", r): coded(*checked(self.schema, column)) for r, column in request.binary.items()}
+        for role, column in request.binary.items():
+            few = isinstance(column, str) and column in self._bytes
+            keys[name_of("role", role)] = coded(*checked(self.schema, column), few=few)
         keys |= {name_of("key", name): expr for name, expr in request.keys.items()}
         values = {name_of("value", name): expr for name, expr in request.values.items()}
         if request.numeric:
