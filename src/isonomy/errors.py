@@ -28,7 +28,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Real
 
 
@@ -54,9 +54,13 @@ class UnknownColumn(UsageError):
 class UnknownOption(UsageError):
     """A value an argument does not take."""
 
-    def __init__(self, argument: str, seen: object, allowed: Iterable[object]) -> None:
+    def __init__(
+        self, argument: str, seen: object, allowed: Iterable[object], also: Mapping[str, str] | None = None
+    ) -> None:
         known = [str(a) for a in allowed]
-        super().__init__(f"{argument}: {seen!r} is not allowed.{near(str(seen), known)} Allowed: {', '.join(known)}.")
+        ours = (also or {}).get(str(seen).lower().replace("-", "_").replace(" ", "_"))
+        hint = near(str(seen), known) if ours is None else f" It is called {ours!r} here."
+        super().__init__(f"{argument}: {seen!r} is not allowed.{hint} Allowed: {', '.join(known)}.")
 
 
 class MissingRole(UsageError):
@@ -136,11 +140,11 @@ def near(seen: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(repr(lowered[c]) for c in close)}?"
 
 
-def choose(argument: str, seen: str, allowed: Iterable[str]) -> str:
-    """Return ``seen`` if it is allowed, otherwise raise `UnknownOption`."""
+def choose(argument: str, seen: str, allowed: Iterable[str], also: Mapping[str, str] | None = None) -> str:
+    """Return ``seen`` if it is allowed, otherwise raise `UnknownOption`; ``also`` has others' names for ours."""
     options = tuple(allowed)
     if seen not in options:
-        raise UnknownOption(argument, seen, options)
+        raise UnknownOption(argument, seen, options, also)
     return seen
 
 

@@ -82,6 +82,16 @@ def test_roles_are_guessed(name: str, expected: dict[str, Any], tmp_path: Path) 
     assert len(guesses) == len(expected)
 
 
+def test_an_outcome_and_a_decision_that_mean_opposite_things(tmp_path: Path) -> None:
+    table = {"default": [0, 1, 0, 1], "approved": [1, 0, 1, 1], "sex": ["f", "m", "f", "m"]}
+    for prediction, told in (("approved", True), ("flagged", False)):
+        pl.DataFrame(table).rename({"approved": prediction}).write_parquet(tmp_path / "d.parquet")
+        guesses = write_starter(tmp_path / "d.parquet", tmp_path / "audit.toml", force=True)
+        assert any(guess.startswith("check:") for guess in guesses) is told
+        assert ("# CHECK:" in (tmp_path / "audit.toml").read_text()) is told
+        parse((tmp_path / "audit.toml").read_text())
+
+
 def test_the_lender_s_roles(tmp_path: Path) -> None:
     iso.simulate.lender(3_000, seed=0).write(tmp_path / "lender.parquet")
     write_starter(tmp_path / "lender.parquet", tmp_path / "audit.toml")

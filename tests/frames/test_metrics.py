@@ -10,6 +10,7 @@ import pytest
 import sklearn.metrics as sk
 
 import isonomy as iso
+from isonomy import errors
 from isonomy.frames import open_source
 from isonomy.frames.metrics import NAMES, measure
 
@@ -76,3 +77,11 @@ def test_one_pass_serves_every_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     for request in requests:
         source.tally(request)
     assert len(passes) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"), [("true-positive rate", "tpr"), ("Precision", "ppv"), ("demographic_parity", "selection_rate")]
+)
+def test_names_that_others_use(name: str, ours: str) -> None:
+    with pytest.raises(errors.UnknownOption, match=f"It is called '{ours}' here"):
+        iso.flag({"y": [0, 1], "g": [0, 1]}, metric=name, groups="g", outcome="y", prediction="y")

@@ -7,6 +7,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.errors import UsageError
+from isonomy.likelihood import Estimate
 from isonomy.likelihood.hypotheses import Hypothesis, hypothesis
 from isonomy.likelihood.means import Binary
 from isonomy.likelihood.profile import Kind, Profile
@@ -92,6 +93,19 @@ def test_testing_at_an_interval_end_gives_alpha_for_a_real_metric(lender: dict[s
         for end in (first.ci_low[j], first.ci_high[j]):
             again = iso.flag(lender, metric=metric, groups="race", reference=reference, null=float(end))
             assert again.pvalue[j] == pytest.approx(0.05, abs=1e-6)
+
+
+def test_testing_at_an_interval_end_gives_alpha_for_an_estimate(lender: dict[str, Any]) -> None:
+    rate = float(lender["selected"].mean())
+    data = lender | {"psi": lender["selected"] - rate}
+    options: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
+    options["reference"] = Estimate(rate, "psi")
+    for side, interval in (("two-sided", "pointwise"), ("greater", "one-sided"), ("less", "one-sided")):
+        first = iso.flag(data, alternative=side, interval=interval, **options)
+        for end in (first.ci_low[0], first.ci_high[0]):
+            if np.isfinite(end):
+                again = iso.flag(data, alternative=side, null=float(end), **options)
+                assert again.pvalue[0] == pytest.approx(0.05, abs=1e-6)
 
 
 def test_simultaneous_intervals_use_sidaks_level(lender: dict[str, Any]) -> None:

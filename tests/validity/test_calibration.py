@@ -91,20 +91,23 @@ class Design:
 
     name: str
     draw: Callable[[np.random.Generator], Columns]
-    ask: Callable[[Columns], float]
+    ask: Callable[[Columns, np.random.Generator], float]
     bound: float | None = None
 
 
-def parity(columns: Columns, **options: Any) -> float:
-    settings = {"outcome": "y", "score": "s", "groups": "g", "resamples": 500, "rng": 1} | options
-    return predictive_parity(columns, **settings).pvalue
+SETTINGS: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "resamples": 500}
 
 
-def order(columns: Columns) -> float:
-    return predictive_parity(columns, outcome="y", score="s", groups="g", resamples=500, rng=1).ordering_pvalue
+def parity(columns: Columns, rng: np.random.Generator, **options: Any) -> float:
+    """Every replication has normal draws of its own: one set for all would make the size that of those draws."""
+    return predictive_parity(columns, rng=rng, **SETTINGS, **options).pvalue
 
 
-def marginal(columns: Columns, **options: Any) -> float:
+def order(columns: Columns, rng: np.random.Generator) -> float:
+    return predictive_parity(columns, rng=rng, **SETTINGS).ordering_pvalue
+
+
+def marginal(columns: Columns, _: np.random.Generator, **options: Any) -> float:
     return marginal_outcomes(columns, outcome="y", score="s", groups="g", **options).pvalue
 
 
@@ -116,9 +119,8 @@ def third_group(rng: np.random.Generator) -> Columns:
     return {"s": np.append(two["s"], s), "g": np.append(two["g"], np.full(2_000, 2)), "y": np.append(two["y"], y)}
 
 
-def pair_of_three(columns: Columns, **options: Any) -> float:
-    settings = {"outcome": "y", "score": "s", "groups": "g", "resamples": 500, "rng": 1} | options
-    return float(predictive_parity(columns, **settings).families[0].pair_pvalue[0])
+def pair_of_three(columns: Columns, rng: np.random.Generator, **options: Any) -> float:
+    return float(predictive_parity(columns, rng=rng, **SETTINGS, **options).families[0].pair_pvalue[0])
 
 
 def designs() -> list[Design]:
@@ -173,7 +175,8 @@ def cost(design: Design) -> int:
 
 
 def pvalue(design: Design, seed: int) -> float:
-    return design.ask(design.draw(np.random.default_rng(seed)))
+    rng = np.random.default_rng(seed)
+    return design.ask(design.draw(rng), rng)
 
 
 def pvalues(design: Design, replications: int, workers: int = 1) -> Any:

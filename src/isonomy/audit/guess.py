@@ -45,6 +45,11 @@ _GROUPS = (
 )  # fmt: skip
 
 
+# An outcome and a decision that mean opposite things when both are 1.
+_BAD_OUTCOMES = ("default", "recid", "churn", "fraud", "delinquent", "arrest", "fail", "claim")
+_GOOD_DECISIONS = ("approved", "selected", "hired", "admitted", "granted", "accepted")
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What the first rows of a column look like."""
@@ -136,6 +141,13 @@ def guess_roles(seen: list[Seen]) -> dict[str, str]:
         del roles["treatment"]  # an experiment without predictions of its effect answers none of the questions
     roles.pop("count", None)  # a wrong guess would change every number: named in a comment instead
     return roles
+
+
+def opposed(roles: dict[str, str]) -> bool:
+    """Whether outcome 1 looks bad while prediction 1 looks good."""
+    outcome, prediction = roles.get("outcome", ""), roles.get("prediction", "")
+    bad = _closeness(outcome, _BAD_OUTCOMES) is not None
+    return bad and _closeness(prediction, _GOOD_DECISIONS) is not None
 
 
 def guess_groups(seen: list[Seen], roles: dict[str, str]) -> list[str]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from isonomy.audit.guess import Seen, guess_groups, guess_roles, look, sample, toml
+from isonomy.audit.guess import Seen, guess_groups, guess_roles, look, opposed, sample, toml
 from isonomy.audit.state import write
 from isonomy.errors import ConfigError
 
@@ -34,7 +34,8 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
         write(output, starter_text(Path(place).as_posix(), seen, roles, groups))
     except OSError as error:
         raise ConfigError(f"output: cannot write {output} ({error.strerror}).") from None
-    return [f"{role} = {name}" for role, name in roles.items()] + [f"groups = {', '.join(groups)}"]
+    guesses = [f"{role} = {name}" for role, name in roles.items()] + [f"groups = {', '.join(groups)}"]
+    return guesses + ([f"check: {_opposed(roles)}"] if opposed(roles) else [])
 
 
 def starter_text(place: str, seen: list[Seen], roles: dict[str, str], groups: list[str]) -> str:
@@ -67,7 +68,16 @@ def _head(place: str, seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
     yield ""
 
 
+def _opposed(roles: dict[str, str]) -> str:
+    return (
+        f"{toml(roles['outcome'])} = 1 looks bad and {toml(roles['prediction'])} = 1 looks good. If so, add a column "
+        "of the opposite outcome and name that one, or tpr will mean: selected, among those with the bad outcome."
+    )
+
+
 def _columns(roles: dict[str, str], groups: list[str]) -> Iterator[str]:
+    if opposed(roles):
+        yield f"# CHECK: {_opposed(roles)}"
     yield "[columns]"
     for role, meaning in _ROLES.items():
         if role in roles:
@@ -130,8 +140,8 @@ def _anything(seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
     )
 
 
-def _test(comment: str, *lines: str) -> Iterator[str]:
+def _test(title: str, *lines: str) -> Iterator[str]:
     yield "[[tests]]"
-    yield f"# {comment}"
+    yield f"title = {toml(title)}"
     yield from lines
     yield ""

@@ -90,6 +90,32 @@ MEANS: dict[str, tuple[tuple[str, ...], Callable[..., nw.Expr]]] = {
 }
 
 NAMES = (*RATES, *MEANS)
+ALSO_CALLED = {
+    "true_positive_rate": "tpr",
+    "true_positive": "tpr",
+    "recall": "tpr",
+    "sensitivity": "tpr",
+    "equal_opportunity": "tpr",
+    "false_positive_rate": "fpr",
+    "predictive_equality": "fpr",
+    "false_negative_rate": "fnr",
+    "true_negative_rate": "tnr",
+    "specificity": "tnr",
+    "precision": "ppv",
+    "positive_predictive_value": "ppv",
+    "predictive_parity": "ppv",
+    "negative_predictive_value": "npv",
+    "demographic_parity": "selection_rate",
+    "statistical_parity": "selection_rate",
+    "approval_rate": "selection_rate",
+    "positive_rate": "selection_rate",
+    "calibration": "mean_error",
+    "mean_absolute_error": "mae",
+    "mean_squared_error": "mse",
+    "brier_score": "brier",
+    "logloss": "log_loss",
+    "cross_entropy": "log_loss",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +176,7 @@ def measure(
         values = {"value": formula(**columns)}
         chances = ("score",) if "score" in numeric else ()
         return Measure(metric, False, Request(grouping, binary, numeric, values=values, probabilities=chances))
-    raise UnknownOption("metric", metric, NAMES)
+    raise UnknownOption("metric", metric, NAMES, ALSO_CALLED)
 
 
 def _roles(metric: str, roles: tuple[str, ...], given: Mapping[str, str | None]) -> dict[str, str]:

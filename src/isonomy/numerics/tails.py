@@ -133,21 +133,6 @@ def normal_isf(p: npt.ArrayLike, *, sides: Literal["two", "one"] = "two") -> Num
     return (0.0 - special.ndtri(p / 2 if sides == "two" else p))[()]
 
 
-def format_p(p: float) -> str:
-    """A p-value as text: three significant digits, a bound where it underflows or rounds to 1.
-
-    >>> [format_p(p) for p in (0.0, 3.21e-7, 0.04999, 0.5, 0.99999, 1.0)]
-    ['< 1e-300', '3.2e-07', '0.05', '0.5', '> 0.999', '1']
-    """
-    if np.isnan(p):
-        return "nan"
-    if p < SMALLEST:
-        return "< 1e-300"
-    if p < 1e-4:
-        return f"{p:.1e}"
-    return "> 0.999" if 0.999 < p < 1 else f"{p:.3g}"
-
-
 def _distinct(weights: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """The positive weights without repetition, ascending, and how often each occurs (its df)."""
     given = np.asarray(weights, dtype=float).ravel()

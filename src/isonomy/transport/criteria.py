@@ -29,6 +29,14 @@ LABELS: dict[str, tuple[int | None, ...]] = {
     "equalized_odds": (1, 0),
     "statistical_parity": (None,),
 }
+ALSO_CALLED = {
+    "demographic_parity": "statistical_parity",
+    "selection_rate": "statistical_parity",
+    "tpr": "equal_opportunity",
+    "equality_of_opportunity": "equal_opportunity",
+    "fpr": "predictive_equality",
+    "equalised_odds": "equalized_odds",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

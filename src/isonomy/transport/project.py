@@ -15,7 +15,7 @@ from isonomy.results import provenance
 from isonomy.results.wording import transport as wording
 from isonomy.transport import estimators
 from isonomy.transport.assemble import report
-from isonomy.transport.criteria import LABELS, Discerning, moments
+from isonomy.transport.criteria import ALSO_CALLED, LABELS, Discerning, moments
 from isonomy.transport.distances import Column, Distance, Score
 from isonomy.transport.evidence import Null, weigh
 from isonomy.transport.result import ProjectionResult
@@ -146,7 +146,7 @@ def project(
 
 def _null(criterion: str | Discerning, tolerance: float | None, side: str) -> Null:
     if not isinstance(criterion, Discerning):
-        choose("criterion", criterion, LABELS)
+        choose("criterion", criterion, LABELS, ALSO_CALLED)
     choose("tolerance_side", side, SIDES)
     if tolerance is None:
         return Null("equality", 0.0)

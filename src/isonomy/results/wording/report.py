@@ -45,12 +45,14 @@ READING = (
     ),
     (
         "Inconclusive",
-        "The data show neither. More rows could settle it. " + words.NOT_PROOF,
+        "The data show neither. Where a tolerance was set, more rows could settle it; without one, no number of rows "
+        "can show that a difference is small. " + words.NOT_PROOF,
     ),
     (
         "Interval",
         "The range of values the data do not contradict. A 95 % interval misses the true value one time in twenty "
-        "when its assumptions hold.",
+        "when its assumptions hold. An interval speaks for its own group alone unless it is called simultaneous or a "
+        "band, so it may leave out zero although the adjusted verdict is not a violation.",
     ),
     (
         "p-value",
