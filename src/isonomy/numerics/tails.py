@@ -20,7 +20,6 @@ FloatArray = npt.NDArray[np.float64]
 # Scalars in give a float out, arrays in give an array out, as numpy's own functions do.
 Numbers = Any
 
-SMALLEST = 1e-300  # below this a p-value is printed as a bound
 
 
 def chi2_sf(x: npt.ArrayLike, df: npt.ArrayLike) -> Numbers:
