@@ -148,6 +148,12 @@ def choose(argument: str, seen: str, allowed: Iterable[str], also: Mapping[str, 
     return seen
 
 
+def refuse_percent(binary: bool, tolerance: float | None) -> None:
+    """Rates lie in [0, 1]: a tolerance of 1 or more would pass anything, and is most likely a percentage."""
+    if binary and tolerance is not None and tolerance >= 1:
+        raise UsageError(f"tolerance: {tolerance!r} is not allowed for a rate; 5 percentage points are written 0.05.")
+
+
 def fraction(argument: str, seen: float) -> float:
     """Return ``seen`` if it lies strictly between 0 and 1, otherwise raise `UsageError`."""
     if isinstance(seen, bool) or not (isinstance(seen, Real) and 0 < seen < 1):

@@ -9,7 +9,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.calibration import equalize_thresholds, marginal_outcomes
-from isonomy.errors import MissingValues, NotEnoughData, UnknownOption, UsageError
+from isonomy.errors import EmptyFrame, MissingValues, NotEnoughData, UnknownOption, UsageError
 
 ROLES = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
 
@@ -67,6 +67,9 @@ def test_tolerance_and_reference() -> None:
         ({"method": "cubic"}, UnknownOption),
         ({"adjust": "sup-t"}, UnknownOption),
         ({"bandwidth": -1}, UsageError),
+        ({"tolerance": 5}, UsageError),
+        ({"reference": "a"}, UsageError),
+        ({"threshold": 50}, EmptyFrame),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], error: type[Exception]) -> None:
@@ -108,6 +111,29 @@ def test_thresholds_with_tied_scores_say_so() -> None:
     found = equalize_thresholds(data, **ROLES)
     assert abs(found.overall_after - found.overall_before) > 1e-3
     assert "could not be kept" in found.warnings[0]
+
+
+def test_a_tolerance_is_part_of_the_null() -> None:
+    data = table(20_000, power=2)
+    plain, allowed = (marginal_outcomes(data, **ROLES, tolerance=t) for t in (None, 0.6))
+    assert plain.verdict is iso.Verdict.VIOLATION
+    assert allowed.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert allowed.pvalue == 1.0
+
+
+def test_a_group_without_outcomes_at_the_margin_keeps_its_threshold() -> None:
+    data = table(5_000)
+    few = {k: np.append(v, v[:2]) for k, v in data.items()}
+    few["g"] = np.append(data["g"].astype("U9"), ["few", "few"])
+    few["s"][-2:] = 0.9
+    result = equalize_thresholds(few, **ROLES)
+    at = [group.label for group in result.groups].index("g=few")
+    assert result.thresholds[at] == result.threshold
+    assert result.status[at] is iso.Status.UNSUPPORTED
+    assert np.isnan(result.marginal_after[at])
+    assert any("g=few" in warning for warning in result.warnings)
+    with pytest.raises(NotEnoughData, match="0 groups have enough"):
+        equalize_thresholds(data | {"y": np.ones(data["y"].size)}, **ROLES)
 
 
 def test_thresholds_refuse() -> None:

@@ -71,6 +71,43 @@ def test_within_tolerance_needs_the_whole_band() -> None:
     assert predictive_parity(table(8_000), **ROLES, tolerance=0.001, rng=1).verdict is iso.Verdict.INCONCLUSIVE
 
 
+def test_a_tolerance_is_part_of_the_null() -> None:
+    data = table(n=20_000, slope=0.9)
+    options = {"grid": [0.3, 0.5], "rng": 1}
+    assert predictive_parity(data, **ROLES, **options).verdict is iso.Verdict.VIOLATION
+    allowed = predictive_parity(data, **ROLES, **options, tolerance=0.1)
+    assert allowed.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert allowed.pvalue == 1.0
+    assert "at most 0.1" in allowed.null
+    beyond = predictive_parity(table(n=20_000, slope=0.5), **ROLES, **options, tolerance=0.1)
+    assert beyond.verdict is iso.Verdict.VIOLATION
+    # As the tolerance goes to nothing the test becomes the one of equality.
+    close, equal = (predictive_parity(data, **ROLES, **options, tolerance=t) for t in (1e-12, None))
+    assert close.families[0].pvalue_at == pytest.approx(equal.families[0].pvalue_at, rel=1e-6)
+    assert close.pvalue == pytest.approx(equal.pvalue, rel=1e-6)
+
+
+def test_nothing_is_within_tolerance_where_nothing_is_known() -> None:
+    result = predictive_parity(table(n=20_000), **ROLES, grid=[0.5, 50], tolerance=0.2, rng=1)
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("method", ["residual", "orthogonal"])
+def test_a_difference_has_its_size_when_groups_score_differently(method: str) -> None:
+    """f is s in one group and s^2 in the other, scores Beta(2, 5) and Beta(5, 2): 0.25 apart at 0.5."""
+    found = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        s = np.concatenate([rng.beta(2, 5, 5_000), rng.beta(5, 2, 5_000)])
+        g = np.repeat(["a", "b"], 5_000)
+        y = (rng.random(s.size) < np.where(g == "a", s, s**2)).astype(int)
+        family = predictive_parity({"s": s, "g": g, "y": y}, **ROLES, method=method, grid=[0.4, 0.5], rng=1).families[0]
+        found.append(np.append(family.difference[0], family.se[0]))
+    difference, se = np.split(np.mean(found, axis=0), 2)
+    # Three standard errors of a mean of ten, and the bias of smoothing s - s^2 over the bandwidth of 0.1: its square.
+    assert np.all(np.abs(difference - [0.24, 0.25]) < 3 * se / np.sqrt(10) + 0.01)
+
+
 def test_three_groups_by_pair_against_a_base_and_overall() -> None:
     data = table(slope=0.6, groups=3)
     pairs = predictive_parity(data, **ROLES, rng=1).families[0]
@@ -265,7 +302,11 @@ def test_counts_are_rows() -> None:
         ({"bandwidth": [0.1, 0.2]}, UsageError),
         ({"grid": []}, UsageError),
         ({"grid": [0.1, np.nan]}, UsageError),
+        ({"grid": [0.8, 0.2]}, UsageError),
         ({"reference": {"g": "z"}}, UsageError),
+        ({"reference": "a"}, UsageError),
+        ({"tolerance": 5}, UsageError),
+        ({"tolerance": 0.1, "method": "cumulative"}, UsageError),
         ({"rng": -1}, UsageError),
     ],
 )

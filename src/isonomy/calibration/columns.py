@@ -63,16 +63,23 @@ def read(
     return Columns(numbers, codes, keys, None if user is None else column(user, "user_column"))
 
 
-def weights(X_rows: Floats, columns: Columns, sample_weight: Any) -> tuple[Floats, float]:
-    """The vote of each row (each user having one, if there are users), and the number of users or rows behind them."""
-    given = _check_sample_weight(sample_weight, X_rows, dtype=np.float64, ensure_non_negative=True)
+def numbers_of(y: NDArray[Any]) -> Floats:
+    """Outcomes as numbers."""
+    try:
+        return y.astype(np.float64)
+    except (TypeError, ValueError):
+        raise UsageError(f"y: holds {y.dtype} such as {y[0]!r}; recode the outcome as 0 and 1, or numbers.") from None
+
+
+def weights(X_rows: Floats, columns: Columns, sample_weight: Any) -> Floats:
+    """The vote of each row (each user having one, if there are users)."""
+    given: Floats = _check_sample_weight(sample_weight, X_rows, dtype=np.float64, ensure_non_negative=True)
     if columns.user is None:
-        return given, float(given.sum())
+        return given
     _, user = np.unique(columns.user.astype(str) if columns.user.dtype == object else columns.user, return_inverse=True)
     each = np.bincount(user, weights=given)
     with np.errstate(divide="ignore", invalid="ignore"):
-        votes = np.where(given > 0, given / each[user], 0.0)
-    return votes, float((each > 0).sum())
+        return np.where(given > 0, given / each[user], 0.0)
 
 
 def _frame(X: Any) -> Any:

@@ -61,7 +61,8 @@ class Band:
     high: Floats
     pvalue: Floats  # of each point alone
     adjusted: Floats  # of each point, adjusted for all of them
-    overall: float  # of "equal everywhere"
+    overall: float  # of "equal (or within the tolerance) everywhere"
+    statistic: float  # the largest difference (beyond the tolerance) in standard errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +137,22 @@ def normal_score(t: Floats, df: Floats) -> Floats:
     return np.asarray(np.sign(t) * score)
 
 
+def beyond(difference: Floats, se: Floats, df: Floats, tolerance: float | None) -> tuple[Floats, Floats]:
+    """Normal score and p-value of each difference, against "none" or "at most the tolerance, either way".
+
+    The p-value outside the tolerance is half of P(|Z| > nearer end) + P(|Z| > farther end), which is the two-sided one
+    without a tolerance and the one-sided one for a wide tolerance.
+    """
+    if tolerance is None:
+        score = normal_score(difference / se, df)
+        return score, np.asarray(tails.normal_sf(score))
+    size = np.abs(difference)
+    score = normal_score(np.sign(difference) * np.maximum(size - tolerance, 0.0) / se, df)
+    far = normal_score((size + tolerance) / se, df)
+    pvalue = (np.asarray(tails.normal_sf(score)) + np.asarray(tails.normal_sf(far))) / 2
+    return score, np.where(size <= tolerance, 1.0, pvalue)
+
+
 def student_width(critical: float, df: Floats) -> Floats:
     """The Student quantile that is as rare as the normal quantile ``critical``."""
     found = -special.stdtrit(np.where(np.isfinite(df), df, 1.0), special.ndtr(-critical))
@@ -150,6 +167,7 @@ def band(
     *,
     adjust: str,
     alpha: float,
+    tolerance: float | None,
     draws: int,
     rng: np.random.Generator,
 ) -> Band:
@@ -158,12 +176,14 @@ def band(
     se = np.sqrt(np.where(variance > 0, variance, np.nan))
     usable = np.isfinite(se)
     shown = np.where(usable, difference, np.nan)
-    score = normal_score(shown / se, df)
-    pvalue = np.asarray(tails.normal_sf(score))
+    score, pvalue = beyond(shown, se, df, tolerance)
     adjusted, critical = adjusted_pvalues(score, covariance, pvalue, adjust, alpha, draws, rng)
-    overall = float(np.nanmin(adjusted)) if usable.any() else float("nan")
+    overall, statistic = float("nan"), float("nan")
+    if usable.any():
+        overall = float(np.nanmin(adjusted))
+        statistic = float(np.nanmax(np.maximum(np.abs(shown) - (tolerance or 0.0), 0.0) / se))
     half = student_width(critical, df) * se
-    return Band(shown, se, shown - half, shown + half, pvalue, adjusted, overall)
+    return Band(shown, se, shown - half, shown + half, pvalue, adjusted, overall, statistic)
 
 
 def adjusted_pvalues(
@@ -189,14 +209,29 @@ def adjusted_pvalues(
     return np.fmin(law.adjusted(score), bonferroni), law.critical
 
 
-def pair_band(found: Smoothed, i: int, j: int, **options: Any) -> Band:
-    """Group ``i`` minus group ``j``, from gaps smoothed together."""
+def pair_band(found: Smoothed, i: int, j: int, per_unit: Floats | float = 1.0, **options: Any) -> Band:
+    """Group ``i`` minus group ``j``, from gaps smoothed together. ``per_unit``: see `attenuation`."""
     v = found.gap_covariance
-    covariance = v[i, i] + v[j, j] - v[i, j] - v[j, i]
+    unit = np.broadcast_to(per_unit, found.gap[i].shape)
+    covariance = (v[i, i] + v[j, j] - v[i, j] - v[j, i]) / unit[:, None] / unit[None, :]
     both = found.supported[i] & found.supported[j]
     every = np.arange(both.size)
     df = found.freedom((i, every), (j, every), v)
-    return band(found.gap[i] - found.gap[j], covariance, df, both, **options)
+    return band((found.gap[i] - found.gap[j]) / unit, covariance, df, both, **options)
+
+
+def attenuation(family: Family, plan: Plan, share: Curve, weight: Floats) -> Floats:
+    """What a difference of 1 between two groups' outcomes makes of the difference of their smoothed residuals.
+
+    At a score the pooled curve lies between the groups' curves according to their shares, so the two residuals add up
+    to the whole difference. Smoothing takes each over scores where its own group is frequent, where the pooled curve is
+    nearer to it: together they come to less than the whole. Dividing by that leaves every p-value as it is.
+    """
+    axis = family.axis
+    k = plan.weigh((axis.centres[None, :] - plan.points[:, None]) / plan.width[:, None])
+    parts = (1 - share.values, share.values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(sum((k @ (weight[g] * part)) / (k @ weight[g]) for g, part in enumerate(parts)))
 
 
 def joint_pvalue(found: Smoothed, draws: int, rng: np.random.Generator) -> float:

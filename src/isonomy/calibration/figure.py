@@ -18,12 +18,15 @@ MOST_PAIRS = 6
 def parity(result: ParityResult, beside: ParityResult | None = None, names: tuple[str, str] = ("", "")) -> Any:
     """Curves and differences of one result; with ``beside`` the curves of two results side by side."""
     if beside is not None:
-        panels = [curves(own.families[0], title) for own, title in ((result, names[0]), (beside, names[1]))]
-        return theme.finish(alt.hconcat(*panels).resolve_scale(y="shared"))
+        pairs = zip(result.families, beside.families, strict=False)
+        both = [[curves(own, title) for own, title in zip(pair, names, strict=True)] for pair in pairs]
+        return theme.finish(alt.vconcat(*(alt.hconcat(*panels).resolve_scale(y="shared") for panels in both)))
     rows = []
+    adjust = result.provenance.options.get("adjust")
+    band = "Difference, pointwise intervals" if adjust == "none" else "Difference, simultaneous band"
     for family in result.families:
         name = theme.short(" & ".join(family.dimensions))
-        rows.append(alt.hconcat(curves(family, name), differences(family)).resolve_scale(color="independent"))
+        rows.append(alt.hconcat(curves(family, name), differences(family, band)).resolve_scale(color="independent"))
     return theme.finish(alt.vconcat(*rows).resolve_scale(color="independent"))
 
 
@@ -41,7 +44,7 @@ def curves(family: ParityFamily, title: str = "") -> Any:
             "high": family.curve_high[:, kept].ravel(),
         }
     )
-    colour = alt.Color("group:N", title=None, sort=None, legend=alt.Legend(orient="bottom", columns=2))
+    colour = alt.Color("group:N", title=None, sort=None, legend=alt.Legend(orient="bottom", columns=2, symbolOpacity=1))
     base = alt.Chart(values).encode(x=alt.X("score:Q", title="Score", scale=alt.Scale(zero=False)))
     y = alt.Y("outcome:Q", title="Expected outcome", scale=alt.Scale(zero=False))
     area = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title="Expected outcome"), y2="high:Q", color=colour)
@@ -68,8 +71,8 @@ _TOOLTIP = (
 )
 
 
-def differences(family: ParityFamily) -> Any:
-    """Difference of each pair with its simultaneous band, and the null."""
+def differences(family: ParityFamily, title: str) -> Any:
+    """Difference of each pair with its band, and the null."""
     order = np.argsort(np.where(np.isnan(family.pair_adjusted), np.inf, family.pair_adjusted), kind="stable")[
         :MOST_PAIRS
     ]
@@ -84,10 +87,10 @@ def differences(family: ParityFamily) -> Any:
             "high": family.high[np.ix_(order, kept)].ravel(),
         }
     )
-    colour = alt.Color("pair:N", title=None, sort=None, legend=alt.Legend(orient="bottom", columns=1))
+    colour = alt.Color("pair:N", title=None, sort=None, legend=alt.Legend(orient="bottom", columns=1, symbolOpacity=1))
     base = alt.Chart(values).encode(x=alt.X("score:Q", title="Score", scale=alt.Scale(zero=False)), color=colour)
-    band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title="Difference, simultaneous band"), y2="high:Q")
-    line = base.mark_line(point=True).encode(y=alt.Y("difference:Q", title="Difference, simultaneous band"))
+    band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
+    line = base.mark_line(point=True).encode(y=alt.Y("difference:Q", title=title))
     null = alt.Chart(theme.data({"zero": [0.0]})).mark_rule(color=theme.RULE, strokeDash=[4, 4]).encode(y="zero:Q")
     return alt.layer(null, band, line).properties(width=WIDTH, height=HEIGHT, title="Difference, and none (dashed)")
 

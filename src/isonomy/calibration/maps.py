@@ -66,8 +66,8 @@ class Onto:
 Map = Lines | Steps | Sigmoid | Onto
 
 
-def platt(score: Floats, outcome: Floats, vote: Floats) -> Map:
-    """Logistic regression of the outcome on the score."""
+def platt(score: Floats, outcome: Floats, vote: Floats, *, rising: bool = False) -> Map:
+    """Logistic regression of the outcome on the score; the mean outcome if the curve falls and may not."""
     mean = float(np.average(outcome, weights=vote))
     if mean in (0.0, 1.0):
         return Lines(np.array([0.0]), np.array([mean]))
@@ -76,6 +76,8 @@ def platt(score: Floats, outcome: Floats, vote: Floats) -> Map:
     model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
     model.fit(((score - centre) / scale)[:, None], outcome, sample_weight=vote)
     slope = float(model.coef_[0, 0]) / scale
+    if rising and slope < 0:
+        return Lines(np.array([0.0]), np.array([mean]))
     return Sigmoid(slope, float(model.intercept_[0]) - slope * centre)
 
 

@@ -13,8 +13,8 @@ from isonomy.calibration.margins import MarginalFamily, MarginalResult
 from isonomy.calibration.parity import check_tolerance, overall_verdict, reference_pairs, verdict_of
 from isonomy.calibration.plan import Plan, solve
 from isonomy.calibration.smoothing import KERNELS, Bandwidth, own_bandwidth
-from isonomy.calibration.tally import Family, Roles, tally
-from isonomy.errors import UsageError, choose, fraction
+from isonomy.calibration.tally import Family, Roles, Table, tally
+from isonomy.errors import EmptyFrame, UsageError, choose, fraction, refuse_percent
 from isonomy.frames import Source, missing, open_source
 from isonomy.numerics import multiplicity, tails
 from isonomy.results import provenance
@@ -92,6 +92,7 @@ def marginal_outcomes(
     >>> result.verdict.value
     'violation'
     """
+    given = {name: value for name, value in locals().items() if name != "data"}
     source = open_source(data, count=count, missing=missing, missing_group=missing_group)
     roles = Roles.of(source, outcome, score, groups, user, level, depth)
     choose("method", method, DEGREES)
@@ -99,34 +100,21 @@ def marginal_outcomes(
     choose("adjust", adjust, ADJUSTMENTS)
     fraction("alpha", alpha)
     tolerance = check_tolerance(tolerance)
-    table = tally(above(source, score, threshold), roles)
+    table = tally_above(source, roles, threshold)
+    refuse_percent(table.families[0].binary, tolerance)
     families = tuple(
         _family(family, float(threshold), bandwidth, DEGREES[method], kernel, reference, adjust, tolerance, alpha)
         for family in table.families
     )
     found = np.array([family.pvalue for family in families])
     known = found[~np.isnan(found)]
-    given = {
-        "outcome": outcome,
-        "score": score,
-        "threshold": threshold,
-        "groups": groups,
-        "user": user,
-        "level": roles.level,
-        "bandwidth": bandwidth,
-        "method": method,
-        "kernel": kernel,
-        "reference": reference,
-        "adjust": adjust,
-        "tolerance": tolerance,
-        "alpha": alpha,
-        "depth": depth,
-    }
     return MarginalResult(
-        null=wording.marginal_null(threshold),
+        null=wording.marginal_null(threshold, tolerance),
         verdict=overall_verdict([family.verdict for family in families]),
         warnings=wording.marginal_warnings(families, table.families[0].axis.unit, method),
-        provenance=provenance("marginal_outcomes", given, source=source, rows=table.rows, dropped=table.dropped),
+        provenance=provenance(
+            "marginal_outcomes", given | {"level": roles.level}, source=source, rows=table.rows, dropped=table.dropped
+        ),
         families=families,
         pvalue=min(1.0, float(known.min()) * known.size) if known.size else float("nan"),
         threshold=float(threshold),
@@ -136,12 +124,18 @@ def marginal_outcomes(
     )
 
 
-def above(source: Source, score: str, threshold: float) -> Source:
+def tally_above(source: Source, roles: Roles, threshold: float) -> Table:
     """The rows from the threshold up. Missing scores stay, so that they are reported as elsewhere."""
     if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not np.isfinite(threshold):
         raise UsageError(f"threshold: {threshold!r} is not allowed; give a finite score.")
-    column = nw.col(score)
-    return source.filter((column >= float(threshold)) | missing(column, source.schema[score]))
+    column = nw.col(roles.score)
+    kept = (column >= float(threshold)) | missing(column, source.schema[roles.score])
+    try:
+        return tally(source.filter(kept), roles)
+    except EmptyFrame:
+        raise EmptyFrame(
+            f"threshold: no row has a score of {threshold:g} or more; give one on the scale of {roles.score!r}."
+        ) from None
 
 
 def _family(
@@ -169,7 +163,7 @@ def _family(
     difference = estimate[i] - estimate[j]
     variance = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
     apart = np.sqrt(np.where(variance > 0, variance, np.nan))
-    pvalue = np.asarray(tails.normal_sf(difference / apart))
+    _, pvalue = compare.beyond(difference, apart, np.full(difference.shape, np.inf), tolerance)
     adjusted = multiplicity.adjust(pvalue, adjust)
     half = float(tails.normal_isf(alpha))
     low, high = difference - half * apart, difference + half * apart

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from isonomy.calibration.compare import default_grid
 from isonomy.calibration.plan import Plan, solve
+from isonomy.calibration.result import Frozen
 from isonomy.calibration.smoothing import Bandwidth, Floats, own_bandwidth, own_grid
 from isonomy.calibration.tally import Family, Roles, tally
 from isonomy.errors import UsageError, fraction
@@ -24,23 +25,26 @@ from isonomy.results.shape import FRAME_LIBRARIES, as_frame
 ECE_BINS = 10
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CalibrationMetrics:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CalibrationMetrics(Frozen):
     """One line for each score and group (``overall`` first): see `calibration_metrics`."""
 
     score: tuple[str, ...]
     group: tuple[str, ...]
+    size: Floats  # rows
     calibration_error: Floats
     parity_error: Floats
     ece: Floats
     auc: Floats
+    dropped: Mapping[str, int]  # rows left out, by the column whose value is missing
     backend: str = "polars"
 
     def to_frame(self, backend: str | None = None) -> Any:
         """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""
         mine = self.backend if self.backend in FRAME_LIBRARIES else "polars"
         columns = {
-            name: getattr(self, name) for name in ("score", "group", "calibration_error", "parity_error", "ece", "auc")
+            name: getattr(self, name)
+            for name in ("score", "group", "size", "calibration_error", "parity_error", "ece", "auc")
         }
         return as_frame(columns, backend or mine)
 
@@ -76,8 +80,8 @@ def calibration_metrics(
         For each score, overall and by group. ``calibration_error``: mean over the grid of abs(f_g(s) - s), summed over
         groups in the overall line (the paper's Table 1). ``parity_error``: mean over the grid of abs(f_g(s) - f_h(s)),
         summed over ordered pairs in the overall line (Table 2), over the other groups in a group's. ``ece``: expected
-        calibration error with 10 equal-width bins. ``auc``. All use the votes of the level; f is Nadaraya-Watson at the
-        paper's bandwidth.
+        calibration error with 10 equal-width bins. ``auc``, for outcomes of 0 and 1. All use the votes of the level; f
+        is Nadaraya-Watson at the paper's bandwidth. ``dropped`` counts rows left out.
 
     Examples
     --------
@@ -93,7 +97,8 @@ def calibration_metrics(
     source = open_source(data, count=count, missing=missing, missing_group=missing_group)
     named = {score: score} if isinstance(score, str) else score
     named = dict(named) if isinstance(named, Mapping) else {name: name for name in named}
-    lines: list[tuple[str, str, float, float, float, float]] = []
+    lines: list[tuple[str, str, float, float, float, float, float]] = []
+    dropped: dict[str, int] = {}
     for name, column in named.items():
         roles = Roles.of(source, outcome, column, groups, user, level, 1)
         table = tally(source, roles)
@@ -101,11 +106,23 @@ def calibration_metrics(
             raise UsageError("groups: give one column (or one named condition).")
         family = table.families[0]
         values = _measure(family, own_grid(grid), bandwidth)
+        dropped |= table.dropped
         labels = ["overall", *(group.label for group in family.groups)]
-        lines += [(name, label, *line) for label, line in zip(labels, values.tolist(), strict=True)]
-    columns = list(zip(*lines, strict=True))
-    numbers = [np.array(column, dtype=np.float64) for column in columns[2:]]
-    return CalibrationMetrics(columns[0], columns[1], numbers[0], numbers[1], numbers[2], numbers[3], source.backend)
+        sizes = [family.size.sum(), *family.size]
+        lines += [(name, label, n, *line) for label, n, line in zip(labels, sizes, values.tolist(), strict=True)]
+    names, groups_named, *numbers = zip(*lines, strict=True)
+    size, calibration_error, parity_error, ece, auc = (np.array(column, dtype=np.float64) for column in numbers)
+    return CalibrationMetrics(
+        score=names,
+        group=groups_named,
+        size=size,
+        calibration_error=calibration_error,
+        parity_error=parity_error,
+        ece=ece,
+        auc=auc,
+        dropped=dropped,
+        backend=source.backend,
+    )
 
 
 def _measure(family: Family, grid: Floats | None, bandwidth: object) -> Floats:
@@ -122,7 +139,7 @@ def _measure(family: Family, grid: Floats | None, bandwidth: object) -> Floats:
     found[0, :2], found[1:, 0], found[1:, 1] = (own.sum(), apart.sum()), own, apart
     for g in range(groups + 1):
         w, t = (weight.sum(axis=0), total.sum(axis=0)) if g == 0 else (weight[g - 1], total[g - 1])
-        found[g, 2:] = _ece(family.axis.centres, w, t), _auc(w, t)
+        found[g, 2:] = _ece(family.axis.centres, w, t), _auc(w, t) if family.binary else float("nan")
     return found
 
 

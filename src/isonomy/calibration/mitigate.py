@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from isonomy.calibration.columns import Column, Columns, as_tuple, read, weights
+from isonomy.calibration.columns import Column, Columns, as_tuple, numbers_of, read, weights
 from isonomy.calibration.maps import Lines, Map, Onto, Steps, nearest_mass, platt, quantiles
 from isonomy.calibration.smoothing import Axis, Floats, kernel, published
 from isonomy.errors import UsageError, choose
@@ -41,7 +41,8 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
     smoother
         ``"nadaraya-watson"`` as in the paper, or ``"local-linear"``, which has no bias at the ends.
     monotone
-        Whether calibrated scores may not fall as the score rises. ("isotonic" never lets them.)
+        Whether calibrated scores may not fall as the score rises. ("isotonic" never lets them; a falling "platt" curve
+        is replaced by the group's mean outcome.)
     onto
         A group, such as ``{"sex": "Male"}`` or a tuple of the group columns' values: other groups' scores are mapped
         onto its score scale instead of onto outcomes, and its own scores stay.
@@ -102,7 +103,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         columns = self._read(X, reset=True)
         if y is None:
             raise ValueError("This GroupCalibrator estimator requires y to be passed, but the target y is None.")
-        outcome = column_or_1d(y, warn=True).astype(np.float64)
+        outcome = numbers_of(column_or_1d(y, warn=True))
         if len(outcome) != len(columns.scores):
             raise ValueError(
                 f"y: {len(outcome)} outcomes for {len(columns.scores)} rows of X (inconsistent numbers of samples)."
@@ -111,7 +112,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
             raise ValueError("Input y contains NaN or infinity.")
         if self.method == "platt" and not np.all((outcome == 0) | (outcome == 1)):
             raise UsageError('method: "platt" needs outcomes of 0 and 1; choose another method.')
-        vote, _ = weights(columns.scores, columns, sample_weight)
+        vote = weights(columns.scores, columns, sample_weight)
         held = vote > 0
         score = columns.scores[:, 0]
         axis = Axis.of(float(score[held].min()), float(score[held].max())) if held.any() else Axis(0.0, 1.0)
@@ -163,6 +164,8 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
             raise UsageError(f"bins: {self.bins!r} is not allowed; give a whole number from 1 up.")
         if self.bandwidth is not None and not 0 < self.bandwidth < np.inf:
             raise UsageError(f"bandwidth: {self.bandwidth!r} is not allowed; give None or a positive number.")
+        if not isinstance(self.min_size, (int, float, np.number)) or not self.min_size >= 0:
+            raise UsageError(f"min_size: {self.min_size!r} is not allowed; give a number from 0 up.")
 
     def _read(self, X: Any, *, reset: bool) -> Columns:
         return read(
@@ -182,7 +185,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
             fitted = IsotonicRegression(out_of_bounds="clip").fit(score, outcome, sample_weight=vote)
             return Lines(fitted.X_thresholds_, fitted.y_thresholds_)
         if self.method == "platt":
-            return platt(score, outcome, vote)
+            return platt(score, outcome, vote, rising=self.monotone)
         edges = quantiles(score, vote, np.arange(self.bins + 1) / self.bins)
         if self.method == "binning":
             return self._binned(score, outcome, vote, edges)
@@ -228,7 +231,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
             unknown = [name for name in wanted if name not in names]
             if unknown or len(wanted) != len(names):
                 raise UsageError(f"onto: {wanted!r}; give a value for each of the group columns {list(names)}.")
-            wanted = tuple(wanted[str(name)] for name in names)
+            wanted = tuple(wanted[name] for name in names)  # type: ignore[index]
         if wanted not in self.calibrators_:
             raise UsageError(f"onto: no calibrated group {self.onto!r}; groups: {list(self.calibrators_)[:20]}.")
         target = self.calibrators_[wanted]

@@ -119,12 +119,17 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
         outcomes = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         self._flat = outcomes.ndim == 1
         outcomes = outcomes[:, None] if self._flat else outcomes
+        if self.score_columns is not None and len(as_tuple(self.score_columns)) != outcomes.shape[1]:
+            raise UsageError(
+                f"score_columns: {len(as_tuple(self.score_columns))} scores for {outcomes.shape[1]} outcomes; give one "
+                "score for each outcome, in the same order."
+            )
         columns = self._read(X, outcomes.shape[1], reset=True)
         if len(outcomes) != len(columns.scores):
             raise ValueError(
                 f"y: {len(outcomes)} rows for {len(columns.scores)} rows of X (inconsistent numbers of samples)."
             )
-        vote, _ = weights(columns.scores, columns, sample_weight)
+        vote = weights(columns.scores, columns, sample_weight)
         self.pooled_ = self._model(columns.scores, outcomes, vote)
         self.models_: dict[tuple[Hashable, ...], Any] = {}
         small = []

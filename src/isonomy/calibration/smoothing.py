@@ -131,15 +131,15 @@ def own_bandwidth(bandwidth: object, grid: Floats) -> Floats | None:
 
 
 def own_grid(grid: object) -> Floats | None:
-    """Check the ``grid`` argument: None, or finite scores, returned sorted and distinct."""
+    """Check the ``grid`` argument: None, or finite scores that increase."""
     if grid is None:
         return None
     try:
-        points = np.unique(np.asarray(grid, dtype=np.float64).ravel())
+        points = np.asarray(grid, dtype=np.float64).ravel()
     except (TypeError, ValueError):
         points = np.array([])
-    if not points.size or not np.all(np.isfinite(points)):
-        raise UsageError(f"grid: {grid!r} is not allowed; give None or a sequence of finite scores.")
+    if not points.size or not np.all(np.isfinite(points)) or np.any(np.diff(points) <= 0):
+        raise UsageError(f"grid: {grid!r} is not allowed; give None or finite scores in increasing order.")
     return points
 
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 
-from isonomy.calibration.marginal import above
+from isonomy.calibration import compare
+from isonomy.calibration.marginal import tally_above
 from isonomy.calibration.margins import ThresholdsResult
 from isonomy.calibration.plan import Plan, solve
 from isonomy.calibration.smoothing import Axis, Bandwidth, Floats, own_bandwidth
-from isonomy.calibration.tally import Family, Roles, membership, tally
+from isonomy.calibration.tally import Family, Roles, membership
 from isonomy.errors import NotEnoughData, UsageError, choose
 from isonomy.frames import Group, Request, Source, aggregate, collect, open_source
 from isonomy.numerics.roots import root
@@ -94,8 +96,10 @@ def equalize_thresholds(
 
     Notes
     -----
-    A threshold below the present one rests on a linear extrapolation and has the status "extrapolated". Curves are made
-    nondecreasing first, so that an outcome has one threshold. It misleads where outcomes do not rise with the score.
+    A threshold below the present one rests on a linear extrapolation and has the status "extrapolated". A group with
+    too few outcomes just above the threshold keeps it, with the status "unsupported". Curves are local lines made
+    nondecreasing, so that an outcome has one threshold; `marginal_outcomes`, which only looks at the threshold, uses a
+    parabola there, and its numbers differ a little. It misleads where outcomes do not rise with the score.
 
     References
     ----------
@@ -113,48 +117,60 @@ def equalize_thresholds(
     >>> bool(result.thresholds[0] < 0.5 < result.thresholds[1])
     True
     """
+    given = {name: value for name, value in locals().items() if name != "data"}
     source = open_source(data, count=count, missing=missing, missing_group=missing_group)
     roles = Roles.of(source, outcome, score, groups, user, level, 1)
     choose("direction", direction, DIRECTIONS)
-    table = tally(above(source, score, threshold), roles)
+    table = tally_above(source, roles, threshold)
     if len(table.families) != 1:
         raise UsageError("groups: give one column (or one named condition): thresholds are set for disjoint groups.")
-    family = table.families[0]
-    present = float(threshold)
+    family, present = table.families[0], float(threshold)
+    known = _supported(family, present, bandwidth)
+    if known.sum() < 2:
+        raise NotEnoughData(
+            f"threshold: {known.sum()} groups have enough outcomes just above {present:g} (10 effective events and "
+            "non-events are needed); thresholds are set by comparing two or more."
+        )
     everyone, dropped = _scores(source, roles, family)
-    margins = _margins(family, everyone, present, bandwidth)
+    margins = [m for m, ok in zip(_margins(family, everyone, present, bandwidth), known, strict=True) if ok]
     target, reached = _target(margins, present, direction)
-    thresholds = np.array([_moved(margin, present, target, direction) for margin in margins])
-    after = np.array([margin.outcome(t) for margin, t in zip(margins, thresholds, strict=True)])
+    # A group whose outcomes at the margin are not known keeps its threshold.
+    thresholds, before, after = np.full((3, known.size), [[present], [np.nan], [np.nan]])
+    thresholds[known] = [_moved(margin, present, target, direction) for margin in margins]
+    before[known] = [float(margin.curve[0]) for margin in margins]
+    after[known] = [margin.outcome(t) for margin, t in zip(margins, thresholds[known], strict=True)]
     rows, positives = _count(source, roles, family.groups, thresholds, present)
     status = tuple(
-        Status.EXTRAPOLATED if t < present - 1e-12 else Status.OK if ok else Status.INFEASIBLE
-        for t, ok in zip(thresholds, np.isclose(after, target, atol=1e-6), strict=True)
+        Status.UNSUPPORTED
+        if not ok
+        else Status.EXTRAPOLATED
+        if t < present - 1e-12
+        else Status.OK
+        if np.isclose(value, target, atol=1e-6)
+        else Status.INFEASIBLE
+        for ok, t, value in zip(known, thresholds, after, strict=True)
     )
-    given = {
-        "outcome": outcome,
-        "score": score,
-        "threshold": threshold,
-        "groups": groups,
-        "direction": direction,
-        "user": user,
-        "level": roles.level,
-        "bandwidth": bandwidth,
-    }
+    left = tuple(group.label for group, ok in zip(family.groups, known, strict=True) if not ok)
     return ThresholdsResult(
         null=wording.THRESHOLDS_NULL,
         verdict=Verdict.INCONCLUSIVE,
-        warnings=wording.threshold_warnings(direction, reached, positives[0].sum(), positives[1].sum(), rows.sum()),
+        warnings=wording.threshold_warnings(
+            direction, reached, positives[0].sum(), positives[1].sum(), rows.sum(), left
+        ),
         provenance=provenance(
-            "equalize_thresholds", given, source=source, rows=round(float(rows.sum())), dropped=dropped
+            "equalize_thresholds",
+            given | {"level": roles.level},
+            source=source,
+            rows=round(float(rows.sum())),
+            dropped=dropped,
         ),
         groups=family.groups,
         size=rows,
         threshold=present,
         thresholds=thresholds,
-        marginal_before=np.array([float(margin.curve[0]) for margin in margins]),
+        marginal_before=before,
         marginal_after=after,
-        marginal_se=_errors(family, thresholds, present, bandwidth),
+        marginal_se=np.where(known, _errors(family, thresholds, present, bandwidth), np.nan),
         target=target,
         rate_before=positives[0] / rows,
         rate_after=positives[1] / rows,
@@ -163,6 +179,16 @@ def equalize_thresholds(
         direction=direction,
         status=status,
     )
+
+
+def _supported(family: Family, present: float, bandwidth: object) -> NDArray[np.bool_]:
+    """Which groups have enough outcomes just above the present threshold, by the rule of `compare.support`."""
+    point = np.array([present])
+    width = Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, point), point).at(point)
+    plan = Plan(point, width, 1)
+    fit = solve(plan, family.rows.totals(plan))
+    _, supported = compare.support(family, fit, family.rows.products(plan, fit))
+    return supported[:, 0]
 
 
 def _scores(source: Source, roles: Roles, family: Family) -> tuple[tuple[Floats, Floats], dict[str, int]]:

@@ -45,10 +45,14 @@ THRESHOLDS_LIMITS = (
 )
 
 
-def parity_null(level: str) -> str:
+def parity_null(level: str, tolerance: float | None) -> str:
     """The null hypothesis."""
     votes = "each user having one vote" if level == "user" else "each row having one vote"
-    return f"at every score of the grid the expected outcome is the same in all groups, {votes}."
+    return f"at every score of the grid the expected outcome {_same(tolerance)} in all groups, {votes}."
+
+
+def _same(tolerance: float | None) -> str:
+    return "is the same" if tolerance is None else f"differs by at most {words.number(tolerance)}"
 
 
 def parity_warnings(families: Sequence[Any], unit: bool, method: str) -> tuple[str, ...]:
@@ -91,7 +95,7 @@ def parity_findings(result: Any) -> tuple[str, ...]:
             said.append(f"{name}: no score has enough users in two groups to compare them.")
             continue
         said.append(
-            f"{name}: equal outcomes at every score, {words.pvalue(family.pvalue)} "
+            f"{name}: the expected outcome {_same(result.tolerance)} at every score, {words.pvalue(family.pvalue)} "
             f"({len(family.groups)} groups, {family.grid.size} scores)."
         )
         order = np.argsort(np.where(np.isnan(family.pair_adjusted), np.inf, family.pair_adjusted), kind="stable")
@@ -153,10 +157,10 @@ def parity_assumptions(result: Any) -> tuple[tuple[str, str], ...]:
     )
 
 
-def marginal_null(threshold: float) -> str:
+def marginal_null(threshold: float, tolerance: float | None) -> str:
     """The null hypothesis."""
     at = words.number(threshold)
-    return f"the expected outcome of people whose score is the threshold, {at}, is the same in all groups."
+    return f"the expected outcome of people whose score is the threshold, {at}, {_same(tolerance)} in all groups."
 
 
 def marginal_warnings(families: Sequence[Any], unit: bool, method: str) -> tuple[str, ...]:
@@ -239,9 +243,16 @@ THRESHOLDS_ASSUMPTIONS = (
 )
 
 
-def threshold_warnings(direction: str, reached: bool, before: float, after: float, rows: float) -> tuple[str, ...]:
-    """What to know before using the thresholds."""
+def threshold_warnings(
+    direction: str, reached: bool, before: float, after: float, rows: float, left: Sequence[str]
+) -> tuple[str, ...]:
+    """What to know before using the thresholds. ``left``: the groups whose threshold stays."""
     said = []
+    if left:
+        said.append(
+            f"Too few outcomes just above the threshold to know them (10 effective events and non-events are needed), "
+            f"so the threshold stays as it is: {words.listed(left)}."
+        )
     if direction != "both":
         verb = "raised" if direction == "raise" else "lowered"
         said.append(
@@ -263,6 +274,9 @@ def threshold_findings(result: Any) -> tuple[str, ...]:
         f"{words.number(result.overall_before, 4)} before, {words.number(result.overall_after, 4)} after."
     ]
     for k, group in enumerate(result.groups):
+        if result.status[k].value == "unsupported":
+            said.append(f"{group.label}: threshold unchanged; too few outcomes just above it.")
+            continue
         guess = " (extrapolated below the present threshold)" if result.status[k].value == "extrapolated" else ""
         guess = " (the common outcome cannot be reached)" if result.status[k].value == "infeasible" else guess
         said.append(
