@@ -1,9 +1,10 @@
 """Size and power of the parity tests, against known truth.
 
-    python tests/validity/test_calibration.py [workers]     writes docs/validity/calibration.md, keeping lines it has
+    python tests/validity/test_calibration.py [workers]     writes docs/validity/calibration.md
     pytest -m validity tests/validity/test_calibration.py
 
-Short versions run by default. Margins are three binomial standard errors.
+Short versions run by default. Margins are three binomial standard errors. The page keeps the lines it has: delete those
+to be measured again.
 """
 
 from __future__ import annotations
@@ -85,6 +86,9 @@ def shifted(s: Any) -> Any:
     return np.clip(s + 0.05, 0, 1)
 
 
+OTHERS = {"shifted by 0.05": shifted, "local bump of 0.15 at 0.5, width 0.07": bumped}
+
+
 @dataclass(frozen=True)
 class Design:
     """A population and a question; ``bound`` is the largest rejection rate expected of 1,000 replications."""
@@ -96,6 +100,21 @@ class Design:
 
 
 SETTINGS: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "resamples": 500}
+
+
+def apart(rng: np.random.Generator, n: int) -> Columns:
+    """Groups that score differently, Beta(2, 5) and Beta(5, 2), and differ by s - s^2 in their outcomes."""
+    s = np.concatenate([rng.beta(2, 5, n), rng.beta(5, 2, n)])
+    g = np.repeat([0, 1], n)
+    return {"s": s, "g": g, "y": (rng.random(s.size) < np.where(g == 0, s, s**2)).astype(np.int8)}
+
+
+def missed(columns: Columns, rng: np.random.Generator, method: str) -> float:
+    """0 if the band leaves the true difference out at one of five scores, else 1: a p-value of sorts."""
+    grid = np.linspace(0.3, 0.7, 5)
+    family = predictive_parity(columns, rng=rng, grid=grid, method=method, **SETTINGS).families[0]
+    true = grid - grid**2
+    return float(np.all((family.low[0] <= true) & (true <= family.high[0])))
 
 
 def parity(columns: Columns, rng: np.random.Generator, **options: Any) -> float:
@@ -159,6 +178,11 @@ def designs() -> list[Design]:
             0.0707,
         ),
     ]
+    for n in (1_000, 5_000):
+        for method in ("residual", "orthogonal", "nadaraya-watson"):
+            bound = None if method == "nadaraya-watson" else 0.0707
+            label = f"band that leaves out the true difference, s against s^2, {n:,} rows a group | {method}"
+            found.append(Design(label, partial(apart, n=n), partial(missed, method=method), bound))
     for name, curve, threshold in (("curved", curved, 0.4), ("steep", steep, 0.5)):
         for method in ("local-quadratic", "local-linear", "nadaraya-watson"):
             bound = 0.08 if method == "local-quadratic" else None
@@ -231,12 +255,17 @@ def test_users_decide_the_variance() -> None:
 
 def test_marginal_size() -> None:
     draw = partial(rows, n=(2_000, 2_000), first=curved)
-    assert np.mean(pvalues(Design("", draw, partial(marginal, threshold=0.4)), SHORT) <= 0.05) <= 0.17
+
+    assert np.mean(pvalues(Design("", draw, partial(marginal, threshold=0.4)), SHORT) <= 0.05) <= 0.134
 
 
-def test_power_against_a_planted_violation() -> None:
-    draw = partial(rows, n=(2_000, 2_000), first=identity, second=lambda s: 0.75 * s)
-    assert np.mean(pvalues(Design("", draw, parity), 20) <= 0.05) >= 0.9
+@pytest.mark.parametrize("name", ["shifted by 0.05", "local bump of 0.15 at 0.5, width 0.07"])
+def test_power_against_planted_violations(name: str) -> None:
+    """The validity table's power, 0.63 and 0.91, less three binomial standard errors of 40 replications."""
+    power = {"shifted by 0.05": 0.63, "local bump of 0.15 at 0.5, width 0.07": 0.91}[name]
+    draw = partial(rows, n=(2_000, 2_000), first=identity, second=OTHERS[name])
+    found = np.mean(pvalues(Design("", draw, parity), 40) <= 0.05)
+    assert found >= power - 3 * np.sqrt(power * (1 - power) / 40)
 
 
 def thresholds_error(replications: int) -> tuple[float, np.ndarray]:
@@ -272,7 +301,6 @@ Power, f(s) = s in one group, 2,000 rows a group. Matched: the critical p-value 
 | the other group | method | power | power at matched size |
 |---|---|---|---|
 """
-OTHERS = {"shifted by 0.05": shifted, "local bump of 0.15 at 0.5, width 0.07": bumped}
 
 
 def write(workers: int) -> None:
