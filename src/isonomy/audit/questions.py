@@ -78,8 +78,6 @@ class _Compared(Test):
     """Smaller groups are listed and not tested."""
     method: Literal["el", "eel"] = "el"
     """Empirical likelihood, or its Euclidean form."""
-    correction: Literal["bartlett", "adjusted"] | None = None
-    """For small samples."""
     resamples: Whole = 1_000
     """Of the correction that needs them."""
     rng: int | None = Field(default=None, ge=0)
@@ -92,7 +90,9 @@ class Flag(_Compared):
     kind: Literal["flag"]
     null: float | list[float] = 0.0
     """The difference tested: a number, or `[low, high]` with alternative = "outside"."""
-    alternative: Literal["two-sided", "greater", "less", "outside"] = "two-sided"
+    alternative: Literal["two-sided", "greater", "less", "outside", "outside-published"] = "two-sided"
+    correction: Literal["bartlett", "adjusted"] | None = None
+    """For small samples."""
     interval: Literal["pointwise", "simultaneous", "one-sided"] = "pointwise"
     adjust: Literal["bh", "by", "holm", "bonferroni", "bh-tree", "none"] = "bh"
     """Allowance for looking at several groups."""
@@ -104,6 +104,8 @@ class Certify(_Compared):
     kind: Literal["certify"]
     null: float | list[float] | dict[str, float] = 0.0
     """The differences tested: one for all groups, one a group, or by label."""
+    correction: Literal["bartlett"] | None = None
+    """For small samples."""
 
 
 class Project(Test):
