@@ -85,3 +85,9 @@ def test_one_pass_serves_every_rate(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names_that_others_use(name: str, ours: str) -> None:
     with pytest.raises(errors.UnknownOption, match=f"It is called '{ours}' here"):
         iso.flag({"y": [0, 1], "g": [0, 1]}, metric=name, groups="g", outcome="y", prediction="y")
+
+
+def test_a_metric_of_text_is_refused() -> None:
+    data = {"t": ["a", "b"], "g": [0, 1]}
+    with pytest.raises(errors.UsageError, match="gives String; give numbers"):
+        iso.flag(data, metric=iso.Metric("own", value=iso.col("t")), groups="g")

@@ -79,7 +79,7 @@ def check_types(schema: Mapping[str, Any], request: Request, frame: Any) -> None
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             _refuse_objects(frame, column, dtype)
             need = "0 and 1" if role in request.binary else "numbers"
-            raise WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}.")
+            raise WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}. Recode it first.")
     for dimension in request.grouping.dimensions if request.grouping else ():
         if dimension.name in schema:
             _refuse_objects(frame, dimension.name, schema[dimension.name])

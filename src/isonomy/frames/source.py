@@ -72,7 +72,7 @@ class Source:
         return made
 
     def check_expression(self, argument: str, expr: nw.Expr, *, boolean: bool = False) -> None:
-        """Raise unless the engine can evaluate ``expr`` (to true or false, if ``boolean``). No row is read."""
+        """Raise unless the engine can evaluate ``expr`` to numbers (to true or false, if ``boolean``). Reads no row."""
         try:
             dtype = self.frame.head(0).select(expr.alias("made")).collect_schema()["made"]
         except Exception as error:  # each engine has errors of its own
@@ -80,6 +80,8 @@ class Source:
             raise UsageError(f"{argument}: cannot be evaluated: {first_line(error)} Columns: {columns}.") from error
         if boolean and dtype != nw.Boolean:
             raise UsageError(f'{argument}: the expression gives {dtype}; give a condition such as iso.col("age") < 25.')
+        if not boolean and not (dtype.is_numeric() or dtype == nw.Boolean):
+            raise UsageError(f"{argument}: the expression gives {dtype}; give numbers.")
 
     def filter(self, condition: nw.Expr) -> Source:
         """The same table, restricted to the rows for which ``condition`` holds."""
