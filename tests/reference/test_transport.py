@@ -57,6 +57,7 @@ def highs(distance: Array, group: NDArray[np.intp], weight: Array | None, c: Con
         method="highs",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
+    assert answer.status in (0, 2), answer.message  # an oracle that gives up is no oracle
     return float(answer.fun) if answer.status == 0 else np.inf
 
 
@@ -68,7 +69,10 @@ def test_agrees_with_highs(block: int) -> None:
         pool = rows if c.moment.size == 1 else SortedRows(distance, group, len(c.vectors), weight)
         found, expected = solve(pool, c), highs(distance, group, weight, c)
         assert found.status is Status.OK
-        assert found.value == pytest.approx(expected, rel=1e-8, abs=1e-9), seed
+        # A value of 0 has no relative error. The absolute one decides there alone: 1e-8 of any other value is larger.
+        assert expected == 0 or expected > 1e-3
+        same = pytest.approx(expected, rel=1e-8, abs=1e-12)
+        assert found.value == same, seed
 
         share = fractions(distance, group, found.moved, weight)
         mass = np.ones(distance.size) if weight is None else weight
@@ -80,11 +84,11 @@ def test_agrees_with_highs(block: int) -> None:
 
         flipped = share > 0
         cost = float((share * mass)[flipped] @ distance[flipped])
-        assert cost == pytest.approx(expected, rel=1e-8, abs=1e-9)
+        assert cost == same, seed
         # Strong duality: the dual function, from the rows, equals the cost of the plan.
         each = mass.astype(int)
         dual = dual_value(found.dual, np.repeat(distance, each), np.repeat(group, each), c)
-        assert dual == pytest.approx(expected, rel=1e-8, abs=1e-6)
+        assert dual == same, seed
 
 
 def test_infeasible_is_said_so() -> None:

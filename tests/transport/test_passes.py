@@ -85,6 +85,8 @@ def test_a_long_plan_lists_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert eager.plan.row.size == lazy.plan.row.size == 25
     assert lazy.plan.distance == pytest.approx(eager.plan.distance, rel=1e-12)
     assert lazy.plan.group == eager.plan.group
+    assert lazy.plan.start == pytest.approx(eager.plan.start, rel=1e-12)
+    assert (lazy.plan.end == 0.0).all()
     assert any("lists the 25 nearest" in w for w in lazy.warnings)
 
 

@@ -33,6 +33,9 @@ ROLES: dict[str, Any] = {"outcome": "y", "prediction": "c"}
 SCORE: dict[str, Any] = ROLES | {"score": "score", "threshold": 0.2}
 
 
+SOME = iso.where("some", iso.col("age") < 30)
+
+
 @pytest.mark.parametrize(
     "criterion", ["equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"]
 )
@@ -184,6 +187,7 @@ def test_lattice_scores_get_the_wald_test() -> None:
     assert found.status is Status.ATOMS
     assert found.pvalue == found.wald_pvalue
     assert np.isfinite(found.statistic)
+    assert np.isnan(found.critical_value)  # the Wald test's would be on another scale than the statistic
 
 
 def test_free_rows_move_first() -> None:
@@ -254,12 +258,26 @@ def test_missing_values() -> None:
         ({"distance": "distance"}, errors.UsageError, "give one of them"),
         ({"criterion": "equal_odds"}, errors.UnknownOption, "equalized_odds"),
         ({"tolerance": -0.1}, errors.UsageError, "tolerance"),
+        ({"tolerance": "wide"}, errors.UsageError, "tolerance: 'wide'"),
+        ({"tolerance": 5}, errors.UsageError, "tolerance: 5.0 .* written 0.05"),
+        ({"tolerance": 1.0}, errors.UsageError, "tolerance: 1.0"),
+        ({"tolerance_side": "upper"}, errors.UsageError, "tolerance_side: 'upper' needs a tolerance"),
         ({"tolerance": 0.1, "tolerance_side": "left"}, errors.UnknownOption, "both, upper, lower"),
         ({"bandwidth": 0.0}, errors.UsageError, "bandwidth"),
         ({"alpha": 1.5}, errors.UsageError, "alpha"),
         ({"threshold": np.nan}, errors.UsageError, "threshold"),
+        ({"threshold": "half"}, errors.UsageError, "threshold: 'half'"),
         ({"threshold": 0.5}, errors.DataError, "other side of the boundary"),
         ({"reference": {"group": "z"}}, errors.UnknownOption, "reference"),
+        ({"reference": {"grup": "a"}}, errors.UnknownOption, "reference: 'grup' .* mean 'group'.* Allowed: group"),
+        ({"reference": {"sex": "F"}}, errors.UnknownOption, "reference: 'sex' .* Allowed: group"),
+        ({"reference": "a"}, errors.UsageError, "reference: 'a' .* column -> level"),
+        ({"groups": SOME, "reference": {"group": "a"}}, errors.UsageError, "compared with everybody else"),
+        ({"groups": ["sex", SOME], "reference": {"some": 1}}, errors.UsageError, "everybody else. Allowed: sex"),
+        ({"score": None, "distance": "distance"}, errors.UsageError, "threshold: 0.2 .* uses none"),
+        ({"score": None, "distance": distances.Column("distance")}, errors.UsageError, "threshold: 0.2 .* uses none"),
+        ({"score": "sex"}, errors.WrongType, "score: column 'sex'"),
+        ({"score": None, "threshold": None, "distance": "sex"}, errors.WrongType, "distance: column 'sex'"),
         ({"prediction": "score"}, errors.NotBinary, "prediction"),
         ({"outcome": "age"}, errors.NotBinary, "outcome"),
     ],
@@ -280,6 +298,10 @@ def test_wrong_data() -> None:
         iso.project(data | {"sex": ["F"] * 2_000}, groups="sex", **SCORE)
     with pytest.raises(errors.NotEnoughData, match="same decision"):
         iso.project(data | {"c": np.ones(2_000, int)}, groups="sex", score="score", **ROLES)
+    with pytest.raises(errors.NotBinary, match="prediction"):
+        iso.project(data | {"c": 1 + data["c"]}, groups="sex", score="score", **ROLES)
+    with pytest.raises(errors.WrongType, match="prediction"):
+        iso.project(data | {"c": data["sex"]}, groups="sex", score="score", **ROLES)
     with pytest.raises(errors.DataError, match="no one threshold"):
         iso.project(data | {"c": 1 - data["c"]}, groups="sex", score="score", **ROLES)
     wrong = Discerning(u={"f": iso.col("sex") == "F"}, phi=lambda u, mean: u[:1], names=("x",))
@@ -290,6 +312,42 @@ def test_wrong_data() -> None:
         iso.project(data, criterion=empty, **SCORE)
 
 
+def test_wrong_tuples() -> None:
+    data = table()
+    for u, message in (
+        ({"f": iso.col("sexx") == "F"}, "criterion 'f': cannot be evaluated"),
+        ({"f": iso.col("sex")}, "criterion 'f': the expression gives String"),
+    ):
+        wrong = Discerning(u=u, phi=lambda u, mean: u, names=("x",))
+        with pytest.raises(errors.UsageError, match=message):
+            iso.project(data, criterion=wrong, **SCORE)
+    good: dict[str, Any] = {"u": {"f": iso.col("sex") == "F"}, "phi": lambda u, mean: u - mean, "names": ("x",)}
+    for part, value in (("u", {}), ("u", {"f": "sex"}), ("phi", None), ("names", "x"), ("names", ())):
+        with pytest.raises(errors.UsageError, match=f"criterion: {part} is"):
+            Discerning(**(good | {part: value}))
+    with pytest.raises(errors.UsageError, match="reference: not used by a criterion of your own"):
+        iso.project(data, criterion=Discerning(**good), reference={"sex": "F"}, **SCORE)
+    # Its moments have a scale of their own: a tolerance of 1 or more can make sense.
+    wide = Discerning(**(good | {"phi": lambda u, mean: 50 * (u - mean)}))
+    assert iso.project(data, criterion=wide, tolerance=2.0, **SCORE).statistic == 0
+
+
+def test_missing_values_of_a_tuple_are_missing_values() -> None:
+    data = table()
+    sex = np.array(data["sex"], dtype=object)
+    sex[:9] = None
+    own = Discerning(
+        u={"f": iso.col("sex") == "F", "m": iso.col("sex") == "M"},
+        phi=lambda u, mean: u[:, 0] / mean[0] - u[:, 1] / mean[1],
+        names=("f against m",),
+    )
+    gaps = data | {"sex": sex.tolist()}
+    with pytest.raises(errors.MissingValues, match=r"criterion 'f': .* 9 rows"):
+        iso.project(gaps, criterion=own, **SCORE)
+    found = iso.project(gaps, criterion=own, missing="drop", **SCORE)
+    assert found.rows == 1_991
+
+
 def test_costs_that_depend_on_the_attribute() -> None:
     data = table(shift=0.3)
     price = distances.PerGroup(distances.Score("score", 0.2), "group", {"a": 1.0, "b": 2.0, "c": 1.0})
@@ -298,7 +356,7 @@ def test_costs_that_depend_on_the_attribute() -> None:
     b = plain.group.index("group=b")
     assert dear.share_moved[b] < plain.share_moved[b]
     some = distances.PerGroup(distances.Score("score", 0.2), "group", {"a": 1.0})
-    with pytest.raises(errors.MissingValues):
+    with pytest.raises(errors.MissingValues, match="factors"):
         iso.project(data, groups="group", distance=some, **ROLES)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
 
 import isonomy as iso
+from isonomy.errors import UnknownOption
 from isonomy.numerics.status import Status
 from isonomy.results.theme import specification, to_svg
-from isonomy.transport import ProjectionResult
+from isonomy.transport import Discerning, ProjectionResult
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +44,27 @@ def test_tables(result: ProjectionResult) -> None:
     plan = result.plan.to_frame()
     assert plan.columns == ["row", "group", "outcome", "decision", "distance", "fraction", "s from", "s to"]
     assert plan["s to"].to_list() == [0.0] * plan.height
+    assert set(plan["decision"]) == {"refused to selected", "selected to refused"}
+    up = plan["decision"] == "refused to selected"
+    assert (plan["s from"].filter(up) < 0).all()
+    assert (plan["s from"].filter(~up) >= 0).all()
+    with pytest.raises(UnknownOption, match="backend"):
+        result.plan.to_frame("numpy")
+
+
+def test_what_a_plan_does_not_know_is_empty() -> None:
+    """-1 would be taken for the last row, or for an outcome."""
+    rng = np.random.default_rng(6)
+    score, sex = rng.normal(size=500), rng.choice(["F", "M"], 500)
+    data = pl.DataFrame({"sex": sex, "s": score + (sex == "F"), "c": score + (sex == "F") >= 0}).lazy()
+    own = Discerning(
+        u={"women": iso.col("sex") == "F", "men": iso.col("sex") == "M"},
+        phi=lambda u, mean: u[:, 0] / mean[0] - u[:, 1] / mean[1],
+        names=("women against men",),
+    )
+    plan = iso.project(data, prediction="c", score="s", threshold=0.0, criterion=own).plan.to_frame()
+    assert plan["row"].null_count() == plan["outcome"].null_count() == plan.height > 0
+    assert set(plan["group"]) == {"women=1 & men=0", "women=0 & men=1"}
 
 
 def test_shares_add_up(result: ProjectionResult) -> None:
@@ -55,6 +80,41 @@ def test_words(result: ProjectionResult) -> None:
     assert not any(word in said.lower() for word in (" is fair", "unbiased", " fixed"))
     assert len(result.assumptions()) >= 3
     assert result.limits()
+
+
+def pair(shift: float, n: int = 4_000, **options: Any) -> ProjectionResult:
+    rng = np.random.default_rng(7)
+    group = rng.choice(["a", "b"], n, p=[0.6, 0.4])
+    score = rng.normal(size=n) + shift * (group == "b")
+    data = {"g": group, "s": score, "c": score >= 0}
+    return iso.project(
+        data, prediction="c", groups="g", score="s", threshold=0.0, criterion="statistical_parity", **options
+    )
+
+
+def test_without_a_tolerance_no_number_of_rows_settles_it() -> None:
+    plain, bounded = pair(0.0), pair(0.0, tolerance=0.001)
+    for found in (plain, bounded, pair(0.0, tolerance=0.0)):
+        assert found.verdict is iso.Verdict.INCONCLUSIVE
+    for found in (plain, pair(0.0, tolerance=0.0)):
+        assert "no number of rows can show that groups are equal" in found.summary()
+        assert "within tolerance" not in found.headline()
+        assert "could not tell" not in found.summary()
+    assert "neither a violation nor" in bounded.headline()
+    untested = replace(plain, pvalue=float("nan"))
+    assert "nothing was tested" in untested.headline()
+
+
+def test_a_one_sided_tolerance_speaks_of_its_side() -> None:
+    below = pair(0.6, tolerance=0.05, tolerance_side="lower")  # b is selected far more often than a, the reference
+    assert below.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert below.null == "No group is selected at a rate more than 0.0500 below its reference's."
+    said = below.summary()
+    assert "less than 0.0500 below its reference's. Differences the other way were not tested" in below.headline()
+    assert "equal to within" not in said
+    above = pair(0.6, tolerance=0.05, tolerance_side="upper")
+    assert above.verdict is iso.Verdict.VIOLATION
+    assert "at most 0.0500 above their reference's flips" in above.summary().replace("\n    ", " ")
 
 
 def test_picture(result: ProjectionResult) -> None:
@@ -75,3 +135,24 @@ def test_suppression(result: ProjectionResult) -> None:
     assert result.suppressed(1) is result
     hidden.summary()
     hidden.plot()
+
+
+def test_a_small_reference_is_not_given_away_by_differences() -> None:
+    """A rate minus its difference from the reference is the reference's rate."""
+    rng = np.random.default_rng(8)
+    group = np.array(["few"] * 20 + ["many"] * 500 + ["more"] * 500)
+    score = rng.normal(size=group.size)
+    found = iso.project(
+        {"g": group, "s": score, "c": score >= 0},
+        prediction="c",
+        groups="g",
+        score="s",
+        threshold=0.0,
+        criterion="statistical_parity",
+        reference={"g": "few"},
+    )
+    hidden = found.suppressed(30)
+    assert np.isfinite(hidden.rate[1:]).all()
+    assert np.isnan(hidden.disparity).all()
+    assert np.isnan(hidden.ci_low).all()
+    assert str(round(float(found.rate[0]), 3)) not in hidden.summary()

@@ -151,8 +151,8 @@ def holds(rate: Array, rows: int, replications: int) -> bool:
     return upper and (rows < 2_000 or bool(np.all(rate >= ALPHAS - margin(replications))))
 
 
-def power(scenario: Scenario, rows: int, replications: int) -> tuple[float, float, float]:
-    """Rejections at 0.05 by the projection, the Wald test, and Welch's t-test (one comparison only)."""
+def rejections(scenario: Scenario, rows: int, replications: int) -> Array:
+    """1 where rejected at 0.05, a line each data set: by the projection, the Wald test, Welch's (one comparison)."""
     decided = np.empty((replications, 3))
     for seed in range(replications):
         found, columns = replicate(scenario, rows, seed)
@@ -162,8 +162,21 @@ def power(scenario: Scenario, rows: int, replications: int) -> tuple[float, floa
             halves = [columns["prediction"][positive & (columns["group"] == g)].astype(float) for g in "01"]
             welch = stats.ttest_ind(*halves, equal_var=False).pvalue
         decided[seed] = found.pvalue, found.wald_pvalue, welch
-    rate = (decided <= 0.05).mean(axis=0)
-    return float(rate[0]), float(rate[1]), float(rate[2]) if np.isfinite(decided[:, 2]).all() else np.nan
+    return np.where(np.isnan(decided), np.nan, decided <= 0.05)
+
+
+def power(scenario: Scenario, rows: int, replications: int) -> tuple[float, float, float]:
+    """Rejections at 0.05 by the projection, the Wald test, and Welch's t-test (one comparison only)."""
+    projection, wald, welch = rejections(scenario, rows, replications).mean(axis=0)
+    return float(projection), float(wald), float(welch)
+
+
+def normal_power(gap: float, rows: int) -> float:
+    """Power at 0.05 against a planted gap in equal opportunity: two rates with known variances, by the normal law."""
+    groups = classifier(1, equal_opportunity=gap).truth["groups"].values()
+    variance = sum(g["tpr"] * (1 - g["tpr"]) / (rows * g["share"] * g["base_rate"]) for g in groups)
+    shift, cut = gap / np.sqrt(variance), stats.norm.isf(0.025)
+    return float(stats.norm.sf(cut - shift) + stats.norm.cdf(-cut - shift))
 
 
 def without_bandwidth(scenario: Scenario, rows: int, seed: int) -> float:
@@ -232,10 +245,17 @@ def test_size_in_short(name: str) -> None:
 
 
 def test_power_in_short() -> None:
-    projection, wald, welch = power(PLANTED["equal opportunity, gap {gap}"](0.2), 1_000, 100)
-    assert projection > 0.8
-    assert abs(projection - wald) < 0.15
-    assert abs(projection - welch) < 0.15
+    """Power as the normal law foretells, and the same as that of the Wald and Welch tests on the same data."""
+    replications, gap = 200, 0.15
+    decided = rejections(PLANTED["equal opportunity, gap {gap}"](gap), 1_000, replications)
+    foretold = normal_power(gap, 1_000)
+    # Three binomial standard errors of a share of ``replications``.
+    assert np.all(np.abs(decided.mean(axis=0) - foretold) <= 3 * np.sqrt(foretold * (1 - foretold) / replications))
+    # Paired: with equal power the data sets on which two tests disagree fall to either side like a fair coin, so the
+    # difference of the two counts has standard deviation sqrt(disagreements).
+    for other in (1, 2):
+        difference = decided[:, 0] - decided[:, other]
+        assert abs(difference.sum()) <= 3 * np.sqrt(np.abs(difference).sum())
 
 
 def test_rescaling_is_exact() -> None:

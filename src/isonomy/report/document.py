@@ -36,6 +36,11 @@ class Entry:
         return FAILED if self.result is None else self.result.verdict.value
 
     @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        return wording.FAILED if self.result is None else self.result.headline()
+
+    @property
     def question(self) -> str:
         """What was asked, in plain words."""
         return wording.QUESTIONS.get(self.kind, self.kind) if self.result is None else self.result.question

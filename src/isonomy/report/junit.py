@@ -42,12 +42,10 @@ def _case(suite: ET.Element, entry: Entry, fail_on: tuple[str, ...]) -> None:
         return
     said = _text("\n".join(entry.result.findings()))
     if entry.verdict in fail_on:
-        failure = ET.SubElement(case, "failure", {"message": _text(wording.verdict(entry.kind, entry.verdict))})
+        failure = ET.SubElement(case, "failure", {"message": _text(entry.sentence)})
         failure.set("type", entry.verdict)
         failure.text = said
-    ET.SubElement(case, "system-out").text = (
-        _text(f"{entry.question}\n{wording.verdict(entry.kind, entry.verdict)}\n") + said
-    )
+    ET.SubElement(case, "system-out").text = _text(f"{entry.question}\n{entry.sentence}\n") + said
 
 
 def _text(text: str) -> str:

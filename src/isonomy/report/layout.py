@@ -58,7 +58,7 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
         "entry": entry,
         "verdict": entry.verdict,
         "badge": wording.BADGES[entry.verdict],
-        "sentence": wording.verdict(entry.kind, entry.verdict),
+        "sentence": entry.sentence,
         "heading": visible(entry.heading),
         "question": visible(entry.question),
         "gloss": wording.gloss(entry.result.provenance.options if entry.result else entry.options),

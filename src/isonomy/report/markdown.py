@@ -38,7 +38,7 @@ def _lines(document: Document) -> Iterator[str]:
 
 def _entry(entry: Entry) -> Iterator[str]:
     yield from (f"## {escaped(entry.heading)}", "", f"*{escaped(entry.kind)}, test {escaped(entry.name)}*", "")
-    yield from (f"**{escaped(wording.verdict(entry.kind, entry.verdict))}**", "")
+    yield from (f"**{escaped(entry.sentence)}**", "")
     if entry.result is None:
         yield from (escaped(entry.error or ""), "")
         return

@@ -136,7 +136,8 @@ class Result(ABC):
 
     def headline(self) -> str:
         """The verdict as a sentence."""
-        return words.verdict(self.provenance.call, self.verdict.value)
+        tolerant = self.provenance.options.get("tolerance", 0.0) is not None
+        return words.verdict(self.provenance.call, self.verdict.value, tolerant=tolerant)
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""

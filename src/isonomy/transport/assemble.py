@@ -29,6 +29,7 @@ def report(
     criterion: str,
     alpha: float,
     tolerance: float | None,
+    tolerance_side: str,
     distance: Distance,
     provenance: Provenance,
 ) -> ProjectionResult:
@@ -54,6 +55,7 @@ def report(
         tested=distance.tested,
         alpha=alpha,
         tolerance=tolerance,
+        tolerance_side=tolerance_side,
         bandwidth=evidence.bandwidth,
         weights=evidence.weights,
         moments=len(asked.names),
@@ -101,7 +103,7 @@ def _lines(cells: Cells, asked: Moments, evidence: Evidence, alpha: float) -> di
         "moved_down": down,
         "share_moved": (up + down) / np.maximum(count, 1.0),
         "mean_distance": mean,
-        "reach": (member * np.where(solution.moved > 0, solution.reach, 0.0)).max(axis=1),
+        "reach": (member * np.where(solution.moved == 0, 0.0, solution.reach)).max(axis=1),
         "statuses": tuple(Status.OK if c else Status.REFERENCE for c in compared),
     }
 
@@ -125,7 +127,9 @@ def _plan(table: Table, evidence: Evidence, distance: Distance) -> Plan:
 
 
 def _cell_names(cells: Cells) -> list[str]:
-    """Every group a cell belongs to, as one label."""
+    """Every group a cell belongs to, as one label; without groups, the value of each component of U."""
+    if not cells.groups:
+        return [" & ".join(f"{name}={v:g}" for name, v in zip(cells.u_names, u, strict=True)) for u in cells.u]
     return [
         " & ".join(
             groups[codes[i]].label if codes[i] >= 0 else wording.rest(groups[0].label)

@@ -69,6 +69,14 @@ class Discerning:
     phi: Callable[[FloatArray, FloatArray], Any]
     names: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.u, Mapping) and self.u and all(isinstance(e, nw.Expr) for e in self.u.values())):
+            raise UsageError(wording.bad_tuple("u", self.u))
+        if not callable(self.phi):
+            raise UsageError(wording.bad_tuple("phi", self.phi))
+        if isinstance(self.names, str) or not self.names:
+            raise UsageError(wording.bad_tuple("names", self.names))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
@@ -80,6 +88,7 @@ class Cells:
     codes: tuple[IntArray, ...]  # one array a grouping: the group, -1 outside a named condition
     groups: tuple[tuple[Group, ...], ...]
     u: FloatArray  # (cells, components) for a user-made tuple, else (cells, 0)
+    u_names: tuple[str, ...] = ()
 
     @property
     def rows(self) -> float:

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from isonomy.errors import UsageError
 from isonomy.results.wording import transport as wording
-from isonomy.transport.distances import Distance, Kernel, Linear, Norm, Tree
+from isonomy.transport.cost import Norm
+from isonomy.transport.distances import Distance, Kernel, Linear, Tree
 
 FloatArray = npt.NDArray[np.float64]
 SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
@@ -38,12 +39,13 @@ def of(
     features
         The columns it was fitted on; read from ``feature_names_in_`` when it was fitted on a frame.
     norm
-        "l1", "l2" or "linf": how a move in feature space is measured. A kernel classifier has its own.
+        "l1", "l2" or "linf": how a move in feature space is measured. A kernel classifier has its own and takes none
+        but the default.
     threshold
         The cut, where it is not the estimator's own: a probability for a classifier with ``predict_proba`` that is
         logistic or a tree, else a value of ``decision_function``.
     squared
-        For a kernel classifier: the paper's squared cost, for a plan only.
+        For a kernel classifier (any SVC): the paper's squared cost, for a plan only. Others have none.
 
     Examples
     --------
@@ -58,21 +60,28 @@ def of(
     try:
         check_is_fitted(estimator)
     except (NotFittedError, TypeError):
-        raise UsageError(f"distance: {type(estimator).__name__} is not a fitted estimator.") from None
+        raise UsageError(wording.not_fitted(type(estimator).__name__)) from None
     steps = [step for _, step in estimator.steps] if hasattr(estimator, "steps") else [estimator]
     names = _names(estimator, features)
     scale, shift = _affine(steps[:-1], len(names))
     model = steps[-1]
     if len(getattr(model, "classes_", ())) != 2:
         raise UsageError(wording.no_distance(type(model).__name__))
+    kernel = type(model).__name__ == "SVC" and (squared or model.kernel != "linear")
+    if squared and not kernel:
+        raise UsageError(wording.not_squared(type(model).__name__))
+    if kernel:
+        if norm != "l2":
+            raise UsageError(wording.kernel_norm(norm))
+        return _kernel(model, names, scale, shift, threshold or 0.0, squared)
     if _is_linear(model):
         theta = np.ravel(model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_)
         cut = 0.0 if threshold is None else _logit(threshold) if _logistic(model) else threshold
         intercept = float(np.ravel(model.intercept_)[0]) + float(theta @ shift) - cut
         return Linear(names, tuple((theta * scale).tolist()), intercept, norm)
-    if type(model).__name__ == "SVC":
-        return _kernel(model, names, scale, shift, threshold or 0.0, squared)
     if type(model).__name__ in ("DecisionTreeClassifier", "ExtraTreeClassifier"):
+        if threshold is not None and not 0 < threshold <= 1:
+            raise UsageError(f"threshold: {threshold!r} is not a probability above 0 and up to 1.")
         return _tree(model, names, scale, shift, 0.5 if threshold is None else threshold, norm, threshold is None)
     raise UsageError(wording.no_distance(type(model).__name__))
 
@@ -93,9 +102,7 @@ def _names(estimator: Any, features: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _is_linear(model: Any) -> bool:
-    """One hyperplane. An SVC has ``coef_`` only when its kernel is linear."""
-    if type(model).__name__ == "SVC" and model.kernel != "linear":
-        return False
+    """One hyperplane."""
     return hasattr(model, "coef_") and hasattr(model, "intercept_") and np.shape(np.atleast_2d(model.coef_))[0] == 1
 
 

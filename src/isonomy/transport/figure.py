@@ -8,13 +8,13 @@ import altair as alt
 import numpy as np
 
 from isonomy.results import theme
+from isonomy.results.wording import transport as wording
 
 if TYPE_CHECKING:
     from isonomy.transport.result import ProjectionResult
 
-_UP, _DOWN = "refused to selected", "selected to refused"
-_COLOURS = alt.Scale(domain=[_UP, _DOWN], range=[theme.PALETTE[0], theme.PALETTE[1]])
-_LEGEND = alt.Legend(orient="bottom")
+_COLOURS = alt.Scale(domain=[wording.UP, wording.DOWN], range=[theme.PALETTE[0], theme.PALETTE[1]])
+_LEGEND = alt.Legend(orient="bottom", symbolOpacity=1)  # the ticks are faint, the key is not
 
 
 def plan_chart(result: ProjectionResult) -> alt.TopLevelMixin:
@@ -26,7 +26,7 @@ def _shares(result: ProjectionResult) -> Any:
     names = [_name(group, label) for group, label in zip(result.group, result.outcome, strict=True)]
     columns = {
         "group": names * 2,
-        "direction": [_UP] * len(names) + [_DOWN] * len(names),
+        "direction": [wording.UP] * len(names) + [wording.DOWN] * len(names),
         "share": np.concatenate([result.moved_up, result.moved_down]) / np.tile(result.n, 2),
         "rows": np.concatenate([result.moved_up, result.moved_down]),
     }
@@ -53,7 +53,7 @@ def _distances(result: ProjectionResult) -> Any:
     keep = theme.thin(plan.distance.size)
     columns = {
         "group": [_name(plan.group[i], int(plan.outcome[i]) if plan.outcome[i] >= 0 else None) for i in keep],
-        "direction": [_DOWN if plan.decision[i] else _UP for i in keep],
+        "direction": [wording.flip(int(plan.decision[i])) for i in keep],
         "distance": plan.distance[keep],
         "fraction": plan.fraction[keep],
     }

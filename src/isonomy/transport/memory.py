@@ -24,9 +24,9 @@ from isonomy.transport.table import (
     cell_codes,
     dense,
     make_cells,
+    points,
     refuse_disagreement,
     refuse_negative,
-    stand_in,
     tie,
 )
 
@@ -89,26 +89,28 @@ class InMemory(Arrays):
     def __init__(self, source: Source, options: Options) -> None:
         self._options = options
         self._source = source if source.lazy else _indexed(source)
-        expression = options.distance.expression()
-        features = {} if expression is not None else {f"x{i}": c for i, c in enumerate(options.distance.columns)}
-        values = {} if expression is None else {"__signed": expression}
+        signed = options.signed
+        values = {} if signed is None else {"__signed": signed}
         if not source.lazy:
             values["__row"] = nw.col(_ROW)
         rows = self._source.rows(
             Request(
                 grouping=options.grouping,
                 binary=options.binary,
-                numeric=dict(features) if expression is None else {"distance": stand_in(expression)},
+                numeric=options.numeric,
                 keys=options.keys,
                 values=values,
             )
         )
         self.dropped = rows.dropped
         self._row = rows.columns.get("__row")
-        self._features = np.column_stack([rows.columns[name] for name in features]) if features else None
-        evaluated = None if self._features is None else options.distance.evaluate(self._features)
-        signed = rows.columns["__signed"] if evaluated is None else evaluated
-        distance = _magnitude(signed, rows.columns["prediction"], rows.weight, options.distance)
+        self._features = None
+        if signed is None:
+            self._features = np.column_stack([rows.columns[role] for role in options.features])
+            seen = options.distance.evaluate(self._features) * rows.columns.get("factors", 1.0)
+        else:
+            seen = rows.columns["__signed"]
+        distance = _magnitude(seen, rows.columns["prediction"], rows.weight, options.distance)
         code, sizes = cell_codes(rows.partitions, rows.columns, options)
         cell, found = dense(code, int(np.prod(sizes, dtype=float)))
         count = total(cell, rows.weight, found.size)
@@ -133,18 +135,13 @@ class InMemory(Arrays):
 
     def _points(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Where the rows are and where they would go; no columns where the distance does not know."""
-        distance, unknown = self._options.distance, np.empty((rows.size, 0))
-        if type(distance).move is Distance.move:
-            return unknown, unknown
+        distance = self._options.distance
         if self._features is not None:
-            start = self._features[rows]
-        else:
-            if self._row is None:
-                return unknown, unknown
-            frame = collect(self._source.frame.select(*(nw.col(c).cast(nw.Float64) for c in distance.columns)))
-            start = frame[self._row[rows].astype(np.intp)].to_numpy()
-        end = distance.move(start)
-        return (unknown, unknown) if end is None else (start, end)
+            return points(distance, self._features[rows])
+        # Expressions leave their columns where they are; a table with an order can be asked for the listed rows.
+        assert self._row is not None
+        frame = collect(self._source.frame.select(*(nw.col(c).cast(nw.Float64) for c in distance.columns)))
+        return points(distance, frame[self._row[rows].astype(np.intp)].to_numpy())
 
 
 def _indexed(source: Source) -> Source:

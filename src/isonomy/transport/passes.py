@@ -26,9 +26,9 @@ from isonomy.transport.table import (
     Options,
     cell_codes,
     make_cells,
+    points,
     refuse_disagreement,
     refuse_negative,
-    stand_in,
     tie,
 )
 
@@ -123,17 +123,16 @@ class Passes:
         # Beyond the listed number only the nearest are fetched; a density near constant at the boundary is enough.
         share = min(1.0, 4 * PLAN_ROWS / max(1.0, float(moved.sum())))
         near = self._source.filter(_signed(self._options).abs() <= furthest * share * (1 + 1e-12))
-        request = Request(
-            self._options.grouping, self._options.binary, keys=self._options.keys, values={"d": _signed(self._options)}
-        )
-        rows = near.rows(request)
+        features = {role: nw.col(column).cast(nw.Float64) for role, column in self._options.features.items()}
+        values = {"d": _signed(self._options), **features}
+        rows = near.rows(Request(self._options.grouping, self._options.binary, keys=self._options.keys, values=values))
         cell = self._cell_of(rows.partitions, rows.columns)
         distance = np.abs(rows.columns["d"])
         share_of = fractions(distance, cell, moved, rows.weight)
         listed = np.flatnonzero(share_of > TRACE)
         listed = listed[np.argsort(distance[listed], kind="stable")[:PLAN_ROWS]]
-        unknown = np.empty((listed.size, 0))
-        return Movers(np.full(listed.size, -1), cell[listed], distance[listed], share_of[listed], unknown, unknown)
+        start, end = points(self._options.distance, np.column_stack([rows.columns[x][listed] for x in features]))
+        return Movers(np.full(listed.size, -1), cell[listed], distance[listed], share_of[listed], start, end)
 
     def _bins(self, intervals: list[tuple[float, float]], rest: bool) -> Segments:
         """Count and sum the distances in `PIECES` bins of each interval, cell by cell."""
@@ -183,7 +182,7 @@ def counting(options: Options) -> Request:
     return Request(
         grouping=options.grouping,
         binary=options.binary,
-        numeric={"distance": stand_in(signed)},
+        numeric=options.numeric,
         keys=options.keys,
         values={
             "first": finite.abs(),
@@ -196,9 +195,9 @@ def counting(options: Options) -> Request:
 
 
 def _signed(options: Options) -> nw.Expr:
-    expression = options.distance.expression()
-    assert expression is not None
-    return expression
+    signed = options.signed
+    assert signed is not None
+    return signed
 
 
 def _flag(condition: nw.Expr) -> nw.Expr:

@@ -34,6 +34,7 @@ ROUNDS = 200  # a safeguard: each round splits at least one segment, in practice
 GAP = 1e-12  # stop when the segments still cut could change the value by less than this, relative
 SLACK = 1e-12  # a need this much (relative) above what can be moved is a rounding error, not infeasible
 SEGMENTS = 256  # segments of the first round, over all classes: few enough that the small program takes milliseconds
+_OPTIMAL, _INFEASIBLE = 0, 2  # of scipy's linprog; 1 is a limit of time or iterations, 4 numerical trouble
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +102,8 @@ def solve(pool: Pool, constraint: Constraint) -> Solution:
     price = 0.0
     for rounds in range(1, ROUNDS + 1):
         found = master(segments, constraint, price)
-        if found is None:
-            return _infeasible(constraint, rounds)
+        if isinstance(found, Status):
+            return _unsolved(constraint, found, rounds)
         moved, dual = found
         reach = -constraint.vectors @ dual
         price = float(reach.max())
@@ -117,11 +118,12 @@ def solve(pool: Pool, constraint: Constraint) -> Solution:
         if error[cut].sum() <= GAP * value:
             break
         segments = segments.where(~cut) + pool.split(segments.where(cut))
+    else:
+        return _unsolved(constraint, Status.NOT_CONVERGED, ROUNDS)
     classes = len(constraint.vectors)
     mass = _polish(total(segments.group[flipped], moved[flipped], classes), segments, constraint)
     paid = total(segments.group[flipped], segments.cost[flipped] * moved[flipped], classes)
-    status = Status.OK if rounds < ROUNDS else Status.NOT_CONVERGED
-    return Solution(value, mass, paid, dual, reach, status, rounds)
+    return Solution(value, mass, paid, dual, reach, Status.OK, rounds)
 
 
 def dual_value(dual: FloatArray, distance: FloatArray, group: IntArray, constraint: Constraint) -> float:
@@ -224,7 +226,7 @@ class SingleRows:
         return cut
 
 
-def _fill(segments: Segments, constraint: Constraint, _price: float) -> tuple[FloatArray, FloatArray] | None:
+def _fill(segments: Segments, constraint: Constraint, _price: float) -> tuple[FloatArray, FloatArray] | Status:
     """One moment: flip in the order of distance per unit of change, the last one in part (Algorithm 1)."""
     moved = np.zeros(segments.count.size)
     moment = float(constraint.moment[0])
@@ -244,7 +246,7 @@ def _fill(segments: Segments, constraint: Constraint, _price: float) -> tuple[Fl
     gain = gain * count
     reached = np.cumsum(gain)
     if not reached.size or need > reached[-1] * (1 + SLACK):
-        return None
+        return Status.INFEASIBLE
     last = min(int(np.searchsorted(reached, need)), reached.size - 1)
     moved[rows[:last]] = count[:last]
     before = reached[last - 1] if last else 0.0
@@ -252,8 +254,8 @@ def _fill(segments: Segments, constraint: Constraint, _price: float) -> tuple[Fl
     return moved, np.array([-direction * price[last]])
 
 
-def _master(segments: Segments, constraint: Constraint, price: float) -> tuple[FloatArray, FloatArray] | None:
-    """Several moments: the small program over segments, by HiGHS.
+def _master(segments: Segments, constraint: Constraint, price: float) -> tuple[FloatArray, FloatArray] | Status:
+    """Several moments: the small program over segments, by HiGHS; a status where it found no optimum.
 
     HiGHS's tolerances are absolute, so vectors and costs are brought to the order of one: costs by ``price``, the
     furthest reach of the round before.
@@ -272,16 +274,21 @@ def _master(segments: Segments, constraint: Constraint, price: float) -> tuple[F
             np.column_stack([constraint.low, constraint.high]) / scale[:, None],
         ]
     )
-    answer = linprog(  # type: ignore[call-overload]
-        np.concatenate([segments.cost / price, np.zeros(size)]),
-        A_eq=csc_array(columns),
-        b_eq=-constraint.moment / scale,
-        bounds=bounds,
-        method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    if answer.x is None or answer.status != 0:
-        return None
+    precision = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    # Presolve may say no more than "unbounded or infeasible"; without it HiGHS decides which.
+    for presolve in (True, False):
+        answer = linprog(  # type: ignore[call-overload]
+            np.concatenate([segments.cost / price, np.zeros(size)]),
+            A_eq=csc_array(columns),
+            b_eq=-constraint.moment / scale,
+            bounds=bounds,
+            method="highs-ds",
+            options={**precision, "presolve": presolve},
+        )
+        if answer.status in (_OPTIMAL, _INFEASIBLE):
+            break
+    if answer.status != _OPTIMAL:
+        return Status.INFEASIBLE if answer.status == _INFEASIBLE else Status.NOT_CONVERGED
     moved = np.clip(answer.x[: segments.count.size], 0.0, segments.count)
     return moved, -answer.eqlin.marginals * price / scale
 
@@ -310,10 +317,11 @@ def _smallest(values: FloatArray, number: float) -> IntArray:
     return np.flatnonzero(values <= np.partition(values, last)[last])
 
 
-def _infeasible(constraint: Constraint, rounds: int) -> Solution:
-    nothing = np.zeros(len(constraint.vectors))
-    unknown = np.full(constraint.moment.size, np.nan)
-    return Solution(np.inf, nothing, nothing, unknown, nothing, Status.INFEASIBLE, rounds)
+def _unsolved(constraint: Constraint, status: Status, rounds: int) -> Solution:
+    """No plan: the value is infinite where none exists, and unknown where the solver gave up."""
+    unknown, dual = np.full(len(constraint.vectors), np.nan), np.full(constraint.moment.size, np.nan)
+    value = np.inf if status is Status.INFEASIBLE else np.nan
+    return Solution(value, unknown, unknown, dual, unknown, status, rounds)
 
 
 def _sums(values: FloatArray | None, begin: IntArray, end: IntArray) -> FloatArray:

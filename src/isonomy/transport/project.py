@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import DataError, MissingRole, NotEnoughData, UsageError, choose, fraction
-from isonomy.frames import Source, collect, open_source
+from isonomy.errors import (
+    DataError,
+    MissingRole,
+    NotBinary,
+    NotEnoughData,
+    UsageError,
+    choose,
+    fraction,
+    refuse_percent,
+)
+from isonomy.frames import Grouping, Source, collect, open_source
 from isonomy.numerics.randomness import resolve
 from isonomy.results import provenance
 from isonomy.results.wording import transport as wording
@@ -20,7 +30,7 @@ from isonomy.transport.distances import Column, Distance, Score
 from isonomy.transport.evidence import Null, weigh
 from isonomy.transport.result import ProjectionResult
 from isonomy.transport.table import Options
-from isonomy.transport.tally import tally
+from isonomy.transport.tally import require_numbers, tally
 
 SIDES = ("both", "upper", "lower")
 
@@ -69,12 +79,13 @@ def project(
         A column of distances, a fitted scikit-learn estimator, or an object of `isonomy.transport.distances`.
     score, threshold
         Without ``distance``: distance is |score - threshold| (the threshold is inferred from the decisions if not
-        given). With an estimator, ``threshold`` is its cut.
+        given). With an estimator, ``threshold`` is its cut; other distances take none.
     reference
-        Column -> level that others are compared with; by default the largest.
+        Column -> level that others are compared with; by default the largest. A named condition has no level: it is
+        compared with everybody else.
     tolerance, tolerance_side
-        Differences up to ``tolerance`` belong to the null: either way ("both"), only above the reference ("upper")
-        or only below it ("lower").
+        Differences of rates up to ``tolerance`` (5 percentage points are 0.05) belong to the null: either way
+        ("both"), only above the reference ("upper") or only below it ("lower").
     bandwidth
         Of the density at the boundary, in units of the distance. Default 1.06 sd N^(-1/5), so that rescaling the
         distances changes no p-value.
@@ -89,7 +100,8 @@ def project(
     -------
     ProjectionResult
         ``statistic``, ``pvalue``, ``critical_value``, ``wald_pvalue``, ``plan``, ``status``; `to_frame` has a line for
-        each group and label. Where the projection's law does not hold (``status``) the p-value is the Wald test's.
+        each group and label. Where the projection's law does not hold (``status``) the p-value is the Wald test's and
+        there is no critical value.
 
     Notes
     -----
@@ -116,6 +128,7 @@ def project(
         raise UsageError(f"bandwidth: {bandwidth!r} is not allowed; give a number above 0, in units of the distance.")
     source = open_source(data, count=count, missing=missing, missing_group=missing_group)
     options = _options(source, outcome, prediction, groups, criterion, distance, score, threshold)
+    _check_reference(reference, options.grouping, criterion)
     generator, seed = resolve(rng)
     table = tally(source, options)
     asked = moments(table.cells, criterion, reference)
@@ -139,6 +152,7 @@ def project(
         criterion=name,
         alpha=alpha,
         tolerance=tolerance,
+        tolerance_side=tolerance_side,
         distance=options.distance,
         provenance=record,
     )
@@ -149,12 +163,34 @@ def _null(criterion: str | Discerning, tolerance: float | None, side: str) -> Nu
         choose("criterion", criterion, LABELS, ALSO_CALLED)
     choose("tolerance_side", side, SIDES)
     if tolerance is None:
+        if side != "both":
+            raise UsageError(wording.side_without_tolerance(side))
         return Null("equality", 0.0)
-    if not 0 <= tolerance < np.inf:
+    if isinstance(tolerance, bool) or not (isinstance(tolerance, Real) and 0 <= tolerance < np.inf):
         raise UsageError(f"tolerance: {tolerance!r} is not allowed; give a number from 0 up.")
+    # Rates differ by at most 1: a larger tolerance would pass anything. Moments of one's own have their own scale.
+    refuse_percent(not isinstance(criterion, Discerning), float(tolerance))
     if side == "both":
         return Null("both" if tolerance > 0 else "equality", float(tolerance))
     return Null("upper", float(tolerance), -1.0 if side == "lower" else 1.0)
+
+
+def _check_reference(
+    reference: Mapping[str, object] | None, grouping: Grouping | None, criterion: str | Discerning
+) -> None:
+    """A reference must be about a column that is compared; its level is checked once the levels are known."""
+    if reference is None:
+        return
+    if not isinstance(reference, Mapping):
+        raise UsageError(f'reference: {reference!r} is not allowed; give column -> level, such as {{"sex": "male"}}.')
+    if isinstance(criterion, Discerning):
+        raise UsageError(wording.reference_of_a_tuple())
+    dimensions = () if grouping is None else grouping.dimensions
+    columns = [dimension.name for dimension in dimensions if not dimension.condition]
+    for name in reference:
+        if any(dimension.condition and dimension.name == name for dimension in dimensions) or not columns:
+            raise UsageError(wording.reference_of_a_condition(name, columns))
+        choose("reference", name, columns)
 
 
 def _options(
@@ -174,28 +210,36 @@ def _options(
     if outcome is None and not custom and criterion != "statistical_parity":
         raise MissingRole(f"outcome: {criterion} compares rates within an outcome; name its 0/1 column.")
     source.require(outcome=outcome, prediction=prediction, score=score)
+    u = criterion.u if isinstance(criterion, Discerning) else {}
+    for name, expr in u.items():
+        source.check_expression(f"criterion {name!r}", expr)
+        dtype = source.frame.head(0).select(expr.alias("u")).collect_schema()["u"]
+        if not (dtype.is_numeric() or dtype == nw.Boolean):
+            raise UsageError(wording.bad_u(name, dtype))
     return Options(
         grouping=None if groups is None else source.grouping(groups),
         outcome=outcome,
         prediction=prediction,
         distance=_distance(source, prediction, distance, score, threshold),
-        u=criterion.u if isinstance(criterion, Discerning) else {},
+        u=u,
     )
 
 
 def _distance(source: Source, prediction: str, distance: Any, score: str | None, threshold: float | None) -> Distance:
-    if threshold is not None and not np.isfinite(threshold):
+    if threshold is not None and not (isinstance(threshold, Real) and np.isfinite(threshold)):
         raise UsageError(f"threshold: {threshold!r} is not allowed; give a finite number.")
     if distance is not None and score is not None:
         raise UsageError("distance, score: give one of them.")
-    if isinstance(distance, Distance):
-        return distance
-    if isinstance(distance, str):
-        return Column(distance)
+    if isinstance(distance, str | Distance):
+        if threshold is not None:
+            raise UsageError(wording.threshold_unused(threshold))
+        return Column(distance) if isinstance(distance, str) else distance
     if distance is not None:
         return estimators.of(distance, threshold=threshold)
     if score is None:
         raise MissingRole(wording.need_distance())
+    require_numbers(source, "score", score)
+    require_numbers(source, "prediction", prediction)
     return Score(score, _cut(source, prediction, score) if threshold is None else float(threshold))
 
 
@@ -206,7 +250,9 @@ def _cut(source: Source, prediction: str, score: str) -> float:
     kept = frame.filter(nw.col("score").is_finite() & (nw.col("decision") >= 0))
     ends = kept.group_by("decision").agg(nw.col("score").min().alias("low"), nw.col("score").max().alias("high"))
     found = {row["decision"]: row for row in collect(ends).to_dicts()}
-    if 0.0 not in found or 1.0 not in found:
+    if not found.keys() <= {0.0, 1.0}:
+        raise NotBinary(f"prediction: column {prediction!r} has values that are neither 0 nor 1. Recode the column.")
+    if len(found) < 2:
         raise NotEnoughData(wording.one_side())
     refused, selected = found[0.0]["high"], found[1.0]["low"]
     if refused > selected:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from isonomy.errors import choose
 from isonomy.numerics.status import Status
-from isonomy.results import Result, storable, suppress
-from isonomy.results.shape import as_frame
+from isonomy.results import Result, Verdict, storable, suppress
+from isonomy.results.shape import FRAME_LIBRARIES, as_frame
 from isonomy.results.wording import transport as wording
 
 if TYPE_CHECKING:
@@ -19,18 +20,8 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
-_WITHHELD = (
-    "n",
-    "rate",
-    "disparity",
-    "ci_low",
-    "ci_high",
-    "moved_up",
-    "moved_down",
-    "share_moved",
-    "mean_distance",
-    "reach",
-)
+_COMPARED = ("disparity", "ci_low", "ci_high")
+_WITHHELD = ("n", "rate", *_COMPARED, "moved_up", "moved_down", "share_moved", "mean_distance", "reach")
 
 
 @storable
@@ -38,8 +29,9 @@ _WITHHELD = (
 class Plan:
     """The rows that would have to move, nearest first.
 
-    ``row`` is the position in the data (-1 where an engine has no order), ``fraction`` the share of the row that flips
-    (1 but for the last ones), ``start`` and ``end`` the features before and after, where the distance knows them.
+    ``row`` is the position in the data (-1 where an engine has no order), ``decision`` the decision as it is (0 or 1),
+    ``fraction`` the share of the row that flips (1 but for the last ones), ``start`` and ``end`` the features before
+    and after, where the distance knows them. `to_frame` says the same in words.
     """
 
     row: IntArray
@@ -53,12 +45,12 @@ class Plan:
     end: FloatArray
 
     def table(self) -> dict[str, Any]:
-        """The columns of `to_frame`, in order."""
+        """The columns of `to_frame`, in order. What is not known is empty, not -1: that would be a row's number."""
         columns: dict[str, Any] = {
-            "row": self.row,
+            "row": _known(self.row),
             "group": self.group,
-            "outcome": self.outcome,
-            "decision": self.decision,
+            "outcome": _known(self.outcome),
+            "decision": [wording.flip(int(decision)) for decision in self.decision],
             "distance": self.distance,
             "fraction": self.fraction,
         }
@@ -69,6 +61,7 @@ class Plan:
 
     def to_frame(self, backend: str = "polars") -> Any:
         """The plan as a pandas, polars or pyarrow table."""
+        choose("backend", backend, FRAME_LIBRARIES)
         return as_frame(self.table(), backend)
 
 
@@ -79,15 +72,20 @@ class ProjectionResult(Result):
     Attributes
     ----------
     statistic
-        s, the least total distance; infinite when no set of flips is enough.
-    pvalue, critical_value
-        Of the projection's law, or the Wald test's where ``status`` is not OK.
+        s, the least total distance; infinite when no set of flips is enough, NaN when the solver stopped early.
+    pvalue
+        Of the projection's law, or the Wald test's where ``status`` is not OK; NaN where nothing is tested.
+    critical_value
+        The ``statistic`` at which the p-value is ``alpha``; NaN where ``status`` is not OK, because the Wald test that
+        stands in then is on another scale.
     wald_statistic, wald_pvalue
         The Wald test of the same rates (chi-square scale for the equality null).
     equivalence_pvalue
-        That every difference lies within the tolerance; NaN without one.
-    group, outcome, n, rate, disparity, ci_low, ci_high
-        One entry a group and label: rows, selection rate, difference from the reference and its interval.
+        Of the test that shows every difference to lie within the tolerance, when small; NaN without a tolerance.
+    moved
+        Decisions that would have to flip, in all; NaN where there is no plan.
+    group, against, outcome, n, rate, disparity, ci_low, ci_high
+        One entry a group and label: what it is compared with, rows, selection rate, difference and its interval.
     moved_up, moved_down, share_moved, mean_distance, reach
         Rows of it that flip to selected and to refused, their share, mean distance and furthest distance.
     plan
@@ -109,6 +107,7 @@ class ProjectionResult(Result):
     tested: bool
     alpha: float
     tolerance: float | None
+    tolerance_side: str
     bandwidth: float
     weights: FloatArray  # of the chi-squares of the law
     moments: int
@@ -149,20 +148,28 @@ class ProjectionResult(Result):
             "status": self.statuses,
         }
 
+    def headline(self) -> str:
+        """The verdict as a sentence."""
+        if self.verdict is Verdict.INCONCLUSIVE and np.isnan(self.pvalue):
+            return wording.NOT_TESTED
+        if self.verdict is Verdict.WITHIN_TOLERANCE and self.tolerance and self.tolerance_side != "both":
+            return wording.within_one_side(self.tolerance, self.tolerance_side)
+        return Result.headline(self)
+
     def findings(self) -> tuple[str, ...]:
         """Rates, the least change, the evidence, who would move."""
         compared = [i for i, s in enumerate(self.statuses) if s is Status.OK]
         compared.sort(key=lambda i: -abs(self.disparity[i]))
         said = [self._difference(i) for i in compared[:5]]
-        if np.isinf(self.statistic):
-            said.append(wording.unreachable())
+        if self.status in (Status.INFEASIBLE, Status.NOT_CONVERGED):
+            said.append(wording.no_plan(self.status))
         else:
-            said.append(wording.change(self.moved, self.rows, self.statistic, self.tolerance))
+            said.append(wording.change(self.moved, self.rows, self.statistic, self.tolerance, self.tolerance_side))
         said.append(
             wording.evidence(self.pvalue, self.critical_value, self.alpha, self.wald_pvalue, self.status, self.tested)
         )
-        if self.tolerance is not None:
-            said.append(wording.equivalence(self.equivalence_pvalue, self.tolerance))
+        if self.tolerance:
+            said.append(wording.equivalence(self.equivalence_pvalue, self.tolerance, self.tolerance_side))
         moving = [i for i in np.argsort(-self.share_moved) if self.share_moved[i] > 0][:5]
         said += [
             wording.movers(
@@ -191,7 +198,7 @@ class ProjectionResult(Result):
 
     def limits(self) -> tuple[str, ...]:
         """What this does not show."""
-        return wording.LIMITS
+        return wording.limits(self.tolerance)
 
     def plot(self) -> alt.TopLevelMixin:
         """Who would have to move, and how far."""
@@ -204,7 +211,21 @@ class ProjectionResult(Result):
         small = self.n < minimum
         if not small.any():
             return self
-        return replace(suppress(self, small, _WITHHELD, "statuses"), plan=_nobody(self.plan))
+        # A rate and its difference from the reference give the reference's rate away.
+        told = small | np.isin(self._reference(), np.flatnonzero(small))
+        hidden = suppress(suppress(self, told, _COMPARED, "statuses"), small, _WITHHELD, "statuses")
+        return replace(hidden, plan=_nobody(self.plan))
+
+    def _reference(self) -> IntArray:
+        """The line each line is compared with; -1 where there is none."""
+        place = {line: i for i, line in enumerate(zip(self.group, self.outcome, strict=True))}
+        lines = zip(self.against, self.outcome, strict=True)
+        return np.array([place.get(line, -1) for line in lines], dtype=np.intp)
+
+
+def _known(values: IntArray) -> IntArray | list[None]:
+    """The numbers, or nothing at all where they are -1: a plan has all of them or none."""
+    return [None] * values.size if (values < 0).any() else values
 
 
 def _nobody(plan: Plan) -> Plan:

@@ -42,6 +42,26 @@ class Options:
         return {role: column for role, column in roles.items() if column is not None}
 
     @property
+    def signed(self) -> nw.Expr | None:
+        """The (signed) distance as an expression, None where it is computed from arrays."""
+        plain, factor = self.distance.expression(), self.distance.factor()
+        return plain if plain is None or factor is None else plain * factor
+
+    @property
+    def features(self) -> dict[str, str]:
+        """The columns that the distance measures."""
+        return {f"feature {i}": column for i, column in enumerate(self.distance.columns, start=1)}
+
+    @property
+    def numeric(self) -> dict[str, str | nw.Expr]:
+        """What must not be missing: the distance or what it is computed from, its factor, a user-made U."""
+        plain, factor = self.distance.expression(), self.distance.factor()
+        checked: dict[str, str | nw.Expr] = {**self.features} if plain is None else {"distance": stand_in(plain)}
+        if factor is not None:
+            checked["factors"] = factor
+        return checked | {f"criterion {name!r}": expr.cast(nw.Float64) for name, expr in self.u.items()}
+
+    @property
     def keys(self) -> dict[str, nw.Expr]:
         """The components of a user-made U, as numbers."""
         return {f"u{i}": expr.cast(nw.Float64) for i, expr in enumerate(self.u.values())}
@@ -146,12 +166,19 @@ def make_cells(
         codes=tuple(part - 1 for part in groups),
         groups=tuple(p.groups for p in partitions),
         u=np.column_stack(u) if u else np.empty((found.size, 0)),
+        u_names=tuple(options.u),
     )
 
 
 def stand_in(expression: nw.Expr) -> nw.Expr:
     """Infinite distances are allowed; put a number in their place, so that only missing ones are refused."""
     return nw.when(expression.abs() == np.inf).then(nw.lit(0.0)).otherwise(expression)
+
+
+def points(distance: Distance, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Where rows are and where they would go; no columns where the distance does not know."""
+    end, unknown = distance.move(start), np.empty((len(start), 0))
+    return (unknown, unknown) if end is None else (start, end)
 
 
 def refuse_negative(rows: float) -> None:

@@ -124,11 +124,6 @@ NOTHING_TO_SHOW = "There is no table for this result."
 NO_SCRIPT = "Charts, sorting and search need JavaScript. Every number in the charts is in the tables."
 
 
-def verdict(kind: str, seen: str) -> str:
-    """What a verdict means for a kind of test, in a sentence."""
-    return FAILED if seen == "failed" else words.verdict(kind, seen)
-
-
 def gloss(options: Mapping[str, object]) -> str:
     """What the technical words among a test's options mean; nothing where there are none."""
     said: list[str] = []

@@ -12,29 +12,44 @@ REFERENCES = (
     "projections. ICML 2021.",
 )
 
+NOT_TESTED = "Inconclusive: nothing was tested, for the reason given in the warnings."
+_NEVER_PROOF = (
+    "A large p-value is not evidence of equal treatment, however many rows there are. Give a tolerance to be able to "
+    "show that differences are small."
+)
+
+_BEYOND = {"upper": "above", "lower": "below"}
+UP, DOWN = "refused to selected", "selected to refused"  # what a flip does to a decision
+
 _AMONG = {1: "among rows with outcome 1", 0: "among rows with outcome 0", None: "among all rows"}
-_EQUAL = {
-    "equal_opportunity": "Among rows with outcome 1, every group is selected at the same rate as its reference",
-    "predictive_equality": "Among rows with outcome 0, every group is selected at the same rate as its reference",
-    "equalized_odds": "Among rows with outcome 1 and among rows with outcome 0, every group is selected at the "
-    "same rate as its reference",
-    "statistical_parity": "Every group is selected at the same rate as its reference",
-    "discerning": "The mean of C phi(U, E U) is 0 in every component",
+_WITHIN = {
+    "equal_opportunity": "Among rows with outcome 1, ",
+    "predictive_equality": "Among rows with outcome 0, ",
+    "equalized_odds": "Among rows with outcome 1 and among rows with outcome 0, ",
+    "statistical_parity": "",
 }
 
 
 def null(criterion: str, tolerance: float | None, side: str) -> str:
     """The null hypothesis in words."""
-    equal = _EQUAL[criterion]
-    if tolerance is None:
-        return f"{equal}."
-    limit = words.number(tolerance)
-    how = {
-        "both": f"within {limit} either way",
-        "upper": f"or at most {limit} above it",
-        "lower": f"or at most {limit} below it",
-    }[side]
-    return f"{equal}, {how}."
+    equality = not tolerance and side == "both"
+    limit = words.number(tolerance or 0.0)
+    if criterion == "discerning":
+        how = {"both": f"within {limit} of 0", "upper": f"at most {limit}", "lower": f"at least -{limit}"}[side]
+        return f"The mean of C phi(U, E U) is {'0' if equality else how} in every component."
+    if equality:
+        said = "every group is selected at the same rate as its reference."
+    elif side == "both":
+        said = f"every group is selected at the same rate as its reference, within {limit} either way."
+    else:
+        said = f"no group is selected at a rate more than {limit} {_BEYOND[side]} its reference's."
+    said = _WITHIN[criterion] + said
+    return said[0].upper() + said[1:]
+
+
+def flip(decision: int) -> str:
+    """What happens to a row with this decision when it moves."""
+    return DOWN if decision else UP
 
 
 def rest(name: str) -> str:
@@ -62,9 +77,9 @@ def moment(name: str, value: float, low: float, high: float, alpha: float) -> st
     return f"{name}: {words.signed(value)} ({words.interval(low, high, alpha)})."
 
 
-def change(moved: float, rows: float, statistic: float, tolerance: float | None) -> str:
+def change(moved: float, rows: float, statistic: float, tolerance: float | None, side: str) -> str:
     """The least change."""
-    goal = "equal" if tolerance is None else f"equal to within {words.number(tolerance)}"
+    goal = _goal(tolerance, side)
     if moved == 0:
         return f"No decision would have to change: the rates seen are already {goal}."
     return (
@@ -74,9 +89,11 @@ def change(moved: float, rows: float, statistic: float, tolerance: float | None)
     )
 
 
-def unreachable() -> str:
-    """No set of flips is enough."""
-    return "No set of decisions that can be flipped at finite distance makes these rates equal."
+def no_plan(status: Status) -> str:
+    """No set of flips is enough, or none was found."""
+    if status is Status.INFEASIBLE:
+        return "No set of decisions that can be flipped at finite distance is enough: there is no plan."
+    return "The least change was not found: there is no plan."
 
 
 def evidence(p: float, critical: float, alpha: float, wald: float, status: Status, tested: bool) -> str:
@@ -93,23 +110,35 @@ def evidence(p: float, critical: float, alpha: float, wald: float, status: Statu
 
 def movers(name: str, label: int | None, share: float, up: float, down: float, mean: float) -> str:
     """Who would have to move."""
-    ways = [
-        f"{words.count(n)} from {way}"
-        for n, way in ((up, "refused to selected"), (down, "selected to refused"))
-        if n > 0.5
-    ]
+    ways = [f"{words.count(n)} from {way}" for n, way in ((up, UP), (down, DOWN)) if n > 0.5]
     return (
         f"{name}, {within(label)}: {words.number(100 * share)} % would move ({' and '.join(ways) or 'under one row'}), "
         f"by {words.number(mean)} on average."
     )
 
 
-def equivalence(p: float, tolerance: float) -> str:
+def equivalence(p: float, tolerance: float, side: str) -> str:
     """Shown to lie within the tolerance, or not."""
-    return f"Test that every difference lies within {words.number(tolerance)}: {words.pvalue(p)}."
+    return f"Test that shows, when p is small, that these rates are {_goal(tolerance, side)}: {words.pvalue(p)}."
 
 
-def status_warning(status: Status, name: str = "") -> str:
+def _goal(tolerance: float | None, side: str) -> str:
+    """What rates that satisfy the null are."""
+    if not tolerance and side == "both":
+        return "equal"
+    limit = words.number(tolerance or 0.0)
+    return f"equal to within {limit}" if side == "both" else f"at most {limit} {_BEYOND[side]} their reference's"
+
+
+def within_one_side(tolerance: float, side: str) -> str:
+    """The verdict about a tolerance on one side, which says nothing of the other."""
+    return (
+        f"Within tolerance: every rate was shown to be less than {words.number(tolerance)} {_BEYOND[side]} its "
+        "reference's. Differences the other way were not tested."
+    )
+
+
+def status_warning(status: Status) -> str:
     """What a status other than OK means here."""
     return {
         Status.INFEASIBLE: "The projection is infeasible: too many rows cannot move (infinite distance). That is a "
@@ -119,7 +148,8 @@ def status_warning(status: Status, name: str = "") -> str:
         Status.UNSUPPORTED: "Too few rows lie near the boundary to estimate the projection's law; the p-value is that "
         "of the Wald test.",
         Status.CONSTANT: "The decisions do not vary, so nothing can be tested: no p-value.",
-        Status.NOT_CONVERGED: "The program stopped at its limit of rounds; the p-value is that of the Wald test.",
+        Status.NOT_CONVERGED: "The solver stopped before it found the least change (a limit, or rounding errors), so "
+        "there is no statistic and no plan; the p-value is that of the Wald test.",
     }[status]
 
 
@@ -157,6 +187,33 @@ def shortened(listed: int) -> str:
     return f"The plan lists the {words.count(listed)} nearest rows; the shares by group count all of them."
 
 
+def side_without_tolerance(side: str) -> str:
+    """A side of nothing."""
+    return (
+        f"tolerance_side: {side!r} needs a tolerance; give tolerance (0 for a one-sided test of equality), or leave "
+        "tolerance_side out."
+    )
+
+
+def reference_of_a_tuple() -> str:
+    """A user-made tuple has no levels."""
+    return "reference: not used by a criterion of your own, whose phi says what is compared; leave it out."
+
+
+def reference_of_a_condition(name: str, columns: list[str]) -> str:
+    """A condition has no levels."""
+    allowed = f"Allowed: {', '.join(columns)}." if columns else "No column is grouped by; leave reference out."
+    return f"reference: {name!r} is not allowed; a named condition is always compared with everybody else. {allowed}"
+
+
+def threshold_unused(threshold: float) -> str:
+    """A threshold where distances are given."""
+    return (
+        f"threshold: {threshold!r} was given, and the distance uses none. Leave it out, or give score (or an "
+        "estimator) in place of distance."
+    )
+
+
 def dependent_with_tolerance() -> str:
     """A tolerance for comparisons that are not independent."""
     return "tolerance: some comparisons follow from the others; give groups that are not functions of each other."
@@ -174,6 +231,21 @@ def no_rows(name: str, label: int | None) -> str:
     """A group with one label only."""
     where = "" if label is None else f" with outcome {label}"
     return f"groups: {name!r} has no row{where}; drop the group or merge it."
+
+
+def bad_u(name: str, seen: object) -> str:
+    """A component of a user-made U that is not a number."""
+    return f"criterion {name!r}: the expression gives {seen}; U needs numbers or true and false."
+
+
+def bad_tuple(part: str, seen: object) -> str:
+    """A user-made tuple that is not one."""
+    needed = {
+        "u": 'name -> expression, such as {"women": iso.col("sex") == "F"}',
+        "phi": "a function of U and its mean",
+        "names": 'one name for each moment, such as ("women against men",)',
+    }[part]
+    return f"criterion: {part} is {seen!r}; give {needed}."
 
 
 def bad_phi(seen: tuple[int, ...], expected: tuple[int, ...]) -> str:
@@ -226,6 +298,24 @@ def no_distance(kind: str) -> str:
     )
 
 
+def not_fitted(kind: str) -> str:
+    """Not an estimator, or not ready."""
+    return (
+        f"distance: {kind} is not a fitted estimator. Give the name of a column of distances, a fitted scikit-learn "
+        "classifier, or an object of isonomy.transport.distances."
+    )
+
+
+def not_squared(kind: str) -> str:
+    """A squared cost of a classifier without a kernel."""
+    return f"squared: True is for kernel classifiers (SVC); {kind} has no squared cost. Use squared=False."
+
+
+def kernel_norm(norm: str) -> str:
+    """A norm where the kernel has its own."""
+    return f'norm: {norm!r} is not allowed for a kernel classifier, which is measured in its own space; use norm="l2".'
+
+
 def no_pipeline(kind: str) -> str:
     """A pipeline step that is not a scaler."""
     return (
@@ -255,11 +345,15 @@ ASSUMPTIONS = (
     ("The classifier was not fitted on these rows.", "Cannot be checked from the table."),
 )
 
-LIMITS = (
+_LIMITS = (
     "It does not say that anybody should be moved: the plan is the cheapest change in the chosen distance, not a "
     "remedy.",
     "Distances depend on the units and the norm chosen. Rescaling all features alike changes no p-value; rescaling one "
     "of them can.",
     "It concerns selection rates only, not the outcomes' own fairness or errors in their recording.",
-    words.NOT_PROOF,
 )
+
+
+def limits(tolerance: float | None) -> tuple[str, ...]:
+    """What is not shown. Without a tolerance no number of rows could show that rates are alike."""
+    return (*_LIMITS, words.NOT_PROOF if tolerance else _NEVER_PROOF)

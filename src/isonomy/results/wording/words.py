@@ -30,8 +30,16 @@ VERDICTS_OF = {
 NOT_PROOF = "A large p-value is not evidence of equal treatment: it means that these data could not tell."
 
 
-def verdict(call: str, seen: str) -> str:
-    """What a verdict means for a kind of test, in a sentence."""
+UNTOLERANT = (
+    "Inconclusive: no difference was shown. Without a tolerance that is all it can mean: no number of rows can show "
+    "that groups are equal."
+)
+
+
+def verdict(call: str, seen: str, *, tolerant: bool = True) -> str:
+    """What a verdict means for a kind of test, in a sentence. Not ``tolerant``: a tolerance could be set and was not."""
+    if seen == "inconclusive" and not tolerant:
+        return UNTOLERANT
     return VERDICTS_OF.get((call, seen), VERDICTS[seen])
 
 

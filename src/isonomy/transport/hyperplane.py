@@ -1,0 +1,182 @@
+"""Distances of linear classifiers: straight to the hyperplane, or with discrete features that may jump."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from isonomy.errors import UsageError, choose
+from isonomy.transport.cost import DUAL, Distance, FloatArray, Norm
+
+
+@dataclass(frozen=True)
+class Linear(Distance):
+    """Distance to the hyperplane theta'x + intercept = 0.
+
+    ``norm`` measures the move: "l2" straight across, "l1" along the one feature that counts most, "linf" along all
+    features at once.
+
+    >>> plane = Linear(("x", "y"), (3.0, 4.0), -5.0)
+    >>> plane.evaluate(np.array([[3.0, 4.0]])), plane.move(np.array([[3.0, 4.0]]))
+    (array([4.]), array([[0.6, 0.8]]))
+    """
+
+    features: tuple[str, ...]
+    coefficients: tuple[float, ...]
+    intercept: float = 0.0
+    norm: Norm = "l2"
+
+    def __post_init__(self) -> None:
+        choose("norm", self.norm, DUAL)
+        if len(self.features) != len(self.coefficients):
+            raise UsageError(
+                f"coefficients: {len(self.coefficients)} for {len(self.features)} features; give one each."
+            )
+        if not self._size > 0:
+            raise UsageError("coefficients: all are zero; such a classifier has no boundary.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The features."""
+        return tuple(self.features)
+
+    @property
+    def _size(self) -> float:
+        return float(np.linalg.norm(self.coefficients, DUAL[self.norm]))
+
+    def expression(self) -> nw.Expr:
+        """The margin over the dual norm, as an expression of the features."""
+        return _margin(self.features, self.coefficients, self.intercept) * (1.0 / self._size)
+
+    def evaluate(self, features: FloatArray) -> FloatArray:
+        """The same for arrays."""
+        return (features @ np.asarray(self.coefficients) + self.intercept) / self._size
+
+    def move(self, features: FloatArray) -> FloatArray:
+        """The nearest point of the hyperplane in the chosen norm."""
+        return features - np.outer(self.evaluate(features), _steepest(np.asarray(self.coefficients), self.norm))
+
+
+@dataclass(frozen=True)
+class Mixed(Distance):
+    """Linear classifier whose discrete features may jump to any listed combination, at price ``delta`` in all.
+
+    Cost (4) of the paper: continuous features move at their norm; changing the discrete ones, however many, costs
+    ``delta``. The best jump is the listed combination with the largest (or smallest) theta'x.
+    """
+
+    linear: Linear
+    discrete: tuple[str, ...]
+    allowed: tuple[tuple[float, ...], ...]
+    delta: float
+
+    def __post_init__(self) -> None:
+        features = self.linear.features
+        unknown = [name for name in self.discrete if name not in features]
+        if unknown or not self.discrete:
+            raise UsageError(f"discrete: {unknown or 'none given'}; name some of {', '.join(features)}.")
+        if not self.allowed or any(len(point) != len(self.discrete) for point in self.allowed):
+            raise UsageError("allowed: list combinations with one value for each discrete feature.")
+        if not self.delta > 0:
+            raise UsageError(f"delta: {self.delta!r} is not allowed; give a number above 0.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The features of the linear classifier."""
+        return self.linear.columns
+
+    @property
+    def _places(self) -> list[int]:
+        """Where the discrete features stand among all."""
+        return [self.linear.features.index(name) for name in self.discrete]
+
+    @property
+    def _weights(self) -> FloatArray:
+        """Coefficients of the discrete features."""
+        return np.asarray(self.linear.coefficients)[self._places]
+
+    @property
+    def _continuous(self) -> FloatArray:
+        """The coefficients, 0 for discrete features."""
+        theta = np.array(self.linear.coefficients, dtype=float)
+        theta[self._places] = 0.0
+        return theta
+
+    @property
+    def _size(self) -> float:
+        """Dual norm of the continuous coefficients; 0 when only a jump can cross."""
+        return float(np.linalg.norm(self._continuous, DUAL[self.linear.norm]))
+
+    @property
+    def _jumps(self) -> FloatArray:
+        """The combinations of smallest and of largest theta'x: the best jumps down and up."""
+        points = np.asarray(self.allowed, dtype=float)
+        sums = points @ self._weights
+        return points[[int(sums.argmin()), int(sums.argmax())]]
+
+    def expression(self) -> nw.Expr:
+        """The cheaper of a continuous move, and a jump followed by a shorter one."""
+        margin = _margin(self.linear.features, self.linear.coefficients, self.linear.intercept)
+        jump = _margin(self.discrete, self._weights.tolist(), 0.0)
+        low, high = (self._jumps @ self._weights).tolist()
+        # What the best jump leaves to be crossed, 0 when the jump alone crosses.
+        up = _positive(-(margin - jump + high))
+        down = _positive(margin - jump + low)
+        return nw.when(margin >= 0).then(self._cost(margin, down)).otherwise(-self._cost(-margin, up))
+
+    def _cost(self, across: nw.Expr, left: nw.Expr) -> nw.Expr:
+        if self._size == 0.0:
+            return nw.when(left > 0).then(nw.lit(np.inf)).otherwise(nw.lit(self.delta))
+        whole, rest = across * (1 / self._size), left * (1 / self._size) + self.delta
+        return nw.when(whole <= rest).then(whole).otherwise(rest)
+
+    def evaluate(self, features: FloatArray) -> FloatArray:
+        """The same for arrays."""
+        side, stay, jump, _ = self._routes(features)
+        return side * np.minimum(stay, self.delta + jump)
+
+    def move(self, features: FloatArray) -> FloatArray:
+        """By the cheaper route: continuous features alone, or a jump and what it leaves to be crossed."""
+        side, stay, jump, landed = self._routes(features)
+        stays = stay <= self.delta + jump
+        start, length = np.where(stays[:, None], features, landed), np.where(stays, stay, jump)
+        cannot = np.isinf(length)
+        direction = _steepest(self._continuous, self.linear.norm) if self._size else np.zeros(features.shape[1])
+        end = start - np.outer(side * np.where(cannot, 0.0, length), direction)
+        return np.where(cannot[:, None], np.nan, end)
+
+    def _routes(self, features: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Side of each row, continuous way to go without and with the best jump, and where that jump lands."""
+        margin = features @ np.asarray(self.linear.coefficients) + self.linear.intercept
+        side = np.where(margin >= 0, 1.0, -1.0)
+        landed = features.copy()
+        landed[:, self._places] = self._jumps[np.where(side > 0, 0, 1)]
+        after = landed @ np.asarray(self.linear.coefficients) + self.linear.intercept
+        left = np.maximum(side * after, 0.0)
+        if self._size == 0.0:
+            return side, np.full(side.size, np.inf), np.where(left > 0, np.inf, 0.0), landed
+        return side, np.abs(margin) / self._size, left / self._size, landed
+
+
+def _steepest(theta: FloatArray, norm: str) -> FloatArray:
+    """The direction of length 1 in ``norm`` along which theta'x grows fastest."""
+    if norm == "l2":
+        return theta / np.linalg.norm(theta)
+    if norm == "linf":
+        return np.sign(theta)
+    return np.where(np.arange(theta.size) == np.argmax(np.abs(theta)), np.sign(theta), 0.0)
+
+
+def _margin(features: Sequence[str], coefficients: Sequence[float], intercept: float) -> nw.Expr:
+    total: Any = nw.lit(float(intercept))
+    for name, coefficient in zip(features, coefficients, strict=True):
+        total = total + nw.col(name).cast(nw.Float64) * float(coefficient)
+    return total
+
+
+def _positive(value: nw.Expr) -> nw.Expr:
+    return nw.when(value > 0).then(value).otherwise(nw.lit(0.0))
