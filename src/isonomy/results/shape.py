@@ -136,7 +136,7 @@ class Result(ABC):
 
     def headline(self) -> str:
         """The verdict as a sentence."""
-        tolerant = self.provenance.options.get("tolerance", 0.0) is not None
+        tolerant = self.provenance.options.get("tolerance", True) not in (None, 0)
         return words.verdict(self.provenance.call, self.verdict.value, tolerant=tolerant)
 
     def suppressed(self, minimum: int) -> Self:

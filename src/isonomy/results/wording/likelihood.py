@@ -92,13 +92,14 @@ def plugin_contrast(groups: int, differ: Sequence[str]) -> str:
     )
 
 
-def joint_contrast(differ: Sequence[str]) -> str:
+def joint_contrast(differ: Sequence[str], corrected: bool) -> str:
     """What including the reference's error would have concluded, when the plug-in was asked for."""
+    how = "uncertainty='joint', without the small-sample correction" if corrected else "uncertainty='joint'"
     if not differ:
-        return "Including the error of the estimated reference (uncertainty='joint') leads to the same decisions."
+        return f"Including the error of the estimated reference ({how}) leads to the same decisions."
     return (
         "The conclusion depends on how the reference is treated: including the error of the estimated reference "
-        f"(uncertainty='joint') decides otherwise for {words.listed(differ)}."
+        f"({how}) decides otherwise for {words.listed(differ)}."
     )
 
 
@@ -158,7 +159,16 @@ def unbounded_warning(groups: Sequence[str]) -> str:
 
 def unsolved_warning(groups: Sequence[str]) -> str:
     """Solvers that stopped early."""
-    return f"The likelihood could not be maximised for {words.listed(groups)}: no statistic is reported."
+    return f"The likelihood could not be maximised for {words.listed(groups)}: what depends on it is not reported."
+
+
+def uncorrected_warning(groups: Sequence[str]) -> str:
+    """A Bartlett factor that resampling did not give; ``groups`` is empty for a joint test."""
+    where = f" for {words.listed(groups)}" if groups else ""
+    return (
+        "The small-sample correction could not be made"
+        f"{where}: in too few resamples was T finite and on as many degrees of freedom. T is not corrected there."
+    )
 
 
 def left_out_warning(left_out: int, min_size: int) -> str:
@@ -169,10 +179,16 @@ def left_out_warning(left_out: int, min_size: int) -> str:
     )
 
 
-def joint_status_warning(outside: bool) -> str:
+def joint_status_warning(status: str) -> str:
     """A joint test that did not end normally."""
-    if outside:
-        return "No weighting of the rows meets all constraints at once: T is infinite and p is 0 by convention."
+    match status:
+        case "infeasible":
+            return (
+                "The null contradicts itself: these groups are all rows together, and whatever their shares they "
+                "cannot all differ from the reference in this way. T is infinite and p is 0 by convention."
+            )
+        case "outside_range":
+            return "No weighting of the rows meets all constraints at once: T is infinite and p is 0 by convention."
     return "The joint likelihood was not maximised to full accuracy: read the statistic as approximate."
 
 

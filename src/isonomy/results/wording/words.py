@@ -37,7 +37,7 @@ UNTOLERANT = (
 
 
 def verdict(call: str, seen: str, *, tolerant: bool = True) -> str:
-    """What a verdict means for a kind of test, in a sentence. Not ``tolerant``: a tolerance could be set and was not."""
+    """A verdict of a kind of test, in a sentence. Not ``tolerant``: a tolerance could be set, and none was."""
     if seen == "inconclusive" and not tolerant:
         return UNTOLERANT
     return VERDICTS_OF.get((call, seen), VERDICTS[seen])
