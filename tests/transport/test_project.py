@@ -190,6 +190,21 @@ def test_lattice_scores_get_the_wald_test() -> None:
     assert np.isnan(found.critical_value)  # the Wald test's would be on another scale than the statistic
 
 
+def test_each_group_needs_rows_near_the_boundary() -> None:
+    """The others' rows say nothing about the density of a group that has none there."""
+    rng = np.random.default_rng(0)
+    group = np.array(["a"] * 1_000 + ["b"] * 1_000 + ["c"] * 20)
+    score = rng.normal(size=group.size)
+    score[-20:] = np.where(np.arange(20) < 6, 1.5, -1.5) + 0.1 * rng.normal(size=20)
+    data = {"g": group, "s": score, "c": score >= 0}
+    options = {"prediction": "c", "groups": "g", "score": "s", "threshold": 0.0, "criterion": "statistical_parity"}
+    found = iso.project(data, **options)
+    assert found.status is Status.UNSUPPORTED
+    assert found.pvalue == found.wald_pvalue
+    without = {name: values[:-20] for name, values in data.items()}
+    assert iso.project(without, **options).status is Status.OK
+
+
 def test_free_rows_move_first() -> None:
     data = table(shift=0.3)
     data["distance"] = np.where(np.arange(2_000) % 10 == 0, 0.0, data["distance"])

@@ -20,7 +20,7 @@ from isonomy.transport import Discerning, ProjectionResult
 def result() -> ProjectionResult:
     rng = np.random.default_rng(4)
     n = 3_000
-    group = rng.choice(["big", "<b>mid</b>", "small"], n, p=[0.7, 0.29, 0.01])
+    group = rng.choice(["big", "<b>mid</b>", "small"], n, p=[0.7, 0.26, 0.04])
     score = rng.normal(size=n) + 0.4 * (group != "big")
     data = pl.DataFrame({"g": group, "s": score, "c": score >= 0, "y": rng.integers(0, 2, n)})
     return iso.project(
@@ -125,8 +125,8 @@ def test_picture(result: ProjectionResult) -> None:
 
 
 def test_suppression(result: ProjectionResult) -> None:
-    hidden = result.suppressed(30)
-    small = result.n < 30
+    hidden = result.suppressed(80)
+    small = result.n < 80
     assert small.any()
     assert np.isnan(hidden.rate[small]).all()
     assert np.isfinite(hidden.rate[~small]).all()

@@ -21,7 +21,6 @@ FloatArray = npt.NDArray[np.float64]
 Numbers = Any
 
 
-
 def chi2_sf(x: npt.ArrayLike, df: npt.ArrayLike) -> Numbers:
     """P(chi-square with ``df`` degrees of freedom >= x). ``df`` 0 is the point mass at 0.
 

@@ -11,7 +11,7 @@ from isonomy.errors import UsageError
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_sf
 from isonomy.results.wording import transport as wording
-from isonomy.transport.criteria import Cells, Moments, covariance, independent
+from isonomy.transport.criteria import Cells, Event, Moments, covariance, independent
 from isonomy.transport.law import DRAWS, Law, Side, observed, positive_definite
 from isonomy.transport.program import Constraint, Solution, solve
 from isonomy.transport.table import Boundary, Measured
@@ -75,7 +75,8 @@ def weigh(
     solution = _project(table, phi, value, null)
     width = bandwidth or 1.06 * table.spread * cells.rows ** (-1 / 5)
     own = None if sigma is None else sigma[np.ix_(kept, kept)]
-    curvature, status = _curvature(cells, phi, own, width, table.boundary(width) if width > 0 else None)
+    boundary = table.boundary(width) if width > 0 else None
+    curvature, status = _curvature(cells, phi, own, width, boundary, asked.events)
     if own is None or solution.status is not Status.OK:
         status = Status.CONSTANT if own is None else solution.status
     slack = np.full(kept.size, np.sqrt(cells.rows) * null.tolerance)
@@ -146,13 +147,20 @@ def _sigma(cells: Cells, asked: Moments, kept: IntArray) -> tuple[FloatArray | N
 
 
 def _curvature(
-    cells: Cells, phi: FloatArray, sigma: FloatArray | None, width: float, boundary: Boundary | None
+    cells: Cells,
+    phi: FloatArray,
+    sigma: FloatArray | None,
+    width: float,
+    boundary: Boundary | None,
+    events: tuple[Event, ...],
 ) -> tuple[FloatArray | None, Status]:
     """S, the kernel estimate at the boundary, where the rows there allow one."""
     if boundary is None:  # all distances are equal
         return None, Status.ATOMS
     curvature = phi.T @ (boundary.kernel[:, None] / (cells.rows * width) * phi)
-    near = boundary.near @ (phi != 0)
+    # Each group counts for itself: one with hardly a row near the boundary would have a density of chance.
+    members = np.column_stack([event.member for event in events]) if events else phi != 0
+    near = boundary.near @ members
     if near.min() < NEAR or not positive_definite(curvature):
         return None, Status.UNSUPPORTED
     if sigma is not None and crowding(cells, phi, sigma, curvature, width, boundary) > TIES:
