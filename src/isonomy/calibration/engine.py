@@ -14,7 +14,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from isonomy.calibration.plan import Fit, Marks, Plan, Products, Totals
+from isonomy.calibration.plan import Fit, Marks, Plan, Products, Totals, polynomial
 from isonomy.calibration.smoothing import BINS, Axis, Floats
 from isonomy.frames import COUNT, aggregate, collect
 
@@ -175,7 +175,7 @@ class Engine:
             values[f"e{j}"] = k * (mark - off) * (1.0 / divisor if divisor else float("nan"))
             values[f"n{j}"] = k
             if plan.curves:
-                lever, value = _horner(fit.lever[:, g, j], u), _horner(fit.beta[:, g, j], u)
+                lever, value = (polynomial(c[:, g, j].tolist(), u) for c in (fit.lever, fit.beta))
                 values[f"f{j}"] = k * lever * (y - value)
         if self.clustered:
             return aggregate(frame, {"user": nw.col(USER)}, values).drop(COUNT)
@@ -199,13 +199,6 @@ def beside(frame: Any, columns: dict[str, Floats]) -> Any:
     import ibis
 
     return nw.from_native(ibis.memtable(small.to_arrow()))
-
-
-def _horner(coefficients: Floats, u: Any) -> Any:
-    value: Any = float(coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        value = u * value + float(coefficient)
-    return value
 
 
 def _one(frame: Any) -> dict[str, float]:

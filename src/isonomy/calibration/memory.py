@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from isonomy.calibration.plan import Fit, Marks, Plan, Products, Totals
+from isonomy.calibration.plan import Fit, Marks, Plan, Products, Totals, polynomial
 from isonomy.calibration.sites import NODES, Adder, Block, Knots
 from isonomy.calibration.smoothing import BINS, Axis, Floats
 
@@ -254,14 +253,8 @@ def _tables(plan: Plan, fit: Fit, g: int, score: Floats) -> list[Floats]:
     k = plan.weigh(u)
     if not plan.curves:
         return [k]
-    levered = k * _horner(fit.lever[:, g], u)
-    return [np.hstack([k, levered * _horner(fit.beta[:, g], u)]), levered]
-
-
-def _horner(coefficients: Floats, u: Floats) -> Floats:
-    """Value of a polynomial in u, one set of coefficients a column."""
-    result: Floats = np.broadcast_to(coefficients[-1], u.shape)
-    return reduce(lambda value, c: value * u + c, coefficients[-2::-1], result)
+    levered = k * polynomial(fit.lever[:, g], u)
+    return [np.hstack([k, levered * polynomial(fit.beta[:, g], u)]), levered]
 
 
 def _nonzero(values: Floats) -> Floats:

@@ -10,6 +10,7 @@ Two passes, the same for rows in memory and rows in an engine:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,14 @@ class Plan:
     def weigh(self, u: Any) -> Any:
         """K(u)."""
         return kernel(u, self.kernel)
+
+
+def polynomial(coefficients: Sequence[Any] | Floats, u: Any) -> Any:
+    """Value at ``u``, an array or an expression; constant term first."""
+    value: Any = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        value = u * value + coefficient
+    return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
