@@ -24,7 +24,7 @@ from isonomy.calibration.sites import NODES, Adder, Block, Knots
 from isonomy.calibration.smoothing import BINS, Axis, Floats
 
 BLOCK = 4_096
-MANY = 2**18
+MANY = 2**20
 T = TypeVar("T")
 
 
