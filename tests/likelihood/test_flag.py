@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,38 @@ def test_the_reader_is_told_when_the_reference_decides() -> None:
     assert "race=a" in result.findings()[-1]
 
 
+def test_the_reader_is_told_with_a_correction_too() -> None:
+    """512 of 854 against 1,387 of 2,174: the sizes of the paper's example."""
+    data = table(a=[1] * 512 + [0] * 342, b=[1] * 1387 + [0] * 787)
+    options: dict[str, Any] = {**RATE, "reference": {"race": "a"}, "correction": "bartlett", "rng": 1}
+    result = iso.flag(data, **options)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert iso.flag(data, uncertainty="plugin", **options).verdict is Verdict.VIOLATION
+    assert "depends on how the reference is treated" in result.findings()[-1]
+    assert "race=b" in result.findings()[-1]
+
+
+@pytest.mark.parametrize("method", ["el", "eel"])
+@pytest.mark.parametrize(
+    "reference", ["estimate", {"race": "a", "sex": "f"}, {"sex": "f"}, {"race": "a"}, "rest"], ids=str
+)
+def test_the_contrast_is_what_the_plug_in_decides(lender: dict[str, Any], reference: Any, method: str) -> None:
+    """For every kind of reference, at levels on both sides of the two p-values."""
+    rate = float(lender["selected"].mean())
+    data = lender | {"psi": lender["selected"] - rate}
+    options: dict[str, Any] = {**RATE, "reference": reference, "method": method, "adjust": "none"}
+    if reference == "estimate":
+        options["reference"] = Estimate(rate, "psi")
+    joint, plugin = iso.flag(data, **options), iso.flag(data, uncertainty="plugin", **options)
+    able = np.flatnonzero(~np.isnan(joint.pvalue))
+    for i in able:
+        alpha = float(np.sqrt(joint.pvalue[i] * plugin.pvalue[i]))
+        told = iso.flag(data, alpha=alpha, **options).contrast
+        differ = [joint.labels[j] for j in able if (joint.pvalue[j] <= alpha) != (plugin.pvalue[j] <= alpha)]
+        assert joint.labels[i] in differ
+        assert all((joint.labels[j] in told) == (joint.labels[j] in differ) for j in able)
+
+
 def test_verdicts_with_a_tolerance() -> None:
     data = table(a=[1] * 5000 + [0] * 5000, b=[1] * 5010 + [0] * 4990, c=[1] * 7 + [0] * 8)
     result = iso.flag(data, tolerance=0.05, **RATE)
@@ -173,6 +206,8 @@ def test_missing_values_raise_or_are_counted(lender: dict[str, Any]) -> None:
         ({"adjust": "bho"}, UnknownOption, "bh"),
         ({"method": "el2"}, UnknownOption, "eel"),
         ({"min_size": 0}, UsageError, "whole number"),
+        ({"correction": "bartlett", "resamples": 0}, UsageError, "resamples: 0"),
+        ({"resamples": 2.5}, UsageError, "resamples: 2.5"),
         ({"alpha": 1.5}, UsageError, "between 0 and 1"),
         ({"correction": "adjusted"}, UsageError, "bartlett"),
         ({"correction": "bartlett", "method": "eel"}, UsageError, "Euclidean"),
@@ -186,6 +221,65 @@ def test_bad_options_say_what_to_do(
 ) -> None:
     with pytest.raises(error, match=words):
         iso.flag(lender, **{**RATE, **options})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"interval": "wide"}, {"interval": "one-sided"}, {"resamples": 0}, {"adjust": "bho"}, {"method": "el2"}],
+    ids=str,
+)
+def test_bad_options_are_refused_before_any_row_is_read(
+    lender: dict[str, Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # By its module: the package exports the function under the same name.
+    module = sys.modules["isonomy.likelihood.flag"]
+    monkeypatch.setattr(module, "tally", lambda *_: pytest.fail("rows were read"))
+    with pytest.raises(UsageError):
+        iso.flag(lender, **{**RATE, **options})
+
+
+@pytest.mark.parametrize("reference", ["estimate", {"sex": "f"}], ids=str)
+def test_a_solver_that_stops_early_is_told(
+    lender: dict[str, Any], reference: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate = float(lender["selected"].mean())
+    data = lender | {"psi": lender["selected"] - rate}
+    monkeypatch.setattr("isonomy.likelihood.joint.STEPS", 0)
+    used = Estimate(rate, "psi") if reference == "estimate" else reference
+    result = iso.flag(data, **RATE, reference=used)
+    assert set(result.status) == {Status.NOT_CONVERGED}
+    assert np.isnan(result.statistic).all()
+    assert np.isnan(result.pvalue).all()
+    assert any("could not be maximised" in w for w in result.warnings)
+    joint = iso.certify(data, **RATE, reference=used)
+    assert set(joint.status) == {Status.NOT_CONVERGED}
+    assert joint.joint_status is Status.NOT_CONVERGED
+    assert any("could not be maximised" in w for w in joint.warnings)
+
+
+@pytest.mark.parametrize("kind", ["flag", "certify"])
+def test_influence_values_must_average_to_zero(lender: dict[str, Any], kind: str) -> None:
+    rate = float(lender["selected"].mean())
+    ask = iso.flag if kind == "flag" else iso.certify
+    with pytest.raises(UsageError, match=r"'selected' must average to zero.* mean is 0\.4"):
+        ask(lender, **RATE, reference=Estimate(rate, "selected"))
+    with pytest.raises(UsageError, match="'psi' are all 0"):
+        ask(lender | {"psi": np.zeros(600)}, **RATE, reference=Estimate(rate, "psi"))
+    # What one-step estimates leave is small against the standard error, here 0.02.
+    ask(lender | {"psi": lender["selected"] - rate + 0.001}, **RATE, reference=Estimate(rate, "psi"))
+
+
+def test_an_interval_ends_beyond_what_the_estimated_reference_allows() -> None:
+    """A group at 0.95 against a reference it shares rows with: 0.9 + 0.12 is no rate, but the reference may be 0.85."""
+    data = {
+        "race": np.repeat(["a", "b"], 60),
+        "sex": np.tile(np.repeat(["f", "m"], 30), 2),
+        "selected": np.concatenate([np.repeat([1, 0], [ones, 30 - ones]) for ones in (28, 29, 26, 25)]),
+    }
+    result = iso.flag(data, **RATE, reference={"sex": "f"}, alpha=0.001)
+    assert result.reference_value[0] + result.ci_high[0] > 1
+    end = iso.flag(data, **RATE, reference={"sex": "f"}, null=float(result.ci_high[0]), adjust="none")
+    assert end.pvalue[0] == pytest.approx(0.001, rel=1e-5)
 
 
 def test_level_by_level_down_the_tree(lender: dict[str, Any]) -> None:

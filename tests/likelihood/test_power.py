@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 
@@ -29,20 +30,38 @@ def test_too_few_rows_can_show_nothing() -> None:
     assert iso.detectable_disparity(3, reference="group", reference_n=3, rate=0.5) == math.inf
 
 
+def test_the_rows_outside_the_group_keep_a_rate() -> None:
+    """A group that is nine tenths of a population with rate 0.3 is at most 1/30 above it: the others are at 0 then."""
+    assert iso.detectable_disparity(9_000, reference_n=1_000, rate=0.3) < 0.3 / 9
+    assert iso.detectable_disparity(45, reference_n=5, rate=0.3) == math.inf
+    assert iso.rows_needed(0.03, ratio=1 / 9, rate=0.3) > 0
+    with pytest.raises(UsageError, match=r"disparity: 0\.05 is not possible at ratio=0\.111.* rate of -0\.15"):
+        iso.rows_needed(0.05, ratio=1 / 9, rate=0.3)
+
+
 @pytest.mark.parametrize(
-    "call",
+    ("call", "argument"),
     [
-        lambda: iso.detectable_disparity(100, rate=0.3),
-        lambda: iso.detectable_disparity(100, reference="known"),
-        lambda: iso.detectable_disparity(100, reference="known", rate=0.3, variance=1.0),
-        lambda: iso.detectable_disparity(0, reference="known", rate=0.3),
-        lambda: iso.rows_needed(0.0, rate=0.3),
-        lambda: iso.rows_needed(0.9, rate=0.3),
-        lambda: iso.rows_needed(-0.1, rate=0.3, alternative="greater"),
-        lambda: iso.rows_needed(0.1, rate=0.3, ratio=0),
-        lambda: iso.rows_needed(0.1, variance=-1.0),
+        (lambda: iso.detectable_disparity(100, rate=0.3), "reference_n"),
+        (lambda: iso.detectable_disparity(100, reference_n=0, rate=0.3), "reference_n"),
+        (lambda: iso.detectable_disparity(100, reference="known"), "rate, variance"),
+        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, variance=1.0), "rate, variance"),
+        (lambda: iso.detectable_disparity(0, reference="known", rate=0.3), "n"),
+        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, tests=0), "tests"),
+        (lambda: iso.rows_needed(0.0, rate=0.3), "disparity"),
+        (lambda: iso.rows_needed(0.9, rate=0.3), "disparity"),
+        (lambda: iso.rows_needed(-0.1, rate=0.3, alternative="greater"), "disparity"),
+        (lambda: iso.rows_needed(0.1, rate=0.3, ratio=0), "ratio"),
+        (lambda: iso.rows_needed(0.1, variance=-1.0), "variance"),
+        (lambda: iso.rows_needed(0.1, variance=math.inf), "variance"),
+        (lambda: iso.rows_needed(0.1, variance=1.0, reference_variance=0.0), "reference_variance"),
+        (lambda: iso.rows_needed(0.05, rate=0.3, tests=0), "tests"),
+        (lambda: iso.rows_needed(0.05, rate=0.3, tests=1.5), "tests"),  # type: ignore[arg-type]
+        (lambda: iso.power_of(0.05, 0.0), "standard_error"),
+        (lambda: iso.power_of(0.05, math.nan), "standard_error"),
+        (lambda: iso.power_of(math.inf, 0.1), "disparity"),
     ],
 )
-def test_bad_input(call: object) -> None:
-    with pytest.raises(UsageError):
-        call()  # type: ignore[operator]
+def test_bad_input_names_the_argument(call: Callable[[], object], argument: str) -> None:
+    with pytest.raises(UsageError, match=f"^{argument}:"):
+        call()

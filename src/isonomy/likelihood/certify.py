@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,12 @@ from isonomy.frames import Group, open_source
 from isonomy.frames.metrics import Metric
 from isonomy.likelihood.comparison import Comparison, Tools, compare
 from isonomy.likelihood.correction import bartlett_constant
-from isonomy.likelihood.decision import status_warnings
+from isonomy.likelihood.decision import mark_intervals, status_warnings
 from isonomy.likelihood.hypotheses import hypothesis, intervals, refuse_percent
 from isonomy.likelihood.joint import Joint
 from isonomy.likelihood.reference import Estimate, Reference, To
 from isonomy.likelihood.region import Disparities, Region
+from isonomy.likelihood.resample import null_mean
 from isonomy.likelihood.result import CertifyResult
 from isonomy.likelihood.tally import Evidence, plan, tally
 from isonomy.numerics.multiplicity import adjust
@@ -70,7 +72,8 @@ def certify(
         One disparity for all groups, one per tested group in order, or a mapping from group labels.
     correction
         None or ``"bartlett"``: T divided by its mean over its degrees of freedom, in closed form for known
-        references of disjoint groups, from ``resamples`` resamples otherwise.
+        references of disjoint groups, from ``resamples`` resamples of rows that meet the null otherwise. It holds for
+        the p-value and `contains`; the groups' own intervals are not corrected.
 
     Returns
     -------
@@ -93,11 +96,11 @@ def certify(
     """
     options = {name: value for name, value in locals().items() if name not in ("data", "rng")}
     fraction("alpha", alpha)
-    bounds = None if tolerance is None else hypothesis(0.0, "two-sided", tolerance)
+    bounds = None if tolerance is None else hypothesis(null, "two-sided", tolerance)
     if correction not in (None, "bartlett"):
         raise UsageError(f"correction: {correction!r} is not allowed; certify takes None or 'bartlett'.")
     generator, seed = resolve(rng)
-    tools = Tools(method, None, min_size, resamples, generator)
+    tools = Tools(method, correction, min_size, resamples, generator)
     source = open_source(data, count=count, missing=missing, missing_group=missing_group)
     asked = plan(
         source,
@@ -112,29 +115,33 @@ def certify(
     )
     refuse_percent(asked.measure.binary, tolerance)
     evidence = tally(source, asked)
-    comparison = compare(evidence, asked.reference, tools)
+    comparison = compare(evidence, asked.reference, replace(tools, correction=None))
     tested = np.flatnonzero(comparison.tested)
     if not tested.size:
         raise NotEnoughData(
             f"groups: none can be tested; each has fewer than min_size={min_size} rows or no variation."
         )
     region = joint_region(evidence, asked.reference, comparison, method, min_size)
-    found = region.test(null)
-    factor = _bartlett(region, found, resamples, generator) if correction else 1.0
+    target = region.vector(null, "null")
+    null_disparity = np.full(comparison.n.shape, np.nan)
+    null_disparity[tested] = target
+    found = region.test(target)
+    measured = _bartlett(region, found, target, tools) if correction else 1.0
+    factor = 1.0 if np.isnan(measured) else measured
     pvalue = float(chi2_sf(found.statistic / factor, found.df)) if found.df else 1.0
     low, high = intervals(comparison, "simultaneous", "two-sided", alpha, tested.size)
     outside = np.full(low.shape, np.nan)
     if bounds is not None:
         outside = adjust(np.where(comparison.tested, bounds.test(comparison)[1], np.nan), "holm")
     status = comparison.status.copy()
-    status[comparison.tested & (np.isinf(low) | np.isinf(high)) & (status == Status.OK)] = Status.UNBOUNDED
-    lines = status_warnings(evidence, comparison, status, min_size)
-    if not asked.reference.joint and asked.reference.to is not To.NUMBER:
-        lines.append(wording.plugin_warning())
+    mark_intervals(status, comparison.tested, low, high)
+    lines = status_warnings(evidence, asked.reference, comparison, status, min_size)
+    if np.isnan(measured):
+        lines.append(wording.uncorrected_warning([]))
     if found.left_out:
         lines.append(wording.left_out_warning(found.left_out, min_size))
     if found.status is not Status.OK:
-        lines.append(wording.joint_status_warning(found.status is Status.OUTSIDE_RANGE))
+        lines.append(wording.joint_status_warning(found.status.value))
     return CertifyResult(
         null=wording.joint_null(asked.measure.name, asked.reference.label, tested.size, _described(null)),
         verdict=_verdict(comparison, pvalue, outside, low, high, tolerance, alpha),
@@ -153,13 +160,6 @@ def certify(
         overlapping=len(evidence.partitions) > 1,
         alpha=alpha,
         tolerance=tolerance,
-        groups=comparison.groups,
-        size=comparison.size,
-        n=comparison.n,
-        estimate=comparison.estimate,
-        reference_value=comparison.reference,
-        disparity=comparison.disparity,
-        standard_error=comparison.standard_error,
         ci_low=low,
         ci_high=high,
         status=tuple(Status(s) for s in status),
@@ -169,7 +169,9 @@ def certify(
         pvalue=pvalue,
         tolerance_pvalue=outside,
         joint_status=found.status,
-        region=region,
+        null_disparity=null_disparity,
+        region=replace(region, factor=factor),
+        **comparison.columns(),
     )
 
 
@@ -214,21 +216,14 @@ def joint_region(
     )
 
 
-def _bartlett(region: Region, found: Joint, resamples: int, rng: np.random.Generator) -> float:
-    """The mean of T over its degrees of freedom."""
+def _bartlett(region: Region, found: Joint, target: FloatArray, tools: Tools) -> float:
+    """The mean of T over its degrees of freedom under the null; NaN if it cannot be had."""
     if not found.df:
         return 1.0
-    if region.theta is not None and region.disjoint and region.method == "el":
-        groups, m = region.group_means()
-        return 1.0 + float(np.mean(bartlett_constant(groups, np.arange(m)) / groups.n[:m]))
-    estimates = region.estimates()
-    ratios = []
-    for _ in range(resamples):
-        again = region.resampled(rng).test(estimates)
-        if again.df == found.df and np.isfinite(again.statistic):
-            ratios.append(again.statistic / again.df)
-    # Few usable resamples say nothing about the mean.
-    return float(np.mean(ratios)) if len(ratios) >= resamples // 2 else 1.0
+    if region.theta is not None and region.disjoint:
+        groups, every = region.group_means(region.single), np.arange(len(region.labels))
+        return 1.0 + float(np.mean(bartlett_constant(groups, every) / groups.n[every]))
+    return null_mean(region, found, target, tools.resamples, tools.rng)
 
 
 def _described(null: Disparities) -> str:

@@ -13,7 +13,7 @@ from isonomy.frames import Group
 from isonomy.frames.groups import Partition
 from isonomy.likelihood.correction import Adjusted, Corrected, bartlett_factor
 from isonomy.likelihood.euclid import Euclidean
-from isonomy.likelihood.hypotheses import Likelihood
+from isonomy.likelihood.hypotheses import Likelihood, whole
 from isonomy.likelihood.means import Binary, Real
 from isonomy.likelihood.overlap import Overlapping, Pair
 from isonomy.likelihood.profile import Kind, Profile
@@ -46,8 +46,8 @@ class Tools:
             choose("correction", self.correction, CORRECTIONS)
             if self.method == "eel":
                 raise UsageError("correction: it belongs to method='el'; the Euclidean likelihood has none.")
-        if isinstance(self.min_size, bool) or not isinstance(self.min_size, int) or self.min_size < 1:
-            raise UsageError(f"min_size: {self.min_size!r} is not allowed; give a whole number from 1 up.")
+        whole("min_size", self.min_size)
+        whole("resamples", self.resamples)
 
     def likelihood(self, problem: Profile, rows: float) -> Likelihood:
         """The likelihood asked for, of the problems in ``problem``."""
@@ -120,6 +120,13 @@ class Comparison:
         return self.estimate - self.reference
 
     @property
+    def uncorrected(self) -> list[str]:
+        """Tested groups whose Bartlett factor could not be had."""
+        inner = [(where, part.inner if isinstance(part, Mirrored) else part) for where, part in self.parts]
+        missing = [where[np.isnan(part.factor)] for where, part in inner if isinstance(part, Corrected)]
+        return [str(self.groups[i]) for where in missing for i in where]
+
+    @property
     def standard_error(self) -> FloatArray:
         """The large-sample standard errors of the disparities."""
         result = np.full(self.n.shape, np.nan)
@@ -142,6 +149,18 @@ class Comparison:
         for positions, likelihood in self.parts:
             low[positions], high[positions] = likelihood.interval(level[positions])
         return low, high
+
+    def columns(self) -> dict[str, Any]:
+        """What every result says of each group."""
+        return {
+            "groups": self.groups,
+            "size": self.size,
+            "n": self.n,
+            "estimate": self.estimate,
+            "reference_value": self.reference,
+            "disparity": self.disparity,
+            "standard_error": self.standard_error,
+        }
 
 
 def compare(evidence: Evidence, reference: Reference, tools: Tools) -> Comparison:

@@ -4,8 +4,7 @@ Bartlett    The mean of T is 1 + a/n + O(1/n²) with a = μ4/(2 μ2²) - μ3²/(
             known). Dividing T by 1 + a/n brings the coverage error from O(1/n) to O(1/n²). When the reference is
             estimated too, the mean of T is taken from resamples: T* at the sample's own disparity.
 Adjusted    Chen, Variyath and Abraham (2008): one more row at m - c (mean - m), c = max(1, log(n)/2). T is finite at
-every m, and
-            bounded, so that an interval can have no end.
+            every m, and bounded, so that an interval can have no end.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from scipy.special import xlog1py
 
 from isonomy.likelihood.means import Binary, Means, Real, Tilted
-from isonomy.likelihood.profile import Kind, Profile
+from isonomy.likelihood.profile import Kind, OfProfile, Profile
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.roots import roots
 
@@ -38,10 +37,15 @@ def bartlett_constant(means: Means, index: IntArray) -> FloatArray:
         return np.where(m2 > 0, m4 / (2.0 * m2**2) - m3**2 / (3.0 * m2**3), 0.0)
 
 
+def known_factor(problem: Profile) -> FloatArray:
+    """1 + a/n, for a known reference."""
+    return 1.0 + bartlett_constant(problem.own, problem.own_index) / problem.own.n[problem.own_index]
+
+
 def bartlett_factor(problem: Profile, resamples: int, rng: np.random.Generator) -> FloatArray:
-    """What T is divided by: closed form when the reference is known, by resampling otherwise."""
+    """What T is divided by: closed form when the reference is known, by resampling otherwise (NaN if that fails)."""
     if problem.kind is Kind.FIXED:
-        return 1.0 + bartlett_constant(problem.own, problem.own_index) / problem.own.n[problem.own_index]
+        return known_factor(problem)
     return np.array([_resampled_mean(problem, j, resamples, rng) for j in range(problem.own_index.size)])
 
 
@@ -61,8 +65,13 @@ def _resampled_mean(problem: Profile, j: int, resamples: int, rng: np.random.Gen
     usable = (own.variance > 0) & (other.variance > 0)
     statistic = again.statistic(problem.disparity[j])
     statistic = statistic[usable & np.isfinite(statistic)]
-    # A handful of finite values says nothing about the mean: leave T as it is.
-    return float(np.mean(statistic)) if statistic.size >= resamples // 2 else 1.0
+    return mean_of_usable(statistic, resamples)
+
+
+def mean_of_usable(statistic: npt.ArrayLike, resamples: int) -> float:
+    """The mean over the resamples that could be used; NaN if they are fewer than half, and say nothing about it."""
+    usable = np.asarray(statistic, dtype=float)
+    return float(np.mean(usable)) if usable.size >= (resamples + 1) // 2 else np.nan
 
 
 def _resampled(means: Means, group: int, sizes: IntArray, rng: np.random.Generator) -> Means:
@@ -76,67 +85,28 @@ def _resampled(means: Means, group: int, sizes: IntArray, rng: np.random.Generat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Corrected:
-    """A likelihood whose T is divided by ``factor``, one per problem."""
+class Corrected(OfProfile):
+    """A likelihood whose T is divided by ``factor``, one per problem; T stays as it is where the factor is NaN."""
 
-    problem: Profile
     factor: FloatArray
 
     @property
-    def disparity(self) -> FloatArray:
-        """The estimated disparity."""
-        return self.problem.disparity
-
-    @property
-    def reference(self) -> FloatArray:
-        """The estimated, or given, reference."""
-        return self.problem.reference
-
-    @property
-    def standard_error(self) -> FloatArray:
-        """The large-sample standard error of the disparity."""
-        return self.problem.standard_error
-
-    @property
-    def range(self) -> tuple[FloatArray, FloatArray]:
-        """The disparities that some weighting of the rows can give lie strictly between these."""
-        return self.problem.range
+    def divisor(self) -> FloatArray:
+        """The factor, 1 where it could not be had."""
+        return np.where(np.isnan(self.factor), 1.0, self.factor)
 
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
         """T divided by the factor."""
-        return self.problem.statistic(disparity) / self.factor
+        return self.problem.statistic(disparity) / self.divisor
 
     def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The disparities whose corrected T is at most ``critical``."""
-        return self.problem.interval(np.asarray(critical) * self.factor)
+        return self.problem.interval(np.asarray(critical) * self.divisor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Adjusted:
+class Adjusted(OfProfile):
     """Adjusted empirical likelihood against a known reference (``problem.kind`` is fixed)."""
-
-    problem: Profile
-
-    @property
-    def disparity(self) -> FloatArray:
-        """The estimated disparity."""
-        return self.problem.disparity
-
-    @property
-    def reference(self) -> FloatArray:
-        """The given reference."""
-        return self.problem.reference
-
-    @property
-    def standard_error(self) -> FloatArray:
-        """The large-sample standard error of the disparity."""
-        return self.problem.standard_error
-
-    @property
-    def range(self) -> tuple[FloatArray, FloatArray]:
-        """Every disparity has a finite T."""
-        unlimited = np.full(self.problem.own_index.size, np.inf)
-        return -unlimited, unlimited
 
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
         """T with the additional row."""

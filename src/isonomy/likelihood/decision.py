@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.likelihood.comparison import Comparison, Tools, compare
+from isonomy.likelihood.correction import Corrected, known_factor
 from isonomy.likelihood.euclid import Euclidean
-from isonomy.likelihood.hypotheses import Hypothesis, intervals
+from isonomy.likelihood.hypotheses import Hypothesis, Likelihood, intervals
 from isonomy.likelihood.profile import Profile
 from isonomy.likelihood.reference import Reference, To
 from isonomy.likelihood.tally import Evidence
@@ -59,13 +58,27 @@ def decide(
     low, high = intervals(comparison, interval, tested.alternative, alpha, int(able.sum()))
     status = comparison.status.copy()
     status[able & np.isinf(statistic)] = Status.OUTSIDE_RANGE
-    if interval != "one-sided":
-        status[able & (np.isinf(low) | np.isinf(high)) & (status == Status.OK)] = Status.UNBOUNDED
+    mark_intervals(status, able, low, high, one_sided=interval == "one-sided")
     status[able & np.isnan(statistic)] = Status.NOT_CONVERGED
     verdicts = _verdicts(adjusted <= alpha, low, high, tested.alternative, tolerance)
     return Decided(
         statistic, pvalue, adjusted, low, high, status, verdicts, _overall(verdicts, comparison.status, tolerance)
     )
+
+
+def mark_intervals(
+    status: npt.NDArray[np.object_],
+    able: npt.NDArray[np.bool_],
+    low: FloatArray,
+    high: FloatArray,
+    *,
+    one_sided: bool = False,
+) -> None:
+    """Mark the tested groups whose interval has no end where it should, or was not found."""
+    fine = able & (status == Status.OK)
+    if not one_sided:
+        status[fine & (np.isinf(low) | np.isinf(high))] = Status.UNBOUNDED
+    status[fine & (np.isnan(low) | np.isnan(high))] = Status.NOT_CONVERGED
 
 
 def adjusted_pvalues(groups: tuple[Group, ...], pvalue: FloatArray, adjustment: str, alpha: float) -> FloatArray:
@@ -101,12 +114,6 @@ def _overall(verdicts: tuple[Verdict, ...], status: npt.NDArray[np.object_], tol
     return Verdict.WITHIN_TOLERANCE if shown else Verdict.INCONCLUSIVE
 
 
-def refuse_impossible(tested: Hypothesis, interval: str) -> None:
-    """Fail before any row is read."""
-    if interval == "one-sided" and tested.alternative not in ("greater", "less"):
-        raise UsageError("interval: 'one-sided' needs alternative='greater' (a lower bound) or 'less' (an upper one).")
-
-
 def contrast(
     evidence: Evidence,
     reference: Reference,
@@ -122,20 +129,31 @@ def contrast(
     if reference.to is To.NUMBER or not 0 < total <= CONTRASTED:
         return ""
     if reference.joint:
-        other = replace(comparison, parts=tuple((where, plugged(part)) for where, part in comparison.parts))
+        parts = [(where, plugged(part)) for where, part in comparison.parts]
+        known = [(where, part) for where, part in parts if part is not None]
+        if len(known) == len(parts):
+            other = replace(comparison, parts=tuple(known))
+        else:
+            other = compare(evidence, replace(reference, joint=False), tools)
     else:
         other = compare(evidence, replace(reference, joint=True), replace(tools, correction=None))
     pvalue = np.where(other.tested, tested.test(other)[1], np.nan)
     rejected = adjusted_pvalues(comparison.groups, pvalue, adjustment, alpha) <= alpha
     differ = [str(comparison.groups[i]) for i in np.flatnonzero(rejected != (decided.adjusted <= alpha))]
-    return wording.plugin_contrast(total, differ) if reference.joint else wording.joint_contrast(differ)
+    if reference.joint:
+        return wording.plugin_contrast(total, differ)
+    return wording.joint_contrast(differ, tools.correction is not None)
 
 
-def plugged(likelihood: Any) -> Any:
-    """The same problems with the estimated reference taken as known."""
+def plugged(likelihood: Likelihood) -> Likelihood | None:
+    """The same problems with the estimated reference taken as known; None if that takes another look at the rows."""
+    if isinstance(likelihood, Profile):
+        return likelihood.plugged()
     if isinstance(likelihood, Euclidean):
-        return replace(likelihood, problem=plugged(likelihood.problem))
-    return likelihood.plugged() if isinstance(likelihood, Profile) else likelihood
+        return replace(likelihood, problem=likelihood.problem.plugged())
+    if isinstance(likelihood, Corrected):
+        return Corrected(problem := likelihood.problem.plugged(), known_factor(problem))
+    return None
 
 
 def warnings(
@@ -149,9 +167,9 @@ def warnings(
 ) -> tuple[str, ...]:
     """Everything a reader should know before trusting a number."""
     shared = (len(evidence.partitions) > 1 or reference.to is not To.NUMBER) and int(comparison.tested.sum()) > 1
-    lines = status_warnings(evidence, comparison, decided.status, min_size)
-    if not reference.joint and reference.to is not To.NUMBER:
-        lines.append(wording.plugin_warning())
+    lines = status_warnings(evidence, reference, comparison, decided.status, min_size)
+    if comparison.uncorrected:
+        lines.append(wording.uncorrected_warning(comparison.uncorrected))
     if adjustment in ("bh", "bh-tree") and shared:
         lines.append(wording.dependence_warning(adjustment))
     if adjustment == "bh-tree":
@@ -162,9 +180,13 @@ def warnings(
 
 
 def status_warnings(
-    evidence: Evidence, comparison: Comparison, status: npt.NDArray[np.object_], min_size: int
+    evidence: Evidence,
+    reference: Reference,
+    comparison: Comparison,
+    status: npt.NDArray[np.object_],
+    min_size: int,
 ) -> list[str]:
-    """Groups that are not plainly fine, by kind."""
+    """Groups that are not plainly fine, by kind, and a reference whose error is left out."""
 
     def named(kind: Status) -> list[str]:
         return [str(comparison.groups[i]) for i in np.flatnonzero(status == kind)]
@@ -183,4 +205,6 @@ def status_warnings(
     ):
         if found := named(kind):
             lines.append(sentence(found))
+    if not reference.joint and reference.to is not To.NUMBER:
+        lines.append(wording.plugin_warning())
     return lines

@@ -1,14 +1,12 @@
 """Euclidean likelihood of a disparity: the same questions as `profile`, from two moments a group.
 
-T = n ḡ'S⁻¹ḡ with S centred over all n rows equals Tu / (1 - Tu/n), where Tu = (Σg)'(Σgg')⁻¹(Σg). With u = Σz and v
-= Σz² of a block of rows in which one function is not zero:
+T = n ḡ'S⁻¹ḡ with S centred over all n rows equals Tu / (1 - Tu/n), where Tu = (Σg)'(Σgg')⁻¹(Σg). With u = Σz and
+v = Σz² of a block of rows in which one function is not zero:
 
 fixed      Tu = u_G² / v_G, z = M - θ - ε.
 disjoint   Tu = min over θ of u_G²/v_G + u_R²/v_R.
-nested     the group's function and the population's share the group's rows. Rows of the group carry (M - θ - ε, ε)
-and the
-           others (0, M - θ) once the first function is taken from the second, so Σgg' is 2 x 2 and the minimum over
-           θ scalar.
+nested     the group's function and the population's share the group's rows. Once the first is taken from the second,
+           rows of the group carry (M - θ - ε, ε) and the others (0, M - θ): Σgg' is 2 x 2, the minimum over θ scalar.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.likelihood.profile import Kind, Profile
+from isonomy.likelihood.profile import Kind, OfProfile
 from isonomy.numerics.roots import roots
 
 FloatArray = npt.NDArray[np.float64]
@@ -34,32 +32,10 @@ GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Euclidean:
+class Euclidean(OfProfile):
     """The Euclidean likelihood of each problem of a `Profile`; ``rows`` is n, all rows of the audit."""
 
-    problem: Profile
     rows: float
-
-    @property
-    def disparity(self) -> FloatArray:
-        """The estimated disparity."""
-        return self.problem.disparity
-
-    @property
-    def reference(self) -> FloatArray:
-        """The estimated, or given, reference."""
-        return self.problem.reference
-
-    @property
-    def standard_error(self) -> FloatArray:
-        """The large-sample standard error of the disparity."""
-        return self.problem.standard_error
-
-    @property
-    def range(self) -> tuple[FloatArray, FloatArray]:
-        """Every disparity has a finite T."""
-        unlimited = np.full(self.problem.own_index.size, np.inf)
-        return -unlimited, unlimited
 
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
         """T for the hypothesis that each disparity is ``disparity``."""

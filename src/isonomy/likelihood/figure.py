@@ -6,25 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
+import numpy.typing as npt
 
-from isonomy.results import theme
+from isonomy.results import Verdict, theme
 from isonomy.results.wording import likelihood as wording
 
 if TYPE_CHECKING:
     from isonomy.likelihood.result import GroupResult
+
+FloatArray = npt.NDArray[np.float64]
 
 # Groups drawn: the largest differences; the table has them all.
 DRAWN = 60
 ROW = 18
 
 
-def intervals(result: GroupResult) -> alt.TopLevelMixin:
-    """Each group's disparity with its interval, largest first, coloured by verdict."""
+def intervals(
+    result: GroupResult, verdicts: tuple[Verdict, ...], null_low: FloatArray, null_high: FloatArray
+) -> alt.TopLevelMixin:
+    """Each group's disparity with its interval, largest first, coloured by verdict, the nulls behind them."""
     known = np.flatnonzero(~np.isnan(result.ci_low))
     order = known[np.argsort(-np.abs(result.disparity[known]), kind="stable")][:DRAWN]
     order = order[np.argsort(-result.disparity[order], kind="stable")]
     ends = _clipped(result, order)
-    verdicts = _verdicts(result)
     labels = [theme.short(str(result.groups[i])) for i in order]
     data = theme.data(
         {
@@ -33,7 +37,8 @@ def intervals(result: GroupResult) -> alt.TopLevelMixin:
             "low": ends[0],
             "high": ends[1],
             "n": result.n[order],
-            "verdict": [verdicts[i] for i in order],
+            "verdict": [verdicts[i].value for i in order],
+            "null": null_low[order],
             "status": [result.status[i].value for i in order],
         }
     )
@@ -54,37 +59,28 @@ def intervals(result: GroupResult) -> alt.TopLevelMixin:
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         x="disparity:Q", y=y, color=colour, shape=shape, tooltip=tooltip
     )
-    layers = [*_marks(result), bars, points]
+    layers = [*_nulls(base, y, result.tolerance, null_low[order], null_high[order]), bars, points]
     level = f"{100 * (1 - result.alpha):g} % intervals"
     drawn = "" if known.size <= DRAWN else f", the {DRAWN} largest of {known.size:,} groups"
     chart = alt.layer(*layers).properties(width=480, height=max(60, ROW * len(labels)), title=f"{level}{drawn}")
     return theme.finish(chart)
 
 
-def _verdicts(result: Any) -> list[str]:
-    """The groups' verdicts; a certification's groups stand or fall by their simultaneous intervals."""
-    if hasattr(result, "verdicts"):
-        return [v.value for v in result.verdicts]
-    bound = result.tolerance or 0.0
-    beyond = (result.ci_low > bound) | (result.ci_high < -bound)
-    within = (result.ci_low >= -bound) & (result.ci_high <= bound) & (bound > 0)
-    return [
-        "violation" if b else "within_tolerance" if w else "inconclusive" for b, w in zip(beyond, within, strict=True)
-    ]
-
-
-def _marks(result: Any) -> list[Any]:
-    """The null as a rule (or a band between its ends) and the tolerance as a band."""
-    low, high = getattr(result, "null_low", 0.0), getattr(result, "null_high", 0.0)
-    if result.tolerance is not None:
-        low, high = -result.tolerance, result.tolerance
+def _nulls(base: alt.Chart, y: alt.Y, tolerance: float | None, low: FloatArray, high: FloatArray) -> list[Any]:
+    """The tolerance, or an interval null, as a band; a null that is one number as a rule, or a tick for each group."""
+    if tolerance is not None:
+        low, high = np.full(low.shape, -tolerance), np.full(high.shape, tolerance)
+    if not low.size:
+        return []
+    if np.ptp(low) > 0:
+        return [base.mark_tick(color=theme.RULE, thickness=2).encode(x="null:Q", y=y)]
     marks: list[Any] = []
-    if low < high:
-        band = alt.Chart(theme.data({"low": np.array([low]), "high": np.array([high])}))
+    if low[0] < high[0]:
+        band = alt.Chart(theme.data({"low": low[:1], "high": high[:1]}))
         marks.append(band.mark_rect(opacity=0.15, color=theme.RULE).encode(x="low:Q", x2="high:Q"))
-    null = 0.0 if low < high else low
-    rule = alt.Chart(theme.data({"null": np.array([null])}))
-    marks.append(rule.mark_rule(color=theme.RULE, strokeDash=[4, 3]).encode(x="null:Q"))
+    if low[0] == high[0] or tolerance is not None:
+        rule = alt.Chart(theme.data({"null": 0.5 * (low[:1] + high[:1])}))
+        marks.append(rule.mark_rule(color=theme.RULE, strokeDash=[4, 3]).encode(x="null:Q"))
     return marks
 
 

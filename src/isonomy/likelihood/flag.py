@@ -10,8 +10,8 @@ from isonomy.errors import choose, fraction
 from isonomy.frames import Group, open_source
 from isonomy.frames.metrics import Metric
 from isonomy.likelihood.comparison import Tools, compare
-from isonomy.likelihood.decision import ADJUSTMENTS, contrast, decide, refuse_impossible, warnings
-from isonomy.likelihood.hypotheses import hypothesis, refuse_percent
+from isonomy.likelihood.decision import ADJUSTMENTS, contrast, decide, warnings
+from isonomy.likelihood.hypotheses import hypothesis, refuse_interval, refuse_percent
 from isonomy.likelihood.reference import Estimate
 from isonomy.likelihood.result import FlagResult
 from isonomy.likelihood.tally import plan, tally
@@ -120,6 +120,7 @@ def flag(
     """
     options = {name: value for name, value in locals().items() if name not in ("data", "rng")}
     tested = hypothesis(null, alternative, tolerance)
+    refuse_interval(interval, tested.alternative)
     choose("adjust", adjust, ADJUSTMENTS)
     fraction("alpha", alpha)
     generator, seed = resolve(rng)
@@ -137,7 +138,6 @@ def flag(
         depth=depth,
     )
     refuse_percent(asked.measure.binary, tolerance)
-    refuse_impossible(tested, interval)
     evidence = tally(source, asked)
     comparison = compare(evidence, asked.reference, tools)
     decided = decide(comparison, tested, interval, alpha, adjust, tolerance)
@@ -160,13 +160,6 @@ def flag(
         overlapping=len(evidence.partitions) > 1,
         alpha=alpha,
         tolerance=tolerance,
-        groups=comparison.groups,
-        size=comparison.size,
-        n=comparison.n,
-        estimate=comparison.estimate,
-        reference_value=comparison.reference,
-        disparity=comparison.disparity,
-        standard_error=comparison.standard_error,
         ci_low=decided.low,
         ci_high=decided.high,
         status=tuple(Status(s) for s in decided.status),
@@ -179,4 +172,5 @@ def flag(
         adjusted_pvalue=decided.adjusted,
         verdicts=decided.verdicts,
         contrast=contrast(evidence, asked.reference, comparison, decided, tested, tools, alpha, adjust),
+        **comparison.columns(),
     )

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.errors import UsageError, choose, fraction
+from isonomy.errors import UsageError, choose
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 
 FloatArray = npt.NDArray[np.float64]
@@ -71,6 +71,19 @@ class Hypothesis:
         return np.where(inside, 0.0, near), np.where(inside, 1.0, tail)
 
 
+def whole(argument: str, seen: object) -> None:
+    """Refuse what is not a whole number from 1 up."""
+    if isinstance(seen, bool) or not isinstance(seen, (int, np.integer)) or seen < 1:
+        raise UsageError(f"{argument}: {seen!r} is not allowed; give a whole number from 1 up.")
+
+
+def refuse_interval(kind: str, alternative: str) -> None:
+    """Refuse kinds of interval that do not exist or do not fit the alternative."""
+    choose("interval", kind, INTERVALS)
+    if kind == "one-sided" and alternative not in ("greater", "less"):
+        raise UsageError("interval: 'one-sided' needs alternative='greater' (a lower bound) or 'less' (an upper one).")
+
+
 def refuse_percent(binary: bool, tolerance: float | None) -> None:
     """A rate lies in [0, 1]: a tolerance of 1 or more would pass anything, and is most likely a percentage."""
     if binary and tolerance is not None and tolerance >= 1:
@@ -86,7 +99,7 @@ def hypothesis(null: object, alternative: str, tolerance: float | None) -> Hypot
     if tolerance is not None:
         if not (isinstance(tolerance, (int, float)) and 0 < tolerance < np.inf):
             raise UsageError(f"tolerance: {tolerance!r} is not allowed; give a number above 0.")
-        if null not in (0, 0.0):
+        if not (isinstance(null, (int, float, np.number)) and null == 0):
             raise UsageError("null: leave it at 0 when tolerance is given; the tolerance sets the null.")
         if alternative == "greater":
             return Hypothesis(tolerance, tolerance, "greater")
@@ -116,13 +129,7 @@ def intervals(
     inequality conservative for any dependence of (asymptotically) normal estimates. A one-sided bound faces the
     alternative.
     """
-    fraction("alpha", alpha)
-    choose("interval", kind, INTERVALS)
     if kind == "one-sided":
-        if alternative not in ("greater", "less"):
-            raise UsageError(
-                "interval: 'one-sided' needs alternative='greater' (a lower bound) or 'less' (an upper one)."
-            )
         low, high = likelihood.interval(chi2_isf(2.0 * alpha, 1)) if alpha < 0.5 else likelihood.interval(0.0)
         unlimited = np.full(low.shape, np.inf)
         return (low, unlimited) if alternative == "greater" else (-unlimited, high)

@@ -11,6 +11,7 @@ a line per row is ever made; a 0/1 metric needs two weighted rows a pattern.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,14 +31,18 @@ TRACE = 1e-8
 # Full Newton steps that still gain this much mean that the dual has no maximum: it grows like a logarithm.
 GROWTH, ENDLESS = 0.25, 40
 STEPS = 100
+# Other references tried where the estimated one is infeasible.
+STARTS = 15
+# How far from where Newton stopped, relative to the possible references, the minimum is looked for.
+NEAR = 1e-3
 # Newton ends when its decrement, twice what is left to gain, is this small relative to the log-likelihood ratio.
 CONVERGED = 1e-13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Functions:
-    """Estimating functions: ``slope`` U (patterns, functions, columns), ``nuisance`` W (patterns, functions, r) and
-    ``offset`` V (patterns, functions)."""
+    """Estimating functions: ``slope`` U (patterns, functions, columns), ``nuisance`` W (patterns, functions, 1 or, when
+    the reference is known, 0) and ``offset`` V (patterns, functions)."""
 
     slope: FloatArray
     nuisance: FloatArray
@@ -55,13 +60,19 @@ class Functions:
 @dataclass(frozen=True, slots=True, eq=False)
 class Joint:
     """The outcome of a joint test: ``df`` counts independent functions less the profiled references, ``left_out`` those
-    that would have singled out too few rows."""
+    that would have singled out too few rows.
+
+    The likeliest weighting that meets the hypothesis gives each pattern ``scale`` times its weight and moves the means
+    of its columns by ``move`` (columns, patterns); None where no weighting does, and for Euclidean likelihood.
+    """
 
     statistic: float
     df: int
     theta: FloatArray
     status: Status
     left_out: int = 0
+    scale: FloatArray | None = None
+    move: FloatArray | None = None
 
 
 class Patterns:
@@ -77,6 +88,9 @@ class Patterns:
         self.first = np.stack([self.rows.weighted_sum(c) for c in self.columns])
         pairs = [[self.rows.weighted_sum(a * b) for b in self.columns] for a in self.columns]
         self.second = np.array(pairs)
+        filled = self.n > 0
+        self.low = np.stack([np.where(filled, self.rows.min(c), 0.0) for c in self.columns])
+        self.high = np.stack([np.where(filled, self.rows.max(c), 0.0) for c in self.columns])
 
     @classmethod
     def of_counts(cls, pattern: IntArray, size: int, value: FloatArray, weights: FloatArray) -> Patterns:
@@ -108,14 +122,37 @@ class Patterns:
 
     def likelihood(self, functions: Functions, theta: FloatArray) -> Joint:
         """Empirical likelihood: the maximum over λ for each θ, the minimum over θ."""
-        chosen = self.independent(functions, theta)
         free = functions.nuisance.shape[2]
-        dual = _Dual(self, functions.take(chosen))
-        theta, status = dual.profile(np.array(theta, dtype=float)) if free else (theta, dual.solve(theta))
-        df = max(chosen.size - free, 0)
-        if status is Status.INFEASIBLE or dual.beyond:
-            return Joint(np.inf, df, theta, Status.OUTSIDE_RANGE)
-        return Joint(max(2.0 * dual.value, 0.0), df, theta, status)
+        failed = None
+        low, high = self._bounds(functions) if free else (0.0, 0.0)
+        for start in _starts(theta, low, high) if free else (theta,):
+            chosen = self.independent(functions, start)
+            df = max(chosen.size - free, 0)
+            dual = _Dual(self, functions.take(chosen))
+            found, status = dual.profile(start) if free else (start, dual.solve(start))
+            if free and status is Status.NOT_CONVERGED and not dual.beyond:
+                found, status = dual.settle(found, NEAR * (high - low))
+            if status is Status.INFEASIBLE or dual.beyond:
+                failed = failed or Joint(np.inf, df, found, Status.OUTSIDE_RANGE)
+                continue
+            with np.errstate(invalid="ignore"):
+                scale, move = dual.weight / self.n, dual.first / dual.weight - self.first / self.n
+            joint = Joint(max(2.0 * dual.value, 0.0), df, found, status, scale=scale, move=move)
+            if status is Status.OK:
+                return joint
+            failed = joint
+        return failed or Joint(np.inf, self.independent(functions, theta).size - free, theta, Status.OUTSIDE_RANGE)
+
+    def _bounds(self, functions: Functions) -> tuple[float, float]:
+        """Between which references a weighting may exist: every function must take both signs over its rows."""
+        slope, weight = functions.slope, functions.nuisance[:, :, 0]
+        ends = np.sort(np.stack([slope * self.low.T[:, None], slope * self.high.T[:, None]]), axis=0).sum(axis=3)
+        counts = (weight > 0) & (self.n > 0)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least, most = (ends - functions.offset) / weight
+        low = np.min(np.where(counts, least, np.inf), axis=0)[counts.any(axis=0)]
+        high = np.max(np.where(counts, most, -np.inf), axis=0)[counts.any(axis=0)]
+        return float(low.max()), float(high.min())
 
     def euclidean(self, functions: Functions, theta: FloatArray) -> Joint:
         """Euclidean likelihood: T = Tu / (1 - Tu/n), Tu = (Σg)'(Σgg')⁻¹(Σg), the minimum over θ."""
@@ -127,14 +164,12 @@ class Patterns:
             total, second = self.moments(kept, np.asarray(t))
             return float(total @ np.linalg.lstsq(second, total, rcond=RANK_TOLERANCE)[0])
 
-        if free == 1:
+        if free:
             scale = np.sqrt(max(float(self.second[0, 0].sum()), 1e-300) / self.total) / np.sqrt(self.total)
             near = optimize.minimize_scalar(
                 lambda t: uncentred(np.array([t])), bracket=(theta[0] - scale, theta[0] + scale), tol=1e-10
             )
             theta = np.array([near.x])
-        elif free:
-            theta = optimize.minimize(uncentred, theta, method="BFGS", options={"gtol": 1e-8}).x
         tu = uncentred(theta)
         statistic = np.inf if tu >= self.total else tu / (1.0 - tu / self.total)
         return Joint(statistic, max(chosen.size - free, 0), theta, Status.OK)
@@ -205,6 +240,21 @@ class _Dual:
             theta = theta + length * step
         return theta, Status.NOT_CONVERGED
 
+    def settle(self, theta: FloatArray, width: float) -> tuple[FloatArray, Status]:
+        """The minimum near ``theta`` without derivatives, where rounding kept Newton from its last digits.
+
+        A trace of weight makes the Hessian badly conditioned; the maximum over λ itself is still accurate.
+        """
+
+        def value(x: float) -> float:
+            return np.inf if self.solve(np.array([x])) is Status.INFEASIBLE else self.value
+
+        ends = float(theta[0]) - width, float(theta[0]) + width
+        near = optimize.minimize_scalar(value, bounds=ends, method="bounded", options={"xatol": 1e-6 * width})
+        status = self.solve(np.array([near.x]))
+        inside = min(near.x - ends[0], ends[1] - near.x) > 1e-3 * width
+        return np.array([near.x]), status if inside and near.success else Status.NOT_CONVERGED
+
     def _stuck(self, decrement: float) -> Status:
         """No step improves: rounding, if hardly anything was left to gain."""
         return Status.OK if decrement <= 1e4 * CONVERGED * max(1.0, self.value) else Status.NOT_CONVERGED
@@ -222,10 +272,10 @@ class _Dual:
         self.value = float(total(value).sum())
         self.weight = total(slope)
         self.squared = total(bend)
-        first = np.stack([total(slope * x) for x in data.columns])
+        self.first = np.stack([total(slope * x) for x in data.columns])
         self.squared_first = np.stack([total(bend * x) for x in data.columns])
         self.squared_second = np.array([[total(bend * a * b) for b in data.columns] for a in data.columns])
-        self.gradient = np.einsum("sfk,ks->f", functions.slope, first) - self.weight @ self.constant
+        self.gradient = np.einsum("sfk,ks->f", functions.slope, self.first) - self.weight @ self.constant
         self.hessian = _crossed(functions.slope, self.constant, self.squared, self.squared_first, self.squared_second)
 
     def _cross(self, pull: FloatArray) -> FloatArray:
@@ -235,6 +285,19 @@ class _Dual:
         sloped = np.einsum("sfk,ks,sr->fr", functions.slope, self.squared_first, pull)
         flat = np.einsum("sf,s,sr->fr", self.constant, self.squared, pull)
         return direct + sloped - flat
+
+
+def _starts(theta: FloatArray, low: float, high: float) -> Iterator[FloatArray]:
+    """References to start from: ``theta`` if it is possible, then others, the nearest first.
+
+    Functions that can each be met may still not be met together, so a failed start is followed by more.
+    """
+    if low < theta[0] < high:
+        yield np.array(theta, dtype=float)
+    if low < high:
+        others = np.linspace(low, high, STARTS + 2)[1:-1]
+        for other in others[np.argsort(np.abs(others - theta[0]), kind="stable")]:
+            yield np.array([other])
 
 
 def _crossed(

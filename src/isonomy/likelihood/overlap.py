@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from isonomy.likelihood.joint import Functions, Patterns
 from isonomy.numerics.roots import root
+from isonomy.numerics.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -90,11 +91,6 @@ class Overlapping:
         return np.array([pair.means[0] - pair.means[1] for pair in self.pairs])
 
     @property
-    def reference(self) -> FloatArray:
-        """The estimated references."""
-        return np.array([pair.means[1] for pair in self.pairs])
-
-    @property
     def standard_error(self) -> FloatArray:
         """The large-sample standard error of each disparity."""
         return np.array([pair.standard_error for pair in self.pairs])
@@ -112,14 +108,16 @@ class Overlapping:
         return np.array(low), np.array(high)
 
     def _at(self, pair: Pair, disparity: float) -> float:
+        """T, or NaN where the solver did not converge."""
         mean, reference = pair.means
         if disparity == mean - reference:
             return 0.0
         solve = pair.data.likelihood if self.method == "el" else pair.data.euclidean
-        return solve(pair.functions(disparity), np.array([reference])).statistic
+        found = solve(pair.functions(disparity), np.array([reference]))
+        return np.nan if found.status is Status.NOT_CONVERGED else found.statistic
 
     def _end(self, pair: Pair, level: float, sign: float) -> float:
-        """Step out until T exceeds the level, then close in."""
+        """Step out until T exceeds the level, then close in; NaN if T is not known on the way."""
         mean, reference = pair.means
         error, wanted = pair.standard_error, np.sqrt(level)
         inner, step = 0.0, 1.2 * max(wanted, 1e-3)
@@ -128,9 +126,12 @@ class Overlapping:
             return float(np.sqrt(self._at(pair, mean - reference + sign * x * error))) - wanted
 
         for _ in range(DOUBLINGS):
-            if gap(step) >= 0:
+            outer = gap(step)
+            if np.isnan(outer):
+                return np.nan
+            if outer >= 0:
                 found = root(gap, inner, step, rtol=1e-12)
-                return mean - reference + sign * found.x * error
+                return mean - reference + sign * found.x * error if found.status is Status.OK else np.nan
             if step * error > pair.reach:
                 break
             inner, step = step, 2.0 * step

@@ -4,10 +4,10 @@ Local power of the likelihood ratio: with standard error se, the disparity d is 
 probability Φ(d/se - z) (+ Φ(-d/se - z) two-sided), z the normal quantile of the level. The standard error depends
 on the reference:
 
-known        v_G/n_G                                                            (Corollary 2 of the paper)
-group, rest  v_G/n_G + v_R/n_R
-population   (1-P)² (v_G/n_G + v_C/n_C) + (m_G - m_C)² P(1-P)/n,   C the rows outside the group, P its share, n = n_G
-+ n_C
+known        se² = v_G/n_G (Corollary 2 of the paper)
+group, rest  se² = v_G/n_G + v_R/n_R
+population   se² = (1-P)² (v_G/n_G + v_C/n_C) + (m_G - m_C)² P(1-P)/n, with C the n_C rows outside the group, P the
+             group's share and n = n_G + n_C
 
 For a rate p the variance is p(1-p), and moves with the disparity.
 """
@@ -18,9 +18,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from isonomy.errors import UsageError, choose, fraction
+from isonomy.likelihood.hypotheses import whole
 from isonomy.numerics.roots import root
 from isonomy.numerics.tails import normal_isf, normal_sf
 
@@ -46,6 +45,7 @@ class _Design:
         choose("alternative", self.alternative, SIDES)
         fraction("alpha", self.alpha)
         fraction("power", self.power)
+        whole("tests", self.tests)
         if (self.rate is None) == (self.variance is None):
             raise UsageError(
                 "rate, variance: give one of them: the reference's rate, or the metric's variance in the group."
@@ -53,8 +53,8 @@ class _Design:
         if self.rate is not None:
             fraction("rate", self.rate)
         for name, value in (("variance", self.variance), ("reference_variance", self.reference_variance)):
-            if value is not None and not value > 0:
-                raise UsageError(f"{name}: {value!r} is not allowed; give a number above 0.")
+            if value is not None:
+                positive(name, value)
 
     @property
     def sign(self) -> float:
@@ -68,14 +68,23 @@ class _Design:
             normal_isf(1.0 - self.power, sides="one")
         )
 
+    def share(self, n: float, other: float) -> float:
+        """The group's share of the population; 0 for other references."""
+        return n / (n + other) if self.reference == "population" else 0.0
+
+    def outside(self, disparity: float, n: float, other: float) -> float:
+        """The rate of the rows outside the group when the population keeps its own."""
+        assert self.rate is not None
+        share = self.share(n, other)
+        return self.rate - disparity * share / (1.0 - share)
+
     def standard_error(self, disparity: float, n: float, other: float) -> float:
         """For a group of ``n`` rows, ``other`` rows in the reference (or outside the group, for the population)."""
-        share = n / (n + other) if self.reference == "population" else 0.0
+        share = self.share(n, other)
         gap = disparity / (1.0 - share)
         if self.rate is not None:
             # The reference keeps its rate; the group's is the disparity away from it.
-            mine, theirs = (p * (1.0 - p) for p in (self.rate + disparity, self.rate + disparity - gap))
-            theirs = theirs if self.reference != "group" else self.rate * (1.0 - self.rate)
+            mine, theirs = (p * (1.0 - p) for p in (self.rate + disparity, self.outside(disparity, n, other)))
         else:
             assert self.variance is not None
             mine, theirs = self.variance, self.reference_variance or self.variance
@@ -84,12 +93,14 @@ class _Design:
         squared = (1.0 - share) ** 2 * (max(mine, 0.0) / n + max(theirs, 0.0) / other)
         return math.sqrt(squared + gap**2 * share * (1.0 - share) / (n + other))
 
-    @property
-    def largest(self) -> float:
-        """The largest disparity a rate allows in the direction asked about."""
+    def largest(self, n: float, other: float) -> float:
+        """The largest disparity that leaves the group, and the rows outside it, a rate in the direction asked about."""
         if self.rate is None:
             return math.inf
-        return self.rate if self.alternative == "less" else 1.0 - self.rate
+        down, up = self.rate, 1.0 - self.rate
+        mine, theirs = (down, up) if self.alternative == "less" else (up, down)
+        share = self.share(n, other)
+        return min(mine, theirs * (1.0 - share) / share) if share else mine
 
 
 def detectable_disparity(
@@ -135,7 +146,7 @@ def detectable_disparity(
     def short(size: float) -> float:
         return size - design.quantiles * design.standard_error(design.sign * size, n, other)
 
-    limit = design.largest
+    limit = design.largest(n, other)
     start = design.quantiles * design.standard_error(0.0, n, other)
     high = min(limit, 100.0 * start) if math.isfinite(limit) else 100.0 * start
     if short(high) < 0:
@@ -174,8 +185,12 @@ def rows_needed(
         raise UsageError(f"disparity: {disparity!r} lies on the side that alternative={alternative!r} does not test.")
     if rate is not None and not 0 <= rate + disparity <= 1:
         raise UsageError(f"disparity: {disparity!r} from a rate of {rate!r} is no rate.")
-    if not ratio > 0:
-        raise UsageError(f"ratio: {ratio!r} is not allowed; give a number above 0.")
+    positive("ratio", ratio)
+    if rate is not None and not 0 <= (outside := design.outside(disparity, 1.0, ratio)) <= 1:
+        raise UsageError(
+            f"disparity: {disparity!r} is not possible at ratio={ratio:g}: rows outside the group would need a rate "
+            f"of {outside:.3g} for the population to have {rate:g}."
+        )
     # Every term of the squared standard error falls as 1/n at a fixed ratio.
     one = design.standard_error(disparity, 1.0, ratio)
     return max(2, math.ceil((design.quantiles * one / size) ** 2 - 1e-9))
@@ -191,6 +206,9 @@ def power_of(disparity: float, standard_error: float, *, alpha: float = 0.05, al
     """
     choose("alternative", alternative, SIDES)
     fraction("alpha", alpha)
+    positive("standard_error", standard_error)
+    if not math.isfinite(disparity):
+        raise UsageError(f"disparity: {disparity!r} is not allowed; give a finite number.")
     shift = disparity / standard_error
     if alternative == "two-sided":
         z = float(normal_isf(alpha))
@@ -200,11 +218,17 @@ def power_of(disparity: float, standard_error: float, *, alpha: float = 0.05, al
 
 
 def _others(design: _Design, n: float, reference_n: float | None) -> float:
-    if not n > 0:
-        raise UsageError(f"n: {n!r} is not allowed; give a number of rows.")
+    positive("n", n)
     if design.reference == "known":
         return 1.0
-    if reference_n is None or not reference_n > 0:
+    if reference_n is None:
         what = "the reference group" if design.reference == "group" else "the population outside the group"
-        raise UsageError(f"reference_n: {reference_n!r} is not allowed; give the number of rows in {what}.")
-    return float(np.asarray(reference_n))
+        raise UsageError(f"reference_n: give the number of rows in {what}.")
+    positive("reference_n", reference_n)
+    return float(reference_n)
+
+
+def positive(argument: str, seen: float) -> None:
+    """Refuse what is not a finite number above 0."""
+    if not 0 < seen < math.inf:
+        raise UsageError(f"{argument}: {seen!r} is not allowed; give a finite number above 0.")

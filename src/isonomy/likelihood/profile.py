@@ -227,6 +227,23 @@ class Profile:
         return np.where(found.ok, end, limit)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OfProfile:
+    """Another likelihood of the same problems: estimates and standard errors are the profile's."""
+
+    problem: Profile
+
+    @property
+    def disparity(self) -> FloatArray:
+        """The estimated disparity."""
+        return self.problem.disparity
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """The large-sample standard error of the disparity."""
+        return self.problem.standard_error
+
+
 def _counts(groups: Sequence[tuple[Means | None, IntArray | None]]) -> Binary:
     """The chosen groups of several sets of 0/1 rows, in one set."""
     binary = [(means, index) for means, index in groups if isinstance(means, Binary)]

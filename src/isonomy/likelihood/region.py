@@ -11,8 +11,9 @@ import numpy.typing as npt
 from isonomy.errors import UsageError
 from isonomy.likelihood.joint import Functions, Joint, Patterns
 from isonomy.likelihood.means import Binary, Means, Real
+from isonomy.likelihood.rests import Rests
+from isonomy.likelihood.shifted import Shifted
 from isonomy.numerics.ragged import Ragged
-from isonomy.numerics.roots import root
 from isonomy.numerics.status import Status
 from isonomy.results import storable
 
@@ -20,6 +21,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 # Entries of the largest matrix of memberships that a joint test of overlapping groups may need.
 LARGEST = 20_000_000
+# Disparities that cancel to this relative tolerance cancel.
+SAME = 1e-9
 # One number for all groups, one each in order, or a mapping from group labels.
 Disparities = float | Sequence[float] | FloatArray | Mapping[str, float]
 
@@ -33,7 +36,8 @@ class Region:
     tested groups a pattern is in, one column a partition (-1: none), ``referent`` whether it is in the reference (1
     for the population). ``theta`` holds the plugged-in or known reference of each group, None when it is profiled;
     ``rest`` when each group has its own reference, all other rows. ``least`` is the smallest group tested; a
-    difference of groups of less than half of it is no constraint of its own.
+    difference of groups of less than half of it is no constraint of its own. ``factor`` is what T is divided by before
+    it is held against a chi-square (Bartlett's correction).
     """
 
     labels: tuple[str, ...]
@@ -49,36 +53,41 @@ class Region:
     estimate: float | None
     rest: bool
     least: int
+    factor: float = 1.0
 
-    def vector(self, disparities: Disparities) -> FloatArray:
+    def vector(self, disparities: Disparities, argument: str = "disparities") -> FloatArray:
         """One disparity per tested group, from any of the forms a caller may give."""
         m = len(self.labels)
         if isinstance(disparities, Mapping):
-            unknown = [str(key) for key in disparities if str(key) not in self.labels]
-            absent = [label for label in self.labels if label not in {str(k) for k in disparities}]
+            given = {str(key): value for key, value in disparities.items()}
+            unknown = [key for key in given if key not in self.labels]
+            absent = [label for label in self.labels if label not in given]
             if unknown or absent:
-                raise UsageError(f"disparities: unknown groups {unknown[:5]}, groups without a value {absent[:5]}.")
-            by_label = {str(key): float(value) for key, value in disparities.items()}
-            return np.array([by_label[label] for label in self.labels])
-        values = np.asarray(disparities, dtype=float)
+                raise UsageError(f"{argument}: unknown groups {unknown[:5]}, groups without a value {absent[:5]}.")
+            disparities = [given[label] for label in self.labels]
+        try:
+            values = np.asarray(disparities, dtype=float)
+        except (TypeError, ValueError):
+            values = np.array(np.nan)
         if values.shape not in ((), (m,)) or not np.isfinite(values).all():
             raise UsageError(
-                f"disparities: shape {values.shape}; give one finite number, or one for each of {m:,} groups."
+                f"{argument}: {disparities!r} is not allowed; give one finite number, or one for each of {m:,} groups."
             )
         return np.broadcast_to(values, (m,)).astype(float)
 
     def test(self, disparities: Disparities) -> Joint:
-        """T and its degrees of freedom at the given disparities."""
+        """T, not divided by ``factor``, and its degrees of freedom at the given disparities."""
         target = self.vector(disparities)
-        if self.method == "el" and self.disjoint:
-            if self.theta is not None:
-                return self._sum(target + self.theta)
-            if self._common(target):
-                return self._least(target)
+        if self.method == "el" and self.disjoint and self.theta is not None:
+            return self._sum(target + self.theta)
+        if self.quick(target):
+            return self._least(target)
         data, members = self.patterns, self.members()
         kept = self._kept(data.n, members)
-        functions, theta = self._functions(data, members[:, kept], kept, target[kept])
-        found = data.likelihood(functions, theta) if self.method == "el" else data.euclidean(functions, theta)
+        found = self._among_all(data.n, kept, target[kept])
+        if found is None:
+            functions, theta = self._functions(data, members[:, kept], kept, target[kept])
+            found = data.likelihood(functions, theta) if self.method == "el" else data.euclidean(functions, theta)
         return replace(found, left_out=target.size - kept.size)
 
     @property
@@ -103,12 +112,6 @@ class Region:
             inside = np.flatnonzero(column >= 0)
             result[inside, column[inside]] = 1.0
         return result
-
-    def totals(self, by_pattern: FloatArray) -> FloatArray:
-        """Sum over the patterns of each tested group."""
-        m = len(self.labels)
-        counted = [np.bincount(c + 1, weights=by_pattern, minlength=m + 1)[1:] for c in self.slots.T]
-        return np.sum(counted, axis=0)
 
     def _kept(self, n: FloatArray, members: FloatArray) -> IntArray:
         """Groups that single out no handful of rows.
@@ -146,58 +149,45 @@ class Region:
         columns = (self.value,) if self.influence is None else (self.value, self.influence)
         return Patterns(self.pattern, size, columns, self.weight)
 
-    def resampled(self, rng: np.random.Generator) -> Region:
-        """The same number of rows, drawn again with replacement."""
-        weight = np.ones(self.value.size) if self.weight is None else self.weight
-        total = round(float(weight.sum()))
-        drawn = rng.multinomial(total, weight / weight.sum()).astype(float)
-        keep = drawn > 0
-        influence = None if self.influence is None else self.influence[keep]
-        return replace(
-            self, pattern=self.pattern[keep], value=self.value[keep], weight=drawn[keep], influence=influence
-        )
-
     def means(self, codes: IntArray, size: int) -> Means:
         """Groups of lines by ``codes`` (one a line)."""
-        if self.binary:
-            weight = np.ones(self.value.size) if self.weight is None else self.weight
-            n = np.bincount(codes + 1, weights=weight, minlength=size + 1)[1:]
-            return Binary(n, np.bincount(codes + 1, weights=weight * self.value, minlength=size + 1)[1:])
-        return Real(Ragged.from_codes(codes, size, self.value, weights=self.weight))
+        return _means(self.binary, codes, size, self.value, self.weight)
 
-    def estimates(self) -> FloatArray:
-        """The estimated disparities of the tested groups."""
-        data = self.patterns
-        n, first = data.n, data.first[0]
-        own, rows = self.totals(first), self.totals(n)
-        if self.theta is not None:
-            return own / rows - self.theta
-        if self.estimate is not None:
-            return own / rows - self.estimate
-        if self.rest:
-            return own / rows - (first.sum() - own) / (n.sum() - rows)
-        return own / rows - float(self.referent @ first / (self.referent @ n))
+    def group_means(self, codes: IntArray) -> Means:
+        """The tested groups of ``codes`` (one a pattern, -1: none) and, last, the patterns of code m."""
+        return self.means(codes[self.pattern], len(self.labels) + 1)
 
-    def group_means(self, last: IntArray | None = None) -> tuple[Means, int]:
-        """The disjoint tested groups and, last, the lines of no tested group (or the patterns ``last``)."""
-        m = len(self.labels)
-        group = np.where(self.single >= 0, self.single, m)
-        if last is not None:
-            group = np.where(self.single >= 0, self.single, np.where(last, m, -1))
-        return self.means(group[self.pattern], m + 1), m
-
-    def _common(self, target: FloatArray) -> bool:
-        """Whether the disparities fix all groups' means but for one common shift."""
-        if self.estimate is not None:
+    def quick(self, target: FloatArray) -> bool:
+        """Whether the disparities fix the means of disjoint groups but for one common shift."""
+        if self.method != "el" or not self.disjoint or self.theta is not None or self.estimate is not None:
             return False
         if (self.referent == 1).all():
             return not target.any()
         # A named reference: apart from every tested group.
         return bool((self.referent[self.single >= 0] == 0).all())
 
+    @property
+    def blocks(self) -> IntArray:
+        """For a quick test: the tested group of each pattern, m for the reference's other patterns, -1 for others."""
+        return np.where(self.single >= 0, self.single, np.where(self.referent == 1, len(self.labels), -1))
+
+    def shifted(
+        self, target: FloatArray, copy: IntArray, line: IntArray, weight: FloatArray | None, copies: int
+    ) -> Shifted:
+        """The quick problem of each of many copies of the region, made of some lines with some weights each."""
+        size = len(self.labels) + 1
+        block = self.blocks[self.pattern[line]]
+        groups = _means(
+            self.binary, np.where(block < 0, -1, copy * size + block), copies * size, self.value[line], weight
+        )
+        place = np.arange(copies * size).reshape(copies, size)
+        # The last place holds the rows of no tested group, or the named reference; too few of the former say nothing.
+        enough = np.append(np.ones(size - 1), self.least if (self.referent == 1).all() else 1)
+        return Shifted(groups, place, groups.n[place] >= enough, np.append(target, 0.0))
+
     def _sum(self, means: FloatArray) -> Joint:
         """Disjoint groups and known references: the sum of the groups' own statistics."""
-        groups, m = self.group_means()
+        groups, m = self.group_means(self.single), len(self.labels)
         index = np.arange(m)
         statistic = groups.statistic(means, index)
         second = groups.variance[:m] + (groups.mean[:m] - means) ** 2
@@ -207,45 +197,25 @@ class Region:
 
     def _least(self, target: FloatArray) -> Joint:
         """Disjoint groups with a profiled reference: the minimum over θ of the sum of T_j(θ + ε_j)."""
-        everyone = bool((self.referent == 1).all())
-        groups, m = self.group_means(None if everyone else self.referent == 1)
-        # The last place holds the rows of no tested group, or the named reference; too few of the former say nothing.
-        index = np.flatnonzero(groups.n >= np.append(np.ones(m), self.least if everyone else 1))
-        shift = np.append(target, 0.0)[index]
-        low, high = float(np.max(groups.low[index] - shift)), float(np.min(groups.high[index] - shift))
-        centre = float(np.sum(groups.n[index] * (groups.mean[index] - shift)) / groups.n[index].sum())
-        df = int((groups.variance[index] + (groups.mean[index] - shift - centre) ** 2 > 0).sum()) - 1
-
-        def slope(theta: float) -> float:
-            return float(np.sum(groups.n[index] * groups.locate(theta + shift, index).multiplier))
-
-        if df <= 0:
-            return Joint(0.0, 0, np.array([centre]), Status.OK)
-        if not low < high:
-            return Joint(np.inf, df, np.array([np.nan]), Status.OUTSIDE_RANGE)
-        found = root(lambda theta: -slope(theta), low, high, rtol=1e-14)
-        statistic = float(np.sum(groups.statistic(found.x + shift, index)))
-        return Joint(statistic, df, np.array([found.x]), found.status)
+        every = np.arange(self.value.size)
+        problem = self.shifted(target, np.zeros_like(every), every, self.weight, 1)
+        statistic, theta, status = problem.solve()
+        moved = theta + problem.shift - problem.groups.mean
+        move = np.append(np.where(problem.counts[0], moved, 0.0), 0.0)[None, self.blocks]
+        scale = np.ones(self.slots.shape[0])
+        return Joint(float(statistic[0]), int(problem.df[0]), theta, status[0], scale=scale, move=move)
 
     def _functions(
         self, data: Patterns, members: FloatArray, kept: IntArray, target: FloatArray
     ) -> tuple[Functions, FloatArray]:
-        """Estimating functions of the ``kept`` groups at ``target``, and the references' starting values."""
+        """Estimating functions of the ``kept`` groups at ``target``, and the reference's starting value."""
         referent = self.referent
-        slope = members
         columns = 1 if self.influence is None else 2
         with np.errstate(invalid="ignore"):
             mean = float(referent @ data.first[0] / (referent @ data.n)) if referent.any() else 0.0
         if self.theta is not None:
             offset = members * (target + self.theta[kept])
-            return Functions(_stacked(slope, columns), np.zeros((*slope.shape, 0)), offset), np.empty(0)
-        if self.rest and target.any():
-            if not self.disjoint:
-                raise UsageError(
-                    "reference: overlapping groups can be tested jointly against their rests at disparity 0 only; "
-                    "use reference='population' for other disparities."
-                )
-            return self._against_rests(data, members, target)
+            return Functions(_stacked(members, columns), np.zeros((*members.shape, 0)), offset), np.empty(0)
         nuisance = np.column_stack([members, referent])
         offset = np.column_stack([members * target, np.zeros(referent.size)])
         stacked = _stacked(nuisance, columns)
@@ -255,17 +225,62 @@ class Region:
             mean = self.estimate
         return Functions(stacked, nuisance[:, :, None], offset), np.array([mean])
 
-    def _against_rests(self, data: Patterns, members: FloatArray, target: FloatArray) -> tuple[Functions, FloatArray]:
-        """Each group against all other rows: a reference of its own for each, and two functions."""
-        m = target.size
-        others = self.referent[:, None] - members
-        slope = np.concatenate([members, others], axis=1)
-        nuisance = np.zeros((*slope.shape, m))
-        for j in range(m):
-            nuisance[:, j, j], nuisance[:, m + j, j] = members[:, j], others[:, j]
-        offset = np.concatenate([members * target, np.zeros_like(others)], axis=1)
-        means = (others.T @ data.first[0]) / (others.T @ data.n)
-        return Functions(_stacked(slope, 1), nuisance, offset), means
+    def _among_all(self, n: FloatArray, kept: IntArray, target: FloatArray) -> Joint | None:
+        """Disparities from the population or the rest that say something about the groups' shares too.
+
+        None where the estimating functions serve: all other references, and disparities of 0.
+        """
+        everyone = self.theta is None and self.estimate is None and bool((self.referent == 1).all())
+        if not everyone or not target.any():
+            return None
+        if not self.disjoint:
+            if self.rest:
+                raise UsageError(
+                    "reference: overlapping groups can be tested jointly against their rests at disparity 0 only; "
+                    "use reference='population' for other disparities."
+                )
+            return None
+        codes = np.full(len(self.labels) + 1, kept.size)  # the last for patterns in no tested group
+        codes[kept] = np.arange(kept.size)
+        blocks = codes[self.single]
+        rows = np.bincount(blocks, weights=n, minlength=kept.size + 1)
+        size = kept.size + int(rows[-1] > 0)
+        df = 1 if self.rest and size == 2 else kept.size
+        if size == kept.size and _contradictory(target, self.rest):
+            return Joint(np.inf, df, np.empty(0), Status.INFEASIBLE)
+        if not self.rest:
+            return None
+        if size == 2:
+            # The rest of one is the other, whatever their shares.
+            pair = replace(self, labels=("",), slots=np.where(blocks == 0, 0, -1)[:, None], rest=False)
+            return replace(pair, referent=(blocks == 1).astype(float)).test(target[:1])
+        if not rows[:size].all():
+            return Joint(np.inf, df, np.empty(0), Status.OUTSIDE_RANGE)
+        means = self.means(blocks[self.pattern], size)
+        found = Rests(means, target, self.method == "eel").solve()
+        scale = np.append(found.shares * means.n.sum() / means.n, 1.0)[blocks]
+        move = np.append(found.means - means.mean, 0.0)[None, blocks]
+        return Joint(found.statistic, df, np.empty(0), found.status, scale=scale, move=move)
+
+
+def _means(binary: bool, codes: IntArray, size: int, value: FloatArray, weight: FloatArray | None) -> Means:
+    if not binary:
+        return Real(Ragged.from_codes(codes, size, value, weights=weight))
+    weight = np.ones(value.size) if weight is None else weight
+    n = np.bincount(codes + 1, weights=weight, minlength=size + 1)[1:]
+    return Binary(n, np.bincount(codes + 1, weights=weight * value, minlength=size + 1)[1:])
+
+
+def _contradictory(disparities: FloatArray, rest: bool) -> bool:
+    """Whether no shares of groups that are all rows together give these disparities.
+
+    With shares P the disparities ε from the population meet Σ P_j ε_j = 0, those from the rests
+    Σ_{i<j} P_i P_j (ε_i + ε_j) = 0: possible if the ε, or the sums of two of them, have both signs or are all 0.
+    """
+    ordered = np.sort(disparities)
+    low, high = (ordered[:2].sum(), ordered[-2:].sum()) if rest else (ordered[0], ordered[-1])
+    least = SAME * float(np.abs(ordered).max())
+    return bool((low < -least) != (high > least))
 
 
 def _stacked(slope: FloatArray, columns: int) -> FloatArray:

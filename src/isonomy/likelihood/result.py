@@ -58,6 +58,19 @@ class GroupResult(Result):
         """The groups' names."""
         return tuple(str(group) for group in self.groups)
 
+    def _columns(self) -> dict[str, Any]:
+        """The columns both tables begin with."""
+        return {
+            "group": list(self.labels),
+            "size": self.size,
+            "n": self.n,
+            "estimate": self.estimate,
+            "reference": self.reference_value,
+            "disparity": self.disparity,
+            "ci_low": self.ci_low,
+            "ci_high": self.ci_high,
+        }
+
     def detectable(self, power: float = 0.8) -> FloatArray:
         """The smallest disparity each group would show two-sided at ``alpha`` with this power, other groups aside."""
         fraction("power", power)
@@ -72,11 +85,11 @@ class GroupResult(Result):
         """What this result does not show."""
         return wording.limits()
 
-    def plot(self) -> alt.TopLevelMixin:
-        """Intervals by group, sorted, with the null and the tolerance drawn."""
+    def _drawn(self, verdicts: tuple[Verdict, ...], low: FloatArray, high: FloatArray) -> alt.TopLevelMixin:
+        """Intervals by group, coloured by ``verdicts``, with each group's null from ``low`` to ``high``."""
         from isonomy.likelihood.figure import intervals
 
-        return intervals(self)
+        return intervals(self, verdicts, low, high)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -104,17 +117,14 @@ class FlagResult(GroupResult):
         """The groups whose null was rejected."""
         return tuple(g for g, v in zip(self.groups, self.verdicts, strict=True) if v is Verdict.VIOLATION)
 
+    def plot(self) -> alt.TopLevelMixin:
+        """Intervals by group, sorted, with the null and the tolerance drawn."""
+        return self._drawn(self.verdicts, *(np.full(self.n.shape, end) for end in (self.null_low, self.null_high)))
+
     def table(self) -> dict[str, Any]:
         """One line a group."""
         return {
-            "group": list(self.labels),
-            "size": self.size,
-            "n": self.n,
-            "estimate": self.estimate,
-            "reference": self.reference_value,
-            "disparity": self.disparity,
-            "ci_low": self.ci_low,
-            "ci_high": self.ci_high,
+            **self._columns(),
             "statistic": self.statistic,
             "pvalue": self.pvalue,
             "adjusted_pvalue": self.adjusted_pvalue,
@@ -171,8 +181,22 @@ class CertifyResult(GroupResult):
     df: int
     pvalue: float
     tolerance_pvalue: FloatArray
+    null_disparity: FloatArray
     joint_status: Status
     region: Region | None
+
+    def plot(self) -> alt.TopLevelMixin:
+        """Intervals by group, sorted, with the null and the tolerance drawn.
+
+        A group's colour says whether its simultaneous interval lies beyond the null (or the tolerance), within the
+        tolerance, or neither.
+        """
+        reach = self.tolerance or 0.0
+        low, high = self.null_disparity - reach, self.null_disparity + reach
+        beyond = (self.ci_low > high) | (self.ci_high < low)
+        within = (self.ci_low >= low) & (self.ci_high <= high) & (reach > 0)
+        names = (Verdict.VIOLATION, Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE)
+        return self._drawn(tuple(names[k] for k in np.where(beyond, 0, np.where(within, 1, 2))), low, high)
 
     def contains(self, disparities: Disparities) -> bool:
         """Whether the joint confidence region of level 1 - alpha holds these disparities.
@@ -185,21 +209,11 @@ class CertifyResult(GroupResult):
         found = self.region.test(disparities)
         if found.df == 0:
             return bool(found.statistic <= 0)
-        return bool(found.statistic <= chi2_isf(self.alpha, found.df))
+        return bool(found.statistic / self.region.factor <= chi2_isf(self.alpha, found.df))
 
     def table(self) -> dict[str, Any]:
         """One line a group; the intervals hold simultaneously."""
-        return {
-            "group": list(self.labels),
-            "size": self.size,
-            "n": self.n,
-            "estimate": self.estimate,
-            "reference": self.reference_value,
-            "disparity": self.disparity,
-            "ci_low": self.ci_low,
-            "ci_high": self.ci_high,
-            "status": list(self.status),
-        }
+        return {**self._columns(), "status": list(self.status)}
 
     def findings(self) -> tuple[str, ...]:
         """The joint statistic, the largest difference, and the tolerance."""

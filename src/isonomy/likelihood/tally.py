@@ -21,6 +21,8 @@ from isonomy.numerics.ragged import Ragged
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 BoolArray = npt.NDArray[np.bool_]
+# Standard errors by which the mean of influence values may differ from zero: one-step estimates leave smaller ones.
+OFF_CENTRE = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,18 +122,13 @@ def plan(
     return Plan(bound, grouping, target, request)
 
 
-def requests(source: Source, plan: Plan) -> tuple[Request, ...]:
-    """The grouped passes a call will make, for an audit to merge; none when rows are needed."""
-    return () if plan.by_row else (plan.request,)
-
-
 def tally(source: Source, plan: Plan) -> Evidence:
     """One pass over the rows."""
     got = source.rows(plan.request) if plan.by_row else source.tally(plan.request)
     weight, keys = (got.weight, got.columns) if isinstance(got, Rows) else (got.count, got.keys)
     inside = plan.measure.inside(got)
     value = plan.measure.value(got)
-    sizes = tuple(_sizes(p, weight, value.size) for p in got.partitions)
+    sizes = tuple(_sizes(p, weight) for p in got.partitions)
     chosen = keys["reference"] == 1 if plan.reference.to is To.GROUP else None
     influence = np.asarray(keys["influence"], dtype=float) if plan.reference.to is To.ESTIMATE else None
     partitions = got.partitions
@@ -153,10 +150,11 @@ def tally(source: Source, plan: Plan) -> Evidence:
         dropped=got.dropped,
     )
     _refuse_missing_reference(evidence, plan.reference)
+    _refuse_uncentred_influence(evidence, plan.reference)
     return evidence
 
 
-def _sizes(partition: Partition, weight: FloatArray | None, lines: int) -> FloatArray:
+def _sizes(partition: Partition, weight: FloatArray | None) -> FloatArray:
     if weight is not None:
         return partition.sum(weight)
     counts: IntArray = np.bincount(partition.codes + 1, minlength=len(partition.groups) + 1)
@@ -169,3 +167,24 @@ def _refuse_missing_reference(evidence: Evidence, reference: Reference) -> None:
     label = str(reference.group)
     known = [str(group) for partition in evidence.partitions for group in partition.groups[:1000]]
     raise UsageError(f"reference: no row inside the metric's condition has {label}.{near(label, known)}")
+
+
+def _refuse_uncentred_influence(evidence: Evidence, reference: Reference) -> None:
+    """Influence values average to zero at the estimate, or the likelihood would test another reference."""
+    if evidence.influence is None or reference.estimate is None:
+        return
+    column = reference.estimate.influence
+    mean = float(np.average(evidence.influence, weights=evidence.weight))
+    variance = float(np.average((evidence.influence - mean) ** 2, weights=evidence.weight))
+    rows = float(evidence.value.size if evidence.weight is None else evidence.weight.sum())
+    error = np.sqrt(variance / rows)
+    if error == 0 and mean == 0:
+        raise UsageError(
+            f"reference: the influence values in {column!r} are all 0; pass a reference without error as a number."
+        )
+    if abs(mean) > OFF_CENTRE * error:
+        raise UsageError(
+            f"reference: the influence values in {column!r} must average to zero, but their mean is {mean:.6g} with a "
+            f"standard error of {error:.3g}; take their mean from them, or check that they belong to the estimate "
+            f"{reference.estimate.value:g}."
+        )

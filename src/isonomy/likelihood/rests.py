@@ -1,0 +1,198 @@
+"""Disjoint groups, each against all other rows, at disparities that are not 0.
+
+With P_j the share of block j and m_j its mean, the rest of block j has the mean (μ - P_j m_j)/(1 - P_j), μ the mean of
+all rows, so a disparity ε_j from the rest says m_j = μ + ε_j (1 - P_j). Given shares and means the likelihood splits by
+block, and T is the minimum of
+
+    empirical    Σ_j  2 n_j log(p_j/P_j) + T_j(m_j),        p_j = n_j/n
+    Euclidean    Σ_j  (n P_j - n_j)²/n_j + (n P_j)² (m_j - mean_j)²/(n_j v_j)
+
+over P and μ (and the mean of a last block, of rows in no tested group, if there is one) with Σ P_j = 1 and
+Σ P_j (m_j - μ) = 0. Without a last block the second equation is Σ_{i<j} P_i P_j (ε_i + ε_j) = 0: it restricts the
+shares, and nothing solves it when the sums of two disparities all have one sign.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize
+
+from isonomy.likelihood.means import Means
+from isonomy.numerics.status import Status
+
+FloatArray = npt.NDArray[np.float64]
+
+# Where T is continued as a parabola while the search is on: this part of the way is left from a block's mean to the end
+# of its range (of the whole range, where that is less: a 0/1 block may lie at the end).
+EDGE, LEAST = 1e-4, 1e-9
+# How far inside the range, relative to it, the search begins.
+INSIDE = 0.05
+# Shares stay above this part of the data's own.
+SMALLEST = 1e-6
+# The variance, relative to the largest, of a block whose rows are all equal: its mean hardly moves.
+FLAT = 1e-9
+# How well, in standard errors, the two equations must hold.
+MET = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighting:
+    """The likeliest weighting under the hypothesis: T, and each block's share and mean."""
+
+    statistic: float
+    shares: FloatArray
+    means: FloatArray
+    status: Status
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rests:
+    """Blocks that are all rows together; the first ``disparities.size`` are tested against their rests.
+
+    The unknowns are the shares, μ and, if there is one, the last block's mean, in this order.
+    """
+
+    blocks: Means
+    disparities: FloatArray
+    euclidean: bool
+
+    def solve(self) -> Weighting:
+        """T from the data's own shares or, should no weighting be found from there, from equal ones."""
+        found = self._from(self._share)
+        if found.status is Status.OK:
+            return found
+        again = self._from(np.full(self._share.size, 1.0 / self._share.size))
+        return again if again.statistic < found.statistic else found
+
+    @property
+    def _share(self) -> FloatArray:
+        return self.blocks.n / self.blocks.n.sum()
+
+    @property
+    def _variance(self) -> FloatArray:
+        return np.maximum(self.blocks.variance, FLAT * self.blocks.variance.max())
+
+    def _from(self, shares: FloatArray) -> Weighting:
+        """Sequential quadratic programming in units of the unknowns' standard errors."""
+        blocks, tested, own = self.blocks, self.disparities.size, self._share
+        rows, mean = float(blocks.n.sum()), float(own @ blocks.mean)
+        spread = float(own @ (blocks.variance + (blocks.mean - mean) ** 2))
+        shift = self.disparities * (1.0 - shares[:tested])
+        fitted = float(np.average((blocks.mean[:tested] - shift), weights=(blocks.n / self._variance)[:tested]))
+        if not self.euclidean:
+            low, high = float((blocks.low[:tested] - shift).max()), float((blocks.high[:tested] - shift).min())
+            margin = INSIDE * (high - low)
+            fitted = min(max(fitted, low + margin), high - margin) if low < high else 0.5 * (low + high)
+        start = np.concatenate([shares, [fitted], blocks.mean[tested:]])
+        squares = np.concatenate([own * (1.0 - own), [spread], (blocks.variance / own)[tested:]])
+        unit = np.sqrt(squares / rows)
+        last = np.abs(self.disparities).max() if tested == own.size else np.sqrt(spread)
+        scale = np.array([1.0, last]) / np.sqrt(rows)
+
+        def cost(y: FloatArray) -> tuple[float, FloatArray]:
+            value, gradient = self._cost(start + unit * y)
+            return value, unit * gradient
+
+        constraints: list[Any] = [
+            {
+                "type": "eq",
+                "fun": lambda y: self._balance(start + unit * y)[0] / scale,
+                "jac": lambda y: self._balance(start + unit * y)[1] * unit / scale[:, None],
+            }
+        ]
+        bounds: list[tuple[float | None, float | None]] = [(None, None)] * start.size
+        if not self.euclidean:  # its weights may be negative
+            bounds[: own.size] = [((SMALLEST * o - s) / u, None) for o, s, u in zip(own, shares, unit, strict=False)]
+            constraints.append(self._ranges(start, unit))
+        found = optimize.minimize(
+            cost,
+            np.zeros(start.size),
+            jac=True,
+            method="SLSQP",
+            bounds=bounds,
+            constraints=constraints,
+            options={"ftol": 1e-13, "maxiter": 500},
+        )
+        at = start + unit * found.x
+        means = self._means(at)[0]
+        met = bool((np.abs(self._balance(at)[0]) <= MET * scale).all())
+        slack = MET * np.sqrt(spread / rows)
+        met &= self.euclidean or bool(((means >= blocks.low - slack) & (means <= blocks.high + slack)).all())
+        if not met:
+            return Weighting(np.inf, at[: own.size], means, Status.OUTSIDE_RANGE)
+        value = float(found.fun)
+        if not self.euclidean:
+            alone = blocks.statistic(np.clip(means, blocks.low, blocks.high), np.arange(own.size))
+            value = float(np.sum(alone + 2.0 * blocks.n * np.log(own / at[: own.size])))
+        status = Status.OK if found.success else Status.NOT_CONVERGED
+        return Weighting(max(value, 0.0), at[: own.size], means, status)
+
+    def _means(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The blocks' means and their derivatives by the unknowns."""
+        size, tested = self.blocks.n.size, self.disparities.size
+        first = np.arange(tested)
+        slope = np.zeros((size, x.size))
+        slope[first, first], slope[first, size] = -self.disparities, 1.0
+        means = np.concatenate([x[size] + self.disparities * (1.0 - x[:tested]), x[size + 1 :]])
+        slope[tested:, size + 1 :] = 1.0
+        return means, slope
+
+    def _balance(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Σ P_j - 1 and Σ P_j (m_j - μ), and their derivatives."""
+        size = self.blocks.n.size
+        shares, (means, slope) = x[:size], self._means(x)
+        slope[:, size] -= 1.0
+        second = shares @ slope
+        second[:size] += means - x[size]
+        first = np.zeros(x.size)
+        first[:size] = 1.0
+        return np.array([shares.sum() - 1.0, shares @ (means - x[size])]), np.stack([first, second])
+
+    def _ranges(self, start: FloatArray, unit: FloatArray) -> dict[str, Any]:
+        """Means stay within the range of the data; they are linear in the unknowns."""
+        blocks, slope = self.blocks, self._means(start)[1] * unit
+        width = np.where(blocks.high > blocks.low, blocks.high - blocks.low, 1.0)
+
+        def room(y: FloatArray) -> FloatArray:
+            means = self._means(start + unit * y)[0]
+            return np.concatenate([(means - blocks.low) / width, (blocks.high - means) / width])
+
+        slopes = np.concatenate([slope, -slope]) / np.tile(width, 2)[:, None]
+        return {"type": "ineq", "fun": room, "jac": lambda y: slopes}
+
+    def _cost(self, x: FloatArray) -> tuple[float, FloatArray]:
+        """The sum to minimise and its gradient."""
+        blocks, size = self.blocks, self.blocks.n.size
+        shares, (means, slope) = x[:size], self._means(x)
+        n, rows = blocks.n, float(blocks.n.sum())
+        if self.euclidean:
+            away, gap = rows * shares - n, means - blocks.mean
+            pull = rows * shares * gap / (n * self._variance)
+            value = away**2 / n + rows * shares * gap * pull
+            by_share = 2.0 * rows * (away / n + gap * pull)
+            by_mean = 2.0 * rows * shares * pull
+        else:
+            value, by_mean = self._alone(means)
+            value = value + 2.0 * n * np.log(n / (rows * shares))
+            by_share = -2.0 * n / shares
+        gradient = by_mean @ slope
+        gradient[:size] += by_share
+        return float(value.sum()), gradient
+
+    def _alone(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Each block's T_j and its derivative, continued as a parabola where the range ends."""
+        blocks = self.blocks
+        edge = LEAST * (blocks.high - blocks.low)
+        low = np.maximum(blocks.low + EDGE * (blocks.mean - blocks.low), blocks.low + edge)
+        high = np.minimum(blocks.high - EDGE * (blocks.high - blocks.mean), blocks.high - edge)
+        near = np.clip(means, low, high)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            point = blocks.locate(near, np.arange(means.size))
+            bend = -2.0 * blocks.n * point.dmultiplier / point.dmean
+        slope, bend = (np.where(blocks.high > blocks.low, v, 0.0) for v in (-2.0 * blocks.n * point.multiplier, bend))
+        away = means - near
+        return point.statistic + slope * away + 0.5 * bend * away**2, slope + bend * away
