@@ -405,3 +405,18 @@ def test_round_trip_keeps_the_region_when_it_is_small(lender: dict[str, Any], mo
     monkeypatch.setattr("isonomy.likelihood.result.STORED_LINES", 3)
     with pytest.raises(UsageError, match="too many"):
         iso.from_json(result.to_json()).contains(0.0)
+
+
+def test_equal_to_the_population_includes_those_in_no_tested_group() -> None:
+    """Two of three groups equal to the population's rate: then the third is too, and it is part of the test."""
+    data = {"g": np.repeat(["a", "b", "c"], [600, 600, 300]), "c": np.tile([1, 0, 0], 500)}
+    data["c"][-300:] = np.tile([1, 1, 1, 0], 75)
+    options: dict[str, Any] = {"metric": "selection_rate", "groups": "g", "prediction": "c"}
+    every, two = (iso.certify(data, min_size=n, **options) for n in (10, 500))
+    assert two.statistic == pytest.approx(every.statistic, rel=1e-9)
+    assert two.df == every.df == 2
+
+
+def test_a_tolerance_decides_and_not_the_joint_p_value(lender: dict[str, Any]) -> None:
+    said = iso.certify(lender, **RATE, tolerance=0.2).summary()
+    assert "rests on the tolerance" in said

@@ -340,9 +340,31 @@ def test_round_trip_suppression_and_plot(lender: dict[str, Any]) -> None:
     assert np.array_equal(hidden.estimate[~small], result.estimate[~small])
     chart = result.plot().to_dict()
     assert chart["layer"]
-    assert result.detectable(0.8) == pytest.approx(2.8016 * result.standard_error, rel=1e-3)
 
 
 def test_a_lookup_by_an_influence_column_that_is_missing(lender: dict[str, Any]) -> None:
     with pytest.raises(UnknownColumn, match="psi"):
         iso.flag(lender, **RATE, reference=Estimate(0.4, "psi"))
+
+
+def test_a_detectable_disparity_lies_beyond_the_tolerance() -> None:
+    """At the detectable disparity the estimate exceeds the critical one with the power asked for."""
+    rng = np.random.default_rng(0)
+    g = np.repeat(["a", "b"], [1_000, 2_000])
+    data = {"g": g, "c": (rng.random(3_000) < 0.3).astype(int)}
+    options: dict[str, Any] = {"metric": "selection_rate", "groups": "g", "prediction": "c", "reference": {"g": "b"}}
+    plain, wide = (iso.flag(data, tolerance=t, **options) for t in (None, 0.05))
+    se = float(plain.standard_error[0])
+    assert plain.detectable(0.8)[0] == pytest.approx((1.959964 + 0.841621) * se, rel=1e-6)
+    # A tolerance of three standard errors: the far end does not matter, and the level is one-sided.
+    assert wide.detectable(0.8)[0] == pytest.approx(0.05 + (1.644854 + 0.841621) * se, rel=1e-3)
+
+
+@pytest.mark.parametrize(("side", "words"), [("greater", "not to exceed"), ("less", "not to fall below")])
+def test_a_tolerance_with_one_side_is_told_as_such(side: str, words: str) -> None:
+    data = {"g": np.repeat(["a", "b"], 4_000), "c": np.tile([0, 1], 4_000)}
+    options: dict[str, Any] = {"metric": "selection_rate", "groups": "g", "prediction": "c"}
+    found = iso.flag(data, alternative=side, tolerance=0.05, **options)
+    assert found.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert words in found.headline()
+    assert words in found.summary()

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.errors import NotEnoughData, UsageError, fraction
+from isonomy.errors import NotEnoughData, UsageError, fraction, refuse_percent
 from isonomy.frames import Group, open_source
 from isonomy.frames.metrics import Metric
 from isonomy.likelihood.comparison import Comparison, Tools, compare
 from isonomy.likelihood.correction import bartlett_constant
 from isonomy.likelihood.decision import mark_intervals, status_warnings
-from isonomy.likelihood.hypotheses import hypothesis, intervals, refuse_percent
+from isonomy.likelihood.hypotheses import hypothesis, intervals
 from isonomy.likelihood.joint import Joint
 from isonomy.likelihood.reference import Estimate, Reference, To
 from isonomy.likelihood.region import Disparities, Region

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from isonomy.errors import choose, fraction
+from isonomy.errors import choose, fraction, refuse_percent
 from isonomy.frames import Group, open_source
 from isonomy.frames.metrics import Metric
 from isonomy.likelihood.comparison import Tools, compare
 from isonomy.likelihood.decision import ADJUSTMENTS, contrast, decide, warnings
-from isonomy.likelihood.hypotheses import hypothesis, refuse_interval, refuse_percent
+from isonomy.likelihood.hypotheses import hypothesis, refuse_interval
 from isonomy.likelihood.reference import Estimate
 from isonomy.likelihood.result import FlagResult
 from isonomy.likelihood.tally import plan, tally
@@ -142,10 +142,13 @@ def flag(
     comparison = compare(evidence, asked.reference, tools)
     decided = decide(comparison, tested, interval, alpha, adjust, tolerance)
     resampled = correction == "bartlett" and asked.reference.joint
+    said = warnings(evidence, asked.reference, comparison, decided, adjust, min_size, tolerance)
+    if resampled and bool(np.any((decided.adjusted > alpha / 1.5) & (decided.adjusted < 1.5 * alpha))):
+        said = (*said, wording.resampled_warning(resamples))
     return FlagResult(
         null=wording.null(tested.low, tested.high, tested.alternative, asked.measure.name, asked.reference.label),
         verdict=decided.overall,
-        warnings=warnings(evidence, asked.reference, comparison, decided, adjust, min_size, tolerance),
+        warnings=said,
         provenance=provenance(
             "flag",
             options,

@@ -84,12 +84,6 @@ def refuse_interval(kind: str, alternative: str) -> None:
         raise UsageError("interval: 'one-sided' needs alternative='greater' (a lower bound) or 'less' (an upper one).")
 
 
-def refuse_percent(binary: bool, tolerance: float | None) -> None:
-    """A rate lies in [0, 1]: a tolerance of 1 or more would pass anything, and is most likely a percentage."""
-    if binary and tolerance is not None and tolerance >= 1:
-        raise UsageError(f"tolerance: {tolerance!r} is not allowed for a rate; 5 percentage points are written 0.05.")
-
-
 def hypothesis(null: object, alternative: str, tolerance: float | None) -> Hypothesis:
     """Check ``null``, ``alternative`` and ``tolerance`` together.
 

@@ -21,6 +21,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 # Entries of the largest matrix of memberships that a joint test of overlapping groups may need.
 LARGEST = 20_000_000
+# Fewer rows than this in no tested group are left out of the population, where equal means would include theirs.
+HANDFUL = 10
 # Disparities that cancel to this relative tolerance cancel.
 SAME = 1e-9
 # One number for all groups, one each in order, or a mapping from group labels.
@@ -181,8 +183,8 @@ class Region:
             self.binary, np.where(block < 0, -1, copy * size + block), copies * size, self.value[line], weight
         )
         place = np.arange(copies * size).reshape(copies, size)
-        # The last place holds the rows of no tested group, or the named reference; too few of the former say nothing.
-        enough = np.append(np.ones(size - 1), self.least if (self.referent == 1).all() else 1)
+        # The last place holds the rows of no tested group, or the named reference; a handful of the former say nothing.
+        enough = np.append(np.ones(size - 1), min(self.least, HANDFUL) if (self.referent == 1).all() else 1)
         return Shifted(groups, place, groups.n[place] >= enough, np.append(target, 0.0))
 
     def _sum(self, means: FloatArray) -> Joint:

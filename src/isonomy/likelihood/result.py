@@ -12,7 +12,7 @@ from isonomy.errors import UsageError, fraction
 from isonomy.frames import Group
 from isonomy.likelihood.region import Disparities, Region
 from isonomy.numerics.status import Status
-from isonomy.numerics.tails import chi2_isf, normal_isf
+from isonomy.numerics.tails import chi2_isf, normal_isf, normal_sf
 from isonomy.results import Result, Verdict, suppress
 from isonomy.results.wording import likelihood as wording
 
@@ -72,10 +72,19 @@ class GroupResult(Result):
         }
 
     def detectable(self, power: float = 0.8) -> FloatArray:
-        """The smallest disparity each group would show two-sided at ``alpha`` with this power, other groups aside."""
+        """The smallest disparity each group would show two-sided at ``alpha`` with this power, other groups aside.
+
+        With a tolerance: the smallest that would be shown to lie beyond it.
+        """
         fraction("power", power)
-        quantiles = float(normal_isf(self.alpha)) + float(normal_isf(1.0 - power, sides="one"))
-        return quantiles * self.standard_error
+        room = (self.tolerance or 0.0) / self.standard_error
+        # p = P(Z > x - room) + P(Z > x + room): between the one-sided and the two-sided law.
+        low, high = room + float(normal_isf(self.alpha, sides="one")), room + float(normal_isf(self.alpha))
+        for _ in range(50):
+            middle = (low + high) / 2
+            short = normal_sf(middle - room, sides="one") + normal_sf(middle + room, sides="one") > self.alpha
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        return np.asarray((high + float(normal_isf(1.0 - power, sides="one"))) * self.standard_error)
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or that it cannot be."""
@@ -121,6 +130,12 @@ class FlagResult(GroupResult):
         """Intervals by group, sorted, with the null and the tolerance drawn."""
         return self._drawn(self.verdicts, *(np.full(self.n.shape, end) for end in (self.null_low, self.null_high)))
 
+    def headline(self) -> str:
+        """The verdict as a sentence; a one-sided tolerance says nothing about the other side."""
+        if self.verdict is Verdict.WITHIN_TOLERANCE and self.alternative in wording.WITHIN:
+            return wording.within_one_side(self.alternative)
+        return Result.headline(self)
+
     def table(self) -> dict[str, Any]:
         """One line a group."""
         return {
@@ -138,7 +153,7 @@ class FlagResult(GroupResult):
         order = tested[np.argsort(self.pvalue[tested], kind="stable")][:DESCRIBED]
         within = sum(v is Verdict.WITHIN_TOLERANCE for v in self.verdicts)
         listed = sum(s is not Status.REFERENCE for s in self.status)
-        lines = [wording.flag_overview([str(g) for g in self.flagged], within, tested.size, listed)]
+        lines = [wording.flag_overview([str(g) for g in self.flagged], within, tested.size, listed, self.alternative)]
         lines += [
             wording.group_finding(
                 group=str(self.groups[i]),
@@ -152,6 +167,7 @@ class FlagResult(GroupResult):
                 pvalue=float(self.pvalue[i]),
                 adjusted=float(self.adjusted_pvalue[i]),
                 verdict=self.verdicts[i].value,
+                alternative=self.alternative,
             )
             for i in order
         ]
@@ -228,6 +244,7 @@ class CertifyResult(GroupResult):
         outside = [str(self.groups[i]) for i in known if self.tolerance_pvalue[i] <= self.alpha]
         inside = (self.ci_low[known] >= -self.tolerance) & (self.ci_high[known] <= self.tolerance)
         lines.append(wording.tolerance_finding(outside, int(inside.sum()), known.size, self.tolerance))
+        lines.append(wording.RESTS_ON_THE_TOLERANCE)
         return tuple(lines)
 
     def to_dict(self) -> dict[str, Any]:

@@ -40,6 +40,22 @@ def joint_null(metric: str, reference: str, groups: int, disparity: str) -> str:
     return f"In all {groups:,} groups at once, {difference(metric, reference)} is {disparity}."
 
 
+# What "within tolerance" means for a null with one side.
+WITHIN = {
+    "greater": "Shown not to exceed the reference by more than the tolerance.",
+    "less": "Shown not to fall below the reference by more than the tolerance.",
+}
+RESTS_ON_THE_TOLERANCE = (
+    "The verdict rests on the tolerance and the intervals. The p-value above is that of exact equality and does not "
+    "decide it."
+)
+
+
+def within_one_side(alternative: str) -> str:
+    """Within a tolerance that has one side."""
+    return f"Within tolerance. Every group: {WITHIN[alternative][0].lower()}{WITHIN[alternative][1:]}"
+
+
 def group_finding(
     *,
     group: str,
@@ -53,11 +69,12 @@ def group_finding(
     pvalue: float,
     adjusted: float,
     verdict: str,
+    alternative: str,
 ) -> str:
     """One group: effect size, interval, p-value and verdict."""
     shown = {
         "violation": "Flagged.",
-        "within_tolerance": "Shown to lie within the tolerance.",
+        "within_tolerance": WITHIN.get(alternative, "Shown to lie within the tolerance."),
         "inconclusive": "Not flagged: these data cannot tell.",
     }[verdict]
     return (
@@ -68,10 +85,11 @@ def group_finding(
     )
 
 
-def flag_overview(flagged: Sequence[str], within: int, tested: int, listed: int) -> str:
+def flag_overview(flagged: Sequence[str], within: int, tested: int, listed: int, alternative: str) -> str:
     """How many groups were flagged."""
     untested = "" if tested == listed else f" Listed but not tested (see their status): {listed - tested:,}."
-    tolerated = f" {within:,} were shown to lie within the tolerance." if within else ""
+    side = {"greater": ", upwards", "less": ", downwards"}.get(alternative, "")
+    tolerated = f" {within:,} were shown to lie within the tolerance{side}." if within else ""
     if not flagged:
         return f"None of {tested:,} tested groups was flagged.{tolerated}{untested}"
     return f"{len(flagged):,} of {tested:,} tested groups were flagged: {words.listed(flagged)}.{tolerated}{untested}"
@@ -160,6 +178,14 @@ def unbounded_warning(groups: Sequence[str]) -> str:
 def unsolved_warning(groups: Sequence[str]) -> str:
     """Solvers that stopped early."""
     return f"The likelihood could not be maximised for {words.listed(groups)}: what depends on it is not reported."
+
+
+def resampled_warning(resamples: int) -> str:
+    """A decision that another seed might turn."""
+    return (
+        f"The small-sample correction comes from {resamples:,} resamples, and a p-value is close to the level: another "
+        "seed might decide otherwise. Raise resamples."
+    )
 
 
 def uncorrected_warning(groups: Sequence[str]) -> str:
