@@ -39,6 +39,7 @@ class Memory:
     user: NDArray[np.int64] | None
     offsets: NDArray[np.intp]  # group g is offsets[g]:offsets[g + 1]
     axis: Axis
+    shared: NDArray[np.int64]  # users with rows in more than one group, sorted
 
     @property
     def size(self) -> int:
@@ -54,15 +55,16 @@ class Memory:
         def both(values: Any) -> Any:
             return None if values is None else np.concatenate([values[part] for part in parts])
 
-        sizes = [0, *(part.stop - part.start for part in parts)]
+        offsets, user = np.cumsum([0, *(part.stop - part.start for part in parts)]), both(self.user)
         return replace(
             self,
             score=both(self.score),
             outcome=both(self.outcome),
             vote=both(self.vote),
             count=both(self.count),
-            user=both(self.user),
-            offsets=np.cumsum(sizes),
+            user=user,
+            offsets=offsets,
+            shared=spanning(user, offsets) if self.shared.size else self.shared,
         )
 
     def histogram(self) -> tuple[Floats, Floats]:
@@ -126,7 +128,7 @@ class Memory:
         size, points = self.size, plan.points.size
         second = np.zeros((2 if plan.curves else 1, size, size, points, points))
         square = np.zeros((size, points))
-        shared = self.spanning()
+        shared = self.shared
         knots = self._knots(plan)
         tables = None if knots is None else [_tables(plan, fit, g, knots.scores) for g in range(size)]
         kept: list[tuple[int, NDArray[np.int64], list[Floats]]] = []
@@ -208,15 +210,6 @@ class Memory:
         at = {name: curve(self.score[block.rows]) for name, curve in marks.curves.items()}
         return marks.row(self.outcome[block.rows], block.group, at)
 
-    def spanning(self) -> NDArray[np.int64]:
-        """Users with rows in more than one group, sorted."""
-        if self.user is None:
-            return np.empty(0, np.int64)
-        each = [self.user[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
-        distinct = [part[np.r_[True, part[1:] != part[:-1]]] if part.size else part for part in each]
-        together = np.sort(np.concatenate(distinct))
-        return np.unique(together[1:][together[1:] == together[:-1]])
-
     def _each(self, work: Callable[[Block], T], length: int = 0) -> list[T]:
         blocks = list(self.blocks(length or BLOCK))
         if len(blocks) < 32:
@@ -224,6 +217,16 @@ class Memory:
         # Products of blocks are small: threads of the linear algebra library would only get in one another's way.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
             return list(pool.map(work, blocks))
+
+
+def spanning(user: NDArray[np.int64] | None, offsets: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Users with rows in more than one group, sorted; ``user`` is sorted within each group."""
+    if user is None:
+        return np.empty(0, np.int64)
+    each = [user[a:b] for a, b in itertools.pairwise(offsets)]
+    distinct = [part[np.r_[True, part[1:] != part[:-1]]] if part.size else part for part in each]
+    together = np.sort(np.concatenate(distinct))
+    return np.unique(together[1:][together[1:] == together[:-1]])
 
 
 def _sums(cell: NDArray[Any], values: Floats, cells: int) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isonomy.calibration.engine import GROUP, LINES, OUTCOME, SCORE, USER, VOTE, Engine
-from isonomy.calibration.memory import Memory
+from isonomy.calibration.memory import Memory, spanning
 from isonomy.calibration.smoothing import Axis, Floats
 from isonomy.errors import MissingRole, MissingValues, OneGroup, choose
 from isonomy.frames import COUNT, Group, Grouping, Partition, Request, Source, aggregate, collect, missing
@@ -115,8 +115,7 @@ def _from_memory(source: Source, roles: Roles) -> Table:
         groups, codes = _completed(partition)
         codes = codes if known is None else codes[known]
         memory, size, users = _sorted(score, outcome, lines, user, each, codes, len(groups), axis)
-        spanning = memory.spanning().size
-        families.append(Family(partition.dimensions, groups, size, users, memory, axis, binary, spanning))
+        families.append(Family(partition.dimensions, groups, size, users, memory, axis, binary, memory.shared.size))
     total = score.size if lines is None else round(float(lines.sum()))
     return Table(tuple(families), total, dropped)
 
@@ -148,7 +147,7 @@ def _sorted(
         rows = np.array([count[a:b].sum() for a, b in itertools.pairwise(offsets)])
     if user is None:
         vote = np.ones(score.size) if count is None else count
-        return Memory(score, outcome, vote, count, None, offsets, axis), rows, rows
+        return Memory(score, outcome, vote, count, None, offsets, axis, spanning(None, offsets)), rows, rows
     key = table["key"].to_numpy(writable=True)
     users = np.zeros(size)
     for group, (a, b) in enumerate(itertools.pairwise(offsets)):
@@ -160,7 +159,7 @@ def _sorted(
     else:
         vote = (1 / np.maximum(each, 1))[key]  # a number that no user has counts no row
         vote = vote if count is None else vote * count
-    return Memory(score, outcome, vote, count, key, offsets, axis), rows, users
+    return Memory(score, outcome, vote, count, key, offsets, axis, spanning(key, offsets)), rows, users
 
 
 def _user_codes(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
