@@ -139,6 +139,12 @@ def test_verdicts_with_a_tolerance() -> None:
     assert iso.flag(data, tolerance=0.05, **RATE).verdicts == (Verdict.VIOLATION, Verdict.VIOLATION)
 
 
+def test_a_group_without_rows_is_told(lender: dict[str, Any]) -> None:
+    nobody = iso.where("nobody", iso.col("loss") < -1e9)
+    found = iso.flag(lender, **{**RATE, "groups": nobody})
+    assert any("No row is in nobody" in warning for warning in found.warnings)
+
+
 def test_edge_cases_have_a_status() -> None:
     data = table(big=[0, 1] * 50, zeros=[0] * 20, one=[1], small=[0, 1, 1])
     groups = ["race", iso.where("nobody", iso.col("race") == "none")]

@@ -199,6 +199,7 @@ def status_warnings(
     if constant := int((comparison.status == Status.CONSTANT).sum()):
         lines.append(wording.constant_warning(constant, evidence.binary))
     for kind, sentence in (
+        (Status.EMPTY, wording.empty_warning),
         (Status.OUTSIDE_RANGE, wording.range_warning),
         (Status.UNBOUNDED, wording.unbounded_warning),
         (Status.NOT_CONVERGED, wording.unsolved_warning),

@@ -26,8 +26,6 @@ def chart(result: Result) -> Chart:
     """The picture of a result. A picture that cannot be drawn must not take the report with it."""
     try:
         return Chart(embedded(specification(result.plot())))
-    except NotImplementedError:
-        return Chart(None)
     except Exception as error:
         return Chart(None, wording.no_chart(f"{type(error).__name__}: {error}"))
 

@@ -34,9 +34,9 @@ class Distance(ABC):
         """The (signed) distance of each row, before `factor`; None where it takes arrays."""
         return None
 
+    @abstractmethod
     def evaluate(self, features: FloatArray) -> FloatArray:
         """The (signed) distance of each row of ``features``, whose columns are `columns`, before `factor`."""
-        raise NotImplementedError
 
     def factor(self) -> nw.Expr | None:
         """What each row's distance is multiplied by; None for 1."""

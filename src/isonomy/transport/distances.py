@@ -47,6 +47,10 @@ class Column(Distance):
         """The column itself."""
         return nw.col(self.name).cast(nw.Float64)
 
+    def evaluate(self, features: FloatArray) -> FloatArray:
+        """The column itself."""
+        return features[:, 0]
+
 
 @dataclass(frozen=True)
 class Score(Distance):
@@ -67,6 +71,10 @@ class Score(Distance):
     def expression(self) -> nw.Expr:
         """Score minus threshold."""
         return nw.col(self.name).cast(nw.Float64) - self.threshold
+
+    def evaluate(self, features: FloatArray) -> FloatArray:
+        """Score minus threshold."""
+        return features[:, 0] - self.threshold
 
     def move(self, features: FloatArray) -> FloatArray:
         """Every row that moves goes to the threshold."""

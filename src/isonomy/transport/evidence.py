@@ -79,6 +79,8 @@ def weigh(
     curvature, status = _curvature(cells, phi, own, width, boundary, asked.events)
     if own is None or solution.status is not Status.OK:
         status = Status.CONSTANT if own is None else solution.status
+    if status is Status.UNSUPPORTED and null.side == "equality" and (pooled := _pooled(cells, asked, kept)) is not None:
+        own = pooled[np.ix_(kept, kept)]  # groups this small are judged at the rates of the null: their own are noise
     slack = np.full(kept.size, np.sqrt(cells.rows) * null.tolerance)
     normals = rng.standard_normal((DRAWS, kept.size)) if null.side != "equality" and kept.size > 1 else None
     wald, wald_pvalue, law = np.nan, np.nan, None
@@ -139,11 +141,16 @@ def _sigma(cells: Cells, asked: Moments, kept: IntArray) -> tuple[FloatArray | N
     if positive_definite(own[np.ix_(kept, kept)]) and all(0 < event.rate < 1 for event in asked.events):
         return own, []
     # A rate of 0 or 1 among few rows has no variance of its own and would pass for certainty.
-    if asked.null_variance is not None:
-        pooled = asked.phi.T @ ((cells.count / cells.rows * asked.null_variance)[:, None] * asked.phi)
-        if positive_definite(pooled[np.ix_(kept, kept)]):
-            return pooled, [wording.pooled()]
-    return None, []
+    pooled = _pooled(cells, asked, kept)
+    return (None, []) if pooled is None else (pooled, [wording.pooled()])
+
+
+def _pooled(cells: Cells, asked: Moments, kept: IntArray) -> FloatArray | None:
+    """Covariance at the rates that hold under the null."""
+    if asked.null_variance is None:
+        return None
+    pooled = asked.phi.T @ ((cells.count / cells.rows * asked.null_variance)[:, None] * asked.phi)
+    return pooled if positive_definite(pooled[np.ix_(kept, kept)]) else None
 
 
 def _curvature(

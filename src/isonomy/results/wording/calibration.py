@@ -95,8 +95,8 @@ def parity_findings(result: Any) -> tuple[str, ...]:
             said.append(f"{name}: no score has enough users in two groups to compare them.")
             continue
         said.append(
-            f"{name}: the expected outcome {_same(result.tolerance)} at every score, {words.pvalue(family.pvalue)} "
-            f"({len(family.groups)} groups, {family.grid.size} scores)."
+            f"{name}: test that the expected outcome {_same(result.tolerance)} at every score, "
+            f"{words.pvalue(family.pvalue)} ({len(family.groups)} groups, {family.grid.size} scores)."
         )
         order = np.argsort(np.where(np.isnan(family.pair_adjusted), np.inf, family.pair_adjusted), kind="stable")
         said += [_pair_finding(result, family, int(pair)) for pair in order[:5] if family.supported[pair].any()]

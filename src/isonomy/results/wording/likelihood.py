@@ -147,6 +147,11 @@ def tree_warning(unreached: int) -> str:
     )
 
 
+def empty_warning(groups: Sequence[str]) -> str:
+    """Groups without a row."""
+    return f"No row is in {words.listed(groups)} (inside the metric's condition): listed and not tested."
+
+
 def small_warning(too_small: int, min_size: int) -> str:
     """Groups below the minimum size."""
     return (

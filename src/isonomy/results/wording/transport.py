@@ -146,7 +146,7 @@ def status_warning(status: Status) -> str:
         Status.ATOMS: "Many rows share the same distance to the boundary (rounded or grouped scores), so the distances "
         "have no density there and the projection's law does not apply; the p-value is that of the Wald test.",
         Status.UNSUPPORTED: "Fewer than 5 rows of some compared group lie within a bandwidth of the boundary, too few "
-        "to estimate the projection's law; the p-value is that of the Wald test.",
+        "to estimate the projection's law; the p-value is that of the Wald test, taken at the rates of the null.",
         Status.CONSTANT: "The decisions do not vary, so nothing can be tested: no p-value.",
         Status.NOT_CONVERGED: "The solver stopped before it found the least change (a limit, or rounding errors), so "
         "there is no statistic and no plan; the p-value is that of the Wald test.",
