@@ -171,9 +171,14 @@ def test_one_row_a_user_is_the_same_as_no_users() -> None:
     assert with_users.pvalue == pytest.approx(without.pvalue, rel=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1, 0.3])
 @pytest.mark.parametrize("user", [None, "m"])
-def test_many_rows_take_the_fast_path_to_the_same_numbers(user: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_take_the_fast_path_to_the_same_numbers(
+    user: str | None, unit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outcomes 0 and 1, and other numbers, which have another way through the sums."""
     data = table()
+    data["y"] = data["y"] * unit
     exact = predictive_parity(data, **ROLES, user=user, rng=1).families[0]
     monkeypatch.setattr(memory, "MANY", 10)
     fast = predictive_parity(data, **ROLES, user=user, rng=1).families[0]

@@ -40,6 +40,7 @@ class Memory:
     offsets: NDArray[np.intp]  # group g is offsets[g]:offsets[g + 1]
     axis: Axis
     shared: NDArray[np.int64]  # users with rows in more than one group, sorted
+    binary: bool  # whether every outcome is 0 or 1
 
     @property
     def size(self) -> int:
@@ -69,14 +70,16 @@ class Memory:
 
     def histogram(self) -> tuple[Floats, Floats]:
         """Votes, and votes times outcomes, by group and bin of the axis."""
-        group = np.repeat(np.arange(self.size), np.diff(self.offsets))
-        cell = group * BINS + self.axis.bin(self.score).astype(np.intp)
-        shape = (self.size, BINS)
-        weight, total = (
-            _sums(cell, self.vote, self.size * BINS),
-            _sums(cell, self.vote * self.outcome, self.size * BINS),
-        )
-        return weight.reshape(shape), total.reshape(shape)
+        weight, total = np.zeros((2, self.size, BINS))
+
+        def count(block: Block) -> tuple[int, Floats, Floats]:
+            bins, vote = self.axis.bin(self.score[block.rows]).astype(np.intp), self.vote[block.rows]
+            return block.group, _sums(bins, vote, BINS), _sums(bins, vote * self.outcome[block.rows], BINS)
+
+        for group, votes, outcomes in self._each(count, 16 * BLOCK):
+            weight[group] += votes
+            total[group] += outcomes
+        return weight, total
 
     def blocks(self, length: int = BLOCK) -> Iterator[Block]:
         """The rows in pieces that end where a user ends."""
@@ -130,12 +133,12 @@ class Memory:
         square = np.zeros((size, points))
         shared = self.shared
         knots = self._knots(plan)
-        tables = None if knots is None else [_tables(plan, fit, g, knots.scores) for g in range(size)]
+        tables = None if knots is None else [Influence.of(plan, fit, g, knots.scores) for g in range(size)]
         kept: list[tuple[int, NDArray[np.int64], list[Floats]]] = []
 
         def work(block: Block) -> tuple[Any, ...]:
-            table = _tables(plan, fit, block.group, self.score[block.rows]) if tables is None else tables[block.group]
-            return self._block_products(plan, fit, block, knots, table, shared)
+            at = Influence.of(plan, fit, block.group, self.score[block.rows]) if tables is None else tables[block.group]
+            return self._block_products(plan, fit, block, knots, at, shared)
 
         for group, own, mass, spanning in self._each(work, BLOCK if knots is None else 4 * BLOCK):
             second[:, group, group] += own
@@ -147,22 +150,14 @@ class Memory:
         return Products(second[0], second[1] if plan.curves else np.empty(0), square)
 
     def _block_products(
-        self, plan: Plan, fit: Fit, block: Block, knots: Knots | None, table: list[Floats], shared: NDArray[np.int64]
+        self, plan: Plan, fit: Fit, block: Block, knots: Knots | None, at: Influence, shared: NDArray[np.int64]
     ) -> tuple[Any, ...]:
-        add, points = self._adder(block, knots), plan.points.size
-        rows, g = block.rows, block.group
+        add, rows, g = self._adder(block, knots), block.rows, block.group
         _, outcome, *marks = self._columns(plan, block)
-        # Of each user: [sum of K, sum of K (value of the curve)], then the columns' parts.
-        plain = add(table[0])
-        mass = plain[:, :points]
-        off = mass * fit.centre[g] if len(marks) < 2 else add(table[0][:, :points], marks[1]) * fit.centre[g]
-        if marks:
-            gap = add(table[0][:, :points], marks[0]) - off
-            curve = add(table[1], outcome) - plain[:, points:] if plan.curves else None
-        else:
-            both = add(np.hstack([table[0][:, :points], *table[1:]]), outcome)
-            gap = both[:, :points] - off
-            curve = both[:, points:] - plain[:, points:] if plan.curves else None
+        mass = add(at.kernel)
+        off = mass if len(marks) < 2 else add(at.kernel, marks[1])
+        gap = add(at.kernel, marks[0] if marks else outcome) - off * fit.centre[g]
+        curve = at.curves(add, outcome, self.binary) if plan.curves else None
         influences = [gap / _nonzero(fit.divisor[g])] + ([] if curve is None else [curve])
         if block.first is None and self.count is not None:
             # A line that stands for c rows is c independent rows, not one row of weight c.
@@ -219,6 +214,34 @@ class Memory:
             return list(pool.map(work, blocks))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Influence:
+    """At each site and grid point: K, and a row's influence on the curve, which is linear in its outcome."""
+
+    kernel: Floats
+    at_zero: Floats  # with the outcome 0
+    at_either: Floats  # with the outcome 0, and below that with the outcome 1
+    slope: Floats  # what a unit of the outcome adds
+
+    @classmethod
+    def of(cls, plan: Plan, fit: Fit, g: int, score: Floats) -> Influence:
+        """For group ``g``, at the scores of the sites."""
+        u = (score[:, None] - plan.points) * (1.0 / plan.width)
+        k = plan.weigh(u)
+        if not plan.curves:
+            none = np.empty((0, plan.points.size))
+            return cls(k, none, none, none)
+        slope = k * polynomial(fit.lever[:, g], u)
+        at_zero = -slope * polynomial(fit.beta[:, g], u)
+        return cls(k, at_zero, np.vstack([at_zero, at_zero + slope]), slope)
+
+    def curves(self, add: Adder, outcome: Floats, binary: bool) -> Floats:
+        """Sums by user of the influences on the curves."""
+        if binary:
+            return add.below(outcome)(self.at_either)
+        return add(self.at_zero) + add(self.slope, outcome)
+
+
 def spanning(user: NDArray[np.int64] | None, offsets: NDArray[np.intp]) -> NDArray[np.int64]:
     """Users with rows in more than one group, sorted; ``user`` is sorted within each group."""
     if user is None:
@@ -247,17 +270,6 @@ def _moments(plan: Plan, score: Floats, weights: Floats) -> Floats:
         if power <= d:
             sums[2 * d + 1 + power] = weights[1] @ k
     return sums
-
-
-def _tables(plan: Plan, fit: Fit, g: int, score: Floats) -> list[Floats]:
-    """At each site: [K, K lever value] and, with curves, K lever; a row's influence on a curve is the last times its
-    outcome minus the second."""
-    u = (score[:, None] - plan.points) * (1.0 / plan.width)
-    k = plan.weigh(u)
-    if not plan.curves:
-        return [k]
-    levered = k * polynomial(fit.lever[:, g], u)
-    return [np.hstack([k, levered * polynomial(fit.beta[:, g], u)]), levered]
 
 
 def _nonzero(values: Floats) -> Floats:

@@ -6,7 +6,7 @@ the rows themselves, or knots on the score axis between which functions are inte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,12 @@ class Adder:
         ends = np.arange(rows + 1, dtype=np.int32) * each
         table = sparse.csr_array((self.weight.ravel(), self.indices, ends), shape=(rows, self.sites), copy=False)
         return np.asarray(table.T @ columns, dtype=np.float64)
+
+    def below(self, column: Floats) -> Adder:
+        """Rows with 1 in ``column`` find their sites in a second table, below the first."""
+        rows, each = self.weight.shape
+        moved = self.indices.reshape(rows, each) + (self.sites * column.astype(np.int32))[:, None]
+        return replace(self, indices=moved.ravel(), sites=2 * self.sites)
 
     def __call__(self, values: Floats, column: Floats | None = None) -> Floats:
         """Sums by user of ``values`` (sites, points) times ``column`` (rows)."""

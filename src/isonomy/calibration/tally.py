@@ -114,7 +114,7 @@ def _from_memory(source: Source, roles: Roles) -> Table:
     for partition in rows.partitions:
         groups, codes = _completed(partition)
         codes = codes if known is None else codes[known]
-        memory, size, users = _sorted(score, outcome, lines, user, each, codes, len(groups), axis)
+        memory, size, users = _sorted(score, outcome, lines, user, each, codes, len(groups), axis, binary)
         families.append(Family(partition.dimensions, groups, size, users, memory, axis, binary, memory.shared.size))
     total = score.size if lines is None else round(float(lines.sum()))
     return Table(tuple(families), total, dropped)
@@ -129,6 +129,7 @@ def _sorted(
     codes: NDArray[np.intp],
     size: int,
     axis: Axis,
+    binary: bool,
 ) -> tuple[Memory, Floats, Floats]:
     """Rows in order of group, then user; the rows and the users of each group. ``each``: rows of each user."""
     import polars as pl
@@ -147,7 +148,7 @@ def _sorted(
         rows = np.array([count[a:b].sum() for a, b in itertools.pairwise(offsets)])
     if user is None:
         vote = np.ones(score.size) if count is None else count
-        return Memory(score, outcome, vote, count, None, offsets, axis, spanning(None, offsets)), rows, rows
+        return Memory(score, outcome, vote, count, None, offsets, axis, spanning(None, offsets), binary), rows, rows
     key = table["key"].to_numpy(writable=True)
     users = np.zeros(size)
     for group, (a, b) in enumerate(itertools.pairwise(offsets)):
@@ -159,7 +160,7 @@ def _sorted(
     else:
         vote = (1 / np.maximum(each, 1))[key]  # a number that no user has counts no row
         vote = vote if count is None else vote * count
-    return Memory(score, outcome, vote, count, key, offsets, axis, spanning(key, offsets)), rows, users
+    return Memory(score, outcome, vote, count, key, offsets, axis, spanning(key, offsets), binary), rows, users
 
 
 def _user_codes(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
