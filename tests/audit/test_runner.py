@@ -63,6 +63,17 @@ def test_an_audit_equals_the_calls(table: pl.DataFrame) -> None:
     assert done["improvability"].pvalue == pytest.approx(drawn.pvalue, rel=1e-9)
 
 
+def test_a_reference_estimated_elsewhere(table: pl.DataFrame) -> None:
+    rate = float(table["prediction"].cast(float).mean())  # type: ignore[arg-type]
+    held = table.with_columns((pl.col("prediction").cast(float) - rate).alias("influence"))
+    asked = {"kind": "flag", "metric": "selection_rate", "groups": "race"}
+    given = {"value": rate, "influence": "influence"}
+    done = audit(held, [{**asked, "reference": given, "id": "given"}, {**asked, "id": "population"}]).run()
+    np.testing.assert_allclose(done["given"].table()["pvalue"], done["population"].table()["pvalue"], rtol=1e-6)
+    with pytest.raises(ConfigError, match=r"no column 'influenc' in the data. Did you mean 'influence'"):
+        audit(held, [{**asked, "reference": {**given, "influence": "influenc"}}]).run()
+
+
 def test_order_and_company_change_no_number(table: pl.DataFrame) -> None:
     both, alone = audit(table, TESTS[::-1]).run(), audit(table, TESTS[2:]).run()
     assert close(numbers(both)["improvability"], numbers(alone)["improvability"])

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 from isonomy.errors import ConfigError
 from isonomy.frames import cut, where
 from isonomy.frames.metrics import Metric
+from isonomy.likelihood.reference import Estimate
 
 Scalar = bool | int | float | str | datetime | date
 
@@ -147,6 +148,30 @@ class OwnMetric(Table):
     """Whether the column holds 0 and 1 only."""
 
 
+class EstimateOf(Table):
+    """A reference estimated elsewhere, from the same rows."""
+
+    value: float
+    """The estimate."""
+    influence: str
+    """The column with each row's influence on it."""
+
+
+def _reference_tag(given: Any) -> str:
+    return (
+        "estimate"
+        if isinstance(given, EstimateOf) or (isinstance(given, Mapping) and "influence" in given)
+        else "other"
+    )
+
+
+Reference = Annotated[
+    Annotated[EstimateOf, Tag("estimate")]
+    | Annotated[Literal["population", "rest"] | float | dict[str, Scalar], Tag("other")],
+    Discriminator(_reference_tag),
+]
+
+
 def group(spec: str | Cut | Where) -> Any:
     """The group as isonomy's functions take it."""
     if isinstance(spec, Cut):
@@ -166,12 +191,19 @@ def metric(spec: str | OwnMetric) -> str | Metric:
     return Metric(spec.name, value=nw.col(spec.value), where=all_of(spec.where), binary=spec.binary)
 
 
+def reference(spec: object) -> object:
+    """The reference as isonomy's functions take it."""
+    return Estimate(spec.value, spec.influence) if isinstance(spec, EstimateOf) else spec
+
+
 def columns_of(spec: object) -> Iterator[tuple[str, Condition | Cut | None]]:
     """The columns a group, a metric or a condition reads, each with what compares or cuts it."""
     if isinstance(spec, str):
         yield spec, None
     elif isinstance(spec, (Condition, Cut)):
         yield spec.column, spec
+    elif isinstance(spec, EstimateOf):
+        yield spec.influence, None
     elif isinstance(spec, (Where, OwnMetric)):
         if isinstance(spec, OwnMetric):
             yield spec.value, None

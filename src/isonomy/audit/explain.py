@@ -138,6 +138,7 @@ def _allowed(loc: Sequence[str | int]) -> list[str]:
         "cut": conditions.Cut,
         "where": conditions.Where,
         "OwnMetric": conditions.OwnMetric,
+        "estimate": conditions.EstimateOf,
         "UtilityOf": questions.UtilityOf,
         **questions.MODELS,
     }

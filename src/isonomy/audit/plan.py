@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import isonomy
-from isonomy.audit.conditions import Condition, Cut, columns_of, group, metric
+from isonomy.audit.conditions import Condition, Cut, columns_of, group, metric, reference
 from isonomy.audit.config import Columns, Config
 from isonomy.audit.questions import OWN_KEYS, Test
 from isonomy.errors import ConfigError, near
@@ -60,6 +60,8 @@ def _ready(name: str, value: Any) -> Any:
         return [group(spec) for spec in value] if isinstance(value, list) else group(value)
     if name == "metric":
         return metric(value)
+    if name == "reference":
+        return reference(value)
     if name == "null" and isinstance(value, list):
         return tuple(value)
     if name == "observed_effects" and value is not None:
@@ -117,7 +119,7 @@ def _columns(test: Test, key: str, value: Any) -> Iterator[tuple[str, Condition 
     if key == "groups" or key == "features":
         for spec in value if isinstance(value, list) else [value]:
             yield from columns_of(spec)
-    elif key == "metric":
+    elif key in ("metric", "reference"):
         if not isinstance(value, str):
             yield from columns_of(value)
     elif key in Columns.model_fields or key in test.column_keys:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field
 
-from isonomy.audit.conditions import Condition, GroupSpec, OwnMetric, Scalar, Table
+from isonomy.audit.conditions import Condition, GroupSpec, OwnMetric, Reference, Scalar, Table
 
 MetricName = Literal[
     "selection_rate", "tpr", "fpr", "fnr", "tnr", "ppv", "npv", "accuracy", "error_rate",
@@ -64,8 +64,9 @@ class _Compared(Test):
     outcome: Role = None
     prediction: Role = None
     score: Role = None
-    reference: Literal["population", "rest"] | float | dict[str, Scalar] = "population"
-    """What groups are compared with: "population", "rest", a number, or a group such as `{race = "White"}`."""
+    reference: Reference = "population"
+    """What groups are compared with: "population", "rest", a number, a group such as `{race = "White"}`, or
+    `{value, influence}`: an estimate with a column of its influence values."""
     uncertainty: Literal["joint", "plugin", "fixed"] = "joint"
     """Whether the reference's own uncertainty counts. "plugin" reproduces the paper and is too narrow."""
     tolerance: Tolerance = None
