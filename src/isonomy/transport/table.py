@@ -56,7 +56,8 @@ class Options:
     def numeric(self) -> dict[str, str | nw.Expr]:
         """What must not be missing: the distance or what it is computed from, its factor, a user-made U."""
         plain, factor = self.distance.expression(), self.distance.factor()
-        checked: dict[str, str | nw.Expr] = {**self.features} if plain is None else {"distance": stand_in(plain)}
+        told = f"distance (from {' '.join(map(repr, self.distance.columns[:3]))}{' ...' * (len(self.features) > 3)})"
+        checked: dict[str, str | nw.Expr] = {**self.features} if plain is None else {told: stand_in(plain)}
         if factor is not None:
             checked["factors"] = factor
         return checked | {f"criterion {name!r}": expr.cast(nw.Float64) for name, expr in self.u.items()}
