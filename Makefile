@@ -54,7 +54,7 @@ coverage: $(VENV)/.dev  ## the tests again, with the lines they do not reach
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --cov --cov-report=term:skip-covered
 
 validity: $(VENV)/.dev  ## the long simulations: size, power, coverage
-	$(BIN)/python -m pytest -n $(JOBS) -m validity tests/validity
+	$(BIN)/python -m pytest -n $(JOBS) -m validity tests
 
 spark: $(VENV)/.dev  ## every method on Spark: the same numbers as on the other engines
 	$(BIN)/python -m pytest -m spark tests
@@ -63,7 +63,7 @@ bench: $(VENV)/.bench  ## every speed figure, as ratios from one run
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 papers: $(VENV)/.dev  ## every published table and figure, published beside ours
-	@for script in papers/*_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in papers/*_*.py; do echo "== $$script"; $(BIN)/python $$script || [ $$? = 77 ] || exit 1; done
 
 docs: $(VENV)/.docs  ## the documentation site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -79,7 +79,7 @@ _EXPORTS = {
     "MILPRule": "isonomy.improvability",
     "SurfaceResult": "isonomy.improvability",
     "Utility": "isonomy.improvability",
-    "improvability": "isonomy.improvability",
+    "improvability": "isonomy",  # the package, which can be called
     # treatment
     "CorrectionsResult": "isonomy.treatment",
     "EffectCorrector": "isonomy.treatment",

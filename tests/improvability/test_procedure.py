@@ -248,3 +248,9 @@ def test_the_package_is_its_entry_point(data: dict[str, Any], ask: dict[str, Any
 
     same(package(data, **ask), function(data, **ask))
     assert inspect.signature(package) == inspect.signature(function)
+
+
+def test_options_that_nothing_looks_at_are_refused(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    for name, value in (("features", ["need_score"]), ("group_aware", True), ("disadvantage", "lower")):
+        with pytest.raises(UsageError, match=f"^{name}: "):
+            iso.improvability(data, **ask, **{name: value})

@@ -37,11 +37,11 @@ class Column:
 
 @pytest.mark.parametrize("model", [Effect(), Column()])
 def test_one_effect(model: object) -> None:
-    np.testing.assert_allclose(iso.predicted_effects(model, X), [0.1, 0.2, 0.3])
+    np.testing.assert_allclose(iso.predicted_effects(model, X, measure="difference"), [0.1, 0.2, 0.3])
 
 
 def test_several_effects_need_a_choice() -> None:
-    np.testing.assert_allclose(iso.predicted_effects(Several(), X, column=1), [0.2, 0.4, 0.6])
+    np.testing.assert_allclose(iso.predicted_effects(Several(), X, measure="difference", column=1), [0.2, 0.4, 0.6])
     with pytest.raises(UsageError, match="2 effects"):
         iso.predicted_effects(Several(), X)
 
@@ -64,13 +64,11 @@ def test_two_outcome_models() -> None:
     x = rng.normal(size=(500, 2))
     control = LinearRegression().fit(x, 2 + x[:, 0])
     treated = LinearRegression().fit(x, 3 + x[:, 0])
-    np.testing.assert_allclose(iso.predicted_effects((control, treated), X), 1.0)
-    np.testing.assert_allclose(
-        iso.predicted_effects((control, treated), X, measure="relative"), (3 + X[:, 0]) / (2 + X[:, 0])
-    )
+    np.testing.assert_allclose(iso.predicted_effects((control, treated), X, measure="difference"), 1.0)
+    np.testing.assert_allclose(iso.predicted_effects((control, treated), X), (3 + X[:, 0]) / (2 + X[:, 0]))
     y = (rng.random(500) < 0.4).astype(int)
     classifiers = LogisticRegression().fit(x, y), LogisticRegression().fit(x, 1 - y)
-    effect = iso.predicted_effects(classifiers, x)
+    effect = iso.predicted_effects(classifiers, x, measure="difference")
     np.testing.assert_allclose(effect, classifiers[1].predict_proba(x)[:, 1] - classifiers[0].predict_proba(x)[:, 1])
     level = iso.predicted_effects(Effect(), X, measure="relative", baseline=control)
     np.testing.assert_allclose(level, 1 + 0.1 * X[:, 0] / (2 + X[:, 0]))
@@ -87,6 +85,9 @@ def test_bad_models() -> None:
         iso.predicted_effects(Effect(), X, measure="relative", baseline=[0.1, 0.0, 0.3])
     with pytest.raises(UsageError, match="pair"):
         iso.predicted_effects((Effect(), Effect(), Effect()), X)
+    for options in ({"gives": "relative"}, {"baseline": [0.1, 0.2, 0.3]}):
+        with pytest.raises(UsageError, match=f"{next(iter(options))}: a pair of outcome models"):
+            iso.predicted_effects((Effect(), Effect()), X, **options)  # type: ignore[arg-type]
     with pytest.raises(UnknownOption, match="measure"):
         iso.predicted_effects(Effect(), X, measure="odds")
 
@@ -95,4 +96,4 @@ def test_bad_models() -> None:
             return np.array([1.0, np.nan, 1.0])
 
     with pytest.raises(DataError, match="1 predicted effects"):
-        iso.predicted_effects(Holes(), X)
+        iso.predicted_effects(Holes(), X, measure="difference")

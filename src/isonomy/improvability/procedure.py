@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isonomy.errors import MissingRole, choose
+from isonomy.errors import MissingRole, UsageError, choose
 from isonomy.frames import open_source
 from isonomy.improvability import evidence as ev
 from isonomy.improvability import requirements as required
@@ -138,7 +138,7 @@ def improvability(
     >>> result.reject, result.pvalue < 0.05
     (True, True)
     """
-    options = {name: value for name, value in locals().items() if name not in ("data", "progress", "n_jobs")}
+    options = {name: value for name, value in locals().items() if name not in ("data", "progress", "n_jobs", "rng")}
     required.check_numbers(
         capacity=capacity,
         threshold=threshold,
@@ -155,6 +155,11 @@ def improvability(
     names = tuple([features] if isinstance(features, str) else features or ())
     if (rule is None) == (candidate is None):
         raise MissingRole("rule, candidate: give one of them; a rule finds the alternative, a candidate is one.")
+    if candidate is not None and (names or group_aware):
+        unused = "features" if names else "group_aware"
+        raise UsageError(f"{unused}: nothing is fitted where the candidate is ready; leave it out, or give a rule.")
+    if disadvantage is not None and protected is None:
+        raise UsageError("disadvantage: says which gaps count against the protected group; give protected too.")
     chosen = None if rule is None else selection_rule(rule, group_aware=group_aware, features=names)
     wanted = accuracy_utility(accuracy)
     unfair = fairness_utilities(fairness, wanted)

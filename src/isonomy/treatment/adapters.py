@@ -15,7 +15,7 @@ def predicted_effects(
     model: object,
     X: Any,
     *,
-    measure: str = "difference",
+    measure: str = "relative",
     gives: str | None = None,
     baseline: Any = None,
     column: int | None = None,
@@ -28,7 +28,7 @@ def predicted_effects(
         An object with ``effect(X)`` (EconML) or ``predict(X)`` (causalml and most others); or a pair of outcome
         models, (control, treated), of which ``predict_proba`` is used where there is one.
     measure
-        What is wanted: "difference" or "relative".
+        What is wanted: "relative" (a ratio, 1 is no effect) or "difference"; the same as in `treatment_bias`.
     gives
         What a single model predicts; default "difference". A pair of models gives either.
     baseline
@@ -47,6 +47,9 @@ def predicted_effects(
     if isinstance(model, (tuple, list)):
         if len(model) != 2:
             raise UsageError(f"model: {len(model)} models; a pair is (control, treated).")
+        for name, value in (("gives", gives), ("baseline", baseline)):
+            if value is not None:
+                raise UsageError(f"{name}: a pair of outcome models gives any effect by itself; leave it out.")
         control, treated = (_outcome(m, X, column) for m in model)
         return _checked(treated - control if measure == "difference" else _divide(treated, control))
     given = choose("gives", gives or "difference", MEASURES)
@@ -58,7 +61,8 @@ def predicted_effects(
         return _checked(effect)
     if baseline is None:
         raise UsageError(
-            f"baseline: the model gives a {given} effect; a {measure} one needs the outcome without treatment."
+            f"baseline: the model gives a {given} effect; a {measure} one needs the outcome without treatment. "
+            f"Give it, or ask for measure={given!r} here and in the audit."
         )
     level = _outcome(baseline, X, None) if hasattr(baseline, "predict") else np.asarray(baseline, dtype=float)
     if level.shape != effect.shape:

@@ -126,6 +126,9 @@ def _warnings(
     few = answered & (events < FEW_EVENTS)
     if few.any() and plan.treatment is not None:
         said.append(wording.few_events([*labels[few]], FEW_EVENTS))
+    predicted, observed = made["predicted"][answered], made["observed"][answered]
+    if plan.measure == "relative" and predicted.size and np.all(np.abs(predicted) < 0.5) and np.all(observed > 0.5):
+        said.append(wording.like_differences(float(predicted.mean()), float(observed.mean())))
     if plan.rest == "pooled":
         said.append(wording.POOLED_REST)
     if plan.estimator == "aipw":

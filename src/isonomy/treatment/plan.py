@@ -78,6 +78,11 @@ def make_plan(
             )
         collapse = _without_outcomes(collapse, measure, baseline)
     collapse = choose_collapse(collapse, measure, baseline)
+    if experiment and baseline is not None and (measure == "difference" or not COLLAPSES[collapse].baseline):
+        raise UsageError(
+            f"baseline: measure={measure!r} with collapse={collapse!r} does not look at it; leave it out, or choose "
+            'collapse="weighted" or "normalised" of a relative effect.'
+        )
     if observed_effects is not None and (rest, variance, estimator) != ("standardised", "influence", "arm_means"):
         raise UsageError(
             'observed_effects: effects brought with standard errors need rest="standardised", variance="influence" and '

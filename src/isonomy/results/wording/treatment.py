@@ -111,6 +111,15 @@ def unbounded(labels: Sequence[str]) -> str:
     )
 
 
+def like_differences(predicted: float, observed: float) -> str:
+    """Predictions near 0 where ratios near 1 are seen."""
+    return (
+        f"Predicted effects average {words.number(predicted)} where ratios of {words.number(observed)} are observed: they "
+        "look like differences. A relative effect is a ratio and 1 is no effect; for differences use "
+        'measure="difference".'
+    )
+
+
 def no_rest(labels: Sequence[str]) -> str:
     """A group with nothing to compare to."""
     return f"Nothing to compare {words.listed(labels)} with: only the error is given, not the bias."
