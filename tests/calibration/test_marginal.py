@@ -9,7 +9,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.calibration import equalize_thresholds, marginal_outcomes
-from isonomy.errors import EmptyFrame, MissingValues, NotEnoughData, UnknownOption, UsageError
+from isonomy.errors import EmptyFrame, MissingValues, NotEnoughData, OneGroup, UnknownOption, UsageError
 
 ROLES = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
 
@@ -31,6 +31,35 @@ def test_a_planted_difference_is_found(method: str, user: str | None) -> None:
     if method != "nadaraya-watson":
         assert np.all(np.abs(family.estimate - [0.5, 0.125]) < 4 * family.se)
     assert "higher" in " ".join(result.findings())
+
+
+def test_a_score_above_one_changes_little() -> None:
+    data = table(10_000, power=1.5)
+    plain = marginal_outcomes(data, **ROLES)
+    data["s"][np.argmax(data["s"])] = 1.0001
+    beyond = marginal_outcomes(data, **ROLES)
+    assert beyond.families[0].bandwidth == pytest.approx(plain.families[0].bandwidth, rel=0.02)
+    assert beyond.pvalue == pytest.approx(plain.pvalue, rel=0.5)
+
+
+def test_groups_with_nobody_above_the_threshold_are_told() -> None:
+    data = table()
+    low = {"s": np.full(50, 0.2), "y": np.zeros(50), "g": np.repeat("c", 50), "m": np.arange(50)}
+    joined = {name: np.concatenate([data[name], low[name]]) for name in data}
+    assert "No row of g=c has a score from the threshold up" in " ".join(marginal_outcomes(joined, **ROLES).warnings)
+    only = {name: values[joined["g"] != "a"] for name, values in joined.items()}
+    with pytest.raises(OneGroup, match=r"one group \(g=b\).* Only rows with a score of 0.5 or more"):
+        marginal_outcomes(only, **ROLES)
+
+
+def test_several_columns_are_allowed_for() -> None:
+    data = table()
+    columns = {f"g{k}": np.random.default_rng(k).integers(0, 2, data["s"].size) for k in range(4)}
+    ask = {"outcome": "y", "score": "s", "threshold": 0.5}
+    every = marginal_outcomes(data | columns, **ask, groups=list(columns))
+    raw = [family.pair_pvalue[0] for family in every.families]
+    assert every.pvalue == pytest.approx(min(1, 4 * min(raw)))
+    assert (every.verdict is iso.Verdict.VIOLATION) == (every.pvalue <= 0.05)
 
 
 def test_labels_below_the_threshold_are_not_needed() -> None:

@@ -49,6 +49,49 @@ def test_a_planted_difference_is_found(method: str, user: str | None) -> None:
     assert family.high[0, at] > true - 0.05
 
 
+@pytest.mark.parametrize("change", ["narrow", "wide", "stray", "far"])
+def test_the_bandwidth_follows_where_the_scores_lie(change: str) -> None:
+    data = table()
+    plain = predictive_parity(data, **ROLES, rng=1).families[0]
+    factor = {"narrow": 0.01, "wide": 1e6}.get(change, 1.0)
+    s = factor * data["s"]
+    if factor == 1:
+        s[7] = 10 if change == "stray" else 1e9
+    moved = predictive_parity(data | {"s": s}, **ROLES, rng=1).families[0]
+    middle = slice(3, -3)
+    np.testing.assert_allclose(moved.grid[middle], factor * plain.grid[middle], rtol=0.05)
+    np.testing.assert_allclose(moved.bandwidth[middle], factor * plain.bandwidth[middle], rtol=0.1)
+    np.testing.assert_allclose(moved.curve[:, middle], plain.curve[:, middle], atol=0.03)
+    paper = predictive_parity(data | {"s": s}, **ROLES, rng=1, method="nadaraya-watson").families[0]
+    assert paper.bandwidth.max() >= moved.bandwidth.max()  # by name, the paper's rule for [0, 1] or the whole range
+
+
+def test_nearly_every_score_the_same() -> None:
+    data = table()
+    s = np.where(np.arange(data["s"].size) % 100 == 0, data["s"], 0.5)
+    family = predictive_parity(data | {"s": s}, **ROLES, rng=1).families[0]
+    assert np.isfinite(family.curve).any()
+
+
+def test_several_columns_are_allowed_for() -> None:
+    """Four columns that mean nothing: of 40 tables as many as one in twenty may be called a violation."""
+    called = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        s = rng.beta(2, 2, 1_000)
+        data = {"s": s, "y": (rng.random(1_000) < s).astype(int)}
+        columns = {f"g{k}": rng.integers(0, 2 + k % 2, 1_000) for k in range(4)}
+        result = predictive_parity(
+            data | columns, outcome="y", score="s", groups=list(columns), resamples=200, rng=seed
+        )
+        called += result.verdict is iso.Verdict.VIOLATION
+        shown = [family.verdict is iso.Verdict.VIOLATION for family in result.families]
+        assert (result.verdict is iso.Verdict.VIOLATION) == (result.pvalue <= 0.05) == any(shown)
+        for family, found in zip(result.families, shown, strict=True):
+            assert found or iso.Verdict.VIOLATION not in family.pair_verdicts
+    assert called <= 7  # 0.05 + 3 standard errors of 40; without an allowance 0.17 of such tables are
+
+
 @pytest.mark.parametrize("adjust", ["sup-t", "bonferroni", "holm", "none"])
 def test_adjustments_are_ordered(adjust: str) -> None:
     family = predictive_parity(table(), **ROLES, adjust=adjust, rng=1).families[0]

@@ -70,7 +70,7 @@ def test_outcomes_can_be_rescaled(seed: int, scale: float, shift: float) -> None
 @given(SEEDS, st.floats(-1, 2))
 @settings(max_examples=20)
 def test_a_curve_is_the_interpolation_of_its_values(seed: int, score: float) -> None:
-    axis = Axis(0.0, 1.0)
+    axis = Axis.of(0.0, 1.0)
     values = np.random.default_rng(seed).normal(size=BINS)
     curve = Curve(axis, values)
     expected = np.interp(score, axis.centres, values)

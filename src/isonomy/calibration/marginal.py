@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -10,14 +11,15 @@ import numpy as np
 
 from isonomy.calibration import compare
 from isonomy.calibration.margins import MarginalFamily, MarginalResult
-from isonomy.calibration.parity import check_tolerance, overall_verdict, reference_pairs, verdict_of
+from isonomy.calibration.parity import check_tolerance, overall_verdict, reference_pairs, smallest, verdict_of
 from isonomy.calibration.plan import Plan, solve
 from isonomy.calibration.smoothing import KERNELS, Bandwidth, own_bandwidth
-from isonomy.calibration.tally import Family, Roles, Table, tally
-from isonomy.errors import EmptyFrame, UsageError, choose, fraction, refuse_percent
-from isonomy.frames import Source, missing, open_source
+from isonomy.calibration.tally import Family, Roles, Table, score_axis, tally
+from isonomy.errors import EmptyFrame, OneGroup, UsageError, choose, fraction, refuse_percent
+from isonomy.frames import Request, Source, missing, open_source
+from isonomy.frames.adapt import Adapted
 from isonomy.numerics import multiplicity, tails
-from isonomy.results import provenance
+from isonomy.results import Verdict, provenance
 from isonomy.results.wording import calibration as wording
 
 DEGREES = {"local-quadratic": 2, "local-linear": 1, "nadaraya-watson": 0}
@@ -64,7 +66,7 @@ def marginal_outcomes(
         ``"local-quadratic"``: its error at the edge of the data is of order h^3. ``"local-linear"`` keeps a bias from
         curvature. ``"nadaraya-watson"``: the paper's, with a bias of order h at an edge.
     adjust
-        Over pairs of groups: ``"holm"``, ``"bonferroni"``, ``"bh"``, ``"by"`` or ``"none"``.
+        Over all pairs of groups that are compared: ``"holm"``, ``"bonferroni"``, ``"bh"``, ``"by"`` or ``"none"``.
 
     Returns
     -------
@@ -102,21 +104,26 @@ def marginal_outcomes(
     tolerance = check_tolerance(tolerance)
     table = tally_above(source, roles, threshold)
     refuse_percent(table.families[0].binary, tolerance)
-    families = tuple(
-        _family(family, float(threshold), bandwidth, DEGREES[method], kernel, reference, adjust, tolerance, alpha)
-        for family in table.families
+    families = _settled(
+        [
+            _family(family, float(threshold), bandwidth, DEGREES[method], kernel, reference, tolerance, alpha)
+            for family in table.families
+        ],
+        adjust,
+        tolerance,
+        alpha,
     )
-    found = np.array([family.pvalue for family in families])
-    known = found[~np.isnan(found)]
     return MarginalResult(
         null=wording.marginal_null(threshold, tolerance),
         verdict=overall_verdict([family.verdict for family in families]),
-        warnings=wording.marginal_warnings(families, table.families[0].axis.unit, method),
+        warnings=wording.marginal_warnings(
+            families, table.families[0].axis.unit, method, _nobody_above(source, roles, table.families)
+        ),
         provenance=provenance(
             "marginal_outcomes", given | {"level": roles.level}, source=source, rows=table.rows, dropped=table.dropped
         ),
         families=families,
-        pvalue=min(1.0, float(known.min()) * known.size) if known.size else float("nan"),
+        pvalue=smallest([family.pvalue for family in families]),
         threshold=float(threshold),
         alpha=alpha,
         test=method,
@@ -131,11 +138,21 @@ def tally_above(source: Source, roles: Roles, threshold: float) -> Table:
     column = nw.col(roles.score)
     kept = (column >= float(threshold)) | missing(column, source.schema[roles.score])
     try:
-        return tally(source.filter(kept), roles)
+        return tally(source.filter(kept), roles, score_axis(source, roles))
     except EmptyFrame:
         raise EmptyFrame(
             f"threshold: no row has a score of {threshold:g} or more; give one on the scale of {roles.score!r}."
         ) from None
+    except OneGroup as error:
+        raise OneGroup(f"{error} Only rows with a score of {threshold:g} or more are compared.") from None
+
+
+def _nobody_above(source: Source, roles: Roles, families: Sequence[Family]) -> list[str]:
+    """Groups of which no row has a score from the threshold up."""
+    whole = Source(Adapted(source.frame, source.backend, source.lazy), count=None, missing="drop", missing_group="drop")
+    every = whole.tally(Request(grouping=whole.grouping(roles.groups, depth=roles.depth))).partitions
+    there = {group.label for family in families for group in family.groups}
+    return [group.label for partition in every for group in partition.groups if group.label not in there]
 
 
 def _family(
@@ -145,12 +162,13 @@ def _family(
     degree: int,
     kernel: str,
     reference: Mapping[str, object] | None,
-    adjust: str,
     tolerance: float | None,
     alpha: float,
 ) -> MarginalFamily:
+    """All comparisons among the groups of one family; p-values as if there were no other, verdicts to come."""
     point = np.array([threshold])
-    width = Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, point), point).at(point)
+    axis = family.axis if degree else family.axis.published
+    width = Bandwidth(axis, family.average, own_bandwidth(bandwidth, point), point).at(point)
     plan = Plan(point, width, degree, kernel)
     fit = solve(plan, family.rows.totals(plan))
     products = family.rows.products(plan, fit)
@@ -164,10 +182,8 @@ def _family(
     variance = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
     apart = np.sqrt(np.where(variance > 0, variance, np.nan))
     _, pvalue = compare.beyond(difference, apart, np.full(difference.shape, np.inf), tolerance)
-    adjusted = multiplicity.adjust(pvalue, adjust)
     half = float(tails.normal_isf(alpha))
     low, high = difference - half * apart, difference + half * apart
-    verdicts = tuple(verdict_of(p, a, b, alpha, tolerance) for p, a, b in zip(adjusted, low, high, strict=True))
     return MarginalFamily(
         dimensions=family.dimensions,
         groups=family.groups,
@@ -186,8 +202,32 @@ def _family(
         low=low,
         high=high,
         pair_pvalue=pvalue,
-        pair_adjusted=adjusted,
-        pair_verdicts=verdicts,
-        pvalue=float(np.nanmin(adjusted)) if np.any(~np.isnan(adjusted)) else float("nan"),
-        verdict=overall_verdict(list(verdicts)),
+        pair_adjusted=pvalue,
+        pair_verdicts=(Verdict.INCONCLUSIVE,) * len(pairs),
+        pvalue=smallest(pvalue),
+        verdict=Verdict.INCONCLUSIVE,
     )
+
+
+def _settled(
+    families: list[MarginalFamily], adjust: str, tolerance: float | None, alpha: float
+) -> tuple[MarginalFamily, ...]:
+    """P-values adjusted over all pairs of all families, and the verdicts that follow from them."""
+    pairs = multiplicity.adjust(np.concatenate([family.pair_pvalue for family in families]), adjust)
+    made = []
+    ends = np.cumsum([family.pair_pvalue.size for family in families])[:-1]
+    for family, own in zip(families, np.split(pairs, ends), strict=True):
+        verdicts = [
+            verdict_of(p, low, high, alpha, tolerance)
+            for p, low, high in zip(own, family.low, family.high, strict=True)
+        ]
+        made.append(
+            replace(
+                family,
+                pair_adjusted=own,
+                pair_verdicts=tuple(verdicts),
+                pvalue=smallest(own),
+                verdict=overall_verdict(verdicts),
+            )
+        )
+    return tuple(made)

@@ -115,7 +115,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         vote = weights(columns.scores, columns, sample_weight)
         held = vote > 0
         score = columns.scores[:, 0]
-        axis = Axis.of(float(score[held].min()), float(score[held].max())) if held.any() else Axis(0.0, 1.0)
+        axis = Axis.of(float(score[held].min()), float(score[held].max())) if held.any() else Axis.of(0.0, 1.0)
         # Votes in the unit of users (or rows): a group's total is its number of users.
         self.pooled_ = self._calibrate(score, outcome, vote, axis)
         self.calibrators_: dict[tuple[Hashable, ...], Map] = {}

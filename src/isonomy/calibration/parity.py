@@ -80,7 +80,7 @@ def predictive_parity(
     outcome
         Column of outcomes: 0/1, or any number.
     score
-        Column of scores. Outside [0, 1] the bandwidth rule is scaled to the range of the scores.
+        Column of scores, in any unit: the bandwidth rule is scaled to where the scores lie, stray ones aside.
     groups
         Columns, `isonomy.cut` or `isonomy.where`; ``depth`` as elsewhere. A `where` is compared with everybody else.
     user
@@ -92,7 +92,8 @@ def predictive_parity(
         Scores at which groups are compared, increasing. Default: the 1, 5, 10, ..., 95, 99 % quantiles.
     bandwidth
         Width of the kernel: a number, or one a grid point. Default: the paper's rule,
-        max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5)/10), n being the users (or rows) of the average group.
+        max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5)/10), n being the users (or rows) of the average group, with [0, 1]
+        scaled to where the scores lie.
     method
         ``"residual"``: smooth each group's residuals from the pooled curve of the compared groups. ``"orthogonal"``:
         smooth (1_g - share(S)) (Y - pooled(S)). ``"nadaraya-watson"``: the paper's, which rejects too often when groups
@@ -102,8 +103,8 @@ def predictive_parity(
     reference
         The group each other group is compared with, such as ``{"race": "White"}``. Default: every pair.
     adjust
-        Over grid points: ``"sup-t"``, ``"bonferroni"`` (as in the paper), ``"holm"`` or ``"none"``. Pairs are adjusted
-        by Holm's method.
+        Over grid points: ``"sup-t"``, ``"bonferroni"`` (as in the paper), ``"holm"`` or ``"none"``. All
+        pairs of all columns are adjusted by Holm's method.
     tolerance
         Differences up to this size are part of the null. The verdict is "within tolerance" if the whole band lies
         inside it. Not for the cumulative test.
@@ -158,12 +159,13 @@ def predictive_parity(
     generator, seed = resolve(rng)
     table = tally(source, roles)
     refuse_percent(table.families[0].binary, options.tolerance)
-    families = tuple(
-        _family(family, options, child)
-        for family, child in zip(table.families, generator.spawn(len(table.families)), strict=True)
+    families = _settled(
+        [
+            _family(family, options, child)
+            for family, child in zip(table.families, generator.spawn(len(table.families)), strict=True)
+        ],
+        options,
     )
-    pvalues = np.array([family.pvalue for family in families])
-    known = pvalues[~np.isnan(pvalues)]
     return ParityResult(
         null=wording.parity_null(roles.level, options.tolerance),
         verdict=overall_verdict([family.verdict for family in families]),
@@ -177,7 +179,7 @@ def predictive_parity(
             dropped=table.dropped,
         ),
         families=families,
-        pvalue=min(1.0, float(known.min()) * known.size) if known.size else float("nan"),
+        pvalue=smallest([family.pvalue for family in families]),
         alpha=options.alpha,
         tolerance=options.tolerance,
         test=method,
@@ -187,12 +189,12 @@ def predictive_parity(
 
 
 def _family(family: Family, options: Options, rng: np.random.Generator) -> ParityFamily:
-    """All comparisons among the groups of one family."""
+    """All comparisons among the groups of one family; p-values as if there were no other, verdicts to come."""
     weight, total = family.rows.histogram()
     grid = options.grid if options.grid is not None else compare.default_grid(family, weight.sum(axis=0))
     own = own_bandwidth(options.bandwidth, grid)
-    bandwidth = Bandwidth(family.axis, family.average, own, grid)
     plain = options.method == "nadaraya-watson"
+    bandwidth = Bandwidth(family.axis.published if plain else family.axis, family.average, own, grid)
     marks = None if plain else Marks(compare.pooled(family, bandwidth, weight, total))
     plan = Plan(grid, bandwidth.at(grid), 0 if plain else 1, options.kernel, marks)
     found = compare.smooth(family, plan)
@@ -203,20 +205,14 @@ def _family(family: Family, options: Options, rng: np.random.Generator) -> Parit
         for pair, child in zip(pairs, draws.spawn(len(pairs)), strict=True)
     ]
     overall = np.array([b.overall for b in bands])
-    adjusted = multiplicity.adjust(overall, "holm")
     joint = len(family.groups) > 2 and options.reference is None and options.adjust == "sup-t"
     if joint and options.tolerance is None and options.method in ("residual", "nadaraya-watson"):
         pvalue = compare.joint_pvalue(found, options.draws, joint_draws)
     else:
-        pvalue = float(np.nanmin(adjusted)) if np.any(~np.isnan(adjusted)) else float("nan")
+        pvalue = smallest(multiplicity.adjust(overall, "holm"))
     se = np.sqrt(np.einsum("ggjj->gj", found.covariance))
     half = float(tails.normal_isf(options.alpha)) * se
     shown = np.where(found.supported, found.curve, np.nan)
-    strict = options.grid is not None  # every score that was asked for has to be within the tolerance
-    verdicts = tuple(
-        verdict_of(p, b.low, b.high, options.alpha, options.tolerance, strict=strict)
-        for p, b in zip(adjusted, bands, strict=True)
-    )
     return ParityFamily(
         dimensions=family.dimensions,
         groups=family.groups,
@@ -238,12 +234,42 @@ def _family(family: Family, options: Options, rng: np.random.Generator) -> Parit
         adjusted_at=np.stack([b.adjusted for b in bands]),
         pair_statistic=np.array([b.statistic for b in bands]),
         pair_pvalue=overall,
-        pair_adjusted=adjusted,
-        pair_verdicts=verdicts,
+        pair_adjusted=overall,
+        pair_verdicts=(Verdict.INCONCLUSIVE,) * len(pairs),
         pvalue=pvalue,
         order=compare.ordering(found, grid, options.draws, order_draws),
-        verdict=Verdict.VIOLATION if pvalue <= options.alpha else overall_verdict(list(verdicts)),
+        verdict=Verdict.INCONCLUSIVE,
     )
+
+
+def _settled(families: list[ParityFamily], options: Options) -> tuple[ParityFamily, ...]:
+    """P-values that allow for every family, and the verdicts that follow from them.
+
+    Holm over the families, and over all pairs of all families; a pair differs only where its family was shown to.
+    """
+    whole = multiplicity.adjust([family.pvalue for family in families], "holm")
+    order = multiplicity.adjust([family.order.pvalue for family in families], "holm")
+    pairs = multiplicity.adjust(np.concatenate([family.pair_pvalue for family in families]), "holm")
+    strict = options.grid is not None  # every score that was asked for has to be within the tolerance
+    made = []
+    for k, own in enumerate(np.split(pairs, np.cumsum([family.pair_pvalue.size for family in families])[:-1])):
+        family = families[k]
+        adjusted = np.where(np.isnan(own), np.nan, np.fmax(own, whole[k]))
+        verdicts = [
+            verdict_of(p, low, high, options.alpha, options.tolerance, strict=strict)
+            for p, low, high in zip(adjusted, family.low, family.high, strict=True)
+        ]
+        made.append(
+            replace(
+                family,
+                pair_adjusted=adjusted,
+                pair_verdicts=tuple(verdicts),
+                pvalue=float(whole[k]),
+                order=replace(family.order, pvalue=float(order[k])),
+                verdict=Verdict.VIOLATION if whole[k] <= options.alpha else overall_verdict(verdicts),
+            )
+        )
+    return tuple(made)
 
 
 def _pair(
@@ -321,6 +347,13 @@ def verdict_of(
     enough = shown.size == ends.size if strict else shown.size > 0
     within = tolerance is not None and enough and float(shown.max()) <= tolerance
     return Verdict.WITHIN_TOLERANCE if within else Verdict.INCONCLUSIVE
+
+
+def smallest(pvalues: Any) -> float:
+    """The smallest p-value that there is."""
+    known = np.asarray(pvalues, dtype=float)
+    known = known[~np.isnan(known)]
+    return float(known.min()) if known.size else float("nan")
 
 
 def overall_verdict(verdicts: list[Verdict]) -> Verdict:

@@ -117,10 +117,10 @@ class ParityResult(Result):
 
     @property
     def ordering_pvalue(self) -> float:
-        """P-value of the order (Definition 2), the smallest of the families times their number."""
+        """P-value of the order (Definition 2): the smallest of the families', each adjusted for all of them."""
         found = np.array([family.order.pvalue for family in self.families])
         known = found[~np.isnan(found)]
-        return min(1.0, float(known.min()) * known.size) if known.size else float("nan")
+        return float(known.min()) if known.size else float("nan")
 
     @property
     def ordering_verdict(self) -> Verdict:

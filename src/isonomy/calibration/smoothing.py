@@ -6,8 +6,8 @@ expressions alike, so that rows in memory and rows in an engine are smoothed by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 
 BINS = 1024  # of the score axis, for the pooled curve and the default grid
 PERCENTS = (1, *range(5, 100, 5), 99)
+_ZOOMS = 8  # of the axis, each by up to 512
 
 # Even polynomials in u that multiply exp(-u^2/2): moments 1 to order - 1 vanish (the paper's Assumption 4).
 KERNELS: dict[str, tuple[float, ...]] = {
@@ -47,15 +48,42 @@ def kernel(u: Any, name: str = "gaussian") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The range of scores, cut into `BINS` equal bins. [0, 1] unless a score lies outside it."""
+    """The range of scores from ``low`` to ``high``, cut into `BINS` equal bins; scores beyond it are in the outer ones.
+
+    ``whole`` is [0, 1], or the scores' range if a score lies outside that. ``span`` is where the scores lie, stray ones
+    aside: bandwidths follow it.
+    """
 
     low: float
     high: float
+    span: tuple[float, float]
+    whole: tuple[float, float]
 
     @classmethod
     def of(cls, low: float, high: float) -> Axis:
         """The axis for scores from ``low`` to ``high``."""
-        return cls(0.0, 1.0) if 0 <= low <= high <= 1 else cls(low, high)
+        ends = (0.0, 1.0) if 0 <= low <= high <= 1 else (low, high)
+        return cls(*ends, ends, ends)
+
+    def focused(self, histogram: Callable[[Axis], Floats]) -> Axis:
+        """The axis for the scores that ``histogram`` counts in the bins of any axis.
+
+        The span is the range of the central 98 % and an eighth of it more at either end: [0, 1] for scores that fill
+        it. Where the central 98 % fill less than a quarter of the axis, the axis is narrowed to twice their range.
+        """
+        axis = self
+        for _ in range(_ZOOMS):
+            low, high = axis.quantiles(histogram(axis), (0.01, 0.99))
+            range_ = high - low
+            if range_ >= axis.length / 4:
+                return replace(axis, span=(max(axis.low, low - range_ / 8), min(axis.high, high + range_ / 8)))
+            axis = replace(axis, low=max(axis.low, low - range_ / 2), high=min(axis.high, high + range_ / 2))
+        return self  # nearly every score is one and the same number
+
+    @property
+    def published(self) -> Axis:
+        """The axis with the bandwidths of the paper, which follow [0, 1]."""
+        return replace(self, span=self.whole)
 
     @property
     def length(self) -> float:
@@ -65,7 +93,7 @@ class Axis:
     @property
     def unit(self) -> bool:
         """Whether scores can be read as probabilities."""
-        return (self.low, self.high) == (0.0, 1.0)
+        return self.whole == (0.0, 1.0)
 
     @property
     def centres(self) -> Floats:
@@ -108,10 +136,12 @@ class Bandwidth:
 
 
 def published(points: Floats, n: float, axis: Axis) -> Floats:
-    """max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5) / 10), the paper's section 7, on the axis scaled to [0, 1]."""
-    s = np.clip((points - axis.low) / axis.length, 0.0, 1.0)
+    """max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5) / 10), the paper's section 7, on the axis's span scaled to [0, 1]."""
+    low, high = axis.span
+    length = high - low if high > low else 1.0
+    s = np.clip((points - low) / length, 0.0, 1.0)
     rate = max(n, 1.0) ** -0.2
-    return axis.length * np.maximum(1.06 * np.sqrt(s * (1 - s)) * rate, rate / 10)
+    return length * np.maximum(1.06 * np.sqrt(s * (1 - s)) * rate, rate / 10)
 
 
 def own_bandwidth(bandwidth: object, grid: Floats) -> Floats | None:

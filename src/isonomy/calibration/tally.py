@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from isonomy.calibration.engine import GROUP, LINES, OUTCOME, SCORE, USER, VOTE, Engine
 from isonomy.calibration.memory import Memory, spanning
-from isonomy.calibration.smoothing import Axis, Floats
+from isonomy.calibration.smoothing import BINS, Axis, Floats
 from isonomy.errors import MissingRole, MissingValues, OneGroup, choose
 from isonomy.frames import COUNT, Group, Grouping, Partition, Request, Source, aggregate, collect, missing
 from isonomy.frames.groups import CONDITION
@@ -86,15 +86,43 @@ class Table:
     dropped: Mapping[str, int]
 
 
-def tally(source: Source, roles: Roles) -> Table:
-    """Read the rows of a table in memory (or one that this process reads anyway), or prepare the sums of an engine."""
+def tally(source: Source, roles: Roles, axis: Axis | None = None) -> Table:
+    """Read the rows of a table in memory (or one that this process reads anyway), or prepare the sums of an engine.
+
+    The axis is that of the rows' own scores unless one is given.
+    """
     held = not source.lazy or (
         source.frame.implementation.is_polars() and source.tally(_checks(source, roles)).rows <= HELD
     )
-    return _from_memory(source, roles) if held else _from_engine(source, roles)
+    return _from_memory(source, roles, axis) if held else _from_engine(source, roles, axis)
 
 
-def _from_memory(source: Source, roles: Roles) -> Table:
+def score_axis(source: Source, roles: Roles) -> Axis:
+    """The axis of the scores of all rows, whatever else of a row is missing."""
+    column = nw.col(roles.score)
+    lines = nw.lit(1.0) if source.count is None else nw.col(source.count).cast(nw.Float64)
+    frame = source.frame.filter(~missing(column, source.schema[roles.score]))
+    return _focused(frame.select(column.cast(nw.Float64).alias(SCORE), lines.alias(LINES)))
+
+
+def _focused(frame: Any) -> Axis:
+    ends = collect(frame.select(nw.col(SCORE).min().alias(_LOW), nw.col(SCORE).max().alias(_HIGH)))
+    if ends[_LOW][0] is None:
+        return Axis.of(0.0, 1.0)  # no score at all: whoever reads the rows will say so
+
+    def histogram(axis: Axis) -> Floats:
+        cells = collect(aggregate(frame, {"bin": axis.bin(nw.col(SCORE))}, {"lines": nw.col(LINES)}))
+        return bin_sums(cells["bin"].to_numpy().astype(np.intp), cells["lines"].to_numpy())
+
+    return Axis.of(float(ends[_LOW][0]), float(ends[_HIGH][0])).focused(histogram)
+
+
+def bin_sums(bins: NDArray[np.intp], values: Floats | None = None) -> Floats:
+    """Sums of ``values`` (rows, without them) in the bins of an axis."""
+    return np.bincount(bins, values, BINS).astype(np.float64)
+
+
+def _from_memory(source: Source, roles: Roles, axis: Axis | None) -> Table:
     request = roles.request(source)
     keys = {} if roles.user is None else {"user": nw.col(roles.user)}
     rows = source.rows(Request(grouping=request.grouping, numeric=request.numeric, keys=keys))
@@ -108,7 +136,9 @@ def _from_memory(source: Source, roles: Roles) -> Table:
         score, outcome, user = score[known], outcome[known], None if user is None else user[known]
         lines = None if lines is None else lines[known]
     each = np.bincount(user, weights=lines) if user is not None and roles.level == "user" else None
-    axis = Axis.of(float(score.min()), float(score.max()))
+    if axis is None:
+        whole = Axis.of(float(score.min()), float(score.max()))
+        axis = whole.focused(lambda axis: bin_sums(axis.bin(score).astype(np.intp), lines))
     binary = bool(np.all(outcome * (1 - outcome) == 0))
     families = []
     for partition in rows.partitions:
@@ -212,7 +242,7 @@ def _checks(source: Source, roles: Roles) -> Request:
     return Request(grouping=base.grouping, numeric=base.numeric, values=values)
 
 
-def _from_engine(source: Source, roles: Roles) -> Table:
+def _from_engine(source: Source, roles: Roles, axis: Axis | None) -> Table:
     request = _checks(source, roles)
     cells = source.tally(request)
     grouping = request.grouping
@@ -221,8 +251,7 @@ def _from_engine(source: Source, roles: Roles) -> Table:
     if roles.user is not None and (gone := round(float(cells.values[_NO_USER].sum()))):
         _missing_user(source, roles, gone, dropped)
     frame = _prepared(source, roles, grouping)
-    ends = collect(frame.select(nw.col(SCORE).min().alias(_LOW), nw.col(SCORE).max().alias(_HIGH)))
-    axis = Axis.of(float(ends[_LOW][0]), float(ends[_HIGH][0]))
+    axis = _focused(frame) if axis is None else axis
     binary = not float(cells.values[_NOT_BINARY].sum()) > 0
     families = []
     for partition in cells.partitions:

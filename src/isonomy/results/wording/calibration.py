@@ -89,19 +89,26 @@ def parity_warnings(families: Sequence[Any], unit: bool, method: str) -> tuple[s
 def parity_findings(result: Any) -> tuple[str, ...]:
     """Each family's test, its largest difference, and the order."""
     said = []
-    for family in result.families:
+    several = len(result.families) > 1
+    for family in _clearest_first(result.families):
         name = " & ".join(family.dimensions)
         if not family.supported.any():
             said.append(f"{name}: no score has enough users in two groups to compare them.")
             continue
+        allowed = f", adjusted for {len(result.families)} sets of groups" if several else ""
         said.append(
             f"{name}: test that the expected outcome {_same(result.tolerance)} at every score, "
-            f"{words.pvalue(family.pvalue)} ({len(family.groups)} groups, {family.grid.size} scores)."
+            f"{words.pvalue(family.pvalue)}{allowed} ({len(family.groups)} groups, {family.grid.size} scores)."
         )
         order = np.argsort(np.where(np.isnan(family.pair_adjusted), np.inf, family.pair_adjusted), kind="stable")
         said += [_pair_finding(result, family, int(pair)) for pair in order[:5] if family.supported[pair].any()]
         said.append(_order_finding(family, result.alpha))
     return tuple(said)
+
+
+def _clearest_first(families: Any) -> list[Any]:
+    """What decides the verdict comes first."""
+    return sorted(families, key=lambda family: np.inf if np.isnan(family.pvalue) else family.pvalue)
 
 
 def _pair_finding(result: Any, family: Any, pair: int) -> str:
@@ -115,9 +122,9 @@ def _pair_finding(result: Any, family: Any, pair: int) -> str:
     }[family.pair_verdicts[pair].value]
     band = words.interval(family.low[pair, at], family.high[pair, at], result.alpha)
     return (
-        f"{first} against {second}: {verdict} ({words.pvalue(family.pair_adjusted[pair])}, adjusted for the pairs). "
-        f"Clearest at score {words.number(family.grid[at])}: the expected outcomes of {first} and {second} differ by "
-        f"{words.signed(family.difference[pair, at])} ({band}, simultaneous over scores)."
+        f"{first} against {second}: {verdict} ({words.pvalue(family.pair_adjusted[pair])}, adjusted for all pairs "
+        f"compared). Clearest at score {words.number(family.grid[at])}: the expected outcomes of {first} and {second} "
+        f"differ by {words.signed(family.difference[pair, at])} ({band}, simultaneous over scores)."
     )
 
 
@@ -163,13 +170,13 @@ def marginal_null(threshold: float, tolerance: float | None) -> str:
     return f"the expected outcome of people whose score is the threshold, {at}, {_same(tolerance)} in all groups."
 
 
-def marginal_warnings(families: Sequence[Any], unit: bool, method: str) -> tuple[str, ...]:
+def marginal_warnings(families: Sequence[Any], unit: bool, method: str, nobody: Sequence[str]) -> tuple[str, ...]:
     """What to know before reading the numbers."""
     said = []
     if not unit:
-        said.append(
-            "Some scores lie outside [0, 1]: the bandwidth rule was scaled to the range of those above the threshold."
-        )
+        said.append("Some scores lie outside [0, 1]: the bandwidth rule was scaled to their range.")
+    if nobody:
+        said.append(f"No row of {words.listed(nobody)} has a score from the threshold up; nothing can be said of them.")
     if method == "nadaraya-watson":
         said.append(
             "Nadaraya-Watson is biased at the edge of the data, where the threshold is, and differently so for groups "
@@ -190,9 +197,14 @@ def marginal_warnings(families: Sequence[Any], unit: bool, method: str) -> tuple
 
 
 def marginal_findings(result: Any) -> tuple[str, ...]:
-    """The outcome at the threshold by group, then each pair."""
+    """Each pair, then the outcome at the threshold by group."""
     said = []
-    for family in result.families:
+    for family in _clearest_first(result.families):
+        order = np.argsort(np.where(np.isnan(family.pair_adjusted), np.inf, family.pair_adjusted), kind="stable")
+        said += [_margin_finding(result, family, int(pair)) for pair in order[:5] if family.supported[pair]]
+        if not family.supported.any():
+            name = " & ".join(family.dimensions)
+            said.append(f"{name}: no two groups have enough users just above the threshold to compare them.")
         for k, group in enumerate(family.groups):
             if not np.isnan(family.estimate[k]):
                 span = words.interval(family.estimate_low[k], family.estimate_high[k], result.alpha)
@@ -200,25 +212,23 @@ def marginal_findings(result: Any) -> tuple[str, ...]:
                     f"{group.label}: expected outcome at the threshold {words.number(family.estimate[k])} ({span}; "
                     f"{words.count(family.size[k])} rows above it)."
                 )
-        order = np.argsort(np.where(np.isnan(family.pair_adjusted), np.inf, family.pair_adjusted), kind="stable")
-        for pair in order[:5]:
-            if not family.supported[pair]:
-                continue
-            i, j = family.pairs[pair]
-            span = words.interval(family.low[pair], family.high[pair], result.alpha)
-            standard = ""
-            if family.pair_verdicts[pair].value == "violation":
-                higher = family.groups[i if family.difference[pair] > 0 else j].label
-                standard = (
-                    f" {higher} has the higher outcome at the margin: if outcomes are good, it is held to a higher "
-                    "standard."
-                )
-            said.append(
-                f"{family.groups[i].label} against {family.groups[j].label}: difference "
-                f"{words.signed(family.difference[pair])} ({span}, {words.pvalue(family.pair_adjusted[pair])} adjusted "
-                f"for the pairs).{standard}"
-            )
     return tuple(said)
+
+
+def _margin_finding(result: Any, family: Any, pair: int) -> str:
+    i, j = family.pairs[pair]
+    span = words.interval(family.low[pair], family.high[pair], result.alpha)
+    standard = ""
+    if family.pair_verdicts[pair].value == "violation":
+        higher = family.groups[i if family.difference[pair] > 0 else j].label
+        standard = (
+            f" {higher} has the higher outcome at the margin: if outcomes are good, it is held to a higher standard."
+        )
+    return (
+        f"{family.groups[i].label} against {family.groups[j].label}: difference of expected outcomes at the threshold "
+        f"{words.signed(family.difference[pair])} ({span}, {words.pvalue(family.pair_adjusted[pair])} adjusted for all "
+        f"pairs compared).{standard}"
+    )
 
 
 def marginal_assumptions(result: Any) -> tuple[tuple[str, str], ...]:
@@ -267,6 +277,27 @@ def threshold_warnings(
     return tuple(said)
 
 
+def margin_warnings(labels: Sequence[str], known: Any, falling: Any, rate: Any, after: Any, se: Any) -> tuple[str, ...]:
+    """What is wrong with the new margins. One entry a group; only those whose margin is ``known`` are judged."""
+    said = []
+    if fall := [label for label, down in zip(labels, falling, strict=True) if down]:
+        said.append(
+            f"Outcomes fall as the score rises: {words.listed(fall)}. Thresholds cannot make outcomes at the margin "
+            "equal there; correct the score first."
+        )
+    for value, whom in ((0.0, "Nobody"), (1.0, "Everybody")):
+        if extreme := [label for label, ok, r in zip(labels, known, rate, strict=True) if ok and r == value]:
+            said.append(f"{whom} would be positive at the new threshold: {words.listed(extreme)}.")
+    at = [k for k, ok in enumerate(known) if ok]
+    low, high = min(at, key=lambda k: after[k]), max(at, key=lambda k: after[k])
+    if after[high] - after[low] > max(float(np.hypot(se[low], se[high])), 1e-6):
+        said.append(
+            f"Outcomes at the margin still differ by more than their standard error: {words.number(after[low])} in "
+            f"{labels[low]}, {words.number(after[high])} in {labels[high]}."
+        )
+    return tuple(said)
+
+
 def threshold_findings(result: Any) -> tuple[str, ...]:
     """The thresholds and what they do."""
     said = [
@@ -278,7 +309,11 @@ def threshold_findings(result: Any) -> tuple[str, ...]:
             said.append(f"{group.label}: threshold unchanged; too few outcomes just above it.")
             continue
         guess = " (extrapolated below the present threshold)" if result.status[k].value == "extrapolated" else ""
-        guess = " (the common outcome cannot be reached)" if result.status[k].value == "infeasible" else guess
+        guess = (
+            " (infeasible: its margin cannot have the common outcome)"
+            if result.status[k].value == "infeasible"
+            else guess
+        )
         said.append(
             f"{group.label}: threshold {words.number(result.threshold)} to "
             f"{words.number(result.thresholds[k])}{guess}; outcome at the margin "
@@ -292,3 +327,21 @@ def threshold_summary(result: Any) -> str:
     """Thresholds in words: no test, no verdict."""
     parts = [result.question, *result.findings(), *result.warnings, *result.limits()]
     return "\n".join([parts[0], "", *(f"  - {part}" for part in parts[1:])])
+
+
+def metric_warnings(
+    score: str, labels: Sequence[str], far: Sequence[int] | Any, points: int, auc: Any, binary: bool
+) -> list[str]:
+    """Why some of a score's measures are NaN. ``far``: grid points near which a group has no row, of ``points``."""
+    said = []
+    lost = [f"{label} ({n} of {points})" for label, n in zip(labels[1:], far, strict=True) if n]
+    if lost:
+        said.append(
+            f"{score}: no row is near some scores of the grid in {words.listed(lost)}, so calibration and parity "
+            "errors there are not known (NaN). Give a grid of scores that every group has."
+        )
+    if not binary:
+        said.append(f"{score}: AUC is defined for outcomes of 0 and 1 only (NaN).")
+    elif one := [label for label, value in zip(labels, auc, strict=True) if np.isnan(value)]:
+        said.append(f"{score}: AUC needs both outcomes; only one is seen in {words.listed(one)} (NaN).")
+    return said

@@ -114,8 +114,8 @@ def unbounded(labels: Sequence[str]) -> str:
 def like_differences(predicted: float, observed: float) -> str:
     """Predictions near 0 where ratios near 1 are seen."""
     return (
-        f"Predicted effects average {words.number(predicted)} where ratios of {words.number(observed)} are observed: they "
-        "look like differences. A relative effect is a ratio and 1 is no effect; for differences use "
+        f"Predicted effects average {words.number(predicted)} where ratios of {words.number(observed)} are observed: "
+        "they look like differences. A relative effect is a ratio and 1 is no effect; for differences use "
         'measure="difference".'
     )
 
