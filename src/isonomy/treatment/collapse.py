@@ -27,7 +27,6 @@ class Collapse:
 
     columns: tuple[str, ...]
     formula: Callable[[Arms], Smooth]
-    equation: str
     baseline: bool = False  # needs the predicted outcome without treatment
 
     @property
@@ -82,12 +81,12 @@ def _event_sums(arms: Arms) -> tuple[Smooth, Smooth, Smooth, Smooth]:
 
 
 COLLAPSES: Mapping[str, Collapse] = {
-    "control_outcome": Collapse(("y", "yf"), _control_outcome, "control outcomes as weights"),
-    "average": Collapse(("y", "f"), _average, "(56)"),
-    "weighted": Collapse(("y", "h", "hf"), _weighted, "(16)", baseline=True),
-    "normalised": Collapse(("y", "h", "hf"), _normalised, "(16), weights summing to one", baseline=True),
-    "positives": Collapse(("y", "yf"), _positives, "(20)"),
-    "positives_inverse": Collapse(("y", "yf", "y/f"), _positives_inverse, "(20), treated by 1/f"),
+    "control_outcome": Collapse(("y", "yf"), _control_outcome),
+    "average": Collapse(("y", "f"), _average),
+    "weighted": Collapse(("y", "h", "hf"), _weighted, baseline=True),
+    "normalised": Collapse(("y", "h", "hf"), _normalised, baseline=True),
+    "positives": Collapse(("y", "yf"), _positives),
+    "positives_inverse": Collapse(("y", "yf", "y/f"), _positives_inverse),
 }
 
 
