@@ -160,8 +160,8 @@ def _facts(design: Lender, answers: Mapping[str, Any]) -> dict[str, tuple[str, .
         ),
         "treatment_bias": (
             f"For ages {BANDS[2]} the predicted effect is {old['predicted']:.3f}, the true {old['observed']:.3f}.",
-            "For the other age bands the predicted effect is right, which is too low beside the rest's: a bias is a group's "
-            "error less that of the rest. Between races and sexes the error does not differ.",
+            "For the other age bands the predicted effect is right, which is too low beside the rest's: a bias is a "
+            "group's error less that of the rest. Between races and sexes the error does not differ.",
         ),
         "predictive_parity": (
             f"At score {design.threshold:g}, {curve['race=Black']['user'][at]:.1%} of Black applicants repay, and "
