@@ -87,3 +87,72 @@ def test_the_result_of_a_solver_that_gives_up(monkeypatch: pytest.MonkeyPatch) -
     assert "No decision would have to change" not in said
     assert iso.from_json(found.to_json()).to_json() == found.to_json()
     found.plot()
+
+
+def free_moves(seed: int) -> tuple[Any, Constraint, Any]:
+    """Three classes with rows on the boundary, whose vectors and their opposites can undo each other."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(3, 2))
+    vectors = np.vstack([vectors, -vectors, 2 * vectors])
+    group = rng.integers(0, 9, 900)
+    distance = np.where(rng.random(900) < 0.2, 0.0, rng.exponential(size=900))
+    moment = -vectors[group[:60]].sum(axis=0)
+    return SortedRows(distance, group, 9), Constraint(vectors, moment, np.zeros(2), np.zeros(2)), (distance, group)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_fewest_rows_move_among_plans_that_cost_the_same(seed: int) -> None:
+    pool, c, (distance, group) = free_moves(seed)
+    found = solve(pool, c)
+    columns = c.vectors[group].T
+    best = optimize.linprog(distance, A_eq=columns, b_eq=-c.moment, bounds=(0, 1), method="highs")
+    assert found.value == pytest.approx(best.fun, rel=1e-9, abs=1e-12)
+    fewest = optimize.linprog(
+        np.ones(900),
+        A_eq=columns,
+        b_eq=-c.moment,
+        A_ub=distance[None],
+        b_ub=[best.fun * (1 + 1e-9) + 1e-9],
+        bounds=(0, 1),
+        method="highs",
+    )
+    assert found.moved.sum() == pytest.approx(fewest.fun, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_moves_where_the_constraints_hold(seed: int) -> None:
+    """One row in ten is on the boundary and could move free; differences are within the tolerance as they are."""
+    rng = np.random.default_rng(seed)
+    score, group = rng.normal(size=2_000), rng.choice(["a", "b", "c"], 2_000)
+    distance = np.where(rng.random(2_000) < 0.1, 0.0, np.abs(score))
+    data = {"g": group, "d": distance, "c": (score >= 0).astype(int)}
+    found = iso.project(
+        data, prediction="c", groups="g", distance="d", criterion="statistical_parity", tolerance=0.2, rng=1
+    )
+    assert np.abs(found.disparity).max() < 0.2
+    assert found.statistic == 0.0
+    assert found.moved == 0.0
+    assert found.plan.row.size == 0
+
+
+def test_one_moment_takes_the_rows_that_change_most_among_equal_prices() -> None:
+    distance, group = np.zeros(20), np.repeat([0, 1], 10)
+    c = Constraint(np.array([[1.0], [3.0]]), np.array([-9.0]), np.zeros(1), np.zeros(1))
+    found = solve(program.SingleRows(distance, group), c)
+    assert found.moved.tolist() == [0.0, 3.0]
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-6, 1e6, 1e9])
+def test_costs_of_very_different_size(scale: float) -> None:
+    """One class is priced a thousand million times another: the plan still costs what the dual function says."""
+    rng = np.random.default_rng(3)
+    vectors, group = rng.normal(size=(6, 3)), rng.integers(0, 6, 2_000)
+    distance = rng.exponential(size=2_000) * np.where(group == 0, scale, 1.0) * np.where(group == 1, scale, 1.0)
+    moment = -vectors[group][:200].sum(axis=0)
+    c = Constraint(vectors, moment, np.zeros(3), np.zeros(3))
+    found = solve(SortedRows(distance, group, 6), c)
+    assert found.status is Status.OK
+    assert program.dual_value(found.dual, distance, group, c) == pytest.approx(found.value, rel=1e-9)
+    share = program.fractions(distance, group, found.moved)
+    assert share @ distance == pytest.approx(found.value, rel=1e-9)
+    assert np.abs(moment + vectors[group].T @ share).max() <= 1e-9 * np.abs(moment).max()

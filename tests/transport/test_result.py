@@ -156,3 +156,73 @@ def test_a_small_reference_is_not_given_away_by_differences() -> None:
     assert np.isnan(hidden.disparity).all()
     assert np.isnan(hidden.ci_low).all()
     assert str(round(float(found.rate[0]), 3)) not in hidden.summary()
+
+
+def test_a_plan_is_a_table_of_the_callers_library() -> None:
+    rng = np.random.default_rng(5)
+    group, score = rng.choice(["a", "b"], 500), rng.normal(size=500)
+    score += group == "b"
+    data = pl.DataFrame({"g": group, "s": score, "c": score >= 0})
+    roles: dict[str, Any] = {"prediction": "c", "groups": "g", "score": "s", "threshold": 0.0}
+    found = [
+        iso.project(table, criterion="statistical_parity", **roles) for table in (data, data.to_pandas(), data.lazy())
+    ]
+    assert [type(r.plan.to_frame()).__module__.split(".")[0] for r in found] == ["polars", "pandas", "polars"]
+    assert found[1].plan.to_frame("pyarrow").num_rows == found[0].plan.row.size
+    assert found[0].to_json() == found[1].to_json()  # the library is no part of what was found
+    for wrong in ("numpy", "", 3):
+        with pytest.raises(UnknownOption, match="backend"):
+            found[0].plan.to_frame(wrong)
+
+
+def test_the_arrays_of_a_plan_are_read_only(result: ProjectionResult) -> None:
+    for name in ("row", "outcome", "decision", "distance", "fraction", "start", "end"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(result.plan, name)[:1] = 0
+
+
+def own_tuple(scale: float, **options: Any) -> ProjectionResult:
+    """A criterion of one's own whose moment is no difference of rates."""
+    rng = np.random.default_rng(9)
+    age, score = rng.integers(2, 7, 3_000), rng.normal(size=3_000)
+    score += 0.1 * (age - 4)
+    own = Discerning(
+        u={"age": iso.col("age")}, phi=lambda u, mean: scale * (u[:, 0] - mean[0]), names=("age and selection",)
+    )
+    data = {"age": age, "s": score, "c": score >= 0}
+    return iso.project(data, prediction="c", score="s", threshold=0.0, criterion=own, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "headline"),
+    [
+        ({}, "violation", "the moments of this criterion were shown not to be 0."),
+        ({"tolerance": 0.001}, "violation", "were shown not to be within 0.00100 of 0."),
+        ({"tolerance": 1.5}, "within_tolerance", "every moment of this criterion was shown to be within 1.50 of 0."),
+        (
+            {"tolerance": 1.5, "tolerance_side": "lower"},
+            "within_tolerance",
+            "every moment of this criterion was shown to be at least -1.50.",
+        ),
+    ],
+)
+def test_a_tuple_of_ones_own_is_not_called_a_rate(options: dict[str, Any], verdict: str, headline: str) -> None:
+    found = own_tuple(1.0, **options)
+    assert found.verdict.value == verdict
+    assert headline in found.headline()
+    said = " ".join((found.headline(), found.null, *found.findings(), *found.warnings))
+    assert "rate" not in said
+    assert "moments" in said
+
+
+def test_a_complete_plan_is_not_called_shortened() -> None:
+    """Lines that stand for several rows are fewer than the rows that move."""
+    rng = np.random.default_rng(3)
+    group, score = rng.choice(["a", "b"], 300), rng.normal(size=300)
+    score += 0.5 * (group == "b")
+    data = pl.DataFrame({"g": group, "s": score, "c": score >= 0, "n": np.full(300, 9)})
+    found = iso.project(
+        data, prediction="c", groups="g", score="s", threshold=0.0, criterion="statistical_parity", count="n"
+    )
+    assert found.moved > found.plan.row.size + 1
+    assert not any("nearest rows" in w for w in found.warnings)

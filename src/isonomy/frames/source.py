@@ -38,6 +38,7 @@ class Source:
         self, adapted: Adapted, *, count: str | None, missing: str = "raise", missing_group: str = "raise"
     ) -> None:
         self.frame: Any = adapted.frame
+        self.lines: Any = adapted.frame  # as given, those that stand for no row included: a plan numbers them all
         self.backend = adapted.backend
         self.lazy = adapted.lazy
         self._bytes = adapted.bytes

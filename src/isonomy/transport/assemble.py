@@ -34,10 +34,10 @@ def report(
     provenance: Provenance,
 ) -> ProjectionResult:
     """Lay the numbers out."""
-    plan = _plan(table, evidence, distance)
+    plan, complete = _plan(table, evidence, distance, provenance.backend)
     moved = float(evidence.solution.moved.sum())
     warnings = evidence.warnings
-    if plan.row.size and moved > plan.row.size + 1:
+    if not complete:
         warnings = (*warnings, wording.shortened(plan.row.size))
     return ProjectionResult(
         null=null,
@@ -82,6 +82,7 @@ def _lines(cells: Cells, asked: Moments, evidence: Evidence, alpha: float) -> di
     value, error = np.zeros(len(events)), np.full(len(events), np.nan)
     value[place], error[place] = asked.value, evidence.standard_error
     margin = float(normal_isf(alpha)) * error
+    most = 1.0 if asked.events else np.inf  # rates differ by at most 1
     member = np.array([event.member for event in events], dtype=float)
     solution = evidence.solution
     up = member @ np.where(cells.selected == 0, solution.moved, 0.0)
@@ -89,7 +90,9 @@ def _lines(cells: Cells, asked: Moments, evidence: Evidence, alpha: float) -> di
     count = np.array([event.count for event in events])
     with np.errstate(invalid="ignore"):
         mean = (member @ solution.cost) / (up + down)
-    compared = np.isin(np.arange(len(events)), place)
+    statuses = [Status.REFERENCE] * len(events)
+    for at, constant in zip(place, evidence.constant, strict=True):
+        statuses[at] = Status.CONSTANT if constant else Status.OK
     return {
         "group": tuple(event.name for event in events),
         "against": tuple(events[e.reference].name if e.reference >= 0 else "" for e in events),
@@ -97,23 +100,24 @@ def _lines(cells: Cells, asked: Moments, evidence: Evidence, alpha: float) -> di
         "n": count,
         "rate": np.array([event.rate for event in events]),
         "disparity": value,
-        "ci_low": value - margin,
-        "ci_high": value + margin,
+        "ci_low": np.maximum(value - margin, -most),
+        "ci_high": np.minimum(value + margin, most),
         "moved_up": up,
         "moved_down": down,
         "share_moved": (up + down) / np.maximum(count, 1.0),
         "mean_distance": mean,
         "reach": (member * np.where(solution.moved == 0, 0.0, solution.reach)).max(axis=1),
-        "statuses": tuple(Status.OK if c else Status.REFERENCE for c in compared),
+        "statuses": tuple(statuses),
     }
 
 
-def _plan(table: Table, evidence: Evidence, distance: Distance) -> Plan:
+def _plan(table: Table, evidence: Evidence, distance: Distance, backend: str) -> tuple[Plan, bool | None]:
+    """The plan, and whether it lists everybody."""
     movers = table.movers(evidence.solution.moved, evidence.solution.reach)
     cells, cell = table.cells, movers.cell
     names = _cell_names(cells)
     outcome = np.full(cell.size, -1) if cells.outcome is None else cells.outcome[cell]
-    return Plan(
+    plan = Plan(
         row=movers.row,
         group=tuple(names[i] for i in cell),
         outcome=outcome.astype(np.intp),
@@ -123,7 +127,9 @@ def _plan(table: Table, evidence: Evidence, distance: Distance) -> Plan:
         features=distance.columns if movers.end.shape[1] else (),
         start=movers.start,
         end=movers.end,
+        backend=backend,
     )
+    return plan, movers.complete
 
 
 def _cell_names(cells: Cells) -> list[str]:

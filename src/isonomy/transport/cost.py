@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
+
+from isonomy.errors import UsageError
 
 FloatArray = npt.NDArray[np.float64]
 Norm = Literal["l1", "l2", "linf"]
@@ -48,3 +52,21 @@ class Distance(ABC):
         None where it is not known; NaN for a row that cannot move.
         """
         return None
+
+
+def finite(argument: str, seen: Any) -> float:
+    """Return ``seen`` as a number, or raise unless it is a finite one."""
+    if isinstance(seen, bool) or not (isinstance(seen, Real) and np.isfinite(float(seen))):
+        raise UsageError(f"{argument}: {seen!r} is not allowed; give a finite number.")
+    return float(seen)
+
+
+def names(argument: str, seen: Any) -> tuple[str, ...]:
+    """Return ``seen`` as column names, or raise unless it is a sequence of them: a text is not one."""
+    if (
+        isinstance(seen, str)
+        or not isinstance(seen, Sequence | np.ndarray)
+        or not all(isinstance(n, str) for n in seen)
+    ):
+        raise UsageError(f'{argument}: {seen!r} is not allowed; give a sequence of column names, such as ("age", "x").')
+    return tuple(str(n) for n in seen)

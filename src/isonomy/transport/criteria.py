@@ -230,7 +230,8 @@ def _custom(cells: Cells, criterion: Discerning) -> Moments:
         return value
 
     # E[phi_z C] by central differences: the mean of C phi as a function of z.
-    step = np.cbrt(np.finfo(float).eps) * np.maximum(np.abs(mean), 1e-3)
+    size = np.sqrt(share @ cells.u**2)  # the step has the units of U
+    step = np.cbrt(np.finfo(float).eps) * np.where(size > 0, size, 1.0)
     slopes = [
         (share * selected) @ (phi(mean + shift) - phi(mean - shift)) / (2 * width)
         for shift, width in zip(np.diag(step), step, strict=True)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import narwhals as nw
@@ -25,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import UsageError, choose
-from isonomy.transport.cost import DUAL, Distance, FloatArray, Norm
+from isonomy.transport.cost import DUAL, Distance, FloatArray, Norm, finite, names
 from isonomy.transport.hyperplane import Linear, Mixed
 
 __all__ = ["Column", "Distance", "Kernel", "Linear", "Mixed", "PerGroup", "Score", "Tree"]
@@ -94,6 +95,15 @@ class Kernel(Distance):
     norm: float
     squared: bool = False
 
+    def __post_init__(self) -> None:
+        names("features", self.features)
+        if not callable(self.decision):
+            raise UsageError(
+                f"decision: {self.decision!r} is not allowed; give a function from rows of features to f(x)."
+            )
+        if finite("norm", self.norm) <= 0:
+            raise UsageError(f"norm: {self.norm!r} is not allowed; give the norm of f, a number above 0.")
+
     @property
     def tested(self) -> bool:  # type: ignore[override]
         """The null law holds for the distance, not for its square."""
@@ -125,6 +135,18 @@ class Tree(Distance):
 
     def __post_init__(self) -> None:
         choose("norm", self.norm, DUAL)
+        size = len(names("features", self.features))
+        for argument, shape, wanted in (
+            ("low", (size,), "(leaves, features)"),
+            ("high", (size,), "(leaves, features)"),
+            ("decision", (), "(leaves,)"),
+        ):
+            value = getattr(self, argument)
+            if not isinstance(value, np.ndarray) or value.shape[1:] != shape or value.ndim != len(shape) + 1:
+                seen = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
+                raise UsageError(f"{argument}: {seen} is not allowed; give a numpy array of shape {wanted}.")
+            if len(value) != len(self.low):
+                raise UsageError(f"{argument}: {len(value)} leaves, but low has {len(self.low)}; give one for each.")
         if self.decision.all() or not self.decision.any():
             raise UsageError("distance: every leaf of the tree decides alike; there is no boundary.")
 
@@ -177,8 +199,16 @@ class PerGroup(Distance):
                 f"distance: {self.distance!r} is not allowed; give an object of isonomy.transport.distances, such as "
                 "Column(name) or estimators.of(model)."
             )
-        if not self.factors or not all(0 < f < np.inf for f in self.factors.values()):
-            raise UsageError(f"factors: {dict(self.factors)!r}; give a finite number above 0 for each level.")
+        if not isinstance(self.column, str):
+            raise UsageError(
+                f"column: {self.column!r} is not allowed; give the name of the column that sets the factor."
+            )
+        wanted = 'give level -> a finite number above 0, such as {"a": 1.0, "b": 2.0}.'
+        if not isinstance(self.factors, Mapping) or not self.factors:
+            raise UsageError(f"factors: {self.factors!r} is not allowed; {wanted}")
+        for level, factor in self.factors.items():
+            if isinstance(factor, bool) or not (isinstance(factor, Real) and 0 < factor < np.inf):
+                raise UsageError(f"factors: {factor!r} for level {level!r} is not allowed; {wanted}")
 
     @property
     def signed(self) -> bool:  # type: ignore[override]
@@ -207,6 +237,11 @@ class PerGroup(Distance):
             factor = nw.when(nw.col(self.column) == level).then(nw.lit(float(value))).otherwise(factor)
         inner = self.distance.factor()
         return factor if inner is None else factor * inner
+
+    def without(self) -> tuple[str, nw.Expr]:
+        """The column that sets the factor, and the rows whose level there has none."""
+        known = nw.any_horizontal(*(nw.col(self.column) == level for level in self.factors), ignore_nulls=True)
+        return self.column, ~known & ~nw.col(self.column).is_null()
 
     def expression(self) -> nw.Expr | None:
         """The distance without the factor."""

@@ -7,6 +7,7 @@ of one of these. Distances are in the units of the columns the user has: scalers
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ import numpy.typing as npt
 
 from isonomy.errors import UsageError
 from isonomy.results.wording import transport as wording
-from isonomy.transport.cost import Norm
+from isonomy.transport.cost import Norm, finite
+from isonomy.transport.cost import names as column_names
 from isonomy.transport.distances import Distance, Kernel, Linear, Tree
 
 FloatArray = npt.NDArray[np.float64]
 SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+KERNELS = ("linear", "rbf", "poly")  # of SVC: those that are positive definite
 
 
 def of(
@@ -61,9 +64,10 @@ def of(
         check_is_fitted(estimator)
     except (NotFittedError, TypeError):
         raise UsageError(wording.not_fitted(type(estimator).__name__)) from None
+    cut = None if threshold is None else finite("threshold", threshold)
     steps = [step for _, step in estimator.steps] if hasattr(estimator, "steps") else [estimator]
     names = _names(estimator, features)
-    scale, shift = _affine(steps[:-1], len(names))
+    scaled = _affine(steps[:-1], len(names))
     model = steps[-1]
     if len(getattr(model, "classes_", ())) != 2:
         raise UsageError(wording.no_distance(type(model).__name__))
@@ -73,16 +77,17 @@ def of(
     if kernel:
         if norm != "l2":
             raise UsageError(wording.kernel_norm(norm))
-        return _kernel(model, names, scale, shift, threshold or 0.0, squared)
+        return _kernel(model, names, scaled, cut or 0.0, squared)
     if _is_linear(model):
-        theta = np.ravel(model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_)
-        cut = 0.0 if threshold is None else _logit(threshold) if _logistic(model) else threshold
-        intercept = float(np.ravel(model.intercept_)[0]) + float(theta @ shift) - cut
-        return Linear(names, tuple((theta * scale).tolist()), intercept, norm)
+        theta = np.ravel(_plain(model.coef_))
+        at = 0.0 if cut is None else _logit(cut) if _logistic(model) else cut
+        intercept = float(np.ravel(model.intercept_)[0]) + float(theta @ scaled.shift) - at
+        coefficients, centre = (theta * scaled.scale).tolist(), scaled.centre.tolist()
+        return Linear(names, tuple(coefficients), intercept, norm, tuple(centre) if any(centre) else ())
     if type(model).__name__ in ("DecisionTreeClassifier", "ExtraTreeClassifier"):
-        if threshold is not None and not 0 < threshold <= 1:
+        if cut is not None and not 0 < cut <= 1:
             raise UsageError(f"threshold: {threshold!r} is not a probability above 0 and up to 1.")
-        return _tree(model, names, scale, shift, 0.5 if threshold is None else threshold, norm, threshold is None)
+        return _tree(model, names, scaled, 0.5 if cut is None else cut, norm, cut is None)
     raise UsageError(wording.no_distance(type(model).__name__))
 
 
@@ -93,8 +98,7 @@ def _names(estimator: Any, features: Sequence[str] | None) -> tuple[str, ...]:
             "distance: the estimator was fitted without column names; give "
             "isonomy.transport.estimators.of(estimator, features=[...])."
         )
-    given: Any = fitted if features is None else features
-    names = tuple(str(name) for name in given)
+    names = column_names("features", fitted if features is None else features)
     expected = getattr(estimator, "n_features_in_", len(names))
     if len(names) != expected:
         raise UsageError(f"features: {len(names)} names for an estimator fitted on {expected} columns.")
@@ -116,61 +120,88 @@ def _logit(p: float) -> float:
     return float(np.log(p) - np.log1p(-p))
 
 
-def _affine(scalers: Sequence[Any], size: int) -> tuple[FloatArray, FloatArray]:
-    """The pipeline's scalers as one map x -> scale * x + shift."""
-    scale, shift = np.ones(size), np.zeros(size)
-    zero, one = np.zeros((1, size)), np.ones((1, size))
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """What scalers do to a row: scale * (x - centre) + shift, in the order that loses no digits far from 0."""
+
+    scale: FloatArray
+    centre: FloatArray
+    shift: FloatArray
+
+    def __call__(self, features: FloatArray) -> FloatArray:
+        """Rows as the scalers leave them."""
+        return self.scale * (features - self.centre) + self.shift
+
+
+def _affine(scalers: Sequence[Any], size: int) -> Scaled:
+    """The pipeline's scalers as one map, from what they were fitted to.
+
+    (Asking a scaler what it does to 0 and to 1 loses the digits that times in seconds have beyond their mean.)
+    """
+    scale, centre, shift = np.ones(size), np.zeros(size), np.zeros(size)
     for step in scalers:
         if step in (None, "passthrough"):
             continue
         if type(step).__name__ not in SCALERS or getattr(step, "clip", False):
             raise UsageError(wording.no_pipeline(type(step).__name__))
-        # Ask the scaler itself what it does to 0 and to 1, without its warning about column names.
-        low, high = (np.asarray(_plain_transform(step, x), dtype=float).ravel() for x in (zero, one))
-        scale, shift = (high - low) * scale, (high - low) * shift + low
-    return scale, shift
+        by, about, to = _fitted(step, size)
+        # by * (scale * (x - centre) + shift - about) + to
+        centre, shift, scale = centre + (about - shift) / scale, to, by * scale
+    return Scaled(scale, centre, shift)
 
 
-def _plain_transform(step: Any, x: FloatArray) -> Any:
-    import warnings
+def _fitted(step: Any, size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of one scaler: by * (x - about) + to."""
+    kind, one, zero = type(step).__name__, np.ones(size), np.zeros(size)
+    if kind == "MinMaxScaler":
+        return np.asarray(step.scale_), np.asarray(step.data_min_), np.full(size, float(step.feature_range[0]))
+    about = getattr(step, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind, ""), None)
+    if kind == "StandardScaler" and not step.with_mean:
+        about = None  # known, and not subtracted
+    by = one if step.scale_ is None else one / np.asarray(step.scale_)
+    return by, zero if about is None else np.asarray(about, dtype=float), zero
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return step.transform(x)
+
+def _plain(matrix: Any) -> FloatArray:
+    """Sparse or not, as an array: what a model fitted on a sparse matrix holds."""
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=float)
 
 
-def _kernel(
-    model: Any, names: tuple[str, ...], scale: FloatArray, shift: FloatArray, threshold: float, squared: bool
-) -> Kernel:
+def _kernel(model: Any, names: tuple[str, ...], scaled: Scaled, threshold: float, squared: bool) -> Kernel:
     from sklearn.metrics.pairwise import pairwise_kernels
 
     if callable(model.kernel) or model.kernel == "precomputed":
         raise UsageError(wording.no_distance("SVC with a kernel of its own"))
+    if model.kernel not in KERNELS or (model.kernel == "poly" and model.coef0 < 0):
+        told = f"kernel={model.kernel!r}" + (f", coef0={model.coef0!r}" if model.kernel == "poly" else "")
+        raise UsageError(
+            f"distance: SVC({told}) is not positive definite: it belongs to no space in which distances could be "
+            f"measured. Allowed: {', '.join(map(repr, KERNELS))} (with coef0 from 0 up). Otherwise give score, such as "
+            "the column of decision_function."
+        )
     options = {"gamma": model._gamma, "degree": model.degree, "coef0": model.coef0}
-    support = np.asarray(model.support_vectors_)
+    support, alpha = _plain(model.support_vectors_), np.ravel(_plain(model.dual_coef_))
     gram = pairwise_kernels(support, metric=model.kernel, filter_params=True, **options)
-    alpha = np.ravel(model.dual_coef_)
-    length = float(np.sqrt(alpha @ gram @ alpha))
+    square = float(alpha @ gram @ alpha)
+    if not 0 < square < np.inf:
+        raise UsageError(f"distance: this SVC decides all rows alike (its squared norm is {square:g}): no boundary.")
 
     def decision(features: FloatArray) -> FloatArray:
-        similar = pairwise_kernels(
-            features * scale + shift, support, metric=model.kernel, filter_params=True, **options
-        )
+        similar = pairwise_kernels(scaled(features), support, metric=model.kernel, filter_params=True, **options)
         return np.asarray(similar @ alpha + model.intercept_[0] - threshold)
 
-    return Kernel(names, decision, length, squared)
+    return Kernel(names, decision, float(np.sqrt(square)), squared)
 
 
 def _tree(
     model: Any,
     names: tuple[str, ...],
-    scale: FloatArray,
-    shift: FloatArray,
+    scaled: Scaled,
     threshold: float,
     norm: Norm,
     majority: bool,
 ) -> Tree:
-    """The leaves of a tree as boxes in the user's units. Thresholds are of float32 values in scikit-learn."""
+    """The leaves of a tree as boxes in the user's units."""
     tree = model.tree_
     size = len(names)
     low, high, decision = [], [], []
@@ -185,9 +216,19 @@ def _tree(
             decision.append(share > threshold if majority else share >= threshold)
             continue
         j = tree.feature[node]
-        cut = (tree.threshold[node] - shift[j]) / scale[j]
+        cut = (_single(tree.threshold[node]) - scaled.shift[j]) / scaled.scale[j] + scaled.centre[j]
         left_upper, right_lower = upper.copy(), lower.copy()
         left_upper[j], right_lower[j] = min(upper[j], cut), max(lower[j], cut)
         stack.append((tree.children_left[node], lower, left_upper))
         stack.append((tree.children_right[node], right_lower, upper))
     return Tree(names, np.array(low), np.array(high), np.array(decision, dtype=bool), norm)
+
+
+def _single(threshold: float) -> float:
+    """The largest number that goes left: scikit-learn rounds rows to 32 bits before it compares."""
+    below = np.float32(threshold)
+    if below > threshold:
+        below = np.nextafter(below, np.float32(-np.inf))
+    above = np.nextafter(below, np.float32(np.inf))
+    middle = (float(below) + float(above)) / 2
+    return middle if np.float32(middle) == below else float(np.nextafter(middle, -np.inf))

@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from isonomy.errors import UsageError
 from isonomy.numerics.status import Status
-from isonomy.numerics.tails import normal_sf
+from isonomy.numerics.tails import normal_isf
 from isonomy.results.wording import transport as wording
 from isonomy.transport.criteria import Cells, Event, Moments, covariance, independent
 from isonomy.transport.law import DRAWS, Law, Side, observed, positive_definite
-from isonomy.transport.program import Constraint, Solution, solve
+from isonomy.transport.program import Constraint, Solution, solve, total
+from isonomy.transport.rates import Strata, strata
 from isonomy.transport.table import Boundary, Measured
 
 FloatArray = npt.NDArray[np.float64]
@@ -23,6 +24,8 @@ MOST_MOMENTS = 10  # of a two-sided tolerance: its law is simulated at 2^(m-1) c
 FEW = 10  # rows of a group within a label below which large-sample laws are not to be relied on
 NEAR = 5.0  # rows of each compared group within one bandwidth of the boundary that its density needs
 TIES = 0.5  # the largest `crowding` at which the law is used: sizes are right up to about 2 and wrong from 4
+FREE = 0.1  # rows at distance 0, over the rows chance alone would flip, up to which the law is used
+SOME = 3.0  # rows at distance 0 that are chance, however few flips chance needs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +57,7 @@ class Evidence:
     bandwidth: float
     weights: FloatArray
     standard_error: FloatArray  # (m,): of each moment
+    constant: npt.NDArray[np.bool_]  # (m,): not tested, because the rates compared are all 0 or all 1
     warnings: tuple[str, ...]
 
 
@@ -69,23 +73,32 @@ def weigh(
 ) -> Evidence:
     """Solve the program, and compare its value with what chance would give. Without ``alpha``: no critical value."""
     cells = table.cells
-    kept, warnings = _independent(asked, null)
+    kept, warnings = _independent(cells, asked, null)
     phi, value = null.sign * asked.phi[:, kept], null.sign * asked.value[kept]
-    sigma, note = _sigma(cells, asked, kept)
+    sigma, own_rates = _sigma(cells, asked, kept)
+    note = [] if own_rates or sigma is None else [wording.pooled()]
     solution = _project(table, phi, value, null)
     width = bandwidth or 1.06 * table.spread * cells.rows ** (-1 / 5)
     own = None if sigma is None else sigma[np.ix_(kept, kept)]
-    boundary = table.boundary(width) if width > 0 else None
-    curvature, status = _curvature(cells, phi, own, width, boundary, asked.events)
+    curvature, status = _curvature(table, phi, own, width, asked.events)
+    edge = _Edge(cells, asked, null)
     if own is None or solution.status is not Status.OK:
         status = Status.CONSTANT if own is None else solution.status
-    if status is Status.UNSUPPORTED and null.side == "equality" and (pooled := _pooled(cells, asked, kept)) is not None:
-        own = pooled[np.ix_(kept, kept)]  # groups this small are judged at the rates of the null: their own are noise
+    elif status is Status.OK and null.side != "equality" and solution.value > 0 and edge.scarce(kept) < FEW:
+        status = Status.UNSUPPORTED  # the law is a normal one, and so few rows do not follow it
+    seen = value
+    if own is not None and null.side == "equality" and status is Status.UNSUPPORTED:
+        # Groups this small are judged at the rates of the null: their own are noise.
+        pooled = _pooled(cells, asked, kept)
+        own = edge.covariance(own, kept) if pooled is None else pooled[np.ix_(kept, kept)]
+    elif own is not None and null.side != "equality" and not (status is Status.OK and own_rates):
+        own = edge.covariance(own, kept)
+        seen = value if status is Status.OK else edge.moved(own, kept)
     slack = np.full(kept.size, np.sqrt(cells.rows) * null.tolerance)
     normals = rng.standard_normal((DRAWS, kept.size)) if null.side != "equality" and kept.size > 1 else None
     wald, wald_pvalue, law = np.nan, np.nan, None
     if own is not None:
-        wald = observed(np.sqrt(cells.rows) * value, own, slack, null.side)
+        wald = observed(np.sqrt(cells.rows) * seen, own, slack, null.side)
         wald_pvalue = Law(own, own, slack, null.side, normals).sf(wald)
         if curvature is not None and status is Status.OK and tested:
             law = Law(own, curvature, slack, null.side, normals)
@@ -94,6 +107,8 @@ def weigh(
     elif status is not Status.OK:
         note.append(wording.status_warning(status))
     error = np.full(asked.value.size, np.nan) if sigma is None else np.sqrt(np.diag(sigma) / cells.rows)
+    constant = _constant(cells, asked)
+    error[constant] = np.nan
     fallback = wald_pvalue if tested else np.nan
     return Evidence(
         solution=solution,
@@ -102,16 +117,17 @@ def weigh(
         critical_value=np.nan if law is None or alpha is None else law.isf(alpha),
         wald_statistic=2 * wald,
         wald_pvalue=wald_pvalue,
-        equivalence_pvalue=_equivalence(asked.value, error, null),
+        equivalence_pvalue=np.nan if own is None else edge.within(),
         status=status,
         bandwidth=width,
         weights=np.full(kept.size, np.nan) if law is None else law.weights,
         standard_error=error,
+        constant=constant,
         warnings=(*warnings, *note),
     )
 
 
-def _independent(asked: Moments, null: Null) -> tuple[IntArray, list[str]]:
+def _independent(cells: Cells, asked: Moments, null: Null) -> tuple[IntArray, list[str]]:
     """The moments to test, and what is to be said about them before anything is computed."""
     kept, warnings = independent(asked.phi), []
     if kept.size < len(asked.names):
@@ -119,6 +135,11 @@ def _independent(asked: Moments, null: Null) -> tuple[IntArray, list[str]]:
             raise UsageError(wording.dependent_with_tolerance())
         left_out = set(range(len(asked.names))) - set(kept.tolist())
         warnings.append(wording.redundant([asked.names[i] for i in sorted(left_out)]))
+    constant = _constant(cells, asked)
+    if constant.any() and not constant[kept].all():
+        kept = kept[~constant[kept]]
+        left = [(asked.names[t], asked.events[asked.component[t]].label) for t in np.flatnonzero(constant)]
+        warnings.append(wording.constant([f"{name} {wording.within(label)}" for name, label in left]))
     if null.side == "both" and kept.size > MOST_MOMENTS:
         raise UsageError(wording.too_many_moments(kept.size, MOST_MOMENTS))
     few = [event.name for event in asked.events if event.count < FEW]
@@ -135,14 +156,24 @@ def _project(table: Measured, phi: FloatArray, value: FloatArray, null: Null) ->
     return solve(table.pool(vectors), Constraint(vectors, cells.rows * value, low, high))
 
 
-def _sigma(cells: Cells, asked: Moments, kept: IntArray) -> tuple[FloatArray | None, list[str]]:
-    """Covariance at the groups' own rates; at the null's where some rates are 0 or 1; None where nothing varies."""
+def _constant(cells: Cells, asked: Moments) -> npt.NDArray[np.bool_]:
+    """Comparisons among rows that are all selected or all refused: the difference is 0, whoever is compared."""
+    if asked.null_variance is None:
+        return np.zeros(asked.value.size, dtype=bool)
+    return (cells.count * asked.null_variance) @ asked.phi**2 == 0
+
+
+def _sigma(cells: Cells, asked: Moments, kept: IntArray) -> tuple[FloatArray | None, bool]:
+    """Covariance at the groups' own rates (True), or at the null's where some are 0 or 1; None where nothing varies."""
     own = covariance(cells, asked.influence)
-    if positive_definite(own[np.ix_(kept, kept)]) and all(0 < event.rate < 1 for event in asked.events):
-        return own, []
+    if not asked.events:
+        return (own if positive_definite(own[np.ix_(kept, kept)]) else None), True
+    compared = [asked.events[i] for i in asked.component[kept]]
+    compared += [asked.events[event.reference] for event in compared]
+    if positive_definite(own[np.ix_(kept, kept)]) and all(0 < event.rate < 1 for event in compared):
+        return own, True
     # A rate of 0 or 1 among few rows has no variance of its own and would pass for certainty.
-    pooled = _pooled(cells, asked, kept)
-    return (None, []) if pooled is None else (pooled, [wording.pooled()])
+    return _pooled(cells, asked, kept), False
 
 
 def _pooled(cells: Cells, asked: Moments, kept: IntArray) -> FloatArray | None:
@@ -154,42 +185,93 @@ def _pooled(cells: Cells, asked: Moments, kept: IntArray) -> FloatArray | None:
 
 
 def _curvature(
-    cells: Cells,
-    phi: FloatArray,
-    sigma: FloatArray | None,
-    width: float,
-    boundary: Boundary | None,
-    events: tuple[Event, ...],
+    table: Measured, phi: FloatArray, sigma: FloatArray | None, width: float, events: tuple[Event, ...]
 ) -> tuple[FloatArray | None, Status]:
     """S, the kernel estimate at the boundary, where the rows there allow one."""
-    if boundary is None:  # all distances are equal
+    if not width > 0:  # all distances are equal
         return None, Status.ATOMS
+    cells, boundary = table.cells, table.boundary(width)
     curvature = phi.T @ (boundary.kernel[:, None] / (cells.rows * width) * phi)
     # Each group counts for itself: one with hardly a row near the boundary would have a density of chance.
     members = np.column_stack([event.member for event in events]) if events else phi != 0
     near = boundary.near @ members
     if near.min() < NEAR or not positive_definite(curvature):
         return None, Status.UNSUPPORTED
-    if sigma is not None and crowding(cells, phi, sigma, curvature, width, boundary) > TIES:
+    if sigma is None:
+        return curvature, Status.OK
+    # Rows at the boundary itself are averaged away over a bandwidth, yet they are the first to move, and free.
+    free = float((on_boundary(table) @ (phi != 0)).max())
+    flips = flips_of_chance(cells, phi, sigma, curvature, width, boundary)
+    if boundary.tie > TIES * flips or free > max(SOME, FREE * flips):
         return None, Status.ATOMS
     return curvature, Status.OK
+
+
+def on_boundary(table: Measured) -> FloatArray:
+    """Rows of each cell at distance 0: they are a segment of their own."""
+    size = table.cells.count.size
+    segments = table.pool(np.ones((size, 1))).coarse()
+    at = np.flatnonzero(segments.high == 0)
+    return total(segments.group[at], segments.count[at], size)
+
+
+def flips_of_chance(
+    cells: Cells, phi: FloatArray, sigma: FloatArray, curvature: FloatArray, width: float, boundary: Boundary
+) -> float:
+    """Rows that chance alone would flip: as many as a moment's deviation holds changes of one row at the boundary."""
+    density = boundary.kernel @ (phi != 0) / (cells.rows * width)
+    return float(np.sqrt(cells.rows * np.diag(sigma) * density / np.diag(curvature)).min())
 
 
 def crowding(
     cells: Cells, phi: FloatArray, sigma: FloatArray, curvature: FloatArray, width: float, boundary: Boundary
 ) -> float:
-    """How coarse the distances are: a row's companions at its exact distance, over the rows chance alone would flip.
-
-    Chance flips as many rows as the moment's standard deviation holds changes of one row at the boundary.
-    """
-    density = boundary.kernel @ (phi != 0) / (cells.rows * width)
-    flips = np.sqrt(cells.rows * np.diag(sigma) * density / np.diag(curvature))
-    return float(boundary.tie / flips.min())
+    """How coarse the distances are: a row's companions at its exact distance, over the rows chance alone would flip."""
+    return boundary.tie / flips_of_chance(cells, phi, sigma, curvature, width, boundary)
 
 
-def _equivalence(value: FloatArray, error: FloatArray, null: Null) -> float:
-    """p-value of the claim that every difference lies within the tolerance: the worst of one-sided tests."""
-    if null.side == "equality" or null.tolerance == 0:
-        return float("nan")
-    room = null.tolerance - (null.sign * value if null.side == "upper" else np.abs(value))
-    return float(np.max(normal_sf(room / error, sides="one")))
+class _Edge:
+    """The edge of the null: each moment at its tolerance, on the side where it was seen."""
+
+    def __init__(self, cells: Cells, asked: Moments, null: Null) -> None:
+        self._rows, self._null = cells.rows, null
+        own = np.diag(covariance(cells, asked.influence))
+        self._parts = [strata(cells, null.sign * asked.phi[:, t], own[t]) for t in range(own.size)]
+
+    def scarce(self, kept: IntArray) -> float:
+        """Fewest rows expected selected, or refused, in a compared group."""
+        parts = [self._outward(t) for t in kept]
+        return min(part.scarce(part.restricted(self._null.tolerance)) for part in parts)
+
+    def covariance(self, sigma: FloatArray, kept: IntArray) -> FloatArray:
+        """``sigma`` with its variances taken at the edge; correlations are kept."""
+        parts = [self._outward(t) for t in kept]
+        variance = [part.variance(part.restricted(self._null.tolerance)) for part in parts]
+        ratio = self._rows * np.array(variance) / np.diag(sigma)
+        # No rates are at an edge that lies beyond all that a moment can be: there `sigma` is as good as any.
+        scale = np.sqrt(np.where(ratio > 1e-12, ratio, 1.0))
+        return sigma * np.outer(scale, scale)
+
+    def moved(self, sigma: FloatArray, kept: IntArray) -> FloatArray:
+        """The moments where the normal law gives them the tails that they have among few rows."""
+        error = np.sqrt(np.diag(sigma) / self._rows)
+        tail = [self._outward(t).tail(self._null.tolerance) for t in kept]
+        distance = self._null.tolerance + error * normal_isf(np.clip(tail, 1e-300, 1 - 1e-15), sides="one")
+        if self._null.side == "upper":
+            return distance
+        return np.maximum(distance, 0.0) * [-1.0 if self._parts[t].value < 0 else 1.0 for t in kept]
+
+    def within(self) -> float:
+        """p-value of the claim that every difference lies within the tolerance: the worst of one-sided tests."""
+        tolerance = self._null.tolerance
+        if self._null.side == "equality" or tolerance == 0:
+            return float("nan")
+        p = [part.mirrored.tail(-tolerance) for part in self._parts]
+        if self._null.side == "both":
+            p += [part.tail(-tolerance) for part in self._parts]
+        return max(p)
+
+    def _outward(self, t: int) -> Strata:
+        """A moment, turned so that the edge is above."""
+        part = self._parts[t]
+        return part.mirrored if self._null.side != "upper" and part.value < 0 else part

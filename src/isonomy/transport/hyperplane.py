@@ -10,15 +10,16 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import UsageError, choose
-from isonomy.transport.cost import DUAL, Distance, FloatArray, Norm
+from isonomy.transport.cost import DUAL, Distance, FloatArray, Norm, finite, names
 
 
 @dataclass(frozen=True)
 class Linear(Distance):
-    """Distance to the hyperplane theta'x + intercept = 0.
+    """Distance to the hyperplane theta'(x - centre) + intercept = 0.
 
     ``norm`` measures the move: "l2" straight across, "l1" along the one feature that counts most, "linf" along all
-    features at once.
+    features at once. ``centre`` (0 unless given) is for features far from 0, such as times in seconds: subtracted
+    first, they keep the digits that theta'x and a large intercept would lose.
 
     >>> plane = Linear(("x", "y"), (3.0, 4.0), -5.0)
     >>> plane.evaluate(np.array([[3.0, 4.0]])), plane.move(np.array([[3.0, 4.0]]))
@@ -29,13 +30,20 @@ class Linear(Distance):
     coefficients: tuple[float, ...]
     intercept: float = 0.0
     norm: Norm = "l2"
+    centre: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         choose("norm", self.norm, DUAL)
-        if len(self.features) != len(self.coefficients):
-            raise UsageError(
-                f"coefficients: {len(self.coefficients)} for {len(self.features)} features; give one each."
-            )
+        names("features", self.features)
+        for argument in ("coefficients", "centre"):
+            given = getattr(self, argument)
+            if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+                raise UsageError(f"{argument}: {given!r} is not allowed; give one number for each feature.")
+            if len(given) != len(self.features) and not (argument == "centre" and len(given) == 0):
+                raise UsageError(f"{argument}: {len(given)} for {len(self.features)} features; give one each.")
+            for value in given:
+                finite(argument, value)
+        finite("intercept", self.intercept)
         if not self._size > 0:
             raise UsageError("coefficients: all are zero; such a classifier has no boundary.")
 
@@ -50,15 +58,28 @@ class Linear(Distance):
 
     def expression(self) -> nw.Expr:
         """The margin over the dual norm, as an expression of the features."""
-        return _margin(self.features, self.coefficients, self.intercept) * (1.0 / self._size)
+        return self.margin() * (1.0 / self._size)
+
+    def margin(self) -> nw.Expr:
+        """theta'(x - centre) + intercept, as an expression of the features."""
+        return _margin(self.features, self.coefficients, self.intercept, self._origin.tolist())
+
+    def margins(self, features: FloatArray) -> FloatArray:
+        """The same for arrays."""
+        return np.asarray((features - self._origin) @ np.asarray(self.coefficients, dtype=float) + self.intercept)
+
+    @property
+    def _origin(self) -> FloatArray:
+        return np.asarray(self.centre, dtype=float) if len(self.centre) else np.zeros(len(self.features))
 
     def evaluate(self, features: FloatArray) -> FloatArray:
         """The same for arrays."""
-        return (features @ np.asarray(self.coefficients) + self.intercept) / self._size
+        return self.margins(features) / self._size
 
     def move(self, features: FloatArray) -> FloatArray:
         """The nearest point of the hyperplane in the chosen norm."""
-        return features - np.outer(self.evaluate(features), _steepest(np.asarray(self.coefficients), self.norm))
+        step = _steepest(np.asarray(self.coefficients, dtype=float), self.norm)
+        return features - np.outer(self.evaluate(features), step)
 
 
 @dataclass(frozen=True)
@@ -66,7 +87,8 @@ class Mixed(Distance):
     """Linear classifier whose discrete features may jump to any listed combination, at price ``delta`` in all.
 
     Cost (4) of the paper: continuous features move at their norm; changing the discrete ones, however many, costs
-    ``delta``. The best jump is the listed combination with the largest (or smallest) theta'x.
+    ``delta``. The best jump is the listed combination with the largest (or smallest) theta'x. A row whose discrete
+    features are not a listed combination cannot jump: to it and from it the cost is infinite.
     """
 
     linear: Linear
@@ -75,14 +97,27 @@ class Mixed(Distance):
     delta: float
 
     def __post_init__(self) -> None:
+        if not isinstance(self.linear, Linear):
+            raise UsageError(f"linear: {self.linear!r} is not allowed; give a Linear(features, coefficients).")
         features = self.linear.features
-        unknown = [name for name in self.discrete if name not in features]
+        unknown = [name for name in names("discrete", self.discrete) if name not in features]
         if unknown or not self.discrete:
             raise UsageError(f"discrete: {unknown or 'none given'}; name some of {', '.join(features)}.")
-        if not self.allowed or any(len(point) != len(self.discrete) for point in self.allowed):
-            raise UsageError("allowed: list combinations with one value for each discrete feature.")
-        if not self.delta > 0:
+        self._check_allowed()
+        if finite("delta", self.delta) <= 0:
             raise UsageError(f"delta: {self.delta!r} is not allowed; give a number above 0.")
+
+    def _check_allowed(self) -> None:
+        size = len(self.discrete)
+        wanted = f"list combinations such as ({', '.join(['0.0'] * size)},), one value for each of {size} features."
+        sequences: Any = Sequence | np.ndarray
+        if isinstance(self.allowed, str) or not isinstance(self.allowed, sequences) or not len(self.allowed):
+            raise UsageError(f"allowed: {self.allowed!r} is not allowed; {wanted}")
+        for point in self.allowed:
+            if isinstance(point, str) or not isinstance(point, sequences) or len(point) != size:
+                raise UsageError(f"allowed: {point!r} is not a combination; {wanted}")
+            for value in point:
+                finite("allowed", value)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,7 +132,7 @@ class Mixed(Distance):
     @property
     def _weights(self) -> FloatArray:
         """Coefficients of the discrete features."""
-        return np.asarray(self.linear.coefficients)[self._places]
+        return np.asarray(self.linear.coefficients, dtype=float)[self._places]
 
     @property
     def _continuous(self) -> FloatArray:
@@ -120,13 +155,20 @@ class Mixed(Distance):
 
     def expression(self) -> nw.Expr:
         """The cheaper of a continuous move, and a jump followed by a shorter one."""
-        margin = _margin(self.linear.features, self.linear.coefficients, self.linear.intercept)
+        margin = self.linear.margin()
         jump = _margin(self.discrete, self._weights.tolist(), 0.0)
         low, high = (self._jumps @ self._weights).tolist()
-        # What the best jump leaves to be crossed, 0 when the jump alone crosses.
-        up = _positive(-(margin - jump + high))
-        down = _positive(margin - jump + low)
+        # What the best jump leaves to be crossed, 0 when the jump alone crosses; without end where none is allowed.
+        listed = nw.any_horizontal(*map(self._is, self.allowed), ignore_nulls=True)
+        never = nw.lit(np.inf)
+        up = nw.when(listed).then(_positive(-(margin - jump + high))).otherwise(never)
+        down = nw.when(listed).then(_positive(margin - jump + low)).otherwise(never)
         return nw.when(margin >= 0).then(self._cost(margin, down)).otherwise(-self._cost(-margin, up))
+
+    def _is(self, point: Sequence[float]) -> nw.Expr:
+        """Whether the discrete features are this combination."""
+        equal = (nw.col(n).cast(nw.Float64) == float(v) for n, v in zip(self.discrete, point, strict=True))
+        return nw.all_horizontal(*equal, ignore_nulls=True)
 
     def _cost(self, across: nw.Expr, left: nw.Expr) -> nw.Expr:
         if self._size == 0.0:
@@ -151,12 +193,13 @@ class Mixed(Distance):
 
     def _routes(self, features: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Side of each row, continuous way to go without and with the best jump, and where that jump lands."""
-        margin = features @ np.asarray(self.linear.coefficients) + self.linear.intercept
+        margin = self.linear.margins(features)
         side = np.where(margin >= 0, 1.0, -1.0)
         landed = features.copy()
         landed[:, self._places] = self._jumps[np.where(side > 0, 0, 1)]
-        after = landed @ np.asarray(self.linear.coefficients) + self.linear.intercept
-        left = np.maximum(side * after, 0.0)
+        here = features[:, self._places]
+        listed = np.any([(here == np.asarray(point)).all(axis=1) for point in self.allowed], axis=0)
+        left = np.where(listed, np.maximum(side * self.linear.margins(landed), 0.0), np.inf)
         if self._size == 0.0:
             return side, np.full(side.size, np.inf), np.where(left > 0, np.inf, 0.0), landed
         return side, np.abs(margin) / self._size, left / self._size, landed
@@ -171,10 +214,12 @@ def _steepest(theta: FloatArray, norm: str) -> FloatArray:
     return np.where(np.arange(theta.size) == np.argmax(np.abs(theta)), np.sign(theta), 0.0)
 
 
-def _margin(features: Sequence[str], coefficients: Sequence[float], intercept: float) -> nw.Expr:
+def _margin(
+    features: Sequence[str], coefficients: Sequence[float], intercept: float, centre: Sequence[float] | None = None
+) -> nw.Expr:
     total: Any = nw.lit(float(intercept))
-    for name, coefficient in zip(features, coefficients, strict=True):
-        total = total + nw.col(name).cast(nw.Float64) * float(coefficient)
+    for name, coefficient, origin in zip(features, coefficients, centre or [0.0] * len(features), strict=True):
+        total = total + (nw.col(name).cast(nw.Float64) - float(origin)) * float(coefficient)
     return total
 
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from isonomy.frames import Group, Request, Source, collect
 from isonomy.transport.criteria import Cells
-from isonomy.transport.distances import Distance
 from isonomy.transport.program import Pool, SingleRows, SortedRows, fractions, total
 from isonomy.transport.table import (
     AGREEMENT,
@@ -29,8 +28,7 @@ from isonomy.transport.table import (
     refuse_negative,
     tie,
 )
-
-_ROW = "__row_number"
+from isonomy.transport.width import spread_of
 
 
 class Arrays:
@@ -41,7 +39,7 @@ class Arrays:
         self._distance, self._cell, self._weight = distance, cell, weight
         self._signed = np.where(cells.selected == 1, 1.0, -1.0)[cell] * distance
         finite = np.isfinite(distance)
-        self.spread = _deviation(self._signed[finite], None if weight is None else weight[finite])
+        self.spread = spread_of(self._signed[finite], None if weight is None else weight[finite])
 
     @classmethod
     def of(cls, distance: FloatArray, decision: IntArray, outcome: IntArray, group: npt.NDArray[Any]) -> Arrays:
@@ -88,11 +86,12 @@ class InMemory(Arrays):
 
     def __init__(self, source: Source, options: Options) -> None:
         self._options = options
-        self._source = source if source.lazy else _indexed(source)
+        number = None if source.lazy else _unused("row number", source)
+        self._source = source if number is None else _indexed(source, number)
         signed = options.signed
         values = {} if signed is None else {"__signed": signed}
-        if not source.lazy:
-            values["__row"] = nw.col(_ROW)
+        if number is not None:
+            values["__row"] = nw.col(number)
         rows = self._source.rows(
             Request(
                 grouping=options.grouping,
@@ -110,18 +109,25 @@ class InMemory(Arrays):
             seen = options.distance.evaluate(self._features) * rows.columns.get("factors", 1.0)
         else:
             seen = rows.columns["__signed"]
-        distance = _magnitude(seen, rows.columns["prediction"], rows.weight, options.distance)
+        seen = np.asarray(seen, dtype=float)
+        mass = np.ones(seen.size) if rows.weight is None else rows.weight
+        if not options.distance.signed:
+            refuse_negative(float(mass[seen < 0].sum()))
         code, sizes = cell_codes(rows.partitions, rows.columns, options)
         cell, found = dense(code, int(np.prod(sizes, dtype=float)))
         count = total(cell, rows.weight, found.size)
-        super().__init__(
-            distance, cell, make_cells(found, sizes, rows.partitions, options, count, rows.columns), rows.weight
-        )
+        cells = make_cells(found, sizes, rows.partitions, options, count, rows.columns)
+        super().__init__(np.abs(seen), cell, cells, rows.weight)
+        if options.distance.signed:
+            # Only now is the scale known on which a distance of the wrong sign may be rounding.
+            across = np.where(rows.columns["prediction"] == 1, seen, -seen) < -AGREEMENT * self.spread
+            refuse_disagreement(float(mass[across].sum()))
 
     def movers(self, moved: FloatArray, reach: FloatArray) -> Movers:
         """The rows that flip, nearest first."""
         share = fractions(self._distance, self._cell, moved, self._weight)
         rows = np.flatnonzero(share > TRACE)
+        complete = rows.size <= PLAN_ROWS
         rows = rows[np.argsort(self._distance[rows], kind="stable")[:PLAN_ROWS]]
         start, end = self._points(rows)
         return Movers(
@@ -131,6 +137,7 @@ class InMemory(Arrays):
             fraction=share[rows],
             start=start,
             end=end,
+            complete=complete,
         )
 
     def _points(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -140,16 +147,23 @@ class InMemory(Arrays):
             return points(distance, self._features[rows])
         # Expressions leave their columns where they are; a table with an order can be asked for the listed rows.
         assert self._row is not None
-        frame = collect(self._source.frame.select(*(nw.col(c).cast(nw.Float64) for c in distance.columns)))
+        frame = collect(self._source.lines.select(*(nw.col(c).cast(nw.Float64) for c in distance.columns)))
         return points(distance, frame[self._row[rows].astype(np.intp)].to_numpy())
 
 
-def _indexed(source: Source) -> Source:
+def _unused(name: str, source: Source) -> str:
+    """``name``, or one like it that no column has."""
+    while name in source.schema:
+        name += "_"
+    return name
+
+
+def _indexed(source: Source, number: str) -> Source:
     """The same table with row numbers, so that a plan can name rows even after some were dropped."""
     from isonomy.frames.adapt import Adapted
 
-    frame = source.frame.collect() if isinstance(source.frame, nw.LazyFrame) else source.frame
-    numbered = frame.with_row_index(_ROW)
+    frame = source.lines.collect() if isinstance(source.lines, nw.LazyFrame) else source.lines
+    numbered = frame.with_row_index(number)
     if numbered.implementation.is_polars():
         numbered = numbered.lazy()
     return Source(
@@ -158,26 +172,3 @@ def _indexed(source: Source) -> Source:
         missing=source.missing,
         missing_group=source.missing_group,
     )
-
-
-def _magnitude(
-    signed: FloatArray, prediction: npt.NDArray[Any], weight: FloatArray | None, distance: Distance
-) -> FloatArray:
-    """Distances from signed ones, after checking that their side is that of the decision."""
-    mass = np.ones(signed.size) if weight is None else weight
-    if not distance.signed:
-        refuse_negative(float(mass[signed < 0].sum()))
-        return np.asarray(signed, dtype=float)
-    value = np.asarray(signed, dtype=float)
-    finite = value[np.isfinite(value)]
-    slack = AGREEMENT * float(finite.std()) if finite.size else 0.0
-    side = np.where(prediction == 1, 1.0, -1.0) * value
-    refuse_disagreement(float(mass[side < -slack].sum()))
-    return np.abs(value)
-
-
-def _deviation(value: FloatArray, weight: FloatArray | None) -> float:
-    if not value.size:
-        return 0.0
-    mean = np.average(value, weights=weight)
-    return float(np.sqrt(np.average((value - mean) ** 2, weights=weight)))

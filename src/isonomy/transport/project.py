@@ -87,8 +87,8 @@ def project(
         Differences of rates up to ``tolerance`` (5 percentage points are 0.05) belong to the null: either way
         ("both"), only above the reference ("upper") or only below it ("lower").
     bandwidth
-        Of the density at the boundary, in units of the distance. Default 1.06 sd N^(-1/5), so that rescaling the
-        distances changes no p-value.
+        Of the density at the boundary, in units of the distance. Default 1.06 s N^(-1/5) with s = min(sd, IQR / 1.349)
+        of the signed distances, so that rescaling the distances changes no p-value and a few wild ones hardly any.
     alpha
         Error rate.
     rng
@@ -124,7 +124,8 @@ def project(
     given = {name: value for name, value in locals().items() if name not in ("data", "rng")}
     null = _null(criterion, tolerance, tolerance_side)
     fraction("alpha", alpha)
-    if bandwidth is not None and not 0 < bandwidth < np.inf:
+    number = isinstance(bandwidth, Real) and not isinstance(bandwidth, bool)
+    if bandwidth is not None and not (number and 0 < bandwidth < np.inf):
         raise UsageError(f"bandwidth: {bandwidth!r} is not allowed; give a number above 0, in units of the distance.")
     source = open_source(data, count=count, missing=missing, missing_group=missing_group)
     options = _options(source, outcome, prediction, groups, criterion, distance, score, threshold)
@@ -205,6 +206,8 @@ def _options(
 ) -> Options:
     """Roles against the schema, and the distance that was meant."""
     custom = isinstance(criterion, Discerning)
+    if prediction is None:  # the signature forbids it, and there is no other way to know the decisions
+        raise MissingRole("prediction: None is not allowed; name the 0/1 column of the decision.")
     if groups is None and not custom:
         raise MissingRole("groups: name the columns to compare.")
     if outcome is None and not custom and criterion != "statistical_parity":

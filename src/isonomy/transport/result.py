@@ -11,7 +11,7 @@ import numpy.typing as npt
 from isonomy.errors import choose
 from isonomy.numerics.status import Status
 from isonomy.results import Result, Verdict, storable, suppress
-from isonomy.results.shape import FRAME_LIBRARIES, as_frame
+from isonomy.results.shape import FRAME_LIBRARIES, as_frame, read_only
 from isonomy.results.wording import transport as wording
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ class Plan:
     features: tuple[str, ...]
     start: FloatArray
     end: FloatArray
+    backend: str = "polars"  # the caller's library
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     def table(self) -> dict[str, Any]:
         """The columns of `to_frame`, in order. What is not known is empty, not -1: that would be a row's number."""
@@ -59,8 +63,10 @@ class Plan:
             columns[f"{name} to"] = self.end[:, j]
         return columns
 
-    def to_frame(self, backend: str = "polars") -> Any:
-        """The plan as a pandas, polars or pyarrow table."""
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The plan in the caller's library (pandas, polars or pyarrow); polars for any other input."""
+        if backend is None:
+            backend = self.backend if self.backend in FRAME_LIBRARIES else "polars"
         choose("backend", backend, FRAME_LIBRARIES)
         return as_frame(self.table(), backend)
 
@@ -148,10 +154,16 @@ class ProjectionResult(Result):
             "status": self.statuses,
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        """The whole result in plain JSON types; the caller's library is no part of it."""
+        return Result.to_dict(replace(self, plan=replace(self.plan, backend="polars")))
+
     def headline(self) -> str:
         """The verdict as a sentence."""
         if self.verdict is Verdict.INCONCLUSIVE and np.isnan(self.pvalue):
             return wording.NOT_TESTED
+        if self.criterion == wording.OWN:
+            return wording.own_verdict(self.verdict.value, self.tolerance, self.tolerance_side)
         if self.verdict is Verdict.WITHIN_TOLERANCE and self.tolerance and self.tolerance_side != "both":
             return wording.within_one_side(self.tolerance, self.tolerance_side)
         return Result.headline(self)
@@ -164,15 +176,14 @@ class ProjectionResult(Result):
         if self.status in (Status.INFEASIBLE, Status.NOT_CONVERGED):
             said.append(wording.no_plan(self.status))
         else:
-            said.append(wording.change(self.moved, self.rows, self.statistic, self.tolerance, self.tolerance_side))
-        said.append(
-            wording.evidence(self.pvalue, self.critical_value, self.alpha, self.wald_pvalue, self.status, self.tested)
-        )
+            said.append(self._change())
+        said.append(self._evidence())
         if self.tolerance:
-            said.append(wording.equivalence(self.equivalence_pvalue, self.tolerance, self.tolerance_side))
+            said.append(self._equivalence(self.tolerance))
         moving = [i for i in np.argsort(-self.share_moved) if self.share_moved[i] > 0][:5]
         said += [
             wording.movers(
+                self.criterion,
                 self.group[i],
                 self.outcome[i],
                 self.share_moved[i],
@@ -183,6 +194,35 @@ class ProjectionResult(Result):
             for i in moving
         ]
         return tuple(said)
+
+    def deciding(self) -> str:
+        """The largest difference, and the test that decided."""
+        if not self.answered:
+            return self.headline()
+        largest = [i for i, s in enumerate(self.statuses) if s is Status.OK]
+        largest.sort(key=lambda i: -abs(self.disparity[i]))
+        within = self.tolerance if self.verdict is Verdict.WITHIN_TOLERANCE else None
+        test = self._evidence() if within is None else self._equivalence(within)
+        return " ".join([*(self._difference(i) for i in largest[:1]), test])
+
+    def _evidence(self) -> str:
+        return wording.evidence(
+            self.criterion,
+            self.pvalue,
+            self.critical_value,
+            self.alpha,
+            self.wald_pvalue,
+            self.status,
+            self.tested,
+        )
+
+    def _change(self) -> str:
+        return wording.change(
+            self.criterion, self.moved, self.rows, self.statistic, self.tolerance, self.tolerance_side
+        )
+
+    def _equivalence(self, tolerance: float) -> str:
+        return wording.equivalence(self.criterion, self.equivalence_pvalue, tolerance, self.tolerance_side)
 
     def _difference(self, i: int) -> str:
         low, high = float(self.ci_low[i]), float(self.ci_high[i])
@@ -230,14 +270,5 @@ def _known(values: IntArray) -> IntArray | list[None]:
 
 def _nobody(plan: Plan) -> Plan:
     """A plan without rows: a row of a small group could be told by its labels."""
-    return Plan(
-        row=plan.row[:0],
-        group=(),
-        outcome=plan.outcome[:0],
-        decision=plan.decision[:0],
-        distance=plan.distance[:0],
-        fraction=plan.fraction[:0],
-        features=plan.features,
-        start=plan.start[:0],
-        end=plan.end[:0],
-    )
+    arrays = ("row", "outcome", "decision", "distance", "fraction", "start", "end")
+    return replace(plan, group=(), **{name: getattr(plan, name)[:0] for name in arrays})

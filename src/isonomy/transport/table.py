@@ -22,7 +22,7 @@ IntArray = npt.NDArray[np.intp]
 
 PLAN_ROWS = 10_000  # rows listed in a plan, nearest first
 TRACE = 1e-9  # a smaller share of a row is rounding, not a move
-AGREEMENT = 1e-6  # a row this close to the boundary (in standard deviations) may be on either side of it
+AGREEMENT = 1e-6  # a row this close to the boundary (in units of the spread) may be on either side of it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,13 +87,14 @@ class Movers:
     fraction: FloatArray
     start: FloatArray  # (rows, features) as they are; no columns where the distance knows no points
     end: FloatArray  # (rows, features) on the boundary
+    complete: bool  # False where only the nearest are listed
 
 
 class Measured(Protocol):
     """Rows and their distances, wherever they are: what inference asks of them."""
 
     cells: Cells
-    spread: float  # standard deviation of the signed distance, over the rows that can move
+    spread: float  # of the signed distance, over the rows that can move: min(sd, IQR / 1.349)
 
     def boundary(self, bandwidth: float) -> Boundary:
         """Kernel sums, rows and ties within one bandwidth."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import narwhals as nw
 
-from isonomy.errors import WrongType
-from isonomy.frames import Request, Source
+from isonomy.errors import MissingValues, WrongType
+from isonomy.frames import Request, Source, aggregate, collect
+from isonomy.frames.sums import COUNT
+from isonomy.transport.distances import Distance, PerGroup
 from isonomy.transport.memory import InMemory
 from isonomy.transport.passes import Passes, counting
 from isonomy.transport.table import Options, Table
@@ -23,9 +25,27 @@ def tally(source: Source, options: Options) -> Table:
         source.require(distance=column)
     for column in options.distance.columns:
         require_numbers(source, "distance", column)
-    if source.lazy and options.distance.expression() is not None:
-        return Passes(source, options)
-    return InMemory(source, options)
+    kind = Passes if source.lazy and options.distance.expression() is not None else InMemory
+    try:
+        return kind(source, options)
+    except MissingValues:
+        refuse_levels_without_factor(source, options.distance)
+        raise
+
+
+def refuse_levels_without_factor(source: Source, distance: Distance) -> None:
+    """Raise about the levels that `PerGroup` was told no factor for: they are forgotten, not missing."""
+    while isinstance(distance, PerGroup):
+        column, without = distance.without()
+        found = collect(aggregate(source.frame.filter(without), {"level": nw.col(column)}, {}))
+        if len(found):
+            levels = ", ".join(sorted(map(repr, found["level"].to_list()))[:10])
+            known = ", ".join(map(repr, distance.factors))
+            raise MissingValues(
+                f"factors: {found[COUNT].sum():,.0f} rows have a level of {column!r} without a factor: {levels}. "
+                f"Given: {known}. Give one for each level."
+            )
+        distance = distance.distance
 
 
 def require_numbers(source: Source, argument: str, column: str) -> None:

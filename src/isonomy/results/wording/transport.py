@@ -12,7 +12,7 @@ REFERENCES = (
     "projections. ICML 2021.",
 )
 
-NOT_TESTED = "Inconclusive: nothing was tested, for the reason given in the warnings."
+NOT_TESTED = "Not answered: nothing was tested, for the reason given in the warnings."
 _NEVER_PROOF = (
     "A large p-value is not evidence of equal treatment, however many rows there are. Give a tolerance to be able to "
     "show that differences are small."
@@ -21,6 +21,7 @@ _NEVER_PROOF = (
 _BEYOND = {"upper": "above", "lower": "below"}
 UP, DOWN = "refused to selected", "selected to refused"  # what a flip does to a decision
 
+OWN = "discerning"  # the criterion's name where the user made the tuple
 _AMONG = {1: "among rows with outcome 1", 0: "among rows with outcome 0", None: "among all rows"}
 _WITHIN = {
     "equal_opportunity": "Among rows with outcome 1, ",
@@ -34,9 +35,8 @@ def null(criterion: str, tolerance: float | None, side: str) -> str:
     """The null hypothesis in words."""
     equality = not tolerance and side == "both"
     limit = words.number(tolerance or 0.0)
-    if criterion == "discerning":
-        how = {"both": f"within {limit} of 0", "upper": f"at most {limit}", "lower": f"at least -{limit}"}[side]
-        return f"The mean of C phi(U, E U) is {'0' if equality else how} in every component."
+    if criterion == OWN:
+        return f"The mean of C phi(U, E U) is {_near_zero(tolerance, side)} in every component."
     if equality:
         said = "every group is selected at the same rate as its reference."
     elif side == "both":
@@ -77,13 +77,13 @@ def moment(name: str, value: float, low: float, high: float, alpha: float) -> st
     return f"{name}: {words.signed(value)} ({words.interval(low, high, alpha)})."
 
 
-def change(moved: float, rows: float, statistic: float, tolerance: float | None, side: str) -> str:
+def change(criterion: str, moved: float, rows: float, statistic: float, tolerance: float | None, side: str) -> str:
     """The least change."""
-    goal = _goal(tolerance, side)
+    what, goal = compared(criterion), _goal(criterion, tolerance, side)
     if moved == 0:
-        return f"No decision would have to change: the rates seen are already {goal}."
+        return f"No decision would have to change: the {what} seen are already {goal}."
     return (
-        f"The least change that makes these rates {goal} flips {words.count(moved)} of {words.count(rows)} decisions "
+        f"The least change that makes these {what} {goal} flips {words.count(moved)} of {words.count(rows)} decisions "
         f"({words.number(100 * moved / rows)} %), a total distance of {words.number(statistic)} "
         f"({words.number(statistic / moved)} a decision on average)."
     )
@@ -96,38 +96,57 @@ def no_plan(status: Status) -> str:
     return "The least change was not found: there is no plan."
 
 
-def evidence(p: float, critical: float, alpha: float, wald: float, status: Status, tested: bool) -> str:
+def evidence(criterion: str, p: float, critical: float, alpha: float, wald: float, status: Status, tested: bool) -> str:
     """How surprising the least change is."""
+    what = compared(criterion)
     if not tested:
-        return f"No p-value is given for this distance. Wald test of the same rates: {words.pvalue(wald)}."
+        return f"No p-value is given for this distance. Wald test of the same {what}: {words.pvalue(wald)}."
     if status is not Status.OK:
-        return f"The p-value is that of the Wald test of the same rates ({words.pvalue(p)}): see the warnings."
+        return f"The p-value is that of the Wald test of the same {what} ({words.pvalue(p)}): see the warnings."
     return (
         f"If the null held, a total distance this large would be seen with probability {words.pvalue(p)} "
-        f"(critical value {words.number(critical)} at {alpha:g}). Wald test of the same rates: {words.pvalue(wald)}."
+        f"(critical value {words.number(critical)} at {alpha:g}). Wald test of the same {what}: {words.pvalue(wald)}."
     )
 
 
-def movers(name: str, label: int | None, share: float, up: float, down: float, mean: float) -> str:
+def movers(criterion: str, name: str, label: int | None, share: float, up: float, down: float, mean: float) -> str:
     """Who would have to move."""
+    who = f"Rows that {name!r} is about" if criterion == OWN else f"{name}, {within(label)}"
     ways = [f"{words.count(n)} from {way}" for n, way in ((up, UP), (down, DOWN)) if n > 0.5]
     return (
-        f"{name}, {within(label)}: {words.number(100 * share)} % would move ({' and '.join(ways) or 'under one row'}), "
+        f"{who}: {words.number(100 * share)} % would move ({' and '.join(ways) or 'under one row'}), "
         f"by {words.number(mean)} on average."
     )
 
 
-def equivalence(p: float, tolerance: float, side: str) -> str:
+def equivalence(criterion: str, p: float, tolerance: float, side: str) -> str:
     """Shown to lie within the tolerance, or not."""
-    return f"Test that shows, when p is small, that these rates are {_goal(tolerance, side)}: {words.pvalue(p)}."
+    goal = _goal(criterion, tolerance, side)
+    return f"Test that shows, when p is small, that these {compared(criterion)} are {goal}: {words.pvalue(p)}."
 
 
-def _goal(tolerance: float | None, side: str) -> str:
+def compared(criterion: str) -> str:
+    """What is compared: a tuple of one's own may be about anything."""
+    return "moments" if criterion == OWN else "rates"
+
+
+def _goal(criterion: str, tolerance: float | None, side: str) -> str:
     """What rates that satisfy the null are."""
+    if criterion == OWN:
+        return _near_zero(tolerance, side)
     if not tolerance and side == "both":
         return "equal"
     limit = words.number(tolerance or 0.0)
     return f"equal to within {limit}" if side == "both" else f"at most {limit} {_BEYOND[side]} their reference's"
+
+
+def _near_zero(tolerance: float | None, side: str) -> str:
+    """What moments of one's own that satisfy the null are."""
+    limit = words.number(tolerance or 0.0)
+    if not tolerance:
+        limit = "0"
+    both = f"within {limit} of 0" if tolerance else "0"
+    return {"both": both, "upper": f"at most {limit}", "lower": f"at least {'-' if tolerance else ''}{limit}"}[side]
 
 
 def within_one_side(tolerance: float, side: str) -> str:
@@ -138,15 +157,32 @@ def within_one_side(tolerance: float, side: str) -> str:
     )
 
 
+def own_verdict(verdict: str, tolerance: float | None, side: str) -> str:
+    """The verdict about a criterion of one's own, whose moments need not be differences of rates."""
+    goal = _near_zero(tolerance, side)
+    if verdict == "violation":
+        return f"Violation: the moments of this criterion were shown not to be {goal}."
+    if verdict == "within_tolerance":
+        return f"Within tolerance: every moment of this criterion was shown to be {goal}."
+    if tolerance:
+        return f"Inconclusive: the data show neither a violation nor that every moment is {goal}."
+    return (
+        f"Inconclusive: it was not shown that any moment fails to be {goal}. Without a tolerance that is all it can "
+        "mean: no number of rows can show that a moment is exactly 0."
+    )
+
+
 def status_warning(status: Status) -> str:
     """What a status other than OK means here."""
     return {
         Status.INFEASIBLE: "The projection is infeasible: too many rows cannot move (infinite distance). That is a "
-        "fact about the distances, not evidence about the rates; the p-value is that of the Wald test.",
-        Status.ATOMS: "Many rows share the same distance to the boundary (rounded or grouped scores), so the distances "
-        "have no density there and the projection's law does not apply; the p-value is that of the Wald test.",
-        Status.UNSUPPORTED: "Fewer than 5 rows of some compared group lie within a bandwidth of the boundary, too few "
-        "to estimate the projection's law; the p-value is that of the Wald test, taken at the rates of the null.",
+        "fact about the distances, not evidence about the null; the p-value is that of the Wald test.",
+        Status.ATOMS: "Many rows share the same distance to the boundary, or lie on it (rounded or grouped scores), so "
+        "the distances have no density there and the projection's law does not apply; the p-value is that of the Wald "
+        "test.",
+        Status.UNSUPPORTED: "Too few rows for the projection's law: fewer than 5 of some compared group lie within a "
+        "bandwidth of the boundary or, at the edge of the tolerance, fewer than 10 would be selected, or refused; the "
+        "p-value is that of the Wald test, taken at the rates of the null.",
         Status.CONSTANT: "The decisions do not vary, so nothing can be tested: no p-value.",
         Status.NOT_CONVERGED: "The solver stopped before it found the least change (a limit, or rounding errors), so "
         "there is no statistic and no plan; the p-value is that of the Wald test.",
@@ -174,6 +210,14 @@ def few(names: list[str], limit: int) -> str:
     return (
         f"Fewer than {limit} rows in {words.listed(sorted(set(names)))}: the p-values are large-sample ones and are "
         "not reliable here."
+    )
+
+
+def constant(names: list[str]) -> str:
+    """Comparisons where every rate is 0, or every rate 1."""
+    return (
+        "Not tested, because everybody compared has the same decision and the difference is exactly 0: "
+        f"{words.listed(names)}."
     )
 
 
