@@ -3,17 +3,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.optimize import brentq, minimize
 
 import isonomy as iso
 from isonomy.errors import NotEnoughData, UsageError
+from isonomy.frames import open_source
 from isonomy.likelihood import Estimate
 from isonomy.likelihood.means import Binary, Means, Real
 from isonomy.likelihood.region import Region
 from isonomy.likelihood.resample import met, null_mean
 from isonomy.likelihood.rests import Rests
 from isonomy.likelihood.shifted import Shifted
+from isonomy.likelihood.tally import Evidence, plan, tally
+from isonomy.likelihood.units import Units
 from isonomy.numerics.ragged import Ragged
 from isonomy.results import Status, Verdict
 
@@ -106,7 +110,9 @@ def test_constraints_that_single_out_too_few_rows_are_left_out() -> None:
     result = iso.certify(data, **{**RATE, "groups": ["race", "sex"]}, depth=2)
     assert result.joint_status is Status.OK
     assert result.df == 2
-    assert any("left out" in w for w in result.warnings)
+    assert any(
+        "left out of the joint test: race=a & sex=f, race=a & sex=m and race=b & sex=m." in w for w in result.warnings
+    ), result.warnings
     strict = iso.certify(data, **{**RATE, "groups": ["race", "sex"]}, depth=2, min_size=1)
     assert strict.df == 3
 
@@ -138,7 +144,7 @@ def test_bartletts_factor_is_the_mean_of_the_statistic_under_the_null(reference:
     for _ in range(12):
         data = exponential(rng, size)
         plain = iso.certify(data, reference=reference, **LOSS)
-        corrected = iso.certify(data, reference=reference, correction="bartlett", resamples=99, rng=rng, **LOSS)
+        corrected = iso.certify(data, reference=reference, correction="bartlett", resamples=100, rng=rng, **LOSS)
         assert corrected.df == plain.df == 2
         factors.append(plain.statistic / corrected.statistic)
     # Three standard errors of the mean factor.
@@ -212,10 +218,10 @@ def test_the_region_is_corrected_as_the_p_value_is() -> None:
 def test_a_factor_that_cannot_be_had_is_warned_about() -> None:
     """In most resamples of two rows a group, one group is constant."""
     data = {"race": ["a", "a", "b", "b"], "loss": [0.0, 1.0, 0.5, 1.5]}
-    result = iso.certify(data, min_size=1, correction="bartlett", resamples=50, rng=1, **LOSS)
+    result = iso.certify(data, min_size=1, correction="bartlett", resamples=100, rng=1, **LOSS)
     assert result.statistic == iso.certify(data, min_size=1, **LOSS).statistic
     assert any("correction could not be made" in w for w in result.warnings)
-    flagged = iso.flag(data, min_size=1, correction="bartlett", resamples=50, rng=1, **LOSS)
+    flagged = iso.flag(data, min_size=1, correction="bartlett", resamples=100, rng=1, **LOSS)
     assert any("correction could not be made for race=a" in w for w in flagged.warnings)
 
 
@@ -361,6 +367,9 @@ def test_bad_input(lender: dict[str, Any]) -> None:
         iso.certify(lender, method="eel", correction="bartlett", **RATE)
     with pytest.raises(UsageError, match="resamples: 0"):
         iso.certify(lender, correction="bartlett", resamples=0, **RATE)
+    for ask in (iso.certify, iso.flag):
+        with pytest.raises(UsageError, match="resamples: 1 are too few for the mean of T; give at least 100"):
+            ask(lender, correction="bartlett", resamples=1, **RATE)
 
 
 def test_the_chart_shows_the_null(lender: dict[str, Any]) -> None:
@@ -420,3 +429,171 @@ def test_equal_to_the_population_includes_those_in_no_tested_group() -> None:
 def test_a_tolerance_decides_and_not_the_joint_p_value(lender: dict[str, Any]) -> None:
     said = iso.certify(lender, **RATE, tolerance=0.2).summary()
     assert "rests on the tolerance" in said
+
+
+def handful(rows: int, seed: int = 7, shift: float = 1.0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    loss = rng.normal(size=500 + rows)
+    loss[500:] += shift
+    return {"race": np.repeat(["a", "b", "c"], [300, 200, rows]), "loss": loss}
+
+
+@pytest.mark.parametrize("method", ["el", "eel"])
+@pytest.mark.parametrize("reference", ["population", "rest"])
+@pytest.mark.parametrize("rows", [1, 4, 9])
+def test_a_handful_of_rows_in_no_tested_group_is_left_out(rows: int, reference: str, method: str) -> None:
+    data = handful(rows)
+    result = iso.certify(data, reference=reference, method=method, **LOSS)
+    only = {name: values[:500] for name, values in data.items()}
+    expected = iso.certify(only, reference=reference, method=method, **LOSS)
+    assert result.df == expected.df == 1
+    # Rows with no function count in the Euclidean n, as they do elsewhere.
+    assert result.statistic == pytest.approx(expected.statistic, rel=1e-9 if method == "el" else 1e-2)
+    assert any("no tested group (race=c) were left out" in w and "fewer than 10" in w for w in result.warnings)
+    assert not any("left out" in w for w in expected.warnings)
+    assert result.n.tolist() == [300, 200, rows]
+    # Their mean is free: the estimates, which count them, are met exactly, and so is any common move of both groups.
+    assert result.region is not None
+    tested = result.disparity[:2]
+    assert result.region.test(tested).statistic == pytest.approx(0, abs=1e-12)
+    assert result.region.test(tested).df == 1
+    away = result.region.test(tested + np.array([0.3, 0.0]))
+    assert away.statistic > 1
+    if reference == "population":
+        assert result.region.test(tested + np.array([0.4, 0.1])).statistic == pytest.approx(away.statistic, rel=1e-7)
+
+
+@pytest.mark.parametrize("method", ["el", "eel"])
+def test_more_than_a_handful_of_rows_in_no_tested_group_is_tested(method: str) -> None:
+    for rows, min_size in ((10, 100), (30, 100), (7, 5), (4, 3)):
+        result = iso.certify(handful(rows), method=method, min_size=min_size, **LOSS)
+        assert result.df == 2
+        assert not any("left out" in w for w in result.warnings)
+
+
+def test_one_group_and_a_handful_leave_nothing_to_test() -> None:
+    groups = iso.where("most", iso.col("race") != "c")
+    result = iso.certify(handful(7), metric=LOSS["metric"], groups=groups)
+    assert (result.df, result.statistic, result.pvalue) == (0, 0.0, 1.0)
+    assert any("one group alone leaves no test" in w for w in result.warnings)
+
+
+def test_a_free_mean_is_resampled_as_it_is_tested() -> None:
+    for more in ({}, {"null": [0.1, -0.1]}, {"reference": "rest", "null": [0.1, -0.1]}):
+        options: dict[str, Any] = {**LOSS, **more}
+        plain = iso.certify(handful(5), **options)
+        corrected = iso.certify(handful(5), correction="bartlett", resamples=100, rng=1, **options)
+        assert corrected.df == plain.df == 1
+        assert not any("could not be made" in w for w in corrected.warnings)
+        # Mean 1, standard deviation sqrt(2): three standard errors of 100 resamples.
+        assert plain.statistic / corrected.statistic == pytest.approx(1, abs=3 * np.sqrt(2 / 100))
+
+
+CORRECTED: list[tuple[str, dict[str, Any]]] = [
+    ("flag", {"reference": "population"}),
+    ("flag", {"reference": "rest"}),
+    ("flag", {"reference": {"race": "a"}}),
+    ("certify", {}),
+    ("certify", {"reference": {"race": "b"}, "null": 0.1}),
+    ("certify", {"groups": ["race", "sex"]}),
+    ("certify", {"reference": Estimate(1.0, "psi")}),
+]
+
+
+@pytest.mark.parametrize(("name", "more"), CORRECTED, ids=str)
+def test_draws_do_not_depend_on_how_the_rows_came(lender: dict[str, Any], name: str, more: dict[str, Any]) -> None:
+    ask = getattr(iso, name)
+    table = pl.DataFrame(lender).select("race", "sex", pl.col("loss").round(1))[:150]
+    table = table.with_columns(psi=pl.col("loss") - pl.col("loss").mean())
+    options: dict[str, Any] = {**LOSS, "correction": "bartlett", "resamples": 100, "rng": 1, **more}
+    first = ask(table, **options).statistic
+    counted = table.group_by("race", "sex", "loss", "psi").agg(n=pl.len())
+    assert counted.height < table.height
+    shuffled = table.sample(fraction=1, shuffle=True, seed=5)
+    for again in (
+        ask(table.reverse(), **options),
+        ask(counted, count="n", **options),
+        ask(shuffled.to_pandas(), **options),
+    ):
+        assert again.statistic == pytest.approx(first, rel=1e-9, nan_ok=True)
+
+
+def moved(shift: float, scale: float) -> tuple[dict[str, Any], Estimate]:
+    """160 exponential rows, their overlapping groups and an estimate, all in other units."""
+    rng = np.random.default_rng(11)
+    sex = rng.choice(["u", "v"], size=160)
+    loss, chosen = rng.exponential(size=160), sex == "u"
+    psi = chosen * (loss - loss[chosen].mean()) / chosen.mean()
+    data = {"race": np.repeat(["a", "b", "c"], [50, 80, 30]), "sex": sex, "loss": shift + scale * loss}
+    return data | {"psi": scale * psi}, Estimate(float(data["loss"][chosen].mean()), "psi")
+
+
+UNITS = [(1e6, 1.0), (0.0, 1e-12), (-1e6, 1e3), (0.0, 1e12)]
+
+
+@pytest.mark.parametrize("method", ["el", "eel"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"groups": ["race", "sex"], "depth": 2},
+        {"groups": ["race", "sex"], "uncertainty": "plugin"},
+        {"null": [0.05, -0.05, 0.0]},
+        {"reference": "rest", "null": [0.05, -0.05, 0.0]},
+        {"reference": {"sex": "u"}},
+        {"reference": "estimate"},
+        {"reference": 1.05},
+    ],
+    ids=str,
+)
+def test_the_joint_test_has_no_unit_and_no_origin(more: dict[str, Any], method: str) -> None:
+    def asked(shift: float, scale: float) -> iso.CertifyResult:
+        data, estimate = moved(shift, scale)
+        options: dict[str, Any] = {**LOSS, "method": method, **more}
+        if "null" in more:
+            options["null"] = [scale * e for e in more["null"]]
+        if more.get("reference") == "estimate":
+            options["reference"] = estimate
+        elif more.get("reference") == 1.05:
+            options["reference"] = shift + scale * 1.05
+        return iso.certify(data, **options)
+
+    first = asked(0.0, 1.0)
+    for shift, scale in UNITS:
+        again = asked(shift, scale)
+        # Values at 1e6 are rounded to 1e-10 of their unit.
+        assert again.statistic == pytest.approx(first.statistic, rel=1e-6)
+        assert again.df == first.df
+        assert again.joint_status is Status.OK
+        assert again.disparity == pytest.approx(scale * first.disparity, rel=1e-6, abs=1e-9 * scale)
+        assert again.contains(again.disparity[~np.isnan(again.null_disparity)])
+
+
+@pytest.mark.parametrize("method", ["el", "eel"])
+@pytest.mark.parametrize("reference", [{"sex": "u"}, "estimate"], ids=str)
+def test_a_reference_that_overlaps_has_no_unit_and_no_origin(reference: Any, method: str) -> None:
+    def asked(shift: float, scale: float) -> iso.FlagResult:
+        data, estimate = moved(shift, scale)
+        chosen = estimate if reference == "estimate" else reference
+        return iso.flag(data, method=method, reference=chosen, **LOSS)
+
+    first = asked(0.0, 1.0)
+    for shift, scale in UNITS:
+        again = asked(shift, scale)
+        assert again.statistic == pytest.approx(first.statistic, rel=1e-6)
+        for name in ("disparity", "ci_low", "ci_high", "standard_error"):
+            assert getattr(again, name) == pytest.approx(scale * getattr(first, name), rel=1e-6), name
+
+
+def tallied(data: dict[str, Any]) -> Evidence:
+    roles: dict[str, Any] = dict.fromkeys(("outcome", "prediction", "score"))
+    source = open_source(data)
+    return tally(source, plan(source, **LOSS, **roles, reference="population", uncertainty="joint", depth=1))
+
+
+def test_a_constant_metric_has_no_spread_to_divide_by() -> None:
+    data, _ = moved(0.0, 1.0)
+    data["loss"] = np.full(160, 0.1)
+    with pytest.raises(NotEnoughData, match="no variation"):
+        iso.certify(data, **LOSS)
+    assert Units.of(tallied(data)) == Units(0.1, 1.0)
+    assert (Units.of(tallied(data)).standard(tallied(data)).value == 0).all()

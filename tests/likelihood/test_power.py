@@ -10,10 +10,12 @@ from isonomy.errors import UsageError
 
 
 def test_rows_and_disparity_are_inverse() -> None:
-    for reference in ("known", "group", "population"):
+    for reference in ("group", "population"):
         rows = iso.rows_needed(0.04, reference=reference, ratio=3.0, rate=0.3)
         found = iso.detectable_disparity(rows, reference=reference, reference_n=3.0 * rows, rate=0.3)
         assert found == pytest.approx(0.04, rel=2e-3)
+    rows = iso.rows_needed(0.04, reference="known", rate=0.3)
+    assert iso.detectable_disparity(rows, reference="known", rate=0.3) == pytest.approx(0.04, rel=2e-3)
 
 
 def test_known_reference_is_the_papers_local_power() -> None:
@@ -60,6 +62,22 @@ def test_the_rows_outside_the_group_keep_a_rate() -> None:
         (lambda: iso.power_of(0.05, 0.0), "standard_error"),
         (lambda: iso.power_of(0.05, math.nan), "standard_error"),
         (lambda: iso.power_of(math.inf, 0.1), "disparity"),
+        (lambda: iso.power_of(None, 0.1), "disparity"),  # type: ignore[arg-type]
+        (lambda: iso.power_of(0.05, "a"), "standard_error"),  # type: ignore[arg-type]
+        (lambda: iso.detectable_disparity("a", reference="known", rate=0.3), "n"),  # type: ignore[arg-type]
+        (lambda: iso.detectable_disparity(9, reference_n="a", rate=0.3), "reference_n"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed("a", rate=0.3), "disparity"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed(0.1, variance="a"), "variance"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed(0.1, rate=0.3, ratio="a"), "ratio"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed(1e-200, rate=0.3), "disparity"),
+        (lambda: iso.rows_needed(1e-9, rate=0.3), "disparity"),
+        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, power=0.01), "power"),
+        (lambda: iso.rows_needed(0.1, rate=0.3, power=0.05), "power"),
+        # What would have no effect.
+        (lambda: iso.rows_needed(0.1, rate=0.3, reference_variance=1.0), "reference_variance"),
+        (lambda: iso.rows_needed(0.1, reference="known", variance=1.0, reference_variance=1.0), "reference_variance"),
+        (lambda: iso.detectable_disparity(100, reference="known", reference_n=50, rate=0.3), "reference_n"),
+        (lambda: iso.rows_needed(0.1, reference="known", rate=0.3, ratio=2.0), "ratio"),
     ],
 )
 def test_bad_input_names_the_argument(call: Callable[[], object], argument: str) -> None:

@@ -252,7 +252,7 @@ def joint_bartlett_size(n: int, replications: int, resamples: int, rng: np.rando
 
 def found_share(reference: str, n: int, other: int, rate: float, replications: int, rng: np.random.Generator) -> float:
     """How often the disparity that should be found with probability 0.8 is found."""
-    size = detectable_disparity(n, reference=reference, reference_n=other, rate=rate)
+    size = detectable_disparity(n, reference=reference, reference_n=None if reference == "known" else other, rate=rate)
     every = np.arange(replications)
     if reference == "population":
         own_n = rng.binomial(n + other, n / (n + other), size=replications)

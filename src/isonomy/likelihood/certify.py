@@ -17,10 +17,11 @@ from isonomy.likelihood.decision import mark_intervals, status_warnings
 from isonomy.likelihood.hypotheses import hypothesis, intervals
 from isonomy.likelihood.joint import Joint
 from isonomy.likelihood.reference import Estimate, Reference, To
-from isonomy.likelihood.region import Disparities, Region
+from isonomy.likelihood.region import HANDFUL, Disparities, Region
 from isonomy.likelihood.resample import null_mean
 from isonomy.likelihood.result import CertifyResult
 from isonomy.likelihood.tally import Evidence, plan, tally
+from isonomy.likelihood.units import Units
 from isonomy.numerics.multiplicity import adjust
 from isonomy.numerics.randomness import resolve
 from isonomy.numerics.status import Status
@@ -66,13 +67,18 @@ def certify(
     <= tolerance is rejected for some group (Holm over groups), *within tolerance* if every simultaneous interval
     lies inside it, else *inconclusive*. Without, it is *violation* if the joint null is rejected.
 
+    Against the population or the rest, groups that meet the null fix the mean of the rows in no tested group too, so
+    these are part of the test. Fewer than 10 of them (than ``min_size``, if that is less) are left out, whichever the
+    method: T then compares the tested groups with each other, on one degree of freedom less, and a warning says so.
+
     Parameters are those of `isonomy.flag`, except
 
     null
         One disparity for all groups, one per tested group in order, or a mapping from group labels.
     correction
         None or ``"bartlett"``: T divided by its mean over its degrees of freedom, in closed form for known
-        references of disjoint groups, from ``resamples`` resamples of rows that meet the null otherwise. It holds for
+        references of disjoint groups, from ``resamples`` resamples (at least 100) of rows that meet the null
+        otherwise. It holds for
         the p-value and `contains`; the groups' own intervals are not corrected.
 
     Returns
@@ -139,7 +145,9 @@ def certify(
     if np.isnan(measured):
         lines.append(wording.uncorrected_warning([]))
     if found.left_out:
-        lines.append(wording.left_out_warning(found.left_out, min_size))
+        lines.append(wording.left_out_warning([region.labels[i] for i in found.left_out], min_size))
+    if region.free:
+        lines.append(wording.spare_warning(_holding(evidence, region.spare), min(min_size, HANDFUL), tested.size))
     if found.status is not Status.OK:
         lines.append(wording.joint_status_warning(found.status.value))
     return CertifyResult(
@@ -178,7 +186,7 @@ def certify(
 def joint_region(
     evidence: Evidence, reference: Reference, comparison: Comparison, method: str, min_size: int
 ) -> Region:
-    """Lines by which tested groups, and the reference, they belong to."""
+    """Lines by which tested groups, and the reference, they belong to, in units of their own."""
     tested = comparison.tested
     position = np.cumsum(tested) - 1
     start, codes = 0, []
@@ -198,22 +206,41 @@ def joint_region(
         # Renumbered at each step: the product of many dimensions does not fit an integer.
         combined = np.unique(combined * (int(code.max(initial=-1)) + 2) + code + 1, return_inverse=True)[1]
     found, first, pattern = np.unique(combined, return_index=True, return_inverse=True)
-    everyone = reference.to in (To.POPULATION, To.REST)
+    slots = np.column_stack([code[first] for code in codes])
+    referent = marked[first].astype(float)
+    if reference.to in (To.POPULATION, To.REST):
+        spare = float(evidence.mass[slots.max(axis=1, initial=-1)[pattern] < 0].sum())
+        referent = np.full(found.size, 0.0 if 0 < spare < min(min_size, HANDFUL) else 1.0)
+    units = Units.of(evidence)
+    standard = units.standard(evidence)
+    estimate = reference.estimate.value if reference.estimate is not None and reference.joint else None
     return Region(
         labels=tuple(str(g) for g, t in zip(comparison.groups, tested, strict=True) if t),
         method=method,
         binary=evidence.binary,
         pattern=pattern,
-        value=evidence.value,
+        value=standard.value,
         weight=evidence.weight,
-        influence=evidence.influence if reference.joint else None,
-        slots=np.column_stack([code[first] for code in codes]),
-        referent=np.ones(found.size) if everyone else marked[first].astype(float),
-        theta=None if reference.joint else comparison.reference[tested],
-        estimate=reference.estimate.value if reference.estimate is not None and reference.joint else None,
+        influence=standard.influence if reference.joint else None,
+        slots=slots,
+        referent=referent,
+        theta=None if reference.joint else units.turned(comparison.reference[tested]),
+        estimate=None if estimate is None else float(units.turned(np.array(estimate))),
         rest=reference.to is To.REST,
         least=min_size,
+        unit=units.scale,
     )
+
+
+def _holding(evidence: Evidence, lines: npt.NDArray[np.bool_]) -> list[str]:
+    """The groups that hold any of these lines."""
+    held = [
+        partition.groups[code]
+        for partition in evidence.partitions
+        for code in np.unique(partition.codes[lines & (evidence.mass > 0)])
+        if code >= 0
+    ]
+    return [str(group) for group in held]
 
 
 def _bartlett(region: Region, found: Joint, target: FloatArray, tools: Tools) -> float:

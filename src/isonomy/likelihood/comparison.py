@@ -19,6 +19,7 @@ from isonomy.likelihood.overlap import Overlapping, Pair
 from isonomy.likelihood.profile import Kind, Profile
 from isonomy.likelihood.reference import Reference, To
 from isonomy.likelihood.tally import Evidence
+from isonomy.likelihood.units import Units
 from isonomy.numerics.status import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -27,6 +28,8 @@ BoolArray = npt.NDArray[np.bool_]
 
 METHODS = ("el", "eel")
 CORRECTIONS = ("bartlett", "adjusted")
+# Fewer resamples than this give Bartlett's factor an error as large as the correction itself.
+RESAMPLES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,10 @@ class Tools:
                 raise UsageError("correction: it belongs to method='el'; the Euclidean likelihood has none.")
         whole("min_size", self.min_size)
         whole("resamples", self.resamples)
+        if self.correction == "bartlett" and self.resamples < RESAMPLES:
+            raise UsageError(
+                f"resamples: {self.resamples} are too few for the mean of T; give at least {RESAMPLES}, better 1,000."
+            )
 
     def likelihood(self, problem: Profile, rows: float) -> Likelihood:
         """The likelihood asked for, of the problems in ``problem``."""
@@ -89,6 +96,33 @@ class Mirrored:
         """The mirrored interval."""
         low, high = self.inner.interval(critical)
         return -high, -low
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rescaled:
+    """A likelihood worked out in other units, one of which is ``scale`` of the metric's own."""
+
+    inner: Likelihood
+    scale: float
+
+    @property
+    def disparity(self) -> FloatArray:
+        """The inner disparity in the metric's units."""
+        return self.scale * self.inner.disparity
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """The inner standard error in the metric's units."""
+        return self.scale * self.inner.standard_error
+
+    def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
+        """T, which has no unit."""
+        return self.inner.statistic(np.asarray(disparity, dtype=float) / self.scale)
+
+    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The inner interval in the metric's units."""
+        low, high = self.inner.interval(critical)
+        return self.scale * low, self.scale * high
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,17 +291,20 @@ def _likelihoods(
     reference: Reference,
     tools: Tools,
 ) -> list[tuple[IntArray, Any]]:
-    rows = evidence.n
     if not reference.joint:
-        return [(tested, tools.likelihood(Profile(Kind.FIXED, own, tested, theta=value[tested]), rows))]
+        return [(tested, tools.likelihood(Profile(Kind.FIXED, own, tested, theta=value[tested]), evidence.n))]
     if reference.to in (To.POPULATION, To.REST):
         kind = Kind.NESTED if reference.to is To.POPULATION else Kind.DISJOINT
         problem = Profile(kind, own, tested, other=own.rest(), other_index=tested)
-        return [(tested, tools.likelihood(problem, rows))]
+        return [(tested, tools.likelihood(problem, evidence.n))]
     if reference.estimate is not None:
         _refuse_correction(tools)
-        pairs = tuple(_with_estimate(evidence, partition, int(j), reference.estimate.value) for j in tested)
-        return [(tested, Overlapping(pairs, tools.method))]
+        if not tested.size:
+            return []
+        units = Units.of(evidence)
+        rows, estimate = units.standard(evidence), float(units.turned(np.array(reference.estimate.value)))
+        pairs = tuple(_with_estimate(rows, partition, int(j), estimate) for j in tested)
+        return [(tested, Rescaled(Overlapping(pairs, tools.method), units.scale))]
     return _against_group(evidence, partition, own, tested, tools)
 
 
@@ -302,8 +339,10 @@ def _against_group(
     if partly.any():
         _refuse_correction(tools)
         which = tested[partly]
-        pairs = tuple(_with_group(evidence, codes == j) for j in which)
-        parts.append((which, Overlapping(pairs, tools.method)))
+        units = Units.of(evidence)
+        standard = units.standard(evidence)
+        pairs = tuple(_with_group(standard, codes == j) for j in which)
+        parts.append((which, Rescaled(Overlapping(pairs, tools.method, rows), units.scale)))
     return parts
 
 

@@ -80,7 +80,9 @@ def _resampled(means: Means, group: int, sizes: IntArray, rng: np.random.Generat
         return Binary(sizes, rng.binomial(sizes, means.mean[group]))
     assert isinstance(means, Tilted)
     values, weights = means.values(group)
-    picked = rng.choice(values, size=int(sizes.sum()), p=None if weights is None else weights / weights.sum())
+    # Row by row and in order: neither the order of the lines nor how many rows one stands for changes the draws.
+    rows = np.sort(values if weights is None else np.repeat(values, weights.astype(np.intp)))
+    picked = rng.choice(rows, size=int(sizes.sum()))
     return Real(Ragged.from_codes(np.repeat(np.arange(sizes.size), sizes), sizes.size, picked))
 
 

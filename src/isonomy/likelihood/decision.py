@@ -77,7 +77,9 @@ def mark_intervals(
     """Mark the tested groups whose interval has no end where it should, or was not found."""
     fine = able & (status == Status.OK)
     if not one_sided:
-        status[fine & (np.isinf(low) | np.isinf(high))] = Status.UNBOUNDED
+        # A constant 0/1 group too: that it is constant has its own warning.
+        endless = np.isinf(low) | np.isinf(high)
+        status[(fine | (able & (status == Status.CONSTANT))) & endless] = Status.UNBOUNDED
     status[fine & (np.isnan(low) | np.isnan(high))] = Status.NOT_CONVERGED
 
 

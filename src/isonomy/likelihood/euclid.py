@@ -26,6 +26,10 @@ IntArray = npt.NDArray[np.intp]
 GRID = 65
 SECTIONS = 32
 BEYOND = 4.0
+# Distances from a block's own θ, as shares of the range, at which Tu is looked at where it is steeper than the grid.
+CLOSER = 4.0 ** -np.arange(24.0)
+# Units in the last place by which a block's mean and a θ that is meant to meet it may differ.
+ROUNDING = 8.0 * float(np.finfo(float).eps)
 # Standard errors at which T counts as not reaching a level.
 FAR = 1e5
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
@@ -90,23 +94,62 @@ class Euclidean(OfProfile):
         low, high = np.minimum(a, b), np.maximum(a, b)
         if problem.kind is Kind.NESTED:
             low, high = low - BEYOND * (high - low), high + BEYOND * (high - low)
-        shares = np.linspace(0.0, 1.0, GRID)
-        values = np.stack([self._uncentred(disparity, low + t * (high - low), index) for t in shares])
-        best = shares[np.argmin(values, axis=0)]
-        width = (high - low) / (GRID - 1)
-        centre = low + best * (high - low)
-        left, right = np.maximum(centre - width, low), np.minimum(centre + width, high)
+        grid = low + np.linspace(0.0, 1.0, GRID)[:, None] * (high - low)
+        # Tu moves on the scale of the blocks' standard deviations, and jumps where a block's rows are all equal.
+        assert problem.other_index is not None
+        spread = np.minimum(
+            problem.own.variance[problem.own_index[index]], problem.other.variance[problem.other_index[index]]
+        )
+        steep = ((high - low) / (GRID - 1)) ** 2 > 0.25 * spread
+        least, theta = np.empty(index.size), np.empty(index.size)
+        smooth = np.flatnonzero(~steep)
+        least[smooth], theta[smooth] = self._lowest(grid[:, smooth], disparity[smooth], index[smooth])
+        hard = np.flatnonzero(steep)
+        if hard.size:
+            around = self._meeting(disparity[hard], index[hard])[:, None]
+            offset = CLOSER[:, None] * (high - low)[hard]
+            near = np.concatenate([around - offset, around, around + offset], axis=1).reshape(-1, hard.size)
+            points = np.sort(np.concatenate([grid[:, hard], near]), axis=0)
+            least[hard], theta[hard] = self._lowest(points, disparity[hard], index[hard])
+        return least, theta
+
+    def _meeting(self, disparity: FloatArray, index: IntArray) -> FloatArray:
+        """The θ at which one of the functions sums to zero, one problem a column: where Tu may dip."""
+        problem = self.problem
+        assert problem.other is not None
+        assert problem.other_index is not None
+        group, partner = problem.own_index[index], problem.other_index[index]
+        mean, other = problem.own.mean[group] - disparity, problem.other.mean[partner]
+        if problem.kind is Kind.DISJOINT:
+            return np.stack([mean, other])
+        # Nested, what is left of the second function is m (other - θ) + n ε v / (v + (mean - θ)²).
+        ratio, variance, theta = problem.own.n[group] / problem.other.n[partner], problem.own.variance[group], other
+        for _ in range(3):
+            with np.errstate(invalid="ignore"):
+                share = np.where(variance > 0, variance / (variance + (mean - theta) ** 2), 0.0)
+            theta = other + ratio * disparity * share
+        return np.stack([mean, other, theta])
+
+    def _lowest(self, points: FloatArray, disparity: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The minimum of Tu near the best of ``points`` (sorted, one problem a column), or that point itself."""
+        values = np.stack([self._uncentred(disparity, theta, index) for theta in points])
+        best, every = np.argmin(values, axis=0), np.arange(index.size)
+        left, right = points[np.maximum(best - 1, 0), every], points[np.minimum(best + 1, len(points) - 1), every]
         for _ in range(SECTIONS):
             inner, outer = right - GOLDEN * (right - left), left + GOLDEN * (right - left)
             lower = self._uncentred(disparity, inner, index) <= self._uncentred(disparity, outer, index)
             left, right = np.where(lower, left, inner), np.where(lower, outer, right)
         middle = 0.5 * (left + right)
-        return self._uncentred(disparity, middle, index), middle
+        found, seen = self._uncentred(disparity, middle, index), values[best, every]
+        # The dip at the mean of equal rows has no width: only the point itself is in it.
+        return np.minimum(found, seen), np.where(found <= seen, middle, points[best, every])
 
     def _uncentred(self, disparity: FloatArray, theta: FloatArray, index: IntArray) -> FloatArray:
         problem = self.problem
         group = problem.own_index[index]
-        n, gap = problem.own.n[group], problem.own.mean[group] - theta - disparity
+        mean = problem.own.mean[group]
+        n, gap = problem.own.n[group], mean - theta - disparity
+        gap = np.where(np.abs(gap) <= ROUNDING * (np.abs(mean) + np.abs(theta) + np.abs(disparity)), 0.0, gap)
         first, second = n * gap, n * (problem.own.variance[group] + gap**2)
         with np.errstate(divide="ignore", invalid="ignore"):
             alone = np.where(first == 0, 0.0, first**2 / second)

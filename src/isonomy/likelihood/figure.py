@@ -22,9 +22,12 @@ ROW = 18
 
 
 def intervals(
-    result: GroupResult, verdicts: tuple[Verdict, ...], null_low: FloatArray, null_high: FloatArray
+    result: GroupResult, verdicts: tuple[Verdict, ...], null_low: FloatArray, null_high: FloatArray, kind: str
 ) -> alt.TopLevelMixin:
-    """Each group's disparity with its interval, largest first, coloured by verdict, the nulls behind them."""
+    """Each group's disparity with its interval, largest first, coloured by verdict, the nulls behind them.
+
+    ``kind`` is what the intervals hold for: "pointwise", "simultaneous" or "one-sided".
+    """
     known = np.flatnonzero(~np.isnan(result.ci_low))
     order = known[np.argsort(-np.abs(result.disparity[known]), kind="stable")][:DRAWN]
     order = order[np.argsort(-result.disparity[order], kind="stable")]
@@ -60,7 +63,7 @@ def intervals(
         x="disparity:Q", y=y, color=colour, shape=shape, tooltip=tooltip
     )
     layers = [*_nulls(base, y, result.tolerance, null_low[order], null_high[order]), bars, points]
-    level = f"{100 * (1 - result.alpha):g} % intervals"
+    level = wording.intervals(kind, result.alpha)
     drawn = "" if known.size <= DRAWN else f", the {DRAWN} largest of {known.size:,} groups"
     chart = alt.layer(*layers).properties(width=480, height=max(60, ROW * len(labels)), title=f"{level}{drawn}")
     return theme.finish(chart)

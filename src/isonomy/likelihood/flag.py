@@ -70,9 +70,11 @@ def flag(
         The columns with these roles, as the metric needs them.
     reference
         ``"population"``, ``"rest"`` (all rows outside the group), a number, a group such as ``{"race":
-        "Caucasian"}``, or an `Estimate` with a column of influence values.
+        "Caucasian"}`` (for a named condition ``{"young men": True}``, or ``False``), or an `Estimate` with a column of
+        influence values.
     uncertainty
-        ``"joint"`` (the reference's error counts), ``"plugin"`` (it does not), ``"fixed"`` (the reference is a number).
+        ``"joint"`` (the reference's error counts) or ``"plugin"`` (it does not). A number has no error: ``"fixed"``, to
+        which the default comes down then.
     null, alternative
         ``"two-sided"`` tests disparity = null; ``"greater"`` flags groups above it, ``"less"`` below it;
         ``"outside"`` takes ``null=(low, high)`` and flags groups outside; ``"outside-published"`` does so with the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -91,9 +92,9 @@ def hypothesis(null: object, alternative: str, tolerance: float | None) -> Hypot
     """
     choose("alternative", alternative, ALTERNATIVES)
     if tolerance is not None:
-        if not (isinstance(tolerance, (int, float)) and 0 < tolerance < np.inf):
+        if not (_is_number(tolerance) and 0 < tolerance < np.inf):
             raise UsageError(f"tolerance: {tolerance!r} is not allowed; give a number above 0.")
-        if not (isinstance(null, (int, float, np.number)) and null == 0):
+        if not (_is_number(null) and null == 0):
             raise UsageError("null: leave it at 0 when tolerance is given; the tolerance sets the null.")
         if alternative == "greater":
             return Hypothesis(tolerance, tolerance, "greater")
@@ -102,7 +103,7 @@ def hypothesis(null: object, alternative: str, tolerance: float | None) -> Hypot
         wide = "outside" if alternative == "two-sided" else alternative
         return Hypothesis(-tolerance, tolerance, wide)
     ends = null if isinstance(null, (tuple, list)) else (null, null)
-    numbers = [e for e in ends if isinstance(e, (int, float, np.number)) and np.isfinite(float(e))]
+    numbers = [e for e in ends if _is_number(e) and np.isfinite(float(e))]
     if len(ends) != 2 or len(numbers) != 2 or not float(ends[0]) <= float(ends[1]):
         raise UsageError(f"null: {null!r} is not allowed; give a finite number, or (low, high) with low <= high.")
     low, high = float(ends[0]), float(ends[1])
@@ -112,6 +113,11 @@ def hypothesis(null: object, alternative: str, tolerance: float | None) -> Hypot
     elif low != high:
         raise UsageError(f"alternative: the null {null!r} is an interval; pass alternative='outside'.")
     return Hypothesis(low, high, alternative)
+
+
+def _is_number(seen: object) -> bool:
+    """True and False are numbers to Python, and here most likely an option in the wrong place."""
+    return isinstance(seen, Real) and not isinstance(seen, bool)
 
 
 def intervals(

@@ -12,6 +12,7 @@ a line per row is ever made; a 0/1 metric needs two weighted rows a pattern.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,12 @@ STARTS = 15
 NEAR = 1e-3
 # Newton ends when its decrement, twice what is left to gain, is this small relative to the log-likelihood ratio.
 CONVERGED = 1e-13
+# A Euclidean function's mean over a pattern is rounding if it is this small relative to its terms; so are directions of
+# second moments this small relative to the largest.
+ROUNDING, VANISHED = 2e-15, 1e-13
+# Patterns at whose means the Euclidean statistic is looked at, the variance, relative to that of all rows, from which
+# one makes a dip that is easily missed, and how closely such a dip is approached.
+LOOKED, LITTLE, CLOSER = 8, 1e-3, 2.0 ** -np.arange(44.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,8 +66,8 @@ class Functions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joint:
-    """The outcome of a joint test: ``df`` counts independent functions less the profiled references, ``left_out`` those
-    that would have singled out too few rows.
+    """The outcome of a joint test: ``df`` counts independent functions less the profiled references, ``left_out`` says
+    which groups' would have singled out too few rows.
 
     The likeliest weighting that meets the hypothesis gives each pattern ``scale`` times its weight and moves the means
     of its columns by ``move`` (columns, patterns); None where no weighting does, and for Euclidean likelihood.
@@ -70,7 +77,7 @@ class Joint:
     df: int
     theta: FloatArray
     status: Status
-    left_out: int = 0
+    left_out: tuple[int, ...] = ()
     scale: FloatArray | None = None
     move: FloatArray | None = None
 
@@ -154,25 +161,89 @@ class Patterns:
         high = np.max(np.where(counts, most, -np.inf), axis=0)[counts.any(axis=0)]
         return float(low.max()), float(high.min())
 
-    def euclidean(self, functions: Functions, theta: FloatArray) -> Joint:
-        """Euclidean likelihood: T = Tu / (1 - Tu/n), Tu = (Σg)'(Σgg')⁻¹(Σg), the minimum over θ."""
-        chosen = self.independent(functions, theta)
-        kept = functions.take(chosen)
-        free = functions.nuisance.shape[2]
+    def euclidean(self, functions: Functions, theta: FloatArray, rows: float | None = None) -> Joint:
+        """Euclidean likelihood: T = Tu / (1 - Tu/n), Tu = (Σg)'(Σgg')⁻¹(Σg), the minimum over θ.
 
-        def uncentred(t: FloatArray) -> float:
-            total, second = self.moments(kept, np.asarray(t))
-            return float(total @ np.linalg.lstsq(second, total, rcond=RANK_TOLERANCE)[0])
-
+        ``rows`` is n if it is more than the rows here: rows in which every function is zero count too.
+        """
+        free, n = functions.nuisance.shape[2], rows or self.total
+        away = self.columns[0] - float(self.first[0].sum()) / self.total
+        spread = np.sqrt(max(float(self.rows.weighted_sum(away**2).sum()) / self.total, 1e-300))
+        # Beside the estimate: there the function of a reference whose rows are all equal vanishes, and yet it counts.
+        chosen = self.independent(functions, theta + spread / np.sqrt(self.total) if free else theta)
+        sums = _Euclidean(self, functions.take(chosen), spread)
         if free:
-            scale = np.sqrt(max(float(self.second[0, 0].sum()), 1e-300) / self.total) / np.sqrt(self.total)
-            near = optimize.minimize_scalar(
-                lambda t: uncentred(np.array([t])), bracket=(theta[0] - scale, theta[0] + scale), tol=1e-10
-            )
-            theta = np.array([near.x])
-        tu = uncentred(theta)
-        statistic = np.inf if tu >= self.total else tu / (1.0 - tu / self.total)
-        return Joint(statistic, max(chosen.size - free, 0), theta, Status.OK)
+            theta = np.array([sums.lowest(float(theta[0]))])
+        tu = sums.uncentred(theta)
+        return Joint(np.inf if tu >= n else tu / (1.0 - tu / n), max(chosen.size - free, 0), theta, Status.OK)
+
+
+class _Euclidean:
+    """Tu = (Σg)'(Σgg')⁻¹(Σg) as a function of θ, from means and central moments: exactly 0 where equal rows are met."""
+
+    def __init__(self, data: Patterns, functions: Functions, spread: float) -> None:
+        self.data, self.functions, self.spread = data, functions, spread
+        with np.errstate(invalid="ignore"):
+            self.means = np.nan_to_num(np.where(data.low == data.high, data.low, data.first / data.n))
+        away = data.columns - np.stack([data.rows.repeat(mean) for mean in self.means])
+        self.central = np.array([[data.rows.weighted_sum(a * b) for b in away] for a in away])
+        self.fitted = np.einsum("sfk,ks->sf", functions.slope, self.means)
+        self.within = np.einsum("sfk,kls,sgl->fg", functions.slope, self.central, functions.slope, optimize=True)
+
+    def uncentred(self, theta: FloatArray) -> float:
+        """Tu, without functions that vanish and directions that are rounding."""
+        constant = self.functions.constant(theta)
+        mean = self.fitted - constant
+        mean[np.abs(mean) <= ROUNDING * (np.abs(self.fitted) + np.abs(constant))] = 0.0
+        second = self.within + mean.T @ (self.data.n[:, None] * mean)
+        alive = np.flatnonzero(np.diag(second) > 0)
+        unit = np.sqrt(np.diag(second)[alive])
+        scaled, right = second[np.ix_(alive, alive)] / np.outer(unit, unit), (self.data.n @ mean)[alive] / unit
+        with suppress(linalg.LinAlgError):
+            factor = linalg.cholesky(scaled, lower=True)
+            # Where a pivot, the square of an element, is next to nothing the directions must be looked at.
+            if factor.diagonal().min(initial=1.0) ** 2 > 100.0 * VANISHED:
+                half = linalg.solve_triangular(factor, right, lower=True)
+                return float(half @ half)
+        return float(right @ np.linalg.lstsq(scaled, right, rcond=VANISHED)[0])
+
+    def lowest(self, start: float) -> float:
+        """Where Tu is least: downhill from ``start``, or in a dip that this would miss.
+
+        Rows of little variance make a dip of that width about the θ that fits them, rows that are all equal one of no
+        width.
+        """
+
+        def value(t: float) -> float:
+            return self.uncentred(np.array([t]))
+
+        step = self.spread / np.sqrt(self.data.total)
+        near = optimize.minimize_scalar(value, bracket=(start - step, start + step), tol=1e-10)
+        points = np.unique(np.append(self._dips(), near.x))
+        values = np.array([value(t) for t in points])
+        best = int(np.argmin(values))
+        if points[best] == near.x:
+            return float(near.x)
+        ends = points[max(best - 1, 0)], points[min(best + 1, points.size - 1)]
+        inner = optimize.minimize_scalar(value, bounds=ends, method="bounded", options={"xatol": 1e-9 * np.ptp(ends)})
+        return float(inner.x if inner.fun < values[best] else points[best])
+
+    def _dips(self) -> FloatArray:
+        """The θ that fit the patterns which say most about it, and others closer and closer to them."""
+        data, functions = self.data, self.functions
+        with np.errstate(invalid="ignore", divide="ignore"):
+            variance = self.central[0, 0] / data.n / self.spread**2
+            fits = (self.fitted - functions.offset) / functions.nuisance[:, :, 0]
+            pull = np.where(data.n > 0, data.n / (variance + LITTLE**2), 0.0)
+        most = np.argsort(-pull, kind="stable")[:LOOKED]
+        # Against the population other disparities than 0 move the dip of equal rows, and give it a width.
+        narrow = (variance < LITTLE) & ((variance > 0) | functions.offset.any())
+        found = [fits[most].ravel()]
+        for pattern in most[narrow[most]]:
+            fit = np.unique(fits[pattern][np.isfinite(fits[pattern])])
+            found += [np.add.outer(fit, sign * self.spread * CLOSER).ravel() for sign in (-1.0, 1.0)]
+        every = np.concatenate(found)
+        return every[np.isfinite(every)]
 
 
 class _Dual:

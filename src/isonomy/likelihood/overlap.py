@@ -80,10 +80,14 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overlapping:
-    """The likelihood of each pair's disparity; ``method`` is "el" or "eel"."""
+    """The likelihood of each pair's disparity; ``method`` is "el" or "eel".
+
+    ``rows`` is n of the Euclidean likelihood, which is centred over all rows of the audit; None: those of the pair.
+    """
 
     pairs: tuple[Pair, ...]
     method: str
+    rows: float | None = None
 
     @property
     def disparity(self) -> FloatArray:
@@ -112,8 +116,11 @@ class Overlapping:
         mean, reference = pair.means
         if disparity == mean - reference:
             return 0.0
-        solve = pair.data.likelihood if self.method == "el" else pair.data.euclidean
-        found = solve(pair.functions(disparity), np.array([reference]))
+        functions, start = pair.functions(disparity), np.array([reference])
+        if self.method == "el":
+            found = pair.data.likelihood(functions, start)
+        else:
+            found = pair.data.euclidean(functions, start, self.rows)
         return np.nan if found.status is Status.NOT_CONVERGED else found.statistic
 
     def _end(self, pair: Pair, level: float, sign: float) -> float:

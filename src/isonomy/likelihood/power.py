@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
 from isonomy.errors import UsageError, choose, fraction
@@ -25,6 +26,8 @@ from isonomy.numerics.tails import normal_isf, normal_sf
 
 KINDS = ("known", "group", "population")
 SIDES = ("two-sided", "greater", "less")
+# The square root of more rows than a float can count one by one.
+MOST = 2.0**26.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,11 @@ class _Design:
         fraction("alpha", self.alpha)
         fraction("power", self.power)
         whole("tests", self.tests)
+        if self.power <= self.alpha / self.tests:
+            raise UsageError(
+                f"power: {self.power!r} is not allowed; give more than the level, {self.alpha / self.tests:g}, which a "
+                "test has without any disparity."
+            )
         if (self.rate is None) == (self.variance is None):
             raise UsageError(
                 "rate, variance: give one of them: the reference's rate, or the metric's variance in the group."
@@ -55,6 +63,10 @@ class _Design:
         for name, value in (("variance", self.variance), ("reference_variance", self.reference_variance)):
             if value is not None:
                 positive(name, value)
+        if self.reference_variance is not None and (self.rate is not None or self.reference == "known"):
+            raise UsageError(
+                "reference_variance: leave it out; a rate has its own variance, and a known reference has none."
+            )
 
     @property
     def sign(self) -> float:
@@ -158,7 +170,7 @@ def rows_needed(
     disparity: float,
     *,
     reference: str = "population",
-    ratio: float = 1.0,
+    ratio: float | None = None,
     rate: float | None = None,
     variance: float | None = None,
     reference_variance: float | None = None,
@@ -170,7 +182,8 @@ def rows_needed(
     """How many rows must a group have to show a disparity of this size with the given power?
 
     ``ratio`` is how many rows the reference group (or the part of the population outside the group) has for each
-    row of the group. The other parameters are those of `detectable_disparity`.
+    row of the group, 1 by default; a known reference has none. The other parameters are those of
+    `detectable_disparity`.
 
     Examples
     --------
@@ -178,22 +191,26 @@ def rows_needed(
     880
     """
     design = _Design(reference, rate, variance, reference_variance, alpha, power, alternative, tests)
-    size = abs(disparity)
-    if size == 0 or not math.isfinite(disparity):
+    size = abs(_finite("disparity", disparity))
+    if size == 0:
         raise UsageError(f"disparity: {disparity!r} is not allowed; give a finite number other than 0.")
     if disparity * design.sign < 0 and alternative != "two-sided":
         raise UsageError(f"disparity: {disparity!r} lies on the side that alternative={alternative!r} does not test.")
     if rate is not None and not 0 <= rate + disparity <= 1:
         raise UsageError(f"disparity: {disparity!r} from a rate of {rate!r} is no rate.")
-    positive("ratio", ratio)
+    if ratio is not None and reference == "known":
+        raise UsageError("ratio: leave it out; a known reference has no rows.")
+    ratio = 1.0 if ratio is None else positive("ratio", ratio)
     if rate is not None and not 0 <= (outside := design.outside(disparity, 1.0, ratio)) <= 1:
         raise UsageError(
             f"disparity: {disparity!r} is not possible at ratio={ratio:g}: rows outside the group would need a rate "
             f"of {outside:.3g} for the population to have {rate:g}."
         )
     # Every term of the squared standard error falls as 1/n at a fixed ratio.
-    one = design.standard_error(disparity, 1.0, ratio)
-    return max(2, math.ceil((design.quantiles * one / size) ** 2 - 1e-9))
+    rows = design.quantiles * design.standard_error(disparity, 1.0, ratio) / size
+    if rows >= MOST:
+        raise UsageError(f"disparity: {disparity!r} is not allowed; no number of rows shows one so small.")
+    return max(2, math.ceil(rows**2 - 1e-9))
 
 
 def power_of(disparity: float, standard_error: float, *, alpha: float = 0.05, alternative: str = "two-sided") -> float:
@@ -206,10 +223,7 @@ def power_of(disparity: float, standard_error: float, *, alpha: float = 0.05, al
     """
     choose("alternative", alternative, SIDES)
     fraction("alpha", alpha)
-    positive("standard_error", standard_error)
-    if not math.isfinite(disparity):
-        raise UsageError(f"disparity: {disparity!r} is not allowed; give a finite number.")
-    shift = disparity / standard_error
+    shift = _finite("disparity", disparity) / positive("standard_error", standard_error)
     if alternative == "two-sided":
         z = float(normal_isf(alpha))
         return float(normal_sf(z - shift, sides="one") + normal_sf(z + shift, sides="one"))
@@ -220,15 +234,25 @@ def power_of(disparity: float, standard_error: float, *, alpha: float = 0.05, al
 def _others(design: _Design, n: float, reference_n: float | None) -> float:
     positive("n", n)
     if design.reference == "known":
+        if reference_n is not None:
+            raise UsageError("reference_n: leave it out; a known reference has no rows.")
         return 1.0
     if reference_n is None:
         what = "the reference group" if design.reference == "group" else "the population outside the group"
         raise UsageError(f"reference_n: give the number of rows in {what}.")
-    positive("reference_n", reference_n)
-    return float(reference_n)
+    return positive("reference_n", reference_n)
 
 
-def positive(argument: str, seen: float) -> None:
-    """Refuse what is not a finite number above 0."""
-    if not 0 < seen < math.inf:
+def positive(argument: str, seen: object) -> float:
+    """Return ``seen`` if it is a finite number above 0, otherwise raise `UsageError`."""
+    number = float(seen) if isinstance(seen, Real) and not isinstance(seen, bool) else math.nan
+    if not 0 < number < math.inf:
         raise UsageError(f"{argument}: {seen!r} is not allowed; give a finite number above 0.")
+    return number
+
+
+def _finite(argument: str, seen: object) -> float:
+    number = float(seen) if isinstance(seen, Real) and not isinstance(seen, bool) else math.nan
+    if not math.isfinite(number):
+        raise UsageError(f"{argument}: {seen!r} is not allowed; give a finite number.")
+    return number

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from functools import reduce
+from numbers import Number, Real
 from operator import and_
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 
 from isonomy.errors import UnknownColumn, UnknownOption, UsageError, choose
 from isonomy.frames import Group, Grouping
+from isonomy.frames.groups import CONDITION
 
 UNCERTAINTIES = ("joint", "plugin", "fixed")
 
@@ -72,11 +76,15 @@ def resolve(reference: object, uncertainty: str, *, binary: bool) -> Reference:
     choose("uncertainty", uncertainty, UNCERTAINTIES)
     if isinstance(reference, Estimate):
         _refuse_fixed(uncertainty)
-        _check_number(reference.value, binary)
-        return Reference(To.ESTIMATE, uncertainty == "joint", estimate=reference)
-    if isinstance(reference, (int, float)) and not isinstance(reference, bool):
-        _check_number(float(reference), binary)
-        return Reference(To.NUMBER, False, number=float(reference))
+        value = _number(reference.value, binary)
+        return Reference(To.ESTIMATE, uncertainty == "joint", estimate=Estimate(value, reference.influence))
+    if isinstance(reference, Real) and not isinstance(reference, bool):
+        # The default cannot be told from an explicit "joint": for a number both mean that there is no error to count.
+        if uncertainty == "plugin":
+            raise UsageError(
+                "uncertainty: 'plugin' needs an estimated reference; leave it out for a number, or 'fixed'."
+            )
+        return Reference(To.NUMBER, False, number=_number(reference, binary))
     _refuse_fixed(uncertainty)
     joint = uncertainty == "joint"
     if isinstance(reference, Group):
@@ -85,10 +93,10 @@ def resolve(reference: object, uncertainty: str, *, binary: bool) -> Reference:
         if not reference:
             raise UsageError('reference: an empty mapping; give for instance {"race": "Caucasian"}.')
         return Reference(To.GROUP, joint, group=Group.of(reference))
-    if reference not in ("population", "rest"):
+    if not isinstance(reference, str) or reference not in ("population", "rest"):
         allowed = ("population", "rest", "a number", "a mapping such as {'race': 'Caucasian'}", "an Estimate")
         raise UnknownOption("reference", reference, allowed)
-    return Reference(To(str(reference)), joint)
+    return Reference(To(reference), joint)
 
 
 def _refuse_fixed(uncertainty: str) -> None:
@@ -96,11 +104,13 @@ def _refuse_fixed(uncertainty: str) -> None:
         raise UsageError("uncertainty: 'fixed' needs a known reference; pass reference=<number>.")
 
 
-def _check_number(value: float, binary: bool) -> None:
-    if not math.isfinite(value):
+def _number(value: object, binary: bool) -> float:
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(number):
         raise UsageError(f"reference: {value!r} is not a finite number.")
-    if binary and not 0 <= value <= 1:
-        raise UsageError(f"reference: {value:g} cannot be a rate; this metric lies between 0 and 1.")
+    if binary and not 0 <= number <= 1:
+        raise UsageError(f"reference: {number:g} cannot be a rate; this metric lies between 0 and 1.")
+    return number
 
 
 def membership(group: Group, grouping: Grouping, schema: Mapping[str, Any]) -> nw.Expr:
@@ -108,16 +118,46 @@ def membership(group: Group, grouping: Grouping, schema: Mapping[str, Any]) -> n
     dimensions = {d.name: d for d in grouping.dimensions}
     parts = []
     for name, value in group.items:
-        named = dimensions.get(str(value) if name == "" else name)
+        named = dimensions.get(str(value) if name == CONDITION else name)
         if named is not None and named.condition:
-            parts.append(named.key)
+            parts.append(named.key if name == CONDITION or _truth(name, value) else ~named.key)
         elif named is not None and named.labels and value in named.labels:
             parts.append(named.key == named.labels.index(str(value)))
         elif named is not None and named.labels:
             raise UnknownOption(f"reference[{name!r}]", value, named.labels)
         elif name in schema:
             column = nw.col(name)
-            parts.append(column.is_null() if value is None else column == value)
+            parts.append(column.is_null() if value is None else column == _level(name, value, schema[name]))
         else:
             raise UnknownColumn("reference", name, schema)
     return reduce(and_, parts)
+
+
+def _truth(name: str, value: object) -> bool:
+    """Whether the rows that meet a named condition are meant, or those that do not."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise UnknownOption(f"reference[{name!r}]", value, (True, False))
+    return bool(value)
+
+
+def _level(name: str, value: object, dtype: Any) -> object:
+    """``value``, if a column of this type can hold it: engines differ in what they say of a comparison they refuse."""
+    argument = f"reference[{name!r}]"
+    level = value.item() if isinstance(value, np.generic) else value
+    if isinstance(level, bool) and dtype.is_numeric():
+        return int(level)
+    if dtype == nw.Boolean:
+        return _truth(name, value)
+    if isinstance(dtype, nw.Enum) and level not in dtype.categories:
+        raise UnknownOption(argument, value, dtype.categories)
+    for fits, kind, what in (
+        (dtype.is_numeric(), Number, "a number"),
+        (dtype in (nw.String, nw.Categorical, nw.Enum), str, "text"),
+        (dtype in (nw.Date, nw.Datetime), date, "a date"),
+    ):
+        if fits and not isinstance(level, kind):
+            cut = " Its intervals are levels if iso.cut is among the groups." if kind is Number else ""
+            raise UsageError(f"{argument}: {value!r} is no level of column {name!r} ({dtype}); give {what}.{cut}")
+    if not isinstance(level, (Number, str, date)):
+        raise UsageError(f"{argument}: {value!r} is not allowed; give one level of column {name!r}.")
+    return level

@@ -19,9 +19,10 @@ from isonomy.results import storable
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
+BoolArray = npt.NDArray[np.bool_]
 # Entries of the largest matrix of memberships that a joint test of overlapping groups may need.
 LARGEST = 20_000_000
-# Fewer rows than this in no tested group are left out of the population, where equal means would include theirs.
+# Fewer rows than this in no tested group (than min_size, if that is less) leave their mean free: see `Region`.
 HANDFUL = 10
 # Disparities that cancel to this relative tolerance cancel.
 SAME = 1e-9
@@ -36,7 +37,14 @@ class Region:
 
     ``pattern``, ``value``, ``weight`` (None: one row a line) and ``influence`` (or None) per line; ``slots`` holds the
     tested groups a pattern is in, one column a partition (-1: none), ``referent`` whether it is in the reference (1
-    for the population). ``theta`` holds the plugged-in or known reference of each group, None when it is profiled;
+    for the population). Values, references and influence values are in units (`units`) of ``unit`` of the metric's own.
+
+    Groups that all differ from the population as they should fix the mean of the rows in no tested group too. A handful
+    of such rows would have its mean tested, on which no chi-square can be relied, so that mean is left free. The
+    population's mean is free with it, and what remains to be tested is how the groups differ among themselves:
+    ``referent`` is then 0 everywhere.
+
+    ``theta`` holds the plugged-in or known reference of each group, None when it is profiled;
     ``rest`` when each group has its own reference, all other rows. ``least`` is the smallest group tested; a
     difference of groups of less than half of it is no constraint of its own. ``factor`` is what T is divided by before
     it is held against a chi-square (Bartlett's correction).
@@ -56,6 +64,7 @@ class Region:
     rest: bool
     least: int
     factor: float = 1.0
+    unit: float = 1.0
 
     def vector(self, disparities: Disparities, argument: str = "disparities") -> FloatArray:
         """One disparity per tested group, from any of the forms a caller may give."""
@@ -68,7 +77,7 @@ class Region:
                 raise UsageError(f"{argument}: unknown groups {unknown[:5]}, groups without a value {absent[:5]}.")
             disparities = [given[label] for label in self.labels]
         try:
-            values = np.asarray(disparities, dtype=float)
+            values = np.asarray(np.nan if isinstance(disparities, bool) else disparities, dtype=float)
         except (TypeError, ValueError):
             values = np.array(np.nan)
         if values.shape not in ((), (m,)) or not np.isfinite(values).all():
@@ -79,7 +88,10 @@ class Region:
 
     def test(self, disparities: Disparities) -> Joint:
         """T, not divided by ``factor``, and its degrees of freedom at the given disparities."""
-        target = self.vector(disparities)
+        return self.solve(self.vector(disparities) / self.unit)
+
+    def solve(self, target: FloatArray) -> Joint:
+        """The same for disparities in the region's units; so are the reference found and the moves of means."""
         if self.method == "el" and self.disjoint and self.theta is not None:
             return self._sum(target + self.theta)
         if self.quick(target):
@@ -90,7 +102,7 @@ class Region:
         if found is None:
             functions, theta = self._functions(data, members[:, kept], kept, target[kept])
             found = data.likelihood(functions, theta) if self.method == "el" else data.euclidean(functions, theta)
-        return replace(found, left_out=target.size - kept.size)
+        return replace(found, left_out=tuple(np.setdiff1d(np.arange(target.size), kept).tolist()))
 
     @property
     def disjoint(self) -> bool:
@@ -99,8 +111,23 @@ class Region:
 
     @property
     def single(self) -> IntArray:
-        """The tested group of each pattern, -1 for none; for disjoint groups."""
+        """The tested group of each pattern, -1 for none; for disjoint groups (else the last of several)."""
         return np.max(self.slots, axis=1, initial=-1)
+
+    @property
+    def everyone(self) -> bool:
+        """Whether the reference, profiled, is the population or the rest."""
+        return self.theta is None and self.estimate is None and (self.free or bool((self.referent == 1).all()))
+
+    @property
+    def free(self) -> bool:
+        """Whether the population's mean is free, for a handful of rows in no tested group."""
+        return self.theta is None and self.estimate is None and not self.referent.any()
+
+    @property
+    def spare(self) -> BoolArray:
+        """Lines in no tested group."""
+        return self.single[self.pattern] < 0
 
     def members(self) -> FloatArray:
         """Which tested groups each pattern is in, as a matrix of 0 and 1."""
@@ -121,16 +148,20 @@ class Region:
         A group all but one of whose rows are in another tested group would constrain that one row. Pivoted Cholesky on
         the counts of common rows: a pivot is the number of rows a group adds to those before it, at most (for the
         last two of a partition n m / (n + m), hence half of ``least``). Pivots of 0 stay: such groups are unions and
-        differences of others, and the rank of the estimating functions accounts for them.
+        differences of others, and the rank of the estimating functions accounts for them. Disjoint groups and the
+        population single out only the rows in no group, which are no handful (or their mean is free).
         """
+        if self.disjoint and self.everyone:
+            return np.arange(members.shape[1])
         first = self.referent if self.estimate is None else np.ones_like(self.referent)
-        functions = members if self.theta is not None else np.column_stack([first, members])
+        led = self.theta is None and not self.free
+        functions = np.column_stack([first, members]) if led else members
         gram = functions.T @ (n[:, None] * functions)
         left = np.diag(gram).copy()
         factor = np.zeros((0, left.size))
         chosen: list[int] = []
         while len(chosen) < left.size:
-            pivot = 0 if self.theta is None and not chosen else int(np.argmax(left))
+            pivot = 0 if led and not chosen else int(np.argmax(left))
             if left[pivot] < max(0.5 * self.least - 1e-9, 1e-6):
                 break
             row = (gram[pivot] - factor[:, pivot] @ factor) / np.sqrt(left[pivot])
@@ -163,7 +194,7 @@ class Region:
         """Whether the disparities fix the means of disjoint groups but for one common shift."""
         if self.method != "el" or not self.disjoint or self.theta is not None or self.estimate is not None:
             return False
-        if (self.referent == 1).all():
+        if self.rest or (self.referent == 1).all():
             return not target.any()
         # A named reference: apart from every tested group.
         return bool((self.referent[self.single >= 0] == 0).all())
@@ -183,9 +214,8 @@ class Region:
             self.binary, np.where(block < 0, -1, copy * size + block), copies * size, self.value[line], weight
         )
         place = np.arange(copies * size).reshape(copies, size)
-        # The last place holds the rows of no tested group, or the named reference; a handful of the former say nothing.
-        enough = np.append(np.ones(size - 1), min(self.least, HANDFUL) if (self.referent == 1).all() else 1)
-        return Shifted(groups, place, groups.n[place] >= enough, np.append(target, 0.0))
+        # The last place holds the rows of no tested group, or the named reference.
+        return Shifted(groups, place, groups.n[place] > 0, np.append(target, 0.0))
 
     def _sum(self, means: FloatArray) -> Joint:
         """Disjoint groups and known references: the sum of the groups' own statistics."""
@@ -213,8 +243,9 @@ class Region:
         """Estimating functions of the ``kept`` groups at ``target``, and the reference's starting value."""
         referent = self.referent
         columns = 1 if self.influence is None else 2
-        with np.errstate(invalid="ignore"):
-            mean = float(referent @ data.first[0] / (referent @ data.n)) if referent.any() else 0.0
+        common = referent if referent.any() else members.max(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = float(np.nan_to_num(common @ data.first[0] / (common @ data.n)))
         if self.theta is not None:
             offset = members * (target + self.theta[kept])
             return Functions(_stacked(members, columns), np.zeros((*members.shape, 0)), offset), np.empty(0)
@@ -232,8 +263,7 @@ class Region:
 
         None where the estimating functions serve: all other references, and disparities of 0.
         """
-        everyone = self.theta is None and self.estimate is None and bool((self.referent == 1).all())
-        if not everyone or not target.any():
+        if not self.everyone or not target.any():
             return None
         if not self.disjoint:
             if self.rest:
@@ -242,24 +272,28 @@ class Region:
                     "use reference='population' for other disparities."
                 )
             return None
+        if self.free and not self.rest:
+            return None
         codes = np.full(len(self.labels) + 1, kept.size)  # the last for patterns in no tested group
         codes[kept] = np.arange(kept.size)
         blocks = codes[self.single]
         rows = np.bincount(blocks, weights=n, minlength=kept.size + 1)
         size = kept.size + int(rows[-1] > 0)
         df = 1 if self.rest and size == 2 else kept.size
-        if size == kept.size and _contradictory(target, self.rest):
+        if self.free:
+            df = kept.size - 1
+        elif size == kept.size and _contradictory(target, self.rest):
             return Joint(np.inf, df, np.empty(0), Status.INFEASIBLE)
         if not self.rest:
             return None
-        if size == 2:
+        if size == 2 and not self.free:
             # The rest of one is the other, whatever their shares.
             pair = replace(self, labels=("",), slots=np.where(blocks == 0, 0, -1)[:, None], rest=False)
-            return replace(pair, referent=(blocks == 1).astype(float)).test(target[:1])
+            return replace(pair, referent=(blocks == 1).astype(float)).solve(target[:1])
         if not rows[:size].all():
             return Joint(np.inf, df, np.empty(0), Status.OUTSIDE_RANGE)
         means = self.means(blocks[self.pattern], size)
-        found = Rests(means, target, self.method == "eel").solve()
+        found = Rests(means, target, self.method == "eel", self.free).solve()
         scale = np.append(found.shares * means.n.sum() / means.n, 1.0)[blocks]
         move = np.append(found.means - means.mean, 0.0)[None, blocks]
         return Joint(found.statistic, df, np.empty(0), found.status, scale=scale, move=move)

@@ -24,7 +24,7 @@ def null_mean(region: Region, found: Joint, target: FloatArray, resamples: int, 
     """The mean of T over its degrees of freedom when ``target`` holds; NaN if it cannot be had."""
     if found.scale is None or found.move is None:
         return np.nan
-    centred = met(region, found.scale, found.move)
+    centred, target = met(ordered(region), found.scale, found.move), target / region.unit
     assert centred.weight is not None
     rows = round(float(centred.weight.sum()))
     chance = centred.weight / centred.weight.sum()
@@ -36,6 +36,19 @@ def null_mean(region: Region, found: Joint, target: FloatArray, resamples: int, 
             if df == found.df and np.isfinite(statistic):
                 usable.append(statistic)
     return mean_of_usable(usable, resamples) / found.df
+
+
+def ordered(region: Region) -> Region:
+    """The region with equal lines as one, in an order of their own: how the rows came must not change the draws."""
+    columns = [region.pattern, region.value, *(() if region.influence is None else (region.influence,))]
+    order = np.lexsort(columns[::-1])
+    columns = [column[order] for column in columns]
+    new = np.any([np.diff(column, prepend=np.nan) != 0 for column in columns], axis=0)
+    starts = np.flatnonzero(new)
+    weight = np.ones(order.size) if region.weight is None else region.weight[order]
+    influence = None if region.influence is None else columns[2][starts]
+    together = np.add.reduceat(weight, starts)
+    return replace(region, pattern=columns[0][starts], value=columns[1][starts], weight=together, influence=influence)
 
 
 def met(region: Region, scale: FloatArray, move: FloatArray) -> Region:
@@ -65,6 +78,6 @@ def _tested(region: Region, counts: FloatArray, target: FloatArray) -> list[tupl
         influence = None if region.influence is None else region.influence[keep]
         again = replace(
             region, pattern=region.pattern[keep], value=region.value[keep], weight=one[keep], influence=influence
-        ).test(target)
+        ).solve(target)
         found.append((again.statistic, again.df))
     return found

@@ -9,7 +9,8 @@ block, and T is the minimum of
 
 over P and μ (and the mean of a last block, of rows in no tested group, if there is one) with Σ P_j = 1 and
 Σ P_j (m_j - μ) = 0. Without a last block the second equation is Σ_{i<j} P_i P_j (ε_i + ε_j) = 0: it restricts the
-shares, and nothing solves it when the sums of two disparities all have one sign.
+shares, and nothing solves it when the sums of two disparities all have one sign. A last block whose mean is left free
+meets it whatever the other unknowns are: it is not asked then, and the block counts by its share alone.
 """
 
 from __future__ import annotations
@@ -53,12 +54,13 @@ class Weighting:
 class Rests:
     """Blocks that are all rows together; the first ``disparities.size`` are tested against their rests.
 
-    The unknowns are the shares, μ and, if there is one, the last block's mean, in this order.
+    The unknowns are the shares, μ and, if there is a last block and its mean is not ``free``, that mean, in this order.
     """
 
     blocks: Means
     disparities: FloatArray
     euclidean: bool
+    free: bool = False
 
     def solve(self) -> Weighting:
         """T from the data's own shares or, should no weighting be found from there, from equal ones."""
@@ -87,11 +89,12 @@ class Rests:
             low, high = float((blocks.low[:tested] - shift).max()), float((blocks.high[:tested] - shift).min())
             margin = INSIDE * (high - low)
             fitted = min(max(fitted, low + margin), high - margin) if low < high else 0.5 * (low + high)
-        start = np.concatenate([shares, [fitted], blocks.mean[tested:]])
-        squares = np.concatenate([own * (1.0 - own), [spread], (blocks.variance / own)[tested:]])
+        last = slice(own.size if self.free else tested, None)
+        start = np.concatenate([shares, [fitted], blocks.mean[last]])
+        squares = np.concatenate([own * (1.0 - own), [spread], (blocks.variance / own)[last]])
         unit = np.sqrt(squares / rows)
-        last = np.abs(self.disparities).max() if tested == own.size else np.sqrt(spread)
-        scale = np.array([1.0, last]) / np.sqrt(rows)
+        size = np.abs(self.disparities).max() if tested == own.size else np.sqrt(spread)
+        scale = np.array([1.0] if self.free else [1.0, size]) / np.sqrt(rows)
 
         def cost(y: FloatArray) -> tuple[float, FloatArray]:
             value, gradient = self._cost(start + unit * y)
@@ -137,19 +140,23 @@ class Rests:
         first = np.arange(tested)
         slope = np.zeros((size, x.size))
         slope[first, first], slope[first, size] = -self.disparities, 1.0
-        means = np.concatenate([x[size] + self.disparities * (1.0 - x[:tested]), x[size + 1 :]])
+        # A free mean stays where it costs nothing.
+        last = self.blocks.mean[tested:] if self.free else x[size + 1 :]
+        means = np.concatenate([x[size] + self.disparities * (1.0 - x[:tested]), last])
         slope[tested:, size + 1 :] = 1.0
         return means, slope
 
     def _balance(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Σ P_j - 1 and Σ P_j (m_j - μ), and their derivatives."""
+        """Σ P_j - 1 and, unless a mean is free, Σ P_j (m_j - μ), and their derivatives."""
         size = self.blocks.n.size
         shares, (means, slope) = x[:size], self._means(x)
+        first = np.zeros(x.size)
+        first[:size] = 1.0
+        if self.free:
+            return np.array([shares.sum() - 1.0]), first[None]
         slope[:, size] -= 1.0
         second = shares @ slope
         second[:size] += means - x[size]
-        first = np.zeros(x.size)
-        first[:size] = 1.0
         return np.array([shares.sum() - 1.0, shares @ (means - x[size])]), np.stack([first, second])
 
     def _ranges(self, start: FloatArray, unit: FloatArray) -> dict[str, Any]:

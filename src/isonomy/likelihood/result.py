@@ -94,11 +94,11 @@ class GroupResult(Result):
         """What this result does not show."""
         return wording.limits()
 
-    def _drawn(self, verdicts: tuple[Verdict, ...], low: FloatArray, high: FloatArray) -> alt.TopLevelMixin:
+    def _drawn(self, verdicts: tuple[Verdict, ...], low: FloatArray, high: FloatArray, kind: str) -> alt.TopLevelMixin:
         """Intervals by group, coloured by ``verdicts``, with each group's null from ``low`` to ``high``."""
         from isonomy.likelihood.figure import intervals
 
-        return intervals(self, verdicts, low, high)
+        return intervals(self, verdicts, low, high, kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -128,7 +128,8 @@ class FlagResult(GroupResult):
 
     def plot(self) -> alt.TopLevelMixin:
         """Intervals by group, sorted, with the null and the tolerance drawn."""
-        return self._drawn(self.verdicts, *(np.full(self.n.shape, end) for end in (self.null_low, self.null_high)))
+        low, high = (np.full(self.n.shape, end) for end in (self.null_low, self.null_high))
+        return self._drawn(self.verdicts, low, high, str(self.provenance.options.get("interval", "pointwise")))
 
     def headline(self) -> str:
         """The verdict as a sentence; a one-sided tolerance says nothing about the other side."""
@@ -191,6 +192,7 @@ class CertifyResult(GroupResult):
     """One joint test of all groups, with simultaneous intervals. `to_frame` has one line a group."""
 
     question: ClassVar[str] = wording.CERTIFY_QUESTION
+    decisive: ClassVar[tuple[str, ...]] = ("pvalue", "tolerance_pvalue")
 
     likelihood: str
     statistic: float
@@ -212,7 +214,8 @@ class CertifyResult(GroupResult):
         beyond = (self.ci_low > high) | (self.ci_high < low)
         within = (self.ci_low >= low) & (self.ci_high <= high) & (reach > 0)
         names = (Verdict.VIOLATION, Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE)
-        return self._drawn(tuple(names[k] for k in np.where(beyond, 0, np.where(within, 1, 2))), low, high)
+        verdicts = tuple(names[k] for k in np.where(beyond, 0, np.where(within, 1, 2)))
+        return self._drawn(verdicts, low, high, "simultaneous")
 
     def contains(self, disparities: Disparities) -> bool:
         """Whether the joint confidence region of level 1 - alpha holds these disparities.
@@ -221,7 +224,9 @@ class CertifyResult(GroupResult):
         The degrees of freedom are the rank of the estimating functions at these disparities.
         """
         if self.region is None:
-            raise UsageError("contains: the rows behind this result were too many to store; call certify again.")
+            withheld = Status.SUPPRESSED in self.status
+            why = "are withheld with the small groups" if withheld else "were too many to store"
+            raise UsageError(f"contains: the rows behind this result {why}; call certify again.")
         found = self.region.test(disparities)
         if found.df == 0:
             return bool(found.statistic <= 0)
@@ -232,7 +237,7 @@ class CertifyResult(GroupResult):
         return {**self._columns(), "status": list(self.status)}
 
     def findings(self) -> tuple[str, ...]:
-        """The joint statistic, the largest difference, and the tolerance."""
+        """What decided: the joint statistic, or with a tolerance the intervals; then the largest difference."""
         lines = [wording.certify_finding(self.statistic, self.df, self.pvalue, self.likelihood)]
         known = np.flatnonzero(~np.isnan(self.ci_low))
         if known.size:
@@ -243,9 +248,8 @@ class CertifyResult(GroupResult):
             return (*lines, wording.large_sample_note())
         outside = [str(self.groups[i]) for i in known if self.tolerance_pvalue[i] <= self.alpha]
         inside = (self.ci_low[known] >= -self.tolerance) & (self.ci_high[known] <= self.tolerance)
-        lines.append(wording.tolerance_finding(outside, int(inside.sum()), known.size, self.tolerance))
-        lines.append(wording.RESTS_ON_THE_TOLERANCE)
-        return tuple(lines)
+        decided = wording.tolerance_finding(outside, int(inside.sum()), known.size, self.tolerance)
+        return (decided, *lines[1:], lines[0], wording.RESTS_ON_THE_TOLERANCE)
 
     def to_dict(self) -> dict[str, Any]:
         """The whole result in plain JSON types; the data behind `contains` only if they are few."""

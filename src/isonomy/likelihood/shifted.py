@@ -1,7 +1,8 @@
 """Disjoint groups whose means a null fixes but for one common shift: the minimum over θ of Σ T_j(θ + ε_j).
 
-T_j is convex, and its derivative -2 n_j λ_j, so the minimum is where Σ n_j λ_j crosses zero. Many such problems are
-solved at once, which is what makes resampling them affordable.
+T_j is convex, and its derivative -2 n_j λ_j, so the minimum is where Σ n_j λ_j crosses zero. Rows that are all equal
+leave one θ, as a known reference does. Many such problems are solved at once, which is what makes resampling them
+affordable.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ class Shifted:
 
     @property
     def df(self) -> IntArray:
-        """Groups with a second moment about the null, less the shift."""
+        """Groups less the shift; 0 where no row differs from the null."""
         away = self.groups.mean[self.place] - self.shift - self.centre[:, None]
-        moving = self.groups.variance[self.place] + away**2 > 0
-        return np.maximum((moving & self.counts).sum(axis=1) - 1, 0)
+        moving = (self.groups.variance[self.place] + away**2 > 0) & self.counts
+        # A group whose rows all equal the centre counts: it says what θ is.
+        return np.where(moving.any(axis=1), np.maximum(self.counts.sum(axis=1) - 1, 0), 0)
 
     def solve(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.object_]]:
         """T, θ and the status of each problem."""
@@ -50,7 +52,12 @@ class Shifted:
         high = np.where(self.counts, groups.high[self.place] - self.shift, np.inf).min(axis=1)
         theta = np.where(df > 0, np.nan, self.centre)
         statistic = np.where(df > 0, np.inf, 0.0)
-        status = np.where(df > 0, Status.OUTSIDE_RANGE, Status.OK).astype(object)
+        # Neither np.where nor np.full, which make plain strings of an enum's members.
+        status = np.empty(df.shape, dtype=object)
+        status[:] = Status.OK
+        pinned = np.flatnonzero((df > 0) & (low == high))
+        at_end = self._total(low[pinned], pinned)
+        statistic[pinned], theta[pinned] = at_end, np.where(np.isfinite(at_end), low[pinned], np.nan)
         open_ = np.flatnonzero((df > 0) & (low < high))
         found = roots(
             lambda x, active: self._slope(x, open_[active]),
@@ -59,10 +66,20 @@ class Shifted:
             x0=self.centre[open_],
             direction="decreasing",
         )
-        theta[open_], status[open_] = found.x, found.status
-        alone = groups.statistic((found.x[:, None] + self.shift).ravel(), self.place[open_].ravel())
-        statistic[open_] = np.where(self.counts[open_], alone.reshape(-1, self.shift.size), 0.0).sum(axis=1)
+        theta[open_], statistic[open_] = found.x, self._total(found.x, open_)
+        # Without a root the minimum is at an end, which 0/1 rows may reach.
+        status[open_] = np.where(found.status == Status.INFEASIBLE, status[open_], found.status)
+        status[np.isinf(statistic)] = Status.OUTSIDE_RANGE
         return statistic, theta, status
+
+    def _total(self, theta: FloatArray, index: IntArray) -> FloatArray:
+        """Σ T_j(θ + ε_j)."""
+        place = self.place[index]
+        low, high = self.groups.low[place], self.groups.high[place]
+        # Rows that are all equal allow one θ, and adding their ε_j back may miss it by rounding.
+        means = np.where((low == high) & (low - self.shift == theta[:, None]), low, theta[:, None] + self.shift)
+        alone = self.groups.statistic(means.ravel(), place.ravel()).reshape(place.shape)
+        return np.where(self.counts[index], alone, 0.0).sum(axis=1)
 
     def _slope(self, theta: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
         """Σ n_j λ_j and its derivative."""

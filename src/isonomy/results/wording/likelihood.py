@@ -22,6 +22,12 @@ def difference(metric: str, reference: str) -> str:
     return f"{metric} less {reference}" if number else f"{metric} less that of {reference}"
 
 
+def intervals(kind: str, alpha: float) -> str:
+    """What a chart's intervals are; those of one group at a time need no word for it."""
+    level = f"{100 * (1 - alpha):g} % intervals"
+    return {"simultaneous": f"Simultaneous {level}", "one-sided": f"One-sided {level}"}.get(kind, level)
+
+
 def null(low: float, high: float, alternative: str, metric: str, reference: str) -> str:
     """The null hypothesis of every group."""
     what = f"the group's {difference(metric, reference)}"
@@ -46,8 +52,8 @@ WITHIN = {
     "less": "Shown not to fall below the reference by more than the tolerance.",
 }
 RESTS_ON_THE_TOLERANCE = (
-    "The verdict rests on the tolerance and the intervals. The p-value above is that of exact equality and does not "
-    "decide it."
+    "The verdict rests on the tolerance and the intervals. The joint p-value above is that of exact equality and does "
+    "not decide it."
 )
 
 
@@ -89,10 +95,12 @@ def flag_overview(flagged: Sequence[str], within: int, tested: int, listed: int,
     """How many groups were flagged."""
     untested = "" if tested == listed else f" Listed but not tested (see their status): {listed - tested:,}."
     side = {"greater": ", upwards", "less": ", downwards"}.get(alternative, "")
-    tolerated = f" {within:,} were shown to lie within the tolerance{side}." if within else ""
+    were = "was" if within == 1 else "were"
+    tolerated = f" {within:,} {were} shown to lie within the tolerance{side}." if within else ""
     if not flagged:
         return f"None of {tested:,} tested groups was flagged.{tolerated}{untested}"
-    return f"{len(flagged):,} of {tested:,} tested groups were flagged: {words.listed(flagged)}.{tolerated}{untested}"
+    were = "was" if len(flagged) == 1 else "were"
+    return f"{len(flagged):,} of {tested:,} tested groups {were} flagged: {words.listed(flagged)}.{tolerated}{untested}"
 
 
 def plugin_contrast(groups: int, differ: Sequence[str]) -> str:
@@ -202,11 +210,21 @@ def uncorrected_warning(groups: Sequence[str]) -> str:
     )
 
 
-def left_out_warning(left_out: int, min_size: int) -> str:
+def left_out_warning(groups: Sequence[str], min_size: int) -> str:
     """Constraints that only a handful of rows would carry."""
     return (
-        f"{left_out:,} of the groups were left out of the joint test: their difference from other groups is fewer than "
-        f"{min_size / 2:g} rows, half of min_size."
+        f"Some groups were left out of the joint test: {words.listed(groups)}. Their difference from other groups is "
+        f"fewer than {min_size / 2:g} rows, half of min_size. Their own intervals are not affected."
+    )
+
+
+def spare_warning(groups: Sequence[str], least: int, tested: int) -> str:
+    """Rows in no tested group that are too few to be part of the population; how many may be confidential."""
+    where = f" ({words.listed(groups)})" if groups else ""
+    remaining = "the tested groups are compared with each other" if tested > 1 else "one group alone leaves no test"
+    return (
+        f"The rows in no tested group{where} were left out of the joint test: they are fewer than {least}, too few to "
+        f"show whether they are like the population, so {remaining}. Disparities and intervals are those from all rows."
     )
 
 
