@@ -85,9 +85,12 @@ def test_marginal_outcomes(columns: dict[str, Any], method: str, degree: int) ->
 
 
 def test_auc_and_ece(columns: dict[str, Any]) -> None:
-    """On the fine axis (1,024 bins) ties within a bin count half: off by less than 0.001."""
     found = calibration_metrics(columns, outcome="y", score="s", groups="g")
-    assert found.auc[0] == pytest.approx(roc_auc_score(columns["y"], columns["s"]), abs=1e-3)
+    assert found.auc[0] == pytest.approx(roc_auc_score(columns["y"], columns["s"]), rel=1e-12)
+    gap = columns["y"] - columns["s"]
     place = np.minimum((columns["s"] * 10).astype(int), 9)
-    ece = sum(abs((columns["y"] - columns["s"])[place == k].sum()) for k in range(10)) / 1_200
-    assert found.ece[0] == pytest.approx(ece, abs=1e-3)
+    assert found.ece[0] == pytest.approx(sum(abs(gap[place == k].sum()) for k in range(10)) / 1_200, rel=1e-9)
+    beyond = calibration_metrics(columns | {"s": columns["s"] + 1}, outcome="y", score="s", groups="g")
+    order = np.argsort(columns["s"])  # no ties: ten bins of 120 rows
+    ece = np.abs((gap - 1)[order].reshape(10, 120).sum(axis=1)).sum() / 1_200
+    assert beyond.ece[0] == pytest.approx(ece, rel=1e-9)

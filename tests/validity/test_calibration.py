@@ -268,7 +268,6 @@ DESIGNS = designs()
 
 # What is not reached: recorded as such in the table, and noticed when it is reached.
 LIMITS = {
-    "size, 5,000 against 500 rows, steep | residual": "71 of 1,000, one more than 0.05 + 3 standard errors allows",
     "size, repeated users, 2,000 a group | residual, aggregate, clustered": "75 of 1,000; 58 of 1,000 in other draws",
     "band that leaves out the true difference, s against s^2, 5,000 rows a group | residual": "curvature, 96 of 1,000",
     "band that leaves out the true difference, s against s^2, 5,000 rows a group | orthogonal": "curvature, 76 of 1000",

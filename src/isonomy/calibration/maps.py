@@ -50,6 +50,15 @@ class Sigmoid:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Same:
+    """Scores as they are, those beyond the fitted range too."""
+
+    def __call__(self, score: Floats) -> Floats:
+        """The scores."""
+        return score
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Onto:
     """The score at which the target group's curve has the value that this group's curve has here."""
 
@@ -63,22 +72,32 @@ class Onto:
         return np.interp(self.own(score), self.value[rising], self.score[rising])
 
 
-Map = Lines | Steps | Sigmoid | Onto
+Map = Lines | Steps | Sigmoid | Same | Onto
 
 
 def platt(score: Floats, outcome: Floats, vote: Floats, *, rising: bool = False) -> Map:
-    """Logistic regression of the outcome on the score; the mean outcome if the curve falls and may not."""
+    """Logistic regression of the outcome on the score; the mean outcome if the curve falls and may not.
+
+    The mean outcome, too, where every score is the same: there is no slope to estimate.
+    """
     mean = float(np.average(outcome, weights=vote))
-    if mean in (0.0, 1.0):
+    centre, scale = spread(score, vote)
+    # The mean of equal scores is off by some rounding, and so is their spread: never exactly zero.
+    if mean in (0.0, 1.0) or scale <= 1e-12 * float(np.abs(score).max()):
         return Lines(np.array([0.0]), np.array([mean]))
     # Platt's own targets pull 0 and 1 a little inwards, which vanishes as n grows; this is plain logistic regression.
-    centre, scale = float(np.average(score, weights=vote)), float(np.std(score)) or 1.0
     model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
     model.fit(((score - centre) / scale)[:, None], outcome, sample_weight=vote)
     slope = float(model.coef_[0, 0]) / scale
     if rising and slope < 0:
         return Lines(np.array([0.0]), np.array([mean]))
     return Sigmoid(slope, float(model.intercept_[0]) - slope * centre)
+
+
+def spread(score: Floats, vote: Floats) -> tuple[float, float]:
+    """Weighted mean and standard deviation."""
+    centre = float(np.average(score, weights=vote))
+    return centre, float(np.sqrt(np.average((score - centre) ** 2, weights=vote)))
 
 
 def quantiles(score: Floats, vote: Floats, fractions: Floats) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import narwhals as nw
@@ -133,7 +134,7 @@ def marginal_outcomes(
 
 def tally_above(source: Source, roles: Roles, threshold: float) -> Table:
     """The rows from the threshold up. Missing scores stay, so that they are reported as elsewhere."""
-    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not np.isfinite(threshold):
+    if isinstance(threshold, bool) or not isinstance(threshold, Real) or not np.isfinite(float(threshold)):
         raise UsageError(f"threshold: {threshold!r} is not allowed; give a finite score.")
     column = nw.col(roles.score)
     kept = (column >= float(threshold)) | missing(column, source.schema[roles.score])

@@ -10,13 +10,21 @@ from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from isonomy.calibration.columns import Column, Columns, as_tuple, numbers_of, read, weights
-from isonomy.calibration.maps import Lines, Map, Onto, Steps, nearest_mass, platt, quantiles
-from isonomy.calibration.smoothing import Axis, Floats, kernel, published
+from isonomy.calibration.columns import Column, Columns, as_tuple, numbers_of, positive, read, smallest, weights
+from isonomy.calibration.maps import Lines, Map, Onto, Same, Steps, nearest_mass, platt, quantiles
+from isonomy.calibration.smoothing import BINS, Axis, Floats, kernel, published
 from isonomy.errors import UsageError, choose
 
 METHODS = ("near_unbiased", "binning", "isotonic", "platt")
 SMOOTHERS = ("nadaraya-watson", "local-linear")
+# Options a method does not read, with their defaults: another value is refused rather than ignored.
+_KERNEL = {"bandwidth": None, "smoother": "nadaraya-watson"}
+UNUSED: dict[str, dict[str, Any]] = {
+    "near_unbiased": {},
+    "binning": _KERNEL,
+    "isotonic": {"bins": 20} | _KERNEL,
+    "platt": {"bins": 20} | _KERNEL,
+}
 
 
 class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
@@ -35,17 +43,18 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         Columns of X by name (frames) or number. No group column: one calibrator for everybody. With a user column each
         user has one vote, however many rows.
     bins
-        Number of bins with equal shares of the scores.
+        Number of bins with equal shares of the scores ("near_unbiased" and "binning").
     bandwidth
-        Of the kernel; None: the paper's rule with the group's number of users (or rows).
+        Of the kernel ("near_unbiased"); None: the paper's rule with the group's number of users (or rows),
+        scaled to where most scores lie if some are not in [0, 1].
     smoother
-        ``"nadaraya-watson"`` as in the paper, or ``"local-linear"``, which has no bias at the ends.
+        ``"nadaraya-watson"`` as in the paper, or ``"local-linear"``, which has no bias at the ends ("near_unbiased").
     monotone
         Whether calibrated scores may not fall as the score rises. ("isotonic" never lets them; a falling "platt" curve
         is replaced by the group's mean outcome.)
     onto
         A group, such as ``{"sex": "Male"}`` or a tuple of the group columns' values: other groups' scores are mapped
-        onto its score scale instead of onto outcomes, and its own scores stay.
+        onto its score scale (no further than the scores seen in fit) instead of onto outcomes, and its own scores stay.
     min_size
         A group with fewer users (rows) than this, or not seen in fit, gets the calibrator of everybody together.
 
@@ -115,7 +124,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         vote = weights(columns.scores, columns, sample_weight)
         held = vote > 0
         score = columns.scores[:, 0]
-        axis = Axis.of(float(score[held].min()), float(score[held].max())) if held.any() else Axis.of(0.0, 1.0)
+        axis = _axis(score[held], vote[held])
         # Votes in the unit of users (or rows): a group's total is its number of users.
         self.pooled_ = self._calibrate(score, outcome, vote, axis)
         self.calibrators_: dict[tuple[Hashable, ...], Map] = {}
@@ -129,7 +138,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         self.groups_ = columns.keys
         self.pooled_groups_ = tuple(small)
         if self.onto is not None:
-            self._map_onto(axis)
+            self._map_onto(score[held], vote[held], axis)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -162,10 +171,14 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         choose("smoother", self.smoother, SMOOTHERS)
         if isinstance(self.bins, bool) or not isinstance(self.bins, (int, np.integer)) or self.bins < 1:
             raise UsageError(f"bins: {self.bins!r} is not allowed; give a whole number from 1 up.")
-        if self.bandwidth is not None and not 0 < self.bandwidth < np.inf:
-            raise UsageError(f"bandwidth: {self.bandwidth!r} is not allowed; give None or a positive number.")
-        if not isinstance(self.min_size, (int, float, np.number)) or not self.min_size >= 0:
-            raise UsageError(f"min_size: {self.min_size!r} is not allowed; give a number from 0 up.")
+        positive("bandwidth", self.bandwidth)
+        smallest(self.min_size)
+        for name, default in UNUSED[self.method].items():
+            if (seen := getattr(self, name)) != default:
+                raise UsageError(
+                    f"{name}: {seen!r} has no effect with method={self.method!r}; leave it at {default!r}, or choose "
+                    "another method."
+                )
 
     def _read(self, X: Any, *, reset: bool) -> Columns:
         return read(
@@ -224,21 +237,40 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
             return value
         return np.asarray(IsotonicRegression().fit_transform(np.arange(value.size), value, sample_weight=mass))
 
-    def _map_onto(self, axis: Axis) -> None:
+    def _map_onto(self, score: Floats, vote: Floats, axis: Axis) -> None:
         names = as_tuple(self.group_columns)
-        wanted = self.onto
+        wanted: Any = self.onto
         if isinstance(wanted, Mapping):
             unknown = [name for name in wanted if name not in names]
             if unknown or len(wanted) != len(names):
                 raise UsageError(f"onto: {wanted!r}; give a value for each of the group columns {list(names)}.")
-            wanted = tuple(wanted[name] for name in names)  # type: ignore[index]
-        if wanted not in self.calibrators_:
+            wanted = tuple(wanted[name] for name in names)
+        wanted = tuple(wanted) if isinstance(wanted, (list, tuple)) else wanted
+        try:
+            known = wanted in self.calibrators_
+        except TypeError:  # a list or a mapping among the values
+            known = False
+        if not known:
             raise UsageError(f"onto: no calibrated group {self.onto!r}; groups: {list(self.calibrators_)[:20]}.")
         target = self.calibrators_[wanted]
-        score = np.linspace(axis.low, axis.high, 1001)
-        value = np.maximum.accumulate(target(score))
-        same = Lines(score, score)
-        self.pooled_ = Onto(self.pooled_, score, value)
+        # Equal steps cover the axis; quantiles are where the scores are, should one of them be far out.
+        shares = np.linspace(0, 1, 1001)
+        at = np.unique(np.concatenate([axis.low + (axis.high - axis.low) * shares, quantiles(score, vote, shares)]))
+        value = np.maximum.accumulate(target(at))
+        self.pooled_ = Onto(self.pooled_, at, value)
         self.calibrators_ = {
-            key: same if key == wanted else Onto(own, score, value) for key, own in self.calibrators_.items()
+            key: Same() if key == wanted else Onto(own, at, value) for key, own in self.calibrators_.items()
         }
+
+
+def _axis(score: Floats, vote: Floats) -> Axis:
+    if not score.size:
+        return Axis.of(0.0, 1.0)
+    axis = Axis.of(float(score.min()), float(score.max()))
+    if axis.unit:
+        return axis
+
+    def histogram(on: Axis) -> Floats:
+        return np.bincount(on.bin(score).astype(np.intp), vote, BINS).astype(np.float64)
+
+    return axis.focused(histogram)  # one score far out must not widen every kernel

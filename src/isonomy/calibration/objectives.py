@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted, has_fit_parameter
 
-from isonomy.calibration.columns import Column, Columns, as_tuple, read, weights
+from isonomy.calibration.columns import Column, Columns, as_tuple, eager, numbers_of, positive, read, smallest, weights
+from isonomy.calibration.maps import quantiles, spread
 from isonomy.calibration.smoothing import Floats
 from isonomy.errors import UsageError
 
@@ -70,7 +71,8 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Any scikit-learn regressor with ``fit(X, y, sample_weight=...)``, cloned for each group and outcome. None:
         product-kernel regression, meant for up to three scores.
     bandwidth
-        In standard deviations of each score; None: n^(-1/(K + 4)).
+        In standard deviations of each score (between its 1 and 99 % quantiles, so that a score far out does not widen
+        it); None: n^(-1/(K + 4)).
 
     Attributes
     ----------
@@ -114,9 +116,11 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(
                 "This MultiObjectiveCalibrator estimator requires y to be passed, but the target y is None."
             )
-        if self.bandwidth is not None and not 0 < self.bandwidth < np.inf:
-            raise UsageError(f"bandwidth: {self.bandwidth!r} is not allowed; give None or a positive number.")
-        outcomes = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        positive("bandwidth", self.bandwidth)
+        smallest(self.min_size)
+        if self.estimator is not None:
+            _check_estimator(self.estimator)
+        outcomes = numbers_of(check_array(y, dtype=None, ensure_2d=False, input_name="y"))
         self._flat = outcomes.ndim == 1
         outcomes = outcomes[:, None] if self._flat else outcomes
         if self.score_columns is not None and len(as_tuple(self.score_columns)) != outcomes.shape[1]:
@@ -158,8 +162,11 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def combine(self, X: Any, weights: Any) -> Floats:
         """The combined score sum_k w_k S^k, from calibrated scores."""
-        chosen = np.asarray(weights, dtype=np.float64).ravel()
         check_is_fitted(self)
+        try:
+            chosen = np.asarray(weights, dtype=np.float64).ravel()
+        except (TypeError, ValueError):
+            chosen = np.empty(0)
         if chosen.size != self.n_outputs_ or not np.all(np.isfinite(chosen)):
             raise UsageError(
                 f"weights: {weights!r}; give one finite number for each of the {self.n_outputs_} outcomes."
@@ -172,6 +179,7 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return tags
 
     def _read(self, X: Any, outcomes: int, *, reset: bool) -> Columns:
+        eager(X)  # a lazy table is refused before its columns are asked for
         groups = as_tuple(self.group_columns)
         scores = self._first(X, outcomes, groups) if self.score_columns is None else as_tuple(self.score_columns)
         user = self.user_column if reset else None
@@ -197,14 +205,32 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
         scores, outcomes, vote = scores[held], outcomes[held], vote[held]
         if self.estimator is not None:
             return [clone(self.estimator).fit(scores, y, sample_weight=vote) for y in outcomes.T]
-        size, mean = vote.sum(), np.average(scores, axis=0, weights=vote)
-        spread = np.sqrt(np.average((scores - mean) ** 2, axis=0, weights=vote))
         many = scores.shape[1]
-        factor = self.bandwidth or float(size) ** (-1 / (many + 4))
-        width = np.where(spread > 0, spread, 1.0) * factor
+        factor = self.bandwidth or float(vote.sum()) ** (-1 / (many + 4))
+        width = np.array([_scale(score, vote) for score in scores.T]) * factor
         if many not in GRID:
             return Neighbours(scores, outcomes, vote, width)
         return _surface(scores, outcomes, vote, width)
+
+
+def _check_estimator(estimator: Any) -> None:
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise UsageError(f"estimator: {estimator!r} is not allowed; give None or a scikit-learn regressor.")
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise UsageError(
+            f"estimator: {type(estimator).__name__}.fit takes no sample_weight, which carries the votes of users; "
+            "choose a regressor that does."
+        )
+
+
+def _scale(score: Floats, vote: Floats) -> float:
+    """Standard deviation without the last percent on either side; of all scores if the rest are equal; else 1."""
+    ends = quantiles(score, vote, np.array([0.01, 0.99]))
+    floor = 1e-12 * float(np.abs(score).max())  # equal scores have a spread of some rounding
+    for values in (np.clip(score, ends[0], ends[-1]), score):
+        if (found := spread(values, vote)[1]) > floor:
+            return found
+    return 1.0
 
 
 def _predict(model: Any, scores: Floats) -> Floats:
@@ -216,9 +242,9 @@ def _predict(model: Any, scores: Floats) -> Floats:
 def _surface(scores: Floats, outcomes: Floats, vote: Floats, width: Floats) -> Surface:
     """Local-linear regression on a lattice. The kernel is a product, so sums over rows are matrix products."""
     many = scores.shape[1]
-    knots = tuple(_knots(s, GRID[many]) for s in scores.T)
+    knots = tuple(_knots(s, vote, GRID[many]) for s in scores.T)
     # Monomials of degree up to 2 in the scores, and outcomes times those up to 1; centred, for the sake of rounding.
-    centre = scores.mean(axis=0)
+    centre = np.average(scores, axis=0, weights=vote)
     linear = np.column_stack([np.ones(len(scores)), scores - centre])
     columns = [linear[:, a] * linear[:, b] for a in range(many + 1) for b in range(a, many + 1)]
     columns += [outcomes[:, k] * linear[:, a] for k in range(outcomes.shape[1]) for a in range(many + 1)]
@@ -246,7 +272,8 @@ def _solve(sums: Floats, knots: tuple[Floats, ...], centre: Floats, outcomes: Fl
     right = np.moveaxis(sums[len(pairs) :], 0, -1).reshape(*shape, outcomes.shape[1], many + 1)
     mass = np.maximum(gram[..., 0, 0], np.finfo(float).tiny)[..., None, None]
     # A little ridge on the slopes: where a knot has hardly any neighbours the fit falls back to their mean.
-    scale = np.einsum("...ii->...i", gram / mass)[..., 1:].mean(axis=tuple(range(many)))
+    # (The median knot's scale: one far out would set it for all.)
+    scale = np.median(np.einsum("...ii->...i", gram / mass)[..., 1:], axis=tuple(range(many)))
     ridge = np.zeros((many + 1, many + 1))
     ridge[np.arange(1, many + 1), np.arange(1, many + 1)] = 1e-6 * np.maximum(scale, 1e-12)
     mean = np.average(outcomes, axis=0, weights=vote)
@@ -260,6 +287,15 @@ def _solve(sums: Floats, knots: tuple[Floats, ...], centre: Floats, outcomes: Fl
     return np.where(near[..., None], np.clip(values, low, high), mean)
 
 
-def _knots(score: Floats, size: int) -> Floats:
+def _knots(score: Floats, vote: Floats, size: int) -> Floats:
+    """Half of them at quantiles, where the scores are, half in equal steps between the 1 and 99 % quantiles.
+
+    Equal steps alone would leave the bulk between two knots if one score lay far out, quantiles alone would leave the
+    tails between two knots if many scores were equal.
+    """
     low, high = float(score.min()), float(score.max())
-    return np.linspace(low, high, size) if high > low else np.array([low - 0.5, low + 0.5])
+    if not high > low:
+        return np.array([low - 0.5, low + 0.5])
+    ends = quantiles(score, vote, np.array([0.01, 0.99]))
+    steps = np.linspace(ends[0], ends[-1], size // 2)
+    return np.unique(np.concatenate([[low, high], steps, quantiles(score, vote, np.linspace(0, 1, size - size // 2))]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -366,12 +367,12 @@ def overall_verdict(verdicts: list[Verdict]) -> Verdict:
 
 def check_tolerance(tolerance: float | None) -> float | None:
     """None or a positive number."""
-    if tolerance is None or (isinstance(tolerance, (int, float)) and 0 < tolerance < np.inf):
+    if tolerance is None or (isinstance(tolerance, Real) and 0 < float(tolerance) < np.inf):
         return None if tolerance is None else float(tolerance)
     raise UsageError(f"tolerance: {tolerance!r} is not allowed; give None or a positive number.")
 
 
 def _draws(resamples: int) -> int:
-    if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 100:
+    if isinstance(resamples, bool) or not isinstance(resamples, Integral) or int(resamples) < 100:
         raise UsageError(f"resamples: {resamples!r} is not allowed; give a whole number from 100 up.")
-    return resamples
+    return int(resamples)

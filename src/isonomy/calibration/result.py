@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from isonomy.calibration.compare import Order
 from isonomy.calibration.smoothing import Floats
 from isonomy.frames import Group
 from isonomy.results import Result, Status, Verdict, storable
+from isonomy.results.shape import read_only
 from isonomy.results.wording import calibration as wording
 
 if TYPE_CHECKING:
@@ -26,12 +27,7 @@ class Frozen:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        for item in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray) and value.flags.writeable:
-                view = value.view()
-                view.flags.writeable = False
-                object.__setattr__(self, item.name, view)
+        read_only(self)
 
 
 @storable

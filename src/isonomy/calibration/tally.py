@@ -200,7 +200,7 @@ def _user_codes(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.boo
     if values.dtype.kind in "iu" and values.size:
         low, high = int(values.min()), int(values.max())
         if high - low < 4 * values.size:  # dense enough to be its own code
-            return values.astype(np.int64) - low, None
+            return (values - values.dtype.type(low)).astype(np.int64), None
     column = pl.Series(values, strict=False)
     if column.dtype.is_float():
         column = column.fill_nan(None)

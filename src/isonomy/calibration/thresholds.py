@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import narwhals as nw
@@ -13,16 +14,18 @@ from isonomy.calibration import compare
 from isonomy.calibration.marginal import tally_above
 from isonomy.calibration.margins import ThresholdsResult
 from isonomy.calibration.plan import Plan, solve
-from isonomy.calibration.smoothing import Axis, Bandwidth, Floats, own_bandwidth
+from isonomy.calibration.smoothing import Bandwidth, Floats, own_bandwidth
 from isonomy.calibration.tally import Family, Roles, membership
 from isonomy.errors import NotEnoughData, UsageError, choose
-from isonomy.frames import Group, Request, Source, aggregate, collect, open_source
+from isonomy.frames import Group, Request, Source, aggregate, collect, missing, open_source
 from isonomy.numerics.roots import root
 from isonomy.results import Status, Verdict, provenance
 from isonomy.results.wording import calibration as wording
 
 DIRECTIONS = ("both", "raise", "lower")
 FINE = 2**14  # bins of the score axis behind the share of each group above a threshold
+APART = 0.1  # of a bandwidth: scores nearer than this are one point of a curve
+FALL = 3.0  # standard errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +34,7 @@ class Margin:
 
     points: Floats  # from the present threshold up
     curve: Floats  # expected outcome there, nondecreasing
+    line: Floats  # the same as it was fitted
     slope: float  # at the present threshold; outcomes below it are extrapolated along it
     edges: Floats
     share_above: Floats  # of the group's rows with a score of at least each edge
@@ -39,12 +43,13 @@ class Margin:
     def threshold(self, outcome: float) -> float:
         """The lowest score at which the expected outcome reaches ``outcome``."""
         start, value = float(self.points[0]), float(self.curve[0])
-        if outcome < value:
+        rounding = 1e-12 * float(np.abs(self.curve).max())  # a level stretch is level up to this only
+        if outcome < value - rounding:
             lowest = float(self.edges[0])
             return max(lowest, start - (value - outcome) / self.slope) if self.slope > 0 else lowest
-        if outcome >= self.curve[-1]:
+        if outcome > self.curve[-1] + rounding:
             return float(self.points[-1])
-        rising = np.concatenate(([True], np.diff(self.curve) > 0))
+        rising = np.concatenate(([True], np.diff(self.curve) > rounding))
         return float(np.interp(outcome, self.curve[rising], self.points[rising]))
 
     def outcome(self, threshold: float) -> float:
@@ -97,9 +102,15 @@ def equalize_thresholds(
     Notes
     -----
     A threshold below the present one rests on a linear extrapolation and has the status "extrapolated". A group with
-    too few outcomes just above the threshold keeps it, with the status "unsupported". Curves are local lines made
-    nondecreasing, so that an outcome has one threshold; `marginal_outcomes`, which only looks at the threshold, uses a
-    parabola there, and its numbers differ a little. It misleads where outcomes do not rise with the score.
+    too few outcomes just above the threshold keeps it, with the status "unsupported". A group has the status
+    "infeasible" if its outcome at the new margin is not the common one (by more than its standard error), if nobody or
+    everybody would be above its threshold, or if its outcomes fall as the score rises: do not use its threshold. With
+    ``direction="both"`` the last two concern all groups, since the others make up for it. Where the next score above a
+    threshold is further off than a tenth of the bandwidth (few distinct scores), that score is the threshold: it
+    selects the same people, and the outcome at the margin is theirs.
+
+    Curves are local lines made nondecreasing, so that an outcome has one threshold; `marginal_outcomes`, which only
+    looks at the threshold, uses a parabola there, and its numbers differ a little.
 
     References
     ----------
@@ -121,11 +132,12 @@ def equalize_thresholds(
     source = open_source(data, count=count, missing=missing, missing_group=missing_group)
     roles = Roles.of(source, outcome, score, groups, user, level, 1)
     choose("direction", direction, DIRECTIONS)
+    threshold = float(threshold) if isinstance(threshold, Real) and not isinstance(threshold, bool) else threshold
     table = tally_above(source, roles, threshold)
     if len(table.families) != 1:
         raise UsageError("groups: give one column (or one named condition): thresholds are set for disjoint groups.")
     family, present = table.families[0], float(threshold)
-    known = _supported(family, present, bandwidth)
+    known, now_se = _supported(family, present, bandwidth)
     if known.sum() < 2:
         raise NotEnoughData(
             f"threshold: {known.sum()} groups have enough outcomes just above {present:g} (10 effective events and "
@@ -135,27 +147,28 @@ def equalize_thresholds(
     margins = [m for m, ok in zip(_margins(family, everyone, present, bandwidth), known, strict=True) if ok]
     target, reached = _target(margins, present, direction)
     # A group whose outcomes at the margin are not known keeps its threshold.
-    thresholds, before, after = np.full((3, known.size), [[present], [np.nan], [np.nan]])
+    thresholds = np.full(known.size, present)
     thresholds[known] = [_moved(margin, present, target, direction) for margin in margins]
-    before[known] = [float(margin.curve[0]) for margin in margins]
-    after[known] = [margin.outcome(t) for margin, t in zip(margins, thresholds[known], strict=True)]
-    rows, positives = _count(source, roles, family.groups, thresholds, present)
-    status = tuple(
-        Status.UNSUPPORTED
-        if not ok
-        else Status.EXTRAPOLATED
-        if t < present - 1e-12
-        else Status.OK
-        if np.isclose(value, target, atol=1e-6)
-        else Status.INFEASIBLE
-        for ok, t, value in zip(known, thresholds, after, strict=True)
-    )
+    rows, positives, lowest = _count(source, roles, family.groups, thresholds, present)
+    thresholds = np.where(known, _selecting(family, thresholds, lowest, present, bandwidth), present)
+    se = _errors(family, thresholds, present, bandwidth)
+    seen = _Seen.at(margins, known, thresholds, present, now_se, se)
+    rates = positives / rows
+    lowered = thresholds < present - 1e-12 * max(1.0, abs(present))
+    some = (rates[1] > 0) & ((rates[1] < 1) | (rates[0] == 1))
+    # Together they keep the rate: if one group has no margin any more, the others were moved to make up for it.
+    sound = some & ~seen.falling
+    sound &= direction != "both" or bool(sound[known].all())
+    status = _status(seen, known, lowered, sound, target)
     left = tuple(group.label for group, ok in zip(family.groups, known, strict=True) if not ok)
     return ThresholdsResult(
         null=wording.THRESHOLDS_NULL,
         verdict=Verdict.INCONCLUSIVE,
         warnings=wording.threshold_warnings(
             direction, reached, positives[0].sum(), positives[1].sum(), rows.sum(), left
+        )
+        + wording.margin_warnings(
+            [group.label for group in family.groups], known, seen.falling, rates[1], seen.after, seen.se
         ),
         provenance=provenance(
             "equalize_thresholds",
@@ -168,12 +181,12 @@ def equalize_thresholds(
         size=rows,
         threshold=present,
         thresholds=thresholds,
-        marginal_before=before,
-        marginal_after=after,
-        marginal_se=np.where(known, _errors(family, thresholds, present, bandwidth), np.nan),
+        marginal_before=seen.before,
+        marginal_after=seen.after,
+        marginal_se=np.where(known & ~lowered, se, np.nan),
         target=target,
-        rate_before=positives[0] / rows,
-        rate_after=positives[1] / rows,
+        rate_before=rates[0],
+        rate_after=rates[1],
         overall_before=float(positives[0].sum() / rows.sum()),
         overall_after=float(positives[1].sum() / rows.sum()),
         direction=direction,
@@ -181,21 +194,69 @@ def equalize_thresholds(
     )
 
 
-def _supported(family: Family, present: float, bandwidth: object) -> NDArray[np.bool_]:
-    """Which groups have enough outcomes just above the present threshold, by the rule of `compare.support`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """Outcomes at the margin of each group, NaN where they are not known."""
+
+    before: Floats
+    after: Floats
+    se: Floats  # of the outcome after; at the present threshold, where the new one is extrapolated
+    falling: NDArray[np.bool_]  # whether outcomes fall as the score rises, so that the rising curve is not theirs
+
+    @classmethod
+    def at(
+        cls,
+        margins: list[Margin],
+        known: NDArray[np.bool_],
+        thresholds: Floats,
+        present: float,
+        now_se: Floats,
+        se: Floats,
+    ) -> _Seen:
+        """At the new thresholds. Of groups that fall, the outcomes are those of the line as it was fitted."""
+        before, after = np.full((2, known.size), np.nan)
+        falling = np.zeros(known.size, dtype=bool)
+        for margin, g in zip(margins, np.flatnonzero(known), strict=True):
+            fitted = replace(margin, curve=margin.line)
+            at = max(float(thresholds[g]), present)
+            # Making a rising curve nondecreasing moves it by a part of its error; three standard errors are a fall.
+            apart = [abs(margin.outcome(x) - fitted.outcome(x)) for x in (present, at)]
+            falling[g] = apart[0] > FALL * now_se[g] or apart[1] > FALL * se[g]
+            shown = fitted if falling[g] else margin
+            before[g], after[g] = shown.outcome(present), shown.outcome(float(thresholds[g]))
+        return cls(before, after, np.where(known, se, np.nan), falling)
+
+
+def _status(
+    seen: _Seen, known: NDArray[np.bool_], lowered: NDArray[np.bool_], sound: NDArray[np.bool_], target: float
+) -> tuple[Status, ...]:
+    """``lowered``: below the present threshold; ``sound``: whether the new one has a margin to speak of."""
+    met = np.abs(seen.after - target) <= np.fmax(seen.se, 1e-6)
+    chosen = np.where(lowered, Status.EXTRAPOLATED, Status.OK)
+    chosen = np.where(met & sound, chosen, Status.INFEASIBLE)
+    return tuple(Status(str(one)) for one in np.where(known, chosen, Status.UNSUPPORTED))
+
+
+def _supported(family: Family, present: float, bandwidth: object) -> tuple[NDArray[np.bool_], Floats]:
+    """Which groups have enough outcomes just above the present threshold, by the rule of `compare.support`.
+
+    And the standard errors of their outcomes there.
+    """
     point = np.array([present])
     width = Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, point), point).at(point)
     plan = Plan(point, width, 1)
     fit = solve(plan, family.rows.totals(plan))
-    _, supported = compare.support(family, fit, family.rows.products(plan, fit))
-    return supported[:, 0]
+    products = family.rows.products(plan, fit)
+    _, supported = compare.support(family, fit, products)
+    each = np.arange(len(family.groups))
+    return supported[:, 0], np.sqrt(products.curve[each, each, 0, 0])
 
 
 def _scores(source: Source, roles: Roles, family: Family) -> tuple[tuple[Floats, Floats], dict[str, int]]:
     """Edges of fine bins, and the rows of each group in each bin, whether their outcome is known or not."""
-    column = nw.col(roles.score).cast(nw.Float64)
-    ends = collect(source.frame.select(column.min().alias("low"), column.max().alias("high")))
-    axis = Axis.of(float(ends["low"][0]), float(ends["high"][0]))
+    axis, lost = family.axis, missing(nw.col(roles.score), source.schema[roles.score])
+    # Missing scores are left out by the pass itself; until then they need a bin (Spark has no floor of infinity).
+    column = nw.when(lost).then(nw.lit(axis.low)).otherwise(nw.col(roles.score).cast(nw.Float64))
     position = ((column - axis.low) * (FINE / axis.length)).floor().clip(0, FINE - 1)
     request = Request(grouping=source.grouping(roles.groups), numeric={"score": roles.score}, keys={"bin": position})
     cells = source.tally(request)
@@ -221,17 +282,18 @@ def _margins(family: Family, everyone: tuple[Floats, Floats], present: float, ba
     points = np.linspace(present, highest, 201) if highest > present else np.array([present])
     width = Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, points[:1]), points).at(points)
     plan = Plan(points, width, 1)
-    fit = solve(plan, family.rows.totals(plan))
+    with np.errstate(over="ignore", invalid="ignore"):  # at points far from a group, which are left out below
+        fit = solve(plan, family.rows.totals(plan))
     margins = []
     for g in range(len(family.groups)):
         mass = fit.mass[g]
         # Beyond a group's last scores a local line runs wild; there the curve stays where the data end.
         held = mass > 1e-3 * mass.max()
         rising = IsotonicRegression().fit(points[held], fit.beta[0, g][held], sample_weight=mass[held])
-        curve = np.interp(points, points[held], rising.predict(points[held]))
+        curve, line = (np.interp(points, points[held], y) for y in (rising.predict(points[held]), fit.beta[0, g][held]))
         size = float(counts[g].sum())
         share = 1 - np.concatenate(([0.0], np.cumsum(counts[g]))) / size
-        margins.append(Margin(points, curve, _slope(family, g, present, bandwidth), edges, share, size))
+        margins.append(Margin(points, curve, line, _slope(family, g, present, bandwidth), edges, share, size))
     return margins
 
 
@@ -268,27 +330,37 @@ def _moved(margin: Margin, present: float, target: float, direction: str) -> flo
     return min(t, present) if direction == "lower" else t
 
 
+def _selecting(family: Family, thresholds: Floats, lowest: Floats, present: float, bandwidth: object) -> Floats:
+    """The thresholds, or the lowest score that each selects (``lowest``) where that is another point of the curve."""
+    points = np.maximum(thresholds, present)
+    width = Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, points[:1]), points).at(points)
+    return np.where(lowest - thresholds > APART * width, lowest, thresholds)
+
+
 def _errors(family: Family, thresholds: Floats, present: float, bandwidth: object) -> Floats:
-    """Standard errors of the outcome at the new thresholds; NaN where it is extrapolated."""
+    """Standard errors of the outcome at the new thresholds, or at the present one where they are below it."""
     points = np.maximum(thresholds, present)
     width = Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, points[:1]), points).at(points)
     plan = Plan(points, width, 1)
     products = family.rows.products(plan, solve(plan, family.rows.totals(plan)))
     each = np.arange(points.size)
-    se = np.sqrt(products.curve[each, each, each, each])
-    return np.where(thresholds < present - 1e-12, np.nan, se)
+    return np.sqrt(products.curve[each, each, each, each])
 
 
 def _count(
     source: Source, roles: Roles, groups: tuple[Group, ...], thresholds: Floats, present: float
-) -> tuple[Floats, Floats]:
-    """Rows of each group, and how many are positive at the present and at the new thresholds: counted, not smoothed."""
+) -> tuple[Floats, Floats, Floats]:
+    """Rows of each group, and how many are positive at the present and at the new thresholds: counted, not smoothed.
+
+    And the lowest score that is positive at the new ones (NaN: none).
+    """
     grouping = source.grouping(roles.groups)
     column = nw.col(roles.score).cast(nw.Float64)
     lines = nw.lit(1.0) if source.count is None else nw.col(source.count).cast(nw.Float64)
-    frame = source.frame.select(
+    kept = ~missing(nw.col(roles.score), source.schema[roles.score])
+    frame = source.frame.filter(kept).select(
         column.alias("s"), lines.alias("n"), *(key.alias(f"__d{i}") for i, key in enumerate(grouping.keys.values()))
-    ).filter(~nw.col("s").is_null())
+    )
     frame = frame.with_columns(membership(grouping, groups).alias("g")).filter(nw.col("g") >= 0)
     limit: Any = nw.lit(float(thresholds[-1]))
     for g in range(len(groups) - 1):
@@ -303,4 +375,7 @@ def _count(
     found = np.zeros((3, len(groups)))
     for k, name in enumerate(values):
         found[k, at] = cells[name].to_numpy()
-    return found[0], found[1:]
+    ends = collect(frame.filter(nw.col("s") >= limit).group_by("g").agg(nw.col("s").min()))
+    lowest = np.full(len(groups), np.nan)
+    lowest[ends["g"].to_numpy().astype(np.intp)] = ends["s"].to_numpy()
+    return found[0], found[1:], lowest

@@ -90,25 +90,36 @@ def parity_findings(result: Any) -> tuple[str, ...]:
     """Each family's test, its largest difference, and the order."""
     said = []
     several = len(result.families) > 1
-    for family in _clearest_first(result.families):
+    for family in _deciding_first(result):
         name = " & ".join(family.dimensions)
         if not family.supported.any():
             said.append(f"{name}: no score has enough users in two groups to compare them.")
             continue
         allowed = f", adjusted for {len(result.families)} sets of groups" if several else ""
-        said.append(
-            f"{name}: test that the expected outcome {_same(result.tolerance)} at every score, "
-            f"{words.pvalue(family.pvalue)}{allowed} ({len(family.groups)} groups, {family.grid.size} scores)."
-        )
-        order = np.argsort(np.where(np.isnan(family.pair_adjusted), np.inf, family.pair_adjusted), kind="stable")
+        asked = f"the expected outcome {_same(result.tolerance)} at every score"
+        shown = f"test that {asked}, {words.pvalue(family.pvalue)}{allowed}"
+        if family.verdict.value == "within_tolerance":
+            shown = f"shown that {asked} compared"
+        said.append(f"{name}: {shown} ({len(family.groups)} groups, {family.grid.size} scores).")
+        order = _deciding_pairs(family)
         said += [_pair_finding(result, family, int(pair)) for pair in order[:5] if family.supported[pair].any()]
         said.append(_order_finding(family, result.alpha))
     return tuple(said)
 
 
-def _clearest_first(families: Any) -> list[Any]:
-    """What decides the verdict comes first."""
-    return sorted(families, key=lambda family: np.inf if np.isnan(family.pvalue) else family.pvalue)
+def _deciding_first(result: Any) -> list[Any]:
+    """What decides the verdict comes first: one family that was not compared keeps all from being within tolerance."""
+    return sorted(
+        result.families,
+        key=lambda family: (family.verdict is not result.verdict, np.nan_to_num(family.pvalue, nan=np.inf)),
+    )
+
+
+def _deciding_pairs(family: Any) -> Any:
+    """The compared pairs whose verdict is the family's, by adjusted p-value; then the others."""
+    others = [verdict is not family.verdict for verdict in family.pair_verdicts]
+    order = np.lexsort((family.pair_adjusted, others))
+    return order[~np.isnan(family.pair_adjusted[order])]
 
 
 def _pair_finding(result: Any, family: Any, pair: int) -> str:
@@ -199,8 +210,8 @@ def marginal_warnings(families: Sequence[Any], unit: bool, method: str, nobody: 
 def marginal_findings(result: Any) -> tuple[str, ...]:
     """Each pair, then the outcome at the threshold by group."""
     said = []
-    for family in _clearest_first(result.families):
-        order = np.argsort(np.where(np.isnan(family.pair_adjusted), np.inf, family.pair_adjusted), kind="stable")
+    for family in _deciding_first(result):
+        order = _deciding_pairs(family)
         said += [_margin_finding(result, family, int(pair)) for pair in order[:5] if family.supported[pair]]
         if not family.supported.any():
             name = " & ".join(family.dimensions)
@@ -224,6 +235,8 @@ def _margin_finding(result: Any, family: Any, pair: int) -> str:
         standard = (
             f" {higher} has the higher outcome at the margin: if outcomes are good, it is held to a higher standard."
         )
+    elif family.pair_verdicts[pair].value == "within_tolerance":
+        standard = " Shown to lie within the tolerance."
     return (
         f"{family.groups[i].label} against {family.groups[j].label}: difference of expected outcomes at the threshold "
         f"{words.signed(family.difference[pair])} ({span}, {words.pvalue(family.pair_adjusted[pair])} adjusted for all "
@@ -300,8 +313,11 @@ def margin_warnings(labels: Sequence[str], known: Any, falling: Any, rate: Any, 
 
 def threshold_findings(result: Any) -> tuple[str, ...]:
     """The thresholds and what they do."""
+    aim = "Common outcome at the margin"
+    if any(status.value == "infeasible" for status in result.status):
+        aim = "Outcome at the margin aimed at, and not reached by every group"
     said = [
-        f"Common outcome at the margin: {words.number(result.target)}. Overall positive rate "
+        f"{aim}: {words.number(result.target)}. Overall positive rate "
         f"{words.number(result.overall_before, 4)} before, {words.number(result.overall_after, 4)} after."
     ]
     for k, group in enumerate(result.groups):
