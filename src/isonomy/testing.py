@@ -35,7 +35,7 @@ def assert_no_violation(
     fail_on
         Verdicts that fail the test. ``("violation", "inconclusive")`` accepts only what was shown to be within
         tolerance: the stricter rule, and the only one under which a small sample cannot pass for lack of evidence.
-        A test of an audit that stopped with an error always fails.
+        A test of an audit that stopped with an error always fails, and so does a result in which nothing was tested.
 
     >>> import isonomy as iso
     >>> from isonomy.testing import assert_no_violation
@@ -50,17 +50,18 @@ def assert_no_violation(
     if not audited:
         raise UsageError("assert_no_violation: give a result, an audit or the path of an audit file.")
     refused = tuple(choose("fail_on", str(verdict), [v.value for v in Verdict]) for verdict in fail_on)
-    told: list[str] = []
+    told: list[tuple[str, str]] = []  # why, and in words
     total = 0
     for name, result, error in _unfolded(audited):
         total += 1
         if result is None:
-            told.append(f"{name}: stopped with an error.\n{error}")
-        elif result.verdict.value in refused:
-            told.append(f"{name}: {result.verdict.value}\n{result.summary()}")
+            told.append(("stopped with an error", f"{name}: stopped with an error.\n{error}"))
+        elif not result.answered or result.verdict.value in refused:
+            why = result.verdict.value if result.answered else "not answered"
+            told.append((why, f"{name}: {why}\n{result.summary()}"))
     if told:
-        head = f"{len(told)} of {total} results failed ({', '.join(refused)})."
-        raise AssertionError("\n\n".join([head, *told]))
+        head = f"{len(told)} of {total} results failed ({', '.join(dict.fromkeys(why for why, _ in told))})."
+        raise AssertionError("\n\n".join([head, *(text for _, text in told)]))
 
 
 def _unfolded(

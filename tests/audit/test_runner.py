@@ -353,3 +353,48 @@ def test_groups_of_every_form(table: pl.DataFrame) -> None:
     labels = list(done["flag-own"].table()["group"])
     assert "men, low" in labels
     assert "score=0.3 to <0.6" in labels
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_without_rows(table: pl.DataFrame, tmp_path: Path, kind: str) -> None:
+    empty, path = table[:0], tmp_path / f"d.{kind}"
+    empty.write_csv(path) if kind == "csv" else empty.write_parquet(path)
+    made = Audit.from_dict({"columns": COLUMNS, "tests": TESTS, "data": {"path": path.name}}, folder=tmp_path)
+    with pytest.raises(EmptyFrame, match="data: the table has no rows"):
+        made.run(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Categorical, pl.Enum(["no", "yes"])])
+def test_text_is_no_outcome(table: pl.DataFrame, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = pl.when(pl.col("outcome") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")).cast(dtype)
+    monkeypatch.setattr(Source, "sums", None)  # no row is read
+    with pytest.raises(ConfigError, match=r"columns\.outcome: column 'outcome' is text .*\"yes\" to 1"):
+        audit(table.with_columns(words.alias("outcome"))).validate()
+    assert audit(table.with_columns(pl.col("outcome").cast(pl.Boolean))).validate()
+
+
+def test_a_file_separated_by_semicolons(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("race;prediction\na;1\nb;0\n")
+    made = Audit.from_dict({"columns": COLUMNS, "tests": TESTS, "data": {"path": "d.csv"}}, folder=tmp_path)
+    with pytest.raises(iso.errors.DataError, match=r"separated by ';', not by commas.*separator=';'"):
+        made.validate()
+
+
+def test_no_group_large_enough_is_bad_data(table: pl.DataFrame, tmp_path: Path) -> None:
+    alone = table.with_columns(pl.int_range(pl.len()).alias("id"))
+    tests = [{"kind": "flag", "metric": "tpr", "groups": ["id"]}, {"kind": "flag", "metric": "tpr", "id": "race"}]
+    done = audit(alone, tests, fail_on=["violation", "inconclusive"]).run(tmp_path)
+    assert done.entries[0].verdict == "failed"
+    assert done.exit_code == 3
+    assert "[Not answered]" in done.summary()
+    again = AuditResult.from_json((tmp_path / "results.json").read_text())
+    assert again.exit_code == 3
+    assert [entry.verdict for entry in again.entries] == [entry.verdict for entry in done.entries]
+
+
+def test_the_summary_tells_what_decided(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iso, "flag", lambda data, **_: fake(decider=2), raising=False)
+    said = audit(table, TESTS[:1]).run().summary()
+    assert "race=Asian" in said
+    assert "race=Black" not in said

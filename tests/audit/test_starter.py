@@ -13,7 +13,7 @@ import isonomy as iso
 from isonomy.audit import Audit, parse
 from isonomy.audit.guess import toml
 from isonomy.audit.starter import write_starter
-from isonomy.errors import ConfigError, EmptyFrame, UsageError
+from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -136,3 +136,45 @@ def test_toml_strings(text: str) -> None:
     import tomllib
 
     assert tomllib.loads(f"x = {toml(text)}")["x"] == text
+
+
+def test_yes_and_no_are_told_and_not_used(tmp_path: Path) -> None:
+    table = {
+        "application": [f"a{i}" for i in range(N)],
+        "gender": RNG.choice(["f", "m"], N),
+        "approved": RNG.choice(["yes", "no"], N),
+        "repaid": RNG.choice(["Yes", "YES", "No"], N),
+        "offer": RNG.choice(["letter", "none"], N),
+        "disability": RNG.choice(["Y", "N"], N),
+        "score_pct": RNG.random(N) * 100,
+    }
+    pl.DataFrame(table).write_csv(tmp_path / "d.csv")
+    guesses = write_starter(tmp_path / "d.csv", tmp_path / "audit.toml")
+    text = (tmp_path / "audit.toml").read_text()
+    told = [line for line in text.splitlines() if line.startswith("# CHECK:")]
+    assert [line.removeprefix("# CHECK: ") for line in told] == [g.removeprefix("check: ") for g in guesses[-3:]]
+    assert [line.split('"')[1] for line in told] == ["approved", "repaid", "offer"]
+    assert '"approved" is yes/no text: recode it to 0/1' in told[0]
+    for line in told:  # the line that is proposed does what it says
+        rows = pl.read_csv(tmp_path / "d.csv")
+        how = line.split("with polars, ")[1].rstrip(".")
+        name = line.split('"')[1]
+        assert set(eval(how, {"rows": rows, "pl": pl})[name]) == {0, 1}
+    config = parse(text)
+    assert config.columns.outcome is config.columns.prediction is config.columns.treatment is None
+    assert config.columns.groups == ["gender", "disability"]  # a group may be yes or no
+    assert [test.model_dump()["prediction"] for test in config.tests] == ["score_pct"]
+
+
+def test_a_file_that_is_not_separated_by_commas(tmp_path: Path) -> None:
+    for mark in (";", "\t"):
+        (tmp_path / "d.csv").write_text(mark.join(["a", "b", "approved"]) + "\n" + mark.join("121") + "\n")
+        with pytest.raises(DataError, match="write_parquet"):
+            write_starter(tmp_path / "d.csv", tmp_path / "a.toml")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    pl.DataFrame(TABLES["decisions"]).write_csv(tmp_path / "d.csv")
+    for force in (False, True):
+        with pytest.raises(ConfigError, match=r"is a folder; --output names a file, such as .*audit\.toml"):
+            write_starter(tmp_path / "d.csv", tmp_path, force=force)

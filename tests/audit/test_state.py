@@ -18,7 +18,7 @@ from fake_results import close
 import isonomy as iso
 from isonomy.audit import Audit
 from isonomy.audit.outcome import FILES
-from isonomy.audit.state import FOLDER, State, prepare, write
+from isonomy.audit.state import FOLDER, State, claim, prepare, refuse, write
 from isonomy.errors import ConfigError
 from isonomy.report import layout
 from isonomy.report.charts import Chart
@@ -107,7 +107,7 @@ def test_kill_9_then_resume(file: Path, tmp_path: Path) -> None:
         process.wait()
         process.stdout.close()
     assert [path.name for path in output.iterdir()] == [FOLDER]  # no output yet, and none broken
-    finished = sorted((output / FOLDER).iterdir())
+    finished = sorted((output / FOLDER).glob("*.json"))
     assert len(finished) == 2
     for path in finished:
         json.loads(path.read_text())
@@ -191,6 +191,30 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="output: cannot write to"):
         prepare(tmp_path / "file" / "folder")
+
+
+def test_what_is_in_the_way_is_told_before_anything_is_run(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "out" / "report.html").mkdir(parents=True)
+    for output, said in (("file", "is a file"), ("file/folder", "is a file"), ("out", "report.html is a folder")):
+        with pytest.raises(ConfigError, match=said):
+            Audit.from_toml(file).run(tmp_path / output)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+
+
+def test_a_folder_belongs_to_one_audit_file(tmp_path: Path) -> None:
+    folder, mine, other = tmp_path / "out", tmp_path / "mine.toml", tmp_path / "other.toml"
+    for path in (mine, other):
+        path.write_text("")
+    prepare(folder)
+    State(folder, resume=False)
+    claim(folder, mine)
+    refuse(folder, mine)
+    refuse(folder)  # an audit that has no file
+    with pytest.raises(ConfigError, match=r"out holds the report of .*mine\.toml; name another folder"):
+        refuse(folder, other)
+    (folder / FOLDER / "audit-file").write_text("../gone.toml")
+    refuse(folder, other)  # nobody's any more
 
 
 def test_without_an_output_nothing_is_kept() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_results import fake
+from fake_results import fake, untested
 
 import isonomy as iso
 from isonomy.audit import Audit
@@ -56,3 +56,11 @@ def test_bad_calls() -> None:
         assert_no_violation()
     with pytest.raises(iso.errors.UsageError, match="Did you mean 'violation'"):
         assert_no_violation(fake(), fail_on=("violaton",))
+
+
+def test_nothing_tested_fails() -> None:
+    with pytest.raises(AssertionError, match=r"1 of 2 results failed \(not answered\)(.|\n)*no group could be tested"):
+        assert_no_violation(untested(), fake(verdict="inconclusive"))
+    tiny = iso.flag({"p": [0, 1], "g": ["a", "b"]}, metric="selection_rate", prediction="p", groups="g")
+    with pytest.raises(AssertionError, match="flag: not answered"):
+        assert_no_violation(tiny)

@@ -8,12 +8,13 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from fake_results import HOSTILE, fake
+from fake_results import HOSTILE, fake, untested
 from typer.testing import CliRunner
 
 import isonomy
@@ -181,6 +182,17 @@ class TestExitCodes:
         for command in (("audit", "audit.toml"), ("validate", "audit.toml"), ("init", "twice.csv", "-o", "x.toml")):
             assert run(*command).exit_code == 3
 
+    def test_3_nothing_to_test(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(isonomy, "flag", lambda data, **_: untested(), raising=False)
+        done = run("audit", "audit.toml")
+        assert done.exit_code == 3
+        assert "Not answered: no group could be tested" in " ".join(done.output.split())
+
+    def test_they_are_explained(self) -> None:
+        for arguments in (("--help",), ("audit", "--help")):
+            said = " ".join(run(*arguments).output.split())
+            assert "2 before 3 before 4 before 1" in said
+
     def test_4_a_test_crashed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(isonomy, "flag", lambda data, **_: 1 / 0, raising=False)
         done = run("audit", "audit.toml")
@@ -269,6 +281,28 @@ def test_hostile_labels_in_the_terminal(folder: Path, monkeypatch: pytest.Monkey
         if "[red]" in label:
             assert "[red]rich[/red]" in visible
         assert len(said) < 3_000
+
+
+def test_the_terminal_shows_what_decided_and_the_first_warnings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warned = replace(fake(decider=2), warnings=("First warning.", "Second.", "Third."))
+    monkeypatch.setattr(isonomy, "flag", lambda data, **_: warned, raising=False)
+    said = " ".join(run("audit", "audit.toml").output.split())
+    assert "For race=Asian the difference is +0.200" in said
+    assert "race=Black" not in said
+    assert "! Rows were left out because values are missing: 3 with no 'income'. ! First warning." in said
+    assert "! 2 more warnings in the report." in said
+    assert "Second." not in said
+
+
+def test_two_audit_files_do_not_share_a_folder(folder: Path) -> None:
+    (folder / "other.toml").write_text(CONFIG)
+    assert run("audit", "audit.toml").exit_code == 0
+    before = (folder / "isonomy-report" / "results.json").read_text()
+    done = run("audit", "other.toml")
+    assert done.exit_code == 2
+    assert "isonomy-report holds the report of audit.toml" in " ".join(done.output.split())
+    assert (folder / "isonomy-report" / "results.json").read_text() == before
+    assert run("audit", "other.toml", "-o", "elsewhere").exit_code == 0
 
 
 def test_a_column_name_is_never_markup(folder: Path) -> None:

@@ -53,6 +53,11 @@ class FakeResult(Result):
     disparity: np.ndarray[Any, Any]
     se: np.ndarray[Any, Any]
     status: tuple[Status, ...]
+    pvalue: float = 0.012
+    decider: int = 0  # which finding decided
+
+    def deciding(self) -> str:
+        return self.findings()[self.decider] if self.decider else Result.deciding(self)
 
     @property
     def labels(self) -> list[str]:
@@ -115,6 +120,11 @@ def fake(labels: Sequence[str] = ("Black", "White", "Asian"), verdict: str = "vi
         provenance=provenance("flag", {"metric": "tpr", "groups": ("race",)}, rows=600, dropped={"income": 3}),
         **(numbers | changes),
     )
+
+
+def untested(**changes: Any) -> FakeResult:
+    """A result in which nothing was tested."""
+    return fake(verdict="inconclusive", pvalue=math.nan, **changes)
 
 
 def close(a: Any, b: Any) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
-from fake_results import HOSTILE, document, fake
+from fake_results import HOSTILE, document, fake, untested
 
 from isonomy.report import Entry, junit, markdown
 from isonomy.report.text import one_line, visible
@@ -65,3 +65,21 @@ def test_junit_survives_every_character() -> None:
     label = "".join(map(chr, [*range(0x300), 0xD800, 0xFFFE, 0xFFFF, 0x1F600]))
     made = junit(replace(document(), title=label, entries=(Entry(name=label, kind="flag", result=fake([label])),)))
     assert "😀" in ET.fromstring(made)[0][0].get("name")
+
+
+def test_nothing_tested_is_an_error_and_no_pass() -> None:
+    made = document(entries=(Entry(name="empty", kind="flag", result=untested()),), fail_on=("inconclusive",))
+    assert made.tally == {"violation": 0, "within_tolerance": 0, "inconclusive": 0, "failed": 1}
+    suite = ET.fromstring(junit(made))[0]
+    assert {k: suite.get(k) for k in ("failures", "errors")} == {"failures": "0", "errors": "1"}
+    problem = suite[0].find("error")
+    assert problem.get("type") == "data"
+    assert problem.get("message").startswith("Not answered: no group could be tested")
+    assert "⛔ Not answered" in markdown(made)
+
+
+def test_the_failure_message_names_what_decided() -> None:
+    made = document(entries=(Entry(name="x", kind="flag", result=fake(decider=2)),))
+    message = ET.fromstring(junit(made))[0][0].find("failure").get("message")
+    assert message.startswith("Violation: ")
+    assert message.endswith("For race=Asian the difference is +0.200 (p = 0.012).")

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from fake_results import HOSTILE, document, fake
+from fake_results import HOSTILE, document, fake, untested
 from markupsafe import Markup
 
 from isonomy.report import Entry, html, layout
@@ -168,3 +168,27 @@ def test_the_report_computes_no_statistic() -> None:
 
 def test_suppression_is_told_when_there_is_none() -> None:
     assert wording.no_suppression() in html(replace(document(), suppress_below=0))
+
+
+def test_the_summary_begins_with_the_finding_that_decided() -> None:
+    leads = layout.section(1, Entry(name="x", kind="flag", result=fake(decider=2)), picture=False).leads
+    assert [str(lead)[:16] for lead in leads] == ["For race=Asian t", "For race=Black t"]
+    told = layout.section(1, Entry(name="x", kind="flag", result=fake()), picture=False).leads
+    assert [str(lead)[:16] for lead in told] == ["For race=Black t", "For race=White t"]
+
+
+def test_nothing_tested_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = layout.section(1, Entry(name="x", kind="flag", result=untested()), picture=False)
+    assert (part.verdict, part.badge) == ("failed", "Not answered")
+    assert str(part.leads[0]).startswith("Not answered: no group could be tested")
+    assert str(part.leads[1]) == "Some groups are small."
+    monkeypatch.setattr(layout, "chart", lambda result: Chart(None))
+    page = html(document(entries=(Entry(name="x", kind="flag", result=untested()),)))
+    assert "1 question was put to the data: 1 could not be answered." in page
+    assert 'class="error"' not in page  # it did not stop: its table is there
+
+
+def test_no_kind_of_interval_is_said_to_agree_with_the_verdict() -> None:
+    said = dict(wording.READING)["Interval"]
+    assert "interval of any kind may leave out zero" in said
+    assert "unless it is called simultaneous" not in said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import FrozenInstanceError, dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from datetime import date
 from typing import Any, ClassVar, Self
 
@@ -15,6 +15,7 @@ import isonomy
 from isonomy.errors import UsageError
 from isonomy.frames import Group, open_source
 from isonomy.results import Provenance, Result, Status, Verdict, from_json, provenance, storage, suppress
+from isonomy.results.shape import as_frame, read_only
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -166,3 +167,67 @@ def test_notebook_display_is_a_picture_without_scripts(example: Example) -> None
     assert "<svg" in bundle["image/svg+xml"]
     assert "<script" not in bundle["image/svg+xml"]
     assert "text/html" not in bundle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    values: np.ndarray
+    parts: tuple[Part, ...] = ()
+
+
+def test_parts_are_read_only_too(example: Example) -> None:
+    mine = np.zeros(3)
+    part = Part(mine, (Part(mine[:2]),))
+    result = replace(example, extra=(part, "text", None))
+    mine[0] = 99
+    for seen in (result.extra[0], result.extra[0].parts[0]):
+        assert seen.values[0] == 0
+        with pytest.raises(ValueError, match="read-only"):
+            seen.values[0] = 1.0
+    alone = Part(np.zeros(3))
+    read_only(alone)
+    with pytest.raises(ValueError, match="read-only"):
+        alone.values[0] = 1.0
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_counts_are_whole_numbers_in_a_frame(backend: str) -> None:
+    whole, withheld = np.array([3.0, 4.0]), np.array([3.0, np.nan])
+    frame = as_frame({"n": whole, "size": withheld, "estimate": whole}, backend)
+    kinds = [str(t) for t in (frame.schema.types if backend == "pyarrow" else frame.dtypes)]
+    assert [kind.lower() for kind in kinds] in (["int64", "float64", "float64"], ["int64", "double", "double"])
+
+
+def test_every_frame_checks_its_library() -> None:
+    with pytest.raises(UsageError, match=r"'panda' is not allowed\. Did you mean 'pandas'"):
+        as_frame({"n": np.ones(2)}, "panda")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class WithPvalue(Example):
+    pvalue: Any = np.nan
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class WithAdjusted(WithPvalue):
+    decisive: ClassVar[tuple[str, ...]] = ("pvalue", "adjusted_pvalue")
+
+    adjusted_pvalue: Any = np.nan
+
+
+def test_no_pvalue_is_no_answer(example: Example) -> None:
+    given = {f.name: getattr(example, f.name) for f in fields(example)}
+    assert example.answered  # no test, so nothing is missing
+    assert WithPvalue(**given, pvalue=0.9).answered
+    assert WithPvalue(**given, pvalue=np.array([np.nan, 0.9])).answered
+    assert WithPvalue(**given | {"verdict": Verdict.VIOLATION}).answered  # shown, then withheld
+    assert WithAdjusted(**given, adjusted_pvalue=np.array([0.9])).answered
+    for empty in (WithPvalue(**given), WithPvalue(**given, pvalue=np.full(3, np.nan)), WithAdjusted(**given)):
+        assert not empty.answered
+        assert empty.headline().startswith("Not answered: no group could be tested")
+        assert empty.deciding() == empty.headline()
+        assert empty.headline() in empty.summary()
+
+
+def test_the_first_finding_decides(example: Example) -> None:
+    assert example.deciding() == "Something was found."

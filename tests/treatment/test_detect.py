@@ -389,7 +389,7 @@ def test_positives_alone_with_the_sizes_of_the_arms() -> None:
 def test_a_baseline_that_nothing_looks_at_is_refused() -> None:
     made = simulated()
     for options in ({}, {"measure": "difference"}, {"collapse": "average"}):
-        with pytest.raises(UsageError, match="baseline: .* does not look at it"):
+        with pytest.raises(UsageError, match=r"baseline: .* does not look at it"):
             iso.treatment_bias(made, **ROLES, baseline="baseline", **options)
 
 

@@ -34,7 +34,9 @@ def plan(**options: Any) -> Plan:
 @pytest.mark.parametrize("collapse", ["control_outcome", "weighted", "positives_inverse"])
 def test_moments_equal_numpy(collapse: str) -> None:
     made = table()
-    cells = tally(open_source(made), plan(collapse=collapse, baseline="h" if collapse == "weighted" else None)).partitions[0]
+    cells = tally(
+        open_source(made), plan(collapse=collapse, baseline="h" if collapse == "weighted" else None)
+    ).partitions[0]
     moments = cells.moments()
     formulas = {
         "y": made["y"], "yf": made["y"] * made["f"], "y/f": made["y"] / made["f"], "h": made["h"],

@@ -39,7 +39,8 @@ def margin(rate: float, replications: int) -> float:
 
 def plan_for(measure: str, collapse: str | None = None, **options: Any) -> Plan:
     roles = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
-    return make_plan(**roles, baseline="baseline", measure=measure, collapse=collapse, **options)
+    baseline = "baseline" if collapse is not None and COLLAPSES[collapse].baseline else None
+    return make_plan(**roles, baseline=baseline, measure=measure, collapse=collapse, **options)
 
 
 def cells_of(block: Mapping[str, Any], plan: Plan, groups: int, halves: bool = False) -> Cells:

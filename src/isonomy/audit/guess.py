@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from isonomy.audit.table import refuse_separator
 from isonomy.errors import DataError, EmptyFrame, UsageError
 from isonomy.frames import collect, open_source
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _LOOK = 200_000  # rows looked at
 _LEVELS = 20  # a group column has at most this many values
+_YES = {"yes": "no", "y": "n", "true": "false", "t": "f"}  # text that says yes, and its opposite
 
 # Words in a column's name, most telling first.
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -60,6 +62,8 @@ class Seen:
     missing: bool
     median: float | None = None
     unit: bool = False  # every number lies in [0, 1]
+    yes: tuple[str, ...] = ()  # text that says yes or no: the values that say yes, as they are written
+    pair: tuple[str, ...] = ()  # the values of a text column that has two
 
 
 def toml(text: str) -> str:
@@ -75,6 +79,7 @@ def sample(data: Path) -> pl.DataFrame:
         raise
     except Exception as error:
         raise UsageError(f"data: cannot read {data} ({type(error).__name__}: {error}).") from None
+    refuse_separator(rows.columns, str(data))
     if not len(rows):
         raise EmptyFrame(f"data: {data} has no rows.")
     return rows
@@ -100,7 +105,12 @@ def look(column: pl.Series) -> Seen:
         unit = low >= 0 and high <= 1
         return Seen(column.name, "binary" if binary else "number", levels, missing, float(finite.median()), unit)  # type: ignore[arg-type]
     if kind in (pl.String, pl.Categorical) or isinstance(kind, pl.Enum):
-        return Seen(column.name, "text", column.drop_nulls().n_unique(), missing)
+        levels = column.drop_nulls().n_unique()
+        values = sorted(map(str, column.drop_nulls().unique())) if levels <= _LEVELS else []
+        yes = tuple(value for value in values if value.strip().lower() in _YES)
+        no = {_YES[value.strip().lower()] for value in yes}
+        said = yes if {value.strip().lower() for value in values if value not in yes} == no else ()
+        return Seen(column.name, "text", levels, missing, yes=said, pair=tuple(values) if levels == 2 else ())
     return Seen(column.name, "other", 0, missing)
 
 
@@ -143,6 +153,15 @@ def guess_roles(seen: list[Seen]) -> dict[str, str]:
     return roles
 
 
+def recodable(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> list[Seen]:
+    """Text columns that should probably be 0 and 1: yes and no, or two values under the name of a role still free."""
+    taken = {*roles.values(), *groups}
+    free = [c for c in seen if c.kind == "text" and c.name not in taken and toml(c.name) not in taken]
+    open_roles = [_NAMES[role] for role in ("treatment", "prediction", "outcome") if role not in roles]
+    named = {c.name for c in free if c.pair and any(_closeness(c.name, words) is not None for words in open_roles)}
+    return [c for c in free if c.yes or c.name in named]
+
+
 def opposed(roles: dict[str, str]) -> bool:
     """Whether outcome 1 looks bad while prediction 1 looks good."""
     outcome, prediction = roles.get("outcome", ""), roles.get("prediction", "")
@@ -160,7 +179,8 @@ def guess_groups(seen: list[Seen], roles: dict[str, str]) -> list[str]:
     chosen = [toml(c.name) for c in fitting[:3]]
     chosen += [_cut(c) for c in cuts[:1] if len(chosen) < 3]
     if not chosen:
-        few = [c for c in free if c.kind == "text" and 2 <= c.levels <= _LEVELS]
+        coded = {c.name for c in recodable(seen, roles, [])}
+        few = [c for c in free if c.kind == "text" and 2 <= c.levels <= _LEVELS and c.name not in coded]
         few += [c for c in free if c.kind in ("number", "binary") and 2 <= c.levels <= 10]
         chosen = [toml(c.name) for c in few[:2]]
     if not chosen:

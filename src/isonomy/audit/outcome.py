@@ -16,7 +16,7 @@ from isonomy.report import Document, Entry, html, junit, markdown
 from isonomy.results import SCHEMA_VERSION, Result, from_dict
 from isonomy.results.wording import report as wording
 
-FILES = ("report.html", "results.json", "summary.md", "junit.xml")
+FILES = state.FILES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +33,7 @@ class AuditResult:
 
     @property
     def results(self) -> dict[str, Result]:
-        """The results of the tests that were answered."""
+        """The results of the tests that came to their end."""
         return {entry.name: entry.result for entry in self.entries if entry.result is not None}
 
     def __getitem__(self, name: str) -> Result:
@@ -42,12 +42,15 @@ class AuditResult:
     @property
     def failing(self) -> tuple[Entry, ...]:
         """The tests whose verdict the audit fails on."""
-        return tuple(entry for entry in self.entries if entry.result and entry.verdict in self.document.fail_on)
+        return tuple(entry for entry in self.entries if entry.verdict in self.document.fail_on)
 
     @property
     def exit_code(self) -> int:
-        """2 a test's options are wrong; 3 bad data; 4 a test crashed; 1 a verdict in `fail_on`; 0 otherwise."""
-        kinds = {entry.error_kind for entry in self.entries if entry.result is None}
+        """2 a test's options are wrong; 3 bad data, or nothing to test; 4 a test crashed; 1 a verdict in `fail_on`.
+
+        The first of these that applies, in this order; 0 otherwise.
+        """
+        kinds = {entry.fault for entry in self.entries}
         for kind, code in (("usage", 2), ("data", 3), ("crash", 4)):
             if kind in kinds:
                 return code
@@ -58,8 +61,7 @@ class AuditResult:
         lines = [self.document.title, "", wording.headline(self.document.tally), ""]
         for entry in self.entries:
             lines.append(f"[{wording.BADGES[entry.verdict]}] {entry.heading} ({entry.name})")
-            told = entry.result.findings()[:1] if entry.result else (entry.error or "",)
-            lines += [f"  {sentence}" for sentence in told]
+            lines.append(f"  {entry.lead}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -105,6 +107,7 @@ class AuditResult:
     def write(self, folder: str | Path) -> AuditResult:
         """Write report.html, results.json, summary.md and junit.xml, each complete or not at all."""
         place = Path(folder)
+        state.refuse(place)
         state.prepare(place)
         # The report last: when it is new, everything else is.
         state.write(place / "results.json", self.to_json())

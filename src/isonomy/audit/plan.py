@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals as nw
+
 import isonomy
 from isonomy.audit.conditions import Condition, Cut, columns_of, group, metric, reference
 from isonomy.audit.config import Columns, Config
@@ -147,6 +149,11 @@ def check(config: Config, planned: Iterable[Planned], schema: Mapping[str, Any],
             problems.append(f"{key}: column {column!r} is {schema[column]}; only numbers can be cut.")
         elif isinstance(how, Condition) and (problem := how.problem(schema[column])):
             problems.append(f"{key}: {problem}.")
+        elif key.rpartition(".")[2] in _NUMBERS and _text(schema[column]):
+            problems.append(
+                f"{key}: column {column!r} is text ({schema[column]}); numbers or booleans are needed. Recode it "
+                'first, for instance "yes" to 1 and "no" to 0.'
+            )
     for i, one in enumerate(tests):
         problems += [
             f"tests[{i}].{name}: {one.kind} needs it; name a column here or in [columns]." for name in _lacking(one)
@@ -154,6 +161,16 @@ def check(config: Config, planned: Iterable[Planned], schema: Mapping[str, Any],
     if problems:
         raise ConfigError("\n".join(f"{file}: {problem}" for problem in dict.fromkeys(problems)))
     return list(needed)
+
+
+# Keys whose columns are counted or averaged.
+_NUMBERS = (
+    "outcome", "prediction", "treatment", "score", "effect", "baseline", "status_quo", "candidate", "distance", "count",
+)  # fmt: skip
+
+
+def _text(dtype: Any) -> bool:
+    return dtype in (nw.String, nw.Categorical) or isinstance(dtype, nw.Enum)
 
 
 def _lacking(planned: Planned) -> list[str]:

@@ -16,7 +16,7 @@ from isonomy.audit import config as files
 from isonomy.audit.conditions import all_of
 from isonomy.audit.outcome import AuditResult
 from isonomy.audit.plan import Planned, check, plan, requests
-from isonomy.audit.state import State, prepare
+from isonomy.audit.state import State, claim, prepare, refuse
 from isonomy.audit.table import Fingerprint, Opened, fingerprint, narrow, open_table
 from isonomy.errors import DataError, UsageError
 from isonomy.frames import Source
@@ -59,13 +59,16 @@ class Audit:
         self.folder = Path(folder)  # what paths in the file are relative to
         self.file = file
         self.text = text
+        self._path: Path | None = None  # of the file, where there is one
         self._debug = False
 
     @classmethod
     def from_toml(cls, path: str | Path, *, data: object = None) -> Audit:
         """The audit in a file. ``data``: a table that takes the place of the file's path or query."""
         config, text = files.read(path)
-        return cls(config, data=data, folder=Path(path).parent, file=str(path), text=text)
+        made = cls(config, data=data, folder=Path(path).parent, file=str(path), text=text)
+        made._path = Path(path)
+        return made
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any], *, data: object = None, folder: str | Path = ".") -> Audit:
@@ -104,13 +107,17 @@ class Audit:
         opened, planned, columns = self._open()
         folder = None if output is None else Path(output)
         if folder is not None:
-            prepare(folder)
+            refuse(folder, self._path)
         tell("Reading the table", 0, len(planned))
         source = narrow(opened, columns, self.config.filters, self.config.data.in_memory)
-        seen = fingerprint(source)
+        seen = fingerprint(source, filtered=bool(self.config.filters))
+        if folder is not None:
+            prepare(folder)
         tables = _Tables(source)
         tables.prefetch(planned)
         state = State(folder, resume=resume)
+        if folder is not None:
+            claim(folder, self._path)
         entries = []
         for done, one in enumerate(planned):
             tell(one.name, done, len(planned))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from isonomy.audit.guess import Seen, guess_groups, guess_roles, look, opposed, sample, toml
+from isonomy.audit.guess import Seen, guess_groups, guess_roles, look, opposed, recodable, sample, toml
 from isonomy.audit.state import write
 from isonomy.errors import ConfigError
 
@@ -23,6 +23,8 @@ _ROLES = {
 
 def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]:
     """Write a commented audit file for ``data``; returns the guesses in words."""
+    if output.is_dir():
+        raise ConfigError(f"{output} is a folder; --output names a file, such as {output / 'audit.toml'}.")
     if output.exists() and not force:
         raise ConfigError(f"{output} exists; --force writes over it, --output names another.")
     rows = sample(data)
@@ -35,12 +37,13 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
     except OSError as error:
         raise ConfigError(f"output: cannot write {output} ({error.strerror}).") from None
     guesses = [f"{role} = {name}" for role, name in roles.items()] + [f"groups = {', '.join(groups)}"]
-    return guesses + ([f"check: {_opposed(roles)}"] if opposed(roles) else [])
+    checks = ([_opposed(roles)] if opposed(roles) else []) + [_recode(c) for c in recodable(seen, roles, groups)]
+    return guesses + [f"check: {check}" for check in checks]
 
 
 def starter_text(place: str, seen: list[Seen], roles: dict[str, str], groups: list[str]) -> str:
     """A commented audit file that runs as it is."""
-    return "\n".join([*_head(place, seen, roles), *_columns(roles, groups), *_tests(seen, roles), ""])
+    return "\n".join([*_head(place, seen, roles), *_columns(seen, roles, groups), *_tests(seen, roles), ""])
 
 
 def _head(place: str, seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
@@ -75,9 +78,22 @@ def _opposed(roles: dict[str, str]) -> str:
     )
 
 
-def _columns(roles: dict[str, str], groups: list[str]) -> Iterator[str]:
+def _recode(column: Seen) -> str:
+    """What to do about text that says yes or no. Which of two other values is 1 cannot be guessed."""
+    name = toml(column.name)
+    ones = column.yes or column.pair[-1:]
+    listed = ", ".join(map(toml, ones))
+    test = f"pl.col({name}) == {listed}" if len(ones) == 1 else f"pl.col({name}).is_in([{listed}])"
+    what = "yes/no text" if column.yes else f"text ({' and '.join(map(toml, column.pair))})"
+    how = f"rows.with_columns(({test}).cast(pl.Int8))"
+    return f"{name} is {what}: recode it to 0/1 before a test can use it; with polars, {how}."
+
+
+def _columns(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
     if opposed(roles):
         yield f"# CHECK: {_opposed(roles)}"
+    for column in recodable(seen, roles, groups):
+        yield f"# CHECK: {_recode(column)}"
     yield "[columns]"
     for role, meaning in _ROLES.items():
         if role in roles:
@@ -136,7 +152,7 @@ def _anything(seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
         "Does an average differ between groups?",
         'kind = "flag"',
         'metric = "mean_prediction"',
-        f"prediction = {toml(column)}   # no decision was found: the groups' averages of this column are compared",
+        f"prediction = {toml(column)}   # no 0/1 decision was found: the groups' averages of this column are compared",
     )
 
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from isonomy.errors import ConfigError
 
+FILES = ("report.html", "results.json", "summary.md", "junit.xml")
 FOLDER = ".isonomy-state"
+_OWNER = "audit-file"  # which audit file the folder belongs to, relative to the folder
 _PARTIAL = ".partial"
 
 
@@ -30,6 +32,38 @@ def write(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+def refuse(folder: Path, file: Path | None = None) -> None:
+    """Say what is in the way of a report in ``folder``, before anything is run: no file is touched.
+
+    A folder belongs to the audit file that wrote it, for as long as that file exists.
+    """
+    try:
+        place = next((place for place in (folder, *folder.parents) if place.exists()), Path())
+    except OSError as error:
+        raise ConfigError(f"output: cannot write to {folder} ({error.strerror}).") from None
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        why = "may not be written to" if place.is_dir() else "is a file"
+        raise ConfigError(f"output: cannot write to {folder} ({place} {why}).")
+    for name in FILES:
+        if (folder / name).is_dir():
+            raise ConfigError(f"output: {folder / name} is a folder; remove it, or name another output folder.")
+    try:
+        owner = Path(os.path.normpath(folder / (folder / FOLDER / _OWNER).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return
+    if file is not None and owner.is_file() and owner.resolve() != file.resolve():
+        raise ConfigError(
+            f"output: {folder} holds the report of {owner}; name another folder (--output, or output in the audit "
+            "file), or delete it."
+        )
+
+
+def claim(folder: Path, file: Path | None) -> None:
+    """Note which audit file the folder belongs to."""
+    if file is not None:
+        write(folder / FOLDER / _OWNER, os.path.relpath(file.resolve(), folder.resolve()))
 
 
 def prepare(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,29 @@ def open_table(data: Data, folder: Path, given: object = None) -> Opened:
     if data.path is None:
         raise ConfigError("data: no path and no query; say where the rows are.")
     path = folder / data.path
-    return Opened(_open(path, options), data.path, _size(path))
+    source = _open(path, options)
+    refuse_separator(list(source.schema), data.path)
+    if ".csv" in path.suffixes and all(dtype == nw.String for dtype in source.schema.values()):
+        _refuse_header(source)
+    return Opened(source, data.path, _size(path))
+
+
+def _refuse_header(source: Source) -> None:
+    """A csv file with no line but its first has text columns only: say so before they are called the wrong type."""
+    if not len(collect(source.frame.head(1))):
+        raise EmptyFrame("data: the table has no rows.")
+
+
+def refuse_separator(columns: Sequence[str], path: str) -> None:
+    """A csv file that is not separated by commas reads as one column with a long name."""
+    found = [mark for mark in (";", "\t", "|") if len(columns) == 1 and mark in columns[0]]
+    if found:
+        name = Path(path).name
+        raise DataError(
+            f"data: {path} has a single column, {columns[0]!r}: its columns are separated by {found[0]!r}, not by "
+            f"commas. Write it as parquet first: polars.read_csv({name!r}, separator={found[0]!r})"
+            f".write_parquet({str(Path(name).with_suffix('.parquet'))!r})."
+        )
 
 
 def _open(native: object, options: Mapping[str, Any]) -> Source:
@@ -121,7 +143,7 @@ class Fingerprint:
     digest: str
 
 
-def fingerprint(source: Source) -> Fingerprint:
+def fingerprint(source: Source, *, filtered: bool = False) -> Fingerprint:
     """One pass: for each column its missing values and its total (for text, of lengths), to nine digits."""
     values: dict[str, nw.Expr] = {}
     for i, (name, dtype) in enumerate(source.schema.items()):
@@ -137,7 +159,8 @@ def fingerprint(source: Source) -> Fingerprint:
         values[f"total {i}"] = nw.when(~gone).then(number).otherwise(nw.lit(0.0))
     cells = source.sums(Sums({}, values))
     if not len(cells) or not cells[COUNT].sum():
-        raise EmptyFrame("data: no row is left after the filters." if values else "data: no column is needed.")
+        empty = "no row is left after the filters" if filtered else "the table has no rows"
+        raise EmptyFrame(f"data: {empty}." if values else "data: no column is needed.")
     rows = round(float(cells[COUNT].sum()))
     seen = {
         "schema": {name: str(dtype) for name, dtype in source.schema.items()},

@@ -11,6 +11,11 @@ import typer
 from isonomy import __version__
 from isonomy.cli import show
 
+EXIT_CODES = (
+    "Exit codes: 0 all right; 1 a verdict the audit fails on; 2 bad usage or audit file; 3 bad data, or nothing that "
+    "could be tested; 4 a test crashed. Where several apply: 2 before 3 before 4 before 1."
+)
+
 app = typer.Typer(
     name="isonomy",
     help="Statistical evidence about the fairness of model decisions, from any table.",
@@ -18,8 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
-    epilog="Exit codes: 0 all right; 1 a verdict the audit fails on; 2 bad usage or audit file; 3 bad data; "
-    "4 a test crashed.",
+    epilog=EXIT_CODES,
 )
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -71,7 +75,7 @@ def init(
         show.started(write_starter(data, output, force=force), output)
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def audit(
     file: AuditFile,
     output: Annotated[

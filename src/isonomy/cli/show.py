@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from isonomy.audit import Audit, AuditResult
+    from isonomy.report import Entry
 
 USAGE, DATA, CRASH, INTERRUPTED = 2, 3, 4, 130
 _STYLES = {"violation": "bold red", "within_tolerance": "green", "inconclusive": "dim", "failed": "bold magenta"}
-_FINDING = 300  # characters of a finding the terminal shows; the report has all of it
+_FINDING = 500  # characters of a finding the terminal shows; the report has all of it
+_WARNINGS, _WARNING = 2, 160  # warnings of a test the terminal shows, and characters of each
 
 
 @contextlib.contextmanager
@@ -94,9 +96,9 @@ def finish(result: AuditResult, *, decide: bool) -> None:
     lines.add_column()
     for entry in result.entries:
         badge = Text(wording.BADGES[entry.verdict], style=_STYLES[entry.verdict])
-        told = entry.result.findings() if entry.result else (entry.error or "",)
         heading = (one_line(entry.heading, 160), "bold"), (f"  {one_line(entry.name, 60)}", "dim")
-        lines.add_row(badge, Text.assemble(*heading, "\n", one_line(told[0], _FINDING) if told else ""))
+        warned = [(f"\n! {one_line(warning, _WARNING)}", "yellow") for warning in _warnings(entry)]
+        lines.add_row(badge, Text.assemble(*heading, "\n", one_line(entry.lead, _FINDING), *warned))
         lines.add_row()
     console.print()
     console.print(lines)
@@ -104,6 +106,18 @@ def finish(result: AuditResult, *, decide: bool) -> None:
         console.print(Text("Report: ") + Text(str(result.output / "report.html"), style="underline"), soft_wrap=True)
     sys.stdout.flush()
     raise typer.Exit(result.exit_code if decide or result.exit_code > 1 else 0)
+
+
+def _warnings(entry: Entry) -> list[str]:
+    """What to know before believing the line above: rows left out, the first warnings, and how many more there are."""
+    from isonomy.results.wording import report as wording
+
+    if entry.result is None:
+        return []
+    dropped = wording.dropped(entry.result.provenance.dropped)
+    said = list(dict.fromkeys([dropped, *entry.result.warnings] if dropped else entry.result.warnings))
+    more = len(said) - _WARNINGS
+    return said[:_WARNINGS] + ([wording.more_warnings(more)] if more > 0 else [])
 
 
 def valid(file: Path, tests: int, columns: list[str]) -> None:

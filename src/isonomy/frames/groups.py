@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
+from numbers import Integral
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +67,12 @@ def cut(column: str, edges: Sequence[float]) -> Cut:
     >>> iso.cut("age", [25, 45]).labels
     ('<25', '25 to <45', '>=45')
     """
-    values = tuple(float(edge) for edge in edges)
+    try:
+        values = tuple(float(edge) for edge in edges)
+    except (TypeError, ValueError):
+        values = ()
     if not values or list(values) != sorted(set(values)) or not np.all(np.isfinite(values)):
-        raise UsageError(f"cut({column!r}): edges {list(edges)!r}; give increasing, finite, distinct numbers.")
+        raise UsageError(f"cut({column!r}): edges {edges!r}; give increasing, finite, distinct numbers.")
     return Cut(column, values)
 
 
@@ -180,9 +184,9 @@ def grouping(schema: Mapping[str, Any], groups: object, depth: int = 1, *, argum
     names = [d.name for d in dimensions]
     if len(set(names)) < len(names):
         raise UsageError(f"{argument}: {', '.join(names)} names one group twice.")
-    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+    if isinstance(depth, bool) or not isinstance(depth, Integral) or depth < 1:
         raise UsageError(f"depth: {depth!r}; give a whole number from 1 (no intersections) up.")
-    return Grouping(dimensions, depth)
+    return Grouping(dimensions, int(depth))
 
 
 def _dimension(schema: Mapping[str, Any], group: object, argument: str) -> Dimension:

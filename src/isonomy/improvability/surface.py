@@ -17,6 +17,7 @@ from isonomy.errors import UsageError
 from isonomy.improvability.evidence import Evidence, median
 from isonomy.improvability.utilities import FloatArray
 from isonomy.results import Result, storable
+from isonomy.results.shape import read_only
 from isonomy.results.wording import improvability as wording
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class Curves:
     fairness_gains: FloatArray
     accuracy: FloatArray  # (rounds, accuracy gains)
     fairness: FloatArray  # (rounds, fairness gains)
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     def median_pvalues(self) -> FloatArray:
         """Median over rounds of the larger p-value: (accuracy gains, fairness gains)."""

@@ -31,9 +31,24 @@ class Entry:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def answered(self) -> bool:
+        """Whether the test came to its end and found something it could test."""
+        return self.result is not None and self.result.answered
+
+    @property
+    def fault(self) -> str | None:
+        """Why there is no answer: "usage", "data" or "crash"; None where there is one. Nothing to test is bad data."""
+        return None if self.answered else self.error_kind or ("crash" if self.result is None else "data")
+
+    @property
     def verdict(self) -> str:
         """The result's verdict, or 'failed'."""
-        return FAILED if self.result is None else self.result.verdict.value
+        return self.result.verdict.value if self.result is not None and self.result.answered else FAILED
+
+    @property
+    def lead(self) -> str:
+        """The one sentence beside the verdict: the finding that decided it, or what went wrong."""
+        return self.error or wording.FAILED if self.result is None else self.result.deciding()
 
     @property
     def sentence(self) -> str:

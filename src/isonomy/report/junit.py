@@ -7,16 +7,15 @@ from xml.etree import ElementTree as ET
 
 from isonomy.report.document import Document, Entry
 from isonomy.report.text import visible
-from isonomy.results.wording import report as wording
 
 # What XML 1.0 cannot hold even when escaped; `visible` has already replaced the usual ones.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(document: Document) -> str:
-    """A verdict the audit fails on is a failure, a test that stopped is an error."""
-    failures = sum(entry.verdict in document.fail_on for entry in document.entries if entry.result)
-    errors = sum(entry.result is None for entry in document.entries)
+    """A verdict the audit fails on is a failure; a test that stopped, or had nothing to test, is an error."""
+    failures = sum(entry.verdict in document.fail_on for entry in document.entries)
+    errors = sum(not entry.answered for entry in document.entries)
     counts = {"tests": len(document.entries), "failures": failures, "errors": errors}
     times = {"time": f"{sum(entry.seconds for entry in document.entries):.3f}"}
     attributes = {name: str(value) for name, value in (counts | times).items()}
@@ -36,13 +35,14 @@ def _case(suite: ET.Element, entry: Entry, fail_on: tuple[str, ...]) -> None:
         "testcase",
         {"classname": f"isonomy.{entry.kind}", "name": _text(entry.name), "time": f"{entry.seconds:.3f}"},
     )
+    if entry.fault is not None:
+        problem = ET.SubElement(case, "error", {"message": _text(entry.lead)})
+        problem.set("type", entry.fault)
     if entry.result is None:
-        problem = ET.SubElement(case, "error", {"message": _text(entry.error or wording.FAILED)})
-        problem.set("type", entry.error_kind or "crash")
         return
     said = _text("\n".join(entry.result.findings()))
     if entry.verdict in fail_on:
-        failure = ET.SubElement(case, "failure", {"message": _text(entry.sentence)})
+        failure = ET.SubElement(case, "failure", {"message": _text(f"{entry.sentence} {entry.lead}")})
         failure.set("type", entry.verdict)
         failure.text = said
     ET.SubElement(case, "system-out").text = _text(f"{entry.question}\n{entry.sentence}\n") + said

@@ -65,13 +65,13 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
     }
     result = entry.result
     if result is None:
-        return Section(**common, leads=(sentence(entry.error or wording.FAILED),), facts=_facts(entry))
+        return Section(**common, leads=(sentence(entry.lead),), facts=_facts(entry))
     columns = result.table()
     labels = [str(label) for label in list(columns.get("group", ()))[:_LABELS]]
     findings = _sentences(result.findings(), labels)
     return Section(
         **common,
-        leads=findings[:2],
+        leads=_sentences(_leads(entry.lead, result.findings() if entry.answered else result.warnings), labels),
         findings=findings,
         truth=_sentences(entry.truth, labels),
         null=sentence(result.null[:1].upper() + result.null[1:], labels),
@@ -85,6 +85,11 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
         references=_sentences(result.references, ()),
         facts=_facts(entry),
     )
+
+
+def _leads(deciding: str, further: tuple[str, ...]) -> tuple[str, ...]:
+    """The finding that decided, and the next one."""
+    return (deciding, *(text for text in further if text not in deciding))[:2]
 
 
 def _sentences(texts: Iterable[str], labels: Iterable[str]) -> tuple[Markup, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isonomy.errors import choose
+from isonomy.frames.groups import Group
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 from isonomy.results.storage import SCHEMA_VERSION, encode, storable
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from isonomy.frames import Source
 
 FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
+# Columns that count rows or people: whole numbers in a frame, though sums of them are kept as floats.
+COUNTS = frozenset({"n", "reference_n", "size", "users"})
 
 R = TypeVar("R", bound="Result")
 
@@ -100,6 +103,7 @@ class Result(ABC):
     question: ClassVar[str]
     method: ClassVar[str]
     references: ClassVar[tuple[str, ...]] = ()
+    decisive: ClassVar[tuple[str, ...]] = ("pvalue",)  # the fields with the p-values the verdict rests on
 
     null: str
     verdict: Verdict
@@ -107,12 +111,7 @@ class Result(ABC):
     provenance: Provenance
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, np.ndarray) and (value.flags.writeable or value.base is not None):
-                value = value.copy()  # a view could be changed through the array it looks into
-                value.flags.writeable = False
-                object.__setattr__(self, item.name, value)
+        read_only(self)
 
     @abstractmethod
     def table(self) -> dict[str, Any]:
@@ -120,7 +119,10 @@ class Result(ABC):
 
     @abstractmethod
     def findings(self) -> tuple[str, ...]:
-        """What was found, in sentences with effect sizes and intervals, most important first."""
+        """What was found, in sentences with effect sizes and intervals, most important first.
+
+        The first is the one that decided the verdict, unless `deciding` says otherwise.
+        """
 
     @abstractmethod
     def assumptions(self) -> tuple[tuple[str, str], ...]:
@@ -134,8 +136,24 @@ class Result(ABC):
     def plot(self) -> alt.TopLevelMixin:
         """The picture of this result, an Altair chart."""
 
+    @property
+    def answered(self) -> bool:
+        """Whether anything was tested: no p-value at all is not a large p-value.
+
+        True of a result that has no field of p-values, because it is no test.
+        """
+        found = np.concatenate([np.ravel(getattr(self, name, 0.0)) for name in self.decisive])
+        return self.verdict is not Verdict.INCONCLUSIVE or not bool(np.isnan(found).all())
+
+    def deciding(self) -> str:
+        """The finding that decided the verdict: the one sentence shown beside it."""
+        found = self.findings() if self.answered else ()
+        return found[0] if found else self.headline()
+
     def headline(self) -> str:
         """The verdict as a sentence."""
+        if not self.answered:
+            return words.UNANSWERED
         tolerant = self.provenance.options.get("tolerance", True) not in (None, 0)
         return words.verdict(self.provenance.call, self.verdict.value, tolerant=tolerant)
 
@@ -167,7 +185,6 @@ class Result(ABC):
         if backend is None:
             mine = self.provenance.backend
             backend = mine if mine in FRAME_LIBRARIES else "polars"
-        choose("backend", backend, FRAME_LIBRARIES)
         return as_frame(self.table(), backend)
 
     def __str__(self) -> str:
@@ -188,9 +205,24 @@ class Result(ABC):
         return bundle
 
 
+def read_only(part: object) -> None:
+    """Make the arrays of a dataclass read-only, and those of the dataclasses in its tuples."""
+    for item in fields(part):  # type: ignore[arg-type]
+        value = getattr(part, item.name)
+        if isinstance(value, np.ndarray) and (value.flags.writeable or value.base is not None):
+            value = value.copy()  # a view could be changed through the array it looks into
+            value.flags.writeable = False
+            object.__setattr__(part, item.name, value)
+        elif isinstance(value, tuple):
+            for inner in value:
+                if is_dataclass(inner) and not isinstance(inner, (type, Group)):  # of groups there may be very many
+                    read_only(inner)
+
+
 def as_frame(columns: Mapping[str, Any], backend: str) -> Any:
     """Columns as a frame of the named library."""
-    plain = {name: _column(values) for name, values in columns.items()}
+    choose("backend", backend, FRAME_LIBRARIES)
+    plain = {name: _column(name, values) for name, values in columns.items()}
     if backend == "pandas":
         import pandas as pd
 
@@ -204,9 +236,11 @@ def as_frame(columns: Mapping[str, Any], backend: str) -> Any:
     return pl.DataFrame(plain)
 
 
-def _column(values: Any) -> Any:
+def _column(name: str, values: Any) -> Any:
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
-        return values
+        # A withheld count is NaN, which no integer can say: that column stays as it is.
+        whole = name in COUNTS and values.dtype.kind == "f" and bool((np.floor(values) == values).all())
+        return values.astype(np.int64) if whole and np.isfinite(values).all() else values
     return [value.value if isinstance(value, StrEnum) else value for value in values]
 
 

@@ -157,7 +157,7 @@ def from_json(text: str) -> Any:
     """Rebuild a result from ``to_json()``."""
     try:
         stored = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (TypeError, ValueError) as error:
         raise UsageError(f"from_json: not JSON ({error}).") from None
     if not isinstance(stored, dict):
         raise UsageError("from_json: a JSON object is needed.")

@@ -48,6 +48,7 @@ class TreatmentBiasResult(Result):
     question: ClassVar[str] = wording.QUESTION
     method: ClassVar[str] = wording.METHOD
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+    decisive: ClassVar[tuple[str, ...]] = ("adjusted_pvalue",)
 
     groups: tuple[Group, ...]
     n: Array
@@ -91,7 +92,8 @@ class TreatmentBiasResult(Result):
         """The count of shown biases, then groups by adjusted p-value, the smallest first."""
         tested = np.isfinite(self.adjusted_pvalue)
         shown = sum(v is Verdict.VIOLATION for v in self.verdicts)
-        sentences = [wording.count(shown, int(tested.sum()))]
+        within = sum(v is Verdict.WITHIN_TOLERANCE for v in self.verdicts)
+        sentences = [wording.count(shown, within, int(tested.sum()))]
         order = np.lexsort((-np.abs(self.statistic), self.adjusted_pvalue))
         sentences += [self._finding(i) for i in order[:20] if tested[i]]
         detectable = self.detectable_bias[np.isfinite(self.detectable_bias)]

@@ -51,8 +51,10 @@ READING = (
     (
         "Interval",
         "The range of values the data do not contradict. A 95 % interval misses the true value one time in twenty "
-        "when its assumptions hold. An interval speaks for its own group alone unless it is called simultaneous or a "
-        "band, so it may leave out zero although the adjusted verdict is not a violation.",
+        "when its assumptions hold. An interval speaks for one comparison alone; one that is called simultaneous, or a "
+        "band, speaks for all the scores or groups it names, and no more. A verdict may allow for further comparisons, "
+        "such as every pair of groups. So an interval of any kind may leave out zero although the adjusted p-value is "
+        "large and no violation was shown.",
     ),
     (
         "p-value",
@@ -175,6 +177,17 @@ def no_chart(reason: str) -> str:
 def chart_label(heading: str) -> str:
     """The picture, for those who cannot see it."""
     return f"Chart: {heading} The table below it holds the same numbers."
+
+
+def dropped(columns: Mapping[str, int]) -> str:
+    """Rows left out because a value is missing; nothing where there are none."""
+    shown = [f"{words.count(n)} with no {column!r}" for column, n in columns.items() if n]
+    return f"Rows were left out because values are missing: {words.listed(shown)}." if shown else ""
+
+
+def more_warnings(n: int) -> str:
+    """Warnings the terminal has no room for."""
+    return f"{_plural(n, 'more warning', 'more warnings')} in the report."
 
 
 def outcome_line(failing: int, fail_on: tuple[str, ...]) -> str:

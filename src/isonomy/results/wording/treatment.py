@@ -82,9 +82,10 @@ REASONS: Mapping[str, str] = {
 }
 
 
-def count(violations: int, tested: int) -> str:
-    """How many groups showed a bias."""
-    return f"A bias was shown for {violations:,} of {tested:,} groups that could be tested."
+def count(violations: int, within: int, tested: int) -> str:
+    """How many groups showed a bias, or that any bias is small."""
+    small = f" For {within:,} any bias was shown to be within the tolerance." if within else ""
+    return f"A bias was shown for {violations:,} of {tested:,} groups that could be tested.{small}"
 
 
 def detectable(smallest: float, largest: float, power: float) -> str:

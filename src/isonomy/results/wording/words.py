@@ -28,8 +28,10 @@ VERDICTS_OF = {
 }
 
 NOT_PROOF = "A large p-value is not evidence of equal treatment: it means that these data could not tell."
-
-
+UNANSWERED = (
+    "Not answered: no group could be tested, or all are withheld; the warnings and the table's statuses say why. This "
+    "says nothing for or against equal treatment."
+)
 UNTOLERANT = (
     "Inconclusive: no difference was shown. Without a tolerance that is all it can mean: no number of rows can show "
     "that groups are equal."
