@@ -158,17 +158,20 @@ class EstimateOf(Table):
 
 
 def _reference_tag(given: Any) -> str:
-    return (
-        "estimate"
-        if isinstance(given, EstimateOf) or (isinstance(given, Mapping) and "influence" in given)
-        else "other"
-    )
+    ours = isinstance(given, EstimateOf) or (isinstance(given, Mapping) and "influence" in given)
+    return "estimate" if ours else "other"
+
+
+def _any_of(schema: dict[str, Any]) -> None:
+    """An estimate is a table of plain values too, so a schema that asks for exactly one of the forms refuses it."""
+    schema["anyOf"] = schema.pop("oneOf")
 
 
 Reference = Annotated[
     Annotated[EstimateOf, Tag("estimate")]
     | Annotated[Literal["population", "rest"] | float | dict[str, Scalar], Tag("other")],
     Discriminator(_reference_tag),
+    Field(json_schema_extra=_any_of),
 ]
 
 
