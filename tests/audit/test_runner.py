@@ -15,7 +15,7 @@ from fake_results import HOSTILE, close, fake
 
 import isonomy as iso
 from isonomy.audit import Audit, AuditResult
-from isonomy.audit.outcome import FILES
+from isonomy.audit.state import FILES
 from isonomy.audit.table import fingerprint
 from isonomy.errors import ConfigError, EmptyFrame
 from isonomy.frames import Source, open_source

@@ -17,8 +17,7 @@ from fake_results import close
 
 import isonomy as iso
 from isonomy.audit import Audit
-from isonomy.audit.outcome import FILES
-from isonomy.audit.state import FOLDER, State, claim, prepare, refuse, write
+from isonomy.audit.state import FILES, FOLDER, State, claim, prepare, refuse, write
 from isonomy.errors import ConfigError
 from isonomy.report import layout
 from isonomy.report.charts import Chart

@@ -47,6 +47,9 @@ def test_groups_with_nobody_above_the_threshold_are_told() -> None:
     low = {"s": np.full(50, 0.2), "y": np.zeros(50), "g": np.repeat("c", 50), "m": np.arange(50)}
     joined = {name: np.concatenate([data[name], low[name]]) for name in data}
     assert "No row of g=c has a score from the threshold up" in " ".join(marginal_outcomes(joined, **ROLES).warnings)
+    unlabelled = joined | {"s": np.where(joined["g"] == "c", 0.8, joined["s"])}
+    unlabelled["y"] = np.where(joined["g"] == "c", np.nan, joined["y"])
+    assert "No row of" not in " ".join(marginal_outcomes(unlabelled, **ROLES, missing="drop").warnings)
     only = {name: values[joined["g"] != "a"] for name, values in joined.items()}
     with pytest.raises(OneGroup, match=r"one group \(g=b\).* Only rows with a score of 0.5 or more"):
         marginal_outcomes(only, **ROLES)

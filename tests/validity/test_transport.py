@@ -276,7 +276,7 @@ def crowding(scenario: Scenario, rows: int, seed: int) -> float:
     boundary = table.boundary(width)
     curvature = asked.phi.T @ (boundary.kernel[:, None] / (rows * width) * asked.phi)
     sigma = covariance(table.cells, asked.influence)
-    return steps.crowding(table.cells, asked.phi, sigma, curvature, width, boundary)
+    return boundary.tie / steps.flips_of_chance(table.cells, asked.phi, sigma, curvature, width, boundary)
 
 
 # --- tests -------------------------------------------------------------------------------------------------------

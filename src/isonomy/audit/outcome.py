@@ -16,8 +16,6 @@ from isonomy.report import Document, Entry, html, junit, markdown
 from isonomy.results import SCHEMA_VERSION, Result, from_dict
 from isonomy.results.wording import report as wording
 
-FILES = state.FILES
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditResult:

@@ -92,7 +92,7 @@ def positive(argument: str, seen: Any) -> None:
         raise UsageError(f"{argument}: {seen!r} is not allowed; give None or a positive number.")
 
 
-def smallest(seen: Any) -> None:
+def check_min_size(seen: Any) -> None:
     """Raise unless ``seen`` can be the smallest size of a group."""
     if isinstance(seen, bool) or not (isinstance(seen, Real) and float(seen) >= 0):
         raise UsageError(f"min_size: {seen!r} is not allowed; give a number from 0 up.")

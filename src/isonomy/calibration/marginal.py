@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from isonomy.calibration import compare
 from isonomy.calibration.margins import MarginalFamily, MarginalResult
-from isonomy.calibration.parity import check_tolerance, overall_verdict, reference_pairs, smallest, verdict_of
+from isonomy.calibration.parity import check_tolerance, overall_verdict, reference_pairs, verdict_of
 from isonomy.calibration.plan import Plan, solve
 from isonomy.calibration.smoothing import KERNELS, Bandwidth, own_bandwidth
 from isonomy.calibration.tally import Family, Roles, Table, score_axis, tally
@@ -118,13 +118,13 @@ def marginal_outcomes(
         null=wording.marginal_null(threshold, tolerance),
         verdict=overall_verdict([family.verdict for family in families]),
         warnings=wording.marginal_warnings(
-            families, table.families[0].axis.unit, method, _nobody_above(source, roles, table.families)
+            families, table.families[0].axis.unit, method, _nobody_above(source, roles, float(threshold))
         ),
         provenance=provenance(
             "marginal_outcomes", given | {"level": roles.level}, source=source, rows=table.rows, dropped=table.dropped
         ),
         families=families,
-        pvalue=smallest([family.pvalue for family in families]),
+        pvalue=multiplicity.smallest([family.pvalue for family in families]),
         threshold=float(threshold),
         alpha=alpha,
         test=method,
@@ -148,12 +148,20 @@ def tally_above(source: Source, roles: Roles, threshold: float) -> Table:
         raise OneGroup(f"{error} Only rows with a score of {threshold:g} or more are compared.") from None
 
 
-def _nobody_above(source: Source, roles: Roles, families: Sequence[Family]) -> list[str]:
+def _nobody_above(source: Source, roles: Roles, threshold: float) -> list[str]:
     """Groups of which no row has a score from the threshold up."""
-    whole = Source(Adapted(source.frame, source.backend, source.lazy), count=None, missing="drop", missing_group="drop")
-    every = whole.tally(Request(grouping=whole.grouping(roles.groups, depth=roles.depth))).partitions
-    there = {group.label for family in families for group in family.groups}
-    return [group.label for partition in every for group in partition.groups if group.label not in there]
+    # Rows below the threshold are not part of the test: a group that is missing there is no error.
+    unknown = "level" if source.missing_group == "level" else "drop"
+    whole = Source(
+        Adapted(source.frame, source.backend, source.lazy), count=None, missing="drop", missing_group=unknown
+    )
+    request = Request(grouping=whole.grouping(roles.groups, depth=roles.depth))
+    above = whole.filter(nw.col(roles.score) >= threshold)
+    every, there = (
+        [group.label for partition in part.tally(request).partitions for group in partition.groups]
+        for part in (whole, above)
+    )
+    return [label for label in every if label not in set(there)]
 
 
 def _family(
@@ -205,7 +213,7 @@ def _family(
         pair_pvalue=pvalue,
         pair_adjusted=pvalue,
         pair_verdicts=(Verdict.INCONCLUSIVE,) * len(pairs),
-        pvalue=smallest(pvalue),
+        pvalue=multiplicity.smallest(pvalue),
         verdict=Verdict.INCONCLUSIVE,
     )
 
@@ -227,7 +235,7 @@ def _settled(
                 family,
                 pair_adjusted=own,
                 pair_verdicts=tuple(verdicts),
-                pvalue=smallest(own),
+                pvalue=multiplicity.smallest(own),
                 verdict=overall_verdict(verdicts),
             )
         )

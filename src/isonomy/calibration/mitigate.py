@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from isonomy.calibration.columns import Column, Columns, as_tuple, numbers_of, positive, read, smallest, weights
+from isonomy.calibration.columns import Column, Columns, as_tuple, check_min_size, numbers_of, positive, read, weights
 from isonomy.calibration.maps import Lines, Map, Onto, Same, Steps, nearest_mass, platt, quantiles
-from isonomy.calibration.smoothing import BINS, Axis, Floats, kernel, published
+from isonomy.calibration.smoothing import Axis, Floats, kernel, published
+from isonomy.calibration.tally import bin_sums
 from isonomy.errors import UsageError, choose
 
 METHODS = ("near_unbiased", "binning", "isotonic", "platt")
@@ -172,7 +173,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         if isinstance(self.bins, bool) or not isinstance(self.bins, (int, np.integer)) or self.bins < 1:
             raise UsageError(f"bins: {self.bins!r} is not allowed; give a whole number from 1 up.")
         positive("bandwidth", self.bandwidth)
-        smallest(self.min_size)
+        check_min_size(self.min_size)
         for name, default in UNUSED[self.method].items():
             if (seen := getattr(self, name)) != default:
                 raise UsageError(
@@ -270,7 +271,5 @@ def _axis(score: Floats, vote: Floats) -> Axis:
     if axis.unit:
         return axis
 
-    def histogram(on: Axis) -> Floats:
-        return np.bincount(on.bin(score).astype(np.intp), vote, BINS).astype(np.float64)
-
-    return axis.focused(histogram)  # one score far out must not widen every kernel
+    # One score far out must not widen every kernel.
+    return axis.focused(lambda on: bin_sums(on.bin(score).astype(np.intp), vote))

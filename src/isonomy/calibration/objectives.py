@@ -10,7 +10,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted, has_fit_parameter
 
-from isonomy.calibration.columns import Column, Columns, as_tuple, eager, numbers_of, positive, read, smallest, weights
+from isonomy.calibration.columns import (
+    Column,
+    Columns,
+    as_tuple,
+    check_min_size,
+    eager,
+    numbers_of,
+    positive,
+    read,
+    weights,
+)
 from isonomy.calibration.maps import quantiles, spread
 from isonomy.calibration.smoothing import Floats
 from isonomy.errors import UsageError
@@ -117,7 +127,7 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 "This MultiObjectiveCalibrator estimator requires y to be passed, but the target y is None."
             )
         positive("bandwidth", self.bandwidth)
-        smallest(self.min_size)
+        check_min_size(self.min_size)
         if self.estimator is not None:
             _check_estimator(self.estimator)
         outcomes = numbers_of(check_array(y, dtype=None, ensure_2d=False, input_name="y"))

@@ -180,7 +180,7 @@ def predictive_parity(
             dropped=table.dropped,
         ),
         families=families,
-        pvalue=smallest([family.pvalue for family in families]),
+        pvalue=multiplicity.smallest([family.pvalue for family in families]),
         alpha=options.alpha,
         tolerance=options.tolerance,
         test=method,
@@ -210,7 +210,7 @@ def _family(family: Family, options: Options, rng: np.random.Generator) -> Parit
     if joint and options.tolerance is None and options.method in ("residual", "nadaraya-watson"):
         pvalue = compare.joint_pvalue(found, options.draws, joint_draws)
     else:
-        pvalue = smallest(multiplicity.adjust(overall, "holm"))
+        pvalue = multiplicity.smallest(multiplicity.adjust(overall, "holm"))
     se = np.sqrt(np.einsum("ggjj->gj", found.covariance))
     half = float(tails.normal_isf(options.alpha)) * se
     shown = np.where(found.supported, found.curve, np.nan)
@@ -350,13 +350,6 @@ def verdict_of(
     return Verdict.WITHIN_TOLERANCE if within else Verdict.INCONCLUSIVE
 
 
-def smallest(pvalues: Any) -> float:
-    """The smallest p-value that there is."""
-    known = np.asarray(pvalues, dtype=float)
-    known = known[~np.isnan(known)]
-    return float(known.min()) if known.size else float("nan")
-
-
 def overall_verdict(verdicts: list[Verdict]) -> Verdict:
     """A violation anywhere is one; within tolerance only if everything is."""
     if Verdict.VIOLATION in verdicts:
@@ -367,8 +360,10 @@ def overall_verdict(verdicts: list[Verdict]) -> Verdict:
 
 def check_tolerance(tolerance: float | None) -> float | None:
     """None or a positive number."""
-    if tolerance is None or (isinstance(tolerance, Real) and 0 < float(tolerance) < np.inf):
-        return None if tolerance is None else float(tolerance)
+    if tolerance is None:
+        return None
+    if isinstance(tolerance, Real) and not isinstance(tolerance, bool) and 0 < float(tolerance) < np.inf:
+        return float(tolerance)
     raise UsageError(f"tolerance: {tolerance!r} is not allowed; give None or a positive number.")
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from isonomy.calibration.compare import Order
 from isonomy.calibration.smoothing import Floats
 from isonomy.frames import Group
+from isonomy.numerics.multiplicity import smallest
 from isonomy.results import Result, Status, Verdict, storable
 from isonomy.results.shape import read_only
 from isonomy.results.wording import calibration as wording
@@ -114,9 +115,7 @@ class ParityResult(Result):
     @property
     def ordering_pvalue(self) -> float:
         """P-value of the order (Definition 2): the smallest of the families', each adjusted for all of them."""
-        found = np.array([family.order.pvalue for family in self.families])
-        known = found[~np.isnan(found)]
-        return float(known.min()) if known.size else float("nan")
+        return smallest([family.order.pvalue for family in self.families])
 
     @property
     def ordering_verdict(self) -> Verdict:

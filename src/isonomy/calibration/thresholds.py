@@ -150,7 +150,9 @@ def equalize_thresholds(
     thresholds = np.full(known.size, present)
     thresholds[known] = [_moved(margin, present, target, direction) for margin in margins]
     rows, positives, lowest = _count(source, roles, family.groups, thresholds, present)
-    thresholds = np.where(known, _selecting(family, thresholds, lowest, present, bandwidth), present)
+    # Scores on a lattice: a threshold that selects the same people as before is the present one.
+    moved = known & (positives[1] != positives[0])
+    thresholds = np.where(moved, _selecting(family, thresholds, lowest, present, bandwidth), present)
     se = _errors(family, thresholds, present, bandwidth)
     seen = _Seen.at(margins, known, thresholds, present, now_se, se)
     rates = positives / rows
@@ -243,7 +245,7 @@ def _supported(family: Family, present: float, bandwidth: object) -> tuple[NDArr
     And the standard errors of their outcomes there.
     """
     point = np.array([present])
-    width = Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, point), point).at(point)
+    width = _widths(family, point, bandwidth)
     plan = Plan(point, width, 1)
     fit = solve(plan, family.rows.totals(plan))
     products = family.rows.products(plan, fit)
@@ -280,7 +282,7 @@ def _margins(family: Family, everyone: tuple[Floats, Floats], present: float, ba
     edges, counts = everyone
     highest = float(edges[-1])
     points = np.linspace(present, highest, 201) if highest > present else np.array([present])
-    width = Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, points[:1]), points).at(points)
+    width = _widths(family, points, bandwidth)
     plan = Plan(points, width, 1)
     with np.errstate(over="ignore", invalid="ignore"):  # at points far from a group, which are left out below
         fit = solve(plan, family.rows.totals(plan))
@@ -300,7 +302,7 @@ def _margins(family: Family, everyone: tuple[Floats, Floats], present: float, ba
 def _slope(family: Family, g: int, present: float, bandwidth: object) -> float:
     """Slope of a line through outcomes near the threshold, at twice the bandwidth: slopes are harder than levels."""
     point = np.array([present])
-    width = 2 * Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, point), point).at(point)
+    width = 2 * _widths(family, point, bandwidth)
     plan = Plan(point, width, 1)
     return float(solve(plan, family.rows.totals(plan)).beta[1, g, 0] / width[0])
 
@@ -330,17 +332,21 @@ def _moved(margin: Margin, present: float, target: float, direction: str) -> flo
     return min(t, present) if direction == "lower" else t
 
 
+def _widths(family: Family, points: Floats, bandwidth: object) -> Floats:
+    return Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, points[:1]), points).at(points)
+
+
 def _selecting(family: Family, thresholds: Floats, lowest: Floats, present: float, bandwidth: object) -> Floats:
     """The thresholds, or the lowest score that each selects (``lowest``) where that is another point of the curve."""
     points = np.maximum(thresholds, present)
-    width = Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, points[:1]), points).at(points)
+    width = _widths(family, points, bandwidth)
     return np.where(lowest - thresholds > APART * width, lowest, thresholds)
 
 
 def _errors(family: Family, thresholds: Floats, present: float, bandwidth: object) -> Floats:
     """Standard errors of the outcome at the new thresholds, or at the present one where they are below it."""
     points = np.maximum(thresholds, present)
-    width = Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, points[:1]), points).at(points)
+    width = _widths(family, points, bandwidth)
     plan = Plan(points, width, 1)
     products = family.rows.products(plan, solve(plan, family.rows.totals(plan)))
     each = np.arange(points.size)

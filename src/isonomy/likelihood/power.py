@@ -207,10 +207,10 @@ def rows_needed(
             f"of {outside:.3g} for the population to have {rate:g}."
         )
     # Every term of the squared standard error falls as 1/n at a fixed ratio.
-    rows = design.quantiles * design.standard_error(disparity, 1.0, ratio) / size
-    if rows >= MOST:
+    root = design.quantiles * design.standard_error(disparity, 1.0, ratio) / size
+    if root >= MOST:
         raise UsageError(f"disparity: {disparity!r} is not allowed; no number of rows shows one so small.")
-    return max(2, math.ceil(rows**2 - 1e-9))
+    return max(2, math.ceil(root**2 - 1e-9))
 
 
 def power_of(disparity: float, standard_error: float, *, alpha: float = 0.05, alternative: str = "two-sided") -> float:

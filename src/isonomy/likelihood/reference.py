@@ -82,7 +82,7 @@ def resolve(reference: object, uncertainty: str, *, binary: bool) -> Reference:
         # The default cannot be told from an explicit "joint": for a number both mean that there is no error to count.
         if uncertainty == "plugin":
             raise UsageError(
-                "uncertainty: 'plugin' needs an estimated reference; leave it out for a number, or 'fixed'."
+                "uncertainty: 'plugin' needs an estimated reference; for a number leave it out, or give 'fixed'."
             )
         return Reference(To.NUMBER, False, number=_number(reference, binary))
     _refuse_fixed(uncertainty)

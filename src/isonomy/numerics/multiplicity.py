@@ -125,3 +125,10 @@ def tree(
         adjusted[here] = adjust(p[here], method)
         rejected[here] = adjusted[here] <= alpha
     return Tree(rejected, adjusted, tested)
+
+
+def smallest(pvalues: npt.ArrayLike) -> float:
+    """The smallest p-value that there is; NaN where nothing was tested."""
+    given = np.asarray(pvalues, dtype=float)
+    known = given[~np.isnan(given)]
+    return float(known.min()) if known.size else float("nan")

@@ -111,7 +111,7 @@ def _lines(cells: Cells, asked: Moments, evidence: Evidence, alpha: float) -> di
     }
 
 
-def _plan(table: Table, evidence: Evidence, distance: Distance, backend: str) -> tuple[Plan, bool | None]:
+def _plan(table: Table, evidence: Evidence, distance: Distance, backend: str) -> tuple[Plan, bool]:
     """The plan, and whether it lists everybody."""
     movers = table.movers(evidence.solution.moved, evidence.solution.reach)
     cells, cell = table.cells, movers.cell

@@ -23,7 +23,7 @@ IntArray = npt.NDArray[np.intp]
 MOST_MOMENTS = 10  # of a two-sided tolerance: its law is simulated at 2^(m-1) corners
 FEW = 10  # rows of a group within a label below which large-sample laws are not to be relied on
 NEAR = 5.0  # rows of each compared group within one bandwidth of the boundary that its density needs
-TIES = 0.5  # the largest `crowding` at which the law is used: sizes are right up to about 2 and wrong from 4
+TIES = 0.5  # rows tied with one, over `flips_of_chance`, up to which the law is used: right up to about 2, wrong from 4
 FREE = 0.1  # rows at distance 0, over the rows chance alone would flip, up to which the law is used
 SOME = 3.0  # rows at distance 0 that are chance, however few flips chance needs
 
@@ -221,13 +221,6 @@ def flips_of_chance(
     """Rows that chance alone would flip: as many as a moment's deviation holds changes of one row at the boundary."""
     density = boundary.kernel @ (phi != 0) / (cells.rows * width)
     return float(np.sqrt(cells.rows * np.diag(sigma) * density / np.diag(curvature)).min())
-
-
-def crowding(
-    cells: Cells, phi: FloatArray, sigma: FloatArray, curvature: FloatArray, width: float, boundary: Boundary
-) -> float:
-    """How coarse the distances are: a row's companions at its exact distance, over the rows chance alone would flip."""
-    return boundary.tie / flips_of_chance(cells, phi, sigma, curvature, width, boundary)
 
 
 class _Edge:

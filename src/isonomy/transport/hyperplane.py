@@ -109,7 +109,7 @@ class Mixed(Distance):
 
     def _check_allowed(self) -> None:
         size = len(self.discrete)
-        wanted = f"list combinations such as ({', '.join(['0.0'] * size)},), one value for each of {size} features."
+        wanted = f"list combinations such as {(0.0,) * size!r}, one value each for {', '.join(self.discrete)}."
         sequences: Any = Sequence | np.ndarray
         if isinstance(self.allowed, str) or not isinstance(self.allowed, sequences) or not len(self.allowed):
             raise UsageError(f"allowed: {self.allowed!r} is not allowed; {wanted}")

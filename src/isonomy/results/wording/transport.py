@@ -142,9 +142,7 @@ def _goal(criterion: str, tolerance: float | None, side: str) -> str:
 
 def _near_zero(tolerance: float | None, side: str) -> str:
     """What moments of one's own that satisfy the null are."""
-    limit = words.number(tolerance or 0.0)
-    if not tolerance:
-        limit = "0"
+    limit = words.number(tolerance) if tolerance else "0"
     both = f"within {limit} of 0" if tolerance else "0"
     return {"both": both, "upper": f"at most {limit}", "lower": f"at least {'-' if tolerance else ''}{limit}"}[side]
 
