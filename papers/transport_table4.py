@@ -2,7 +2,7 @@
 
     python papers/transport_table4.py [replications]        (2,000 by default, as in the paper)
 
-The paper's bandwidth is h = N^(-1/5), which has no unit; ours is 1.06 sd N^(-1/5). Both are shown. Figure 2 compares
+The paper's bandwidth is h = N^(-1/5), which has no unit; ours is 1.06 s N^(-1/5), s = min(sd, IQR / 1.349). Both are shown. Figure 2 compares
 the statistic with its limit: here, the largest distance between the two distribution functions (Kolmogorov).
 """
 
@@ -39,7 +39,7 @@ def limit() -> float:
 
 def main(replications: int) -> None:
     print(f"{replications} replications; rejected at 0.10, 0.05, 0.01\n")
-    heads = ("published", "h = N^(-1/5)", "h = 1.06 sd N^(-1/5)")
+    heads = ("published", "h = N^(-1/5)", "h = 1.06 s N^(-1/5)")
     print(f"{'N':>5s}  " + "".join(f"{head:24s}" for head in heads) + "KS to limit  not tested")
     for n, published in PUBLISHED.items():
         rng = np.random.default_rng(0)  # the equality null draws nothing from it
