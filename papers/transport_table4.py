@@ -2,8 +2,9 @@
 
     python papers/transport_table4.py [replications]        (2,000 by default, as in the paper)
 
-The paper's bandwidth is h = N^(-1/5), which has no unit; ours is 1.06 s N^(-1/5), s = min(sd, IQR / 1.349). Both are shown. Figure 2 compares
-the statistic with its limit: here, the largest distance between the two distribution functions (Kolmogorov).
+The paper's bandwidth is h = N^(-1/5), which has no unit; ours is 1.06 s N^(-1/5), s = min(sd, IQR / 1.349).
+Both are shown. Figure 2 compares the statistic with its limit: here, the largest distance between the two distribution
+functions (Kolmogorov).
 """
 
 from __future__ import annotations
