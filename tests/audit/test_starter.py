@@ -178,3 +178,11 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     for force in (False, True):
         with pytest.raises(ConfigError, match=r"is a folder; --output names a file, such as .*audit\.toml"):
             write_starter(tmp_path / "d.csv", tmp_path, force=force)
+
+
+def test_without_a_decision_neither_a_row_number_nor_a_group_is_averaged(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"rownames": range(200), "age": rng.integers(18, 80, 200), "hours": rng.integers(1, 60, 200)})
+    frame.write_csv(tmp_path / "people.csv")
+    write_starter(tmp_path / "people.csv", tmp_path / "audit.toml")
+    assert 'prediction = "hours"' in (tmp_path / "audit.toml").read_text()

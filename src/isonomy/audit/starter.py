@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,9 @@ _ROLES = {
     "effect": "the predicted effect of the treatment",
     "baseline": "the predicted outcome without treatment",
 }
+_NUMBERED = re.compile(
+    r"(^|[^a-z])(id|ids|index|key|no|nr|rownames?|row|unnamed.*)$|^rownames?$|_id_"
+)  # rows, not people
 
 
 def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]:
@@ -43,7 +47,7 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
 
 def starter_text(place: str, seen: list[Seen], roles: dict[str, str], groups: list[str]) -> str:
     """A commented audit file that runs as it is."""
-    return "\n".join([*_head(place, seen, roles), *_columns(seen, roles, groups), *_tests(seen, roles), ""])
+    return "\n".join([*_head(place, seen, roles), *_columns(seen, roles, groups), *_tests(seen, roles, groups), ""])
 
 
 def _head(place: str, seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
@@ -112,7 +116,7 @@ def _columns(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> Iter
     yield ""
 
 
-def _tests(seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
+def _tests(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
     """The tests these roles allow; at least one."""
     have = set(roles)
     scale = {c.name: c.unit for c in seen}
@@ -136,15 +140,22 @@ def _tests(seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
         made = True
         yield from _test("Does the uplift model get some groups' effects wrong?", 'kind = "treatment_bias"')
     if not made:
-        yield from _anything(seen, roles)
+        yield from _anything(seen, roles, groups)
 
 
-def _anything(seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
+def _anything(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
     """Without a decision or a score there is still the average of something."""
     column = roles.get("outcome") or roles.get("score")
     if column is None:
-        numbers = [c for c in seen if c.kind in ("binary", "number") and not c.missing]
-        column = numbers[0].name if numbers else None
+        numbers = [
+            c
+            for c in seen
+            if c.kind in ("binary", "number")
+            and not c.missing
+            and not _NUMBERED.search(c.name.lower())
+            and not any(toml(c.name) in group for group in groups)
+        ]
+        column = min(numbers, key=lambda c: c.kind).name if numbers else None  # 0/1 before other numbers
     if column is None:
         yield "# No column of numbers was found: there is nothing to compare yet."
         column = seen[0].name

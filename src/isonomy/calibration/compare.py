@@ -45,10 +45,14 @@ class Smoothed:
         """Degrees of freedom of a difference between points ``a`` and ``b`` (group, grid point), after Welch."""
         if not self.student:
             return np.full(np.shape(a[1]), np.inf)
-        v = [covariance[g, g, j, j] for g, j in (a, b)]
-        n = [np.maximum(self.effective[g, j] - 1, 1.0) for g, j in (a, b)]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((v[0] + v[1]) ** 2 / (v[0] ** 2 / n[0] + v[1] ** 2 / n[1]))
+        return welch(*((covariance[g, g, j, j], self.effective[g, j]) for g, j in (a, b)))
+
+
+def welch(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> Floats:
+    """Degrees of freedom of a difference, from the variance and the effective users of each side."""
+    (v, n), (w, m) = a, b
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray((v + w) ** 2 / (v**2 / np.maximum(n - 1, 1.0) + w**2 / np.maximum(m - 1, 1.0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

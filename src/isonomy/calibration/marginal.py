@@ -190,9 +190,13 @@ def _family(
     difference = estimate[i] - estimate[j]
     variance = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
     apart = np.sqrt(np.where(variance > 0, variance, np.nan))
-    _, pvalue = compare.beyond(difference, apart, np.full(difference.shape, np.inf), tolerance)
+    own = np.diagonal(covariance)
+    df = compare.welch((own[i], effective[i, 0]), (own[j], effective[j, 0]))
+    df = df if degree else np.full(df.shape, np.inf)  # the paper's method is kept as it is
+    _, pvalue = compare.beyond(difference, apart, df, tolerance)
     half = float(tails.normal_isf(alpha))
-    low, high = difference - half * apart, difference + half * apart
+    wide = compare.student_width(half, df) * apart
+    low, high = difference - wide, difference + wide
     return MarginalFamily(
         dimensions=family.dimensions,
         groups=family.groups,

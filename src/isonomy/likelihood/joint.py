@@ -32,6 +32,8 @@ TRACE = 1e-8
 # Full Newton steps that still gain this much mean that the dual has no maximum: it grows like a logarithm.
 GROWTH, ENDLESS = 0.25, 40
 STEPS = 100
+# Evaluations of the dual after which a test is given up: most need some dozens, the worst that end some thousands.
+MOST = 5_000
 # Other references tried where the estimated one is infeasible.
 STARTS = 15
 # How far from where Newton stopped, relative to the possible references, the minimum is looked for.
@@ -137,6 +139,8 @@ class Patterns:
             df = max(chosen.size - free, 0)
             dual = _Dual(self, functions.take(chosen))
             found, status = dual.profile(start) if free else (start, dual.solve(start))
+            if dual.left <= 0:
+                return Joint(max(2.0 * dual.value, 0.0), df, found, Status.NOT_CONVERGED)
             if free and status is Status.NOT_CONVERGED and not dual.beyond:
                 found, status = dual.settle(found, NEAR * (high - low))
             if status is Status.INFEASIBLE or dual.beyond:
@@ -256,12 +260,15 @@ class _Dual:
         weights = np.ones(data.rows.n_rows) if data.rows.weights is None else data.rows.weights
         self.floor = weights / data.total
         self.value, self.beyond = 0.0, False
+        self.left = MOST
 
     def solve(self, theta: FloatArray) -> Status:
         """Maximise Σ log*(1 + λ'g) over λ from the last λ."""
         self.evaluate(self.multipliers, theta)
         growing = 0
         for _ in range(STEPS):
+            if self.left <= 0:
+                return Status.NOT_CONVERGED
             step = _solved(self.hessian, self.gradient)
             decrement = float(self.gradient @ step)
             if decrement <= CONVERGED * max(1.0, self.value):
@@ -284,7 +291,7 @@ class _Dual:
         """Minimise the maximum over θ by Newton on the envelope."""
         status = self.solve(theta)
         for _ in range(STEPS):
-            if status is Status.INFEASIBLE:
+            if status is Status.INFEASIBLE or self.left <= 0:
                 return theta, status
             # dF/dθ = -Σ_s λ'W_s S0_s; its total derivative adds the response of λ.
             pull = np.einsum("f,sfr->sr", self.multipliers, self.functions.nuisance)
@@ -299,7 +306,7 @@ class _Dual:
             if decrement < 0:  # not convex here: go downhill instead
                 step, decrement = -step, -decrement
             saved, before, length = self.multipliers, self.value, 1.0
-            while length > 1e-8:
+            while length > 1e-8 and self.left > 0:
                 status = self.solve(theta + length * step)
                 if status is not Status.INFEASIBLE and self.value <= before - 1e-4 * length * decrement:
                     break
@@ -333,6 +340,7 @@ class _Dual:
     def evaluate(self, multipliers: FloatArray, theta: FloatArray) -> None:
         data, functions = self.data, self.functions
         self.multipliers = multipliers
+        self.left -= 1
         self.constant = functions.constant(theta)
         start = 1.0 - self.constant @ multipliers
         tilt = np.einsum("f,sfk->ks", multipliers, functions.slope)
