@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from isonomy.calibration import compare
 from isonomy.calibration.margins import MarginalFamily, MarginalResult
-from isonomy.calibration.parity import check_tolerance, overall_verdict, reference_pairs, verdict_of
+from isonomy.calibration.parity import check_tolerance, overall_verdict, reference_pairs, settled
 from isonomy.calibration.plan import Plan, solve
 from isonomy.calibration.smoothing import KERNELS, Bandwidth, own_bandwidth
 from isonomy.calibration.tally import Family, Roles, Table, score_axis, tally
@@ -105,14 +104,14 @@ def marginal_outcomes(
     tolerance = check_tolerance(tolerance)
     table = tally_above(source, roles, threshold)
     refuse_percent(table.families[0].binary, tolerance)
-    families = _settled(
+    families = settled(
         [
             _family(family, float(threshold), bandwidth, DEGREES[method], kernel, reference, tolerance, alpha)
             for family in table.families
         ],
         adjust,
-        tolerance,
         alpha,
+        tolerance,
     )
     return MarginalResult(
         null=wording.marginal_null(threshold, tolerance),
@@ -220,27 +219,3 @@ def _family(
         pvalue=multiplicity.smallest(pvalue),
         verdict=Verdict.INCONCLUSIVE,
     )
-
-
-def _settled(
-    families: list[MarginalFamily], adjust: str, tolerance: float | None, alpha: float
-) -> tuple[MarginalFamily, ...]:
-    """P-values adjusted over all pairs of all families, and the verdicts that follow from them."""
-    pairs = multiplicity.adjust(np.concatenate([family.pair_pvalue for family in families]), adjust)
-    made = []
-    ends = np.cumsum([family.pair_pvalue.size for family in families])[:-1]
-    for family, own in zip(families, np.split(pairs, ends), strict=True):
-        verdicts = [
-            verdict_of(p, low, high, alpha, tolerance)
-            for p, low, high in zip(own, family.low, family.high, strict=True)
-        ]
-        made.append(
-            replace(
-                family,
-                pair_adjusted=own,
-                pair_verdicts=tuple(verdicts),
-                pvalue=multiplicity.smallest(own),
-                verdict=overall_verdict(verdicts),
-            )
-        )
-    return tuple(made)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from isonomy.numerics import multiplicity, tails
 from isonomy.numerics.randomness import resolve
 from isonomy.results import Verdict, provenance
 from isonomy.results.wording import calibration as wording
+
+F = TypeVar("F", bound=Any)  # a family of groups, of this test or of `marginal_outcomes`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,12 +162,18 @@ def predictive_parity(
     generator, seed = resolve(rng)
     table = tally(source, roles)
     refuse_percent(table.families[0].binary, options.tolerance)
-    families = _settled(
-        [
-            _family(family, options, child)
-            for family, child in zip(table.families, generator.spawn(len(table.families)), strict=True)
-        ],
-        options,
+    single = [
+        _family(family, options, child)
+        for family, child in zip(table.families, generator.spawn(len(table.families)), strict=True)
+    ]
+    order = multiplicity.adjust([family.order.pvalue for family in single], "holm")
+    families = settled(
+        [replace(f, order=replace(f.order, pvalue=float(p))) for f, p in zip(single, order, strict=True)],
+        "holm",
+        options.alpha,
+        options.tolerance,
+        whole=multiplicity.adjust([family.pvalue for family in single], "holm"),
+        strict=options.grid is not None,  # every score that was asked for has to be within the tolerance
     )
     return ParityResult(
         null=wording.parity_null(roles.level, options.tolerance),
@@ -243,33 +251,33 @@ def _family(family: Family, options: Options, rng: np.random.Generator) -> Parit
     )
 
 
-def _settled(families: list[ParityFamily], options: Options) -> tuple[ParityFamily, ...]:
-    """P-values that allow for every family, and the verdicts that follow from them.
+def settled(
+    families: Sequence[F],
+    adjust: str,
+    alpha: float,
+    tolerance: float | None,
+    *,
+    whole: Floats | None = None,
+    strict: bool = True,
+) -> tuple[F, ...]:
+    """P-values adjusted over all pairs of all families, and the verdicts that follow from them.
 
-    Holm over the families, and over all pairs of all families; a pair differs only where its family was shown to.
+    ``whole``: the families' own p-values, adjusted for one another; a pair then differs only where its family was shown
+    to. Without them a family's is the smallest of its pairs'.
     """
-    whole = multiplicity.adjust([family.pvalue for family in families], "holm")
-    order = multiplicity.adjust([family.order.pvalue for family in families], "holm")
-    pairs = multiplicity.adjust(np.concatenate([family.pair_pvalue for family in families]), "holm")
-    strict = options.grid is not None  # every score that was asked for has to be within the tolerance
+    pairs = multiplicity.adjust(np.concatenate([family.pair_pvalue for family in families]), adjust)
+    ends = np.cumsum([family.pair_pvalue.size for family in families])[:-1]
     made = []
-    for k, own in enumerate(np.split(pairs, np.cumsum([family.pair_pvalue.size for family in families])[:-1])):
-        family = families[k]
-        adjusted = np.where(np.isnan(own), np.nan, np.fmax(own, whole[k]))
+    for k, (family, own) in enumerate(zip(families, np.split(pairs, ends), strict=True)):
+        pvalue = multiplicity.smallest(own) if whole is None else float(whole[k])
+        adjusted = own if whole is None else np.where(np.isnan(own), np.nan, np.fmax(own, pvalue))
         verdicts = [
-            verdict_of(p, low, high, options.alpha, options.tolerance, strict=strict)
+            verdict_of(p, low, high, alpha, tolerance, strict=strict)
             for p, low, high in zip(adjusted, family.low, family.high, strict=True)
         ]
-        made.append(
-            replace(
-                family,
-                pair_adjusted=adjusted,
-                pair_verdicts=tuple(verdicts),
-                pvalue=float(whole[k]),
-                order=replace(family.order, pvalue=float(order[k])),
-                verdict=Verdict.VIOLATION if whole[k] <= options.alpha else overall_verdict(verdicts),
-            )
-        )
+        overall = Verdict.VIOLATION if pvalue <= alpha else overall_verdict(verdicts)
+        found = {"pair_adjusted": adjusted, "pair_verdicts": tuple(verdicts), "pvalue": pvalue, "verdict": overall}
+        made.append(replace(family, **found))
     return tuple(made)
 
 
