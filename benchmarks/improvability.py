@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import isonomy as iso
-from isonomy.improvability import evidence as ev
-from isonomy.improvability.utilities import READY
+from isonomy.alternatives import evidence as ev
+from isonomy.alternatives.utilities import READY
 
 ROWS, CAPACITY, RESAMPLES = 24_392, 0.03, 10_000
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from isonomy.improvability import evidence as ev
-from isonomy.improvability.evidence import Criteria
-from isonomy.improvability.utilities import READY
+from isonomy.alternatives import evidence as ev
+from isonomy.alternatives.evidence import Criteria
+from isonomy.alternatives.utilities import READY
 from isonomy.results import theme
 
 MEAN, ALPHA, DRAWS, REPLICATIONS = 1.52, 0.05, 2_000, 1_000

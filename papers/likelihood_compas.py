@@ -18,7 +18,7 @@ from data import find
 from isonomy.likelihood.hypotheses import Hypothesis
 from isonomy.likelihood.means import Binary
 from isonomy.likelihood.profile import Kind, Profile
-from isonomy.numerics.multiplicity import adjust
+from isonomy.inference.multiplicity import adjust
 
 ROLES: dict[str, Any] = {"metric": "ppv", "outcome": "two_year_recid", "prediction": "high"}
 WHITE = {"race": "Caucasian"}

@@ -11,10 +11,9 @@ from isonomy.audit.conditions import columns_of
 from isonomy.audit.config import Columns, build
 from isonomy.audit.plan import plan
 from isonomy.audit.questions import MODELS, OWN_KEYS
+from isonomy.report import wording
 from isonomy.report.document import VERDICTS
-from isonomy.results import Verdict
-from isonomy.results.wording import report as wording
-from isonomy.results.wording import words
+from isonomy.results import Verdict, phrases
 
 # Said once for the whole audit ([data]), or shown by the audit itself.
 ELSEWHERE = {"data", "count", "missing", "missing_group", "progress"}
@@ -37,7 +36,7 @@ def test_keys_are_the_functions_keywords(kind: str) -> None:
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_kind_has_words(kind: str) -> None:
     assert kind in wording.QUESTIONS
-    assert all(words.verdict(kind, verdict) for verdict in VERDICTS)
+    assert all(phrases.verdict(kind, verdict) for verdict in VERDICTS)
 
 
 def test_verdicts_are_the_three() -> None:

@@ -21,7 +21,7 @@ GOOD = {"race": ["a", "b", "a"], "y": [0, 1, 1], "s": [0.1, 0.2, 0.3], "n": [1, 
 def tally(data: Any, *, groups: Any = "race", count: str | None = None, **roles: Any) -> Any:
     options = {k: roles.pop(k) for k in ("missing", "missing_group") if k in roles}
     source = open_source(data, count=count, **options)
-    return source.tally(Request(grouping=source.grouping(groups), **roles))
+    return source.cells(Request(grouping=source.grouping(groups), **roles))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_own_metric_checks_its_values_inside_its_condition_only() -> None:
     source = open_source(data)
     fine = iso.Metric("m", value=iso.col("x"), where=iso.col("use"), binary=True)
     bound = measure(source, fine, grouping=source.grouping("g"))
-    got = source.tally(bound.request)
+    got = source.cells(bound.request)
     assert got.count[bound.inside(got)].sum() == 2
     bad = iso.Metric("m", value=iso.col("x"))
     with pytest.raises(errors.MissingValues, match="value: the expression has 1 rows"):

@@ -48,7 +48,7 @@ def request_for(source: Source) -> Request:
 
 def test_every_engine_gives_the_same_tally(engine: Any) -> None:
     source = open_source(engine(TABLE))
-    tally = source.tally(request_for(source))
+    tally = source.cells(request_for(source))
     assert tally.count.tolist() == [c for c, _, _ in CELLS]
     assert tally.values["score"].tolist() == [s for _, s, _ in CELLS]
     assert tally.values["square"].tolist() == [q for _, _, q in CELLS]
@@ -60,7 +60,7 @@ def test_every_engine_gives_the_same_tally(engine: Any) -> None:
 def test_rows_roll_up_to_the_tally(engine: Any) -> None:
     source = open_source(engine(TABLE))
     request = request_for(source)
-    tally, rows = source.tally(request), source.rows(request)
+    tally, rows = source.cells(request), source.rows(request)
     for cells, lines in zip(tally.partitions, rows.partitions, strict=True):
         assert cells.groups == lines.groups
         assert cells.sum(tally.values["score"]).tolist() == lines.sum(rows.columns["score"]).tolist()
@@ -72,7 +72,7 @@ def test_an_aggregated_table_stands_for_its_rows(engine: Any) -> None:
     repeated = whole.select(pl.exclude("n").repeat_by("n")).explode(pl.all()).to_dict(as_series=False)
     aggregated = open_source(engine(whole.to_dict(as_series=False)), count="n")
     plain = open_source(engine(repeated))
-    one, other = aggregated.tally(request_for(aggregated)), plain.tally(request_for(plain))
+    one, other = aggregated.cells(request_for(aggregated)), plain.cells(request_for(plain))
     assert one.count.tolist() == other.count.tolist()
     assert one.values["square"].tolist() == other.values["square"].tolist()
     assert aggregated.rows(request_for(aggregated)).rows == plain.rows(request_for(plain)).rows == 11
@@ -80,7 +80,7 @@ def test_an_aggregated_table_stands_for_its_rows(engine: Any) -> None:
 
 def test_intersections_to_a_chosen_depth(engine: Any) -> None:
     source = open_source(engine(TABLE))
-    tally = source.tally(Request(grouping=source.grouping(["race", "sex"], depth=2)))
+    tally = source.cells(Request(grouping=source.grouping(["race", "sex"], depth=2)))
     labels = [g.label for p in tally.partitions for g in p.groups]
     assert labels[4:] == ["race=b & sex=f", "race=b & sex=m", "race=w & sex=f", "race=w & sex=m"]
     assert tally.partitions[2].sum(tally.count).tolist() == [2, 1, 2, 3]
@@ -95,4 +95,4 @@ def test_ibis_is_accepted() -> None:
     except Exception as error:
         pytest.skip(f"Ibis does not work with the installed DuckDB and sqlglot: {error}")
     source = open_source(table)
-    assert source.tally(request_for(source)).count.tolist() == [c for c, _, _ in CELLS]
+    assert source.cells(request_for(source)).count.tolist() == [c for c, _, _ in CELLS]

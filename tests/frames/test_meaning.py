@@ -19,7 +19,7 @@ from isonomy.frames.metrics import measure
 
 def sizes(data: Any, groups: Any, **options: Any) -> dict[str, float]:
     source = open_source(data, **options)
-    tally = source.tally(Request(grouping=source.grouping(groups)))
+    tally = source.cells(Request(grouping=source.grouping(groups)))
     lines = source.rows(Request(grouping=source.grouping(groups)))
     by_cell = {g.label: n for p in tally.partitions for g, n in zip(p.groups, p.sum(tally.count), strict=True)}
     weight = np.ones(lines.size) if lines.weight is None else lines.weight
@@ -36,7 +36,7 @@ def test_a_group_may_be_called_like_a_role(name: str) -> None:
     own = iso.Metric("own", value=iso.col("s"), where=iso.col("p") == 1)
     for metric in ("tpr", "brier", "mean_prediction", own):
         bound = measure(source, metric, grouping=grouping, outcome="y", prediction="p", score="s")
-        got: Any = source.tally(bound.request) if bound.binary else source.rows(bound.request)
+        got: Any = source.cells(bound.request) if bound.binary else source.rows(bound.request)
         assert [g.label for g in got.partitions[0].groups] == [f"{name}=x", f"{name}=z"]
 
 
@@ -80,7 +80,7 @@ def test_two_requests_never_share_an_answer() -> None:
 
     def rate(where: nw.Expr) -> float:
         bound = measure(source, iso.Metric("m", value=iso.col("y"), where=where, binary=True))
-        got = source.tally(bound.request)
+        got = source.cells(bound.request)
         inside = bound.inside(got)
         return float((bound.value(got) * got.count)[inside].sum() / got.count[inside].sum())
 
@@ -99,7 +99,7 @@ def test_narrow_numbers_do_not_overflow() -> None:
         }
     )
     for expr, expected in ((nw.col("a") * nw.col("b"), 60_000.0), (nw.col("c") - 2 * nw.col("c"), -1.0)):
-        assert open_source(data).tally(Request(values={"v": expr})).values["v"].tolist() == [expected]
+        assert open_source(data).cells(Request(values={"v": expr})).values["v"].tolist() == [expected]
 
 
 def test_a_missing_condition_is_a_missing_group(engine: Any) -> None:
@@ -107,7 +107,7 @@ def test_a_missing_condition_is_a_missing_group(engine: Any) -> None:
     old = iso.where("old", iso.col("age") >= 45)
     source = open_source(data)
     with pytest.raises(errors.MissingGroups, match="'old' has 1 rows"):
-        source.tally(Request(grouping=source.grouping(old)))
+        source.cells(Request(grouping=source.grouping(old)))
     assert sizes(data, old, missing_group="drop") == {"old": 1}
     assert sizes(data, iso.where("unknown age", iso.col("age").is_null())) == {"unknown age": 1}
 
@@ -116,7 +116,7 @@ def test_nan_in_a_condition_is_missing_on_every_engine(engine: Any) -> None:
     data = engine({"age": [50.0, float("nan"), 20.0]})
     source = open_source(data)
     with pytest.raises(errors.MissingGroups, match="1 rows"):
-        source.tally(Request(grouping=source.grouping(iso.where("old", iso.col("age") >= 45))))
+        source.cells(Request(grouping=source.grouping(iso.where("old", iso.col("age") >= 45))))
 
 
 def test_a_missing_metric_condition_is_not_dropped_silently(engine: Any) -> None:
@@ -124,7 +124,7 @@ def test_a_missing_metric_condition_is_not_dropped_silently(engine: Any) -> None
     metric = iso.Metric("m", value=iso.col("y"), where=iso.col("k") < 3, binary=True)
     source = open_source(data)
     with pytest.raises(errors.MissingValues, match="inside: the expression has 1 rows"):
-        source.tally(measure(source, metric).request)
+        source.cells(measure(source, metric).request)
 
 
 def test_conditions_must_be_conditions(engine: Any) -> None:
@@ -137,14 +137,14 @@ def test_conditions_must_be_conditions(engine: Any) -> None:
 
 def test_a_request_without_keys_sees_every_row(engine: Any) -> None:
     source = open_source(engine({"x": [1.0, 2.0, 3.0]}))
-    assert source.tally(Request()).count.tolist() == [3]
-    assert source.tally(Request(values={"one": nw.lit(1.0)})).values["one"].tolist() == [3]
+    assert source.cells(Request()).count.tolist() == [3]
+    assert source.cells(Request(values={"one": nw.lit(1.0)})).values["one"].tolist() == [3]
     assert source.rows(Request(values={"one": nw.lit(1.0)})).size == 3
 
 
 def test_a_line_that_stands_for_no_row_cannot_spoil_a_sum(engine: Any) -> None:
     source = open_source(engine({"x": [1.0, 0.0], "n": [2, 0]}), count="n")
-    assert source.tally(Request(values={"v": nw.col("x").log()})).values["v"].tolist() == [0.0]
+    assert source.cells(Request(values={"v": nw.col("x").log()})).values["v"].tolist() == [0.0]
 
 
 def test_a_table_that_changes_between_passes_is_refused() -> None:
@@ -153,10 +153,10 @@ def test_a_table_that_changes_between_passes_is_refused() -> None:
     connection.execute("create table t as select range % 2 as g, range as x from range(100)")
     source = open_source(connection.table("t"))
     grouping = source.grouping("g")
-    source.tally(Request(grouping=grouping))
+    source.cells(Request(grouping=grouping))
     connection.execute("delete from t where g = 0 and x > 10")
     with pytest.raises(errors.DataError, match="changed between two passes"):
-        source.tally(Request(grouping=grouping, values={"x": nw.col("x")}))
+        source.cells(Request(grouping=grouping, values={"x": nw.col("x")}))
 
 
 def test_one_pass_serves_two_requests_with_one_name_for_two_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ def test_one_pass_serves_two_requests_with_one_name_for_two_values(monkeypatch: 
     source = open_source({"x": [1.0, 2.0]})
     requests = [Request(values={"v": nw.col("x")}), Request(values={"v": nw.col("x") * 10})]
     source.prefetch(requests)
-    assert [source.tally(r).values["v"].tolist() for r in requests] == [[3.0], [30.0]]
+    assert [source.cells(r).values["v"].tolist() for r in requests] == [[3.0], [30.0]]
     assert len(passes) == 1
 
 
@@ -255,7 +255,7 @@ def test_two_conditions_together_keep_both_names() -> None:
     data = {"a": [1, 2, 3], "b": [1, 1, 2]}
     groups = [iso.where("low a", iso.col("a") < 3), iso.where("low b", iso.col("b") < 2)]
     source = open_source(data)
-    tally = source.tally(Request(grouping=source.grouping(groups, depth=2)))
+    tally = source.cells(Request(grouping=source.grouping(groups, depth=2)))
     both = tally.partitions[2].groups[0]
     assert both.label == "low a & low b"
     assert dict(both.mapping) == {"": "low a & low b"}

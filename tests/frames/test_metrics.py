@@ -42,7 +42,7 @@ EXPECTED: dict[str, Callable[[], float]] = {
 def mean(metric: Any, data: Any = TABLE, **roles: str) -> float:
     source = open_source(data)
     bound = measure(source, metric, **(roles or {"outcome": "y", "prediction": "p", "score": "s"}))
-    got: Any = source.tally(bound.request) if bound.binary else source.rows(bound.request)
+    got: Any = source.cells(bound.request) if bound.binary else source.rows(bound.request)
     weight = got.count if bound.binary else np.ones(got.size)
     inside = bound.inside(got)
     return float(np.average(bound.value(got)[inside], weights=weight[inside]))
@@ -75,7 +75,7 @@ def test_one_pass_serves_every_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [measure(source, m, **roles).request for m in ("tpr", "fpr", "ppv", "npv", "accuracy")]
     source.prefetch(requests)
     for request in requests:
-        source.tally(request)
+        source.cells(request)
     assert len(passes) == 1
 
 

@@ -68,10 +68,10 @@ def test_nan_in_parquet_is_counted_by_duckdb(tmp_path: Path) -> None:
     relation = duckdb.connect().read_parquet(str(path))
     source = open_source(relation)
     with pytest.raises(MissingValues, match="200 rows"):
-        source.tally(Request(grouping=source.grouping("g"), numeric={"score": "x"}))
+        source.cells(Request(grouping=source.grouping("g"), numeric={"score": "x"}))
     source = open_source(relation, missing="drop")
     request = Request(grouping=source.grouping("g"), numeric={"score": "x"}, values={"x": nw.col("x")})
-    tally = source.tally(request)
+    tally = source.cells(request)
     assert tally.dropped == {"x": 200}
     assert tally.rows == 800
     assert tally.values["x"].sum() == np.nansum(values)

@@ -301,7 +301,7 @@ def test_level_by_level_down_the_tree(lender: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("adjust", ["by", "holm", "bonferroni", "none"])
 def test_other_adjustments(lender: dict[str, Any], adjust: str) -> None:
-    from isonomy.numerics.multiplicity import adjust as adjusted
+    from isonomy.inference.multiplicity import adjust as adjusted
 
     result = iso.flag(lender, adjust=adjust, **RATE)
     assert result.adjusted_pvalue == pytest.approx(adjusted(result.pvalue, adjust))

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isonomy.frames import Request, Tally, open_source
+from isonomy.frames import Cells, Request, open_source
 
 ROWS = st.lists(
     st.tuples(
@@ -29,7 +29,7 @@ def table(rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray[Any, Any]]:
     return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
-def tally(data: dict[str, Any], count: str | None = None) -> Tally:
+def tally(data: dict[str, Any], count: str | None = None) -> Cells:
     source = open_source(data, count=count)
     request = Request(
         grouping=source.grouping(["g", "h"], depth=2),
@@ -37,10 +37,10 @@ def tally(data: dict[str, Any], count: str | None = None) -> Tally:
         numeric={"score": "s"},
         values={"s": nw.col("s")},
     )
-    return source.tally(request)
+    return source.cells(request)
 
 
-def by_group(got: Tally) -> dict[str, tuple[float, float]]:
+def by_group(got: Cells) -> dict[str, tuple[float, float]]:
     return {
         group.label: (n, s)
         for p in got.partitions

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isonomy as iso
-from isonomy.improvability import evidence as ev
-from isonomy.improvability.evidence import Exceedance
+from isonomy.alternatives import evidence as ev
+from isonomy.alternatives.evidence import Exceedance
 
 SEEDS = st.integers(0, 10_000)
 ASK: dict[str, Any] = {

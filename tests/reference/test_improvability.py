@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import ks_2samp, kstest
 
 import isonomy as iso
-from isonomy.improvability import evidence as ev
-from isonomy.improvability.utilities import READY
+from isonomy.alternatives import evidence as ev
+from isonomy.alternatives.utilities import READY
 
 
 def patients(n: int, rng: np.random.Generator, capacity: float = 0.1) -> dict[str, Any]:

@@ -15,11 +15,10 @@ import pytest
 from fake_results import HOSTILE, document, fake, untested
 from markupsafe import Markup
 
-from isonomy.report import Entry, html, layout
+from isonomy.report import Entry, html, layout, wording
 from isonomy.report.charts import Chart
 from isonomy.report.render import MAXIMUM_BYTES
 from isonomy.report.text import visible
-from isonomy.results.wording import report as wording
 
 
 class Reader(HTMLParser):

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from isonomy.alternatives import evidence as ev
+from isonomy.alternatives import rounds, simulate_reruns
+from isonomy.alternatives.evidence import Criteria
+from isonomy.alternatives.requirements import Plan
+from isonomy.alternatives.tally import Table
+from isonomy.alternatives.utilities import READY, Utility
 from isonomy.frames import Group
-from isonomy.improvability import evidence as ev
-from isonomy.improvability import rounds, simulate_reruns
-from isonomy.improvability.evidence import Criteria
-from isonomy.improvability.requirements import Plan
-from isonomy.improvability.tally import Table
-from isonomy.improvability.utilities import READY, Utility
 from isonomy.numerics.resampling import collapse
 
 ALPHA = 0.05

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from isonomy.inference.multiplicity import adjust
 from isonomy.likelihood.correction import Adjusted, Corrected, bartlett_factor
 from isonomy.likelihood.hypotheses import Hypothesis
 from isonomy.likelihood.means import Binary, Means, Real
@@ -25,7 +26,6 @@ from isonomy.likelihood.power import detectable_disparity, power_of
 from isonomy.likelihood.profile import Kind, Profile
 from isonomy.likelihood.region import Region
 from isonomy.likelihood.resample import null_mean
-from isonomy.numerics.multiplicity import adjust
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 

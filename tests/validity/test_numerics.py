@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from isonomy.numerics.multiplicity import tree
+from isonomy.inference.multiplicity import tree
+from isonomy.inference.simultaneous import from_sums, sup_t
 from isonomy.numerics.resampling import bootstrap_sums, collapse
-from isonomy.numerics.simultaneous import from_sums, sup_t
 from isonomy.numerics.tails import weighted_chi2_isf, weighted_chi2_sf
 
 pytestmark = pytest.mark.validity

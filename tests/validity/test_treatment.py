@@ -317,7 +317,7 @@ def test_the_default_is_never_worse_than_both_none_and_mean() -> None:
 
 def power_study(replications: int, error: Sequence[float], size: int = 20_000, groups: int = 10) -> Any:
     """Share of replications in which the first group's bias is found (Holm over groups), for each planted error."""
-    from isonomy.numerics.multiplicity import adjust
+    from isonomy.inference.multiplicity import adjust
 
     plan = plan_for("relative")
     rates = []

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from isonomy.audit import state
-from isonomy.report import Document, Entry, html, junit, markdown
+from isonomy.report import Document, Entry, html, junit, markdown, wording
 from isonomy.results import SCHEMA_VERSION, Result, from_dict
-from isonomy.results.wording import report as wording
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -192,7 +192,7 @@ class _Listener(Source):
         super().__init__(empty, count=source.count, missing=source.missing, missing_group=source.missing_group)
         self.heard: Request | None = None
 
-    def tally(self, request: Request) -> Any:
+    def cells(self, request: Request) -> Any:
         """Note a grouped pass."""
         self.heard = request
         raise _Asked

@@ -14,7 +14,7 @@ import narwhals as nw
 from isonomy.audit.conditions import Condition, all_of
 from isonomy.audit.config import Data
 from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
-from isonomy.frames import COUNT, Source, Sums, collect, missing, open_source
+from isonomy.frames import COUNT, Pass, Source, collect, missing, open_source
 
 HELD_BYTES = 2**30  # files up to this size are read once, the needed columns only, and then held
 
@@ -157,7 +157,7 @@ def fingerprint(source: Source, *, filtered: bool = False) -> Fingerprint:
         else:
             continue
         values[f"total {i}"] = nw.when(~gone).then(number).otherwise(nw.lit(0.0))
-    cells = source.sums(Sums({}, values))
+    cells = source.sums(Pass({}, values))
     if not len(cells) or not cells[COUNT].sum():
         empty = "no row is left after the filters" if filtered else "the table has no rows"
         raise EmptyFrame(f"data: {empty}." if values else "data: no column is needed.")

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from isonomy.calibration.smoothing import Floats
 from isonomy.errors import MissingValues, UnknownColumn, UsageError
+from isonomy.numerics.arrays import FloatArray
 
 Column = str | int
 Levels = tuple[NDArray[np.intp], list[Hashable]]
@@ -27,7 +27,7 @@ Levels = tuple[NDArray[np.intp], list[Hashable]]
 class Columns:
     """The columns of X that a calibrator uses, one entry a row."""
 
-    scores: Floats  # (rows, objectives)
+    scores: FloatArray  # (rows, objectives)
     group: NDArray[np.intp]  # number of each row's group
     keys: tuple[tuple[Hashable, ...], ...]  # the values that group stands for
     user: NDArray[np.intp] | None  # number of each row's user
@@ -66,7 +66,7 @@ def read(
     return Columns(numbers, codes, keys, users)
 
 
-def numbers_of(y: NDArray[Any]) -> Floats:
+def numbers_of(y: NDArray[Any]) -> FloatArray:
     """Outcomes as numbers."""
     try:
         return y.astype(np.float64)
@@ -76,9 +76,9 @@ def numbers_of(y: NDArray[Any]) -> Floats:
         ) from None
 
 
-def weights(X_rows: Floats, columns: Columns, sample_weight: Any) -> Floats:
+def weights(X_rows: FloatArray, columns: Columns, sample_weight: Any) -> FloatArray:
     """The vote of each row (each user having one, if there are users)."""
-    given: Floats = _check_sample_weight(sample_weight, X_rows, dtype=np.float64, ensure_non_negative=True)
+    given: FloatArray = _check_sample_weight(sample_weight, X_rows, dtype=np.float64, ensure_non_negative=True)
     if columns.user is None:
         return given
     each = np.bincount(columns.user, weights=given)

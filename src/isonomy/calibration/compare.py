@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 from isonomy.calibration.plan import Fit, Marks, Plan, Products, solve
-from isonomy.calibration.smoothing import BINS, PERCENTS, Bandwidth, Curve, Floats, local_linear
+from isonomy.calibration.smoothing import BINS, PERCENTS, Bandwidth, Curve, local_linear
 from isonomy.calibration.tally import Family
-from isonomy.numerics import multiplicity, resampling, tails
-from isonomy.numerics.simultaneous import normal_draws, sup_t
+from isonomy.inference import multiplicity
+from isonomy.inference.simultaneous import normal_draws, sup_t
+from isonomy.numerics import resampling, tails
+from isonomy.numerics.arrays import FloatArray
 
 METHODS = ("residual", "orthogonal", "nadaraya-watson", "cumulative")
 ADJUSTMENTS = ("sup-t", "bonferroni", "holm", "none")
@@ -33,22 +35,22 @@ CHECKPOINTS = 40  # score intervals of the cumulative test
 class Smoothed:
     """Curves of every group on the grid, with their covariance."""
 
-    curve: Floats  # (G, J)
-    covariance: Floats  # (G, G, J, J)
-    effective: Floats  # (G, J): effective number of users
+    curve: FloatArray  # (G, J)
+    covariance: FloatArray  # (G, G, J, J)
+    effective: FloatArray  # (G, J): effective number of users
     supported: NDArray[np.bool_]  # (G, J)
-    gap: Floats  # (G, J)
-    gap_covariance: Floats  # (G, G, J, J)
+    gap: FloatArray  # (G, J)
+    gap_covariance: FloatArray  # (G, G, J, J)
     student: bool = True  # whether statistics have Student's law with the effective users, or the normal one
 
-    def freedom(self, a: tuple[Any, Any], b: tuple[Any, Any], covariance: Floats) -> Floats:
+    def freedom(self, a: tuple[Any, Any], b: tuple[Any, Any], covariance: FloatArray) -> FloatArray:
         """Degrees of freedom of a difference between points ``a`` and ``b`` (group, grid point), after Welch."""
         if not self.student:
             return np.full(np.shape(a[1]), np.inf)
         return welch(*((covariance[g, g, j, j], self.effective[g, j]) for g, j in (a, b)))
 
 
-def welch(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> Floats:
+def welch(a: tuple[FloatArray, FloatArray], b: tuple[FloatArray, FloatArray]) -> FloatArray:
     """Degrees of freedom of a difference, from the variance and the effective users of each side."""
     (v, n), (w, m) = a, b
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -59,12 +61,12 @@ def welch(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> Floats:
 class Band:
     """One curve minus another at each grid point; NaN where it is unsupported."""
 
-    difference: Floats
-    se: Floats
-    low: Floats
-    high: Floats
-    pvalue: Floats  # of each point alone
-    adjusted: Floats  # of each point, adjusted for all of them
+    difference: FloatArray
+    se: FloatArray
+    low: FloatArray
+    high: FloatArray
+    pvalue: FloatArray  # of each point alone
+    adjusted: FloatArray  # of each point, adjusted for all of them
     overall: float  # of "equal (or within the tolerance) everywhere"
     statistic: float  # the largest difference (beyond the tolerance) in standard errors
 
@@ -82,20 +84,20 @@ class Order:
     above: float
 
 
-def default_grid(family: Family, weight: Floats) -> Floats:
+def default_grid(family: Family, weight: FloatArray) -> FloatArray:
     """The paper's quantiles of the score; points in one bin of the axis are taken once."""
     points = family.axis.quantiles(weight, [percent / 100 for percent in PERCENTS])
     _, first = np.unique(family.axis.bin(points), return_index=True)
     return points[first]
 
 
-def pooled(family: Family, bandwidth: Bandwidth, weight: Floats, total: Floats) -> Curve:
+def pooled(family: Family, bandwidth: Bandwidth, weight: FloatArray, total: FloatArray) -> Curve:
     """The curve of all groups together, local-linear at a smaller bandwidth."""
     width = POOLED * bandwidth.at(family.axis.centres)
     return local_linear(family.axis, weight.sum(axis=0), total.sum(axis=0), width)
 
 
-def share(family: Family, bandwidth: Bandwidth, weight: Floats) -> Curve:
+def share(family: Family, bandwidth: Bandwidth, weight: FloatArray) -> Curve:
     """The share of the first of two groups at each score."""
     width = POOLED * bandwidth.at(family.axis.centres)
     found = local_linear(family.axis, weight.sum(axis=0), weight[0], width)
@@ -116,7 +118,7 @@ def smooth(family: Family, plan: Plan) -> Smoothed:
     return Smoothed(curve, covariance, effective, supported, fit.gap, products.gap, student)
 
 
-def support(family: Family, fit: Fit, products: Products) -> tuple[Floats, NDArray[np.bool_]]:
+def support(family: Family, fit: Fit, products: Products) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Effective users behind each point, and whether they are enough for a normal law.
 
     Effective n times min(f, 1 - f) is the expected number of events (or of non-events, if fewer). Effective n is
@@ -131,7 +133,7 @@ def support(family: Family, fit: Fit, products: Products) -> tuple[Floats, NDArr
     return effective, effective * rarer >= EVENTS
 
 
-def normal_score(t: Floats, df: Floats) -> Floats:
+def normal_score(t: FloatArray, df: FloatArray) -> FloatArray:
     """The normal quantile that is as rare as ``t`` under Student's law: its sign kept, infinite df changing nothing."""
     t, df = np.broadcast_arrays(t, df)
     rare = special.stdtr(np.where(np.isfinite(df), df, 1.0), -np.abs(t))
@@ -141,7 +143,9 @@ def normal_score(t: Floats, df: Floats) -> Floats:
     return np.asarray(np.sign(t) * score)
 
 
-def beyond(difference: Floats, se: Floats, df: Floats, tolerance: float | None) -> tuple[Floats, Floats]:
+def beyond(
+    difference: FloatArray, se: FloatArray, df: FloatArray, tolerance: float | None
+) -> tuple[FloatArray, FloatArray]:
     """Normal score and p-value of each difference, against "none" or "at most the tolerance, either way".
 
     The p-value outside the tolerance is half of P(|Z| > nearer end) + P(|Z| > farther end), which is the two-sided one
@@ -157,16 +161,16 @@ def beyond(difference: Floats, se: Floats, df: Floats, tolerance: float | None) 
     return score, np.where(size <= tolerance, 1.0, pvalue)
 
 
-def student_width(critical: float, df: Floats) -> Floats:
+def student_width(critical: float, df: FloatArray) -> FloatArray:
     """The Student quantile that is as rare as the normal quantile ``critical``."""
     found = -special.stdtrit(np.where(np.isfinite(df), df, 1.0), special.ndtr(-critical))
     return np.where(np.isfinite(df), found, critical)
 
 
 def band(
-    difference: Floats,
-    covariance: Floats,
-    df: Floats,
+    difference: FloatArray,
+    covariance: FloatArray,
+    df: FloatArray,
     supported: NDArray[np.bool_],
     *,
     adjust: str,
@@ -191,14 +195,14 @@ def band(
 
 
 def adjusted_pvalues(
-    score: Floats,
-    covariance: Floats,
-    pvalue: Floats,
+    score: FloatArray,
+    covariance: FloatArray,
+    pvalue: FloatArray,
     adjust: str,
     alpha: float,
     draws: int,
     rng: np.random.Generator,
-) -> tuple[Floats, float]:
+) -> tuple[FloatArray, float]:
     """P-values adjusted for the number of points, and the critical value of their normal scores."""
     points = int(np.isfinite(score).sum())
     if adjust == "none" or not points:
@@ -213,7 +217,7 @@ def adjusted_pvalues(
     return np.fmin(law.adjusted(score), bonferroni), law.critical
 
 
-def pair_band(found: Smoothed, i: int, j: int, per_unit: Floats | float = 1.0, **options: Any) -> Band:
+def pair_band(found: Smoothed, i: int, j: int, per_unit: FloatArray | float = 1.0, **options: Any) -> Band:
     """Group ``i`` minus group ``j``, from gaps smoothed together. ``per_unit``: see `attenuation`."""
     v = found.gap_covariance
     unit = np.broadcast_to(per_unit, found.gap[i].shape)
@@ -224,7 +228,7 @@ def pair_band(found: Smoothed, i: int, j: int, per_unit: Floats | float = 1.0, *
     return band((found.gap[i] - found.gap[j]) / unit, covariance, df, both, **options)
 
 
-def attenuation(family: Family, plan: Plan, share: Curve, weight: Floats) -> Floats:
+def attenuation(family: Family, plan: Plan, share: Curve, weight: FloatArray) -> FloatArray:
     """What a difference of 1 between two groups' outcomes makes of the difference of their smoothed residuals.
 
     At a score the pooled curve lies between the groups' curves according to their shares, so the two residuals add up
@@ -260,7 +264,7 @@ def joint_pvalue(found: Smoothed, draws: int, rng: np.random.Generator) -> float
     return min(simulated, float(tails.normal_sf(largest)) * a.size, 1.0)
 
 
-def ordering(found: Smoothed, grid: Floats, draws: int, rng: np.random.Generator) -> Order:
+def ordering(found: Smoothed, grid: FloatArray, draws: int, rng: np.random.Generator) -> Order:
     """Definition 2's second part: the largest (f_g(s') - f_h(s)) / se over s' < s and g != h, one-sided.
 
     Judged as if all the curves were one flat curve, the hardest case of the null for this test.
@@ -295,7 +299,7 @@ def ordering(found: Smoothed, grid: Floats, draws: int, rng: np.random.Generator
 
 
 def cumulative(
-    family: Family, marks: Marks, weight: Floats, draws: int, rng: np.random.Generator
+    family: Family, marks: Marks, weight: FloatArray, draws: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     """Statistic and p-value of cumulative differences in score order, for two groups.
 
@@ -315,11 +319,11 @@ def cumulative(
     return float(statistic / scale), float(resampling.pvalue(exceeding, draws))
 
 
-def _range(path: Floats) -> Floats:
+def _range(path: FloatArray) -> FloatArray:
     return np.maximum(path.max(axis=1), 0.0) - np.minimum(path.min(axis=1), 0.0)
 
 
-def _draws(covariance: Floats, draws: int, rng: np.random.Generator, used: NDArray[np.intp]) -> Floats:
+def _draws(covariance: FloatArray, draws: int, rng: np.random.Generator, used: NDArray[np.intp]) -> FloatArray:
     """Draws for the used coordinates; the others stay zero."""
     z = np.zeros((draws, covariance.shape[0]))
     own = covariance[np.ix_(used, used)]

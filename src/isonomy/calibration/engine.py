@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isonomy.calibration.plan import Fit, Marks, Plan, Products, Totals, polynomial
-from isonomy.calibration.smoothing import BINS, Axis, Floats
+from isonomy.calibration.smoothing import BINS, Axis
 from isonomy.frames import COUNT, aggregate, collect
+from isonomy.numerics.arrays import FloatArray
 
 SCORE, OUTCOME, VOTE, LINES, GROUP, USER = "__s", "__y", "__w", "__c", "__g", "__u"
 _MARK, _DENOMINATOR, _CELL, _OTHER = "__m", "__q", "__cell", "__other"
@@ -41,7 +42,7 @@ class Engine:
         code = nw.when(group == first).then(nw.lit(0)).otherwise(nw.lit(1))
         return replace(self, frame=kept.with_columns(code.alias(GROUP)), size=2)
 
-    def histogram(self) -> tuple[Floats, Floats]:
+    def histogram(self) -> tuple[FloatArray, FloatArray]:
         """Votes, and votes times outcomes, by group and bin of the axis."""
         vote = nw.col(VOTE)
         values = {"weight": vote, "outcome": vote * nw.col(OUTCOME)}
@@ -72,7 +73,7 @@ class Engine:
         cells = collect(aggregate(frame, {"group": nw.col(GROUP)}, values))
         groups = cells["group"].to_numpy().astype(np.intp)
 
-        def table(prefix: str) -> Floats:
+        def table(prefix: str) -> FloatArray:
             found = np.zeros((self.size, points))
             for j in range(points):
                 found[groups, j] = cells[f"{prefix}{j}"].to_numpy()
@@ -109,7 +110,7 @@ class Engine:
                 second[kinds.index(kind), a, b, i, j] = second[kinds.index(kind), b, a, j, i] = product
         return Products(second[0], second[1] if plan.curves else np.empty(0), square)
 
-    def increments(self, marks: Marks, cell: NDArray[np.intp], cells: int) -> tuple[Floats, Floats]:
+    def increments(self, marks: Marks, cell: NDArray[np.intp], cells: int) -> tuple[FloatArray, FloatArray]:
         """Sums of the marks in each score interval, and the sums of products over users; see `memory`."""
         frame = self._marked(marks).with_columns(self.axis.bin(nw.col(SCORE)).alias("bin"))
         small = beside(frame, {"bin": np.arange(BINS, dtype=np.float64), _CELL: cell.astype(np.float64)})
@@ -182,7 +183,7 @@ class Engine:
         return frame.select(*(expr.alias(name) for name, expr in values.items()))
 
 
-def beside(frame: Any, columns: dict[str, Floats]) -> Any:
+def beside(frame: Any, columns: dict[str, FloatArray]) -> Any:
     """A small table of numbers in the same session as ``frame``, to be joined to it."""
     import polars as pl
 

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from isonomy.calibration.smoothing import Floats
+from isonomy.numerics.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lines:
     """Linear between knots, constant beyond them."""
 
-    score: Floats
-    value: Floats
+    score: FloatArray
+    value: FloatArray
 
-    def __call__(self, score: Floats) -> Floats:
+    def __call__(self, score: FloatArray) -> FloatArray:
         """The calibrated scores."""
         return np.interp(score, self.score, self.value)
 
@@ -27,10 +27,10 @@ class Lines:
 class Steps:
     """One value a bin."""
 
-    edges: Floats  # between bins
-    value: Floats
+    edges: FloatArray  # between bins
+    value: FloatArray
 
-    def __call__(self, score: Floats) -> Floats:
+    def __call__(self, score: FloatArray) -> FloatArray:
         """The calibrated scores."""
         return self.value[np.searchsorted(self.edges, score, side="right")]
 
@@ -42,7 +42,7 @@ class Sigmoid:
     slope: float
     intercept: float
 
-    def __call__(self, score: Floats) -> Floats:
+    def __call__(self, score: FloatArray) -> FloatArray:
         """The calibrated scores."""
         from scipy.special import expit
 
@@ -53,7 +53,7 @@ class Sigmoid:
 class Same:
     """Scores as they are, those beyond the fitted range too."""
 
-    def __call__(self, score: Floats) -> Floats:
+    def __call__(self, score: FloatArray) -> FloatArray:
         """The scores."""
         return score
 
@@ -63,10 +63,10 @@ class Onto:
     """The score at which the target group's curve has the value that this group's curve has here."""
 
     own: Any
-    score: Floats
-    value: Floats  # of the target's curve, nondecreasing
+    score: FloatArray
+    value: FloatArray  # of the target's curve, nondecreasing
 
-    def __call__(self, score: Floats) -> Floats:
+    def __call__(self, score: FloatArray) -> FloatArray:
         """The mapped scores."""
         rising = np.concatenate(([True], np.diff(self.value) > 0))
         return np.interp(self.own(score), self.value[rising], self.score[rising])
@@ -75,7 +75,7 @@ class Onto:
 Map = Lines | Steps | Sigmoid | Same | Onto
 
 
-def platt(score: Floats, outcome: Floats, vote: Floats, *, rising: bool = False) -> Map:
+def platt(score: FloatArray, outcome: FloatArray, vote: FloatArray, *, rising: bool = False) -> Map:
     """Logistic regression of the outcome on the score; the mean outcome if the curve falls and may not.
 
     The mean outcome, too, where every score is the same: there is no slope to estimate.
@@ -94,13 +94,13 @@ def platt(score: Floats, outcome: Floats, vote: Floats, *, rising: bool = False)
     return Sigmoid(slope, float(model.intercept_[0]) - slope * centre)
 
 
-def spread(score: Floats, vote: Floats) -> tuple[float, float]:
+def spread(score: FloatArray, vote: FloatArray) -> tuple[float, float]:
     """Weighted mean and standard deviation."""
     centre = float(np.average(score, weights=vote))
     return centre, float(np.sqrt(np.average((score - centre) ** 2, weights=vote)))
 
 
-def quantiles(score: Floats, vote: Floats, fractions: Floats) -> Floats:
+def quantiles(score: FloatArray, vote: FloatArray, fractions: FloatArray) -> FloatArray:
     """Distinct weighted quantiles; a weight of two is the same as two rows."""
     order = np.argsort(score, kind="stable")
     reached = np.cumsum(vote[order])
@@ -108,7 +108,7 @@ def quantiles(score: Floats, vote: Floats, fractions: Floats) -> Floats:
     return np.unique(score[order][np.minimum(place, score.size - 1)])
 
 
-def nearest_mass(score: Floats, vote: Floats, knots: Floats) -> Floats:
+def nearest_mass(score: FloatArray, vote: FloatArray, knots: FloatArray) -> FloatArray:
     """Votes nearest to each knot."""
     nearest = np.searchsorted((knots[1:] + knots[:-1]) / 2, score)
     return np.maximum(np.bincount(nearest, vote, knots.size), 1e-12)

@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from isonomy.calibration import compare
+from isonomy.calibration import compare, wording
 from isonomy.calibration.margins import MarginalFamily, MarginalResult
 from isonomy.calibration.parity import check_tolerance, overall_verdict, reference_pairs, settled
 from isonomy.calibration.plan import Plan, solve
@@ -18,9 +18,9 @@ from isonomy.calibration.tally import Family, Roles, Table, score_axis, tally
 from isonomy.errors import EmptyFrame, OneGroup, UsageError, choose, fraction, refuse_percent
 from isonomy.frames import Request, Source, missing, open_source
 from isonomy.frames.adapt import Adapted
-from isonomy.numerics import multiplicity, tails
+from isonomy.inference import multiplicity
+from isonomy.numerics import tails
 from isonomy.results import Verdict, provenance
-from isonomy.results.wording import calibration as wording
 
 DEGREES = {"local-quadratic": 2, "local-linear": 1, "nadaraya-watson": 0}
 ADJUSTMENTS = ("holm", "bonferroni", "bh", "by", "none")
@@ -157,7 +157,7 @@ def _nobody_above(source: Source, roles: Roles, threshold: float) -> list[str]:
     request = Request(grouping=whole.grouping(roles.groups, depth=roles.depth))
     above = whole.filter(nw.col(roles.score) >= threshold)
     every, there = (
-        [group.label for partition in part.tally(request).partitions for group in partition.groups]
+        [group.label for partition in part.cells(request).partitions for group in partition.groups]
         for part in (whole, above)
     )
     return [label for label in every if label not in set(there)]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from isonomy.calibration import wording
 from isonomy.calibration.result import Frozen, hidden_pairs, joined
-from isonomy.calibration.smoothing import Floats
 from isonomy.frames import Group
+from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Result, Status, Verdict, storable, suppress
-from isonomy.results.wording import calibration as wording
 
 if TYPE_CHECKING:
     import altair as alt
@@ -25,22 +25,22 @@ class MarginalFamily(Frozen):
 
     dimensions: tuple[str, ...]
     groups: tuple[Group, ...]
-    size: Floats  # rows from the threshold up
-    users: Floats
+    size: FloatArray  # rows from the threshold up
+    users: FloatArray
     spanning: int
     bandwidth: float
-    estimate: Floats
-    se: Floats
-    estimate_low: Floats
-    estimate_high: Floats
-    effective: Floats
+    estimate: FloatArray
+    se: FloatArray
+    estimate_low: FloatArray
+    estimate_high: FloatArray
+    effective: FloatArray
     pairs: NDArray[np.intp]
-    difference: Floats
-    difference_se: Floats
-    low: Floats
-    high: Floats
-    pair_pvalue: Floats
-    pair_adjusted: Floats
+    difference: FloatArray
+    difference_se: FloatArray
+    low: FloatArray
+    high: FloatArray
+    pair_pvalue: FloatArray
+    pair_adjusted: FloatArray
     pair_verdicts: tuple[Verdict, ...]
     pvalue: float
     verdict: Verdict
@@ -148,15 +148,15 @@ class ThresholdsResult(Result):
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
 
     groups: tuple[Group, ...]
-    size: Floats
+    size: FloatArray
     threshold: float
-    thresholds: Floats
-    marginal_before: Floats
-    marginal_after: Floats
-    marginal_se: Floats
+    thresholds: FloatArray
+    marginal_before: FloatArray
+    marginal_after: FloatArray
+    marginal_se: FloatArray
     target: float
-    rate_before: Floats
-    rate_after: Floats
+    rate_before: FloatArray
+    rate_after: FloatArray
     overall_before: float
     overall_after: float
     direction: str

@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from isonomy.calibration.plan import Fit, Marks, Plan, Products, Totals, polynomial
 from isonomy.calibration.sites import NODES, Adder, Block, Knots
-from isonomy.calibration.smoothing import BINS, Axis, Floats
+from isonomy.calibration.smoothing import BINS, Axis
+from isonomy.numerics.arrays import FloatArray
 
 BLOCK = 4_096
 MANY = 2**20
@@ -32,10 +33,10 @@ T = TypeVar("T")
 class Memory:
     """Rows sorted by group, then user. ``user`` is None when every row is on its own."""
 
-    score: Floats
-    outcome: Floats
-    vote: Floats  # weight of a row: 1/n_m at user level, 1 at aggregate level, times its count
-    count: Floats | None  # how many rows a line stands for, where lines have a count
+    score: FloatArray
+    outcome: FloatArray
+    vote: FloatArray  # weight of a row: 1/n_m at user level, 1 at aggregate level, times its count
+    count: FloatArray | None  # how many rows a line stands for, where lines have a count
     user: NDArray[np.int64] | None
     offsets: NDArray[np.intp]  # group g is offsets[g]:offsets[g + 1]
     axis: Axis
@@ -68,11 +69,11 @@ class Memory:
             shared=spanning(user, offsets) if self.shared.size else self.shared,
         )
 
-    def histogram(self) -> tuple[Floats, Floats]:
+    def histogram(self) -> tuple[FloatArray, FloatArray]:
         """Votes, and votes times outcomes, by group and bin of the axis."""
         weight, total = np.zeros((2, self.size, BINS))
 
-        def count(block: Block) -> tuple[int, Floats, Floats]:
+        def count(block: Block) -> tuple[int, FloatArray, FloatArray]:
             bins, vote = self.axis.bin(self.score[block.rows]).astype(np.intp), self.vote[block.rows]
             return block.group, _sums(bins, vote, BINS), _sums(bins, vote * self.outcome[block.rows], BINS)
 
@@ -101,7 +102,7 @@ class Memory:
         knots = self._knots(plan)
         d, size = plan.degree, self.size
 
-        def spread(block: Block) -> tuple[Block, Floats]:
+        def spread(block: Block) -> tuple[Block, FloatArray]:
             weights = self._adder(block, knots).spread(np.column_stack(self._columns(plan, block)))
             return block, weights.T if knots else _moments(plan, self.score[block.rows], weights.T)
 
@@ -119,7 +120,7 @@ class Memory:
         shared = plan.marks is not None and plan.marks.share is not None
         return Totals(power, outcome, mark, sums[3 * d + 3] if shared else None)
 
-    def _columns(self, plan: Plan, block: Block) -> list[Floats]:
+    def _columns(self, plan: Plan, block: Block) -> list[FloatArray]:
         """The columns that are summed with the kernel: 1, the outcome, the mark and its denominator."""
         columns = [np.ones(block.stop - block.start), self.outcome[block.rows]]
         if plan.marks is not None:
@@ -134,7 +135,7 @@ class Memory:
         shared = self.shared
         knots = self._knots(plan)
         tables = None if knots is None else [Influence.of(plan, fit, g, knots.scores) for g in range(size)]
-        kept: list[tuple[int, NDArray[np.int64], list[Floats]]] = []
+        kept: list[tuple[int, NDArray[np.int64], list[FloatArray]]] = []
 
         def work(block: Block) -> tuple[Any, ...]:
             at = Influence.of(plan, fit, block.group, self.score[block.rows]) if tables is None else tables[block.group]
@@ -187,7 +188,7 @@ class Memory:
             return None
         return Knots.of(plan, float(self.score.min()), float(self.score.max()))
 
-    def increments(self, marks: Marks, cell: NDArray[np.intp], cells: int) -> tuple[Floats, Floats]:
+    def increments(self, marks: Marks, cell: NDArray[np.intp], cells: int) -> tuple[FloatArray, FloatArray]:
         """Sums of the marks in each of ``cells`` score intervals (``cell`` maps a bin to its interval), and the sums of
         products over users. For the cumulative test."""
         index = cell[self.axis.bin(self.score).astype(np.intp)]
@@ -201,7 +202,7 @@ class Memory:
         table = sparse.csr_array((value, (user, index)), shape=(int(user.max()) + 1, cells))
         return total, np.asarray((table.T @ table).todense(), dtype=np.float64)
 
-    def _marks(self, marks: Marks, block: Block) -> tuple[Floats, Floats | None]:
+    def _marks(self, marks: Marks, block: Block) -> tuple[FloatArray, FloatArray | None]:
         at = {name: curve(self.score[block.rows]) for name, curve in marks.curves.items()}
         return marks.row(self.outcome[block.rows], block.group, at)
 
@@ -218,13 +219,13 @@ class Memory:
 class Influence:
     """At each site and grid point: K, and a row's influence on the curve, which is linear in its outcome."""
 
-    kernel: Floats
-    at_zero: Floats  # with the outcome 0
-    at_either: Floats  # with the outcome 0, and below that with the outcome 1
-    slope: Floats  # what a unit of the outcome adds
+    kernel: FloatArray
+    at_zero: FloatArray  # with the outcome 0
+    at_either: FloatArray  # with the outcome 0, and below that with the outcome 1
+    slope: FloatArray  # what a unit of the outcome adds
 
     @classmethod
-    def of(cls, plan: Plan, fit: Fit, g: int, score: Floats) -> Influence:
+    def of(cls, plan: Plan, fit: Fit, g: int, score: FloatArray) -> Influence:
         """For group ``g``, at the scores of the sites."""
         u = (score[:, None] - plan.points) * (1.0 / plan.width)
         k = plan.weigh(u)
@@ -235,7 +236,7 @@ class Influence:
         at_zero = -slope * polynomial(fit.beta[:, g], u)
         return cls(k, at_zero, np.vstack([at_zero, at_zero + slope]), slope)
 
-    def curves(self, add: Adder, outcome: Floats, binary: bool) -> Floats:
+    def curves(self, add: Adder, outcome: FloatArray, binary: bool) -> FloatArray:
         """Sums by user of the influences on the curves."""
         if binary:
             return add.below(outcome)(self.at_either)
@@ -252,11 +253,11 @@ def spanning(user: NDArray[np.int64] | None, offsets: NDArray[np.intp]) -> NDArr
     return np.unique(together[1:][together[1:] == together[:-1]])
 
 
-def _sums(cell: NDArray[Any], values: Floats, cells: int) -> Floats:
+def _sums(cell: NDArray[Any], values: FloatArray, cells: int) -> FloatArray:
     return np.bincount(cell, weights=values, minlength=cells).astype(np.float64, copy=False)
 
 
-def _moments(plan: Plan, score: Floats, weights: Floats) -> Floats:
+def _moments(plan: Plan, score: FloatArray, weights: FloatArray) -> FloatArray:
     """Sums of K v^k times each weight (1, outcome, mark, denominator), in the order of `Totals`."""
     d = plan.degree
     sums = np.zeros((3 * d + 4, plan.points.size))
@@ -272,11 +273,11 @@ def _moments(plan: Plan, score: Floats, weights: Floats) -> Floats:
     return sums
 
 
-def _nonzero(values: Floats) -> Floats:
+def _nonzero(values: FloatArray) -> FloatArray:
     return np.where(values == 0, np.nan, values)
 
 
-def _cross(second: Floats, kept: list[Any], shared: NDArray[np.int64]) -> None:
+def _cross(second: FloatArray, kept: list[Any], shared: NDArray[np.int64]) -> None:
     """Add the products between groups, for users who appear in several."""
     size, points = second.shape[1], second.shape[-1]
     for kind in range(second.shape[0]):

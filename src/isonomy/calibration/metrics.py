@@ -14,18 +14,19 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from isonomy.calibration import wording
 from isonomy.calibration.compare import default_grid
 from isonomy.calibration.engine import GROUP, OUTCOME, SCORE, VOTE, Engine
 from isonomy.calibration.memory import Memory
 from isonomy.calibration.plan import Plan, solve
 from isonomy.calibration.result import Frozen
-from isonomy.calibration.smoothing import Bandwidth, Floats, own_bandwidth, own_grid
+from isonomy.calibration.smoothing import Bandwidth, own_bandwidth, own_grid
 from isonomy.calibration.tally import Family, Roles, tally
 from isonomy.errors import UsageError, fraction
 from isonomy.frames import aggregate, collect, open_source
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.randomness import resolve
 from isonomy.results.shape import FRAME_LIBRARIES, as_frame
-from isonomy.results.wording import calibration as wording
 
 ECE_BINS = 10
 ROUNDING = 1e-9  # of a bin, or of all votes: engines add votes up in other orders, and must come to the same bins
@@ -37,11 +38,11 @@ class CalibrationMetrics(Frozen):
 
     score: tuple[str, ...]
     group: tuple[str, ...]
-    size: Floats  # rows
-    calibration_error: Floats
-    parity_error: Floats
-    ece: Floats
-    auc: Floats
+    size: FloatArray  # rows
+    calibration_error: FloatArray
+    parity_error: FloatArray
+    ece: FloatArray
+    auc: FloatArray
     dropped: Mapping[str, int]  # rows left out, by the column whose value is missing
     backend: str = "polars"
     warnings: tuple[str, ...] = ()  # why some numbers are NaN
@@ -65,7 +66,7 @@ def calibration_metrics(
     groups: Any,
     user: str | None = None,
     level: str | None = None,
-    grid: Sequence[float] | Floats | None = None,
+    grid: Sequence[float] | FloatArray | None = None,
     bandwidth: float | None = None,
     count: str | None = None,
     missing: str = "raise",
@@ -156,7 +157,7 @@ def _named(score: object) -> dict[str, str]:
     return named
 
 
-def _measure(family: Family, grid: Floats | None, bandwidth: object) -> tuple[Floats, NDArray[np.intp], int]:
+def _measure(family: Family, grid: FloatArray | None, bandwidth: object) -> tuple[FloatArray, NDArray[np.intp], int]:
     """Lines overall and by group, columns calibration error, parity error, ECE, AUC; points far from each group."""
     points = default_grid(family, family.rows.histogram()[0].sum(axis=0)) if grid is None else grid
     axis = family.axis.published if family.axis.unit else family.axis
@@ -174,7 +175,7 @@ def _measure(family: Family, grid: Floats | None, bandwidth: object) -> tuple[Fl
     return found, np.count_nonzero(np.isnan(curve), axis=1), points.size
 
 
-def _in_memory(rows: Memory, unit: bool) -> Floats:
+def _in_memory(rows: Memory, unit: bool) -> FloatArray:
     """ECE and AUC of everybody, then of each group. ``unit``: scores lie in [0, 1]."""
     parts = [slice(0, rows.score.size), *(slice(a, b) for a, b in pairwise(rows.offsets))]
     found = []
@@ -192,7 +193,7 @@ def _in_memory(rows: Memory, unit: bool) -> Floats:
     return np.array(found)
 
 
-def _in_engine(rows: Engine, unit: bool) -> Floats:
+def _in_engine(rows: Engine, unit: bool) -> FloatArray:
     """The same; the engine sums by score, ranks the scores and sums again, so that no row leaves it."""
     found = []
     weight, total, score = nw.col("weight"), nw.col("total"), nw.col("score")
@@ -218,7 +219,7 @@ def _in_engine(rows: Engine, unit: bool) -> Floats:
     return np.array(found)
 
 
-def _ece_and_auc(gap: Floats, votes: float, positive: float, pairs: float) -> tuple[float, float]:
+def _ece_and_auc(gap: FloatArray, votes: float, positive: float, pairs: float) -> tuple[float, float]:
     """From outcomes less scores by bin; votes; votes of positives; pairs of which the positive scores higher."""
     if not votes > 0:
         return float("nan"), float("nan")

@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from isonomy.calibration.columns import Column, Columns, as_tuple, check_min_size, numbers_of, positive, read, weights
 from isonomy.calibration.maps import Lines, Map, Onto, Same, Steps, nearest_mass, platt, quantiles
-from isonomy.calibration.smoothing import Axis, Floats, kernel, published
+from isonomy.calibration.smoothing import Axis, kernel, published
 from isonomy.calibration.tally import bin_sums
 from isonomy.errors import UsageError, choose
+from isonomy.numerics.arrays import FloatArray
 
 METHODS = ("near_unbiased", "binning", "isotonic", "platt")
 SMOOTHERS = ("nadaraya-watson", "local-linear")
@@ -142,7 +143,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
             self._map_onto(score[held], vote[held], axis)
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> FloatArray:
         """Calibrated scores. A group not seen in fit gets the calibrator of everybody together."""
         check_is_fitted(self)
         columns = self._read(X, reset=False)
@@ -153,7 +154,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
             calibrated[mine] = self.calibrators_.get(key, self.pooled_)(score[mine])
         return calibrated
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: Any) -> FloatArray:
         """Calibrated scores as a column, for a pipeline that goes on."""
         return self.predict(X)[:, None]
 
@@ -191,7 +192,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
             reset=reset,
         )
 
-    def _calibrate(self, score: Floats, outcome: Floats, vote: Floats, axis: Axis) -> Map:
+    def _calibrate(self, score: FloatArray, outcome: FloatArray, vote: FloatArray, axis: Axis) -> Map:
         score, outcome, vote = score[vote > 0], outcome[vote > 0], vote[vote > 0]
         if not score.size:
             raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
@@ -206,7 +207,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         value = self._smoothed(score, outcome, vote, edges, axis)
         return Lines(edges, self._rising(value, nearest_mass(score, vote, edges)))
 
-    def _binned(self, score: Floats, outcome: Floats, vote: Floats, edges: Floats) -> Steps:
+    def _binned(self, score: FloatArray, outcome: FloatArray, vote: FloatArray, edges: FloatArray) -> Steps:
         inner = edges[1:-1]
         place = np.searchsorted(inner, score, side="right")
         mass = np.bincount(place, vote, inner.size + 1)
@@ -215,7 +216,9 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         value = np.interp(np.arange(mass.size), np.flatnonzero(held), total[held] / mass[held])
         return Steps(inner, self._rising(value, np.maximum(mass, 1e-12)))
 
-    def _smoothed(self, score: Floats, outcome: Floats, vote: Floats, at: Floats, axis: Axis) -> Floats:
+    def _smoothed(
+        self, score: FloatArray, outcome: FloatArray, vote: FloatArray, at: FloatArray, axis: Axis
+    ) -> FloatArray:
         n = float(vote.sum())
         width = published(at, n, axis) if self.bandwidth is None else np.full(at.size, float(self.bandwidth))
         sums = np.zeros((5, at.size))
@@ -233,12 +236,12 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         enough = spread > 1e-8 * s0 * s0
         return np.where(enough, (s2 * t0 - s1 * t1) / np.where(enough, spread, 1.0), t0 / s0)
 
-    def _rising(self, value: Floats, mass: Floats) -> Floats:
+    def _rising(self, value: FloatArray, mass: FloatArray) -> FloatArray:
         if not self.monotone:
             return value
         return np.asarray(IsotonicRegression().fit_transform(np.arange(value.size), value, sample_weight=mass))
 
-    def _map_onto(self, score: Floats, vote: Floats, axis: Axis) -> None:
+    def _map_onto(self, score: FloatArray, vote: FloatArray, axis: Axis) -> None:
         names = as_tuple(self.group_columns)
         wanted: Any = self.onto
         if isinstance(wanted, Mapping):
@@ -264,7 +267,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         }
 
 
-def _axis(score: Floats, vote: Floats) -> Axis:
+def _axis(score: FloatArray, vote: FloatArray) -> Axis:
     if not score.size:
         return Axis.of(0.0, 1.0)
     axis = Axis.of(float(score.min()), float(score.max()))

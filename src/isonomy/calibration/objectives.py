@@ -22,8 +22,8 @@ from isonomy.calibration.columns import (
     weights,
 )
 from isonomy.calibration.maps import quantiles, spread
-from isonomy.calibration.smoothing import Floats
 from isonomy.errors import UsageError
+from isonomy.numerics.arrays import FloatArray
 
 GRID = {1: 201, 2: 41, 3: 21}  # knots a score, by number of scores: values in between are interpolated
 
@@ -32,10 +32,10 @@ GRID = {1: 201, 2: 41, 3: 21}  # knots a score, by number of scores: values in b
 class Surface:
     """Local-linear fits on a lattice of scores, linear in between, constant beyond."""
 
-    knots: tuple[Floats, ...]
-    values: Floats  # (knots of each score..., outcomes)
+    knots: tuple[FloatArray, ...]
+    values: FloatArray  # (knots of each score..., outcomes)
 
-    def predict(self, scores: Floats) -> Floats:
+    def predict(self, scores: FloatArray) -> FloatArray:
         """Expected outcomes, one column each."""
         from scipy.interpolate import RegularGridInterpolator
 
@@ -47,12 +47,12 @@ class Surface:
 class Neighbours:
     """Product-kernel means evaluated at each row: for more scores than a lattice can hold."""
 
-    scores: Floats
-    outcomes: Floats
-    vote: Floats
-    width: Floats
+    scores: FloatArray
+    outcomes: FloatArray
+    vote: FloatArray
+    width: FloatArray
 
-    def predict(self, scores: Floats) -> Floats:
+    def predict(self, scores: FloatArray) -> FloatArray:
         """Expected outcomes, one column each."""
         found = np.empty((len(scores), self.outcomes.shape[1]))
         for start in range(0, len(scores), 512):
@@ -160,7 +160,7 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_outputs_ = outcomes.shape[1]
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> FloatArray:
         """Calibrated scores, one column an outcome."""
         check_is_fitted(self)
         columns = self._read(X, self.n_outputs_, reset=False)
@@ -170,7 +170,7 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
             found[mine] = _predict(self.models_.get(key, self.pooled_), columns.scores[mine])
         return found[:, 0] if self._flat else found
 
-    def combine(self, X: Any, weights: Any) -> Floats:
+    def combine(self, X: Any, weights: Any) -> FloatArray:
         """The combined score sum_k w_k S^k, from calibrated scores."""
         check_is_fitted(self)
         try:
@@ -208,7 +208,7 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         return tuple(free[:outcomes]) or (0,)  # an X without columns is refused with scikit-learn's own words
 
-    def _model(self, scores: Floats, outcomes: Floats, vote: Floats) -> Any:
+    def _model(self, scores: FloatArray, outcomes: FloatArray, vote: FloatArray) -> Any:
         held = vote > 0
         if not held.any():
             raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
@@ -233,7 +233,7 @@ def _check_estimator(estimator: Any) -> None:
         )
 
 
-def _scale(score: Floats, vote: Floats) -> float:
+def _scale(score: FloatArray, vote: FloatArray) -> float:
     """Standard deviation without the last percent on either side; of all scores if the rest are equal; else 1."""
     ends = quantiles(score, vote, np.array([0.01, 0.99]))
     floor = 1e-12 * float(np.abs(score).max())  # equal scores have a spread of some rounding
@@ -243,13 +243,13 @@ def _scale(score: Floats, vote: Floats) -> float:
     return 1.0
 
 
-def _predict(model: Any, scores: Floats) -> Floats:
+def _predict(model: Any, scores: FloatArray) -> FloatArray:
     if isinstance(model, list):
         return np.column_stack([one.predict(scores) for one in model])
     return np.asarray(model.predict(scores))
 
 
-def _surface(scores: Floats, outcomes: Floats, vote: Floats, width: Floats) -> Surface:
+def _surface(scores: FloatArray, outcomes: FloatArray, vote: FloatArray, width: FloatArray) -> Surface:
     """Local-linear regression on a lattice. The kernel is a product, so sums over rows are matrix products."""
     many = scores.shape[1]
     knots = tuple(_knots(s, vote, GRID[many]) for s in scores.T)
@@ -273,7 +273,9 @@ def _surface(scores: Floats, outcomes: Floats, vote: Floats, width: Floats) -> S
     return Surface(knots, _solve(sums, knots, centre, outcomes, vote))
 
 
-def _solve(sums: Floats, knots: tuple[Floats, ...], centre: Floats, outcomes: Floats, vote: Floats) -> Floats:
+def _solve(
+    sums: FloatArray, knots: tuple[FloatArray, ...], centre: FloatArray, outcomes: FloatArray, vote: FloatArray
+) -> FloatArray:
     many, shape = len(knots), sums.shape[1:]
     pairs = [(a, b) for a in range(many + 1) for b in range(a, many + 1)]
     gram = np.zeros((*shape, many + 1, many + 1))
@@ -297,7 +299,7 @@ def _solve(sums: Floats, knots: tuple[Floats, ...], centre: Floats, outcomes: Fl
     return np.where(near[..., None], np.clip(values, low, high), mean)
 
 
-def _knots(score: Floats, vote: Floats, size: int) -> Floats:
+def _knots(score: FloatArray, vote: FloatArray, size: int) -> FloatArray:
     """Half of them at quantiles, where the scores are, half in equal steps between the 1 and 99 % quantiles.
 
     Equal steps alone would leave the bulk between two knots if one score lay far out, quantiles alone would leave the

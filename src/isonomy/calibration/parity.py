@@ -10,17 +10,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from isonomy.calibration import compare
+from isonomy.calibration import compare, wording
 from isonomy.calibration.plan import Marks, Plan
 from isonomy.calibration.result import ParityFamily, ParityResult
-from isonomy.calibration.smoothing import KERNELS, Bandwidth, Floats, own_bandwidth, own_grid
+from isonomy.calibration.smoothing import KERNELS, Bandwidth, own_bandwidth, own_grid
 from isonomy.calibration.tally import Family, Roles, tally
 from isonomy.errors import UsageError, choose, fraction, refuse_percent
 from isonomy.frames import Group, open_source
-from isonomy.numerics import multiplicity, tails
+from isonomy.inference import multiplicity
+from isonomy.numerics import tails
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.randomness import resolve
 from isonomy.results import Verdict, provenance
-from isonomy.results.wording import calibration as wording
 
 F = TypeVar("F", bound=Any)  # a family of groups, of this test or of `marginal_outcomes`
 
@@ -36,7 +37,7 @@ class Options:
     draws: int
     tolerance: float | None
     reference: Mapping[str, object] | None
-    grid: Floats | None
+    grid: FloatArray | None
     bandwidth: object
 
     @property
@@ -53,8 +54,8 @@ def predictive_parity(
     groups: Any,
     user: str | None = None,
     level: str | None = None,
-    grid: Sequence[float] | Floats | None = None,
-    bandwidth: float | Sequence[float] | Floats | None = None,
+    grid: Sequence[float] | FloatArray | None = None,
+    bandwidth: float | Sequence[float] | FloatArray | None = None,
     method: str = "residual",
     kernel: str = "gaussian",
     reference: Mapping[str, object] | None = None,
@@ -257,7 +258,7 @@ def settled(
     alpha: float,
     tolerance: float | None,
     *,
-    whole: Floats | None = None,
+    whole: FloatArray | None = None,
     strict: bool = True,
 ) -> tuple[F, ...]:
     """P-values adjusted over all pairs of all families, and the verdicts that follow from them.
@@ -287,7 +288,7 @@ def _pair(
     plan: Plan,
     found: compare.Smoothed,
     bandwidth: Bandwidth,
-    histogram: tuple[Floats, Floats],
+    histogram: tuple[FloatArray, FloatArray],
     pair: tuple[int, int],
     rng: np.random.Generator,
 ) -> compare.Band:

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from isonomy.calibration.smoothing import Curve, Floats, kernel
+from isonomy.calibration.smoothing import Curve, kernel
+from isonomy.numerics.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,8 +50,8 @@ class Marks:
 class Plan:
     """Where and how to smooth."""
 
-    points: Floats
-    width: Floats
+    points: FloatArray
+    width: FloatArray
     degree: int = 1  # of the local polynomial; 0 is Nadaraya-Watson
     kernel: str = "gaussian"
     marks: Marks | None = None
@@ -65,7 +66,7 @@ class Plan:
         return kernel(u, self.kernel)
 
 
-def polynomial(coefficients: Sequence[Any] | Floats, u: Any) -> Any:
+def polynomial(coefficients: Sequence[Any] | FloatArray, u: Any) -> Any:
     """Value at ``u``, an array or an expression; constant term first."""
     value: Any = coefficients[-1]
     for coefficient in coefficients[-2::-1]:
@@ -77,32 +78,32 @@ def polynomial(coefficients: Sequence[Any] | Floats, u: Any) -> Any:
 class Totals:
     """First pass: sums by group (first axis) and grid point (second)."""
 
-    power: Floats  # (2 degree + 1, G, J): sums of w K v^k
-    outcome: Floats  # (degree + 1, G, J): sums of w K v^k Y
-    mark: Floats  # (G, J): sums of w K mark; empty without marks
-    divisor: Floats | None  # (G, J): sums of w K denominator, where marks have one
+    power: FloatArray  # (2 degree + 1, G, J): sums of w K v^k
+    outcome: FloatArray  # (degree + 1, G, J): sums of w K v^k Y
+    mark: FloatArray  # (G, J): sums of w K mark; empty without marks
+    divisor: FloatArray | None  # (G, J): sums of w K denominator, where marks have one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
     """Curves and gaps, and the coefficients of each row's influence on them."""
 
-    beta: Floats  # (degree + 1, G, J): the local polynomial in v; beta[0] is the curve
-    lever: Floats  # (degree + 1, G, J): first row of the inverse of the weighted Gram matrix
-    mean: Floats  # (G, J): Nadaraya-Watson mean of the outcome
-    gap: Floats  # (G, J): smoothed mark; two groups are compared by the difference of their gaps
-    centre: Floats  # (G, J): what is taken off a row's mark (times its denominator) in its influence
-    divisor: Floats  # (G, J)
-    mass: Floats  # (G, J): sum of w K
+    beta: FloatArray  # (degree + 1, G, J): the local polynomial in v; beta[0] is the curve
+    lever: FloatArray  # (degree + 1, G, J): first row of the inverse of the weighted Gram matrix
+    mean: FloatArray  # (G, J): Nadaraya-Watson mean of the outcome
+    gap: FloatArray  # (G, J): smoothed mark; two groups are compared by the difference of their gaps
+    centre: FloatArray  # (G, J): what is taken off a row's mark (times its denominator) in its influence
+    divisor: FloatArray  # (G, J)
+    mass: FloatArray  # (G, J): sum of w K
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Products:
     """Second pass: covariances of the gaps and of the curves, and the effective number of users behind each."""
 
-    gap: Floats  # (G, G, J, J)
-    curve: Floats  # (G, G, J, J); empty unless the plan wants curves
-    square: Floats  # (G, J): sum over users of (sum of w K)^2
+    gap: FloatArray  # (G, G, J, J)
+    curve: FloatArray  # (G, G, J, J); empty unless the plan wants curves
+    square: FloatArray  # (G, J): sum over users of (sum of w K)^2
 
 
 def solve(plan: Plan, totals: Totals) -> Fit:

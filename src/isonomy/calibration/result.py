@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from isonomy.calibration import wording
 from isonomy.calibration.compare import Order
-from isonomy.calibration.smoothing import Floats
 from isonomy.frames import Group
-from isonomy.numerics.multiplicity import smallest
+from isonomy.inference.multiplicity import smallest
+from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Result, Status, Verdict, storable
 from isonomy.results.shape import read_only
-from isonomy.results.wording import calibration as wording
 
 if TYPE_CHECKING:
     import altair as alt
@@ -42,25 +42,25 @@ class ParityFamily(Frozen):
 
     dimensions: tuple[str, ...]
     groups: tuple[Group, ...]
-    size: Floats
-    users: Floats
+    size: FloatArray
+    users: FloatArray
     spanning: int
-    grid: Floats
-    bandwidth: Floats
-    curve: Floats
-    curve_low: Floats
-    curve_high: Floats
-    effective: Floats
+    grid: FloatArray
+    bandwidth: FloatArray
+    curve: FloatArray
+    curve_low: FloatArray
+    curve_high: FloatArray
+    effective: FloatArray
     pairs: NDArray[np.intp]
-    difference: Floats
-    se: Floats
-    low: Floats
-    high: Floats
-    pvalue_at: Floats
-    adjusted_at: Floats
-    pair_statistic: Floats
-    pair_pvalue: Floats
-    pair_adjusted: Floats
+    difference: FloatArray
+    se: FloatArray
+    low: FloatArray
+    high: FloatArray
+    pvalue_at: FloatArray
+    adjusted_at: FloatArray
+    pair_statistic: FloatArray
+    pair_pvalue: FloatArray
+    pair_adjusted: FloatArray
     pair_verdicts: tuple[Verdict, ...]
     pvalue: float
     order: Order

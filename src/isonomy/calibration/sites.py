@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from isonomy.calibration.plan import Plan
-from isonomy.calibration.smoothing import Floats
+from isonomy.numerics.arrays import FloatArray
 
 NODES = 4
 STEP = 0.01  # between knots, in bandwidths; the interpolation's error is at most 0.07 STEP^4 = 7e-10 of the peak
@@ -51,11 +51,11 @@ class Knots:
         return cls(low - 1.5 * step, step, size) if size <= MOST_KNOTS else None
 
     @property
-    def scores(self) -> Floats:
+    def scores(self) -> FloatArray:
         """Where they are."""
         return self.start + self.step * np.arange(self.size, dtype=np.float64)
 
-    def weights(self, score: Floats) -> tuple[NDArray[np.int32], Floats]:
+    def weights(self, score: FloatArray) -> tuple[NDArray[np.int32], FloatArray]:
         """The first of the four knots around each score, and the cubic's weight of each of them."""
         position = (score - self.start) * (1.0 / self.step)
         left = np.floor(position)
@@ -76,23 +76,23 @@ class Adder:
 
     first: NDArray[np.intp]  # where each user begins
     indices: NDArray[np.int32]
-    weight: Floats  # (rows, 1 or NODES): votes times the weights of the sites
+    weight: FloatArray  # (rows, 1 or NODES): votes times the weights of the sites
     sites: int
 
-    def spread(self, columns: Floats) -> Floats:
+    def spread(self, columns: FloatArray) -> FloatArray:
         """Sums at each site of the rows' votes times ``columns`` (rows, k)."""
         rows, each = self.weight.shape
         ends = np.arange(rows + 1, dtype=np.int32) * each
         table = sparse.csr_array((self.weight.ravel(), self.indices, ends), shape=(rows, self.sites), copy=False)
         return np.asarray(table.T @ columns, dtype=np.float64)
 
-    def below(self, column: Floats) -> Adder:
+    def below(self, column: FloatArray) -> Adder:
         """Rows with 1 in ``column`` find their sites in a second table, below the first."""
         rows, each = self.weight.shape
         moved = self.indices.reshape(rows, each) + (self.sites * column.astype(np.int32))[:, None]
         return replace(self, indices=moved.ravel(), sites=2 * self.sites)
 
-    def __call__(self, values: Floats, column: Floats | None = None) -> Floats:
+    def __call__(self, values: FloatArray, column: FloatArray | None = None) -> FloatArray:
         """Sums by user of ``values`` (sites, points) times ``column`` (rows)."""
         weight = self.weight if column is None else self.weight * column[:, None]
         ends = (np.append(self.first, len(weight)) * weight.shape[1]).astype(np.int32)

@@ -12,11 +12,9 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
 from isonomy.errors import UsageError
-
-Floats = NDArray[np.float64]
+from isonomy.numerics.arrays import FloatArray
 
 BINS = 1024  # of the score axis, for the pooled curve and the default grid
 PERCENTS = (1, *range(5, 100, 5), 99)
@@ -65,7 +63,7 @@ class Axis:
         ends = (0.0, 1.0) if 0 <= low <= high <= 1 else (low, high)
         return cls(*ends, ends, ends)
 
-    def focused(self, histogram: Callable[[Axis], Floats]) -> Axis:
+    def focused(self, histogram: Callable[[Axis], FloatArray]) -> Axis:
         """The axis for the scores that ``histogram`` counts in the bins of any axis.
 
         The span is the range of the central 90 % and a quarter of it more at either end: [0, 1] for scores that fill
@@ -97,7 +95,7 @@ class Axis:
         return self.whole == (0.0, 1.0)
 
     @property
-    def centres(self) -> Floats:
+    def centres(self) -> FloatArray:
         """The middle of each bin."""
         return self.low + self.length * (np.arange(BINS) + 0.5) / BINS
 
@@ -108,7 +106,7 @@ class Axis:
             return position.floor().clip(0, BINS - 1)
         return np.clip(np.floor(position), 0, BINS - 1)
 
-    def quantiles(self, weight: Floats, fractions: Sequence[float]) -> Floats:
+    def quantiles(self, weight: FloatArray, fractions: Sequence[float]) -> FloatArray:
         """Quantiles of a histogram on this axis, linear inside a bin."""
         reached = np.cumsum(weight)
         wanted = np.asarray(fractions) * reached[-1]
@@ -123,10 +121,10 @@ class Bandwidth:
 
     axis: Axis
     n: float  # users at user level, rows at aggregate level: the average number in a group
-    given: Floats | None = None  # the caller's own, at the grid
-    grid: Floats | None = None
+    given: FloatArray | None = None  # the caller's own, at the grid
+    grid: FloatArray | None = None
 
-    def at(self, points: Floats) -> Floats:
+    def at(self, points: FloatArray) -> FloatArray:
         """Bandwidth at each point; the published rule unless the caller gave another."""
         if self.given is None:
             return published(points, self.n, self.axis)
@@ -136,7 +134,7 @@ class Bandwidth:
         return np.interp(points, self.grid[order], self.given[order])
 
 
-def published(points: Floats, n: float, axis: Axis) -> Floats:
+def published(points: FloatArray, n: float, axis: Axis) -> FloatArray:
     """max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5) / 10), the paper's section 7, on the axis's span scaled to [0, 1]."""
     low, high = axis.span
     length = high - low if high > low else 1.0
@@ -145,7 +143,7 @@ def published(points: Floats, n: float, axis: Axis) -> Floats:
     return length * np.maximum(1.06 * np.sqrt(s * (1 - s)) * rate, rate / 10)
 
 
-def own_bandwidth(bandwidth: object, grid: Floats) -> Floats | None:
+def own_bandwidth(bandwidth: object, grid: FloatArray) -> FloatArray | None:
     """Check the ``bandwidth`` argument: None, a positive number, or one positive number a grid point."""
     if bandwidth is None:
         return None
@@ -161,7 +159,7 @@ def own_bandwidth(bandwidth: object, grid: Floats) -> Floats | None:
     return values
 
 
-def own_grid(grid: object) -> Floats | None:
+def own_grid(grid: object) -> FloatArray | None:
     """Check the ``grid`` argument: None, or finite scores that increase."""
     if grid is None:
         return None
@@ -179,16 +177,16 @@ class Curve:
     """A function of the score: linear between the centres of the axis's bins, constant beyond the ends."""
 
     axis: Axis
-    values: Floats  # at `Axis.centres`
+    values: FloatArray  # at `Axis.centres`
 
-    def __call__(self, score: Floats) -> Floats:
+    def __call__(self, score: FloatArray) -> FloatArray:
         """Value at each score."""
         index = np.clip(self.position(score).astype(np.intp), 0, BINS - 2)
         intercept, slope = self.pieces
         return intercept[index] + slope[index] * self._inside(score)
 
     @property
-    def pieces(self) -> tuple[Floats, Floats]:
+    def pieces(self) -> tuple[FloatArray, FloatArray]:
         """Intercept and slope of each of the BINS - 1 linear pieces."""
         slope = np.diff(self.values) * (BINS / self.axis.length)
         return self.values[:-1] - slope * self.axis.centres[:-1], slope
@@ -200,11 +198,11 @@ class Curve:
             return position.floor().clip(0, BINS - 2)
         return np.clip(np.floor(position), 0, BINS - 2)
 
-    def _inside(self, score: Floats) -> Floats:
+    def _inside(self, score: FloatArray) -> FloatArray:
         return np.clip(score, self.axis.centres[0], self.axis.centres[-1])
 
 
-def local_linear(axis: Axis, weight: Floats, total: Floats, width: Floats) -> Curve:
+def local_linear(axis: Axis, weight: FloatArray, total: FloatArray, width: FloatArray) -> Curve:
     """Local-linear fit of total/weight, a histogram on the axis, with ``width`` at each of its centres.
 
     Bins are joined by 2, 4, ... up to half of the narrowest width first: that widens the kernel by at most 2 %.

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from isonomy.calibration.engine import GROUP, LINES, OUTCOME, SCORE, USER, VOTE, Engine
 from isonomy.calibration.memory import Memory, spanning
-from isonomy.calibration.smoothing import BINS, Axis, Floats
+from isonomy.calibration.smoothing import BINS, Axis
 from isonomy.errors import MissingRole, MissingValues, OneGroup, choose
 from isonomy.frames import COUNT, Group, Grouping, Partition, Request, Source, aggregate, collect, missing
 from isonomy.frames.groups import CONDITION
+from isonomy.numerics.arrays import FloatArray
 
 LEVELS = ("user", "aggregate")
 HELD = 2**24  # rows of a polars query (or file) that are read into memory, where sums are several times as fast
@@ -65,8 +66,8 @@ class Family:
 
     dimensions: tuple[str, ...]
     groups: tuple[Group, ...]
-    size: Floats  # rows of each group
-    users: Floats  # users of each group; its rows, when there are no users
+    size: FloatArray  # rows of each group
+    users: FloatArray  # users of each group; its rows, when there are no users
     rows: Memory | Engine
     axis: Axis
     binary: bool  # whether every outcome is 0 or 1
@@ -93,7 +94,7 @@ def tally(source: Source, roles: Roles, axis: Axis | None = None) -> Table:
     The axis is that of the rows' own scores unless one is given.
     """
     held = not source.lazy or (
-        source.frame.implementation.is_polars() and source.tally(_checks(source, roles)).rows <= HELD
+        source.frame.implementation.is_polars() and source.cells(_checks(source, roles)).rows <= HELD
     )
     return _from_memory(source, roles, axis) if held else _from_engine(source, roles, axis)
 
@@ -111,14 +112,14 @@ def _focused(frame: Any) -> Axis:
     if ends[_LOW][0] is None:
         return Axis.of(0.0, 1.0)  # no score at all: whoever reads the rows will say so
 
-    def histogram(axis: Axis) -> Floats:
+    def histogram(axis: Axis) -> FloatArray:
         cells = collect(aggregate(frame, {"bin": axis.bin(nw.col(SCORE))}, {"lines": nw.col(LINES)}))
         return bin_sums(cells["bin"].to_numpy().astype(np.intp), cells["lines"].to_numpy())
 
     return Axis.of(float(ends[_LOW][0]), float(ends[_HIGH][0])).focused(histogram)
 
 
-def _bins(axis: Axis, score: Floats, lines: Floats | None) -> Floats:
+def _bins(axis: Axis, score: FloatArray, lines: FloatArray | None) -> FloatArray:
     """Rows in each bin, some thousand at a time: the steps in between stay in the cache."""
     found = np.zeros(BINS)
     for start in range(0, score.size, _PIECE):
@@ -127,7 +128,7 @@ def _bins(axis: Axis, score: Floats, lines: Floats | None) -> Floats:
     return found
 
 
-def bin_sums(bins: NDArray[np.intp], values: Floats | None = None) -> Floats:
+def bin_sums(bins: NDArray[np.intp], values: FloatArray | None = None) -> FloatArray:
     """Sums of ``values`` (rows, without them) in the bins of an axis."""
     return np.bincount(bins, values, BINS).astype(np.float64)
 
@@ -161,16 +162,16 @@ def _from_memory(source: Source, roles: Roles, axis: Axis | None) -> Table:
 
 
 def _sorted(
-    score: Floats,
-    outcome: Floats,
-    lines: Floats | None,
+    score: FloatArray,
+    outcome: FloatArray,
+    lines: FloatArray | None,
     user: NDArray[np.int64] | None,
     each: NDArray[Any] | None,
     codes: NDArray[np.intp],
     size: int,
     axis: Axis,
     binary: bool,
-) -> tuple[Memory, Floats, Floats]:
+) -> tuple[Memory, FloatArray, FloatArray]:
     """Rows in order of group, then user; the rows and the users of each group. ``each``: rows of each user."""
     import polars as pl
 
@@ -254,7 +255,7 @@ def _checks(source: Source, roles: Roles) -> Request:
 
 def _from_engine(source: Source, roles: Roles, axis: Axis | None) -> Table:
     request = _checks(source, roles)
-    cells = source.tally(request)
+    cells = source.cells(request)
     grouping = request.grouping
     assert grouping is not None
     dropped = dict(cells.dropped)
@@ -320,7 +321,7 @@ def membership(grouping: Grouping, groups: tuple[Group, ...]) -> Any:
     return code
 
 
-def _count_users(frame: Any, size: Floats) -> tuple[Floats, int]:
+def _count_users(frame: Any, size: FloatArray) -> tuple[FloatArray, int]:
     """Users of each group, and how many appear in several."""
     each = aggregate(frame, {"user": nw.col(USER), "group": nw.col(GROUP)}, {})
     counted = collect(aggregate(each, {"group": nw.col("group")}, {}))

@@ -10,17 +10,17 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from isonomy.calibration import compare
+from isonomy.calibration import compare, wording
 from isonomy.calibration.marginal import tally_above
 from isonomy.calibration.margins import ThresholdsResult
 from isonomy.calibration.plan import Plan, solve
-from isonomy.calibration.smoothing import Bandwidth, Floats, own_bandwidth
+from isonomy.calibration.smoothing import Bandwidth, own_bandwidth
 from isonomy.calibration.tally import Family, Roles, membership
 from isonomy.errors import NotEnoughData, UsageError, choose
 from isonomy.frames import Group, Request, Source, aggregate, collect, missing, open_source
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import root
 from isonomy.results import Status, Verdict, provenance
-from isonomy.results.wording import calibration as wording
 
 DIRECTIONS = ("both", "raise", "lower")
 FINE = 2**14  # bins of the score axis behind the share of each group above a threshold
@@ -32,12 +32,12 @@ FALL = 3.0  # standard errors
 class Margin:
     """One group: its outcome curve from the present threshold up, its slope there, its scores."""
 
-    points: Floats  # from the present threshold up
-    curve: Floats  # expected outcome there, nondecreasing
-    line: Floats  # the same as it was fitted
+    points: FloatArray  # from the present threshold up
+    curve: FloatArray  # expected outcome there, nondecreasing
+    line: FloatArray  # the same as it was fitted
     slope: float  # at the present threshold; outcomes below it are extrapolated along it
-    edges: Floats
-    share_above: Floats  # of the group's rows with a score of at least each edge
+    edges: FloatArray
+    share_above: FloatArray  # of the group's rows with a score of at least each edge
     size: float
 
     def threshold(self, outcome: float) -> float:
@@ -200,9 +200,9 @@ def equalize_thresholds(
 class _Seen:
     """Outcomes at the margin of each group, NaN where they are not known."""
 
-    before: Floats
-    after: Floats
-    se: Floats  # of the outcome after; at the present threshold, where the new one is extrapolated
+    before: FloatArray
+    after: FloatArray
+    se: FloatArray  # of the outcome after; at the present threshold, where the new one is extrapolated
     falling: NDArray[np.bool_]  # whether outcomes fall as the score rises, so that the rising curve is not theirs
 
     @classmethod
@@ -210,10 +210,10 @@ class _Seen:
         cls,
         margins: list[Margin],
         known: NDArray[np.bool_],
-        thresholds: Floats,
+        thresholds: FloatArray,
         present: float,
-        now_se: Floats,
-        se: Floats,
+        now_se: FloatArray,
+        se: FloatArray,
     ) -> _Seen:
         """At the new thresholds. Of groups that fall, the outcomes are those of the line as it was fitted."""
         before, after = np.full((2, known.size), np.nan)
@@ -239,7 +239,7 @@ def _status(
     return tuple(Status(str(one)) for one in np.where(known, chosen, Status.UNSUPPORTED))
 
 
-def _supported(family: Family, present: float, bandwidth: object) -> tuple[NDArray[np.bool_], Floats]:
+def _supported(family: Family, present: float, bandwidth: object) -> tuple[NDArray[np.bool_], FloatArray]:
     """Which groups have enough outcomes just above the present threshold, by the rule of `compare.support`.
 
     And the standard errors of their outcomes there.
@@ -254,14 +254,14 @@ def _supported(family: Family, present: float, bandwidth: object) -> tuple[NDArr
     return supported[:, 0], np.sqrt(products.curve[each, each, 0, 0])
 
 
-def _scores(source: Source, roles: Roles, family: Family) -> tuple[tuple[Floats, Floats], dict[str, int]]:
+def _scores(source: Source, roles: Roles, family: Family) -> tuple[tuple[FloatArray, FloatArray], dict[str, int]]:
     """Edges of fine bins, and the rows of each group in each bin, whether their outcome is known or not."""
     axis, lost = family.axis, missing(nw.col(roles.score), source.schema[roles.score])
     # Missing scores are left out by the pass itself; until then they need a bin (Spark has no floor of infinity).
     column = nw.when(lost).then(nw.lit(axis.low)).otherwise(nw.col(roles.score).cast(nw.Float64))
     position = ((column - axis.low) * (FINE / axis.length)).floor().clip(0, FINE - 1)
     request = Request(grouping=source.grouping(roles.groups), numeric={"score": roles.score}, keys={"bin": position})
-    cells = source.tally(request)
+    cells = source.cells(request)
     partition = cells.partitions[0]
     counts = np.zeros((len(family.groups), FINE))
     place = [_position(family.groups, group) for group in partition.groups]
@@ -276,7 +276,9 @@ def _position(groups: tuple[Group, ...], group: Group) -> int:
     return groups.index(group)
 
 
-def _margins(family: Family, everyone: tuple[Floats, Floats], present: float, bandwidth: object) -> list[Margin]:
+def _margins(
+    family: Family, everyone: tuple[FloatArray, FloatArray], present: float, bandwidth: object
+) -> list[Margin]:
     from sklearn.isotonic import IsotonicRegression
 
     edges, counts = everyone
@@ -332,18 +334,20 @@ def _moved(margin: Margin, present: float, target: float, direction: str) -> flo
     return min(t, present) if direction == "lower" else t
 
 
-def _widths(family: Family, points: Floats, bandwidth: object) -> Floats:
+def _widths(family: Family, points: FloatArray, bandwidth: object) -> FloatArray:
     return Bandwidth(family.axis, family.average, own_bandwidth(bandwidth, points[:1]), points).at(points)
 
 
-def _selecting(family: Family, thresholds: Floats, lowest: Floats, present: float, bandwidth: object) -> Floats:
+def _selecting(
+    family: Family, thresholds: FloatArray, lowest: FloatArray, present: float, bandwidth: object
+) -> FloatArray:
     """The thresholds, or the lowest score that each selects (``lowest``) where that is another point of the curve."""
     points = np.maximum(thresholds, present)
     width = _widths(family, points, bandwidth)
     return np.where(lowest - thresholds > APART * width, lowest, thresholds)
 
 
-def _errors(family: Family, thresholds: Floats, present: float, bandwidth: object) -> Floats:
+def _errors(family: Family, thresholds: FloatArray, present: float, bandwidth: object) -> FloatArray:
     """Standard errors of the outcome at the new thresholds, or at the present one where they are below it."""
     points = np.maximum(thresholds, present)
     width = _widths(family, points, bandwidth)
@@ -354,8 +358,8 @@ def _errors(family: Family, thresholds: Floats, present: float, bandwidth: objec
 
 
 def _count(
-    source: Source, roles: Roles, groups: tuple[Group, ...], thresholds: Floats, present: float
-) -> tuple[Floats, Floats, Floats]:
+    source: Source, roles: Roles, groups: tuple[Group, ...], thresholds: FloatArray, present: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Rows of each group, and how many are positive at the present and at the new thresholds: counted, not smoothed.
 
     And the lowest score that is positive at the new ones (NaN: none).

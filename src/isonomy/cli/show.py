@@ -85,8 +85,8 @@ def finish(result: AuditResult, *, decide: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from isonomy.report import wording
     from isonomy.report.text import one_line
-    from isonomy.results.wording import report as wording
 
     console = _console()
     console.print(Text(one_line(result.document.title, 200), style="bold"))
@@ -110,7 +110,7 @@ def finish(result: AuditResult, *, decide: bool) -> None:
 
 def _warnings(entry: Entry) -> list[str]:
     """What to know before believing the line above: rows left out, the first warnings, and how many more there are."""
-    from isonomy.results.wording import report as wording
+    from isonomy.report import wording
 
     if entry.result is None:
         return []

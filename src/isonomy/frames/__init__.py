@@ -3,21 +3,25 @@
 The only part of isonomy that touches rows. Everything after it works on small arrays.
 """
 
-from isonomy.frames.groups import Group, Grouping, Partition, cut, where
-from isonomy.frames.request import Request, Rows, Tally
+from isonomy.frames.groups import Group, Grouping, Groups, Partition, cut, where
+from isonomy.frames.metrics import Metric, MetricLike
+from isonomy.frames.request import Cells, Request, Rows
 from isonomy.frames.source import Source, open_source
-from isonomy.frames.sums import COUNT, Sums, aggregate, collect, missing
+from isonomy.frames.sums import COUNT, Pass, aggregate, collect, missing
 
 __all__ = [
     "COUNT",
+    "Cells",
     "Group",
     "Grouping",
+    "Groups",
+    "Metric",
+    "MetricLike",
     "Partition",
+    "Pass",
     "Request",
     "Rows",
     "Source",
-    "Sums",
-    "Tally",
     "aggregate",
     "collect",
     "cut",

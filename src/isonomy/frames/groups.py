@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from numbers import Integral
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import narwhals as nw
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from isonomy.errors import UnknownColumn, UsageError, WrongType
 from isonomy.frames.sums import missing
+from isonomy.options import Form
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,6 +59,10 @@ class Where:
 
     name: str
     condition: nw.Expr
+
+
+# What callers write under ``groups``.
+Groups = Annotated[object, Form("groups")]
 
 
 def cut(column: str, edges: Sequence[float]) -> Cut:

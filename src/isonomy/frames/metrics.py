@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import narwhals as nw
 import numpy as np
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 
 from isonomy.errors import MissingRole, UnknownOption, UsageError
 from isonomy.frames.groups import Grouping
-from isonomy.frames.request import Request, Rows, Tally
+from isonomy.frames.request import Cells, Request, Rows
 from isonomy.frames.source import Source
+from isonomy.numerics.arrays import BoolArray
+from isonomy.options import Form
 
 Codes = NDArray[np.int8]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,16 +47,19 @@ class Metric:
                 )
 
 
+MetricLike = Annotated[str | Metric, Form("metric")]
+
+
 @dataclass(frozen=True, slots=True)
 class _Rate:
     """A 0/1 metric read off the counts of (outcome, prediction)."""
 
     roles: tuple[str, ...]
-    inside: Callable[[Mapping[str, Codes]], Flags]
-    hit: Callable[[Mapping[str, Codes]], Flags]
+    inside: Callable[[Mapping[str, Codes]], BoolArray]
+    hit: Callable[[Mapping[str, Codes]], BoolArray]
 
 
-def _all(keys: Mapping[str, Codes]) -> Flags:
+def _all(keys: Mapping[str, Codes]) -> BoolArray:
     return np.ones(len(next(iter(keys.values()))), dtype=bool)
 
 
@@ -127,19 +132,19 @@ class Measure:
     request: Request
     _rate: _Rate | None = None
 
-    def inside(self, got: Tally | Rows) -> Flags:
+    def inside(self, got: Cells | Rows) -> BoolArray:
         """Which cells (or rows) meet the metric's condition."""
-        keys = got.keys if isinstance(got, Tally) else got.columns
+        keys = got.keys if isinstance(got, Cells) else got.columns
         if self._rate is not None:
             return self._rate.inside({role: keys[role] for role in self._rate.roles})
         if "inside" in keys:
             return np.asarray(keys["inside"]) == 1
-        size = len(got.count) if isinstance(got, Tally) else got.size
+        size = len(got.count) if isinstance(got, Cells) else got.size
         return np.ones(size, dtype=bool)
 
-    def value(self, got: Tally | Rows) -> NDArray[np.float64]:
+    def value(self, got: Cells | Rows) -> NDArray[np.float64]:
         """The metric's value in each cell (0 or 1) or row. Meaningful where `inside`."""
-        keys = got.keys if isinstance(got, Tally) else got.columns
+        keys = got.keys if isinstance(got, Cells) else got.columns
         if self._rate is not None:
             return self._rate.hit({role: keys[role] for role in self._rate.roles}).astype(np.float64)
         return np.asarray(keys["value"], dtype=np.float64)
@@ -156,7 +161,7 @@ def measure(
 ) -> Measure:
     """Bind a metric to a table's columns. Reads the schema only.
 
-    A 0/1 metric is read from ``source.tally(measure.request)``, any other from ``source.rows(measure.request)``.
+    A 0/1 metric is read from ``source.cells(measure.request)``, any other from ``source.rows(measure.request)``.
     """
     given = {"outcome": outcome, "prediction": prediction, "score": score}
     source.require(**given)

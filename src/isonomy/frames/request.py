@@ -31,7 +31,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tally:
+class Cells:
     """Sums over the finest cells, in canonical order. Binary roles are among the keys, as 0 and 1."""
 
     count: NDArray[np.float64]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import count as count_up
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -21,8 +22,8 @@ from isonomy.frames.checks import (
     refuse_bad_counts,
 )
 from isonomy.frames.groups import Grouping, grouping, key_name, partitions
-from isonomy.frames.request import Request, Rows, Tally
-from isonomy.frames.sums import COUNT, Sums, aggregate, collect, identity, in_order, missing, plain_keys
+from isonomy.frames.request import Cells, Request, Rows
+from isonomy.frames.sums import COUNT, Pass, aggregate, collect, identity, in_order, missing, number_rows, plain_keys
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,7 +46,7 @@ class Source:
         self.missing = choose("missing", missing, ("raise", "drop"))
         self.missing_group = choose("missing_group", missing_group, ("raise", "level", "drop"))
         self.count = count
-        self._sums: dict[tuple[tuple[str, str], ...], pl.DataFrame] = {}
+        self._passes: dict[tuple[tuple[str, str], ...], tuple[Pass, pl.DataFrame]] = {}
         if count is not None:
             self.require(count=count)
             if not self.schema[count].is_numeric():
@@ -75,7 +76,7 @@ class Source:
     def check_expression(self, argument: str, expr: nw.Expr, *, boolean: bool = False) -> None:
         """Raise unless the engine can evaluate ``expr`` to numbers (to true or false, if ``boolean``). Reads no row."""
         try:
-            dtype = self.frame.head(0).select(expr.alias("made")).collect_schema()["made"]
+            dtype = self.frame.head(0).select(expr.alias("value")).collect_schema()["value"]
         except Exception as error:  # each engine has errors of its own
             columns = ", ".join(self.schema)
             raise UsageError(f"{argument}: cannot be evaluated: {first_line(error)} Columns: {columns}.") from error
@@ -84,25 +85,46 @@ class Source:
         if not boolean and not (dtype.is_numeric() or dtype == nw.Boolean):
             raise UsageError(f"{argument}: the expression gives {dtype}; give numbers.")
 
-    def filter(self, condition: nw.Expr) -> Source:
-        """The same table, restricted to the rows for which ``condition`` holds."""
+    def derived(self, frame: Any) -> Source:
+        """Another frame under the same options: rows left out, or columns of ours added."""
         return Source(
-            Adapted(self.frame.filter(condition), self.backend, self.lazy, self._bytes),
+            Adapted(frame, self.backend, self.lazy, self._bytes),
             count=self.count,
             missing=self.missing,
             missing_group=self.missing_group,
         )
 
-    def sums(self, request: Sums) -> pl.DataFrame:
+    def filter(self, condition: nw.Expr) -> Source:
+        """The same table, restricted to the rows for which ``condition`` holds."""
+        return self.derived(self.frame.filter(condition))
+
+    def with_columns(self, columns: Mapping[str, nw.Expr]) -> Source:
+        """The same table with further columns computed from its own."""
+        return self.derived(self.frame.with_columns(*(expr.alias(name) for name, expr in columns.items())))
+
+    def numbered(self, name: str) -> Source:
+        """The same table with a number for each row, from 0 in the order the engine holds them."""
+        return self.derived(number_rows(self.frame, name, self.backend))
+
+    def fresh(self, stem: str) -> str:
+        """A column name like ``stem`` that the table does not have."""
+        return next(name for i in count_up() if (name := f"{stem}{i or ''}") not in self.schema)
+
+    @property
+    def weight(self) -> nw.Expr:
+        """How many rows each line stands for."""
+        return nw.lit(1.0) if self.count is None else nw.col(self.count).cast(nw.Float64)
+
+    def sums(self, request: Pass) -> pl.DataFrame:
         """One grouped pass (or the remembered one): keys, `COUNT` and values, cells in canonical order.
 
         Everything is weighted by the ``count`` column where there is one.
         """
         import polars as pl
 
-        known = self._sums.get(request.identity)
+        remembered, known = self._passes.get(request.identity, (Pass(request.keys, {}), None))
         asked = {name: identity(expr) for name, expr in request.values.items()}
-        absent = {asked[n]: e for n, e in request.values.items() if known is None or asked[n] not in known.columns}
+        absent = {asked[n]: e for n, e in request.values.items() if asked[n] not in remembered.values}
         if known is None or absent:
             fresh = self._pass(request.keys, absent)
             if known is not None:
@@ -110,7 +132,10 @@ class Source:
                 if not fresh.select(same).equals(known.select(same)):
                     raise DataError("data: the table changed between two passes; audit a copy that does not change.")
                 fresh = known.hstack(fresh.select(list(absent)))
-            known = self._sums[request.identity] = fresh
+            known = fresh
+            # The expressions are kept with their sums: an identity may be that of an object.
+            kept = Pass(remembered.keys, {**remembered.values, **absent})
+            self._passes[request.identity] = (kept, known)
         return known.select(*request.keys, COUNT, *(pl.col(column).alias(name) for name, column in asked.items()))
 
     def _pass(self, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr]) -> pl.DataFrame:
@@ -125,22 +150,32 @@ class Source:
         refuse_bad_counts(self.count, float(cells["bad counts"].sum()))
         return cells.drop(COUNT, "bad counts").rename({"counts": COUNT})
 
+    def extremes(self, column: nw.Expr, keys: Mapping[str, nw.Expr]) -> pl.DataFrame:
+        """The least and the largest finite value of ``column`` for each combination of ``keys``: low and high."""
+        named = {f"key {i}": key for i, key in enumerate(keys.values())}
+        value = column.cast(nw.Float64)
+        frame = self.frame.select(value.alias("value"), *(key.alias(name) for name, key in named.items()))
+        kept = frame.filter(nw.col("value").is_finite())
+        ends = (nw.col("value").min().alias("low"), nw.col("value").max().alias("high"))
+        table = collect(kept.group_by(*named).agg(*ends) if named else kept.select(*ends))
+        return in_order(table.rename(dict(zip(named, keys, strict=True))), list(keys))
+
     def prefetch(self, requests: Iterable[Request]) -> None:
         """Make the passes that ``requests`` will need, one for all requests with equal keys."""
-        merged: dict[tuple[tuple[str, str], ...], Sums] = {}
+        merged: dict[tuple[tuple[str, str], ...], Pass] = {}
         for request in requests:
-            sums = self._plan(request)
-            known = merged.setdefault(sums.identity, Sums(sums.keys, {}))
-            named = {identity(expr): expr for expr in sums.values.values()}
-            merged[sums.identity] = Sums(sums.keys, {**known.values, **named})
-        for sums in merged.values():
-            self.sums(sums)
+            single = self._plan(request)
+            known = merged.setdefault(single.identity, Pass(single.keys, {}))
+            named = {identity(expr): expr for expr in single.values.values()}
+            merged[single.identity] = Pass(single.keys, {**known.values, **named})
+        for shared in merged.values():
+            self.sums(shared)
 
-    def tally(self, request: Request) -> Tally:
+    def cells(self, request: Request) -> Cells:
         """Sums over the finest cells, with the values checked in the same pass."""
         cells, dropped = self._complete(request, self.sums(self._plan(request)))
         keys = {role: cells[name_of("role", role)].to_numpy() for role in request.binary}
-        return Tally(
+        return Cells(
             count=cells[COUNT].to_numpy(),
             keys=keys | {name: cells[name_of("key", name)].to_numpy() for name in request.keys},
             values={name: cells[name_of("value", name)].to_numpy() for name in request.values},
@@ -149,17 +184,18 @@ class Source:
         )
 
     def rows(self, request: Request) -> Rows:
-        """The requested columns row by row, checked as in `tally`. Lines whose ``count`` is 0 are left out."""
+        """The requested columns row by row, checked as in `cells`. Lines whose ``count`` is 0 are left out."""
         import polars as pl
 
         plan = self._plan(request)
         numbers = {name_of("number", r): checked(self.schema, c)[0] for r, c in request.numeric.items()}
         columns = dict(plan.keys) | dict(plan.values) | {name: e.cast(nw.Float64) for name, e in numbers.items()}
         columns[COUNT] = nw.lit(1.0) if self.count is None else nw.col(self.count).cast(nw.Float64)
-        made = {f"made {i}": expr for i, expr in enumerate(columns.values())}
+        stem = self.fresh("column ")
+        placed = {f"{stem}{i}": expr for i, expr in enumerate(columns.values())}
         # ``with_columns`` first: a selection of literals alone would have one row.
-        wide = self.frame.with_columns(*(expr.alias(name) for name, expr in made.items()))
-        table = collect(wide.select(*made)).rename(dict(zip(made, columns, strict=True)))
+        wide = self.frame.with_columns(*(expr.alias(name) for name, expr in placed.items()))
+        table = collect(wide.select(*placed)).rename(dict(zip(placed, columns, strict=True)))
         if self.count is not None:
             counts = table[COUNT]
             bad = counts.is_null() | ~counts.is_finite() | (counts < 0) | (counts != counts.floor())
@@ -176,7 +212,7 @@ class Source:
             size=len(table),
         )
 
-    def _plan(self, request: Request) -> Sums:
+    def _plan(self, request: Request) -> Pass:
         """The pass behind a request: its own keys and values, and the checks that ride along."""
         check_types(self.schema, request, self.frame)
         keys = {key_name(name): key for name, key in request.grouping.keys.items()} if request.grouping else {}
@@ -192,7 +228,7 @@ class Source:
         for role in request.probabilities:
             number = checked(self.schema, request.numeric[role])[0]
             values[name_of("outside", role)] = flag((number < 0) | (number > 1))
-        return Sums(keys, values)
+        return Pass(keys, values)
 
     def _complete(self, request: Request, cells: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         if not len(cells):

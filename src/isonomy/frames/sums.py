@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
-from isonomy.errors import DataError
+from isonomy.errors import DataError, UsageError
 from isonomy.frames.adapt import first_line
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ COUNT = "__count"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class Pass:
     """A grouped pass over the rows: group by ``keys``, sum ``values``. Both map a name to an expression."""
 
     keys: Mapping[str, nw.Expr]
@@ -41,18 +41,15 @@ class Sums:
         return tuple((name, identity(expr)) for name, expr in self.keys.items())
 
 
-_KEPT: list[nw.Expr] = []
-
-
 def identity(expr: nw.Expr) -> str:
     """Text that is equal only for equal expressions, the values inside them and their types included.
 
-    (Their printed form is not enough: it prints 1 and "1" alike and abbreviates arrays.)
+    (Their printed form is not enough: it prints 1 and "1" alike and abbreviates arrays.) An expression with a function
+    inside is equal to itself alone; whoever remembers its identity keeps it, so that the number is not used again.
     """
     try:
         return hashlib.sha256(pickle.dumps(expr)).hexdigest()
-    except Exception:  # a function inside: equal to itself alone, and kept so that its number is not used again
-        _KEPT.append(expr)
+    except Exception:
         return f"object {id(expr)}"
 
 
@@ -96,6 +93,26 @@ def collect(frame: Frame) -> pl.DataFrame:
     if frame.implementation.is_polars():
         return frame.to_native()
     return frame.to_polars()
+
+
+def number_rows(frame: Any, name: str, backend: str) -> Any:
+    """The frame with a number for each row, in the order the engine holds them."""
+    if isinstance(frame, nw.DataFrame):
+        return frame.with_row_index(name)
+    native: Any = frame.to_native()
+    kind = frame.implementation
+    if kind.is_polars():
+        return nw.from_native(native.with_row_index(name))
+    if kind.is_duckdb():
+        quoted = name.replace('"', '""')
+        return nw.from_native(native.project(f'*, row_number() over () - 1 as "{quoted}"'))
+    if kind.is_pyspark():
+        from pyspark.sql import functions
+
+        return nw.from_native(native.withColumn(name, functions.monotonically_increasing_id()))
+    raise UsageError(
+        f"data: rows of {backend} cannot be numbered for a random split; bring a split column, or another table."
+    )
 
 
 def missing(expr: nw.Expr, dtype: nw.dtypes.DType) -> nw.Expr:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from isonomy.errors import NotEnoughData, UsageError, fraction, refuse_percent
 from isonomy.frames import Group, open_source
 from isonomy.frames.metrics import Metric
+from isonomy.inference.multiplicity import adjust
+from isonomy.likelihood import wording
 from isonomy.likelihood.comparison import Comparison, Tools, compare
 from isonomy.likelihood.correction import bartlett_constant
 from isonomy.likelihood.decision import mark_intervals, status_warnings
@@ -22,15 +24,11 @@ from isonomy.likelihood.resample import null_mean
 from isonomy.likelihood.result import CertifyResult
 from isonomy.likelihood.tally import Evidence, plan, tally
 from isonomy.likelihood.units import Units
-from isonomy.numerics.multiplicity import adjust
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.randomness import resolve
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import chi2_sf
-from isonomy.results import Verdict, provenance
-from isonomy.results.wording import likelihood as wording
-from isonomy.results.wording import words
-
-FloatArray = npt.NDArray[np.float64]
+from isonomy.results import Verdict, phrases, provenance
 
 
 def certify(
@@ -254,7 +252,7 @@ def _bartlett(region: Region, found: Joint, target: FloatArray, tools: Tools) ->
 
 
 def _described(null: Disparities) -> str:
-    return words.number(float(null)) if isinstance(null, (int, float)) else "as given"
+    return phrases.number(float(null)) if isinstance(null, (int, float)) else "as given"
 
 
 def _verdict(

@@ -20,11 +20,8 @@ from isonomy.likelihood.profile import Kind, Profile
 from isonomy.likelihood.reference import Reference, To
 from isonomy.likelihood.tally import Evidence
 from isonomy.likelihood.units import Units
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-BoolArray = npt.NDArray[np.bool_]
 
 METHODS = ("el", "eel")
 CORRECTIONS = ("bartlett", "adjusted")

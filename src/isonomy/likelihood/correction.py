@@ -17,11 +17,9 @@ from scipy.special import xlog1py
 
 from isonomy.likelihood.means import Binary, Means, Real, Tilted
 from isonomy.likelihood.profile import Kind, OfProfile, Profile
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.roots import roots
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 def bartlett_constant(means: Means, index: IntArray) -> FloatArray:

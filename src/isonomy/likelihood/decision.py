@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.frames import Group
+from isonomy.inference.multiplicity import METHODS, adjust, tree
+from isonomy.likelihood import wording
 from isonomy.likelihood.comparison import Comparison, Tools, compare
 from isonomy.likelihood.correction import Corrected, known_factor
 from isonomy.likelihood.euclid import Euclidean
@@ -15,12 +17,9 @@ from isonomy.likelihood.hypotheses import Hypothesis, Likelihood, intervals
 from isonomy.likelihood.profile import Profile
 from isonomy.likelihood.reference import Reference, To
 from isonomy.likelihood.tally import Evidence
-from isonomy.numerics.multiplicity import METHODS, adjust, tree
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
 from isonomy.results import Verdict
-from isonomy.results.wording import likelihood as wording
-
-FloatArray = npt.NDArray[np.float64]
 
 ADJUSTMENTS = (*METHODS, "bh-tree")
 # Tested groups up to which the other treatment of the reference is worked out for comparison.

@@ -17,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.likelihood.profile import Kind, OfProfile
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.roots import roots
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 # Points of the first look for the minimum over θ, and golden-section steps after it (each gains a factor 0.618).
 GRID = 65

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
-import numpy.typing as npt
 
+from isonomy.likelihood import wording
+from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Verdict, theme
-from isonomy.results.wording import likelihood as wording
 
 if TYPE_CHECKING:
     from isonomy.likelihood.result import GroupResult
 
-FloatArray = npt.NDArray[np.float64]
 
 # Groups drawn: the largest differences; the table has them all.
 DRAWN = 60

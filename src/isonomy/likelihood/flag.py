@@ -9,6 +9,7 @@ import numpy as np
 from isonomy.errors import choose, fraction, refuse_percent
 from isonomy.frames import Group, open_source
 from isonomy.frames.metrics import Metric
+from isonomy.likelihood import wording
 from isonomy.likelihood.comparison import Tools, compare
 from isonomy.likelihood.decision import ADJUSTMENTS, contrast, decide, warnings
 from isonomy.likelihood.hypotheses import hypothesis, refuse_interval
@@ -18,7 +19,6 @@ from isonomy.likelihood.tally import plan, tally
 from isonomy.numerics.randomness import resolve
 from isonomy.numerics.status import Status
 from isonomy.results import provenance
-from isonomy.results.wording import likelihood as wording
 
 
 def flag(

@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import UsageError, choose
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 ALTERNATIVES = ("two-sided", "greater", "less", "outside", "outside-published")
 INTERVALS = ("pointwise", "simultaneous", "one-sided")

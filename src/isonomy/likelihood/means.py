@@ -27,11 +27,9 @@ from scipy.special import xlog1py
 
 from isonomy.likelihood.moments import Moments, Sums, blocks
 from isonomy.likelihood.sketch import sketch
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.roots import roots
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 # Plain Newton steps tried before a bracketed search, and the relative step that ends them.
 NEWTON, CLOSE = 4, 1e-13

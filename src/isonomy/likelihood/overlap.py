@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.likelihood.joint import Functions, Patterns
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import root
 from isonomy.numerics.status import Status
-
-FloatArray = npt.NDArray[np.float64]
 
 # Doublings of the step with which an interval's end is bracketed, from one standard error on.
 DOUBLINGS = 40

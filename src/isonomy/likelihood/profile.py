@@ -25,10 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.likelihood.means import Binary, Means
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.roots import roots
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 class Kind(StrEnum):

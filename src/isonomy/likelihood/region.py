@@ -6,20 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from isonomy.errors import UsageError
 from isonomy.likelihood.joint import Functions, Joint, Patterns
 from isonomy.likelihood.means import Binary, Means, Real
 from isonomy.likelihood.rests import Rests
 from isonomy.likelihood.shifted import Shifted
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.status import Status
 from isonomy.results import storable
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-BoolArray = npt.NDArray[np.bool_]
 # Entries of the largest matrix of memberships that a joint test of overlapping groups may need.
 LARGEST = 20_000_000
 # Fewer rows than this in no tested group (than min_size, if that is less) leave their mean free: see `Region`.

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from isonomy.likelihood.correction import mean_of_usable
 from isonomy.likelihood.joint import Joint
 from isonomy.likelihood.region import Region
+from isonomy.numerics.arrays import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 # Lines of all resamples that are held at once.
 BLOCK = 2_000_000
 

@@ -19,13 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize
 
 from isonomy.likelihood.means import Means
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
-
-FloatArray = npt.NDArray[np.float64]
 
 # Where T is continued as a parabola while the search is on: this part of the way is left from a block's mean to the end
 # of its range (of the whole range, where that is less: a 0/1 block may lie at the end).

@@ -6,20 +6,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from isonomy.errors import UsageError, fraction
 from isonomy.frames import Group
+from isonomy.likelihood import wording
 from isonomy.likelihood.region import Disparities, Region
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import chi2_isf, normal_isf, normal_sf
 from isonomy.results import Result, Verdict, suppress
-from isonomy.results.wording import likelihood as wording
 
 if TYPE_CHECKING:
     import altair as alt
 
-FloatArray = npt.NDArray[np.float64]
 
 # Groups described in words; the table has them all.
 DESCRIBED = 10

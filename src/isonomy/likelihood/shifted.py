@@ -13,12 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.likelihood.means import Means
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.roots import roots
 from isonomy.numerics.status import Status
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

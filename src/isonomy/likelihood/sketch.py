@@ -7,9 +7,8 @@ reading all rows for each of thousands of groups would cost the product of the t
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from isonomy.numerics.arrays import FloatArray
 
 # A bin's share of the rows between it and the nearer end.
 BIN_SHARE = 0.01

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from isonomy.errors import UsageError, near
 from isonomy.frames import Grouping, Request, Rows, Source
@@ -16,11 +15,9 @@ from isonomy.frames.metrics import Measure, Metric, measure
 from isonomy.likelihood.joint import Patterns
 from isonomy.likelihood.means import Binary, Real
 from isonomy.likelihood.reference import Reference, To, membership, resolve
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-BoolArray = npt.NDArray[np.bool_]
 # Standard errors by which the mean of influence values may differ from zero: one-step estimates leave smaller ones.
 OFF_CENTRE = 0.5
 
@@ -124,7 +121,7 @@ def plan(
 
 def tally(source: Source, plan: Plan) -> Evidence:
     """One pass over the rows."""
-    got = source.rows(plan.request) if plan.by_row else source.tally(plan.request)
+    got = source.rows(plan.request) if plan.by_row else source.cells(plan.request)
     weight, keys = (got.weight, got.columns) if isinstance(got, Rows) else (got.count, got.keys)
     inside = plan.measure.inside(got)
     value = plan.measure.value(got)

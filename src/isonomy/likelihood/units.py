@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from isonomy.likelihood.tally import Evidence
-
-FloatArray = npt.NDArray[np.float64]
+from isonomy.numerics.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

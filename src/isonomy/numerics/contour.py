@@ -21,9 +21,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import roots
 
-FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
 Rows = npt.NDArray[np.intp]
 Path = Callable[[FloatArray, FloatArray, Rows], ComplexArray]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 Values = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray]]
 
 # Each expansion of an open end goes four times as far as the last: 1e36 after 60.

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import LengthMismatch
+from isonomy.numerics.arrays import FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 AnyArray = npt.NDArray[Any]
 
 

@@ -14,9 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import BadCount, LengthMismatch, UsageError
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
+from isonomy.numerics.arrays import FloatArray, IntArray
 
 # A cell's binomial draw costs about as much as this many draws of a row (measured: equal between 8 and 24).
 BINOMIAL_COST = 12

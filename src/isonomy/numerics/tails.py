@@ -13,10 +13,10 @@ import numpy.typing as npt
 from scipy import special
 
 from isonomy.errors import UsageError, choose
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.contour import log_tail
 from isonomy.numerics.roots import root
 
-FloatArray = npt.NDArray[np.float64]
 # Scalars in give a float out, arrays in give an array out, as numpy's own functions do.
 Numbers = Any
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from isonomy.report import wording
 from isonomy.results import Result
 from isonomy.results.theme import specification
-from isonomy.results.wording import report as wording
 
 
 @dataclass(frozen=True, slots=True)

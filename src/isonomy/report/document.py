@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from isonomy.report import wording
 from isonomy.results import Result
-from isonomy.results.wording import report as wording
 
 FAILED = "failed"
 VERDICTS = ("violation", "within_tolerance", "inconclusive")

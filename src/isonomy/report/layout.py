@@ -8,13 +8,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from isonomy.report import wording
 from isonomy.report.charts import Chart, chart
 from isonomy.report.document import Entry
 from isonomy.report.tables import MAXIMUM_ROWS, Table, table
 from isonomy.report.text import one_line, sentence, visible
-from isonomy.results import Result
-from isonomy.results.wording import report as wording
-from isonomy.results.wording import words
+from isonomy.results import Result, phrases
 
 _LABELS = 200  # labels looked for in a sentence; a report names only the first few of many groups
 
@@ -116,8 +115,8 @@ def _provenance(result: Result) -> list[tuple[str, str]]:
     record = result.provenance
     facts = [("Call", f"isonomy.{record.call}".replace("isonomy.isonomy.", "isonomy.")), ("Version", record.version)]
     if record.rows is not None:
-        facts.append(("Rows used", words.count(record.rows)))
-    facts += [(f"Rows left out, {column} missing", words.count(n)) for column, n in record.dropped.items()]
+        facts.append(("Rows used", phrases.count(record.rows)))
+    facts += [(f"Rows left out, {column} missing", phrases.count(n)) for column, n in record.dropped.items()]
     return facts + [(f"Option {name}", _shown(value)) for name, value in record.options.items()]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from isonomy.report import wording
 from isonomy.report.document import Document, Entry
 from isonomy.report.text import markdown as escaped
-from isonomy.results.wording import report as wording
-from isonomy.results.wording import words
+from isonomy.results import phrases
 
 _SIGNS = {"violation": "🟠", "within_tolerance": "🟢", "inconclusive": "⚪", "failed": "⛔"}
 
@@ -49,7 +49,7 @@ def _entry(entry: Entry) -> Iterator[str]:
     yield from _bullets("Warnings", result.warnings)
     yield from _bullets("What this does not show", result.limits())
     rows = result.provenance.rows
-    yield from (f"Rows used: {words.count(rows)}." if rows is not None else "", "")
+    yield from (f"Rows used: {phrases.count(rows)}." if rows is not None else "", "")
 
 
 def _bullets(heading: str, items: tuple[str, ...]) -> Iterator[str]:

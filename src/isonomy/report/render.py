@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from isonomy.report import wording
 from isonomy.report.charts import Chart, library
 from isonomy.report.document import Document
 from isonomy.report.layout import Section, section
 from isonomy.report.tables import MAXIMUM_ROWS
 from isonomy.report.text import sentence, visible
-from isonomy.results.wording import report as wording
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from isonomy.report import wording
 from isonomy.report.text import visible
-from isonomy.results.wording import report as wording
-from isonomy.results.wording import words
+from isonomy.results import phrases
 
 MAXIMUM_ROWS = 1_000
 
@@ -94,11 +94,11 @@ def _cell(name: str, value: Any, numeric: bool) -> Cell:
 
 def _number(name: str, value: float) -> str:
     if "pvalue" in name:
-        return words.pvalue(value).removeprefix("p = ").removeprefix("p ")
+        return phrases.pvalue(value).removeprefix("p = ").removeprefix("p ")
     if isinstance(value, int):
         return f"{value:,}"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if value == int(value) and abs(value) < 1e15 and name in ("size", "n", "rows", "count"):
-        return words.count(value)
-    return words.number(value).replace("-", "−", 1) if value < 0 else words.number(value)
+        return phrases.count(value)
+    return phrases.number(value).replace("-", "−", 1) if value < 0 else phrases.number(value)

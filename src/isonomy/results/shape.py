@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from isonomy.errors import choose
 from isonomy.frames.groups import Group
+from isonomy.inference import Verdict, answered
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
+from isonomy.results import phrases
 from isonomy.results.storage import SCHEMA_VERSION, encode, storable
-from isonomy.results.wording import words
 
 if TYPE_CHECKING:
     import altair as alt
@@ -29,15 +30,6 @@ FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
 COUNTS = frozenset({"n", "reference_n", "size", "users"})
 
 R = TypeVar("R", bound="Result")
-
-
-@storable
-class Verdict(StrEnum):
-    """What was shown. A large p-value shows nothing: it is inconclusive."""
-
-    VIOLATION = "violation"
-    WITHIN_TOLERANCE = "within_tolerance"
-    INCONCLUSIVE = "inconclusive"
 
 
 @storable
@@ -142,8 +134,7 @@ class Result(ABC):
 
         True of a result that has no field of p-values, because it is no test.
         """
-        found = np.concatenate([np.ravel(getattr(self, name, 0.0)) for name in self.decisive])
-        return self.verdict is not Verdict.INCONCLUSIVE or not bool(np.isnan(found).all())
+        return answered(self.verdict, np.concatenate([np.ravel(getattr(self, name, 0.0)) for name in self.decisive]))
 
     def deciding(self) -> str:
         """The finding that decided the verdict: the one sentence shown beside it."""
@@ -153,9 +144,9 @@ class Result(ABC):
     def headline(self) -> str:
         """The verdict as a sentence."""
         if not self.answered:
-            return words.UNANSWERED
+            return phrases.UNANSWERED
         tolerant = self.provenance.options.get("tolerance", True) not in (None, 0)
-        return words.verdict(self.provenance.call, self.verdict.value, tolerant=tolerant)
+        return phrases.verdict(self.provenance.call, self.verdict.value, tolerant=tolerant)
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
@@ -163,7 +154,7 @@ class Result(ABC):
 
     def summary(self) -> str:
         """The result in words, for a terminal or an e-mail."""
-        return words.summary(
+        return phrases.summary(
             question=self.question,
             null=self.null,
             headline=self.headline(),
@@ -172,13 +163,13 @@ class Result(ABC):
             limits=self.limits(),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The whole result in plain JSON types."""
-        return {"schema_version": SCHEMA_VERSION, "result": encode(_without_library(self))}
+    def to_dict(self, *, rows: bool = False) -> dict[str, Any]:
+        """The result in plain JSON types. ``rows``: with what lists single rows, if the result holds any."""
+        return {"schema_version": SCHEMA_VERSION, "result": encode(_without_library(self), rows=rows)}
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The whole result as JSON; `isonomy.from_json` brings it back."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=indent, ensure_ascii=False)
+    def to_json(self, *, indent: int | None = None, rows: bool = False) -> str:
+        """The result as JSON; `isonomy.from_json` brings it back. ``rows``: with what lists single rows."""
+        return json.dumps(self.to_dict(rows=rows), allow_nan=False, indent=indent, ensure_ascii=False)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""

@@ -16,10 +16,13 @@ import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.frames.groups import Group
+from isonomy.inference import Verdict
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 
 SCHEMA_VERSION = 1
+# The metadata of a field that lists single rows or raw values: it is stored only on request, and None otherwise.
+OF_ROWS: Mapping[str, bool] = {"rows": True}
 
 _TAG = "$type"
 _STORABLE: dict[str, type] = {"Seed": Seed}
@@ -35,10 +38,11 @@ def storable(cls: C) -> C:
 
 
 storable(Status)
+storable(Verdict)
 
 
-def encode(value: object) -> Any:
-    """A value made of plain JSON types."""
+def encode(value: object, *, rows: bool = False) -> Any:
+    """A value made of plain JSON types. ``rows``: with the fields marked `OF_ROWS`, which are None otherwise."""
     match value:
         case Enum():
             return {_TAG: type(value).__name__, "value": value.value}
@@ -54,18 +58,20 @@ def encode(value: object) -> Any:
         case np.ndarray():
             return _encode_array(value)
         case Group():
-            return {_TAG: "Group", "items": [[name, encode(level)] for name, level in value.items]}
+            return {_TAG: "Group", "items": [[name, encode(level, rows=rows)] for name, level in value.items]}
         case datetime():
             return {_TAG: "datetime", "value": value.isoformat()}
         case date():
             return {_TAG: "date", "value": value.isoformat()}
         case Mapping():
-            return {_TAG: "mapping", "items": [[encode(k), encode(v)] for k, v in value.items()]}
+            return {_TAG: "mapping", "items": [[encode(k), encode(v, rows=rows)] for k, v in value.items()]}
         case tuple() | list():
-            return [encode(item) for item in value]
+            return [encode(item, rows=rows) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         find_class(type(value).__name__)  # what could not be read back is refused when it is written
-        return {_TAG: type(value).__name__} | {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+        shown = {f.name: getattr(value, f.name) for f in fields(value) if rows or "rows" not in f.metadata}
+        stored = {f.name: encode(shown.get(f.name), rows=rows) for f in fields(value)}
+        return {_TAG: type(value).__name__} | stored
     raise TypeError(f"cannot store a {type(value).__name__} in a result")
 
 

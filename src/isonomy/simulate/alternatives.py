@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from isonomy.errors import UsageError, choose
+from isonomy.numerics.arrays import FloatArray
 from isonomy.simulate import normal
 from isonomy.simulate.arguments import Each, each, group_shares, number, plain, probability
-from isonomy.simulate.simulated import Array, Block, Floats, Labels, Simulated
+from isonomy.simulate.simulated import Array, Block, Labels, Simulated
 
 DESIGNS = ("improving", "equal_accuracy", "equal_unfairness", "equal", "worse", "tied")
 # mean outcome among the selected: best and worst group of the status quo, and one step up; then the mean outcome of all
@@ -159,14 +160,14 @@ def discrepancies(rows: int, seed: int = 0, *, eta: float = 1.52) -> Simulated:
     )
 
 
-def _selected(argument: str, seen: Each | None, capacity: float, names: Sequence[str]) -> Floats:
+def _selected(argument: str, seen: Each | None, capacity: float, names: Sequence[str]) -> FloatArray:
     values = probability(argument, each(argument, capacity if seen is None else seen, names, capacity))
     if not np.all((values > 0) & (values < 1)):
         raise UsageError(f"{argument}: shares selected must lie strictly between 0 and 1.")
     return values
 
 
-def _utilities(design: str, outcome: str, k: int) -> tuple[Floats, Floats]:
+def _utilities(design: str, outcome: str, k: int) -> tuple[FloatArray, FloatArray]:
     """Mean outcome among the selected by group: the status quo's and the candidate's."""
     high, low, step, _ = _LEVELS[outcome]
     gap = high - low
@@ -182,7 +183,7 @@ def _utilities(design: str, outcome: str, k: int) -> tuple[Floats, Floats]:
     return before, after
 
 
-def _outcome(kind: str, latent: Floats, mean: Floats) -> Array:
+def _outcome(kind: str, latent: FloatArray, mean: FloatArray) -> Array:
     if kind == "real":
         return mean + latent
     if kind == "binary":
@@ -219,16 +220,16 @@ def _slope(kind: str, mean: float, selected: float, utility: float) -> float:
 
 def compare(
     labels: Sequence[str],
-    share: Floats,
-    mean: Floats,
-    selected: dict[str, Floats],
-    utility: dict[str, Floats],
+    share: FloatArray,
+    mean: FloatArray,
+    selected: dict[str, FloatArray],
+    utility: dict[str, FloatArray],
     *,
     binary: bool,
     fairness: str = "outcome_among_selected",
 ) -> dict[str, Any]:
     """Utilities by group from P(selected) and E[outcome | selected], and whether the candidate improves."""
-    values: dict[str, dict[str, Floats]] = {}
+    values: dict[str, dict[str, FloatArray]] = {}
     for a, q in selected.items():
         hit = utility[a] * q
         values[a] = {

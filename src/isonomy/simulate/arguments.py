@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isonomy.errors import UnknownOption, UsageError
-from isonomy.simulate.simulated import Array, Floats, whole
+from isonomy.numerics.arrays import FloatArray
+from isonomy.simulate.simulated import Array, whole
 
 Each = float | Mapping[str, float] | Sequence[float]
 
 
-def probability(argument: str, seen: ArrayLike) -> Floats:
+def probability(argument: str, seen: ArrayLike) -> FloatArray:
     """``seen`` as an array if every value lies in [0, 1], otherwise `UsageError`."""
     values = np.asarray(seen, dtype=np.float64)
     if not np.all((values >= 0) & (values <= 1)):
@@ -29,7 +30,7 @@ def number(argument: str, seen: float, low: float = -np.inf, high: float = np.in
     return float(seen)
 
 
-def shares(argument: str, seen: Mapping[str, float]) -> tuple[tuple[str, ...], Floats]:
+def shares(argument: str, seen: Mapping[str, float]) -> tuple[tuple[str, ...], FloatArray]:
     """Names and shares of groups; the shares must be probabilities that sum to one."""
     names = tuple(seen)
     values = probability(argument, list(seen.values()))
@@ -38,7 +39,7 @@ def shares(argument: str, seen: Mapping[str, float]) -> tuple[tuple[str, ...], F
     return names, values / values.sum()
 
 
-def group_shares(groups: int | Sequence[str] | Mapping[str, float]) -> tuple[tuple[str, ...], Floats]:
+def group_shares(groups: int | Sequence[str] | Mapping[str, float]) -> tuple[tuple[str, ...], FloatArray]:
     """Groups given as a number (named a, b, ... or g000, g001, ...), as names of equal share, or with shares."""
     if isinstance(groups, Mapping):
         return shares("groups", groups)
@@ -52,7 +53,7 @@ def group_shares(groups: int | Sequence[str] | Mapping[str, float]) -> tuple[tup
     return names, np.full(len(names), 1 / len(names))
 
 
-def each(argument: str, seen: Each, names: Sequence[str], default: float = 0.0) -> Floats:
+def each(argument: str, seen: Each, names: Sequence[str], default: float = 0.0) -> FloatArray:
     """One value per group: a number for all, a sequence in order, or a mapping with ``default`` for the rest."""
     if isinstance(seen, Mapping):
         unknown = [name for name in seen if name not in names]
@@ -69,7 +70,7 @@ def each(argument: str, seen: Each, names: Sequence[str], default: float = 0.0) 
     return values
 
 
-def members(rng: np.random.Generator, start: int, units: int, share: Floats, allocation: str = "random") -> Array:
+def members(rng: np.random.Generator, start: int, units: int, share: FloatArray, allocation: str = "random") -> Array:
     """The group of each unit: drawn at random, or spread evenly.
 
     "even" steps around the unit interval by the golden ratio, so that every stretch of n units holds n times

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from isonomy.errors import UnknownOption, UsageError
+from isonomy.numerics.arrays import FloatArray
 from isonomy.simulate import normal
 from isonomy.simulate.arguments import number, plain, probability
-from isonomy.simulate.simulated import Block, Floats, Labels, Simulated
+from isonomy.simulate.simulated import Block, Labels, Simulated
 
 # (level, outcome): probability, means, variances. Two levels as printed (Appendix B.1); the third is ours.
 _TWO = {
@@ -144,9 +145,9 @@ def _plant(
     gap: Gap,
     outcome: int,
     keys: list[tuple[str, int]],
-    mean: Floats,
-    spread: Floats,
-    direction: Floats,
+    mean: FloatArray,
+    spread: FloatArray,
+    direction: FloatArray,
     edge: float,
 ) -> None:
     """Move the means of the named levels along theta so that their rate is level 0's plus the gap (in place)."""
@@ -165,7 +166,7 @@ def _plant(
         mean[cell] += direction * (wanted - mean[cell] @ direction) / (direction @ direction)
 
 
-def _rates(keys: list[tuple[str, int]], share: Floats, rate: Floats) -> dict[str, Any]:
+def _rates(keys: list[tuple[str, int]], share: FloatArray, rate: FloatArray) -> dict[str, Any]:
     groups: dict[str, dict[str, float]] = {}
     for level in dict.fromkeys(g for g, _ in keys):
         zero, one = keys.index((level, 0)), keys.index((level, 1))

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from isonomy.errors import UnknownOption, UsageError
+from isonomy.numerics.arrays import FloatArray
 from isonomy.simulate import normal
 from isonomy.simulate.arguments import members, probability, shares
 from isonomy.simulate.rates import Names, rates_by_group
-from isonomy.simulate.simulated import Block, Floats, Labels, Simulated
+from isonomy.simulate.simulated import Block, Labels, Simulated
 
 Planted = Mapping[str, Mapping[str, float]]
 
@@ -108,7 +109,7 @@ def decisions(
     )
 
 
-def _rates(names: Names, cells: Any, base: float, tpr: float, fpr: float, planted: Planted) -> dict[str, Floats]:
+def _rates(names: Names, cells: Any, base: float, tpr: float, fpr: float, planted: Planted) -> dict[str, FloatArray]:
     """base_rate, tpr and fpr of every finest cell."""
     value = {q: np.full(len(cells), float(v)) for q, v in zip(_PLANTABLE, (base, tpr, fpr, 0.0, 0.0), strict=True)}
     for label, shifts in planted.items():
@@ -142,7 +143,7 @@ def _inside(names: Names, cells: Any, label: str) -> Any:
     return inside
 
 
-def _masses(share: Floats, rates: Mapping[str, Floats], mean: Floats) -> Floats:
+def _masses(share: FloatArray, rates: Mapping[str, FloatArray], mean: FloatArray) -> FloatArray:
     """Per cell: share, P(tp), P(fp), P(fn), P(tn), E[score], E[brier], E[log loss], each times the share."""
     from scipy.special import log_ndtr
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isonomy.errors import choose
+from isonomy.numerics.arrays import FloatArray
 from isonomy.simulate import normal
-from isonomy.simulate.simulated import Curve, Floats
+from isonomy.simulate.simulated import Curve
 
 RACES = ("White", "Black", "Hispanic", "Asian")
 SEXES = ("Female", "Male")
@@ -43,7 +44,7 @@ class Lender:
     effect_error: tuple[float, ...] = (0.0, 0.0, 0.25)  # planted, by age band
 
     @property
-    def share(self) -> Floats:
+    def share(self) -> FloatArray:
         """Share of each race and sex; sexes are equal in number."""
         return np.repeat(np.array(self.race_share) / 2, 2)
 
@@ -59,7 +60,7 @@ class Lender:
         income = self.income / ((1 + self.history_weight**2) * self._residual)
         return self.intercept / self._residual, income, self.history_weight * income
 
-    def law(self, algorithm: str) -> tuple[Floats, float, float]:
+    def law(self, algorithm: str) -> tuple[FloatArray, float, float]:
         """Mean by cell and standard deviation of Phi^-1 of a score, and its correlation with the latent repayment."""
         income = np.array(self.income_mean)
         total = np.sqrt(1 + self.income**2 + self.cash_flow**2)
@@ -85,7 +86,7 @@ class Lender:
         at = self.threshold if algorithm == "status_quo" else self.candidate_threshold
         return float(normal.quantile(at))
 
-    def selected(self, algorithm: str, cut: float) -> Floats:
+    def selected(self, algorithm: str, cut: float) -> FloatArray:
         """Share approved by race and sex."""
         mean, sd, _ = self.law(algorithm)
         return normal.cdf((mean - cut) / sd)
@@ -97,13 +98,13 @@ class Lender:
         lift = float(np.sqrt(self.correlation)) * self.activity
         return (1 / (1 + further), 0.0), (further / (1 + further), lift)
 
-    def repaid(self) -> Floats:
+    def repaid(self) -> FloatArray:
         """P(repaid) by race and sex, rows counted alike."""
         index = self.intercept + self.income * np.array(self.income_mean)
         total = np.sqrt(1 + self.income**2 + self.cash_flow**2)
         return np.asarray(sum(w * normal.cdf((index + d) / total) for w, d in self.row_effects))
 
-    def approved_and_repaid(self, algorithm: str) -> Floats:
+    def approved_and_repaid(self, algorithm: str) -> FloatArray:
         """P(approved and repaid) by race and sex, rows counted alike."""
         mean, sd, rho = self.law(algorithm)
         index = self.intercept + self.income * np.array(self.income_mean)
@@ -111,7 +112,7 @@ class Lender:
         at = (self.cut(algorithm) - mean) / sd
         return np.asarray(sum(w * normal.both_above(at, -(index + d) / total, rho) for w, d in self.row_effects))
 
-    def curve(self, inside: Floats) -> Curve:
+    def curve(self, inside: FloatArray) -> Curve:
         """The outcome curve of the lender's score in a group of cells (``inside``: 1 where a cell belongs to it)."""
         mean, sd, _ = self.law("status_quo")
         _, second, third = self.weights
@@ -119,7 +120,7 @@ class Lender:
         # What a group's applicants repay above (or below) what their score says, on the probit scale.
         excess = self.income * income / self._residual - second * income - third * np.array(self.history_mean)
 
-        def value(s: ArrayLike, level: str = "user") -> Floats:
+        def value(s: ArrayLike, level: str = "user") -> FloatArray:
             choose("level", level, ("user", "aggregate"))
             z = np.clip(normal.quantile(s), -30, 30)[..., None]
             # In logarithms: far from every cell's scores the densities themselves underflow.
@@ -132,9 +133,9 @@ class Lender:
         return value
 
 
-def group_cells() -> dict[str, Floats]:
+def group_cells() -> dict[str, FloatArray]:
     """Which cells of race and sex each label holds; age bands hold all (age has no part in credit)."""
-    labels: dict[str, Floats] = {}
+    labels: dict[str, FloatArray] = {}
     for d, (column, levels) in enumerate((("race", RACES), ("sex", SEXES))):
         for level in levels:
             labels[f"{column}={level}"] = np.array([float(cell[d] == level) for cell in CELLS])

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isonomy.numerics.arrays import FloatArray
 from isonomy.simulate import normal
 from isonomy.simulate.alternatives import compare
 from isonomy.simulate.arguments import plain
 from isonomy.simulate.lender_design import BAND_SHARE, BANDS, CELLS, RACES, SEXES, Lender
 from isonomy.simulate.rates import Names, rates_by_group
-from isonomy.simulate.simulated import Curve, Floats
+from isonomy.simulate.simulated import Curve
 from isonomy.simulate.uplift import effects_by_group
 
 _GRID = np.round(np.arange(0.4, 0.951, 0.05), 2)
@@ -49,7 +50,7 @@ def _flag(design: Lender) -> dict[str, Any]:
     return rates_by_group(names, cells, by_cell.reshape(-1, masses.shape[1]))
 
 
-def _score_sums(design: Lender) -> list[Floats]:
+def _score_sums(design: Lender) -> list[FloatArray]:
     """Mean score, Brier score and log loss by race and sex, rows counted alike."""
     from scipy.special import log_ndtr
 
@@ -78,7 +79,7 @@ def _project(design: Lender, flag: dict[str, Any]) -> dict[str, Any]:
 
 
 def _improvability(design: Lender) -> dict[str, Any]:
-    def by_race(values: Floats) -> Floats:
+    def by_race(values: FloatArray) -> FloatArray:
         return np.asarray((values * design.share).reshape(4, 2).sum(1) / design.share.reshape(4, 2).sum(1))
 
     algorithms = ("status_quo", "candidate")

@@ -7,29 +7,29 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isonomy.simulate.simulated import Floats
+from isonomy.numerics.arrays import FloatArray
 
 
-def cdf(x: ArrayLike) -> Floats:
+def cdf(x: ArrayLike) -> FloatArray:
     """Standard normal distribution function."""
     from scipy.special import ndtr
 
     return np.asarray(ndtr(np.asarray(x, dtype=np.float64)), dtype=np.float64)
 
 
-def quantile(p: ArrayLike) -> Floats:
+def quantile(p: ArrayLike) -> FloatArray:
     """Standard normal quantile; infinite at 0 and 1."""
     from scipy.special import ndtri
 
     return np.asarray(ndtri(np.asarray(p, dtype=np.float64)), dtype=np.float64)
 
 
-def density(x: ArrayLike) -> Floats:
+def density(x: ArrayLike) -> FloatArray:
     """Standard normal density."""
     return np.exp(-0.5 * np.square(np.asarray(x, dtype=np.float64))) / np.sqrt(2 * np.pi)
 
 
-def both_above(a: ArrayLike, b: ArrayLike, correlation: ArrayLike) -> Floats:
+def both_above(a: ArrayLike, b: ArrayLike, correlation: ArrayLike) -> FloatArray:
     """P(X > a, Y > b) for standard normals with the given correlation, to about 1e-14 for |correlation| <= 0.99.
 
     Plackett's identity: the product of the tails plus an integral over the angle arcsin(correlation), by
@@ -49,14 +49,14 @@ def both_above(a: ArrayLike, b: ArrayLike, correlation: ArrayLike) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def legendre(points: int) -> tuple[Floats, Floats]:
+def legendre(points: int) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights with sum(weights * g(nodes)) = the integral of g over (-1, 1)."""
     nodes, weights = np.polynomial.legendre.leggauss(points)
     return np.asarray(nodes), np.asarray(weights)
 
 
 @lru_cache(maxsize=8)
-def hermite(points: int = 100) -> tuple[Floats, Floats]:
+def hermite(points: int = 100) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights with sum(weights * g(nodes)) = E[g(Z)], Z standard normal."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(points)
     return np.asarray(nodes), np.asarray(weights / np.sqrt(2 * np.pi))

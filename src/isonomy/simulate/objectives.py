@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isonomy.numerics.arrays import FloatArray
 from isonomy.simulate import normal
 from isonomy.simulate.arguments import Each, each, group_shares, number, plain
-from isonomy.simulate.simulated import Block, Floats, Labels, Simulated, whole
+from isonomy.simulate.simulated import Block, Labels, Simulated, whole
 
 
 def objectives(
@@ -82,7 +83,7 @@ def objectives(
     )
 
 
-def expected(table: Simulated, group: str, outcome: int, scores: Sequence[ArrayLike]) -> Floats:
+def expected(table: Simulated, group: str, outcome: int, scores: Sequence[ArrayLike]) -> FloatArray:
     """E[Y^outcome | S, group] of an `objectives` table; ``scores`` holds one array per score, ``group`` is a label.
 
     >>> table = objectives(10, planted=0.0)
@@ -95,5 +96,5 @@ def expected(table: Simulated, group: str, outcome: int, scores: Sequence[ArrayL
     return normal.cdf(known["intercept"] + known["own"] * own + known["others"] * (z.sum(0) - own))
 
 
-def _index(z: Floats, cross: float) -> Floats:
+def _index(z: FloatArray, cross: float) -> FloatArray:
     return z + cross * (z.sum(0) - z) / (len(z) - 1)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from isonomy.numerics.arrays import FloatArray
 from isonomy.simulate.arguments import plain
-from isonomy.simulate.simulated import Floats
 
-Names = dict[str, tuple[tuple[str, ...], Floats]]  # group column -> levels and their shares
+Names = dict[str, tuple[tuple[str, ...], FloatArray]]  # group column -> levels and their shares
 
 
-def rates_by_group(names: Names, cells: Any, masses: Floats) -> dict[str, Any]:
+def rates_by_group(names: Names, cells: Any, masses: FloatArray) -> dict[str, Any]:
     """``population``, ``groups``, ``rest`` and ``disparity`` for all labels of all depths.
 
     ``cells`` holds the level codes of the finest cells, a column per group column; ``masses`` their share, P(tp),
@@ -38,7 +38,7 @@ def rates_by_group(names: Names, cells: Any, masses: Floats) -> dict[str, Any]:
     return plain({"population": population, "groups": groups, "rest": rest, "disparity": disparity})
 
 
-def _metrics(mass: Floats) -> dict[str, float]:
+def _metrics(mass: FloatArray) -> dict[str, float]:
     share, tp, fp, fn, tn, score, brier, log_loss = mass
     with np.errstate(invalid="ignore", divide="ignore"):
         values = {

@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isonomy.errors import UnknownOption, UsageError, choose
+from isonomy.numerics.arrays import FloatArray
 from isonomy.simulate import normal
 from isonomy.simulate.arguments import Each, each, members, number, plain, probability, shares
-from isonomy.simulate.simulated import Block, Curve, Floats, Labels, Simulated
+from isonomy.simulate.simulated import Block, Curve, Labels, Simulated
 
-CURVES: Mapping[str, Callable[[Floats], Floats]] = {
+CURVES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "steep": lambda s: 1 / (1 + np.exp(-10 * (s - 0.5))),
     "identity": lambda s: s,
 }
@@ -42,7 +43,7 @@ def scores(
     *,
     densities: Mapping[str, tuple[float, float]] | None = None,
     shares_by_group: Mapping[str, float] | None = None,
-    curve: str | Callable[[Floats], Floats] = "steep",
+    curve: str | Callable[[FloatArray], FloatArray] = "steep",
     planted: Mapping[str, Mapping[str, Any]] | None = None,
     level: str = "user",
     rows_per_user: Each = 1.0,
@@ -111,7 +112,7 @@ def scores(
     functions = _curves(curve, planted or {}, names)
     lift = np.sqrt(r) * active
 
-    def index(g: int, s: Floats) -> Floats:
+    def index(g: int, s: FloatArray) -> FloatArray:
         f = probability("curve", functions[g](s))
         return normal.quantile(f) if level == "user" else _aggregate_index(f, further[g], lift[g])
 
@@ -139,7 +140,7 @@ def scores(
         }
 
     def curve_of(g: int) -> Curve:
-        def value(s: ArrayLike, at: str = "user") -> Floats:
+        def value(s: ArrayLike, at: str = "user") -> FloatArray:
             q = index(g, np.asarray(s, dtype=np.float64))
             choose("level", at, ("user", "aggregate"))
             return normal.cdf(q) if at == "user" else _aggregate(q, further[g], lift[g])
@@ -160,8 +161,8 @@ def scores(
 
 
 def _curves(
-    curve: str | Callable[[Floats], Floats], planted: Mapping[str, Mapping[str, Any]], names: tuple[str, ...]
-) -> list[Callable[[Floats], Floats]]:
+    curve: str | Callable[[FloatArray], FloatArray], planted: Mapping[str, Mapping[str, Any]], names: tuple[str, ...]
+) -> list[Callable[[FloatArray], FloatArray]]:
     if isinstance(curve, str):
         choose("curve", curve, tuple(CURVES))
     base = CURVES[curve] if isinstance(curve, str) else curve
@@ -175,13 +176,13 @@ def _curves(
 
 
 def _planted(
-    base: Callable[[Floats], Floats],
+    base: Callable[[FloatArray], FloatArray],
     shift: float = 0.0,
     bump: tuple[float, float, float] | None = None,
     intercept: float = 0.0,
     slope: float = 1.0,
-) -> Callable[[Floats], Floats]:
-    def value(s: Floats) -> Floats:
+) -> Callable[[FloatArray], FloatArray]:
+    def value(s: FloatArray) -> FloatArray:
         f = np.asarray(base(s), dtype=np.float64)
         if intercept or slope != 1:
             from scipy.special import expit, logit
@@ -195,12 +196,12 @@ def _planted(
     return value
 
 
-def _aggregate(q: Floats, further: float, lift: float) -> Floats:
+def _aggregate(q: FloatArray, further: float, lift: float) -> FloatArray:
     """The row-level curve from the index: N(0, 1) and N(a, 1) user effects in the ratio 1 : further."""
     return (normal.cdf(q) + further * normal.cdf(q + lift)) / (1 + further)
 
 
-def _aggregate_index(f: Floats, further: float, lift: float) -> Floats:
+def _aggregate_index(f: FloatArray, further: float, lift: float) -> FloatArray:
     """The index at which the row-level curve is f, by safeguarded Newton steps inside a bracket."""
     upper = normal.quantile(f)
     if further == 0 or lift == 0:
@@ -223,7 +224,7 @@ def _aggregate_index(f: Floats, further: float, lift: float) -> Floats:
 
 
 def _truth(
-    names: tuple[str, ...], share: Floats, beta: Floats, further: Floats, curves: Mapping[str, Curve]
+    names: tuple[str, ...], share: FloatArray, beta: FloatArray, further: FloatArray, curves: Mapping[str, Curve]
 ) -> dict[str, Any]:
     from scipy.special import roots_jacobi
 

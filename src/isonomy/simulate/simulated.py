@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isonomy.errors import UsageError
+from isonomy.numerics.arrays import FloatArray
 
 if TYPE_CHECKING:
     import polars as pl
 
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 BLOCK = 65_536  # units per block: part of what "same seed, same data" means, so never an argument
 
@@ -45,7 +45,7 @@ class Labels:
 Column = Array | Labels
 Block = dict[str, Column]
 Draw = Callable[[np.random.Generator, int, int], Block]
-Curve = Callable[[ArrayLike, str], Floats]
+Curve = Callable[[ArrayLike, str], FloatArray]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from isonomy.errors import UsageError, choose
+from isonomy.numerics.arrays import FloatArray
 from isonomy.simulate.arguments import Each, each, group_shares, members, number, plain, probability
 from isonomy.simulate.normal import legendre
-from isonomy.simulate.simulated import Array, Block, Floats, Labels, Simulated
+from isonomy.simulate.simulated import Array, Block, Labels, Simulated
 
 
 def uplift(
@@ -86,12 +87,12 @@ def uplift(
     number("noise", noise, 0)
     number("dispersion", dispersion, 1e-6)
 
-    def means(g: Any, v: Floats) -> tuple[Floats, Floats]:
+    def means(g: Any, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         without = base[g] * (1 + trend * v)
         change = true[g] * (1 + heterogeneity * v)
         return without, without * change if relative else without + change
 
-    def predicted(g: Any, v: Floats) -> Floats:
+    def predicted(g: Any, v: FloatArray) -> FloatArray:
         return np.asarray(true[g] * (1 + seen * v) + wrong[g])
 
     nodes, weights = legendre(64)
@@ -146,7 +147,7 @@ def uplift(
     )
 
 
-def _check_means(outcome: str, without: Floats, treated: Floats) -> None:
+def _check_means(outcome: str, without: FloatArray, treated: FloatArray) -> None:
     low, high = min(without.min(), treated.min()), max(without.max(), treated.max())
     if low < 0 or (outcome == "binary" and high > 1):
         raise UsageError(
@@ -156,7 +157,7 @@ def _check_means(outcome: str, without: Floats, treated: Floats) -> None:
 
 
 def effects_by_group(
-    relative: bool, labels: Sequence[str], share: Floats, arm: Floats, sums: Mapping[str, Floats]
+    relative: bool, labels: Sequence[str], share: FloatArray, arm: FloatArray, sums: Mapping[str, FloatArray]
 ) -> dict[str, dict[str, float]]:
     """Effects, errors and biases of groups and of their rests, from the means by arm and the collapsed predictions.
 

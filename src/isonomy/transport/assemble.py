@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf
 from isonomy.results import Provenance, Verdict
-from isonomy.results.wording import transport as wording
+from isonomy.transport import wording
 from isonomy.transport.criteria import Cells, Event, Moments
 from isonomy.transport.distances import Distance
 from isonomy.transport.evidence import Evidence
 from isonomy.transport.result import Plan, ProjectionResult
 from isonomy.transport.table import Table
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def report(

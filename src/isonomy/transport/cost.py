@@ -9,11 +9,10 @@ from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
-import numpy.typing as npt
 
 from isonomy.errors import UsageError
+from isonomy.numerics.arrays import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 Norm = Literal["l1", "l2", "linf"]
 DUAL: dict[str, Any] = {"l1": np.inf, "l2": 2, "linf": 1}  # the norm dual to that in which a move is measured
 

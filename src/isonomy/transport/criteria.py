@@ -17,10 +17,8 @@ import numpy.typing as npt
 
 from isonomy.errors import NotEnoughData, OneGroup, UnknownOption, UsageError
 from isonomy.frames import Group
-from isonomy.results.wording import transport as wording
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.transport import wording
 
 # The labels within which selection rates are compared; None is everybody.
 LABELS: dict[str, tuple[int | None, ...]] = {

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from isonomy.errors import UsageError
-from isonomy.results.wording import transport as wording
+from isonomy.numerics.arrays import FloatArray
+from isonomy.transport import wording
 from isonomy.transport.cost import Norm, finite
 from isonomy.transport.cost import names as column_names
 from isonomy.transport.distances import Distance, Kernel, Linear, Tree
 
-FloatArray = npt.NDArray[np.float64]
 SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 KERNELS = ("linear", "rbf", "poly")  # of SVC: those that are positive definite
 

@@ -8,17 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import UsageError
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf
-from isonomy.results.wording import transport as wording
+from isonomy.transport import wording
 from isonomy.transport.criteria import Cells, Event, Moments, covariance, independent
 from isonomy.transport.law import DRAWS, Law, Side, observed, positive_definite
 from isonomy.transport.program import Constraint, Solution, solve, total
 from isonomy.transport.rates import Strata, strata
 from isonomy.transport.table import Boundary, Measured
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 MOST_MOMENTS = 10  # of a two-sided tolerance: its law is simulated at 2^(m-1) corners
 FEW = 10  # rows of a group within a label below which large-sample laws are not to be relied on

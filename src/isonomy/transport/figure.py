@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 
 from isonomy.results import theme
-from isonomy.results.wording import transport as wording
+from isonomy.transport import wording
 
 if TYPE_CHECKING:
     from isonomy.transport.result import ProjectionResult

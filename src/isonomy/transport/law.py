@@ -17,13 +17,12 @@ from itertools import product
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.resampling import pvalue
 from isonomy.numerics.roots import root
 from isonomy.numerics.tails import normal_isf, normal_sf, weighted_chi2_isf, weighted_chi2_sf
 
-FloatArray = npt.NDArray[np.float64]
 Side = Literal["equality", "both", "upper"]
 
 DRAWS = 50_000  # p-values of the simulated laws are exact to 0.002 (two standard errors at 0.05)

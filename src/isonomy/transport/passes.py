@@ -50,7 +50,7 @@ class Passes:
 
     def __init__(self, source: Source, options: Options) -> None:
         self._source, self._options = source, options
-        tally = source.tally(counting(options))
+        tally = source.cells(counting(options))
         self._sizes: tuple[int, ...]
         code, self._sizes = cell_codes(tally.partitions, tally.keys, options)
         self._found, cell = np.unique(code, return_inverse=True)
@@ -261,7 +261,7 @@ class Passes:
     def _pass(self, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr]) -> tuple[Any, IntArray]:
         base = counting(self._options)
         request = Request(base.grouping, base.binary, base.numeric, {**base.keys, **keys}, values)
-        sums = self._source.tally(request)
+        sums = self._source.cells(request)
         return sums, self._cell_of(sums.partitions, sums.keys)
 
     def _cell_of(self, partitions: tuple[Partition, ...], columns: Mapping[str, Any]) -> IntArray:

@@ -28,11 +28,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.status import Status
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 ROUNDS = 200  # a safeguard: each round splits at least one segment, in practice 3 to 8 are enough
 GAP = 1e-11  # of a plan's cost over the dual value, relative: what lies between is rounding

@@ -22,8 +22,7 @@ from isonomy.errors import (
 from isonomy.frames import Grouping, Source, collect, open_source
 from isonomy.numerics.randomness import resolve
 from isonomy.results import provenance
-from isonomy.results.wording import transport as wording
-from isonomy.transport import estimators
+from isonomy.transport import estimators, wording
 from isonomy.transport.assemble import report
 from isonomy.transport.criteria import ALSO_CALLED, LABELS, Discerning, moments
 from isonomy.transport.distances import Column, Distance, Score

@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betainc, gammaln, xlog1py, xlogy
 
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import root
 from isonomy.numerics.tails import normal_sf
 from isonomy.transport.criteria import Cells
-
-FloatArray = npt.NDArray[np.float64]
 
 # Rows expected selected, and refused, from which the normal tail is used: the size at 0.05 is then at most 0.061 (0.074
 # from 10 rows, 0.088 from 5), against a much larger group.

@@ -6,19 +6,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from isonomy.errors import choose
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.results import Result, Verdict, storable, suppress
 from isonomy.results.shape import FRAME_LIBRARIES, as_frame, read_only
-from isonomy.results.wording import transport as wording
+from isonomy.transport import wording
 
 if TYPE_CHECKING:
     import altair as alt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 _COMPARED = ("disparity", "ci_low", "ci_high")
 _WITHHELD = ("n", "rate", *_COMPARED, "moved_up", "moved_down", "share_moved", "mean_distance", "reach")

@@ -12,13 +12,11 @@ import numpy.typing as npt
 
 from isonomy.errors import DataError
 from isonomy.frames import Grouping, Partition
-from isonomy.results.wording import transport as wording
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.transport import wording
 from isonomy.transport.criteria import Cells
 from isonomy.transport.distances import Distance
 from isonomy.transport.program import Pool
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 PLAN_ROWS = 10_000  # rows listed in a plan, nearest first
 TRACE = 1e-9  # a smaller share of a row is rounding, not a move

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from isonomy.numerics.arrays import FloatArray
 
 QUARTILES = (0.25, 0.75)
 NORMAL_IQR = 1.3489795003921634  # distance between the quartiles of a standard normal

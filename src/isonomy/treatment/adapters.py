@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from isonomy.errors import DataError, UsageError, choose
+from isonomy.numerics.arrays import FloatArray
 from isonomy.treatment.collapse import MEASURES
-from isonomy.treatment.smooth import Array
 
 
 def predicted_effects(
@@ -19,7 +19,7 @@ def predicted_effects(
     gives: str | None = None,
     baseline: Any = None,
     column: int | None = None,
-) -> Array:
+) -> FloatArray:
     """What effect does this model predict for each row of ``X``?
 
     Parameters
@@ -70,14 +70,14 @@ def predicted_effects(
     return _checked(1 + _divide(effect, level) if measure == "relative" else (effect - 1) * level)
 
 
-def _outcome(model: Any, X: Any, column: int | None) -> Array:
+def _outcome(model: Any, X: Any, column: int | None) -> FloatArray:
     """Predicted mean outcome: the probability of the last class, or the prediction."""
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=float)[:, -1]
     return _one(np.asarray(model.predict(X), dtype=float), column)
 
 
-def _one(predicted: Array, column: int | None) -> Array:
+def _one(predicted: FloatArray, column: int | None) -> FloatArray:
     if predicted.ndim == 1:
         return predicted
     wide = predicted.reshape(len(predicted), -1)
@@ -86,7 +86,7 @@ def _one(predicted: Array, column: int | None) -> Array:
     return wide[:, column or 0]
 
 
-def _divide(top: Array, bottom: Array) -> Array:
+def _divide(top: FloatArray, bottom: FloatArray) -> FloatArray:
     if not (bottom > 0).all():
         raise DataError(
             f"baseline: {int((~(bottom > 0)).sum()):,} rows have a predicted outcome without treatment that is not "
@@ -95,7 +95,7 @@ def _divide(top: Array, bottom: Array) -> Array:
     return top / bottom
 
 
-def _checked(effect: Array) -> Array:
+def _checked(effect: FloatArray) -> FloatArray:
     if not np.isfinite(effect).all():
         raise DataError(f"model: {int((~np.isfinite(effect)).sum()):,} predicted effects are NaN or infinite.")
     return effect

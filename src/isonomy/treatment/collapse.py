@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from isonomy.errors import MissingRole, UsageError, choose
+from isonomy.numerics.arrays import FloatArray
 from isonomy.treatment.moments import CONTROL, TREATED, Arms, Moments
-from isonomy.treatment.smooth import Array, Smooth
+from isonomy.treatment.smooth import Smooth
 
 MEASURES = ("relative", "difference")
 ESTIMATORS = ("arm_means", "regression", "aipw")
@@ -128,7 +129,7 @@ class Pieces:
     bottom: Smooth
 
 
-def pieces(arms: Arms, measure: str, collapse: str, known: Array | None = None) -> Pieces:
+def pieces(arms: Arms, measure: str, collapse: str, known: FloatArray | None = None) -> Pieces:
     """Predicted effect = predicted / bottom, observed effect = observed / bottom.
 
     ``known``: each group's effect as the caller brought it, instead of the experiment's.
@@ -146,7 +147,7 @@ def pieces(arms: Arms, measure: str, collapse: str, known: Array | None = None) 
     return Pieces(predicted, treated - arms.control("y") if measure == "difference" else treated, bottom)
 
 
-def slopes(moments: Moments, estimator: str, features: Sequence[str]) -> dict[tuple[int, str], Array]:
+def slopes(moments: Moments, estimator: str, features: Sequence[str]) -> dict[tuple[int, str], FloatArray]:
     """How each arm mean is adjusted for covariates: not at all, by least squares, or by given predictions.
 
     Least squares within each arm of each group (Lin 2013), from the covariances alone. The predictions of AIPW enter
@@ -163,7 +164,7 @@ def slopes(moments: Moments, estimator: str, features: Sequence[str]) -> dict[tu
     return {}
 
 
-def _least_squares(moments: Moments, arm: int, name: str, at: list[int]) -> Array:
+def _least_squares(moments: Moments, arm: int, name: str, at: list[int]) -> FloatArray:
     assert moments.cov is not None
     cov = moments.cov[..., arm, :, :]
     inside = cov[..., at, :][..., :, at]
@@ -178,7 +179,7 @@ def _least_squares(moments: Moments, arm: int, name: str, at: list[int]) -> Arra
     return slope
 
 
-def _unit(moments: Moments, name: str) -> Array:
+def _unit(moments: Moments, name: str) -> FloatArray:
     slope = np.zeros((*moments.mean.shape[:-2], len(moments.columns)))
     slope[..., moments.columns.index(name)] = 1.0
     return slope

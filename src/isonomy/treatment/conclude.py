@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from isonomy.frames import Group
-from isonomy.numerics.multiplicity import adjust as adjust_pvalues
+from isonomy.inference.multiplicity import adjust as adjust_pvalues
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
 from isonomy.results import Verdict
-from isonomy.results.wording import treatment as wording
+from isonomy.treatment import wording
 from isonomy.treatment.estimate import Estimates
 from isonomy.treatment.moments import Moments
 from isonomy.treatment.plan import Plan
 from isonomy.treatment.ratio import Gap, t_critical, t_tail
-from isonomy.treatment.smooth import Array
 from isonomy.treatment.tally import Cells
 
 FEW_EVENTS = 10
@@ -31,7 +31,7 @@ def conclude(
     power: float,
 ) -> dict[str, Any]:
     """Tests, intervals, adjustment and verdicts over all groups of all partitions."""
-    columns: dict[str, list[Array]] = {}
+    columns: dict[str, list[FloatArray]] = {}
     groups: list[Group] = []
     status: list[Status] = []
     for cells, moments, estimates in parts:
@@ -71,7 +71,9 @@ def conclude(
     }
 
 
-def numbers(moments: Moments, estimates: Estimates, tolerance: float, alpha: float, power: float) -> dict[str, Array]:
+def numbers(
+    moments: Moments, estimates: Estimates, tolerance: float, alpha: float, power: float
+) -> dict[str, FloatArray]:
     """Numbers of one partition, one entry a group."""
     error, gap = estimates.error, Gap(estimates.error, estimates.rest)
     error_low, error_high = error.limits(t_critical(alpha / 2, error.df))
@@ -112,7 +114,12 @@ def _overall(verdicts: tuple[Verdict, ...]) -> Verdict:
 
 
 def _warnings(
-    groups: list[Group], status: tuple[Status, ...], events: Array, made: dict[str, Array], plan: Plan, answered: Any
+    groups: list[Group],
+    status: tuple[Status, ...],
+    events: FloatArray,
+    made: dict[str, FloatArray],
+    plan: Plan,
+    answered: Any,
 ) -> tuple[str, ...]:
     labels = np.array([group.label for group in groups], dtype=object)
     kinds = [kind for kind in dict.fromkeys(status) if kind not in (Status.OK, Status.UNBOUNDED)]

@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isonomy.errors import DataError, UnknownColumn, UsageError, choose
 from isonomy.frames import open_source
 from isonomy.frames.sums import plain_keys
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
-from isonomy.results.wording import treatment as wording
+from isonomy.treatment import wording
 from isonomy.treatment.estimate import estimate, values
 from isonomy.treatment.mitigate import DEFAULT_STRATEGY, STRATEGIES, Detected, factor
 from isonomy.treatment.plan import Plan, make_plan
 from isonomy.treatment.ratio import Ratio, standardised_rest
 from isonomy.treatment.resample import resample_cells
-from isonomy.treatment.smooth import Array
 from isonomy.treatment.tally import tally
 
 
@@ -128,7 +128,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         self._warn()
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> FloatArray:
         """Corrected effects, one a row."""
         import polars as pl
 
@@ -147,7 +147,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
             raise DataError(wording.unknown_groups(labels))
         return effect - correction.fill_null(self.pooled_correction_).to_numpy()
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> FloatArray:
         """Corrected effects as a table of one column."""
         return self.predict(X)[:, None]
 
@@ -203,14 +203,14 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
             warnings.warn(say(labels), UserWarning, stacklevel=3)
 
 
-def _together(groups: Ratio, size: Array, usable: Any) -> Ratio:
+def _together(groups: Ratio, size: FloatArray, usable: Any) -> Ratio:
     """All groups as one, each with its share of rows: the rest of a group that has no rows."""
     extended = Ratio(*(np.append(getattr(groups, name), 1.0) for name in ("top", "bottom", "tt", "tb", "bb", "df")))
     rest = standardised_rest(extended, np.append(size, 0.0), np.append(usable, False))
     return Ratio(*(getattr(rest, name)[-1:] for name in ("top", "bottom", "tt", "tb", "bb", "df")))
 
 
-def _lookup(keys: Any, groups: tuple[Any, ...], correction: Array) -> Any:
+def _lookup(keys: Any, groups: tuple[Any, ...], correction: FloatArray) -> Any:
     """Group values and their correction, in the types of the fitted columns."""
     import polars as pl
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isonomy.treatment.smooth import Array
+from isonomy.numerics.arrays import FloatArray
 
 REACH = 4.0  # standard deviations drawn on either side of zero
 _POINTS, _BINS = 161, 2_400
@@ -17,12 +17,12 @@ _POINTS, _BINS = 161, 2_400
 class Densities:
     """Densities of several samples on one axis, in standard deviations of the first sample."""
 
-    at: Array
-    density: Array
+    at: FloatArray
+    density: FloatArray
     scale: float
 
     @classmethod
-    def of(cls, samples: Sequence[Array]) -> Densities:
+    def of(cls, samples: Sequence[FloatArray]) -> Densities:
         """Densities of ``samples``, all divided by the standard deviation of the first; NaN is left out."""
         at = np.linspace(-REACH, REACH, _POINTS)
         kept = [s[np.isfinite(s)] for s in samples]
@@ -32,7 +32,7 @@ class Densities:
         return cls(at, np.stack([density(s / scale, at) for s in kept]), scale)
 
 
-def density(sample: Array, at: Array, widen: float = 2.0) -> Array:
+def density(sample: FloatArray, at: FloatArray, widen: float = 2.0) -> FloatArray:
     """Gaussian kernel density at the points ``at``; values are binned first, far finer than the bandwidth."""
     width = widen * silverman(sample)
     if not width > 0:
@@ -45,7 +45,7 @@ def density(sample: Array, at: Array, widen: float = 2.0) -> Array:
     return np.exp(-(z**2) / 2) @ counts[used] / (len(sample) * width * np.sqrt(2 * np.pi))
 
 
-def silverman(sample: Array) -> float:
+def silverman(sample: FloatArray) -> float:
     """Silverman's rule of thumb (1986, p. 48): 0.9 min(sd, IQR / 1.34) n^(-1/5)."""
     low, high = np.quantile(sample, [0.25, 0.75])
     spread = min(float(np.std(sample)), float(high - low) / 1.34)

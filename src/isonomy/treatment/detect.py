@@ -12,7 +12,7 @@ from isonomy.errors import UsageError
 from isonomy.frames import Group, Source, open_source
 from isonomy.numerics.randomness import resolve
 from isonomy.results import provenance
-from isonomy.results.wording import treatment as wording
+from isonomy.treatment import wording
 from isonomy.treatment.conclude import conclude
 from isonomy.treatment.estimate import Estimates, Known, estimate, estimate_split, from_resamples, joined, values
 from isonomy.treatment.moments import Moments

@@ -6,39 +6,39 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.treatment.collapse import Pieces, pieces, slopes
 from isonomy.treatment.moments import CONTROL, TREATED, Arms, Moments
 from isonomy.treatment.plan import Plan
 from isonomy.treatment.ratio import Ratio, of_others, plain, ratio, standardised_rest
 from isonomy.treatment.resample import draw_moments
-from isonomy.treatment.smooth import Array, Bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """Effects that the caller brought, one a group, with their standard errors; NaN where none was brought."""
 
-    effect: Array
-    se: Array
+    effect: FloatArray
+    se: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Effects:
     """Values only: predicted and observed effect of each group and of its rest."""
 
-    predicted: Array
-    observed: Array
-    rest_predicted: Array
-    rest_observed: Array
+    predicted: FloatArray
+    observed: FloatArray
+    rest_predicted: FloatArray
+    rest_observed: FloatArray
 
     @property
-    def error(self) -> Array:
+    def error(self) -> FloatArray:
         """Predicted minus observed."""
         return self.predicted - self.observed
 
     @property
-    def rest_error(self) -> Array:
+    def rest_error(self) -> FloatArray:
         """Predicted minus observed, of the rest."""
         return self.rest_predicted - self.rest_observed
 
@@ -51,10 +51,10 @@ class Estimates:
     error: Ratio
     rest: Ratio
     status: tuple[Status, ...]
-    in_rest: Bool  # groups that take part in the rest of others
+    in_rest: BoolArray  # groups that take part in the rest of others
 
     @property
-    def usable(self) -> Bool:
+    def usable(self) -> BoolArray:
         """Groups that are answered."""
         return np.array([s is Status.OK for s in self.status])
 
@@ -109,7 +109,7 @@ def joined(prediction: Effects, estimation: Effects) -> Effects:
 
 
 def values(
-    moments: Moments, plan: Plan, in_rest: Bool, known: Known | None = None, fitted: Moments | None = None
+    moments: Moments, plan: Plan, in_rest: BoolArray, known: Known | None = None, fitted: Moments | None = None
 ) -> Effects:
     """Values only; ``moments`` may have further leading axes (resamples).
 
@@ -138,7 +138,7 @@ def from_resamples(estimates: Estimates, resampled: Effects) -> Estimates:
     return replace(estimates, error=error, rest=rest)
 
 
-def _with_variance(law: Ratio, draws: Array, value: Array) -> Ratio:
+def _with_variance(law: Ratio, draws: FloatArray, value: FloatArray) -> Ratio:
     variance, _ = draw_moments(draws)
     return plain(value, np.where(np.isfinite(law.tt), variance, np.nan), law.df)
 
@@ -152,7 +152,7 @@ def _pieces(
         return pieces(arms, plan.measure, plan.collapse, None if known is None else known.effect)
 
 
-def _only(moments: Moments, in_rest: Bool) -> Moments:
+def _only(moments: Moments, in_rest: BoolArray) -> Moments:
     """Groups that cannot be used take no part in a pooled rest."""
     return replace(moments, n=np.where(in_rest[..., None], moments.n, 0.0))
 
@@ -178,7 +178,7 @@ def statuses(moments: Moments, plan: Plan, law: Ratio, known: Known | None) -> t
     return tuple(Status(str(s)) for s in found)  # numpy keeps enum members as plain text
 
 
-def _in_rest(status: tuple[Status, ...], law: Ratio) -> Bool:
+def _in_rest(status: tuple[Status, ...], law: Ratio) -> BoolArray:
     """A group without control outcomes still belongs to the rest of the others; one without an arm cannot."""
     allowed = np.array([s in (Status.OK, Status.ZERO_BASELINE, Status.CONSTANT) for s in status])
     return allowed & np.isfinite(law.top + law.tt + law.bottom)

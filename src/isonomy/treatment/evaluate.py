@@ -9,17 +9,17 @@ import numpy as np
 
 from isonomy.errors import UsageError, choose, fraction
 from isonomy.frames import open_source
-from isonomy.numerics.multiplicity import adjust
+from isonomy.inference.multiplicity import adjust
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.randomness import resolve
 from isonomy.numerics.status import Status
 from isonomy.results import Verdict, provenance
-from isonomy.results.wording import treatment as wording
+from isonomy.treatment import wording
 from isonomy.treatment.density import Densities
 from isonomy.treatment.heldout import Evaluation, Runs
 from isonomy.treatment.mitigate import STRATEGIES
 from isonomy.treatment.plan import make_plan
 from isonomy.treatment.result import CorrectionsResult
-from isonomy.treatment.smooth import Array
 from isonomy.treatment.tally import tally_buckets
 
 
@@ -144,7 +144,7 @@ def _halves(splits: int, buckets: int, rng: np.random.Generator) -> list[tuple[A
 
 
 def _result(runs: list[Runs], strategies: tuple[str, ...], alpha: float, record: Any) -> CorrectionsResult:
-    def joined(name: str) -> Array:
+    def joined(name: str) -> FloatArray:
         return np.concatenate([getattr(r, name) for r in runs], axis=-1)
 
     densities = {

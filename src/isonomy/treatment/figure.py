@@ -9,11 +9,10 @@ import altair as alt
 import numpy as np
 
 from isonomy.errors import choose
-from isonomy.results import theme
-from isonomy.results.wording import words
+from isonomy.numerics.arrays import FloatArray
+from isonomy.results import phrases, theme
 from isonomy.treatment.density import REACH, density
 from isonomy.treatment.result import CorrectionsResult, TreatmentBiasResult
-from isonomy.treatment.smooth import Array
 
 MAXIMUM_GROUPS = 80
 _TITLES = {
@@ -41,7 +40,7 @@ def groups(result: TreatmentBiasResult, quantity: str = "bias") -> Any:
             "from": np.clip(low, -reach, reach),
             "to": np.clip(high, -reach, reach),
             "rows": result.n[order],
-            "adjusted": [words.pvalue(float(pvalue[i])) for i in order],
+            "adjusted": [phrases.pvalue(float(pvalue[i])) for i in order],
             "verdict": [result.verdicts[i].value for i in order],
         }
     )
@@ -74,7 +73,7 @@ _TOOLTIP = {
 }
 
 
-def _reach(value: Array, ends: Array) -> float:
+def _reach(value: FloatArray, ends: FloatArray) -> float:
     """How far the axis goes: every estimate fits, and no single wide or open interval makes the others invisible."""
     finite = np.abs(ends[np.isfinite(ends)])
     if not len(finite):
@@ -116,7 +115,7 @@ def densities(result: CorrectionsResult, quantity: str = "bias") -> Any:
         alt.Chart(data)
         .mark_line()
         .encode(
-            x=alt.X("at:Q", title=f"remaining {quantity} on held-out rows, in units of {words.number(scale)}"),
+            x=alt.X("at:Q", title=f"remaining {quantity} on held-out rows, in units of {phrases.number(scale)}"),
             y=alt.Y("density:Q", title="density"),
             **_lines("strategy", result.strategies),
         )
@@ -149,7 +148,7 @@ def statistics(result: CorrectionsResult) -> Any:
     return theme.finish(chart)
 
 
-def risk(risks: Mapping[str, Array]) -> Any:
+def risk(risks: Mapping[str, FloatArray]) -> Any:
     """Risk of every strategy over b / sd, from `correction_risk`."""
     names = [name for name in risks if name != "ratio"]
     at = risks["ratio"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from isonomy.frames import Group
+from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.treatment.estimate import Estimates, estimate, values
 from isonomy.treatment.mitigate import Detected, factor
@@ -16,7 +17,6 @@ from isonomy.treatment.moments import Moments
 from isonomy.treatment.plan import Plan
 from isonomy.treatment.ratio import Gap, t_tail
 from isonomy.treatment.resample import draw_moments, resample_cells
-from isonomy.treatment.smooth import Array, Bool
 from isonomy.treatment.tally import Cells
 
 
@@ -25,16 +25,16 @@ class Runs:
     """One partition's runs; arrays (strategy, run, group) but for the detection statistic (run, group)."""
 
     groups: tuple[Group, ...]
-    n: Array
+    n: FloatArray
     status: tuple[Status, ...]
-    factor: Array
-    error: Array
-    bias: Array
-    error_pvalue: Array
-    bias_pvalue: Array
-    statistic: Array
-    error_draws: list[list[Array]]  # by strategy, then run: (replicate, group)
-    bias_draws: list[list[Array]]
+    factor: FloatArray
+    error: FloatArray
+    bias: FloatArray
+    error_pvalue: FloatArray
+    bias_pvalue: FloatArray
+    statistic: FloatArray
+    error_draws: list[list[FloatArray]]  # by strategy, then run: (replicate, group)
+    bias_draws: list[list[FloatArray]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class Evaluation:
         shape = (len(self.strategies), len(halves), keep)
         made = {name: np.full(shape, np.nan) for name in ("factor", "error", "bias", "error_pvalue", "bias_pvalue")}
         statistic = np.full(shape[1:], np.nan)
-        draws: dict[str, list[list[Array]]] = {k: [[] for _ in self.strategies] for k in ("error", "bias")}
+        draws: dict[str, list[list[FloatArray]]] = {k: [[] for _ in self.strategies] for k in ("error", "bias")}
         for i, (detection, mitigation) in enumerate(_tracked(halves, progress)):
             first, second = self.cells.part(detection), self.cells.part(mitigation)
             detected, rest_detected, statistic[i] = self._detect(first, rng, keep)
@@ -74,7 +74,7 @@ class Evaluation:
             bias_draws=draws["bias"],
         )
 
-    def _detect(self, part: Cells, rng: np.random.Generator, keep: int) -> tuple[Detected, Detected, Array]:
+    def _detect(self, part: Cells, rng: np.random.Generator, keep: int) -> tuple[Detected, Detected, FloatArray]:
         """Errors of the groups and of their rests on the detection rows, and the statistic of their bias."""
         found = estimate(part.moments(), self.plan)
         drawn = values(resample_cells(part, self.plan.resamples, rng), self.plan, found.in_rest)
@@ -87,7 +87,7 @@ class Evaluation:
 
     def _correct(
         self, part: Cells, detected: Detected, rest_detected: Detected, rng: np.random.Generator
-    ) -> Iterable[tuple[dict[str, Array], dict[str, Array]]]:
+    ) -> Iterable[tuple[dict[str, FloatArray], dict[str, FloatArray]]]:
         """What remains on held-out rows, strategy by strategy; all strategies see the same replicates."""
         moments = part.moments()
         held = estimate(moments, self.plan)
@@ -112,8 +112,8 @@ class Evaluation:
             )
 
     def _remaining(
-        self, moments: Moments, shift: Array, rest_shift: Array | None, in_rest: Bool
-    ) -> tuple[Array, Array]:
+        self, moments: Moments, shift: FloatArray, rest_shift: FloatArray | None, in_rest: BoolArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Error and bias after subtracting ``shift`` from every prediction of a group."""
         effects = values(moments.shifted(shift), self.plan, in_rest)
         rest = effects.rest_error
@@ -122,9 +122,9 @@ class Evaluation:
         return effects.error, effects.error - rest
 
 
-def _tested(point: list[Array], drawn: list[Array], held: Estimates) -> dict[str, Array]:
+def _tested(point: list[FloatArray], drawn: list[FloatArray], held: Estimates) -> dict[str, FloatArray]:
     """What remains and the p-values of (50) and (51), with the bootstrap's standard errors."""
-    made: dict[str, Array] = {}
+    made: dict[str, FloatArray] = {}
     laws = (held.error.df, Gap(held.error, held.rest).df)
     for name, value, draws, df in zip(("error", "bias"), point, drawn, laws, strict=True):
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from isonomy.errors import choose
+from isonomy.numerics.arrays import FloatArray
 from isonomy.treatment.ratio import t_critical
 from isonomy.treatment.resample import draw_moments
-from isonomy.treatment.smooth import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,55 +25,55 @@ class Detected:
     Without resamples, ``square`` is B^2 + sd^2, which is what the bootstrap mean of B*^2 estimates.
     """
 
-    error: Array
-    se: Array
-    df: Array
-    square: Array
+    error: FloatArray
+    se: FloatArray
+    df: FloatArray
+    square: FloatArray
 
     @classmethod
-    def from_law(cls, error: Array, se: Array, df: Array | float = np.inf) -> Detected:
+    def from_law(cls, error: FloatArray, se: FloatArray, df: FloatArray | float = np.inf) -> Detected:
         """Moments from the estimate and its standard error."""
         return cls(error, se, np.broadcast_to(np.asarray(df, dtype=float), np.shape(error)), error**2 + se**2)
 
     @classmethod
-    def from_draws(cls, error: Array, draws: Array, df: Array | float = np.inf) -> Detected:
+    def from_draws(cls, error: FloatArray, draws: FloatArray, df: FloatArray | float = np.inf) -> Detected:
         """Moments from resamples of the estimate (first axis)."""
         variance, square = draw_moments(draws)
         df = np.broadcast_to(np.asarray(df, dtype=float), np.shape(error))
         return cls(error, np.sqrt(variance), df, square)
 
 
-def _none(detected: Detected, alpha: float) -> Array:
+def _none(detected: Detected, alpha: float) -> FloatArray:
     """No correction."""
     return np.zeros(np.shape(detected.error))
 
 
-def _mean(detected: Detected, alpha: float) -> Array:
+def _mean(detected: Detected, alpha: float) -> FloatArray:
     """The whole estimate, however uncertain."""
     return np.ones(np.shape(detected.error))
 
 
-def _significant(detected: Detected, alpha: float) -> Array:
+def _significant(detected: Detected, alpha: float) -> FloatArray:
     """The whole estimate if |B / sd| exceeds Student's critical value; equation (42), with its absolute value."""
     return (np.abs(detected.error) > t_critical(alpha / 2, detected.df) * detected.se).astype(float)
 
 
-def _mse_plus(detected: Detected, alpha: float) -> Array:
+def _mse_plus(detected: Detected, alpha: float) -> FloatArray:
     """B^2 / E[B*^2], equation (46)."""
     return detected.error**2 / detected.square
 
 
-def _mse_minus(detected: Detected, alpha: float) -> Array:
+def _mse_minus(detected: Detected, alpha: float) -> FloatArray:
     """(E[B*^2] - sd^2) / E[B*^2], equation (47). Equal to (46) up to the resamples' own error."""
     return (detected.square - detected.se**2) / detected.square
 
 
-def _positive_part(detected: Detected, alpha: float) -> Array:
+def _positive_part(detected: Detected, alpha: float) -> FloatArray:
     """max(0, 1 - sd^2 / B^2): the unbiased estimate of b^2 is B^2 - sd^2, so this is its positive part over B^2."""
     return 1 - detected.se**2 / detected.error**2
 
 
-STRATEGIES: Mapping[str, Callable[[Detected, float], Array]] = {
+STRATEGIES: Mapping[str, Callable[[Detected, float], FloatArray]] = {
     "none": _none,
     "mean": _mean,
     "significant": _significant,
@@ -84,7 +84,7 @@ STRATEGIES: Mapping[str, Callable[[Detected, float], Array]] = {
 DEFAULT_STRATEGY = "positive_part"
 
 
-def factor(strategy: str, detected: Detected, alpha: float = 0.05) -> Array:
+def factor(strategy: str, detected: Detected, alpha: float = 0.05) -> FloatArray:
     """The share of the detected error to subtract, in [0, 1]; 0 where nothing could be detected."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gamma = STRATEGIES[choose("strategy", strategy, STRATEGIES)](detected, alpha)
@@ -92,12 +92,12 @@ def factor(strategy: str, detected: Detected, alpha: float = 0.05) -> Array:
 
 
 def correction_risk(
-    ratios: Sequence[float] | Array | None = None,
+    ratios: Sequence[float] | FloatArray | None = None,
     strategies: Sequence[str] | None = None,
     *,
     alpha: float = 0.05,
     loss: str = "squared",
-) -> dict[str, Array]:
+) -> dict[str, FloatArray]:
     """How large an error does each correction leave, on average, when the true error is b and its estimate N(b, sd^2)?
 
     Returns the mean of ((b - gamma B) / sd)^2 (``loss="squared"``) or of |b - gamma B| / sd ("absolute") for each
@@ -115,7 +115,7 @@ def correction_risk(
     step = 1e-3
     grid = np.arange(-9, 9, step) + step / 2
     weight = np.exp(-(grid**2) / 2) * (step / np.sqrt(2 * np.pi))
-    risks: dict[str, Array] = {"ratio": at}
+    risks: dict[str, FloatArray] = {"ratio": at}
     for name in strategies or STRATEGIES:
         choose("strategy", name, STRATEGIES)
         remaining = np.empty(at.shape)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from isonomy.errors import UsageError
-from isonomy.treatment.smooth import Array, Smooth
+from isonomy.numerics.arrays import FloatArray
+from isonomy.treatment.smooth import Smooth
 
 CONTROL, TREATED = 0, 1
 
@@ -54,12 +55,14 @@ class Moments:
     """
 
     columns: tuple[str, ...]
-    n: Array
-    mean: Array
-    cov: Array | None  # None where only values are wanted
+    n: FloatArray
+    mean: FloatArray
+    cov: FloatArray | None  # None where only values are wanted
 
     @classmethod
-    def from_sums(cls, columns: tuple[str, ...], n: Array, sums: Array, products: Array | None) -> Moments:
+    def from_sums(
+        cls, columns: tuple[str, ...], n: FloatArray, sums: FloatArray, products: FloatArray | None
+    ) -> Moments:
         """Means and unbiased covariances from counts, sums and sums of products; 0 where rows are too few."""
         mean = sums / np.maximum(n, 1)[..., None]
         if products is None:
@@ -80,7 +83,7 @@ class Moments:
         products = np.maximum(weight - 1, 0) * self.cov + weight * self.mean[..., :, None] * self.mean[..., None, :]
         return Moments.from_sums(self.columns, n, sums, _others(products, -4))
 
-    def shifted(self, delta: Array) -> Moments:
+    def shifted(self, delta: FloatArray) -> Moments:
         """The moments had ``delta`` (one a group) been subtracted from every predicted effect."""
         matrix = np.zeros((*np.shape(delta), len(self.columns), len(self.columns)))
         matrix[...] = np.eye(len(self.columns))
@@ -102,7 +105,7 @@ class Moments:
         return Moments(self.columns, self.n, mean, cov)
 
 
-def _others(values: Array, axis: int) -> Array:
+def _others(values: FloatArray, axis: int) -> FloatArray:
     """The total over groups (the given axis) minus each group's own part."""
     return values.sum(axis, keepdims=True) - values
 
@@ -117,7 +120,7 @@ class Arms:
     """
 
     moments: Moments
-    slopes: Mapping[tuple[int, str], Array]
+    slopes: Mapping[tuple[int, str], FloatArray]
     gradients: bool = True
 
     def control(self, name: str) -> Smooth:
@@ -147,7 +150,7 @@ class Arms:
             value = value + (slope * (overall - mean[..., arm, :])).sum(-1)
         return Smooth(value, self._gradient(arm, name, slope) if self.gradients else None)
 
-    def _gradient(self, arm: int, name: str, slope: Array | None) -> Array:
+    def _gradient(self, arm: int, name: str, slope: FloatArray | None) -> FloatArray:
         gradient = np.zeros(self.moments.mean.shape)
         gradient[..., arm, :] = self._unit(name)
         if slope is not None:
@@ -155,14 +158,14 @@ class Arms:
             gradient[..., arm, :] -= slope
         return gradient
 
-    def _share(self) -> Array:
+    def _share(self) -> FloatArray:
         n = self.moments.n
         return n / np.maximum(n.sum(-1, keepdims=True), 1.0)
 
     def _index(self, name: str) -> int:
         return self.moments.columns.index(name)
 
-    def _unit(self, name: str) -> Array:
+    def _unit(self, name: str) -> FloatArray:
         unit = np.zeros(len(self.moments.columns))
         unit[self._index(name)] = 1.0
         return unit

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from isonomy.frames import Request, Source, collect
 from isonomy.frames.checks import check_types
+from isonomy.numerics.arrays import FloatArray
 from isonomy.treatment.moments import CONTROL, TREATED
 from isonomy.treatment.plan import Plan
-from isonomy.treatment.smooth import Array
 from isonomy.treatment.tally import base_request, extended
 
 FOLDS = 3
@@ -41,8 +41,8 @@ def with_predictions(source: Source, plan: Plan, rng: np.random.Generator) -> So
 
 
 def cross_fitted(
-    features: Array, outcome: Array, in_arm: NDArray[np.bool_], weight: Array, rng: np.random.Generator
-) -> Array:
+    features: FloatArray, outcome: FloatArray, in_arm: NDArray[np.bool_], weight: FloatArray, rng: np.random.Generator
+) -> FloatArray:
     """For every row, the mean outcome of one arm as predicted by a model fitted on the other folds of that arm."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.treatment.moments import Moments
-from isonomy.treatment.smooth import Array, Bool, Smooth
+from isonomy.treatment.smooth import Smooth
 
 
-def t_tail(statistic: Array, df: Array) -> Array:
+def t_tail(statistic: FloatArray, df: FloatArray) -> FloatArray:
     """P(T > statistic) of Student's law; ``df`` may be infinite."""
     return np.asarray(special.stdtr(df, -np.asarray(statistic)), dtype=np.float64)
 
 
-def t_critical(tail: float, df: Array) -> Array:
+def t_critical(tail: float, df: FloatArray) -> FloatArray:
     """The value that Student's law exceeds with probability ``tail``."""
     return np.asarray(-special.stdtrit(df, tail), dtype=np.float64)
 
@@ -30,41 +31,41 @@ def t_critical(tail: float, df: Array) -> Array:
 class Ratio:
     """top / bottom for each group, the covariance of the two, and Welch's degrees of freedom."""
 
-    top: Array
-    bottom: Array
-    tt: Array  # variance of the top
-    tb: Array  # covariance
-    bb: Array  # variance of the bottom
-    df: Array
+    top: FloatArray
+    bottom: FloatArray
+    tt: FloatArray  # variance of the top
+    tb: FloatArray  # covariance
+    bb: FloatArray  # variance of the bottom
+    df: FloatArray
 
     @property
-    def value(self) -> Array:
+    def value(self) -> FloatArray:
         """The ratio."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.top / self.bottom
 
     @property
-    def variance(self) -> Array:
+    def variance(self) -> FloatArray:
         """Variance of the ratio to first order: that of its influence function."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.contrast_variance(self.value) / self.bottom**2
 
     @property
-    def se(self) -> Array:
+    def se(self) -> FloatArray:
         """Standard error to first order."""
         return np.sqrt(self.variance)
 
-    def contrast_variance(self, null: Array | float) -> Array:
+    def contrast_variance(self, null: FloatArray | float) -> FloatArray:
         """Variance of top - null * bottom."""
         return np.maximum(self.tt - 2 * null * self.tb + null**2 * self.bb, 0.0)
 
-    def statistic(self, null: Array | float = 0.0) -> Array:
+    def statistic(self, null: FloatArray | float = 0.0) -> FloatArray:
         """Welch's statistic of top = null * bottom, with the sign of value - null."""
         with np.errstate(divide="ignore", invalid="ignore"):
             signed = (self.top - null * self.bottom) * np.sign(self.bottom)
             return signed / np.sqrt(self.contrast_variance(null))
 
-    def limits(self, t: Array | float) -> tuple[Array, Array]:
+    def limits(self, t: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """The nulls whose statistic is within +-t; unbounded where the bottom may be zero (Fieller)."""
         square = np.asarray(t, dtype=float) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -84,7 +85,7 @@ class Ratio:
         return plain(self.value - other.value, self.variance + other.variance, _welch(self, other))
 
 
-def plain(value: Array, variance: Array, df: Array | float = np.inf) -> Ratio:
+def plain(value: FloatArray, variance: FloatArray, df: FloatArray | float = np.inf) -> Ratio:
     """An estimate with a variance, as the ratio whose bottom is one."""
     value = np.asarray(value, dtype=float)
     zero = np.zeros(value.shape)
@@ -103,7 +104,7 @@ def ratio(top: Smooth, bottom: Smooth, moments: Moments, lost: int = 0) -> Ratio
         scale = np.where(used, (moments.n - 1) / free / moments.n, 0.0)
         value = top.value / bottom.value
 
-        def product(left: Array, right: Array) -> Array:
+        def product(left: FloatArray, right: FloatArray) -> FloatArray:
             return np.einsum("...i,...ij,...j->...", left, cov, right) * scale
 
         contrast = up - value[..., None, None] * down
@@ -119,20 +120,20 @@ def ratio(top: Smooth, bottom: Smooth, moments: Moments, lost: int = 0) -> Ratio
     return Ratio(top.value, bottom.value, tt, tb, np.maximum(bb, 0.0), df)
 
 
-def of_others(values: Array, usable: Bool) -> Array:
+def of_others(values: FloatArray, usable: BoolArray) -> FloatArray:
     """The total over usable groups (last axis) minus each group's own part."""
     kept = np.where(usable, values, 0.0)
     return kept.sum(-1, keepdims=True) - kept
 
 
-def standardised_rest(groups: Ratio, size: Array, usable: Bool) -> Ratio:
+def standardised_rest(groups: Ratio, size: FloatArray, usable: BoolArray) -> Ratio:
     """All other groups as one, each with its share of their rows: sum share top / sum share bottom.
 
     Pooling the rows instead is confounded when treated shares differ between groups. Shares are estimated too, and
     their multinomial variance is counted. Groups that are not usable are left out of every rest.
     """
 
-    def others(values: Array) -> Array:
+    def others(values: FloatArray) -> FloatArray:
         return of_others(values, usable)
 
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -140,7 +141,9 @@ def standardised_rest(groups: Ratio, size: Array, usable: Bool) -> Ratio:
         total = np.where(total > 0, total, np.nan)
         top, bottom = others(size * groups.top) / total, others(size * groups.bottom) / total
 
-        def covariance(within: Array, left: Array, right: Array, mean_left: Array, mean_right: Array) -> Array:
+        def covariance(
+            within: FloatArray, left: FloatArray, right: FloatArray, mean_left: FloatArray, mean_right: FloatArray
+        ) -> FloatArray:
             shares = others(size * left * right) / total - mean_left * mean_right
             return others(size**2 * within) / total**2 + shares / total
 
@@ -166,22 +169,22 @@ class Gap:
     right: Ratio
 
     @property
-    def value(self) -> Array:
+    def value(self) -> FloatArray:
         """left - right."""
         with np.errstate(invalid="ignore"):
             return self.left.value - self.right.value
 
     @property
-    def se(self) -> Array:
+    def se(self) -> FloatArray:
         """Standard error to first order."""
         return np.sqrt(self.left.variance + self.right.variance)
 
     @property
-    def df(self) -> Array:
+    def df(self) -> FloatArray:
         """Satterthwaite's degrees of freedom."""
         return _welch(self.left, self.right)
 
-    def limits(self, t: Array | float) -> tuple[Array, Array]:
+    def limits(self, t: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """Lower and upper limit at the critical value ``t``."""
         low_left, high_left = self.left.limits(t)
         low_right, high_right = self.right.limits(t)
@@ -191,7 +194,7 @@ class Gap:
             above = np.hypot(high_left - left, right - low_right)
             return value - below, value + above
 
-    def statistic(self, null: Array | float = 0.0) -> Array:
+    def statistic(self, null: FloatArray | float = 0.0) -> FloatArray:
         """The critical value at which a limit reaches ``null``, with the sign of value - null."""
         sign = np.sign(self.value - null)
         low, high = np.zeros(sign.shape), np.ones(sign.shape)
@@ -209,13 +212,13 @@ class Gap:
         found = np.where(sign == 0, 0.0, np.copysign(np.where(reached, high, np.inf), sign))
         return np.where(np.isnan(self.se), np.nan, found)
 
-    def _margin(self, t: Array, sign: Array, null: Array | float) -> Array:
+    def _margin(self, t: FloatArray, sign: FloatArray, null: FloatArray | float) -> FloatArray:
         """How far the limit on the null's side still is from it."""
         low, high = self.limits(t)
         return np.where(sign > 0, low - null, null - high)
 
 
-def _welch(left: Ratio, right: Ratio) -> Array:
+def _welch(left: Ratio, right: Ratio) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         first, second = left.variance, right.variance
         df = (first + second) ** 2 / (first**2 / left.df + second**2 / right.df)

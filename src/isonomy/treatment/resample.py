@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from isonomy.frames import Rows
+from isonomy.numerics.arrays import FloatArray
 from isonomy.treatment.moments import Moments
-from isonomy.treatment.smooth import Array
 from isonomy.treatment.tally import Cells
 
 _BLOCK = 4_000_000  # numbers held at once
@@ -57,8 +57,8 @@ def resample_rows(
         outside = bool((p.codes < 0).any())
         places.append(np.where(p.codes < 0, len(p.groups), p.codes) * 2 + arm)
         shapes.append(len(p.groups) + outside)
-    n: list[list[Array]] = [[] for _ in places]
-    sums: list[list[Array]] = [[] for _ in places]
+    n: list[list[FloatArray]] = [[] for _ in places]
+    sums: list[list[FloatArray]] = [[] for _ in places]
     for _ in range(resamples):
         drawn = rng.multinomial(total, chance).astype(float)
         for i, (at, groups) in enumerate(zip(places, shapes, strict=True)):
@@ -68,7 +68,7 @@ def resample_rows(
     return tuple(Moments.from_sums(columns, np.stack(a), np.stack(b), None) for a, b in zip(n, sums, strict=True))
 
 
-def draw_moments(draws: Array) -> tuple[Array, Array]:
+def draw_moments(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Variance and mean square of resampled estimates (first axis); resamples that gave no number are left out."""
     finite = np.isfinite(draws)
     number = np.maximum(finite.sum(0), 2)
@@ -78,7 +78,7 @@ def draw_moments(draws: Array) -> tuple[Array, Array]:
     return variance, (kept**2).sum(0) / number
 
 
-def _root(covariance: Array) -> Array:
+def _root(covariance: FloatArray) -> FloatArray:
     """A square root of each covariance; rounding may leave tiny negative eigenvalues."""
     values, vectors = np.linalg.eigh((covariance + np.swapaxes(covariance, -1, -2)) / 2)
     return vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from isonomy.frames import Group
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
 from isonomy.results import Result, Verdict, suppress
-from isonomy.results.wording import treatment as wording
-from isonomy.treatment.smooth import Array
+from isonomy.treatment import wording
 
 if TYPE_CHECKING:
     import altair as alt
@@ -51,25 +51,25 @@ class TreatmentBiasResult(Result):
     decisive: ClassVar[tuple[str, ...]] = ("adjusted_pvalue",)
 
     groups: tuple[Group, ...]
-    n: Array
-    treated: Array
-    predicted: Array
-    observed: Array
-    error: Array
-    error_se: Array
-    error_low: Array
-    error_high: Array
-    error_pvalue: Array
-    error_adjusted_pvalue: Array
-    bias: Array
-    bias_se: Array
-    bias_low: Array
-    bias_high: Array
-    bias_pvalue: Array
-    adjusted_pvalue: Array
-    statistic: Array
-    critical_bias: Array
-    detectable_bias: Array
+    n: FloatArray
+    treated: FloatArray
+    predicted: FloatArray
+    observed: FloatArray
+    error: FloatArray
+    error_se: FloatArray
+    error_low: FloatArray
+    error_high: FloatArray
+    error_pvalue: FloatArray
+    error_adjusted_pvalue: FloatArray
+    bias: FloatArray
+    bias_se: FloatArray
+    bias_low: FloatArray
+    bias_high: FloatArray
+    bias_pvalue: FloatArray
+    adjusted_pvalue: FloatArray
+    statistic: FloatArray
+    critical_bias: FloatArray
+    detectable_bias: FloatArray
     verdicts: tuple[Verdict, ...]
     status: tuple[Status, ...]
     measure: str
@@ -150,23 +150,23 @@ class CorrectionsResult(Result):
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
 
     groups: tuple[Group, ...]
-    n: Array
+    n: FloatArray
     strategies: tuple[str, ...]
-    factor: Array  # (strategy, run, group): share of the detected error that was subtracted
-    error: Array  # (strategy, run, group): remaining error on held-out rows
-    bias: Array
-    error_pvalue: Array  # test (50)
-    bias_pvalue: Array  # test (51)
-    detection_statistic: Array  # (run, group): t statistics of bias before correction, on the detection rows
-    density_at: Array  # (point,), in standard deviations before correction
-    error_density: Array  # (strategy, point)
-    bias_density: Array
+    factor: FloatArray  # (strategy, run, group): share of the detected error that was subtracted
+    error: FloatArray  # (strategy, run, group): remaining error on held-out rows
+    bias: FloatArray
+    error_pvalue: FloatArray  # test (50)
+    bias_pvalue: FloatArray  # test (51)
+    detection_statistic: FloatArray  # (run, group): t statistics of bias before correction, on the detection rows
+    density_at: FloatArray  # (point,), in standard deviations before correction
+    error_density: FloatArray  # (strategy, point)
+    bias_density: FloatArray
     error_scale: float  # the standard deviations the densities are measured in
     bias_scale: float
     status: tuple[Status, ...]
     alpha: float
 
-    def spread(self, quantity: str = "bias") -> Array:
+    def spread(self, quantity: str = "bias") -> FloatArray:
         """Root mean square of what remains, over groups and runs; one entry a strategy."""
         return np.sqrt(_mean(getattr(self, quantity) ** 2))
 
@@ -227,7 +227,7 @@ class CorrectionsResult(Result):
         return replace(self, **withheld, status=status)
 
 
-def _mean(array: Array) -> Array:
+def _mean(array: FloatArray) -> FloatArray:
     """Mean over runs and groups that were answered; NaN where none was."""
     answered = np.isfinite(array)
     number = answered.sum((1, 2))

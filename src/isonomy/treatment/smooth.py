@@ -11,18 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Bool = NDArray[np.bool_]
+from isonomy.numerics.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Smooth:
     """A value for each group (shape ``(..., G)``) and its gradient (shape ``(..., G, 2, k)``), or None."""
 
-    value: Array
-    gradient: Array | None
+    value: FloatArray
+    gradient: FloatArray | None
 
     def __add__(self, other: Smooth) -> Smooth:
         return Smooth(self.value + other.value, _sum(self.gradient, other.gradient))
@@ -30,7 +28,7 @@ class Smooth:
     def __sub__(self, other: Smooth) -> Smooth:
         return self + other * -1.0
 
-    def __mul__(self, other: Smooth | Array | float) -> Smooth:
+    def __mul__(self, other: Smooth | FloatArray | float) -> Smooth:
         if not isinstance(other, Smooth):
             return Smooth(self.value * other, _scale(other, self.gradient))
         gradient = _sum(_scale(other.value, self.gradient), _scale(self.value, other.gradient))
@@ -42,9 +40,9 @@ class Smooth:
         return Smooth(ratio, _scale(1 / other.value, gradient))
 
 
-def _sum(left: Array | None, right: Array | None) -> Array | None:
+def _sum(left: FloatArray | None, right: FloatArray | None) -> FloatArray | None:
     return None if left is None or right is None else left + right
 
 
-def _scale(factor: Array | float, gradient: Array | None) -> Array | None:
+def _scale(factor: FloatArray | float, gradient: FloatArray | None) -> FloatArray | None:
     return None if gradient is None else np.asarray(factor, dtype=float)[..., None, None] * gradient

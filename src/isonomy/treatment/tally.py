@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from isonomy.errors import DataError, UsageError
 from isonomy.frames import Group, Partition, Request, Rows, Source
 from isonomy.frames.adapt import Adapted
+from isonomy.numerics.arrays import FloatArray
 from isonomy.treatment.moments import Column, Moments, column
 from isonomy.treatment.plan import FEATURE, Plan
-from isonomy.treatment.smooth import Array
 
 KINDS = 3
 _ROW, _BUCKET = "__row", "__bucket"
@@ -35,9 +35,9 @@ class Cells:
 
     columns: tuple[str, ...]
     groups: tuple[Group, ...]
-    n: Array
-    sums: Array
-    products: Array
+    n: FloatArray
+    sums: FloatArray
+    products: FloatArray
 
     def moments(self, buckets: NDArray[np.intp] | slice = slice(None)) -> Moments:
         """Moments of each group over the given buckets."""
@@ -45,7 +45,7 @@ class Cells:
         return Moments.from_sums(self.columns, n, sums, products)
 
     @property
-    def events(self) -> Array:
+    def events(self) -> FloatArray:
         """Rows with an outcome other than zero in the arm that has fewer of them."""
         return self.n[..., 1:].sum((1, 3)).min(-1)
 
@@ -152,7 +152,7 @@ def _kind(outcome: str | None) -> nw.Expr:
 
 
 def _read(source: Source, request: Request, plan: Plan, buckets: int) -> Sample:
-    cells = source.tally(request)
+    cells = source.cells(request)
     zeros = np.zeros(len(cells.count), dtype=np.intp)
     arm, kind, bucket = (
         np.asarray(cells.keys.get(name, zeros)).astype(np.intp) for name in ("treatment", "kind", _BUCKET)
@@ -169,8 +169,8 @@ def _dense(
     kind: NDArray[np.intp],
     bucket: NDArray[np.intp],
     buckets: int,
-    count: Array,
-    values: Mapping[str, Array],
+    count: FloatArray,
+    values: Mapping[str, FloatArray],
 ) -> Cells:
     """Sums by cell, added into arrays. Rows in no group become one last group: part of every rest."""
     outside = bool((partition.codes < 0).any())
@@ -178,7 +178,7 @@ def _dense(
     shape = (len(partition.groups) + outside, buckets, 2, KINDS)
     at = np.ravel_multi_index((codes, bucket, arm, kind), shape)
 
-    def total(weights: Array) -> Array:
+    def total(weights: FloatArray) -> FloatArray:
         return np.bincount(at, weights=weights, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
 
     made = {name: total(values[name]) for name in _wanted(plan.columns)}

@@ -1,0 +1,128 @@
+"""Pictures of the improvability test. Only style here: every number comes from the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import numpy as np
+
+from isonomy.alternatives.utilities import FloatArray
+from isonomy.results import theme
+
+if TYPE_CHECKING:
+    from isonomy.alternatives.result import ImprovabilityResult
+    from isonomy.alternatives.surface import SurfaceResult
+
+_ALGORITHMS = alt.Scale(domain=["alternative", "status quo"], range=[theme.PALETTE[0], theme.PALETTE[1]])
+_SHAPES = alt.Scale(domain=["alternative", "status quo"], range=["circle", "square"])
+_PVALUES = alt.Scale(type="sqrt", scheme="viridis", domain=[0, 1], reverse=True)
+_WIDE, _TALL = 60, 60  # cells of the heat map, and 100 points of contour: within the points a chart may have
+
+
+def result_chart(result: ImprovabilityResult) -> Any:
+    """Rounds beside the surface."""
+    return theme.finish(alt.vconcat(rounds_chart(result), surface_chart(result.surface())))
+
+
+def rounds_chart(result: ImprovabilityResult) -> Any:
+    """A dumbbell a round: where the status quo stands, where the alternative does."""
+    parts = [
+        *(
+            (f"{result.accuracy_utility}, {name}", result.accuracy[:, i])
+            for i, name in enumerate(result.accuracy_components)
+        ),
+        *((f"unfairness in {name}", result.fairness[:, i]) for i, name in enumerate(result.fairness_utilities)),
+    ]
+    return alt.hconcat(*(_dumbbells(theme.short(name, 40), values) for name, values in parts))
+
+
+def _dumbbells(title: str, values: FloatArray) -> Any:
+    rounds = np.arange(1, len(values) + 1)
+    kept = theme.thin(len(rounds), 200)
+    wide = theme.data({"round": rounds[kept], "alternative": values[kept, 0], "status quo": values[kept, 1]})
+    long = theme.data(
+        {
+            "round": np.tile(rounds[kept], 2),
+            "value": np.concatenate([values[kept, 0], values[kept, 1]]),
+            "algorithm": np.repeat(["alternative", "status quo"], len(kept)),
+            "pvalue": np.tile(values[kept, 2], 2),
+        }
+    )
+    y = alt.Y("round:O", title="round")
+    bars = alt.Chart(wide).mark_rule(color=theme.RULE).encode(y=y, x="alternative:Q", x2="status quo:Q")
+    points = (
+        alt.Chart(long)
+        .mark_point(filled=True, size=70, opacity=1)
+        .encode(
+            y=y,
+            x=alt.X("value:Q", title=title, scale=alt.Scale(zero=False)),
+            color=alt.Color("algorithm:N", scale=_ALGORITHMS, title=None),
+            shape=alt.Shape("algorithm:N", scale=_SHAPES, legend=None),
+            tooltip=["round:O", "algorithm:N", "value:Q", "pvalue:Q"],
+        )
+    )
+    return (bars + points).properties(width=220)
+
+
+def surface_chart(surface: SurfaceResult) -> Any:
+    """Heat map of median p-values, the contour of the level, and where it crosses the two axes."""
+    rows = theme.thin(len(surface.accuracy_gains), _TALL)
+    columns = theme.thin(len(surface.fairness_gains), _WIDE)
+    a, f = surface.accuracy_gains[rows], surface.fairness_gains[columns]
+    low_a, low_f = np.meshgrid(a, f, indexing="ij")
+    high_a, high_f = np.meshgrid(_next(a), _next(f), indexing="ij")
+    cells = theme.data(
+        {
+            "low_f": low_f.ravel(),
+            "high_f": high_f.ravel(),
+            "low_a": low_a.ravel(),
+            "high_a": high_a.ravel(),
+            "p": surface.median_pvalues[np.ix_(rows, columns)].ravel(),
+        }
+    )
+    heat = (
+        alt.Chart(cells)
+        .mark_rect(strokeWidth=1)  # stroked in its own colour: no seams between cells
+        .encode(
+            x=alt.X("low_f:Q", title="required cut in unfairness", scale=alt.Scale(nice=False)),
+            x2="high_f:Q",
+            y=alt.Y("low_a:Q", title="required gain in accuracy", scale=alt.Scale(nice=False)),
+            y2="high_a:Q",
+            color=alt.Color("p:Q", title="median p-value", scale=_PVALUES),
+            stroke=alt.Stroke("p:Q", scale=_PVALUES, legend=None),
+            tooltip=[alt.Tooltip("low_f:Q", title="cut"), alt.Tooltip("low_a:Q", title="gain"), "p:Q"],
+        )
+    )
+    return (heat + _contour(surface) + _crossings(surface)).properties(
+        width=420, height=300, title=f"Supported (median p < {surface.level:g}): below the line"
+    )
+
+
+def _next(grid: FloatArray) -> FloatArray:
+    step = grid[-1] - grid[-2] if len(grid) > 1 else 1.0
+    return np.append(grid[1:], grid[-1] + step)
+
+
+def _contour(surface: SurfaceResult) -> Any:
+    kept = theme.thin(len(surface.fairness_gains), 200)
+    reach = surface.contour[kept]
+    beyond = np.isnan(reach) & np.append(False, ~np.isnan(reach[:-1]))  # the line ends by falling to the floor
+    line = theme.data({"f": surface.fairness_gains[kept], "a": np.where(beyond, surface.accuracy_gains[0], reach)})
+    return alt.Chart(line).mark_line(color="black", strokeWidth=2, interpolate="step-after").encode(x="f:Q", y="a:Q")
+
+
+def _crossings(surface: SurfaceResult) -> Any:
+    found = [
+        (x, y, f"{v:.3g}")
+        for x, y, v in (
+            (surface.fairness_gain, 0.0, surface.fairness_gain),
+            (0.0, surface.accuracy_gain, surface.accuracy_gain),
+        )
+        if not np.isnan(v)
+    ]
+    columns = {name: [row[i] for row in found] for i, name in enumerate(("f", "a", "label"))}
+    base = alt.Chart(theme.data(columns)).encode(x="f:Q", y="a:Q")
+    return base.mark_point(color="black", fill="white", size=80, opacity=1) + base.mark_text(
+        align="left", dx=8, dy=-8, fontWeight="bold"
+    ).encode(text="label:N")

@@ -1,0 +1,132 @@
+"""Many p-values at once: adjusted p-values, and Benjamini-Hochberg down a tree of groups.
+
+NaN stands for a hypothesis that was not tested (too small, no variance): it stays NaN and is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from isonomy.errors import UsageError, choose, fraction
+from isonomy.numerics.arrays import BoolArray, FloatArray
+
+METHODS = ("bh", "by", "holm", "bonferroni", "none")
+
+
+def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> FloatArray:
+    """P-values adjusted for how many there are: reject where the adjusted one is at most alpha.
+
+    Parameters
+    ----------
+    pvalues
+        One per hypothesis, in any order; NaN for one that was not tested.
+    method
+        ``"bh"`` (Benjamini and Hochberg 1995): false discovery rate under independence or positive dependence;
+        ``"by"`` (Benjamini and Yekutieli 2001): the same under any dependence, at the price of a factor of about log m;
+        ``"holm"`` and ``"bonferroni"``: any false rejection at all, under any dependence; ``"none"``.
+
+    Examples
+    --------
+    >>> adjust([0.01, 0.04, 0.03, float("nan")], "bh")
+    array([0.03, 0.04, 0.04,  nan])
+    >>> adjust([0.01, 0.04, 0.03], "holm")
+    array([0.03, 0.06, 0.06])
+    """
+    choose("adjust", method, METHODS)
+    given = np.asarray(pvalues, dtype=float)
+    tested = ~np.isnan(given)
+    p = given[tested]
+    if np.any((p < 0) | (p > 1)):
+        raise UsageError("pvalues: numbers outside 0..1 are not allowed.")
+    m = p.size
+    order = np.argsort(p, kind="stable")
+    ranked = p[order]
+    if method in ("bh", "by"):
+        factor = np.sum(1 / np.arange(1, m + 1)) if method == "by" else 1.0
+        # Step up: the smallest m p_(k) / k over all ranks k at or above this one.
+        raw = ranked * (factor * m / np.arange(1, m + 1))
+        ranked = np.minimum.accumulate(raw[::-1])[::-1]
+    elif method == "holm":
+        # Step down: the largest (m - k + 1) p_(k) over all ranks k up to this one.
+        ranked = np.maximum.accumulate(ranked * np.arange(m, 0, -1))
+    elif method == "bonferroni":
+        ranked = ranked * m
+    result = np.full(given.shape, np.nan)
+    adjusted = np.empty(m)
+    adjusted[order] = np.minimum(ranked, 1.0)
+    result[tested] = adjusted
+    return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """What was tested down a tree, in the order the hypotheses came.
+
+    ``adjusted`` is adjusted within the level and NaN where not tested; ``tested`` says which were.
+    """
+
+    rejected: BoolArray
+    adjusted: FloatArray
+    tested: BoolArray
+
+
+def tree(
+    pvalues: npt.ArrayLike,
+    levels: npt.ArrayLike,
+    parents: Sequence[Iterable[int]],
+    alpha: float = 0.05,
+    *,
+    method: str = "bh",
+) -> Tree:
+    """Which hypotheses are rejected level by level down a tree, each level adjusted on its own?
+
+    A hypothesis without parents is tested at its level. Any other is tested if at least one of its parents was
+    rejected; the group race=Black & sex=Female has the parents race=Black and sex=Female. Only those tested
+    count in their level's adjustment.
+
+    Each level is adjusted on its own, so the false discovery rate over the whole tree is not held at ``alpha``.
+
+    Parameters
+    ----------
+    pvalues, levels
+        One per hypothesis; levels are integers, lowest first.
+    parents
+        For each hypothesis, the positions of its parents, all at lower levels.
+
+    Examples
+    --------
+    >>> result = tree([0.001, 0.6, 0.01, 0.0001], [1, 1, 2, 2], [(), (), (0, 1), (1,)], 0.05)
+    >>> result.rejected
+    array([ True, False,  True, False])
+    >>> result.adjusted
+    array([0.002, 0.6  , 0.01 ,   nan])
+    """
+    fraction("alpha", alpha)
+    p, level = np.asarray(pvalues, dtype=float), np.asarray(levels)
+    if not p.shape == level.shape == (len(parents),):
+        raise UsageError(f"pvalues, levels, parents: {p.size}, {level.size} and {len(parents)} entries.")
+    above = [np.fromiter(group, dtype=np.intp) for group in parents]
+    for child, group in enumerate(above):
+        if np.any((group < 0) | (group >= p.size)) or np.any(level[group] >= level[child]):
+            raise UsageError(f"parents: those of hypothesis {child} must be at a lower level, saw {group.tolist()}.")
+    rejected, tested = np.zeros(p.size, dtype=bool), np.zeros(p.size, dtype=bool)
+    adjusted = np.full(p.size, np.nan)
+    for current in np.unique(level):
+        here = np.flatnonzero(level == current)
+        open_ = np.array([above[i].size == 0 or bool(rejected[above[i]].any()) for i in here], dtype=bool)
+        here = here[open_ & ~np.isnan(p[here])]
+        tested[here] = True
+        adjusted[here] = adjust(p[here], method)
+        rejected[here] = adjusted[here] <= alpha
+    return Tree(rejected, adjusted, tested)
+
+
+def smallest(pvalues: npt.ArrayLike) -> float:
+    """The smallest p-value that there is; NaN where nothing was tested."""
+    given = np.asarray(pvalues, dtype=float)
+    known = given[~np.isnan(given)]
+    return float(known.min()) if known.size else float("nan")

@@ -1,0 +1,321 @@
+"""Every sentence of the empirical-likelihood method: certify, flag, power."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isonomy.results import phrases
+
+FLAG_QUESTION = "Which groups does this model treat differently, by how much, and is that more than chance?"
+CERTIFY_QUESTION = "Taken together, do the groups differ from the reference by more than chance?"
+METHOD = "empirical likelihood"
+REFERENCES = (
+    "Empirical-likelihood fairness auditing (ELFA): certification and flagging of performance disparities.",
+    "Owen, A. B. (2001). Empirical Likelihood. Chapman and Hall/CRC.",
+    "Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. JRSS B 57, 289-300.",
+)
+
+
+def difference(metric: str, reference: str) -> str:
+    """What a disparity is: 'ppv less that of the population', 'ppv less 0.6'."""
+    number = reference.replace(".", "", 1).lstrip("-").isdigit() or reference.startswith("the estimate")
+    return f"{metric} less {reference}" if number else f"{metric} less that of {reference}"
+
+
+def intervals(kind: str, alpha: float) -> str:
+    """What a chart's intervals are; those of one group at a time need no word for it."""
+    level = f"{100 * (1 - alpha):g} % intervals"
+    return {"simultaneous": f"Simultaneous {level}", "one-sided": f"One-sided {level}"}.get(kind, level)
+
+
+def null(low: float, high: float, alternative: str, metric: str, reference: str) -> str:
+    """The null hypothesis of every group."""
+    what = f"the group's {difference(metric, reference)}"
+    match alternative:
+        case "two-sided":
+            return f"For each group, {what} is {phrases.number(low)}."
+        case "greater":
+            return f"For each group, {what} is at most {phrases.number(low)}."
+        case "less":
+            return f"For each group, {what} is at least {phrases.number(low)}."
+    return f"For each group, {what} lies between {phrases.number(low)} and {phrases.number(high)}."
+
+
+def joint_null(metric: str, reference: str, groups: int, disparity: str) -> str:
+    """The null hypothesis of a certification."""
+    return f"In all {groups:,} groups at once, {difference(metric, reference)} is {disparity}."
+
+
+# What "within tolerance" means for a null with one side.
+WITHIN = {
+    "greater": "Shown not to exceed the reference by more than the tolerance.",
+    "less": "Shown not to fall below the reference by more than the tolerance.",
+}
+RESTS_ON_THE_TOLERANCE = (
+    "The verdict rests on the tolerance and the intervals. The joint p-value above is that of exact equality and does "
+    "not decide it."
+)
+
+
+def within_one_side(alternative: str) -> str:
+    """Within a tolerance that has one side."""
+    return f"Within tolerance. Every group: {WITHIN[alternative][0].lower()}{WITHIN[alternative][1:]}"
+
+
+def group_finding(
+    *,
+    group: str,
+    metric: str,
+    n: float,
+    estimate: float,
+    reference: float,
+    disparity: float,
+    interval: tuple[float, float],
+    alpha: float,
+    pvalue: float,
+    adjusted: float,
+    verdict: str,
+    alternative: str,
+) -> str:
+    """One group: effect size, interval, p-value and verdict."""
+    shown = {
+        "violation": "Flagged.",
+        "within_tolerance": WITHIN.get(alternative, "Shown to lie within the tolerance."),
+        "inconclusive": "Not flagged: these data cannot tell.",
+    }[verdict]
+    return (
+        f"{group}: {metric} {phrases.number(estimate)} over {phrases.count(n)} rows against {phrases.number(reference)}, a "
+        f"difference "
+        f"of {phrases.signed(disparity)} ({phrases.interval(*interval, alpha)}; {phrases.pvalue(pvalue)}, "
+        f"adjusted {phrases.pvalue(adjusted)}). {shown}"
+    )
+
+
+def flag_overview(flagged: Sequence[str], within: int, tested: int, listed: int, alternative: str) -> str:
+    """How many groups were flagged."""
+    untested = "" if tested == listed else f" Listed but not tested (see their status): {listed - tested:,}."
+    side = {"greater": ", upwards", "less": ", downwards"}.get(alternative, "")
+    were = "was" if within == 1 else "were"
+    tolerated = f" {within:,} {were} shown to lie within the tolerance{side}." if within else ""
+    if not flagged:
+        return f"None of {tested:,} tested groups was flagged.{tolerated}{untested}"
+    were = "was" if len(flagged) == 1 else "were"
+    return (
+        f"{len(flagged):,} of {tested:,} tested groups {were} flagged: {phrases.listed(flagged)}.{tolerated}{untested}"
+    )
+
+
+def plugin_contrast(groups: int, differ: Sequence[str]) -> str:
+    """What ignoring the reference's own error would have concluded."""
+    if not differ:
+        return (
+            "The reference is estimated from the same data and its error is included. Ignoring it (the published "
+            "plug-in "
+            f"statistic) would have led to the same decision in all {groups:,} tested groups."
+        )
+    return (
+        "The conclusion depends on how the reference is treated. Its error is included here; ignoring it (the "
+        "published "
+        f"plug-in statistic) would have decided otherwise for {phrases.listed(differ)}."
+    )
+
+
+def joint_contrast(differ: Sequence[str], corrected: bool) -> str:
+    """What including the reference's error would have concluded, when the plug-in was asked for."""
+    how = "uncertainty='joint', without the small-sample correction" if corrected else "uncertainty='joint'"
+    if not differ:
+        return f"Including the error of the estimated reference ({how}) leads to the same decisions."
+    return (
+        "The conclusion depends on how the reference is treated: including the error of the estimated reference "
+        f"({how}) decides otherwise for {phrases.listed(differ)}."
+    )
+
+
+def plugin_warning() -> str:
+    """Why the plug-in is not the default."""
+    return (
+        "uncertainty='plugin' treats the estimated reference as known. Its intervals do not have their nominal "
+        "level: by "
+        "simulation 95 % intervals cover 83 % of the time against a reference group of equal size."
+    )
+
+
+def dependence_warning(adjust: str) -> str:
+    """Why BH's assumption may fail."""
+    return (
+        f"The adjustment '{adjust}' holds the false flagging rate for independent or positively dependent tests. "
+        f"Overlapping groups "
+        "and a shared estimated reference break that; adjust='by' holds it under any dependence."
+    )
+
+
+def tree_warning(unreached: int) -> str:
+    """What level-by-level adjustment leaves out."""
+    return (
+        "Groups were tested level by level: an intersection is tested only if one of its parents was flagged, and each "
+        f"level is adjusted on its own. {unreached:,} groups were not reached."
+    )
+
+
+def empty_warning(groups: Sequence[str]) -> str:
+    """Groups without a row."""
+    return f"No row is in {phrases.listed(groups)} (inside the metric's condition): listed and not tested."
+
+
+def small_warning(too_small: int, min_size: int) -> str:
+    """Groups below the minimum size."""
+    return (
+        f"Fewer than {min_size:,} rows inside the metric's condition, so listed and not tested: {too_small:,} groups."
+    )
+
+
+def constant_warning(constant: int, binary: bool) -> str:
+    """Groups in which the metric does not vary."""
+    if binary:
+        return (
+            f"In {constant:,} groups the metric is 0 for every row or 1 for every row; their numbers come from the "
+            f"binomial "
+            "likelihood at the edge of its range and are rough."
+        )
+    return f"In {constant:,} groups the metric has one value only: there is no variance to judge by, and no test."
+
+
+def range_warning(groups: Sequence[str]) -> str:
+    """Nulls that no weighting of the rows can meet."""
+    return f"The null lies outside the range of the data for {phrases.listed(groups)}: p is 0 by convention."
+
+
+def unbounded_warning(groups: Sequence[str]) -> str:
+    """Intervals without an end."""
+    return f"The interval has no end on at least one side for {phrases.listed(groups)}."
+
+
+def unsolved_warning(groups: Sequence[str]) -> str:
+    """Solvers that stopped early."""
+    return f"The likelihood could not be maximised for {phrases.listed(groups)}: what depends on it is not reported."
+
+
+def resampled_warning(resamples: int) -> str:
+    """A decision that another seed might turn."""
+    return (
+        f"The small-sample correction comes from {resamples:,} resamples, and a p-value is close to the level: another "
+        "seed might decide otherwise. Raise resamples."
+    )
+
+
+def uncorrected_warning(groups: Sequence[str]) -> str:
+    """A Bartlett factor that resampling did not give; ``groups`` is empty for a joint test."""
+    where = f" for {phrases.listed(groups)}" if groups else ""
+    return (
+        "The small-sample correction could not be made"
+        f"{where}: in too few resamples was T finite and on as many degrees of freedom. T is not corrected there."
+    )
+
+
+def left_out_warning(groups: Sequence[str], min_size: int) -> str:
+    """Constraints that only a handful of rows would carry."""
+    return (
+        f"Some groups were left out of the joint test: {phrases.listed(groups)}. Their difference from other groups is "
+        f"fewer than {min_size / 2:g} rows, half of min_size. Their own intervals are not affected."
+    )
+
+
+def spare_warning(groups: Sequence[str], least: int, tested: int) -> str:
+    """Rows in no tested group that are too few to be part of the population; how many may be confidential."""
+    where = f" ({phrases.listed(groups)})" if groups else ""
+    remaining = "the tested groups are compared with each other" if tested > 1 else "one group alone leaves no test"
+    return (
+        f"The rows in no tested group{where} were left out of the joint test: they are fewer than {least}, too few to "
+        f"show whether they are like the population, so {remaining}. Disparities and intervals are those from all rows."
+    )
+
+
+def joint_status_warning(status: str) -> str:
+    """A joint test that did not end normally."""
+    match status:
+        case "infeasible":
+            return (
+                "The null contradicts itself: these groups are all rows together, and whatever their shares they "
+                "cannot all differ from the reference in this way. T is infinite and p is 0 by convention."
+            )
+        case "outside_range":
+            return "No weighting of the rows meets all constraints at once: T is infinite and p is 0 by convention."
+    return "The joint likelihood was not maximised to full accuracy: read the statistic as approximate."
+
+
+def dropped_warning(dropped: Sequence[tuple[str, int]]) -> str:
+    """Rows left out because a value is missing."""
+    shown = [f"{phrases.count(n)} with no {column!r}" for column, n in dropped]
+    return f"Rows were left out because values are missing: {phrases.listed(shown)}."
+
+
+def large_sample_note() -> str:
+    """What rejecting exact equality means in large data."""
+    return (
+        "No tolerance was set, so any difference from exact equality counts; with many rows this finds differences "
+        "too small "
+        "to matter. Give tolerance= to ask whether a difference is large enough."
+    )
+
+
+def certify_finding(statistic: float, df: int, pvalue: float, method: str) -> str:
+    """The joint statistic."""
+    name = "empirical" if method == "el" else "Euclidean"
+    return (
+        f"The joint {name} likelihood ratio statistic is {phrases.number(statistic)} on {df:,} degrees of freedom "
+        f"({phrases.pvalue(pvalue)})."
+    )
+
+
+def largest_finding(group: str, disparity: float, interval: tuple[float, float], alpha: float) -> str:
+    """The group furthest from the reference."""
+    return (
+        f"The largest difference is {phrases.signed(disparity)}, in {group} (simultaneous "
+        f"{phrases.interval(*interval, alpha)})."
+    )
+
+
+def tolerance_finding(outside: Sequence[str], inside: int, groups: int, tolerance: float) -> str:
+    """What was shown about the tolerance."""
+    shown = phrases.number(tolerance)
+    if outside:
+        return f"A difference larger than {shown} was shown in {phrases.listed(outside)}."
+    if inside == groups:
+        return f"In all {groups:,} groups the simultaneous interval lies within ±{shown}."
+    return (
+        f"In {inside:,} of {groups:,} groups the simultaneous interval lies within ±{shown}; in no group was a "
+        f"larger difference "
+        "shown."
+    )
+
+
+def assumptions(*, joint: bool, reference: str, overlapping: bool) -> tuple[tuple[str, str], ...]:
+    """What is assumed, and how it was checked or that it cannot be."""
+    treated = "Its own sampling error is part of the test." if joint else "It is treated as known, without error."
+    shared = (
+        "Groups overlap; the joint test uses the rank of their estimating functions."
+        if overlapping
+        else "The groups are disjoint."
+    )
+    return (
+        (
+            "Rows are independent of one another.",
+            "Cannot be checked from the table: repeated people or clusters break it.",
+        ),
+        ("Rows are a sample of the population the conclusion is about.", "Cannot be checked from the table."),
+        (f"The reference is {reference}.", treated),
+        (
+            "Groups are large enough for the chi-square limit.",
+            "Groups below min_size are not tested; statuses mark the rest.",
+        ),
+        ("Membership is recorded correctly.", shared),
+    )
+
+
+def limits() -> tuple[str, ...]:
+    """What the method does not show."""
+    return (
+        phrases.NOT_PROOF,
+        "A difference is a description, not a cause: it does not say why groups differ, nor who is responsible.",
+        "Only the groups and the metric asked about were tested.",
+    )

@@ -1,0 +1,253 @@
+"""What an argument may be, said once: in the annotations of the public signatures.
+
+An annotation is a `Literal`, a plain type, or `Annotated` with a rule of this module. `checked` reads it to check a
+call, the audit reads it to make the file's model and its JSON schema, and the documentation shows it. A keyword added
+to a function is then a keyword of the audit file.
+
+    Alpha, Power        a number strictly between 0 and 1
+    Tolerance           None or a number above 0
+    Positive            a number above 0
+    Whole               a whole number from 1 up
+    Column              the name of a column, checked against the table
+    Names               several names of columns, or one
+
+What a rule cannot say (two options that exclude each other, a value that depends on the table) is checked in the
+method's ``plan.py``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, wraps
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from isonomy.errors import UnknownOption, UsageError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A finite number within limits: ``above`` and ``below`` are outside of them, ``least`` and ``most`` inside."""
+
+    above: float | None = None
+    below: float | None = None
+    least: float | None = None
+    most: float | None = None
+    whole: bool = False
+    unit: str = ""  # said after the limits, such as "in units of the distance"
+
+    def admits(self, value: object) -> bool:
+        """Whether ``value`` is such a number. True and False are options in the wrong place, not numbers."""
+        kind = Integral if self.whole else Real
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
+            return False
+        number = float(value)
+        limits = (
+            (self.above, number.__gt__),
+            (self.least, number.__ge__),
+            (self.below, number.__lt__),
+            (self.most, number.__le__),
+        )
+        return bool(np.isfinite(number)) and all(limit is None or holds(limit) for limit, holds in limits)
+
+    @property
+    def words(self) -> str:
+        """What is allowed, as a phrase."""
+        kind = "a whole number" if self.whole else "a number"
+        low, high = (self.above, self.least), (self.below, self.most)
+        if self.above is not None and self.below is not None:
+            text = f"{kind} strictly between {self.above:g} and {self.below:g}"
+        elif any(end is not None for end in low) and any(end is not None for end in high):
+            text = f"{kind} from {_end(*low)} to {_end(*high)}"
+        elif self.above is not None:
+            text = f"{kind} above {self.above:g}"
+        elif self.least is not None:
+            text = f"{kind} from {self.least:g} up"
+        elif self.below is not None or self.most is not None:
+            text = f"{kind} {'below' if self.most is None else 'up to'} {_end(*high)}"
+        else:
+            text = kind if self.whole else "a finite number"
+        return f"{text}, {self.unit}" if self.unit else text
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: Callable[[object], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """The same limits for the audit file's model and JSON schema."""
+        limits = {"gt": self.above, "ge": self.least, "lt": self.below, "le": self.most}
+        return handler(source) | {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def _end(exclusive: float | None, inclusive: float | None) -> str:
+    return f"{inclusive if inclusive is not None else exclusive:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """An argument with a form of its own: an audit file writes it as the ``name`` says, and the method checks it."""
+
+    name: str
+
+
+COLUMN = Form("column")
+NAMES = Form("names")
+
+Alpha = Annotated[float, Number(above=0, below=1)]
+Power = Annotated[float, Number(above=0, below=1)]
+Fraction = Annotated[float, Number(above=0, below=1)]
+Positive = Annotated[float, Number(above=0)]
+Finite = Annotated[float, Number()]
+Tolerance = Annotated[float, Number(above=0)] | None
+Whole = Annotated[int, Number(least=1, whole=True)]
+Column = Annotated[str, COLUMN]
+Names = Annotated[Sequence[str] | str, NAMES]
+Seeded = Annotated[int | np.random.Generator | None, Form("seed")]
+
+Missing = Literal["raise", "drop"]
+MissingGroup = Literal["raise", "level", "drop"]
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Check the keywords of every call against the signature's annotations before the function runs."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        known = hints(function)
+        for name, value in kwargs.items():
+            if name in known:
+                check(name, value, known[name])
+        return function(*args, **kwargs)
+
+    return call
+
+
+def check_parameters(estimator: object, parameters: Mapping[str, object]) -> None:
+    """Check an estimator's parameters against the annotations of its ``__init__``; called when it is fitted."""
+    known = hints(type(estimator).__init__)
+    for name, value in parameters.items():
+        if name in known:
+            check(name, value, known[name])
+
+
+@cache
+def hints(function: Callable[..., object]) -> dict[str, Any]:
+    """The annotation of each parameter, ``Annotated`` and all."""
+    known = get_type_hints(function, include_extras=True)
+    return {name: known[name] for name in inspect.signature(function).parameters if name in known}
+
+
+def check(argument: str, value: object, annotation: Any) -> None:
+    """Raise `UsageError` unless ``value`` is what ``annotation`` says."""
+    members = _members(annotation)
+    if any(_admits(value, member) for member in members):
+        return
+    words = [str(word) for member in members for word in _words(member)]
+    if isinstance(value, str) and any(get_origin(member) is Literal for member in members):
+        raise UnknownOption(argument, value, words)
+    given = [phrase for member in members if (phrase := _phrase(member))]
+    allowed = [*(repr(word) for word in words), *given]
+    raise UsageError(f"{argument}: {_shown(value)} is not allowed; give {_either(allowed)}.")
+
+
+def rules(annotation: Any) -> tuple[Any, ...]:
+    """The rules and forms in the ``Annotated`` parts of an annotation."""
+    return tuple(rule for member in _members(annotation) for rule in getattr(member, "__metadata__", ()))
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The alternatives of a union, or the annotation alone."""
+    if get_origin(annotation) in (Union, UnionType):
+        return tuple(member for part in get_args(annotation) for member in _members(part))
+    return (annotation,)
+
+
+def _words(annotation: Any) -> tuple[object, ...]:
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def _admits(value: object, annotation: Any) -> bool:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _follows(value, annotation)
+    if origin is Literal:
+        # True == 1: a word is allowed only as the type it is written in.
+        return any(type(value) is type(word) and value == word for word in get_args(annotation))
+    if annotation in (NoneType, None):
+        return value is None
+    if annotation is bool:
+        return isinstance(value, (bool, np.bool_))
+    if annotation in (float, int):
+        return Number(whole=annotation is int).admits(value)
+    kind = origin or annotation
+    if kind is str or not (isinstance(kind, type) and issubclass(kind, Sequence | Mapping)):
+        return not isinstance(kind, type) or isinstance(value, kind)
+    return _collects(value, kind, get_args(annotation))
+
+
+def _follows(value: object, annotation: Any) -> bool:
+    """Whether an ``Annotated`` value follows its rules; a form is left to the method that knows it."""
+    numbers = [rule for rule in annotation.__metadata__ if isinstance(rule, Number)]
+    return all(rule.admits(value) for rule in numbers)
+
+
+def _collects(value: object, kind: type, inner: tuple[Any, ...]) -> bool:
+    """Whether a sequence (an array counts) or a mapping holds what it should."""
+    if issubclass(kind, Mapping):
+        return isinstance(value, Mapping) and (
+            len(inner) != 2 or all(_admits_any(item, inner[1]) for item in value.values())
+        )
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and value.dtype.kind in "fiub"
+    if isinstance(value, (str, bytes)) or not isinstance(value, kind if kind is tuple else Collection):
+        return False
+    if kind is tuple and inner and inner[-1] is not Ellipsis:
+        return len(value) == len(inner) and all(_admits_any(i, a) for i, a in zip(value, inner, strict=True))
+    return not inner or all(_admits_any(item, inner[0]) for item in value)
+
+
+def _admits_any(value: object, annotation: Any) -> bool:
+    return any(_admits(value, member) for member in _members(annotation))
+
+
+_PLAIN = {bool: "True or False", float: "a finite number", int: "a whole number", str: "text", NoneType: "None"}
+_FORMS = {"column": "the name of a column", "names": "names of columns"}
+
+
+def _phrase(annotation: Any) -> str:
+    """What an alternative of an annotation allows, in words; words of a `Literal` are listed by themselves."""
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return ""
+    if origin is Annotated:
+        phrases = [rule.words if isinstance(rule, Number) else _FORMS.get(rule.name, "") for rule in rules(annotation)]
+        return " and ".join(phrase for phrase in phrases if phrase)
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    kind = origin or annotation
+    if not isinstance(kind, type):
+        return ""
+    if issubclass(kind, Mapping):
+        return "a mapping"
+    if issubclass(kind, Sequence):
+        inner = [
+            phrase for part in get_args(annotation)[:1] for member in _members(part) if (phrase := _phrase(member))
+        ]
+        return f"a list ({_either(inner)} each)" if inner else "a list"
+    return "an array" if kind is np.ndarray else f"a {kind.__name__}"
+
+
+def _either(phrases: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(phrases))
+    return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} or {unique[-1]}" if unique else "another value"
+
+
+def _shown(value: object) -> str:
+    text = repr(value).partition("\n")[0]
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,102 @@
+"""A call of a public test: its options, its table, its randomness, and the record of all three."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+import numpy as np
+
+from isonomy.frames import Request, Source, open_source
+from isonomy.numerics.randomness import Seed, resolve
+from isonomy.options import checked
+from isonomy.results.shape import Provenance, provenance
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Keywords that say how the table is read: they open the source, and no plan sees them.
+READING = ("count", "missing", "missing_group")
+# Keywords that do not change a number.
+UNRECORDED = ("data", "rng", "progress", "n_jobs")
+
+
+class Planned(Protocol):
+    """What every method's `Plan` tells before a row is read."""
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The grouped passes the test will make, so that an audit can share them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A public test: its function, and the plan it makes of its options."""
+
+    name: str
+    function: Callable[..., Any]
+    plan: Callable[..., Planned]
+    idle: Callable[[Mapping[str, Any]], Collection[str]]
+
+
+QUESTIONS: dict[str, Question] = {}
+
+
+def _none(options: Mapping[str, Any]) -> Collection[str]:
+    return ()
+
+
+def question(
+    plan: Callable[..., Planned], *, idle: Callable[[Mapping[str, Any]], Collection[str]] = _none
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function a public test: its calls are checked, and an audit can ask it.
+
+    Parameters
+    ----------
+    plan : callable
+        ``plan(source, **options)``: the method's `Plan` for these options.
+    idle : callable, optional
+        Given the options of an audit file, the column roles that the test would not look at: they are then not taken
+        from ``[columns]``.
+    """
+
+    def mark(function: Callable[P, R]) -> Callable[P, R]:
+        entry = checked(function)
+        QUESTIONS[function.__name__] = Question(function.__name__, entry, plan, idle)
+        return entry
+
+    return mark
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call of a test: the opened table, the options its plan takes, and a generator."""
+
+    name: str
+    source: Source
+    options: Mapping[str, Any]
+    rng: np.random.Generator
+    seed: Seed
+    recorded: Mapping[str, Any]
+
+    def provenance(self, *, rows: int, dropped: Mapping[str, int], random: bool = True, **chosen: Any) -> Provenance:
+        """The record of the call. ``random``: whether anything was drawn; ``chosen``: options settled on the way."""
+        return provenance(
+            self.name,
+            {**self.recorded, **chosen},
+            source=self.source,
+            seed=self.seed if random else None,
+            rows=rows,
+            dropped=dropped,
+        )
+
+
+def open_call(name: str, arguments: Mapping[str, Any]) -> Call:
+    """Open the table of a call. ``arguments``: the ``locals()`` of the public function, taken first thing."""
+    given = dict(arguments)
+    rng, seed = resolve(given.pop("rng", None))
+    source = open_source(given.pop("data"), **{key: given.pop(key) for key in READING if key in given})
+    reading = {"count": source.count, "missing": source.missing, "missing_group": source.missing_group}
+    recorded = {key: value for key, value in given.items() if key not in UNRECORDED} | reading
+    return Call(name, source, given, rng, seed, recorded)

@@ -1,0 +1,401 @@
+"""Every sentence of the optimal-transport projection."""
+
+from __future__ import annotations
+
+from isonomy.numerics.status import Status
+from isonomy.results import phrases
+
+QUESTION = "How little would have to change for this classifier's selection rates to look equal, and for whom?"
+METHOD = "Optimal-transport projection"
+REFERENCES = (
+    "Si, N., Murthy, K., Blanchet, J. and Nguyen, V. A. (2021). Testing group fairness via optimal transport "
+    "projections. ICML 2021.",
+)
+
+NOT_TESTED = "Not answered: nothing was tested, for the reason given in the warnings."
+_NEVER_PROOF = (
+    "A large p-value is not evidence of equal treatment, however many rows there are. Give a tolerance to be able to "
+    "show that differences are small."
+)
+
+_BEYOND = {"upper": "above", "lower": "below"}
+UP, DOWN = "refused to selected", "selected to refused"  # what a flip does to a decision
+
+OWN = "discerning"  # the criterion's name where the user made the tuple
+_AMONG = {1: "among rows with outcome 1", 0: "among rows with outcome 0", None: "among all rows"}
+_WITHIN = {
+    "equal_opportunity": "Among rows with outcome 1, ",
+    "predictive_equality": "Among rows with outcome 0, ",
+    "equalized_odds": "Among rows with outcome 1 and among rows with outcome 0, ",
+    "statistical_parity": "",
+}
+
+
+def null(criterion: str, tolerance: float | None, side: str) -> str:
+    """The null hypothesis in words."""
+    equality = not tolerance and side == "both"
+    limit = phrases.number(tolerance or 0.0)
+    if criterion == OWN:
+        return f"The mean of C phi(U, E U) is {_near_zero(tolerance, side)} in every component."
+    if equality:
+        said = "every group is selected at the same rate as its reference."
+    elif side == "both":
+        said = f"every group is selected at the same rate as its reference, within {limit} either way."
+    else:
+        said = f"no group is selected at a rate more than {limit} {_BEYOND[side]} its reference's."
+    said = _WITHIN[criterion] + said
+    return said[0].upper() + said[1:]
+
+
+def flip(decision: int) -> str:
+    """What happens to a row with this decision when it moves."""
+    return DOWN if decision else UP
+
+
+def rest(name: str) -> str:
+    """Everybody outside a named condition."""
+    return f"not {name}"
+
+
+def within(label: int | None) -> str:
+    """The rows a rate is taken over."""
+    return _AMONG[label]
+
+
+def disparity(
+    name: str, against: str, label: int | None, rate: float, other: float, low: float, high: float, alpha: float
+) -> str:
+    """One group's rate beside its reference's."""
+    return (
+        f"{name} is selected at a rate of {phrases.number(rate)} {within(label)}, {against} at {phrases.number(other)}: "
+        f"difference {phrases.signed(rate - other)} ({phrases.interval(low, high, alpha)})."
+    )
+
+
+def moment(name: str, value: float, low: float, high: float, alpha: float) -> str:
+    """One moment of a user-made tuple."""
+    return f"{name}: {phrases.signed(value)} ({phrases.interval(low, high, alpha)})."
+
+
+def change(criterion: str, moved: float, rows: float, statistic: float, tolerance: float | None, side: str) -> str:
+    """The least change."""
+    what, goal = compared(criterion), _goal(criterion, tolerance, side)
+    if moved == 0:
+        return f"No decision would have to change: the {what} seen are already {goal}."
+    return (
+        f"The least change that makes these {what} {goal} flips {phrases.count(moved)} of {phrases.count(rows)} decisions "
+        f"({phrases.number(100 * moved / rows)} %), a total distance of {phrases.number(statistic)} "
+        f"({phrases.number(statistic / moved)} a decision on average)."
+    )
+
+
+def no_plan(status: Status) -> str:
+    """No set of flips is enough, or none was found."""
+    if status is Status.INFEASIBLE:
+        return "No set of decisions that can be flipped at finite distance is enough: there is no plan."
+    return "The least change was not found: there is no plan."
+
+
+def evidence(criterion: str, p: float, critical: float, alpha: float, wald: float, status: Status, tested: bool) -> str:
+    """How surprising the least change is."""
+    what = compared(criterion)
+    if not tested:
+        return f"No p-value is given for this distance. Wald test of the same {what}: {phrases.pvalue(wald)}."
+    if status is not Status.OK:
+        return f"The p-value is that of the Wald test of the same {what} ({phrases.pvalue(p)}): see the warnings."
+    return (
+        f"If the null held, a total distance this large would be seen with probability {phrases.pvalue(p)} "
+        f"(critical value {phrases.number(critical)} at {alpha:g}). Wald test of the same {what}: {phrases.pvalue(wald)}."
+    )
+
+
+def movers(criterion: str, name: str, label: int | None, share: float, up: float, down: float, mean: float) -> str:
+    """Who would have to move."""
+    who = f"Rows that {name!r} is about" if criterion == OWN else f"{name}, {within(label)}"
+    ways = [f"{phrases.count(n)} from {way}" for n, way in ((up, UP), (down, DOWN)) if n > 0.5]
+    return (
+        f"{who}: {phrases.number(100 * share)} % would move ({' and '.join(ways) or 'under one row'}), "
+        f"by {phrases.number(mean)} on average."
+    )
+
+
+def equivalence(criterion: str, p: float, tolerance: float, side: str) -> str:
+    """Shown to lie within the tolerance, or not."""
+    goal = _goal(criterion, tolerance, side)
+    return f"Test that shows, when p is small, that these {compared(criterion)} are {goal}: {phrases.pvalue(p)}."
+
+
+def compared(criterion: str) -> str:
+    """What is compared: a tuple of one's own may be about anything."""
+    return "moments" if criterion == OWN else "rates"
+
+
+def _goal(criterion: str, tolerance: float | None, side: str) -> str:
+    """What rates that satisfy the null are."""
+    if criterion == OWN:
+        return _near_zero(tolerance, side)
+    if not tolerance and side == "both":
+        return "equal"
+    limit = phrases.number(tolerance or 0.0)
+    return f"equal to within {limit}" if side == "both" else f"at most {limit} {_BEYOND[side]} their reference's"
+
+
+def _near_zero(tolerance: float | None, side: str) -> str:
+    """What moments of one's own that satisfy the null are."""
+    limit = phrases.number(tolerance) if tolerance else "0"
+    both = f"within {limit} of 0" if tolerance else "0"
+    return {"both": both, "upper": f"at most {limit}", "lower": f"at least {'-' if tolerance else ''}{limit}"}[side]
+
+
+def within_one_side(tolerance: float, side: str) -> str:
+    """The verdict about a tolerance on one side, which says nothing of the other."""
+    return (
+        f"Within tolerance: every rate was shown to be less than {phrases.number(tolerance)} {_BEYOND[side]} its "
+        "reference's. Differences the other way were not tested."
+    )
+
+
+def own_verdict(verdict: str, tolerance: float | None, side: str) -> str:
+    """The verdict about a criterion of one's own, whose moments need not be differences of rates."""
+    goal = _near_zero(tolerance, side)
+    if verdict == "violation":
+        return f"Violation: the moments of this criterion were shown not to be {goal}."
+    if verdict == "within_tolerance":
+        return f"Within tolerance: every moment of this criterion was shown to be {goal}."
+    if tolerance:
+        return f"Inconclusive: the data show neither a violation nor that every moment is {goal}."
+    return (
+        f"Inconclusive: it was not shown that any moment fails to be {goal}. Without a tolerance that is all it can "
+        "mean: no number of rows can show that a moment is exactly 0."
+    )
+
+
+def status_warning(status: Status) -> str:
+    """What a status other than OK means here."""
+    return {
+        Status.INFEASIBLE: "The projection is infeasible: too many rows cannot move (infinite distance). That is a "
+        "fact about the distances, not evidence about the null; the p-value is that of the Wald test.",
+        Status.ATOMS: "Many rows share the same distance to the boundary, or lie on it (rounded or grouped scores), so "
+        "the distances have no density there and the projection's law does not apply; the p-value is that of the Wald "
+        "test.",
+        Status.UNSUPPORTED: "Too few rows for the projection's law: fewer than 5 of some compared group lie within a "
+        "bandwidth of the boundary or, at the edge of the tolerance, fewer than 10 would be selected, or refused; the "
+        "p-value is that of the Wald test, taken at the rates of the null.",
+        Status.CONSTANT: "The decisions do not vary, so nothing can be tested: no p-value.",
+        Status.NOT_CONVERGED: "The solver stopped before it found the least change (a limit, or rounding errors), so "
+        "there is no statistic and no plan; the p-value is that of the Wald test.",
+    }[status]
+
+
+def squared() -> str:
+    """The squared kernel cost."""
+    return (
+        "The squared kernel cost has an infinite density at the boundary, which the theorem excludes: the plan is "
+        "given, a p-value is not. Use squared=False to test."
+    )
+
+
+def pooled() -> str:
+    """Rates of 0 or 1."""
+    return (
+        "Some groups are selected always or never, so their own rates give no variance; variances are taken at the "
+        "rates that hold under the null."
+    )
+
+
+def few(names: list[str], limit: int) -> str:
+    """Groups too small for large-sample laws."""
+    return (
+        f"Fewer than {limit} rows in {phrases.listed(sorted(set(names)))}: the p-values are large-sample ones and are "
+        "not reliable here."
+    )
+
+
+def constant(names: list[str]) -> str:
+    """Comparisons where every rate is 0, or every rate 1."""
+    return (
+        "Not tested, because everybody compared has the same decision and the difference is exactly 0: "
+        f"{phrases.listed(names)}."
+    )
+
+
+def redundant(names: list[str]) -> str:
+    """Comparisons that follow from the others."""
+    return f"Left out because they follow from the other comparisons: {phrases.listed(names)}."
+
+
+def shortened(listed: int) -> str:
+    """A long plan."""
+    return f"The plan lists the {phrases.count(listed)} nearest rows; the shares by group count all of them."
+
+
+def side_without_tolerance(side: str) -> str:
+    """A side of nothing."""
+    return (
+        f"tolerance_side: {side!r} needs a tolerance; give tolerance (0 for a one-sided test of equality), or leave "
+        "tolerance_side out."
+    )
+
+
+def reference_of_a_tuple() -> str:
+    """A user-made tuple has no levels."""
+    return "reference: not used by a criterion of your own, whose phi says what is compared; leave it out."
+
+
+def reference_of_a_condition(name: str, columns: list[str]) -> str:
+    """A condition has no levels."""
+    allowed = f"Allowed: {', '.join(columns)}." if columns else "No column is grouped by; leave reference out."
+    return f"reference: {name!r} is not allowed; a named condition is always compared with everybody else. {allowed}"
+
+
+def threshold_unused(threshold: float) -> str:
+    """A threshold where distances are given."""
+    return (
+        f"threshold: {threshold!r} was given, and the distance uses none. Leave it out, or give score (or an "
+        "estimator) in place of distance."
+    )
+
+
+def dependent_with_tolerance() -> str:
+    """A tolerance for comparisons that are not independent."""
+    return "tolerance: some comparisons follow from the others; give groups that are not functions of each other."
+
+
+def too_many_moments(m: int, limit: int) -> str:
+    """Vertices double with every moment."""
+    return (
+        f"tolerance: {m} comparisons at once; a two-sided tolerance is checked at 2^(m-1) corners, at most {limit} "
+        'comparisons. Merge groups, or use tolerance_side="upper" or "lower".'
+    )
+
+
+def no_rows(name: str, label: int | None) -> str:
+    """A group with one label only."""
+    where = "" if label is None else f" with outcome {label}"
+    return f"groups: {name!r} has no row{where}; drop the group or merge it."
+
+
+def bad_u(name: str, seen: object) -> str:
+    """A component of a user-made U that is not a number."""
+    return f"criterion {name!r}: the expression gives {seen}; U needs numbers or true and false."
+
+
+def bad_tuple(part: str, seen: object) -> str:
+    """A user-made tuple that is not one."""
+    needed = {
+        "u": 'name -> expression, such as {"women": iso.col("sex") == "F"}',
+        "phi": "a function of U and its mean",
+        "names": 'one name for each moment, such as ("women against men",)',
+    }[part]
+    return f"criterion: {part} is {seen!r}; give {needed}."
+
+
+def bad_phi(seen: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    """A user-made phi that returns something else."""
+    return (
+        f"criterion: phi returned an array of shape {seen} or with values that are not finite; it must return finite "
+        f"numbers of shape {expected}."
+    )
+
+
+def zero_phi() -> str:
+    """A moment that concerns nobody."""
+    return "criterion: a component of phi is 0 for every row; it compares nothing."
+
+
+def negative(rows: float) -> str:
+    """A distance below 0."""
+    return f"distance: {phrases.count(rows)} rows have a negative distance; a distance is at least 0."
+
+
+def disagreement(rows: float) -> str:
+    """The decision is not the one the distance's model makes."""
+    return (
+        f"prediction: {phrases.count(rows)} rows are on the other side of the boundary than their decision says. The "
+        "prediction must be 1 exactly where the score (or decision function) is at or above the threshold; for "
+        "decisions made otherwise, compute the distances yourself and give their column as distance."
+    )
+
+
+def no_threshold(low: float, high: float) -> str:
+    """Scores of selected and refused rows overlap."""
+    return (
+        "threshold: none was given, and no one threshold separates the decisions (a row with score "
+        f"{phrases.number(low)} is selected, one with score {phrases.number(high)} is not). Give the threshold, or a "
+        "distance column."
+    )
+
+
+def one_side() -> str:
+    """All selected or none."""
+    return "prediction: every row has the same decision; there is no boundary to infer. Give threshold."
+
+
+def no_distance(kind: str) -> str:
+    """An estimator without a known distance."""
+    return (
+        f"distance: no exact distance to the boundary is known for {kind}. Known: linear classifiers with two classes, "
+        "SVC, a single decision tree, and pipelines of scalers in front of one. For anything else give score (and "
+        "threshold), or a column of distances."
+    )
+
+
+def not_fitted(kind: str) -> str:
+    """Not an estimator, or not ready."""
+    return (
+        f"distance: {kind} is not a fitted estimator. Give the name of a column of distances, a fitted scikit-learn "
+        "classifier, or an object of isonomy.transport.distances."
+    )
+
+
+def not_squared(kind: str) -> str:
+    """A squared cost of a classifier without a kernel."""
+    return f"squared: True is for kernel classifiers (SVC); {kind} has no squared cost. Use squared=False."
+
+
+def kernel_norm(norm: str) -> str:
+    """A norm where the kernel has its own."""
+    return f'norm: {norm!r} is not allowed for a kernel classifier, which is measured in its own space; use norm="l2".'
+
+
+def no_pipeline(kind: str) -> str:
+    """A pipeline step that is not a scaler."""
+    return (
+        f"distance: the pipeline step {kind} is not a scaler, so distances in your columns are not known. Give score "
+        "(and threshold), or a column of distances."
+    )
+
+
+def need_distance() -> str:
+    """Nothing to measure by."""
+    return (
+        "distance: none given. Give score (a column; distance is measured on its axis), or distance: a column, a "
+        "fitted scikit-learn estimator, or an object of isonomy.transport.distances."
+    )
+
+
+ASSUMPTIONS = (
+    ("Rows are independent draws from one population.", "Cannot be checked from the table."),
+    (
+        "The distance has a continuous, positive density at the boundary.",
+        "Ties near the boundary are counted; with many, the Wald test is reported instead.",
+    ),
+    (
+        "The share of each group among rows at a given distance varies continuously at the boundary.",
+        "Not checked.",
+    ),
+    ("The classifier was not fitted on these rows.", "Cannot be checked from the table."),
+)
+
+_LIMITS = (
+    "It does not say that anybody should be moved: the plan is the cheapest change in the chosen distance, not a "
+    "remedy.",
+    "Distances depend on the units and the norm chosen. Rescaling all features alike changes no p-value; rescaling one "
+    "of them can.",
+    "It concerns selection rates only, not the outcomes' own fairness or errors in their recording.",
+)
+
+
+def limits(tolerance: float | None) -> tuple[str, ...]:
+    """What is not shown. Without a tolerance no number of rows could show that rates are alike."""
+    return (*_LIMITS, phrases.NOT_PROOF if tolerance else _NEVER_PROOF)

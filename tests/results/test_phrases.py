@@ -1,0 +1,54 @@
+"""Numbers and p-values in words; and no sentence that claims too much."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+import isonomy
+from isonomy.results import phrases
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.00"), (0.12345, "0.123"), (12.345, "12.3"), (1234.5, "1,234"), (-0.05, "-0.0500"), (1e-9, "1.00e-09"),
+     (math.inf, "infinity"), (-math.inf, "minus infinity"), (math.nan, "not available"), (1e9, "1.00e+09")],
+)  # fmt: skip
+def test_numbers(value: float, text: str) -> None:
+    assert phrases.number(value) == text
+
+
+def test_signed_numbers() -> None:
+    assert phrases.signed(0.5) == "+0.500"
+    assert phrases.signed(-0.5) == "-0.500"
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.0, "p < 1e-300"), (1e-12, "p = 1.0e-12"), (0.0123, "p = 0.0123"), (0.5, "p = 0.50")]
+)
+def test_pvalues_are_never_zero(p: float, text: str) -> None:
+    assert phrases.pvalue(p) == text
+
+
+def test_intervals_and_bounds() -> None:
+    assert phrases.interval(0.1, 0.2, 0.05) == "95 % interval 0.100 to 0.200"
+    assert phrases.interval(-math.inf, 0.2, 0.1) == "90 % upper bound 0.200"
+    assert phrases.interval(0.1, math.inf, 0.1) == "90 % lower bound 0.100"
+
+
+def test_lists_end_with_how_many_more() -> None:
+    assert phrases.listed(["a", "b", "c"]) == "a, b and c"
+    assert phrases.listed(list("abcdefgh")) == "a, b, c, d, e and 3 more"
+
+
+def test_no_sentence_says_a_model_is_fair_unbiased_or_fixed() -> None:
+    claim = re.compile(r"\b(is|are|was|were|be|been) (now )?(fair|unbiased|fixed|non-discriminatory)\b", re.IGNORECASE)
+    denial = re.compile(r"\b(no|not|never|cannot|nor)\b", re.IGNORECASE)
+    package = Path(isonomy.__file__).parent
+    for path in (*package.rglob("wording.py"), package / "results" / "phrases.py"):
+        for sentence in re.split(r"(?<=[.!?])\s", path.read_text()):
+            if claim.search(sentence):
+                assert denial.search(sentence), f"{path}: {sentence!r}"
