@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 import isonomy as iso
-from isonomy.alternatives import evidence as ev
-from isonomy.alternatives.utilities import READY
+from isonomy.alternatives.rules.bootstrap import resampled_sums
+from isonomy.alternatives.rules.criteria import rates_of, summands
+from isonomy.alternatives.rules.utilities import READY
 
 ROWS, CAPACITY, RESAMPLES = 24_392, 0.03, 10_000
 
@@ -50,11 +51,11 @@ def row_resampling(data: dict[str, np.ndarray], d0: np.ndarray, d1: np.ndarray, 
 
 
 def cell_resampling(data: dict[str, np.ndarray], d0: np.ndarray, d1: np.ndarray) -> np.ndarray:
-    values = ev.summands(
+    values = summands(
         [READY["outcome_among_selected"]], {}, {None: data["need"].astype(float)}, [d0.astype(float), d1.astype(float)]
     )
     group, weight = data["black"].astype(np.intp), np.ones(ROWS, dtype=np.int64)
-    return ev.rates_of(ev.resampled_sums(values, group, weight, 2, RESAMPLES, np.random.default_rng(1)))
+    return rates_of(resampled_sums(values, group, weight, 2, RESAMPLES, np.random.default_rng(1)))
 
 
 def main() -> None:

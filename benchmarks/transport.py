@@ -1,6 +1,6 @@
 """How fast is the projection? Ratios measured side by side, in one run.
 
-    python benchmarks/transport.py [--quick]
+    python -m benchmarks.transport [--quick]
 
 * one moment, a million rows: program and plan against `np.argsort` of the same distances (asked: at most 4 times);
 * two moments: program against scipy's HiGHS on the same linear program, one variable a row (asked: at least 10 times
@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csc_array
+from studies.designs import classifier
 
-from isonomy.simulate import classifier
-from isonomy.transport.program import Constraint, SingleRows, Solution, SortedRows, fractions, solve
+from isonomy.transport.program.segments import SingleRows, SortedRows, fractions
+from isonomy.transport.program.solve import Constraint, Solution, solve
 
 LIMIT = 120.0
 Array = NDArray[np.float64]

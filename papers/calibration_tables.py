@@ -22,7 +22,7 @@ from sklearn.preprocessing import OrdinalEncoder
 
 from data import find
 from isonomy.calibration import GroupCalibrator, calibration_metrics
-from isonomy.calibration.smoothing import PERCENTS
+from isonomy.calibration.smoothing.axis import PERCENTS
 
 METHODS = {
     "baseline": None,

@@ -15,19 +15,19 @@ from pathlib import Path
 
 import numpy as np
 
-from isonomy.alternatives import evidence as ev
-from isonomy.alternatives.evidence import Criteria
-from isonomy.alternatives.utilities import READY
+from isonomy.alternatives.rules.bootstrap import compare
+from isonomy.alternatives.rules.criteria import Criteria, FairnessTest
+from isonomy.alternatives.rules.utilities import READY
 from isonomy.results import theme
 
 MEAN, ALPHA, DRAWS, REPLICATIONS = 1.52, 0.05, 2_000, 1_000
 COVARIANCE = np.array([[10.0, 6.85], [6.85, 10.83]])
 ETAS = np.array([0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.25, 1.4, 1.52, 1.64, 1.75])
-FORMS = ("paper", "two_one_sided")
+FORMS: tuple[FairnessTest, ...] = ("paper", "two_one_sided")
 CUTS = np.array([0.0, 0.3, 0.5, 0.7, 0.8, 0.9])  # required cuts; on the null's boundary eta = (1 - cut) 1.52
 
 
-def pvalue(means: np.ndarray, resampled: np.ndarray, form: str, cut: float) -> float:
+def pvalue(means: np.ndarray, resampled: np.ndarray, form: FairnessTest, cut: float) -> float:
     """The library's fairness p-value for gaps with these means: group r carries the gap, group b is 0."""
     utility = READY["outcome_among_selected"]
     criteria = Criteria(utility, (utility,), ("r", "b"), fairness_test=form)
@@ -36,7 +36,7 @@ def pvalue(means: np.ndarray, resampled: np.ndarray, form: str, cut: float) -> f
         u = np.stack([m, np.zeros_like(m)], axis=-1)
         return np.stack([u, np.ones_like(u)], axis=-2)[..., None, :, :, :]
 
-    return float(ev.weigh(criteria, sums(means), sums(resampled), (0,)).fairness[0].pvalue(cut))
+    return float(compare(criteria, sums(means), sums(resampled), (0,)).fairness[0].pvalue(cut))
 
 
 def rejections(size: int, replications: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +51,7 @@ def rejections(size: int, replications: int, rng: np.random.Generator) -> tuple[
         for j, (eta, cut) in enumerate(cases):
             shift = np.array([0.0, eta])
             for i, form in enumerate(FORMS):
-                count[i, j] += pvalue(means + shift, resampled + shift, form, cut) < ALPHA
+                count[i, j] += pvalue(means + shift, resampled + shift, form, cut) <= ALPHA
     share = count / replications
     return share[:, : len(ETAS)], share[:, len(ETAS) :]
 

@@ -15,10 +15,10 @@ import polars as pl
 
 import isonomy as iso
 from data import find
-from isonomy.likelihood.hypotheses import Hypothesis
-from isonomy.likelihood.means import Binary
-from isonomy.likelihood.profile import Kind, Profile
 from isonomy.inference.multiplicity import adjust
+from isonomy.likelihood.ratio.disparity import Hypothesis
+from isonomy.likelihood.ratio.means import Binary
+from isonomy.likelihood.ratio.profile import Kind, Profile
 
 ROLES: dict[str, Any] = {"metric": "ppv", "outcome": "two_year_recid", "prediction": "high"}
 WHITE = {"race": "Caucasian"}

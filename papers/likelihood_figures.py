@@ -12,9 +12,9 @@ import sys
 import numpy as np
 from scipy import stats
 
-from isonomy.likelihood.hypotheses import Hypothesis
-from isonomy.likelihood.means import Real
-from isonomy.likelihood.profile import Kind, Profile
+from isonomy.likelihood.ratio.disparity import Hypothesis
+from isonomy.likelihood.ratio.means import Real
+from isonomy.likelihood.ratio.profile import Kind, Profile
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.tails import chi2_isf
 

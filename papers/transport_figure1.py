@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import isonomy as iso
-from isonomy.transport.distances import Linear
+from isonomy.transport import distances
 from transport_data import DATASETS
 
 PANELS: dict[str, tuple[str, Any]] = {
@@ -39,7 +39,7 @@ def curve(name: str, make: Any, seed: int = 2021) -> list[dict[str, float]]:
     points = []
     for penalty in PENALTIES:
         model = make(1 / penalty).fit(scaled[train], y[train])
-        plane = Linear(features, tuple(model.coef_[0].tolist()), float(model.intercept_[0]))
+        plane = distances.Linear(features, tuple(model.coef_[0].tolist()), float(model.intercept_[0]))
         decided = model.predict(scaled[test]).astype(int)
         found = iso.project(
             table | {"decision": decided}, outcome="y", prediction="decision", groups="group", distance=plane

@@ -1,19 +1,21 @@
-"""What all tests share: every engine, and the folder of public datasets."""
+"""What all tests share: every engine, the folder of public datasets, and which tests run only when asked for."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
-import numpy as np
-import polars as pl
 import pytest
+
+# Until pyproject.toml says pythonpath = ["tests", "."]: the package `support`, and `studies`.
+sys.path[:0] = [path for path in map(str, Path(__file__).resolve().parents[:2]) if path not in sys.path]
+
+from support import data, engines  # noqa: E402
 
 # One seed by default, so that a red test is red for everyone; HYPOTHESIS_PROFILE=explore looks further.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=30)
@@ -25,7 +27,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long simulations run only when asked for: ``-m validity``. Spark tests share one worker."""
     asked = bool(config.getoption("-m"))
-    skip = pytest.mark.skip(reason="a long simulation: make validity")
+    skip = pytest.mark.skip(reason="a long simulation: pytest -m validity")
     for item in items:
         if item.get_closest_marker("spark"):  # Spark leaves sockets to the garbage collector
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
@@ -40,9 +42,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder of public datasets; tests that need it are skipped where there is none."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    folder = Path(os.environ.get("ISONOMY_DATA", beside))
-    if not folder.is_dir():
+    folder = data.folder()
+    if folder is None:
         pytest.skip("no public datasets: set ISONOMY_DATA to the folder that holds them")
     return folder
 
@@ -69,54 +70,13 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-Columns = Mapping[str, Any]
-Engine = Callable[[Columns], Any]
-
-
-def _duckdb(columns: Columns) -> Any:
-    duckdb = pytest.importorskip("duckdb")
-    connection = duckdb.connect()
-    table = pl.DataFrame(dict(columns)).to_arrow()
-    return connection.from_arrow(table)
-
-
-def _pandas(columns: Columns) -> Any:
-    pandas = pytest.importorskip("pandas")
-    return pandas.DataFrame({name: list(v) if np.asarray(v).dtype.kind in "UO" else v for name, v in columns.items()})
-
-
-def _spark(session: Any, columns: Columns) -> Any:
-    frame = pl.DataFrame(dict(columns))
-    # From rows, not from pandas: Spark warns about pandas 3.
-    return session.createDataFrame(frame.rows(), list(frame.columns))
-
-
-ENGINES: dict[str, Engine] = {
-    "mapping": dict,
-    "polars": lambda columns: pl.DataFrame(dict(columns)),
-    "polars-lazy": lambda columns: pl.DataFrame(dict(columns)).lazy(),
-    "pandas": _pandas,
-    "pyarrow": lambda columns: pl.DataFrame(dict(columns)).to_arrow(),
-    "duckdb": _duckdb,
-}
-
-
-@pytest.fixture(params=[*ENGINES, "parquet", "csv", pytest.param("spark", marks=pytest.mark.spark)])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
+@pytest.fixture(params=[*engines.ENGINES, "parquet", "csv", pytest.param("spark", marks=pytest.mark.spark)])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> engines.Engine:
     """A function that puts a mapping of arrays into one engine; the test runs once for each of them."""
     kind = request.param
-    if kind in ENGINES:
-        return ENGINES[kind]
+    if kind in engines.ENGINES:
+        return engines.ENGINES[kind]
     if kind == "spark":
         session = request.getfixturevalue("spark")
-        return lambda columns: _spark(session, columns)
-
-    written = itertools.count()
-
-    def write(columns: Columns) -> Path:
-        path = tmp_path / f"data{next(written)}.{kind}"
-        frame = pl.DataFrame(dict(columns))
-        frame.write_parquet(path) if kind == "parquet" else frame.write_csv(path)
-        return path
-
-    return write
+        return lambda columns: engines.spark(session, columns)
+    return engines.files(tmp_path, kind)

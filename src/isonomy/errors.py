@@ -55,12 +55,12 @@ class UnknownOption(UsageError):
     """A value an argument does not take."""
 
     def __init__(
-        self, argument: str, seen: object, allowed: Iterable[object], also: Mapping[str, str] | None = None
+        self, argument: str, value: object, allowed: Iterable[object], also: Mapping[str, str] | None = None
     ) -> None:
         known = [str(a) for a in allowed]
-        ours = (also or {}).get(str(seen).lower().replace("-", "_").replace(" ", "_"))
-        hint = near(str(seen), known) if ours is None else f" It is called {ours!r} here."
-        super().__init__(f"{argument}: {seen!r} is not allowed.{hint} Allowed: {', '.join(known)}.")
+        ours = (also or {}).get(str(value).lower().replace("-", "_").replace(" ", "_"))
+        hint = near(str(value), known) if ours is None else f" It is called {ours!r} here."
+        super().__init__(f"{argument}: {value!r} is not allowed.{hint} Allowed: {', '.join(known)}.")
 
 
 class MissingRole(UsageError):
@@ -131,21 +131,21 @@ class RuleFailed(MethodError):
     """A selection rule raised or returned what cannot be used."""
 
 
-def near(seen: str, known: Iterable[str]) -> str:
+def near(value: str, known: Iterable[str]) -> str:
     """' Did you mean …?' when something close exists, else nothing."""
     lowered = {k.lower(): k for k in known}
-    close = difflib.get_close_matches(seen.lower(), lowered, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(value.lower(), lowered, n=3, cutoff=0.6)
     if not close:
         return ""
     return f" Did you mean {' or '.join(repr(lowered[c]) for c in close)}?"
 
 
-def choose(argument: str, seen: str, allowed: Iterable[str], also: Mapping[str, str] | None = None) -> str:
+def choose(argument: str, value: str, allowed: Iterable[str], also: Mapping[str, str] | None = None) -> str:
     """Return ``seen`` if it is allowed, otherwise raise `UnknownOption`; ``also`` has others' names for ours."""
     options = tuple(allowed)
-    if seen not in options:
-        raise UnknownOption(argument, seen, options, also)
-    return seen
+    if value not in options:
+        raise UnknownOption(argument, value, options, also)
+    return value
 
 
 def refuse_percent(binary: bool, tolerance: float | None) -> None:
@@ -154,8 +154,8 @@ def refuse_percent(binary: bool, tolerance: float | None) -> None:
         raise UsageError(f"tolerance: {tolerance!r} is not allowed for a rate; 5 percentage points are written 0.05.")
 
 
-def fraction(argument: str, seen: float) -> float:
+def fraction(argument: str, value: float) -> float:
     """Return ``seen`` if it lies strictly between 0 and 1, otherwise raise `UsageError`."""
-    if isinstance(seen, bool) or not (isinstance(seen, Real) and 0 < seen < 1):
-        raise UsageError(f"{argument}: {seen!r} is not allowed; give a number strictly between 0 and 1.")
-    return float(seen)
+    if isinstance(value, bool) or not (isinstance(value, Real) and 0 < value < 1):
+        raise UsageError(f"{argument}: {value!r} is not allowed; give a number strictly between 0 and 1.")
+    return float(value)

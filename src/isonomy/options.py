@@ -96,6 +96,16 @@ class Form:
     name: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Also:
+    """Other libraries' names for the words of a `Literal`: ``Annotated[Literal[...], Also({...})]``.
+
+    They are not allowed, and the message says what each is called here.
+    """
+
+    names: Mapping[str, str]
+
+
 COLUMN = Form("column")
 NAMES = Form("names")
 
@@ -115,12 +125,12 @@ MissingGroup = Literal["raise", "level", "drop"]
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Check the keywords of every call against the signature's annotations before the function runs."""
+    """Check the arguments of every call against the signature's annotations before the function runs."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         known = hints(function)
-        for name, value in kwargs.items():
+        for name, value in (*zip(known, args, strict=False), *kwargs.items()):
             if name in known:
                 check(name, value, known[name])
         return function(*args, **kwargs)
@@ -150,7 +160,7 @@ def check(argument: str, value: object, annotation: Any) -> None:
         return
     words = [str(word) for member in members for word in _words(member)]
     if isinstance(value, str) and any(get_origin(member) is Literal for member in members):
-        raise UnknownOption(argument, value, words)
+        raise UnknownOption(argument, value, words, _also(annotation))
     given = [phrase for member in members if (phrase := _phrase(member))]
     allowed = [*(repr(word) for word in words), *given]
     raise UsageError(f"{argument}: {_shown(value)} is not allowed; give {_either(allowed)}.")
@@ -165,7 +175,17 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     """The alternatives of a union, or the annotation alone."""
     if get_origin(annotation) in (Union, UnionType):
         return tuple(member for part in get_args(annotation) for member in _members(part))
+    if _also(annotation):  # what it annotates is checked as it stands
+        return _members(get_args(annotation)[0])
     return (annotation,)
+
+
+def _also(annotation: Any) -> dict[str, str]:
+    """Others' names for the words allowed, wherever in the annotation they are given."""
+    if get_origin(annotation) in (Union, UnionType):
+        return {word: ours for part in get_args(annotation) for word, ours in _also(part).items()}
+    given = (rule for rule in getattr(annotation, "__metadata__", ()) if isinstance(rule, Also))
+    return {word: ours for rule in given for word, ours in rule.names.items()}
 
 
 def _words(annotation: Any) -> tuple[object, ...]:
@@ -205,7 +225,7 @@ def _collects(value: object, kind: type, inner: tuple[Any, ...]) -> bool:
         )
     if isinstance(value, np.ndarray):
         return value.ndim == 1 and value.dtype.kind in "fiub"
-    if isinstance(value, (str, bytes)) or not isinstance(value, kind if kind is tuple else Collection):
+    if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
         return False
     if kind is tuple and inner and inner[-1] is not Ellipsis:
         return len(value) == len(inner) and all(_admits_any(i, a) for i, a in zip(value, inner, strict=True))

@@ -50,18 +50,18 @@ def assert_no_violation(
     if not audited:
         raise UsageError("assert_no_violation: give a result, an audit or the path of an audit file.")
     refused = tuple(choose("fail_on", str(verdict), [v.value for v in Verdict]) for verdict in fail_on)
-    told: list[tuple[str, str]] = []  # why, and in words
+    failures: list[tuple[str, str]] = []  # why, and in words
     total = 0
     for name, result, error in _unfolded(audited):
         total += 1
         if result is None:
-            told.append(("stopped with an error", f"{name}: stopped with an error.\n{error}"))
+            failures.append(("stopped with an error", f"{name}: stopped with an error.\n{error}"))
         elif not result.answered or result.verdict.value in refused:
             why = result.verdict.value if result.answered else "not answered"
-            told.append((why, f"{name}: {why}\n{result.summary()}"))
-    if told:
-        head = f"{len(told)} of {total} results failed ({', '.join(dict.fromkeys(why for why, _ in told))})."
-        raise AssertionError("\n\n".join([head, *(text for _, text in told)]))
+            failures.append((why, f"{name}: {why}\n{result.summary()}"))
+    if failures:
+        head = f"{len(failures)} of {total} results failed ({', '.join(dict.fromkeys(why for why, _ in failures))})."
+        raise AssertionError("\n\n".join([head, *(text for _, text in failures)]))
 
 
 def _unfolded(

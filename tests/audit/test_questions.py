@@ -5,12 +5,17 @@ from __future__ import annotations
 import inspect
 
 import pytest
+from pydantic import ValidationError
 
 import isonomy
+from isonomy.audit import questions
 from isonomy.audit.conditions import columns_of
-from isonomy.audit.config import Columns, build
+from isonomy.audit.config import build
+from isonomy.audit.forms import in_a_file
 from isonomy.audit.plan import plan
-from isonomy.audit.questions import MODELS, OWN_KEYS
+from isonomy.audit.questions import MODELS, Columns, Test, described
+from isonomy.frames import Groups
+from isonomy.options import Column, Power
 from isonomy.report import wording
 from isonomy.report.document import VERDICTS
 from isonomy.results import Verdict, phrases
@@ -23,13 +28,13 @@ ELSEWHERE = {"data", "count", "missing", "missing_group", "progress"}
 def test_keys_are_the_functions_keywords(kind: str) -> None:
     model = MODELS[kind]
     parameters = {n: p for n, p in inspect.signature(getattr(isonomy, kind)).parameters.items() if n not in ELSEWHERE}
-    fields = {name: field for name, field in model.model_fields.items() if name not in OWN_KEYS}
+    fields = {name: field for name, field in model.model_fields.items() if name not in Test.model_fields}
     assert set(fields) == set(parameters)
     for name, parameter in parameters.items():
         if parameter.default is parameter.empty:
             # What the function needs, the file must give: here, or under [columns].
-            assert fields[name].is_required() or name in model.roles, name
-        else:
+            assert fields[name].is_required() or name in Columns.model_fields, name
+        elif name not in Columns.model_fields:
             assert fields[name].default == parameter.default, name
 
 
@@ -41,11 +46,6 @@ def test_every_kind_has_words(kind: str) -> None:
 
 def test_verdicts_are_the_three() -> None:
     assert set(VERDICTS) == {verdict.value for verdict in Verdict}
-
-
-def test_every_role_is_a_column_of_the_file() -> None:
-    for model in MODELS.values():
-        assert set(model.roles) <= set(Columns.model_fields)
 
 
 def options(test: dict[str, object], **columns: object) -> dict[str, object]:
@@ -98,4 +98,39 @@ def test_columns_of_groups_and_metrics() -> None:
     made = build(
         {"tests": [{"kind": "flag", "metric": {"name": "m", "value": "v", "where": [{"column": "c", "value": 1}]}}]}
     )
-    assert [column for column, _ in columns_of(made.tests[0].metric)] == ["v", "c"]
+    metric = getattr(made.tests[0], "metric", None)
+    assert [column for column, _ in columns_of(metric)] == ["v", "c"]
+
+
+def test_a_new_keyword_is_a_new_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def flag(data: object, *, groups: Groups, weight: Column | None = None, power: Power = 0.8) -> None:
+        """Who is treated differently?
+
+        Parameters
+        ----------
+        power : float, default 0.8
+            The power aimed at.
+        """
+
+    monkeypatch.setattr(isonomy, "flag", flag)
+    described.cache_clear()
+    model = questions._model("flag")
+    described.cache_clear()
+    assert model.model_validate({"kind": "flag", "power": 0.9}).own_options() == {"power": 0.9}
+    assert model.model_fields["power"].description == "The power aimed at."
+    with pytest.raises(ValidationError, match="less than 1"):
+        model.model_validate({"kind": "flag", "power": 1.5})
+
+
+def test_what_no_file_can_say_is_told_when_the_model_is_made() -> None:
+    with pytest.raises(TypeError, match="Form"):
+        in_a_file(object)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [("project", "tolerance", 0), ("flag", "null", [-0.1, 0.1]), ("predictive_parity", "grid", [0.2, 0.5])],
+)
+def test_a_file_can_say_what_a_call_can(kind: str, key: str, value: object) -> None:
+    test = {"kind": kind, key: value} | ({"metric": "tpr"} if kind == "flag" else {})
+    assert plan(build({"tests": [test]}))[0].options[key] == value

@@ -15,8 +15,10 @@ from fake_results import HOSTILE, close, fake
 
 import isonomy as iso
 from isonomy.audit import Audit, AuditResult
+from isonomy.audit import config as files
+from isonomy.audit.plan import plan
 from isonomy.audit.state import FILES
-from isonomy.audit.table import fingerprint
+from isonomy.audit.table import identified
 from isonomy.errors import ConfigError, EmptyFrame
 from isonomy.frames import Source, open_source
 
@@ -108,16 +110,16 @@ def test_a_spark_query(parquet: Path, spark: Any) -> None:
 
 
 def test_files_are_read_once_and_only_the_needed_columns(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from isonomy.audit import table as module
-
     read: list[list[str]] = []
-    collect = module.collect
+    narrowed = Source.narrowed
 
-    def watched(frame: Any) -> Any:
-        read.append(list(frame.collect_schema()))
-        return collect(frame)
+    def watched(self: Source, columns: Any, condition: Any, *, hold: bool) -> Source:
+        assert hold
+        source = narrowed(self, columns, condition, hold=hold)
+        read.append(list(source.schema))
+        return source
 
-    monkeypatch.setattr(module, "collect", watched)
+    monkeypatch.setattr(Source, "narrowed", watched)
     Audit.from_dict({"columns": COLUMNS, "tests": TESTS, "data": {"path": str(parquet)}}).run()
     assert read == [["race", "sex", "outcome", "prediction", "score", "better"]]
 
@@ -134,6 +136,25 @@ def test_tests_share_their_passes(table: pl.DataFrame, monkeypatch: pytest.Monke
     audit(table, [{"kind": "flag", "metric": metric} for metric in ("tpr", "fpr", "ppv", "accuracy")]).run()
     assert len(passes) == 2  # the fingerprint, then one pass for all four
     assert [len(keys) for keys in passes] == [0, 3]
+
+
+def test_every_method_says_what_it_will_ask(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test asks of the cells first was among its plan's requests: nothing is summed a second time."""
+    tests = [
+        {"kind": "flag", "metric": "tpr"},
+        {"kind": "certify", "metric": "fpr"},
+        {"kind": "improvability", "groups": "sex", "status_quo": "prediction", "candidate": "better", "splits": 1},
+        {"kind": "treatment_bias", "effect": "score", "treatment": "better"},
+    ]
+    for test in tests:
+        planned = plan(files.build({"columns": COLUMNS, "tests": [test]}))[0]
+        source = open_source(table)
+        requests = planned.requests(source)
+        assert requests, test["kind"]
+        source.prefetch(requests)
+        with monkeypatch.context() as patch:
+            patch.setattr(Source, "_pass", None)
+            planned.function(source, **planned.arguments())
 
 
 def test_one_test_failing_leaves_the_others(table: pl.DataFrame, tmp_path: Path) -> None:
@@ -261,7 +282,7 @@ def test_provenance(table: pl.DataFrame) -> None:
 
 def test_the_fingerprint_changes_with_the_rows(table: pl.DataFrame) -> None:
     def of(frame: pl.DataFrame) -> str:
-        return fingerprint(open_source(frame)).digest
+        return identified(open_source(frame)).digest
 
     assert of(table) == of(table.sample(fraction=1, shuffle=True, seed=3))
     assert of(table) != of(table[:-1])

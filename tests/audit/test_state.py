@@ -52,10 +52,8 @@ metric = "ppv"
 
 # The third test waits for ever: the run is killed while it does.
 KILLED = """\
-import sys, time, isonomy
+import sys, time, isonomy, isonomy.audit
 def waits(data, **options):
-    if data.__class__.__name__ == "_Listener":
-        raise RuntimeError
     print("waiting", flush=True)
     time.sleep(600)
 isonomy.certify = waits

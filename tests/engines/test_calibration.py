@@ -11,7 +11,7 @@ import pytest
 import isonomy as iso
 from isonomy.calibration import calibration_metrics, equalize_thresholds, marginal_outcomes, predictive_parity
 
-ROLES = {"outcome": "y", "score": "s", "groups": "g"}
+ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 GRID = [0.25, 0.5, 0.75]
 
 
@@ -42,8 +42,8 @@ def numbers(result: Any) -> Any:
 
 @pytest.mark.parametrize("user", [None, "m"])
 @pytest.mark.parametrize("method", ["residual", "orthogonal", "cumulative", "nadaraya-watson"])
-def test_parity(engine: Any, columns: dict[str, Any], method: str, user: str | None) -> None:
-    options = {"method": method, "user": user, "grid": GRID, "rng": 1}
+def test_parity(engine: Any, columns: dict[str, Any], method: Any, user: str | None) -> None:
+    options: dict[str, Any] = {"method": method, "user": user, "grid": GRID, "rng": 1}
     expected = numbers(predictive_parity(columns, **ROLES, **options))
     found = numbers(predictive_parity(engine(columns), **ROLES, **options))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
@@ -59,7 +59,7 @@ def test_a_query_that_fits_is_held(columns: dict[str, Any], monkeypatch: pytest.
 
 def test_counts_conditions_and_cuts(engine: Any, columns: dict[str, Any]) -> None:
     groups = [iso.cut("s", [0.5]), iso.where("named", iso.col("g") == "a")]
-    options = {"outcome": "y", "score": "s", "count": "n", "grid": [0.45, 0.55], "level": "aggregate", "rng": 1}
+    options: dict[str, Any] = {"outcome": "y", "score": "s", "count": "n", "grid": [0.45, 0.55], "level": "aggregate", "rng": 1}
     expected = predictive_parity(columns, groups=groups, user="m", **options)
     found = predictive_parity(engine(columns), groups=groups, user="m", **options)
     for mine, other in zip(found.families, expected.families, strict=True):

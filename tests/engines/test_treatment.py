@@ -11,7 +11,7 @@ import pytest
 import isonomy as iso
 
 Engine = Callable[[Mapping[str, Any]], Any]
-ROLES = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
+ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 NUMBERS = (
     "n",
     "treated",

@@ -1,3 +1,7 @@
+"""p-values adjusted for one another, in a list and down a tree."""
+
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,20 +9,20 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from isonomy.errors import UnknownOption, UsageError
-from isonomy.inference.multiplicity import METHODS, adjust, tree
+from isonomy.inference.multiplicity import METHODS, adjust, intersections, tree
 
 STATSMODELS = {"bh": "fdr_bh", "by": "fdr_by", "holm": "holm", "bonferroni": "bonferroni"}
 pvalues = st.lists(st.sampled_from([0.0, 1e-12, 0.001, 0.01, 0.01, 0.04, 0.05, 0.3, 0.99, 1.0]), max_size=15)
 
 
 @given(pvalues.filter(bool), st.sampled_from(sorted(STATSMODELS)))
-def test_against_statsmodels(p, method):
+def test_against_statsmodels(p: Any, method: Any) -> None:
     expected = multipletests(p, method=STATSMODELS[method])[1]
     np.testing.assert_allclose(adjust(p, method), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["bh", "by"])
-def test_against_scipy(method):
+def test_against_scipy(method: Any) -> None:
     from scipy.stats import false_discovery_control
 
     p = np.random.default_rng(0).random(500) ** 3
@@ -26,7 +30,7 @@ def test_against_scipy(method):
 
 
 @given(pvalues, st.sampled_from(METHODS), st.randoms())
-def test_missing_values_are_not_counted_and_order_does_not_matter(p, method, random):
+def test_missing_values_are_not_counted_and_order_does_not_matter(p: Any, method: Any, random: Any) -> None:
     plain = dict(zip(p, adjust(p, method), strict=True))  # ties are adjusted alike, so a dictionary holds them
     mixed = [*p, float("nan"), float("nan")]
     random.shuffle(mixed)
@@ -34,7 +38,7 @@ def test_missing_values_are_not_counted_and_order_does_not_matter(p, method, ran
         assert np.isnan(adjusted) if np.isnan(given_) else adjusted == plain[given_]
 
 
-def test_by_hand():
+def test_by_hand() -> None:
     p = [0.01, 0.02, 0.04]
     np.testing.assert_allclose(adjust(p, "bh"), [0.03, 0.03, 0.04])
     np.testing.assert_allclose(adjust(p, "by"), np.array([0.03, 0.03, 0.04]) * (1 + 1 / 2 + 1 / 3))
@@ -44,13 +48,13 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_empty_and_all_missing(method):
+def test_empty_and_all_missing(method: Any) -> None:
     assert adjust([], method).shape == (0,)
     assert np.isnan(adjust([np.nan, np.nan], method)).all()
     assert adjust(np.full((2, 3), 0.5), method).shape == (2, 3)
 
 
-def test_bad_input():
+def test_bad_input() -> None:
     with pytest.raises(UnknownOption, match="Did you mean 'holm'"):
         adjust([0.1], "hlm")
     for p in ([-0.1], [1.1]):
@@ -58,15 +62,15 @@ def test_bad_input():
             adjust(p)
 
 
-def test_bh_holds_the_false_discovery_rate():
+def test_bh_holds_the_false_discovery_rate() -> None:
     # 900 true nulls, 100 strong effects; FDR is alpha x 0.9 = 0.09 in theory, sd of the mean over 200 runs < 0.002.
     rng = np.random.default_rng(3)
     rates = []
     for _ in range(200):
         p = rng.random(1000)
         p[:100] *= 1e-6
-        found = adjust(p, "bh") <= 0.1
-        rates.append(found[100:].sum() / max(1, found.sum()))
+        rejected = adjust(p, "bh") <= 0.1
+        rates.append(rejected[100:].sum() / max(1, rejected.sum()))
     assert np.mean(rates) == pytest.approx(0.09, abs=0.008)
 
 
@@ -75,7 +79,7 @@ LEVELS = [1, 1, 1, 1, 2, 2, 2, 2, 3]
 PARENTS = [(), (), (), (), (0, 2), (0, 3), (1, 2), (1, 3), (4, 7)]
 
 
-def test_tree_tests_a_child_if_any_parent_was_rejected():
+def test_tree_tests_a_child_if_any_parent_was_rejected() -> None:
     p = [0.001, 0.9, 0.8, 0.7, 0.01, 0.04, 0.0001, 0.0001, 0.03]
     result = tree(p, LEVELS, PARENTS, 0.05)
     # Level 2: only the children of hypothesis 0 are tested, so m = 2 there; level 3 hangs on a rejected parent.
@@ -87,13 +91,13 @@ def test_tree_tests_a_child_if_any_parent_was_rejected():
     assert result.adjusted[8] == 0.03
 
 
-def test_tree_with_nothing_at_the_top_tests_nothing_below():
+def test_tree_with_nothing_at_the_top_tests_nothing_below() -> None:
     result = tree([0.5] * 4 + [1e-9] * 5, LEVELS, PARENTS, 0.05)
     assert not result.rejected.any()
     assert result.tested.sum() == 4
 
 
-def test_tree_with_missing_values_and_rows_in_any_order():
+def test_tree_with_missing_values_and_rows_in_any_order() -> None:
     p = np.array([0.001, np.nan, 0.8, 0.7, 0.01, 0.04, 0.0001, np.nan, 0.03])
     straight = tree(p, LEVELS, PARENTS, 0.05)
     np.testing.assert_allclose(straight.adjusted[:4], adjust(p[:4]))
@@ -106,13 +110,13 @@ def test_tree_with_missing_values_and_rows_in_any_order():
 
 
 @given(pvalues, st.sampled_from(METHODS))
-def test_a_tree_of_one_level_is_plain_adjustment(p, method):
+def test_a_tree_of_one_level_is_plain_adjustment(p: Any, method: Any) -> None:
     result = tree(p, np.ones(len(p)), [()] * len(p), 0.05, method=method)
     np.testing.assert_array_equal(result.adjusted, adjust(p, method))
     np.testing.assert_array_equal(result.rejected, adjust(p, method) <= 0.05)
 
 
-def test_tree_bad_input():
+def test_tree_bad_input() -> None:
     with pytest.raises(UsageError, match="lower level"):
         tree([0.1, 0.1], [1, 1], [(), (0,)], 0.05)
     with pytest.raises(UsageError, match="lower level"):
@@ -121,3 +125,23 @@ def test_tree_bad_input():
         tree([0.1], [1, 2], [()], 0.05)
     with pytest.raises(UsageError, match="alpha"):
         tree([0.1], [1], [()], 5)
+
+
+def test_a_tree_rejects_a_true_global_null_at_its_level() -> None:
+    """Under the global null any rejection starts at the top level, so P(any) is BH's at the top: 0.05."""
+    rng = np.random.default_rng(23)
+    levels, parents = LEVELS[:8], PARENTS[:8]
+    share = np.mean([tree(rng.random(8), levels, parents, 0.05).rejected.any() for _ in range(2_000)])
+    assert share == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / 2_000))
+
+
+def test_intersections_are_a_tree_whose_parents_have_one_item_less() -> None:
+    p = [0.001, 0.9, 0.8, 0.7, 0.01, 0.04, 0.0001, 0.0001]
+    items = [["A"], ["B"], ["F"], ["M"], ["A", "F"], ["A", "M"], ["B", "F"], ["B", "M"]]
+    plain, named = tree(p, LEVELS[:8], PARENTS[:8], 0.05), intersections(p, items, 0.05)
+    np.testing.assert_array_equal(named.adjusted, plain.adjusted)
+    np.testing.assert_array_equal(named.rejected, plain.rejected)
+    # The order of items does not matter.
+    turned = intersections(p, [item[::-1] for item in items], 0.05)
+    np.testing.assert_array_equal(turned.adjusted, plain.adjusted)
+    assert intersections([0.001], [["A", "F"]], 0.05).adjusted[0] == 0.001  # without parents it is at the top

@@ -1,3 +1,7 @@
+"""Sums, minima and maxima of groups of unlike size, side by side in one array."""
+
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +16,7 @@ from isonomy.numerics.ragged import Ragged
         lambda g: st.tuples(st.just(g), st.lists(st.tuples(st.integers(-1, g - 1), st.integers(-99, 99)), max_size=60))
     )
 )
-def test_sums_minima_maxima_agree_with_loops(problem):
+def test_sums_minima_maxima_agree_with_loops(problem: Any) -> None:
     n_groups, rows = problem
     codes = np.array([c for c, _ in rows], dtype=int)
     values = np.array([v for _, v in rows], dtype=float)
@@ -30,7 +34,7 @@ def test_sums_minima_maxima_agree_with_loops(problem):
     np.testing.assert_array_equal(codes[ragged.order], ragged.codes)
 
 
-def test_empty_groups_at_both_ends_and_in_the_middle():
+def test_empty_groups_at_both_ends_and_in_the_middle() -> None:
     ragged = Ragged.from_codes([1, 3, 3, 1], 6, [1.0, 2.0, 3.0, 4.0])
     np.testing.assert_array_equal(ragged.sum(ragged.columns[0]), [0, 5, 0, 5, 0, 0])
     np.testing.assert_array_equal(ragged.min(ragged.columns[0]), [np.inf, 1, np.inf, 2, np.inf, np.inf])
@@ -40,7 +44,7 @@ def test_empty_groups_at_both_ends_and_in_the_middle():
 
 @pytest.mark.parametrize("codes", [[], [-1, -1]])
 @pytest.mark.parametrize("n_groups", [0, 3])
-def test_no_rows(codes, n_groups):
+def test_no_rows(codes: Any, n_groups: Any) -> None:
     ragged = Ragged.from_codes(np.array(codes, dtype=int), n_groups, np.ones(len(codes)))
     assert (ragged.n_rows, ragged.n_groups) == (0, n_groups)
     np.testing.assert_array_equal(ragged.sum(ragged.columns[0]), np.zeros(n_groups))
@@ -49,7 +53,7 @@ def test_no_rows(codes, n_groups):
 
 @pytest.mark.parametrize("n_groups", [3, 255, 65_535, 65_536, 65_537, 200_000])
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
-def test_order_is_stable_on_either_side_of_sixteen_bits(n_groups, dtype):
+def test_order_is_stable_on_either_side_of_sixteen_bits(n_groups: Any, dtype: Any) -> None:
     codes = np.random.default_rng(n_groups).integers(-1, min(n_groups, np.iinfo(dtype).max), 50_000).astype(dtype)
     codes[:2] = min(n_groups - 1, np.iinfo(dtype).max), -1
     ragged = Ragged.from_codes(codes, n_groups)
@@ -58,13 +62,13 @@ def test_order_is_stable_on_either_side_of_sixteen_bits(n_groups, dtype):
     np.testing.assert_array_equal(ragged.sizes, np.bincount(codes[codes >= 0], minlength=n_groups))
 
 
-def test_sorted_codes_keep_their_rows():
+def test_sorted_codes_keep_their_rows() -> None:
     ragged = Ragged.from_codes([0, 0, 2], 3, ["a", "b", "c"])
     assert ragged.columns[0].tolist() == ["a", "b", "c"]
     assert ragged.weighted_sum([1.0, 2.0, 4.0]).tolist() == [3.0, 0.0, 4.0]
 
 
-def test_take_restricts_and_reorders_groups():
+def test_take_restricts_and_reorders_groups() -> None:
     rng = np.random.default_rng(0)
     codes, x, w = rng.integers(-1, 7, 100), rng.normal(size=100), rng.random(100)
     whole = Ragged.from_codes(codes, 8, x, codes, weights=w)
@@ -77,26 +81,26 @@ def test_take_restricts_and_reorders_groups():
     assert whole.take([]).n_rows == 0
 
 
-def test_repeat_is_the_inverse_of_a_mean():
+def test_repeat_is_the_inverse_of_a_mean() -> None:
     ragged = Ragged.from_codes([2, 0, 2], 3, [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(ragged.repeat([10, 20, 30]), [10, 30, 30])
     np.testing.assert_array_equal(ragged.repeat([[1, 2], [3, 4], [5, 6]]), [[1, 2], [5, 6], [5, 6]])
 
 
-def test_sums_of_matrices_and_their_weights():
+def test_sums_of_matrices_and_their_weights() -> None:
     ragged = Ragged.from_codes([1, 0, 1], 3, weights=[1.0, 2.0, 3.0])
     rows = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # in group order: weights 2, 1, 3
     np.testing.assert_array_equal(ragged.sum(rows), [[1, 2], [8, 10], [0, 0]])
     np.testing.assert_array_equal(ragged.weighted_sum(rows), [[2, 4], [18, 22], [0, 0]])
 
 
-def test_long_segments_are_summed_pairwise():
+def test_long_segments_are_summed_pairwise() -> None:
     n = 2_000_000
     ragged = Ragged.from_codes(np.zeros(n, dtype=np.int8), 1, np.full(n, 0.1))
     assert ragged.sum(ragged.columns[0])[0] == pytest.approx(n / 10, rel=1e-14)  # a running sum is off by 1e-12
 
 
-def test_bad_input():
+def test_bad_input() -> None:
     with pytest.raises(LengthMismatch):
         Ragged.from_codes([0, 1], 2, [1.0])
     with pytest.raises(LengthMismatch):

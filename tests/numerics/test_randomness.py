@@ -1,3 +1,7 @@
+"""What a seed may be, and what is written down about it."""
+
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -5,40 +9,42 @@ from isonomy.errors import UsageError
 from isonomy.numerics.randomness import named_seed, resolve
 
 
-def test_an_integer_is_recorded_and_repeats():
+def test_an_integer_is_recorded_and_repeats() -> None:
     generator, seed = resolve(12)
     assert (seed.entropy, seed.origin) == (12, "given")
     assert generator.random() == np.random.default_rng(12).random()
-    assert resolve(np.int64(12))[1].entropy == 12
+    number: Any = np.int64(12)
+    assert resolve(number)[1].entropy == 12
 
 
-def test_none_draws_fresh_entropy_that_repeats_and_survives_json():
+def test_none_draws_fresh_entropy_that_repeats_and_survives_json() -> None:
     generator, seed = resolve(None)
     assert seed.origin == "drawn"
+    assert seed.entropy is not None
     assert 0 <= seed.entropy < 2**53
     assert generator.random() == np.random.default_rng(seed.entropy).random()
     assert seed.entropy != resolve(None)[1].entropy
 
 
-def test_a_generator_passes_through():
+def test_a_generator_passes_through() -> None:
     mine = np.random.default_rng(5)
     generator, seed = resolve(mine)
     assert generator is mine
     assert (seed.entropy, seed.origin) == (None, "generator")
 
 
-def test_a_spawned_generator_has_no_single_seed():
+def test_a_spawned_generator_has_no_single_seed() -> None:
     child = np.random.default_rng(5).spawn(1)[0]
     assert resolve(child)[1].entropy is None
 
 
 @pytest.mark.parametrize("bad", [True, -1, 1.5, "7"])
-def test_anything_else_is_refused(bad):
+def test_anything_else_is_refused(bad: Any) -> None:
     with pytest.raises(UsageError, match="rng"):
         resolve(bad)
 
 
-def test_named_seeds_depend_on_seed_and_name_only():
+def test_named_seeds_depend_on_seed_and_name_only() -> None:
     assert named_seed(1, "flag") == named_seed(1, "flag")
     names = {named_seed(seed, name) for seed in (1, 2) for name in ("flag", "certify", "flag-2")}
     assert len(names) == 6

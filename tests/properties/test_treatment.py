@@ -10,32 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isonomy as iso
-from isonomy.treatment.mitigate import STRATEGIES, Detected, factor
-from isonomy.treatment.ratio import Gap, Ratio, t_critical, t_tail
+from isonomy.treatment.effects.ratio import Gap, Ratio, t_critical, t_tail
+from isonomy.treatment.effects.shrinkage import STRATEGIES, Detected, factor
+from support.same import same
+from support.tables import trial
 
-ROLES = {"effect": "f", "treatment": "t", "outcome": "y", "groups": "g"}
+ROLES: dict[str, Any] = {"effect": "f", "treatment": "t", "outcome": "y", "groups": "g"}
 NUMBERS = ("predicted", "observed", "error", "error_se", "error_low", "bias", "bias_se", "bias_high", "bias_pvalue")
 
 
-def table(seed: int, real: bool = False, n: int = 400) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    y = rng.gamma(2.0, 1.0, n) if real else (rng.random(n) < 0.4).astype(float)
-    return {
-        "g": rng.choice(["a", "b", "c"], n),
-        "t": rng.integers(0, 2, n),
-        "y": y,
-        "f": rng.normal(1.2, 0.2, n),
-        "h": rng.random(n),
-    }
-
-
-def same(one: Any, two: Any, names: tuple[str, ...] = NUMBERS) -> None:
-    for name in names:
-        np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-7, atol=1e-10, err_msg=name)
-
-
 seeds = st.integers(0, 10_000)
-OPTIONS = [
+OPTIONS: list[dict[str, Any]] = [
     {},
     {"measure": "difference"},
     {"collapse": "normalised", "baseline": "h"},
@@ -48,33 +33,45 @@ OPTIONS = [
 @settings(max_examples=8)
 @given(seed=seeds, real=st.booleans())
 def test_order_of_rows_and_names_of_groups_do_not_matter(options: dict[str, Any], seed: int, real: bool) -> None:
-    made = table(seed, real)
+    made = trial(400, seed, real)
     order = np.random.default_rng(seed + 1).permutation(len(made["y"]))
     expected = iso.treatment_bias(made, **ROLES, **options)
-    same(iso.treatment_bias({k: v[order] for k, v in made.items()}, **ROLES, **options), expected)
+    same(
+        iso.treatment_bias({k: v[order] for k, v in made.items()}, **ROLES, **options),
+        expected,
+        NUMBERS,
+        rel=1e-7,
+        abs=1e-10,
+    )
     renamed = {**made, "g": np.char.add("z", made["g"])}  # keeps the order of names
-    same(iso.treatment_bias(renamed, **ROLES, **options), expected)
+    same(iso.treatment_bias(renamed, **ROLES, **options), expected, NUMBERS, rel=1e-7, abs=1e-10)
 
 
 @settings(max_examples=8)
 @given(seed=seeds)
 def test_doubled_counts_equal_duplicated_rows(seed: int) -> None:
-    made = {**table(seed), "k": np.full(400, 2)}
+    made = {**trial(seed=seed), "k": np.full(400, 2)}
     twice = {name: np.concatenate([v, v]) for name, v in made.items()}
-    same(iso.treatment_bias(made, **ROLES, count="k"), iso.treatment_bias(twice, **ROLES))
+    same(iso.treatment_bias(made, **ROLES, count="k"), iso.treatment_bias(twice, **ROLES), NUMBERS, rel=1e-7, abs=1e-10)
 
 
 @settings(max_examples=8)
 @given(seed=seeds, scale=st.floats(0.01, 100))
 def test_the_unit_of_the_outcome_does_not_matter_to_a_ratio(seed: int, scale: float) -> None:
-    made = table(seed, real=True)
-    same(iso.treatment_bias({**made, "y": made["y"] * scale}, **ROLES), iso.treatment_bias(made, **ROLES))
+    made = trial(seed=seed, real=True)
+    same(
+        iso.treatment_bias({**made, "y": made["y"] * scale}, **ROLES),
+        iso.treatment_bias(made, **ROLES),
+        NUMBERS,
+        rel=1e-7,
+        abs=1e-10,
+    )
 
 
 @settings(max_examples=8)
 @given(seed=seeds, scale=st.floats(0.01, 100))
 def test_the_unit_of_the_outcome_scales_a_difference(seed: int, scale: float) -> None:
-    made = table(seed, real=True)
+    made = trial(seed=seed, real=True)
     one = iso.treatment_bias(made, **ROLES, measure="difference")
     two = iso.treatment_bias({**made, "y": made["y"] * scale, "f": made["f"] * scale}, **ROLES, measure="difference")
     for name in ("error", "error_se", "bias", "bias_low"):
@@ -88,7 +85,7 @@ def test_the_unit_of_the_outcome_scales_a_difference(seed: int, scale: float) ->
 def test_moving_all_predictions_moves_errors_and_leaves_biases(
     options: dict[str, Any], seed: int, shift: float
 ) -> None:
-    made = table(seed)
+    made = trial(seed=seed)
     one = iso.treatment_bias(made, **ROLES, **options)
     two = iso.treatment_bias({**made, "f": made["f"] + shift}, **ROLES, **options)
     np.testing.assert_allclose(two.error, one.error + shift, atol=1e-9)
@@ -98,10 +95,16 @@ def test_moving_all_predictions_moves_errors_and_leaves_biases(
 @settings(max_examples=8)
 @given(seed=seeds)
 def test_features_may_be_rescaled(seed: int) -> None:
-    made = table(seed)
-    options = {"estimator": "regression", "features": ["h"]}
+    made = trial(seed=seed)
+    options: dict[str, Any] = {"estimator": "regression", "features": ["h"]}
     moved = {**made, "h": 1e4 * made["h"] - 7}
-    same(iso.treatment_bias(moved, **ROLES, **options), iso.treatment_bias(made, **ROLES, **options))
+    same(
+        iso.treatment_bias(moved, **ROLES, **options),
+        iso.treatment_bias(made, **ROLES, **options),
+        NUMBERS,
+        rel=1e-7,
+        abs=1e-10,
+    )
 
 
 finite = st.floats(-5, 5)

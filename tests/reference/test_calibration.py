@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from isonomy.calibration import calibration_metrics, marginal_outcomes, predictive_parity
 
-ROLES = {"outcome": "y", "score": "s", "groups": "g"}
+ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def weighted_least_squares(design: Any, y: Any, weight: Any, user: Any) -> tuple
 
 @pytest.mark.parametrize("level", ["user", "aggregate"])
 @pytest.mark.parametrize("method", ["nadaraya-watson", "residual"])
-def test_curves_and_cluster_variance(columns: dict[str, Any], level: str, method: str) -> None:
+def test_curves_and_cluster_variance(columns: dict[str, Any], level: Any, method: Any) -> None:
     """Nadaraya-Watson curves are intercepts of constants, the default's of local lines; kernel times vote as weight."""
     result = predictive_parity(columns, **ROLES, user="m", level=level, method=method, rng=1)
     family = result.families[0]
@@ -70,7 +70,7 @@ def test_difference_and_its_variance(columns: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("method", "degree"), [("local-quadratic", 2), ("local-linear", 1), ("nadaraya-watson", 0)])
-def test_marginal_outcomes(columns: dict[str, Any], method: str, degree: int) -> None:
+def test_marginal_outcomes(columns: dict[str, Any], method: Any, degree: int) -> None:
     family = marginal_outcomes(columns, **ROLES, user="m", threshold=0.4, method=method).families[0]
     above = columns["s"] >= 0.4
     each = np.bincount(columns["m"][above], minlength=300)[columns["m"]]

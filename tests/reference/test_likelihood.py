@@ -12,7 +12,7 @@ from scipy import stats
 from statsmodels.emplike.descriptive import DescStat
 
 import isonomy as iso
-from isonomy.likelihood.joint import Functions, Patterns
+from isonomy.likelihood.ratio.joint import Functions, Patterns
 from isonomy.results import Verdict
 
 
@@ -31,19 +31,21 @@ def test_statistic_of_a_mean_agrees_with_statsmodels(name: str, away: float) -> 
     x = datasets()[name]
     theta = float(x.mean() + away * x.std() / np.sqrt(x.size))
     expected, p = DescStat(x).test_mean(theta, result_object=False)
-    found = iso.flag(
+    result = iso.flag(
         {"x": x, "g": ["a"] * x.size}, metric="mean_prediction", prediction="x", groups="g", reference=theta
     )
-    assert found.statistic[0] == pytest.approx(expected, abs=1e-8)
-    assert found.pvalue[0] == pytest.approx(p, abs=1e-8)
+    assert result.statistic[0] == pytest.approx(expected, abs=1e-8)
+    assert result.pvalue[0] == pytest.approx(p, abs=1e-8)
 
 
 @pytest.mark.parametrize("name", datasets())
 def test_interval_of_a_mean_agrees_with_statsmodels(name: str) -> None:
     x = datasets()[name]
     low, high = DescStat(x).ci_mean(0.05)
-    found = iso.flag({"x": x, "g": ["a"] * x.size}, metric="mean_prediction", prediction="x", groups="g", reference=0.0)
-    assert (found.ci_low[0], found.ci_high[0]) == pytest.approx((low, high), abs=1e-5)  # their root's tolerance
+    result = iso.flag(
+        {"x": x, "g": ["a"] * x.size}, metric="mean_prediction", prediction="x", groups="g", reference=0.0
+    )
+    assert (result.ci_low[0], result.ci_high[0]) == pytest.approx((low, high), abs=1e-5)  # their root's tolerance
 
 
 def test_joint_statistic_of_equal_rates_is_the_likelihood_ratio_of_the_table() -> None:
@@ -54,9 +56,10 @@ def test_joint_statistic_of_equal_rates_is_the_likelihood_ratio_of_the_table() -
         "g": np.repeat(["a", "a", "b", "b", "c", "c", "d", "d"], table.ravel()),
         "y": np.repeat([1, 0] * 4, table.ravel()),
     }
-    found = iso.certify(data, metric="selection_rate", prediction="y", groups="g")
-    assert found.statistic == pytest.approx(expected.statistic, rel=1e-12)
-    assert (found.df, found.pvalue) == (expected.dof, pytest.approx(expected.pvalue, rel=1e-9))
+    result = iso.certify(data, metric="selection_rate", prediction="y", groups="g")
+    assert result.statistic == pytest.approx(expected.statistic, rel=1e-12)
+    assert result.df == expected.dof
+    assert result.pvalue == pytest.approx(expected.pvalue, rel=1e-9)
 
 
 def test_joint_mean_of_two_columns_agrees_with_statsmodels() -> None:
@@ -81,21 +84,21 @@ PPV: dict[str, Any] = {"metric": "ppv", "groups": "race", "outcome": "two_year_r
 
 @pytest.mark.parametrize(("alpha", "published"), [(0.05, (0.018, 0.058)), (0.1, (0.022, 0.055))])
 def test_published_compas_interval(compas: pl.DataFrame, alpha: float, published: tuple[float, float]) -> None:
-    found = iso.flag(compas, **PPV, reference={"race": "Caucasian"}, uncertainty="plugin", alpha=alpha)
-    group = found.labels.index("race=African-American")
-    assert found.n[group] == 2174
-    assert found.n.sum() == 3317
-    assert (found.ci_low[group], found.ci_high[group]) == pytest.approx(published, abs=1e-3)
+    result = iso.flag(compas, **PPV, reference={"race": "Caucasian"}, uncertainty="plugin", alpha=alpha)
+    group = result.labels.index("race=African-American")
+    assert result.n[group] == 2174
+    assert result.n.sum() == 3317
+    assert (result.ci_low[group], result.ci_high[group]) == pytest.approx(published, abs=1e-3)
 
 
 def test_compas_with_the_reference_estimated(compas: pl.DataFrame) -> None:
     """What the published analysis leaves out: the Caucasian rate has an error of its own."""
-    found = iso.flag(compas, **PPV, reference={"race": "Caucasian"})
-    group = found.labels.index("race=African-American")
+    result = iso.flag(compas, **PPV, reference={"race": "Caucasian"})
+    group = result.labels.index("race=African-American")
     table = [[1369, 2174 - 1369], [505, 854 - 505]]
     expected = stats.chi2_contingency(table, correction=False, lambda_="log-likelihood")
-    assert found.statistic[group] == pytest.approx(expected.statistic, rel=1e-12)
-    assert found.pvalue[group] == pytest.approx(0.05096, abs=1e-5)
-    assert found.ci_low[group] < 0 < found.ci_high[group]
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "depends on how the reference is treated" in found.summary()
+    assert result.statistic[group] == pytest.approx(expected.statistic, rel=1e-12)
+    assert result.pvalue[group] == pytest.approx(0.05096, abs=1e-5)
+    assert result.ci_low[group] < 0 < result.ci_high[group]
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "depends on how the reference is treated" in result.summary()

@@ -12,8 +12,9 @@ from scipy.optimize import linprog, minimize
 import isonomy as iso
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import weighted_chi2_isf, weighted_chi2_sf
-from isonomy.transport.law import Law, maximum
-from isonomy.transport.program import Constraint, SingleRows, SortedRows, dual_value, fractions, solve
+from isonomy.transport.program.law import Law, maximum
+from isonomy.transport.program.segments import SingleRows, SortedRows, fractions
+from isonomy.transport.program.solve import Constraint, dual_value, solve
 
 Array = NDArray[np.float64]
 INSTANCES = 200
@@ -58,7 +59,7 @@ def highs(distance: Array, group: NDArray[np.intp], weight: Array | None, c: Con
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     assert answer.status in (0, 2), answer.message  # an oracle that gives up is no oracle
-    return float(answer.fun) if answer.status == 0 else np.inf
+    return np.inf if answer.fun is None else float(answer.fun)
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -67,14 +68,14 @@ def test_agrees_with_highs(block: int) -> None:
         distance, group, weight, c = instance(seed)
         rows = SingleRows(distance, group, weight)
         pool = rows if c.moment.size == 1 else SortedRows(distance, group, len(c.vectors), weight)
-        found, expected = solve(pool, c), highs(distance, group, weight, c)
-        assert found.status is Status.OK
+        result, expected = solve(pool, c), highs(distance, group, weight, c)
+        assert result.status is Status.OK
         # A value of 0 has no relative error. The absolute one decides there alone: 1e-8 of any other value is larger.
         assert expected == 0 or expected > 1e-3
         same = pytest.approx(expected, rel=1e-8, abs=1e-12)
-        assert found.value == same, seed
+        assert result.value == same, seed
 
-        share = fractions(distance, group, found.moved, weight)
+        share = fractions(distance, group, result.moved, weight)
         mass = np.ones(distance.size) if weight is None else weight
         assert share.min() >= 0
         assert share.max() <= 1
@@ -87,7 +88,7 @@ def test_agrees_with_highs(block: int) -> None:
         assert cost == same, seed
         # Strong duality: the dual function, from the rows, equals the cost of the plan.
         each = mass.astype(int)
-        dual = dual_value(found.dual, np.repeat(distance, each), np.repeat(group, each), c)
+        dual = dual_value(result.dual, SingleRows(np.repeat(distance, each), np.repeat(group, each)).coarse(), c)
         assert dual == same, seed
 
 
@@ -97,10 +98,10 @@ def test_infeasible_is_said_so() -> None:
         distance, group = np.array([np.inf, np.inf, 1.0, 1.0]), np.array([0, 0, 1, 1])
         c = Constraint(np.vstack([np.ones(m), -np.ones(m)]), -np.ones(m), np.zeros(m), np.zeros(m))
         pool = SingleRows(distance, group) if m == 1 else SortedRows(distance, group, 2)
-        found = solve(pool, c)
+        result = solve(pool, c)
         assert np.isinf(highs(distance, group, None, c))
-        assert found.status is Status.INFEASIBLE
-        assert np.isinf(found.value)
+        assert result.status is Status.INFEASIBLE
+        assert np.isinf(result.value)
 
 
 # --- tails ------------------------------------------------------------------------------------------------------
@@ -183,7 +184,7 @@ def test_wald_is_statsmodels_two_proportions() -> None:
     n = 900
     group, score = rng.choice(["a", "b"], n), rng.normal(size=n)
     decision = (score >= 0.2).astype(int)
-    found = iso.project(
+    result = iso.project(
         {"g": group, "s": score, "c": decision},
         prediction="c",
         groups="g",
@@ -196,10 +197,10 @@ def test_wald_is_statsmodels_two_proportions() -> None:
     z, p = proportion.proportions_ztest(count, size, prop_var=False)
     variance = sum((c / k) * (1 - c / k) / k for c, k in zip(count, size, strict=True))
     z = (count[0] / size[0] - count[1] / size[1]) / np.sqrt(variance)
-    assert found.wald_statistic == pytest.approx(z**2, rel=1e-9)
-    assert found.wald_pvalue == pytest.approx(2 * special.ndtr(-abs(z)), rel=1e-9)
-    assert found.wald_pvalue == pytest.approx(p, rel=0.02)  # statsmodels pools the variance
+    assert result.wald_statistic == pytest.approx(z**2, rel=1e-9)
+    assert result.wald_pvalue == pytest.approx(2 * special.ndtr(-abs(z)), rel=1e-9)
+    assert result.wald_pvalue == pytest.approx(p, rel=0.02)  # statsmodels pools the variance
     low, high = proportion.confint_proportions_2indep(count[0], size[0], count[1], size[1], method="wald")
-    i = [s is Status.OK for s in found.statuses].index(True)
-    seen = sorted((abs(found.ci_low[i]), abs(found.ci_high[i])))
+    i = [s is Status.OK for s in result.statuses].index(True)
+    seen = sorted((abs(result.ci_low[i]), abs(result.ci_high[i])))
     assert seen == pytest.approx(sorted((abs(low), abs(high))), rel=1e-6)

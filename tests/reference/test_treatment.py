@@ -11,12 +11,12 @@ from scipy import optimize, stats
 
 import isonomy as iso
 
-ROLES = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
+ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 
 
 def group(table: dict[str, Any], name: str) -> tuple[Any, Any, Any, Any]:
     here = table["group"] == name
-    return tuple(np.asarray(table[k], dtype=float)[here] for k in ("treatment", "outcome", "effect", "x"))  # type: ignore[return-value]
+    return tuple(np.asarray(table[k], dtype=float)[here] for k in ("treatment", "outcome", "effect", "x"))
 
 
 @pytest.fixture(scope="module", params=["binary", "real"])
@@ -96,6 +96,7 @@ def test_regression_adjustment_against_statsmodels(table: dict[str, Any]) -> Non
 def test_adjusted_pvalues_against_statsmodels(table: dict[str, Any]) -> None:
     from statsmodels.stats.multitest import multipletests
 
-    for ours, theirs in (("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")):
+    names: list[tuple[Any, str]] = [("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")]
+    for ours, theirs in names:
         result = iso.treatment_bias(table, **ROLES, adjust=ours)
         np.testing.assert_allclose(result.adjusted_pvalue, multipletests(result.bias_pvalue, method=theirs)[1])

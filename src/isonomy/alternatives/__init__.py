@@ -1,6 +1,11 @@
 """Is there an alternative that is at least as accurate and less unequal? (Auerbach et al. 2025)"""
 
-from isonomy.alternatives.manipulation import (
+from isonomy.alternatives.api import improvability
+from isonomy.alternatives.mitigate import Recommendation
+from isonomy.alternatives.result import ImprovabilityResult, SurfaceResult
+from isonomy.alternatives.rules import NAMES as RULES
+from isonomy.alternatives.rules.algorithm import Algorithm, People, SelectionRule, Training
+from isonomy.alternatives.rules.manipulation import (
     Game,
     enough_splits,
     false_rejection,
@@ -8,17 +13,14 @@ from isonomy.alternatives.manipulation import (
     simulate_reruns,
     splits_bound,
 )
-from isonomy.alternatives.milp import MILPRule
-from isonomy.alternatives.mitigate import Recommendation
-from isonomy.alternatives.procedure import improvability
-from isonomy.alternatives.result import ImprovabilityResult
-from isonomy.alternatives.rules import Algorithm, EstimatorRule, People, ReductionsRule, SelectionRule, Training
-from isonomy.alternatives.surface import SurfaceResult
-from isonomy.alternatives.utilities import CRITERIA, READY, Utility
+from isonomy.alternatives.rules.milp import MILPRule
+from isonomy.alternatives.rules.named import EstimatorRule, ReductionsRule
+from isonomy.alternatives.rules.utilities import CRITERIA, READY, Utility
 
 __all__ = [
     "CRITERIA",
     "READY",
+    "RULES",
     "Algorithm",
     "EstimatorRule",
     "Game",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import altair as alt
 import numpy as np
 
-from isonomy.alternatives.utilities import FloatArray
+from isonomy.numerics.arrays import FloatArray
 from isonomy.results import theme
 
 if TYPE_CHECKING:
-    from isonomy.alternatives.result import ImprovabilityResult
-    from isonomy.alternatives.surface import SurfaceResult
+    from isonomy.alternatives.result import ImprovabilityResult, SurfaceResult
 
 _ALGORITHMS = alt.Scale(domain=["alternative", "status quo"], range=[theme.PALETTE[0], theme.PALETTE[1]])
 _SHAPES = alt.Scale(domain=["alternative", "status quo"], range=["circle", "square"])
@@ -20,13 +19,13 @@ _PVALUES = alt.Scale(type="sqrt", scheme="viridis", domain=[0, 1], reverse=True)
 _WIDE, _TALL = 60, 60  # cells of the heat map, and 100 points of contour: within the points a chart may have
 
 
-def result_chart(result: ImprovabilityResult) -> Any:
+def result_chart(result: ImprovabilityResult) -> alt.TopLevelMixin:
     """Rounds beside the surface."""
     return theme.finish(alt.vconcat(rounds_chart(result), surface_chart(result.surface())))
 
 
-def rounds_chart(result: ImprovabilityResult) -> Any:
-    """A dumbbell a round: where the status quo stands, where the alternative does."""
+def rounds_chart(result: ImprovabilityResult) -> alt.HConcatChart:
+    """One dumbbell per round: where the status quo stands, where the alternative does."""
     parts = [
         *(
             (f"{result.accuracy_utility}, {name}", result.accuracy[:, i])
@@ -37,22 +36,15 @@ def rounds_chart(result: ImprovabilityResult) -> Any:
     return alt.hconcat(*(_dumbbells(theme.short(name, 40), values) for name, values in parts))
 
 
-def _dumbbells(title: str, values: FloatArray) -> Any:
-    rounds = np.arange(1, len(values) + 1)
-    kept = theme.thin(len(rounds), 200)
-    wide = theme.data({"round": rounds[kept], "alternative": values[kept, 0], "status quo": values[kept, 1]})
-    long = theme.data(
-        {
-            "round": np.tile(rounds[kept], 2),
-            "value": np.concatenate([values[kept, 0], values[kept, 1]]),
-            "algorithm": np.repeat(["alternative", "status quo"], len(kept)),
-            "pvalue": np.tile(values[kept, 2], 2),
-        }
-    )
+def _dumbbells(title: str, values: FloatArray) -> alt.LayerChart:
+    kept = theme.thin(len(values), 200)
+    candidate, status_quo, pvalue = values[kept].T
+    rounds = theme.data({"round": kept + 1, "alternative": candidate, "status quo": status_quo, "pvalue": pvalue})
     y = alt.Y("round:O", title="round")
-    bars = alt.Chart(wide).mark_rule(color=theme.RULE).encode(y=y, x="alternative:Q", x2="status quo:Q")
+    bars = alt.Chart(rounds).mark_rule(color=theme.RULE).encode(y=y, x="alternative:Q", x2="status quo:Q")
     points = (
-        alt.Chart(long)
+        alt.Chart(rounds)
+        .transform_fold(["alternative", "status quo"], as_=["algorithm", "value"])
         .mark_point(filled=True, size=70, opacity=1)
         .encode(
             y=y,
@@ -65,7 +57,7 @@ def _dumbbells(title: str, values: FloatArray) -> Any:
     return (bars + points).properties(width=220)
 
 
-def surface_chart(surface: SurfaceResult) -> Any:
+def surface_chart(surface: SurfaceResult) -> alt.LayerChart:
     """Heat map of median p-values, the contour of the level, and where it crosses the two axes."""
     rows = theme.thin(len(surface.accuracy_gains), _TALL)
     columns = theme.thin(len(surface.fairness_gains), _WIDE)
@@ -95,7 +87,7 @@ def surface_chart(surface: SurfaceResult) -> Any:
         )
     )
     return (heat + _contour(surface) + _crossings(surface)).properties(
-        width=420, height=300, title=f"Supported (median p < {surface.level:g}): below the line"
+        width=420, height=300, title=f"Supported (median p ≤ {surface.level:g}): below the line"
     )
 
 
@@ -104,7 +96,7 @@ def _next(grid: FloatArray) -> FloatArray:
     return np.append(grid[1:], grid[-1] + step)
 
 
-def _contour(surface: SurfaceResult) -> Any:
+def _contour(surface: SurfaceResult) -> alt.Chart:
     kept = theme.thin(len(surface.fairness_gains), 200)
     reach = surface.contour[kept]
     beyond = np.isnan(reach) & np.append(False, ~np.isnan(reach[:-1]))  # the line ends by falling to the floor
@@ -112,8 +104,8 @@ def _contour(surface: SurfaceResult) -> Any:
     return alt.Chart(line).mark_line(color="black", strokeWidth=2, interpolate="step-after").encode(x="f:Q", y="a:Q")
 
 
-def _crossings(surface: SurfaceResult) -> Any:
-    found = [
+def _crossings(surface: SurfaceResult) -> alt.LayerChart:
+    points = [
         (x, y, f"{v:.3g}")
         for x, y, v in (
             (surface.fairness_gain, 0.0, surface.fairness_gain),
@@ -121,7 +113,7 @@ def _crossings(surface: SurfaceResult) -> Any:
         )
         if not np.isnan(v)
     ]
-    columns = {name: [row[i] for row in found] for i, name in enumerate(("f", "a", "label"))}
+    columns = {name: [point[i] for point in points] for i, name in enumerate(("f", "a", "label"))}
     base = alt.Chart(theme.data(columns)).encode(x="f:Q", y="a:Q")
     return base.mark_point(color="black", fill="white", size=80, opacity=1) + base.mark_text(
         align="left", dx=8, dy=-8, fontWeight="bold"

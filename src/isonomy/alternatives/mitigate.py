@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from isonomy.alternatives import decisions, rounds
-from isonomy.alternatives.requirements import Plan
-from isonomy.alternatives.rules import Algorithm, People
-from isonomy.alternatives.tally import Roles, Table
-from isonomy.alternatives.utilities import FloatArray
+from isonomy.alternatives.decide import Decisions
+from isonomy.alternatives.estimate import Estimates, measure, select
+from isonomy.alternatives.plan import Plan
+from isonomy.alternatives.rules.algorithm import Algorithm
+from isonomy.alternatives.tally import Tally, read_people
 from isonomy.errors import UsageError
-from isonomy.frames import Request, open_source
+from isonomy.frames import open_source
+from isonomy.numerics.arrays import FloatArray
 from isonomy.results import storable
+from isonomy.results.storage import OF_ROWS
 
 
 @storable
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Recommendation:
     """The algorithm the rule makes of all rows. Its estimates are not independent of the rows it was fitted on.
 
-    ``accuracy`` and ``fairness`` have one line a component: candidate, status quo. `decide` applies the algorithm to
+    ``accuracy`` and ``fairness`` hold candidate and status quo of each component. `decide` applies the algorithm to
     new rows; it is not kept in JSON.
     """
 
@@ -31,49 +32,38 @@ class Recommendation:
     fairness: FloatArray
     selected: FloatArray
     cutoff: float
+    labels: tuple[str, ...]
     independent: bool = False
-    algorithm: Algorithm | None = field(default=None, repr=False)
-    roles: Roles | None = field(default=None, repr=False)
-    labels: tuple[str, ...] = ()
-
-    def without_algorithm(self) -> Recommendation:
-        """A copy that JSON can hold."""
-        return replace(self, algorithm=None, roles=None)
+    algorithm: Algorithm | None = field(default=None, repr=False, metadata=OF_ROWS)
+    plan: Plan | None = field(default=None, repr=False, metadata=OF_ROWS)
 
     def decide(self, data: object) -> FloatArray:
         """Decisions (0/1, or prices) for the rows of ``data``, which needs the features and the group columns."""
-        if self.algorithm is None or self.roles is None:
+        if self.algorithm is None or self.plan is None:
             raise UsageError("decide: the algorithm is not stored in JSON; run improvability again with its seed.")
-        source = open_source(data)
-        roles = self.roles
-        grouping = source.grouping(roles.groups, depth=len(source.grouping(roles.groups).dimensions))
-        rows = source.rows(Request(grouping=grouping, numeric={f"features[{name}]": name for name in roles.features}))
-        partition = rows.partitions[-1]
-        unknown = [group.label for group in partition.groups if group.label not in self.labels]
-        if unknown:
-            raise UsageError(f"decide: groups {unknown} were not in the data the algorithm was made from.")
-        codes = np.array([self.labels.index(group.label) for group in partition.groups], dtype=np.intp)
-        features = {name: rows.columns[f"features[{name}]"] for name in roles.features}
-        values = np.asarray(self.algorithm(People(features, codes[partition.codes], self.labels)), dtype=float)
+        values = np.asarray(self.algorithm(read_people(open_source(data), self.plan, self.labels)), dtype=float)
         return values if np.isnan(self.cutoff) else (values > self.cutoff).astype(float)
 
 
-def recommend(table: Table, plan: Plan, roles: Roles, rng: np.random.Generator) -> Recommendation | None:
-    """Run the rule on all rows and measure it on the same rows; None where it finds nothing."""
-    whole = table.weight
-    a0, _ = decisions.status_quo(table, plan, whole)
-    algorithm = decisions.select(table, plan, whole, a0, rng)
-    if algorithm.decide is None:
+def recommend(
+    tally: Tally, plan: Plan, estimates: Estimates, decisions: Decisions, rng: np.random.Generator
+) -> Recommendation | None:
+    """Run the rule on all rows and measure it on the same rows; None where nothing was shown, or nothing is found."""
+    if not decisions.reject:
         return None
-    a1, cutoff = decisions.candidate(table, plan, algorithm, whole)
-    worst = rounds.worst_pairs(table, plan.criteria, whole, a0)
-    accuracy, fairness = rounds.measure(table, plan.criteria, whole, (a0, a1), worst)
-    ready: dict[str, Any] = {"algorithm": algorithm, "roles": roles, "labels": table.labels}
+    criteria, whole = estimates.criteria, tally.weight
+    selection = select(tally, plan, criteria, whole, rng)
+    if selection.algorithm.decide is None:
+        return None
+    a0, a1 = selection.decisions
+    accuracy, fairness = measure(tally, criteria, whole, (a0, a1), selection.worst)
     return Recommendation(
         rule=plan.rule_name,
         accuracy=accuracy,
         fairness=fairness,
         selected=np.array([np.average(a, weights=whole) for a in (a1, a0)]),
-        cutoff=cutoff,
-        **(ready if plan.rule is not None else {"labels": table.labels}),
+        cutoff=selection.cutoffs[1],
+        labels=criteria.labels,
+        algorithm=None if plan.rule is None else selection.algorithm,
+        plan=None if plan.rule is None else plan,
     )

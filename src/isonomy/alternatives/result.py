@@ -9,38 +9,50 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from isonomy.alternatives import surface as surfaces
 from isonomy.alternatives import wording
-from isonomy.alternatives.evidence import Evidence
+from isonomy.alternatives.decide import Decisions, verdict_without_gains
+from isonomy.alternatives.estimate import Estimates
 from isonomy.alternatives.mitigate import Recommendation
-from isonomy.alternatives.surface import Curves, SurfaceResult
-from isonomy.alternatives.utilities import FloatArray
+from isonomy.alternatives.plan import Plan
+from isonomy.alternatives.rules import rounds as together
+from isonomy.alternatives.rules.bootstrap import Comparison, Component, Exceedance, PvalueForm
+from isonomy.alternatives.rules.criteria import Scale
+from isonomy.alternatives.rules.rounds import Curves
+from isonomy.alternatives.tally import Tally
 from isonomy.errors import UsageError
 from isonomy.frames import Group
-from isonomy.results import Result, Status, Verdict
+from isonomy.numerics.arrays import FloatArray
+from isonomy.results import Call, Result, Status, storable
+from isonomy.results.storage import OF_ROWS
 
 if TYPE_CHECKING:
     import altair as alt
+
+for part in (Curves, Comparison, Component, Exceedance):
+    storable(part)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ImprovabilityResult(Result):
     """The rounds, their combined p-value and what it means.
 
-    Arrays have one line a round. ``accuracy`` (rounds, components, 3) and ``fairness`` (rounds, utilities, 3) hold
+    Arrays have one entry per round. ``accuracy`` (rounds, components, 3) and ``fairness`` (rounds, utilities, 3) hold
     candidate, status quo and p-value; the components are the groups, or one where accuracy is pooled or weighted.
 
     Attributes
     ----------
-    pvalue
-        min(1, 2 x median) of the rounds' p-values; with one round its own. The null is rejected where it is below
+    pvalue : float
+        min(1, 2 x median) of the rounds' p-values; with one round its own. The null is rejected where it is at most
         ``alpha``.
-    median_pvalue
+    median_pvalue : float
         The smallest median of the rounds' p-values, compared with alpha / 2 in the paper.
-    supported_fairness_gain, supported_accuracy_gain
+    supported_fairness_gain, supported_accuracy_gain : float
         The largest gain at which the test still rejects, the other gain being 0: lower confidence bounds. NaN: none.
-    recommended
+    recommended : Recommendation or None
         The rule's algorithm refitted on all rows when the test rejects, else None. Its estimates are not independent.
+    evidence : tuple or None
+        The resamples of each round (None where its rule found nothing), for surfaces over other grids. JSON keeps
+        them on request only.
     """
 
     question: ClassVar[str] = wording.QUESTION
@@ -54,7 +66,7 @@ class ImprovabilityResult(Result):
     fairness_utilities: tuple[str, ...]
     accuracy_gains: tuple[float, ...]
     fairness_gains: tuple[float, ...]
-    scale: str
+    scale: Scale
     capacity: float | None
     alpha: float
     resamples: int
@@ -70,20 +82,82 @@ class ImprovabilityResult(Result):
     cutoffs: FloatArray  # (rounds, 2): NaN where decisions came ready
     train_rows: NDArray[np.int64]
     test_rows: NDArray[np.int64]  # (rounds, groups)
-    undefined: NDArray[np.int64]
-    distance: FloatArray
+    undefined: NDArray[np.int64]  # resamples with an empty denominator
+    distance: FloatArray  # of the status quo's unfairness from zero, in standard errors
     worst_pairs: tuple[tuple[str, ...], ...]  # (rounds, fairness utilities)
     status: tuple[Status, ...]
     details: tuple[Mapping[str, float], ...]
     curves: Curves
     recommended: Recommendation | None = None
-    evidence: tuple[Evidence | None, ...] = field(default=(), repr=False)  # resamples, kept in memory only
-    pvalue_form: str = "add_one"
+    evidence: tuple[Comparison | None, ...] | None = field(default=None, repr=False, metadata=OF_ROWS)
+    pvalue_form: PvalueForm = "add_one"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The whole result in plain JSON types, without the resamples and without the algorithm itself."""
-        kept = None if self.recommended is None else self.recommended.without_algorithm()
-        return Result.to_dict(replace(self, evidence=(), recommended=kept))
+    @classmethod
+    def of(
+        cls,
+        call: Call,
+        plan: Plan,
+        tally: Tally,
+        estimates: Estimates,
+        decisions: Decisions,
+        recommended: Recommendation | None,
+    ) -> Self:
+        """Lay out what the steps found."""
+        criteria, rounds = estimates.criteria, estimates.rounds
+        comparisons = tuple(r.comparison for r in rounds)
+        fairness = tuple(utility.name for utility in criteria.fairness)
+        pairs = [f"{criteria.labels[a]} against {criteria.labels[b]}" for a, b in criteria.pairs]
+        return cls(
+            null=wording.null(
+                plan.rule_name,
+                criteria.accuracy.name,
+                criteria.accuracies,
+                criteria.accuracy_gains,
+                fairness,
+                criteria.fairness_gains,
+                criteria.scale,
+            ),
+            verdict=decisions.verdict,
+            warnings=decisions.warnings,
+            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped),
+            groups=tally.groups,
+            rule=plan.rule_name,
+            accuracy_utility=criteria.accuracy.name,
+            accuracy_components=criteria.accuracies,
+            fairness_utilities=fairness,
+            accuracy_gains=criteria.accuracy_gains,
+            fairness_gains=criteria.fairness_gains,
+            scale=criteria.scale,
+            capacity=plan.capacity,
+            alpha=plan.alpha,
+            resamples=plan.resamples,
+            accuracy=np.stack([r.accuracy for r in rounds]),
+            fairness=np.stack([r.fairness for r in rounds]),
+            round_pvalues=np.array([r.pvalue for r in rounds]),
+            pvalue=estimates.pvalue,
+            median_pvalue=estimates.median_pvalue,
+            reject=decisions.reject,
+            supported_fairness_gain=estimates.supported_fairness_gain,
+            supported_accuracy_gain=estimates.supported_accuracy_gain,
+            selected=np.stack([r.selected for r in rounds]),
+            cutoffs=np.stack([r.cutoffs for r in rounds]),
+            train_rows=np.array([r.train_rows for r in rounds]),
+            test_rows=np.stack([r.test_rows for r in rounds]),
+            undefined=np.array([0 if c is None else c.undefined for c in comparisons]),
+            distance=np.array([np.nan if c is None else c.distance for c in comparisons]),
+            worst_pairs=tuple(tuple(pairs[q] for q in r.worst) for r in rounds),
+            status=tuple(r.status for r in rounds),
+            details=tuple(r.details for r in rounds),
+            curves=estimates.curves,
+            recommended=recommended,
+            evidence=comparisons,
+            pvalue_form=plan.pvalue_form,
+        )
+
+    def to_dict(self, *, rows: bool = False) -> dict[str, Any]:
+        """The result in plain JSON types, without the recommended algorithm itself. ``rows``: with the resamples."""
+        kept = None if self.recommended is None else replace(self.recommended, algorithm=None, plan=None)
+        return Result.to_dict(replace(self, recommended=kept), rows=rows)
 
     def table(self) -> dict[str, Any]:
         """The rounds, laid out as in the paper's Table 1."""
@@ -112,25 +186,27 @@ class ImprovabilityResult(Result):
     ) -> SurfaceResult:
         """p-values over a grid of required gains, from the splits and resamples of this test.
 
-        Without grids: the paper's, accuracy gains from -1 to 1 and fairness gains from 0 to 1 by 0.01. Other grids
-        need the resamples, which JSON does not keep.
+        Parameters
+        ----------
+        accuracy_gains, fairness_gains : array_like, optional
+            Increasing numbers. By default the paper's: accuracy gains from -1 to 1 and fairness gains from 0 to 1 by
+            0.01. Other grids need the resamples, which JSON does not keep unless it was written with ``rows=True``.
         """
-        if accuracy_gains is None and fairness_gains is None:
-            found = self.curves
-        elif not self.evidence:
-            raise UsageError("surface: JSON keeps the default grid only; run improvability again for another grid.")
-        else:
-            a = self.curves.accuracy_gains if accuracy_gains is None else accuracy_gains
-            f = self.curves.fairness_gains if fairness_gains is None else fairness_gains
-            found = surfaces.curves(self.evidence, a, f, self.pvalue_form)
+        curves = self.curves
+        if accuracy_gains is not None or fairness_gains is not None:
+            if self.evidence is None:
+                raise UsageError("surface: JSON keeps the default grid only; run improvability again for another grid.")
+            a = curves.accuracy_gains if accuracy_gains is None else accuracy_gains
+            f = curves.fairness_gains if fairness_gains is None else fairness_gains
+            curves = together.curves(self.evidence, a, f, self.pvalue_form)
         return SurfaceResult(
-            null=wording.surface_null(),
-            verdict=self.verdict if not any((*self.accuracy_gains, *self.fairness_gains)) else self._at_zero(),
+            null=wording.SURFACE_NULL,
+            verdict=verdict_without_gains(self.supported_fairness_gain),
             warnings=self.warnings,
             provenance=self.provenance,
-            accuracy_gains=found.accuracy_gains,
-            fairness_gains=found.fairness_gains,
-            median_pvalues=found.median_pvalues(),
+            accuracy_gains=curves.accuracy_gains,
+            fairness_gains=curves.fairness_gains,
+            median_pvalues=curves.median_pvalues(),
             level=self.level,
             alpha=self.alpha,
             scale=self.scale,
@@ -141,34 +217,24 @@ class ImprovabilityResult(Result):
     @property
     def level(self) -> float:
         """What the median p-value is compared with: alpha / 2, or alpha for one round."""
-        return self.alpha if len(self.round_pvalues) == 1 else self.alpha / 2
-
-    def _at_zero(self) -> Verdict:
-        return Verdict.INCONCLUSIVE if np.isnan(self.supported_fairness_gain) else Verdict.VIOLATION
+        return together.level(self.alpha, len(self.round_pvalues))
 
     def findings(self) -> tuple[str, ...]:
         """The conclusion, the sizes, the largest gains supported."""
-        accuracy, fairness = _round_means(self.accuracy), _round_means(self.fairness)
-        pair = _common_pair(self.worst_pairs)
-        sentences = [
-            wording.conclusion(
-                self.reject, self.pvalue, self.median_pvalue, len(self.round_pvalues), self.rule, self.alpha
-            ),
-            *(
-                wording.accuracy_effect(self.accuracy_utility, name, accuracy[i, 0], accuracy[i, 1])
-                for i, name in enumerate(self.accuracy_components)
-            ),
-            *(
-                wording.fairness_effect(name, fairness[i, 0], fairness[i, 1], pair[i])
-                for i, name in enumerate(self.fairness_utilities)
-            ),
+        splits = len(self.round_pvalues)
+        accuracy = zip(self.accuracy_components, together.averages(self.accuracy), strict=True)
+        fairness = zip(self.fairness_utilities, together.averages(self.fairness), strict=True)
+        chosen = [set(pairs) for pairs in zip(*self.worst_pairs, strict=True)]
+        pairs = [names.pop() if len(names) == 1 else wording.VARYING_PAIR for names in chosen]
+        return (
+            wording.conclusion(self.reject, self.pvalue, self.median_pvalue, splits, self.rule, self.alpha),
+            *(wording.accuracy_effect(self.accuracy_utility, name, *both) for name, both in accuracy),
+            *(wording.fairness_effect(name, pair, *both) for (name, both), pair in zip(fairness, pairs, strict=True)),
             wording.supported("fairness", self.supported_fairness_gain, self.scale, self.alpha),
             wording.supported("accuracy", self.supported_accuracy_gain, self.scale, self.alpha),
-            wording.selected(*_round_means(self.selected)),
-        ]
-        if self.recommended is not None:
-            sentences.append(wording.recommended(self.rule))
-        return tuple(sentences)
+            wording.selected(*together.averages(self.selected)),
+            *(() if self.recommended is None else (wording.recommended(self.rule),)),
+        )
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked."""
@@ -187,35 +253,82 @@ class ImprovabilityResult(Result):
         return result_chart(self)
 
     def suppressed(self, minimum: int) -> Self:
-        """A copy without the accuracies of groups whose test part has fewer than ``minimum`` rows in some round."""
+        """A copy without resamples, and without the accuracies of groups with fewer than ``minimum`` test rows."""
+        bare = replace(self, evidence=None)
         small = (self.test_rows < minimum).any(axis=0)
         if not small.any():
-            return self
+            return bare
         accuracy, fairness = self.accuracy.copy(), self.fairness.copy()
         if len(self.accuracy_components) == len(self.groups):
             accuracy[:, small, :2] = np.nan
         fairness[:, :, :2] = np.nan  # a gap between two groups would give the small one away
-        rows = np.where(small, 0, self.test_rows)
         return replace(
-            self,
+            bare,
             accuracy=accuracy,
             fairness=fairness,
-            test_rows=rows,
+            test_rows=np.where(small, 0, self.test_rows),
             recommended=None,
             status=(Status.SUPPRESSED,) * len(self.status),
         )
 
 
-def _round_means(values: FloatArray) -> FloatArray:
-    """Means over the rounds that found something, of candidate and status quo."""
-    found = ~np.isnan(values).any(axis=tuple(range(1, values.ndim)))
-    kept = values[found][..., :2]
-    return kept.mean(axis=0) if len(kept) else np.full((*values.shape[1:-1], 2), np.nan)
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SurfaceResult(Result):
+    """Median p-values over required gains, with the contour of the level and its crossings.
 
+    ``level`` is alpha / 2 (alpha for one round): a point is supported where its median p-value is at most that.
+    ``fairness_gain`` is where the contour crosses delta_a = 0, ``accuracy_gain`` where it crosses delta_f = 0; NaN
+    where even (0, 0) is not supported.
+    """
 
-def _common_pair(pairs: tuple[tuple[str, ...], ...]) -> list[str]:
-    """The pair compared for each utility, where all rounds chose the same."""
-    return [
-        next(iter(names)) if len(names := {row[i] for row in pairs}) == 1 else "the most unequal pair"
-        for i in range(len(pairs[0]))
-    ]
+    question: ClassVar[str] = wording.QUESTION
+    method: ClassVar[str] = wording.METHOD
+    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+
+    accuracy_gains: FloatArray
+    fairness_gains: FloatArray
+    median_pvalues: FloatArray
+    level: float
+    alpha: float
+    scale: Scale
+    fairness_gain: float
+    accuracy_gain: float
+
+    @property
+    def contour(self) -> FloatArray:
+        """For each fairness gain the largest accuracy gain supported without a break from below; NaN where none."""
+        return together.reach(self.median_pvalues <= self.level, self.accuracy_gains)
+
+    def table(self) -> dict[str, Any]:
+        """One row per grid point."""
+        a, f = np.meshgrid(self.accuracy_gains, self.fairness_gains, indexing="ij")
+        p = self.median_pvalues.ravel()
+        return {
+            "accuracy_gain": a.ravel(),
+            "fairness_gain": f.ravel(),
+            "median_pvalue": p,
+            "supported": p <= self.level,
+        }
+
+    def findings(self) -> tuple[str, ...]:
+        """The two crossings."""
+        return (
+            wording.supported("fairness", self.fairness_gain, self.scale, self.alpha),
+            wording.supported("accuracy", self.accuracy_gain, self.scale, self.alpha),
+        )
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """As for the test itself."""
+        return ()
+
+    def limits(self) -> tuple[str, ...]:
+        """What the surface does not show."""
+        return wording.SURFACE_LIMITS
+
+    def plot(self) -> alt.TopLevelMixin:
+        """Heat map with the contour and the crossings."""
+        from isonomy.alternatives.figure import surface_chart
+        from isonomy.results.theme import finish
+
+        return finish(surface_chart(self))

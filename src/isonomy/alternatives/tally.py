@@ -9,56 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
-from isonomy.alternatives.utilities import FloatArray, Utility
+from isonomy.alternatives.plan import Plan, intersections
+from isonomy.alternatives.rules.algorithm import People
+from isonomy.alternatives.rules.cutoffs import Weight
 from isonomy.errors import OneGroup, UsageError
-from isonomy.frames import Group, Grouping, Partition, Request, Source
-
-Weight = NDArray[np.int64]  # rows a line stands for
+from isonomy.frames import Group, Request, Source
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.resampling import collapse
 
 LARGEST = 10**9  # numpy's hypergeometric draws, which make the splits, stop here
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """Which columns the method reads."""
-
-    outcome: str
-    groups: object
-    status_quo: str
-    candidate: str | None
-    features: tuple[str, ...]
-    utilities: tuple[Utility, ...]
-
-    @property
-    def numbers(self) -> dict[str, str]:
-        """Role of each column read as a number; the role is the argument an error names."""
-        found = {"status_quo": self.status_quo}
-        if self.candidate is not None:
-            found["candidate"] = self.candidate
-        for utility in self.utilities:
-            if utility.outcome is not None:
-                found[f"outcome of {utility.name}"] = utility.outcome
-        return found | {f"features[{name}]": name for name in self.features}
-
-    @property
-    def binary_outcome(self) -> bool:
-        """Whether some utility needs the outcome to be 0/1."""
-        return any(u.binary_outcome and u.outcome is None for u in self.utilities)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
-    """Distinct lines in canonical order: arrays of one value a line, and ``weight``, the rows it stands for."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Tally:
+    """Distinct lines in canonical order: arrays of one value per line, and ``weight``, the rows it stands for."""
 
     outcomes: Mapping[str | None, FloatArray]  # None: the outcome of the call; else the column a utility names
     status_quo: FloatArray
     candidate: FloatArray | None
     features: Mapping[str, FloatArray]
-    group: NDArray[np.intp]
+    group: IntArray
     groups: tuple[Group, ...]
     weight: Weight
     dropped: Mapping[str, int]
@@ -69,89 +41,58 @@ class Table:
         return int(self.weight.sum())
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """What the groups are called."""
-        return tuple(group.label for group in self.groups)
+    def people(self) -> People:
+        """What algorithms may see of the lines."""
+        return People(self.features, self.group, tuple(group.label for group in self.groups))
+
+    def sizes(self, weight: Weight) -> IntArray:
+        """How many rows of each group ``weight`` counts."""
+        return np.bincount(self.group, weights=weight, minlength=len(self.groups)).astype(np.int64)
 
 
-def requests(source: Source, roles: Roles) -> tuple[Request, ...]:
-    """The grouped pass that `tally` needs; none when features are fitted, which reads rows."""
-    return () if roles.features else (_request(source, roles),)
-
-
-def tally(source: Source, roles: Roles) -> Table:
+def tally(source: Source, plan: Plan) -> Tally:
     """Read the table: one grouped pass where nothing is fitted, the needed columns where a rule fits features."""
-    request = _request(source, roles)
-    if roles.features:
-        rows = source.rows(request)
+    if plan.features:
+        rows = source.rows(plan.request)
         weight = np.ones(rows.size) if rows.weight is None else rows.weight
-        partition, found, dropped = rows.partitions[-1], dict(rows.columns), rows.dropped
+        partition, held, dropped = rows.partitions[-1], dict(rows.columns), rows.dropped
     else:
-        cells = source.cells(request)
+        cells = source.cells(plan.request)
         weight, partition, dropped = cells.count, cells.partitions[-1], cells.dropped
-        found = {role.removesuffix(" value"): column for role, column in cells.keys.items()}
-    columns = {role: np.asarray(found[role], dtype=float) for role in ("outcome", *roles.numbers)}
-    return _table(roles, columns, partition, weight, dropped)
-
-
-def _request(source: Source, roles: Roles) -> Request:
-    binary = {"outcome": roles.outcome} if roles.binary_outcome else {}
-    numeric = roles.numbers if binary else {"outcome": roles.outcome, **roles.numbers}
-    source.require(**binary, **numeric)
-    keys = {f"{role} value": nw.col(column).cast(nw.Float64) for role, column in numeric.items()}
-    return Request(
-        grouping=_grouping(source, roles.groups),
-        binary=binary,
-        numeric=numeric,
-        keys={} if roles.features else keys,
-    )
-
-
-def _grouping(source: Source, groups: object) -> Grouping:
-    """Several columns mean their intersection: improvability compares one set of disjoint groups."""
-    return source.grouping(groups, depth=len(source.grouping(groups).dimensions))
-
-
-def _table(
-    roles: Roles,
-    columns: Mapping[str, FloatArray],
-    partition: Partition,
-    weight: NDArray[np.float64],
-    dropped: Mapping[str, int],
-) -> Table:
+        held = {role.removesuffix(" value"): column for role, column in cells.keys.items()}
     if len(partition.groups) < 2:
         raise OneGroup(
             f"groups: the rows form one group ({partition.groups[0]}); improvability compares at least two. "
             "Name a column with two values or more."
         )
-    inside = partition.codes >= 0
-    merged, counts = _merge([partition.codes.astype(float), *columns.values()], inside, weight)
-    if counts.sum() >= LARGEST:
-        raise UsageError(f"data: {counts.sum():,} rows; splits are drawn over fewer than {LARGEST:,}.")
-    held = dict(zip(columns, merged[1:], strict=True))
-    outcomes: dict[str | None, FloatArray] = {None: held["outcome"]}
-    outcomes |= {u.outcome: held[f"outcome of {u.name}"] for u in roles.utilities if u.outcome is not None}
-    return Table(
+    columns = [partition.codes, *(held[role] for role in plan.columns)]
+    lines = collapse(columns, weights=np.where(partition.codes >= 0, weight, 0.0))
+    if lines.total >= LARGEST:
+        raise UsageError(f"data: {lines.total:,.0f} rows; splits are drawn over fewer than {LARGEST:,}.")
+    codes, *read = np.ascontiguousarray(lines.values.T)
+    values = dict(zip(plan.columns, read, strict=True))
+    outcomes: dict[str | None, FloatArray] = {None: values["outcome"]}
+    outcomes |= {u.outcome: values[f"outcome of {u.name}"] for u in plan.criteria.utilities if u.outcome is not None}
+    return Tally(
         outcomes=outcomes,
-        status_quo=held["status_quo"],
-        candidate=held.get("candidate"),
-        features={name: held[f"features[{name}]"] for name in roles.features},
-        group=merged[0].astype(np.intp),
+        status_quo=values["status_quo"],
+        candidate=values.get("candidate"),
+        features={name: values[f"features[{name}]"] for name in plan.features},
+        group=codes.astype(np.intp),
         groups=partition.groups,
-        weight=counts,
+        weight=np.rint(lines.counts).astype(np.int64),
         dropped=dropped,
     )
 
 
-def _merge(
-    columns: Sequence[FloatArray], inside: NDArray[np.bool_], weight: FloatArray
-) -> tuple[list[FloatArray], NDArray[np.int64]]:
-    """Equal lines become one with the sum of their weights; lines come in ascending order, first column first."""
-    kept = [column[inside] + 0.0 for column in columns]  # + 0.0 turns -0.0 into 0.0: one value, one line
-    order = np.lexsort(kept[::-1])
-    kept = [column[order] for column in kept]
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = np.any([column[1:] != column[:-1] for column in kept], axis=0)
-    starts = np.flatnonzero(new)
-    counts = np.add.reduceat(weight[inside][order], starts)
-    return [column[starts] for column in kept], np.rint(counts).astype(np.int64)
+def read_people(source: Source, plan: Plan, labels: Sequence[str]) -> People:
+    """The rows of another table as an algorithm made under ``plan`` sees them, in their own order."""
+    numeric = {f"features[{name}]": name for name in plan.features}
+    rows = source.rows(Request(grouping=intersections(source, plan.groups), numeric=numeric))
+    partition = rows.partitions[-1]
+    unknown = [group.label for group in partition.groups if group.label not in labels]
+    if unknown:
+        raise UsageError(f"decide: groups {unknown} were not in the data the algorithm was made from.")
+    codes = np.array([labels.index(group.label) for group in partition.groups], dtype=np.intp)
+    features = {name: rows.columns[f"features[{name}]"] for name in plan.features}
+    return People(features, codes[partition.codes], tuple(labels))

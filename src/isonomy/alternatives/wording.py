@@ -15,6 +15,7 @@ REFERENCES = (
 )
 CANDIDATE = "the candidate"
 PROGRESS = "Rounds of split, select, test"
+VARYING_PAIR = "the most unequal pair"  # where rounds chose different ones
 
 
 # --- the null and the findings
@@ -30,24 +31,20 @@ def null(
     scale: str,
 ) -> str:
     """The null hypothesis in words."""
-    more = phrases.listed([_accuracy_gain(name, g, scale) for name, g in zip(accuracies, accuracy_gains, strict=True)])
-    less = phrases.listed([_fairness_gain(name, g, scale) for name, g in zip(fairness, fairness_gains, strict=True)])
+    more = [_gain(name, g, scale, "higher", "lower") for name, g in zip(accuracies, accuracy_gains, strict=True)]
+    less = [_gain(name, g, scale, "smaller", "larger") for name, g in zip(fairness, fairness_gains, strict=True)]
     who = "the candidate is not" if rule == CANDIDATE else f"no algorithm that the rule {rule!r} can find is"
-    return f"{who} better than the status quo on all of these: {accuracy} ({more}), and unfairness in {less}."
+    return (
+        f"{who} better than the status quo on all of these: {accuracy} ({phrases.listed(more)}), and unfairness in "
+        f"{phrases.listed(less)}."
+    )
 
 
-def _accuracy_gain(name: str, gain: float, scale: str) -> str:
+def _gain(name: str, gain: float, scale: str, better: str, worse: str) -> str:
     if gain == 0:
-        return f"{name}: higher"
+        return f"{name}: {better}"
     amount = f"{abs(gain):.1%}" if scale == "ratio" else phrases.number(abs(gain))
-    return f"{name}: higher by more than {amount}" if gain > 0 else f"{name}: lower by less than {amount}"
-
-
-def _fairness_gain(name: str, gain: float, scale: str) -> str:
-    if gain == 0:
-        return f"{name}: smaller"
-    amount = f"{abs(gain):.1%}" if scale == "ratio" else phrases.number(abs(gain))
-    return f"{name}: smaller by more than {amount}" if gain > 0 else f"{name}: larger by less than {amount}"
+    return f"{name}: {better} by more than {amount}" if gain > 0 else f"{name}: {worse} by less than {amount}"
 
 
 def conclusion(reject: bool, pvalue: float, median: float, splits: int, rule: str, alpha: float) -> str:
@@ -62,33 +59,32 @@ def conclusion(reject: bool, pvalue: float, median: float, splits: int, rule: st
         who = rule if rule == CANDIDATE else f"an algorithm found by the rule {rule!r}"
         return (
             f"A less discriminatory alternative was shown to exist: {who} meets every accuracy requirement and is less "
-            f"unequal than the status quo. {how}, below {alpha:g}."
+            f"unequal than the status quo. {how}, at most {alpha:g}."
         )
     who = rule if rule == CANDIDATE else f"what the rule {rule!r} found"
     return (
         f"No less discriminatory alternative was shown: {who} did not meet every requirement beyond chance. {how}, "
-        f"not below {alpha:g}. Another alternative, or more rows, might."
+        f"above {alpha:g}. Another alternative, or more rows, might."
     )
 
 
 def accuracy_effect(utility: str, name: str, candidate: float, status_quo: float) -> str:
     """Average accuracy of both algorithms."""
-    return (
-        f"{utility}, {name}: {phrases.number(candidate)} with the alternative, {phrases.number(status_quo)} with the "
-        f"status quo{_change(candidate, status_quo)} (averages over rounds)."
-    )
+    return f"{utility}, {name}: {_both(candidate, status_quo)}"
 
 
-def fairness_effect(utility: str, candidate: float, status_quo: float, pair: str) -> str:
+def fairness_effect(utility: str, pair: str, candidate: float, status_quo: float) -> str:
     """Average unfairness of both algorithms."""
+    return f"Unfairness in {utility} ({pair}): {_both(candidate, status_quo)}"
+
+
+def _both(candidate: float, status_quo: float) -> str:
+    known = status_quo > 0 and candidate == candidate
+    change = f", {100 * (candidate - status_quo) / status_quo:+.1f} %" if known else ""
     return (
-        f"Unfairness in {utility} ({pair}): {phrases.number(candidate)} with the alternative, "
-        f"{phrases.number(status_quo)} with the status quo{_change(candidate, status_quo)} (averages over rounds)."
+        f"{phrases.number(candidate)} with the alternative, {phrases.number(status_quo)} with the status quo{change} "
+        "(averages over rounds)."
     )
-
-
-def _change(new: float, old: float) -> str:
-    return f", {100 * (new - old) / old:+.1f} %" if old > 0 and new == new else ""
 
 
 def supported(kind: str, gain: float, scale: str, alpha: float) -> str:
@@ -222,70 +218,9 @@ def limits(reject: bool) -> tuple[str, ...]:
 
 # --- the surface
 
-
-def surface_null() -> str:
-    """The null at a point of the surface."""
-    return "at each point: no alternative gains delta_a in every accuracy and cuts every unfairness by delta_f."
-
-
-def surface_limits() -> tuple[str, ...]:
-    """What the surface does not show."""
-    return (
-        "Each point is a test of its own at the level named; the surface is not adjusted for looking at many points, "
-        "but the supported region as a whole is valid because it is the set of gains that one test inverts.",
-        "Beyond the contour nothing was shown: another rule or more rows might support more.",
-    )
-
-
-# --- errors
-
-
-def rule_failed(rule: str, what: str, error: BaseException) -> str:
-    """A rule raised."""
-    return f"rule {rule!r} {what}: {type(error).__name__}: {error}"
-
-
-def rule_returned(rule: str, seen: str, wanted: str) -> str:
-    """A rule returned what cannot be used."""
-    return f"rule {rule!r} returned {seen}; {wanted} needed."
-
-
-def needs_cut(what: str) -> str:
-    """Scores without a way to decide."""
-    return (
-        f"{what}: the values are not all 0 or 1, so they are scores; give capacity (the share to select) or threshold "
-        "(select scores above it), or 0/1 decisions."
-    )
-
-
-def too_few(group: str, size: int, part: str, minimum: int) -> str:
-    """A group is too small."""
-    return (
-        f"group {group!r} has {size:,} rows in the {part} part; at least {minimum} are needed (min_size). Merge small "
-        "groups, leave them out, or change train_fraction."
-    )
-
-
-def empty_denominator(utility: str, group: str, algorithm: str, part: str) -> str:
-    """A utility is undefined for a group."""
-    return (
-        f"{utility} is undefined for group {group!r} under the {algorithm}: no row of its {part} part is in the "
-        "denominator (for outcome_among_selected: nobody is selected). Raise the capacity, merge groups, or choose "
-        "a utility whose denominator does not depend on the decision."
-    )
-
-
-def perfectly_fair(utility: str) -> str:
-    """Assumption 1 fails."""
-    return (
-        f"the status quo's unfairness in {utility} is exactly 0. The theory (assumption 1) excludes a perfectly fair "
-        "status quo: there is no disparity to reduce."
-    )
-
-
-def not_positive(utility: str, group: str, value: float) -> str:
-    """Ratios need positive accuracies."""
-    return (
-        f"the status quo's {utility} for {group} is {value:g}; gains as ratios need it above 0. Ask for differences: "
-        'scale="difference".'
-    )
+SURFACE_NULL = "at each point: no alternative gains delta_a in every accuracy and cuts every unfairness by delta_f."
+SURFACE_LIMITS = (
+    "Each point is a test of its own at the level named; the surface is not adjusted for looking at many points, but "
+    "the supported region as a whole is valid because it is the set of gains that one test inverts.",
+    "Beyond the contour nothing was shown: another rule or more rows might support more.",
+)

@@ -1,22 +1,20 @@
-"""Filters, groups and metrics as an audit file writes them: tables of plain values, never text that is evaluated."""
+"""Filters, groups, metrics and references as an audit file writes them: plain values, never text that is evaluated."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
-from functools import reduce
-from operator import and_
-from typing import Annotated, Any, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import narwhals as nw
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from isonomy.errors import ConfigError
-from isonomy.frames import cut, where
-from isonomy.frames.metrics import Metric
-from isonomy.likelihood.reference import Estimate
-
-Scalar = bool | int | float | str | datetime | date
+from isonomy.frames import Metric, conditions, cut, where
+from isonomy.frames.conditions import Comparison, Operator, Scalar
+from isonomy.frames.groups import Cut as CutGroup
+from isonomy.frames.groups import Where as WhereGroup
+from isonomy.frames.metrics import NAMES
+from isonomy.likelihood import Estimate
 
 
 class Table(BaseModel):
@@ -27,76 +25,26 @@ class Table(BaseModel):
     )
 
 
-_COMPARE = {
-    "==": lambda column, value: column == value,
-    "!=": lambda column, value: column != value,
-    "<": lambda column, value: column < value,
-    "<=": lambda column, value: column <= value,
-    ">": lambda column, value: column > value,
-    ">=": lambda column, value: column >= value,
-    "in": lambda column, value: column.is_in(value),
-    "not in": lambda column, value: ~column.is_in(value),
-    "is missing": lambda column, value: column.is_null(),
-    "is present": lambda column, value: ~column.is_null(),
-}
-
-
 class Condition(Table):
     """Rows for which a column compares with a value, such as `{column = "age", op = "<", value = 25}`."""
 
     column: str
     """The column's name."""
-    op: Literal["==", "!=", "<", "<=", ">", ">=", "in", "not in", "is missing", "is present"] = "=="
+    op: Operator = "=="
     """How to compare. "in" and "not in" take a list; "is missing" and "is present" take no value."""
     value: Scalar | list[Scalar] | None = None
     """What to compare with."""
 
     @model_validator(mode="after")
     def _value_fits(self) -> Condition:
-        listed, missing = isinstance(self.value, list), self.value is None
-        if self.op in ("is missing", "is present"):
-            if not missing:
-                raise ValueError(f'op "{self.op}" takes no value; leave the key out')
-        elif missing:
-            raise ValueError(f'op "{self.op}" needs a value')
-        elif listed != (self.op in ("in", "not in")):
-            raise ValueError(f'op "{self.op}" takes {"one value" if listed else "a list of values"}')
-        elif listed and len({_kind(v) for v in self.value}) != 1:  # type: ignore[union-attr]
-            raise ValueError(f'op "{self.op}" takes a list of values of one type, and at least one')
+        if problem := self.comparison.problem():
+            raise ValueError(problem)
         return self
 
-    def expression(self) -> nw.Expr:
-        """The condition over the table's rows."""
-        return _COMPARE[self.op](nw.col(self.column), self.value)
-
-    def problem(self, dtype: Any) -> str | None:
-        """Why a column of this type cannot be compared with this value, if it cannot."""
-        values = self.value if isinstance(self.value, list) else [self.value]
-        if self.value is None:
-            return None
-        kinds = {_kind(value) for value in values}
-        fits = {
-            "number": dtype.is_numeric(),
-            "boolean": dtype == nw.Boolean,
-            "text": dtype in (nw.String, nw.Categorical, nw.Object) or isinstance(dtype, nw.Enum),
-            "date": dtype.is_temporal(),
-        }
-        if all(fits[kind] for kind in kinds):
-            return None
-        return f"column {self.column!r} is {dtype}; it cannot be compared with {self.value!r}"
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, (int, float)):
-        return "number"
-    return "text" if isinstance(value, str) else "date"
-
-
-def all_of(conditions: list[Condition]) -> nw.Expr | None:
-    """The rows for which every condition holds; None where there is no condition."""
-    return reduce(and_, (condition.expression() for condition in conditions)) if conditions else None
+    @property
+    def comparison(self) -> Comparison:
+        """The condition as the table's rows are asked."""
+        return Comparison(self.column, self.op, self.value)
 
 
 class Cut(Table):
@@ -109,7 +57,7 @@ class Cut(Table):
 
     @model_validator(mode="after")
     def _increasing(self) -> Cut:
-        if any(low >= high for low, high in zip(self.edges, self.edges[1:], strict=False)):
+        if any(low >= high for low, high in pairwise(self.edges)):
             raise ValueError(f"edges {self.edges} must increase")
         return self
 
@@ -123,7 +71,7 @@ class Where(Table):
     """All of these must hold."""
 
 
-def _group_tag(given: Any) -> str:
+def _group_tag(given: object) -> str:
     if isinstance(given, Mapping):
         return "where" if "where" in given or "name" in given else "cut"
     return "where" if isinstance(given, Where) else "cut" if isinstance(given, Cut) else "column"
@@ -133,6 +81,11 @@ GroupSpec = Annotated[
     Annotated[str, Tag("column")] | Annotated[Cut, Tag("cut")] | Annotated[Where, Tag("where")],
     Discriminator(_group_tag),
 ]
+
+if TYPE_CHECKING:
+    MetricName = str
+else:
+    MetricName = Literal[NAMES]
 
 
 class OwnMetric(Table):
@@ -157,12 +110,12 @@ class EstimateOf(Table):
     """The column with each row's influence on it."""
 
 
-def _reference_tag(given: Any) -> str:
+def _reference_tag(given: object) -> str:
     ours = isinstance(given, EstimateOf) or (isinstance(given, Mapping) and "influence" in given)
     return "estimate" if ours else "other"
 
 
-def _any_of(schema: dict[str, Any]) -> None:
+def _any_of(schema: dict[str, object]) -> None:
     """An estimate is a table of plain values too, so a schema that asks for exactly one of the forms refuses it."""
     schema["anyOf"] = schema.pop("oneOf")
 
@@ -175,23 +128,29 @@ Reference = Annotated[
 ]
 
 
-def group(spec: str | Cut | Where) -> Any:
+def group(spec: str | Cut | Where) -> str | CutGroup | WhereGroup:
     """The group as isonomy's functions take it."""
     if isinstance(spec, Cut):
         return cut(spec.column, spec.edges)
     if isinstance(spec, Where):
-        condition = all_of(spec.where)
+        condition = conditions.all_of(part.comparison for part in spec.where)
         if condition is None:
             raise ConfigError(f"groups: {spec.name!r} has no condition.")
         return where(spec.name, condition)
     return spec
 
 
+def groups(spec: str | Cut | Where | list[str | Cut | Where]) -> object:
+    """One group or several, as isonomy's functions take them."""
+    return [group(one) for one in spec] if isinstance(spec, list) else group(spec)
+
+
 def metric(spec: str | OwnMetric) -> str | Metric:
     """The metric as isonomy's functions take it."""
     if isinstance(spec, str):
         return spec
-    return Metric(spec.name, value=nw.col(spec.value), where=all_of(spec.where), binary=spec.binary)
+    inside = conditions.all_of(part.comparison for part in spec.where)
+    return Metric(spec.name, value=conditions.column(spec.value), where=inside, binary=spec.binary)
 
 
 def reference(spec: object) -> object:

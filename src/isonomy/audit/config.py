@@ -6,14 +6,16 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, create_model, model_validator
 
-from isonomy.audit.conditions import Condition, GroupSpec, Table
+from isonomy.audit.conditions import Condition, Table
 from isonomy.audit.explain import explain
-from isonomy.audit.questions import AnyTest, Tolerance
+from isonomy.audit.forms import in_a_file
+from isonomy.audit.questions import KINDS, MODELS, AnyTest, Columns, annotation_of
 from isonomy.errors import ConfigError
+from isonomy.options import Missing, MissingGroup
 
 
 class Data(Table):
@@ -31,9 +33,9 @@ class Data(Table):
     """Names the query may use, and the parquet or csv files behind them."""
     count: str | None = None
     """The column that says how many rows a line stands for, in a table that is already aggregated."""
-    missing: Literal["raise", "drop"] = "raise"
+    missing: Missing = "raise"
     """What to do about missing values in a needed column; dropped rows are counted in the report."""
-    missing_group: Literal["raise", "level", "drop"] = "raise"
+    missing_group: MissingGroup = "raise"
     """What to do about missing values in a group column."""
     in_memory: bool | None = None
     """Read the needed columns into memory once (true), leave them where they are (false), or decide by size."""
@@ -49,38 +51,17 @@ class Data(Table):
         return self
 
 
-class Columns(Table):
-    """What the columns mean. A test may name a column of its own instead."""
-
-    outcome: str | None = None
-    """What happened, 0 or 1 (or a number)."""
-    prediction: str | None = None
-    """The decision, 0 or 1 (or a predicted number)."""
-    score: str | None = None
-    """The score behind the decision."""
-    groups: GroupSpec | list[GroupSpec] | None = None
-    """Whom to compare: column names, `{column, edges}`, `{name, where}`."""
-    user: str | None = None
-    """Whom a row belongs to, where people appear many times."""
-    treatment: str | None = None
-    """Who was treated in a randomised experiment, 0 or 1."""
-    effect: str | None = None
-    """The predicted effect of the treatment."""
-    baseline: str | None = None
-    """The predicted outcome without treatment."""
-    features: list[str] | None = None
-    """Columns a candidate model may use."""
+def _tolerances() -> type[Table]:
+    kinds = {kind: annotation_of(kind, "tolerance") for kind in KINDS if "tolerance" in MODELS[kind].model_fields}
+    fields: dict[str, Any] = {kind: (in_a_file(annotation), None) for kind, annotation in kinds.items()}
+    summary = "The tolerance of every test of a kind that does not set its own."
+    return create_model("Tolerances", __base__=Table, __doc__=summary, **fields)
 
 
-class Tolerances(Table):
-    """The tolerance of every test of a kind that does not set its own."""
-
-    flag: Tolerance = None
-    certify: Tolerance = None
-    project: Tolerance = None
-    treatment_bias: Tolerance = None
-    predictive_parity: Tolerance = None
-    marginal_outcomes: Tolerance = None
+if TYPE_CHECKING:
+    Tolerances = Table
+else:
+    Tolerances = _tolerances()
 
 
 class Config(Table):

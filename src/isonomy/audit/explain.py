@@ -33,12 +33,12 @@ Path = tuple[str | int, ...]
 
 def explain(error: ValidationError, raw: Mapping[str, Any], file: str, text: str | None = None) -> str:
     """Every mistake on a line of its own, first in the file first."""
-    found: dict[Path, list[dict[str, Any]]] = {}
+    mistakes: dict[Path, list[dict[str, Any]]] = {}
     for item in error.errors(include_url=False):
-        found.setdefault(_path(item["loc"], raw, item["type"]), []).append(dict(item))
+        mistakes.setdefault(_path(item["loc"], raw, item["type"]), []).append(dict(item))
     lines = []
-    for path, items in found.items():
-        if any(len(other) > len(path) and other[: len(path)] == path for other in found):
+    for path, items in mistakes.items():
+        if any(len(other) > len(path) and other[: len(path)] == path for other in mistakes):
             continue  # a choice failed as a whole because of what is wrong inside it
         at = line_of(text, path) if text else None
         where = f"{file}, line {at}" if at else file
@@ -78,7 +78,7 @@ def _message(path: Path, items: list[dict[str, Any]], raw: Any) -> str:
     first = items[0]
     context = first.get("ctx", {})
     kinds = {item["type"] for item in items}
-    seen = _shown(first.get("input"))
+    value = _shown(first.get("input"))
     if "extra_forbidden" in kinds:
         allowed = _allowed(first["loc"])
         return f"unknown key.{near(str(path[-1]), allowed)} Allowed: {', '.join(allowed)}."
@@ -87,9 +87,9 @@ def _message(path: Path, items: list[dict[str, Any]], raw: Any) -> str:
     if kinds & {"union_tag_invalid", "union_tag_not_found"}:
         return _tag(first, context)
     if "value_error" in kinds:
-        told = next(item for item in items if item["type"] == "value_error")
-        return f"{told['ctx']['error']}."
-    return f"{seen} is not allowed.{_literals(items, first)} {_limits(items)}".rstrip()
+        error_item = next(item for item in items if item["type"] == "value_error")
+        return f"{error_item['ctx']['error']}."
+    return f"{value} is not allowed.{_literals(items, first)} {_limits(items)}".rstrip()
 
 
 def _tag(item: dict[str, Any], context: dict[str, Any]) -> str:
@@ -98,8 +98,8 @@ def _tag(item: dict[str, Any], context: dict[str, Any]) -> str:
         from isonomy.audit.questions import MODELS
 
         return f"kind: this key is needed and missing. Allowed: {', '.join(MODELS)}."
-    seen = context["tag"]
-    return f"kind: {_shown(seen)} is not allowed.{near(str(seen), allowed)} Allowed: {', '.join(allowed)}."
+    value = context["tag"]
+    return f"kind: {_shown(value)} is not allowed.{near(str(value), allowed)} Allowed: {', '.join(allowed)}."
 
 
 def _literals(items: list[dict[str, Any]], first: dict[str, Any]) -> str:
@@ -128,18 +128,18 @@ def _limits(items: list[dict[str, Any]]) -> str:
 
 def _allowed(loc: Sequence[str | int]) -> list[str]:
     """The keys of the table in which an unknown key stands."""
-    from isonomy.audit import conditions, config, questions
+    from isonomy.audit import conditions, config, forms, questions
 
     tables: dict[str, Any] = {
         "data": config.Data,
-        "columns": config.Columns,
+        "columns": questions.Columns,
         "tolerances": config.Tolerances,
         "filters": conditions.Condition,
         "cut": conditions.Cut,
         "where": conditions.Where,
         "OwnMetric": conditions.OwnMetric,
         "estimate": conditions.EstimateOf,
-        "UtilityOf": questions.UtilityOf,
+        "UtilityOf": forms.UtilityOf,
         **questions.MODELS,
     }
     model: Any = config.Config

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from isonomy.audit.table import refuse_separator
 from isonomy.errors import DataError, EmptyFrame, UsageError
-from isonomy.frames import collect, open_source
+from isonomy.frames import open_source
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,7 +53,7 @@ _GOOD_DECISIONS = ("approved", "selected", "hired", "admitted", "granted", "acce
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Look:
     """What the first rows of a column look like."""
 
     name: str
@@ -74,7 +74,7 @@ def toml(text: str) -> str:
 def sample(data: Path) -> pl.DataFrame:
     """The first rows of a table."""
     try:
-        rows = collect(open_source(data).frame.head(_LOOK))
+        rows = open_source(data).head(_LOOK)
     except (UsageError, DataError):
         raise
     except Exception as error:
@@ -85,36 +85,36 @@ def sample(data: Path) -> pl.DataFrame:
     return rows
 
 
-def look(column: pl.Series) -> Seen:
+def look(column: pl.Series) -> Look:
     """What a column looks like."""
     import polars as pl
 
     kind = column.dtype
     missing = bool(column.null_count())
     if kind == pl.Boolean:
-        return Seen(column.name, "binary", column.n_unique(), missing)
+        return Look(column.name, "binary", column.n_unique(), missing)
     if kind.is_numeric():
         numbers = column.cast(pl.Float64).fill_nan(None).drop_nulls()
         finite = numbers.filter(numbers.is_finite())
         missing |= len(finite) < len(column)
         if not len(finite):
-            return Seen(column.name, "other", 0, missing)
+            return Look(column.name, "other", 0, missing)
         low, high = float(finite.min()), float(finite.max())  # type: ignore[arg-type]
         levels = finite.n_unique()
         binary = levels == 2 and low == 0 and high == 1
         unit = low >= 0 and high <= 1
-        return Seen(column.name, "binary" if binary else "number", levels, missing, float(finite.median()), unit)  # type: ignore[arg-type]
+        return Look(column.name, "binary" if binary else "number", levels, missing, float(finite.median()), unit)  # type: ignore[arg-type]
     if kind in (pl.String, pl.Categorical) or isinstance(kind, pl.Enum):
         levels = column.drop_nulls().n_unique()
         values = sorted(map(str, column.drop_nulls().unique())) if levels <= _LEVELS else []
         yes = tuple(value for value in values if value.strip().lower() in _YES)
         no = {_YES[value.strip().lower()] for value in yes}
-        said = yes if {value.strip().lower() for value in values if value not in yes} == no else ()
-        return Seen(column.name, "text", levels, missing, yes=said, pair=tuple(values) if levels == 2 else ())
-    return Seen(column.name, "other", 0, missing)
+        affirmative = yes if {value.strip().lower() for value in values if value not in yes} == no else ()
+        return Look(column.name, "text", levels, missing, yes=affirmative, pair=tuple(values) if levels == 2 else ())
+    return Look(column.name, "other", 0, missing)
 
 
-_FITS: dict[str, Callable[[Seen], bool]] = {
+_FITS: dict[str, Callable[[Look], bool]] = {
     "treatment": lambda c: c.kind == "binary",
     "effect": lambda c: c.kind == "number" and c.levels > 2,
     "baseline": lambda c: c.kind == "number",
@@ -139,11 +139,11 @@ def _closeness(name: str, words: tuple[str, ...]) -> int | None:
     return None
 
 
-def guess_roles(seen: list[Seen]) -> dict[str, str]:
+def guess_roles(columns: list[Look]) -> dict[str, str]:
     """Role -> column, where a name tells and the type fits."""
     roles: dict[str, str] = {}
     for role, words in _NAMES.items():
-        free = [c for c in seen if c.name not in roles.values() and _FITS[role](c)]
+        free = [c for c in columns if c.name not in roles.values() and _FITS[role](c)]
         named = [(near, c.name) for c in free if (near := _closeness(c.name, words)) is not None]
         if named:
             roles[role] = min(named)[1]
@@ -153,10 +153,10 @@ def guess_roles(seen: list[Seen]) -> dict[str, str]:
     return roles
 
 
-def recodable(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> list[Seen]:
+def recodable(columns: list[Look], roles: dict[str, str], groups: list[str]) -> list[Look]:
     """Text columns that should probably be 0 and 1: yes and no, or two values under the name of a role still free."""
     taken = {*roles.values(), *groups}
-    free = [c for c in seen if c.kind == "text" and c.name not in taken and toml(c.name) not in taken]
+    free = [c for c in columns if c.kind == "text" and c.name not in taken and toml(c.name) not in taken]
     open_roles = [_NAMES[role] for role in ("treatment", "prediction", "outcome") if role not in roles]
     named = {c.name for c in free if c.pair and any(_closeness(c.name, words) is not None for words in open_roles)}
     return [c for c in free if c.yes or c.name in named]
@@ -169,17 +169,17 @@ def opposed(roles: dict[str, str]) -> bool:
     return bad and _closeness(prediction, _GOOD_DECISIONS) is not None
 
 
-def guess_groups(seen: list[Seen], roles: dict[str, str]) -> list[str]:
+def guess_groups(columns: list[Look], roles: dict[str, str]) -> list[str]:
     """Up to three groupings, as TOML."""
     taken = set(roles.values())
-    free = [c for c in seen if c.name not in taken]
+    free = [c for c in columns if c.name not in taken]
     named = [(near, c) for c in free if (near := _closeness(c.name, _GROUPS)) is not None]
     fitting = [c for _, c in sorted(named, key=lambda pair: pair[0]) if 2 <= c.levels <= _LEVELS]
     cuts = [c for _, c in sorted(named, key=lambda pair: pair[0]) if c.kind == "number" and c.levels > _LEVELS]
     chosen = [toml(c.name) for c in fitting[:3]]
     chosen += [_cut(c) for c in cuts[:1] if len(chosen) < 3]
     if not chosen:
-        coded = {c.name for c in recodable(seen, roles, [])}
+        coded = {c.name for c in recodable(columns, roles, [])}
         few = [c for c in free if c.kind == "text" and 2 <= c.levels <= _LEVELS and c.name not in coded]
         few += [c for c in free if c.kind in ("number", "binary") and 2 <= c.levels <= 10]
         chosen = [toml(c.name) for c in few[:2]]
@@ -190,6 +190,6 @@ def guess_groups(seen: list[Seen], roles: dict[str, str]) -> list[str]:
     return chosen
 
 
-def _cut(column: Seen) -> str:
+def _cut(column: Look) -> str:
     edges = "[25, 45, 65]" if re.fullmatch(r"age.*", column.name.lower()) else f"[{column.median!r}]"
     return f"{{column = {toml(column.name)}, edges = {edges}}}"

@@ -120,10 +120,16 @@ _PLAIN_FIELDS = ("kind", "title", "seconds", "peak_memory", "seed", "resumed", "
 def _entry(entry: Entry) -> dict[str, Any]:
     result = entry.result
     plain = {name: getattr(entry, name) for name in _PLAIN_FIELDS}
-    told = {"id": entry.name, **plain, "verdict": entry.verdict, "question": entry.question, "truth": list(entry.truth)}
+    stored = {
+        "id": entry.name,
+        **plain,
+        "verdict": entry.verdict,
+        "question": entry.question,
+        "truth": list(entry.truth),
+    }
     if result is None:
-        return told
-    return told | {
+        return stored
+    return stored | {
         "null": result.null,
         "findings": list(result.findings()),
         "warnings": list(result.warnings),

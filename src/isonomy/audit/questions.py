@@ -1,35 +1,68 @@
-"""The tests an audit file can ask for. Every key is a keyword of the function of that name, with the same default."""
+"""The tests an audit file can ask for, made from the signatures of the functions of those names.
+
+Every keyword of a function is a key of its test, with the same default, the same limits and the same description: a
+new keyword is a new key without another line.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import Discriminator, Field
+from pydantic import Discriminator, Field, create_model
 
-from isonomy.audit.conditions import Condition, GroupSpec, OwnMetric, Reference, Scalar, Table
+import isonomy
+from isonomy.audit.conditions import Condition, GroupSpec, Table
+from isonomy.audit.forms import form_of, in_a_file
+from isonomy.options import hints
+from isonomy.results import QUESTIONS, Question
+from isonomy.results.call import READING
 
-MetricName = Literal[
-    "selection_rate", "tpr", "fpr", "fnr", "tnr", "ppv", "npv", "accuracy", "error_rate",
-    "mean_prediction", "mean_error", "mae", "mse", "brier", "log_loss",
-]  # fmt: skip
-Role = str | Literal[False] | None  # None: as in [columns]; false: none in this test
-Groups = GroupSpec | list[GroupSpec] | None
-Alpha = Annotated[float, Field(gt=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-Whole = Annotated[int, Field(ge=1)]
-Tolerance = Annotated[float, Field(gt=0)] | None
+KINDS = (
+    "flag",
+    "certify",
+    "project",
+    "improvability",
+    "treatment_bias",
+    "predictive_parity",
+    "marginal_outcomes",
+)
+# Keywords that are not a test's own: [data] says how rows are read, and the command line shows progress.
+_ELSEWHERE = ("data", *READING, "progress")
 
-# Keys that describe the test itself; all others are keywords of the function.
-OWN_KEYS = ("kind", "id", "title", "truth", "filters")
+
+class Columns(Table):
+    """What the columns mean. A test may name a column of its own instead."""
+
+    outcome: str | None = None
+    """What happened, 0 or 1 (or a number)."""
+    prediction: str | None = None
+    """The decision, 0 or 1 (or a predicted number)."""
+    score: str | None = None
+    """The score behind the decision."""
+    groups: GroupSpec | list[GroupSpec] | None = None
+    """Whom to compare: column names, `{column, edges}`, `{name, where}`."""
+    user: str | None = None
+    """Whom a row belongs to, where people appear many times."""
+    treatment: str | None = None
+    """Who was treated in a randomised experiment, 0 or 1."""
+    effect: str | None = None
+    """The predicted effect of the treatment."""
+    baseline: str | None = None
+    """The predicted outcome without treatment."""
+    features: list[str] | None = None
+    """Columns a candidate model may use."""
 
 
 class Test(Table):
     """What every test has besides its function's keywords."""
 
     __test__ = False  # not one of pytest's
-    roles: ClassVar[tuple[str, ...]] = ()  # filled from [columns] unless the test says otherwise
-    column_keys: ClassVar[tuple[str, ...]] = ()  # further keys that name columns
 
+    kind: str
     id: str | None = Field(default=None, min_length=1, max_length=200)
     """A name unique in the audit. Seeds depend on it, not on the order of tests."""
     title: str | None = None
@@ -39,261 +72,80 @@ class Test(Table):
     filters: list[Condition] = Field(default_factory=list)
     """Further conditions on the rows of this test."""
 
-    def inherited(self) -> tuple[str, ...]:
-        """The roles this test takes from [columns] where it does not name them itself."""
-        return self.roles
+    @property
+    def question(self) -> Question:
+        """The function that makes the test, and its plan."""
+        return QUESTIONS[self.kind]
+
+    def own_options(self) -> dict[str, Any]:
+        """The function's keywords as the test gives them; ``false`` says that a role has no column in this test."""
+        given = {name: getattr(self, name) for name in self.model_fields_set if name not in Test.model_fields}
+        return {name: value for name, value in given.items() if name not in Columns.model_fields or value is not False}
 
     def default_id(self) -> str:
         """The kind, and what tells tests of one kind apart."""
-        kind: str = self.kind  # type: ignore[attr-defined]
         for key in ("metric", "criterion", "measure"):
-            told = getattr(self, key, None)
-            if key in self.model_fields_set and told is not None:
-                return f"{kind}-{told if isinstance(told, str) else told.name}"
-        return kind
+            value = getattr(self, key, None)
+            if key in self.model_fields_set and value is not None:
+                return f"{self.kind}-{value if isinstance(value, str) else value.name}"
+        return self.kind
 
 
-class _Compared(Test):
-    """What flag and certify share."""
-
-    roles: ClassVar[tuple[str, ...]] = ("outcome", "prediction", "score", "groups")
-
-    metric: MetricName | OwnMetric
-    """The quantity to compare: a name, or `{name, value, where, binary}`."""
-    groups: Groups = None
-    outcome: Role = None
-    prediction: Role = None
-    score: Role = None
-    reference: Reference = "population"
-    """What groups are compared with: "population", "rest", a number, a group such as `{race = "White"}`, or
-    `{value, influence}`: an estimate with a column of its influence values."""
-    uncertainty: Literal["joint", "plugin", "fixed"] = "joint"
-    """Whether the reference's own uncertainty counts. "plugin" reproduces the paper and is too narrow."""
-    tolerance: Tolerance = None
-    """Differences up to this size are tolerated."""
-    alpha: Alpha = 0.05
-    """Error rate."""
-    depth: Whole = 1
-    """Intersections up to this many columns."""
-    min_size: Whole = 10
-    """Smaller groups are listed and not tested."""
-    method: Literal["el", "eel"] = "el"
-    """Empirical likelihood, or its Euclidean form."""
-    resamples: Whole = 1_000
-    """Of the correction that needs them."""
-    rng: int | None = Field(default=None, ge=0)
-    """A seed of its own; without it, one made from the audit's seed and the test's id."""
+def _model(kind: str) -> type[Test]:
+    function = getattr(isonomy, kind)
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in _ELSEWHERE:
+            fields[name] = _field(kind, name, hints(function)[name], parameter)
+    summary = (inspect.getdoc(function) or "").partition("\n")[0]
+    title = kind.title().replace("_", "")
+    return create_model(title, __base__=Test, __doc__=summary, **fields)
 
 
-class Flag(_Compared):
-    """Which groups are treated differently, and is it more than chance?"""
-
-    kind: Literal["flag"]
-    null: float | list[float] = 0.0
-    """The difference tested: a number, or `[low, high]` with alternative = "outside"."""
-    alternative: Literal["two-sided", "greater", "less", "outside", "outside-published"] = "two-sided"
-    correction: Literal["bartlett", "adjusted"] | None = None
-    """For small samples."""
-    interval: Literal["pointwise", "simultaneous", "one-sided"] = "pointwise"
-    adjust: Literal["bh", "by", "holm", "bonferroni", "bh-tree", "none"] = "bh"
-    """Allowance for looking at several groups."""
+def _field(kind: str, name: str, annotation: Any, parameter: inspect.Parameter) -> tuple[Any, Any]:
+    """A keyword as a key of the file. A role may be left to [columns], and false says that there is none."""
+    description = described(kind).get(name)
+    if name in Columns.model_fields:
+        return in_a_file(annotation) | Literal[False] | None, Field(default=None, description=description)
+    required = parameter.default is parameter.empty
+    return in_a_file(annotation), Field(default=... if required else parameter.default, description=description)
 
 
-class Certify(_Compared):
-    """Taken together, are the groups treated alike?"""
-
-    kind: Literal["certify"]
-    null: float | list[float] | dict[str, float] = 0.0
-    """The differences tested: one for all groups, one a group, or by label."""
-    correction: Literal["bartlett"] | None = None
-    """For small samples."""
+@cache
+def described(kind: str) -> dict[str, str]:
+    """What the function's documentation says of each parameter, on one line."""
+    text = inspect.getdoc(getattr(isonomy, kind)) or ""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", text, re.DOTALL | re.MULTILINE)
+    return dict(_entries(section[1])) if section else {}
 
 
-class Project(Test):
-    """How little would have to change for this classifier to look fair, and for whom?"""
-
-    roles: ClassVar[tuple[str, ...]] = ("outcome", "prediction", "score", "groups")
-    column_keys: ClassVar[tuple[str, ...]] = ("distance",)
-
-    kind: Literal["project"]
-    outcome: Role = None
-    prediction: Role = None
-    groups: Groups = None
-    criterion: Literal["equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"] = (
-        "equal_opportunity"
-    )
-    distance: str | None = None
-    """A column of distances to the decision boundary; without it |score - threshold|."""
-    score: Role = None
-    threshold: float | None = None
-    """Where the score is cut; inferred from the decisions if not given."""
-    reference: dict[str, Scalar] | None = None
-    """The level others are compared with, by column; by default the largest."""
-    tolerance: Tolerance = None
-    tolerance_side: Literal["both", "upper", "lower"] = "both"
-    bandwidth: Positive | None = None
-    alpha: Alpha = 0.05
-    rng: int | None = Field(default=None, ge=0)
-    """A seed of its own; without it, one made from the audit's seed and the test's id."""
-
-    def inherited(self) -> tuple[str, ...]:
-        """A column of distances replaces the score."""
-        return tuple(role for role in self.roles if role != "score" or self.distance is None)
+def _entries(section: str) -> Iterator[tuple[str, str]]:
+    """Parameter by parameter: names at the margin, several of them if they share a description."""
+    for entry in re.split(r"\n(?=\S)", section):
+        head, _, body = entry.partition("\n")
+        names, _, _ = head.partition(" : ")
+        description = " ".join(body.split()).replace("``", "`")
+        yield from ((name.strip(), description) for name in names.split(","))
 
 
-UtilityName = Literal[
-    "accuracy", "tpr", "tnr", "fpr", "selection_rate", "outcome_among_selected", "outcome_among_unselected", "profit",
-    "equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity",
-]  # fmt: skip
+MODELS: dict[str, type[Test]] = {kind: _model(kind) for kind in KINDS}
+if TYPE_CHECKING:
+    AnyTest = Test
+else:
+    AnyTest = Annotated[Union[tuple(MODELS.values())], Discriminator("kind")]  # noqa: UP007
 
 
-class UtilityOf(Table):
-    """A utility that looks at an outcome column of its own."""
-
-    utility: UtilityName
-    outcome: str
+def annotation_of(kind: str, key: str) -> Any:
+    """What the function of a test says its keyword may be."""
+    return hints(QUESTIONS[kind].function)[key]
 
 
-Utility = UtilityName | UtilityOf
+def form(kind: str, key: str) -> str | None:
+    """The form in which a test's key is written, where it has one."""
+    return form_of(annotation_of(kind, key))
 
 
-class Improvability(Test):
-    """Is there an alternative that is as accurate and less unequal?"""
-
-    roles: ClassVar[tuple[str, ...]] = ("outcome", "groups", "features")
-    column_keys: ClassVar[tuple[str, ...]] = ("status_quo", "candidate")
-
-    kind: Literal["improvability"]
-    outcome: Role = None
-    groups: Groups = None
-    status_quo: str
-    """The decisions (0/1) or the score in use."""
-    features: list[str] | Literal[False] | None = None
-    candidate: str | None = None
-    """A column of ready-made decisions or scores; without it, `rule` finds one."""
-    rule: Literal["linear", "lasso", "random_forest", "milp", "reductions"] | None = None
-    """What finds a candidate from the features."""
-    group_aware: bool = False
-    capacity: float | None = Field(default=None, gt=0, lt=1)
-    """The share that can be selected."""
-    threshold: float | None = None
-    accuracy: Utility = "outcome_among_selected"
-    fairness: Utility | list[Utility] | None = None
-    accuracy_gain: float | dict[str, float] = 0.0
-    fairness_gain: float | dict[str, float] = 0.0
-    scale: Literal["ratio", "difference"] = "ratio"
-    accuracy_weights: Literal["pooled"] | dict[str, float] | None = None
-    protected: str | dict[str, Scalar] | None = None
-    disadvantage: Literal["lower", "higher"] | None = None
-    fairness_test: Literal["two_one_sided", "paper"] = "two_one_sided"
-    splits: Whole = 7
-    train_fraction: float = Field(default=0.5, gt=0, lt=1)
-    resamples: Whole = 10_000
-    alpha: Alpha = 0.05
-    pvalue_form: Literal["add_one", "paper"] = "add_one"
-    min_size: Whole = 10
-    n_jobs: int = 1
-    rng: int | None = Field(default=None, ge=0)
-
-    def inherited(self) -> tuple[str, ...]:
-        """A ready-made candidate needs no features."""
-        return tuple(role for role in self.roles if role != "features" or self.candidate is None)
-
-
-class TreatmentBias(Test):
-    """Does the uplift model get some groups' effects wrong?"""
-
-    roles: ClassVar[tuple[str, ...]] = ("effect", "treatment", "outcome", "groups", "baseline", "features")
-
-    kind: Literal["treatment_bias"]
-    effect: Role = None
-    treatment: Role = None
-    outcome: Role = None
-    groups: Groups = None
-    baseline: Role = None
-    measure: Literal["relative", "difference"] = "relative"
-    collapse: (
-        Literal["control_outcome", "average", "weighted", "normalised", "positives", "positives_inverse"] | None
-    ) = None
-    estimator: Literal["arm_means", "regression", "aipw"] = "arm_means"
-    features: list[str] | Literal[False] | None = None
-    observed_effects: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]] | None = None
-    """Effects estimated elsewhere, by group: `[effect, standard error]`."""
-    rest: Literal["standardised", "pooled"] = "standardised"
-    split: str | None = None
-    """"independent", or a 0/1 column."""
-    variance: Literal["influence", "bootstrap", "bootstrap_rows"] = "influence"
-    adjust: Literal["holm", "bonferroni", "bh", "by", "none"] = "holm"
-    tolerance: Tolerance = None
-    alpha: Alpha = 0.05
-    power: float = Field(default=0.8, gt=0, lt=1)
-    depth: Whole = 1
-    resamples: Whole = 1_000
-    rng: int | None = Field(default=None, ge=0)
-
-    def inherited(self) -> tuple[str, ...]:
-        """Only some estimators and collapses look at features or at a baseline."""
-        unused = set()
-        if self.estimator == "arm_means":
-            unused.add("features")
-        if self.collapse not in ("weighted", "normalised"):
-            unused.add("baseline")
-        return tuple(role for role in self.roles if role not in unused)
-
-
-class _Curve(Test):
-    """What the tests of a score share."""
-
-    roles: ClassVar[tuple[str, ...]] = ("outcome", "score", "groups", "user")
-
-    outcome: Role = None
-    score: Role = None
-    groups: Groups = None
-    user: Role = None
-    level: Literal["user", "aggregate"] | None = None
-    """"user": one vote a user; "aggregate": one vote a row. By default "user" where there is a user column."""
-    kernel: Literal["gaussian", "gaussian4", "gaussian6"] = "gaussian"
-    reference: dict[str, Scalar] | None = None
-    """The group others are compared with; by default every pair is compared."""
-    tolerance: Tolerance = None
-    alpha: Alpha = 0.05
-    depth: Whole = 1
-
-
-class PredictiveParity(_Curve):
-    """Does a score mean the same thing for every group?"""
-
-    kind: Literal["predictive_parity"]
-    grid: Annotated[list[float], Field(min_length=1)] | None = None
-    bandwidth: Positive | list[Positive] | None = None
-    method: Literal["residual", "orthogonal", "nadaraya-watson", "cumulative"] = "residual"
-    adjust: Literal["sup-t", "bonferroni", "holm", "none"] = "sup-t"
-    resamples: int = Field(default=2_000, ge=100)
-    rng: int | None = Field(default=None, ge=0)
-
-
-class MarginalOutcomes(_Curve):
-    """Do the people just above the threshold have the same outcomes in every group?"""
-
-    kind: Literal["marginal_outcomes"]
-    threshold: float
-    """The score from which on the decision is positive."""
-    bandwidth: Positive | None = None
-    method: Literal["local-quadratic", "local-linear", "nadaraya-watson"] = "local-quadratic"
-    adjust: Literal["holm", "bonferroni", "bh", "by", "none"] = "holm"
-
-
-AnyTest = Annotated[
-    Flag | Certify | Project | Improvability | TreatmentBias | PredictiveParity | MarginalOutcomes,
-    Discriminator("kind"),
-]
-
-MODELS: dict[str, type[Any]] = {
-    "flag": Flag,
-    "certify": Certify,
-    "project": Project,
-    "improvability": Improvability,
-    "treatment_bias": TreatmentBias,
-    "predictive_parity": PredictiveParity,
-    "marginal_outcomes": MarginalOutcomes,
-}
+def required(kind: str) -> list[str]:
+    """Keywords the function cannot do without."""
+    parameters = inspect.signature(QUESTIONS[kind].function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,13 +15,14 @@ from typing import Any
 
 import isonomy
 from isonomy.audit import config as files
-from isonomy.audit.conditions import all_of
 from isonomy.audit.outcome import AuditResult
-from isonomy.audit.plan import Planned, check, plan, requests
+from isonomy.audit.plan import Planned, check, plan
 from isonomy.audit.state import State, claim, prepare, refuse
-from isonomy.audit.table import Fingerprint, Opened, fingerprint, narrow, open_table
+from isonomy.audit.table import Opened, identified, narrow, open_table
 from isonomy.errors import DataError, UsageError
 from isonomy.frames import Source
+from isonomy.frames.conditions import all_of
+from isonomy.frames.fingerprint import Fingerprint
 from isonomy.report import Document, Entry
 from isonomy.report.layout import section
 from isonomy.results import Result, from_dict
@@ -66,9 +69,9 @@ class Audit:
     def from_toml(cls, path: str | Path, *, data: object = None) -> Audit:
         """The audit in a file. ``data``: a table that takes the place of the file's path or query."""
         config, text = files.read(path)
-        made = cls(config, data=data, folder=Path(path).parent, file=str(path), text=text)
-        made._path = Path(path)
-        return made
+        audit = cls(config, data=data, folder=Path(path).parent, file=str(path), text=text)
+        audit._path = Path(path)
+        return audit
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any], *, data: object = None, folder: str | Path = ".") -> Audit:
@@ -110,7 +113,7 @@ class Audit:
             refuse(folder, self._path)
         tell("Reading the table", 0, len(planned))
         source = narrow(opened, columns, self.config.filters, self.config.data.in_memory)
-        seen = fingerprint(source, filtered=bool(self.config.filters))
+        fingerprint = identified(source, filtered=bool(self.config.filters))
         if folder is not None:
             prepare(folder)
         tables = _Tables(source)
@@ -121,45 +124,47 @@ class Audit:
         entries = []
         for done, one in enumerate(planned):
             tell(one.name, done, len(planned))
-            entries.append(self._entry(one, tables, seen, state))
+            entries.append(self._entry(one, tables, fingerprint, state))
         tell("Writing the report", len(planned), len(planned))
-        document = self._document(opened, seen, tuple(entries), time.perf_counter() - started)
+        document = self._document(opened, fingerprint, tuple(entries), time.perf_counter() - started)
         result = AuditResult(document)
         return result if folder is None else result.write(folder)
 
-    def _entry(self, one: Planned, tables: _Tables, seen: Fingerprint, state: State) -> Entry:
+    def _entry(self, one: Planned, tables: _Tables, fingerprint: Fingerprint, state: State) -> Entry:
         """One test: from an earlier run, or made now. Whatever happens in it, the others go on."""
-        identity = one.identity(seen.digest, self.config.suppress_below, self.config.filters)
-        common: dict[str, Any] = {
-            "name": one.name,
-            "kind": one.kind,
-            "title": one.test.title,
-            "truth": tuple(one.test.truth),
-            "seed": one.seed if one.seed is not None else one.options.get("rng"),
-        }
+        identity = one.identity(fingerprint.digest, self.config.suppress_below, self.config.filters)
+        entry = Entry(
+            name=one.name,
+            kind=one.kind,
+            title=one.test.title,
+            truth=tuple(one.test.truth),
+            seed=one.seed if one.seed is not None else one.options.get("rng"),
+        )
         kept = state.load(identity)
         if kept is not None:
             try:
-                return Entry(**common, result=from_dict(kept["result"]), seconds=kept["seconds"], resumed=True)
+                return replace(entry, result=from_dict(kept["result"]), seconds=kept["seconds"], resumed=True)
             except Exception:  # written by another version: make the test again
                 kept = None
         started = time.perf_counter()
         try:
-            result: Result = one.function(tables.of(one), **one.arguments())
+            result = one.function(tables.of(one), **one.arguments())
             result = result.suppressed(self.config.suppress_below)
-            entry = Entry(**common, result=result)
-            section(1, entry, 1, picture=False)  # words and table are part of the test: a fault in them is its own
+            # Words and table are part of the test: a fault in them is its own.
+            section(1, replace(entry, result=result), 1, picture=False)
             stored = result.to_dict()
         except Exception as error:
             if self._debug:
                 raise
-            problem: dict[str, Any] = {"error": _told(error), "error_kind": _kind(error), "options": dict(one.options)}
-            return Entry(**common, **problem, seconds=time.perf_counter() - started, peak_memory=peak_memory())
+            entry = replace(entry, error=_message(error), error_kind=_kind(error), options=dict(one.options))
+            return replace(entry, seconds=time.perf_counter() - started, peak_memory=peak_memory())
         seconds = time.perf_counter() - started
         state.save(identity, {"result": stored, "seconds": seconds})
-        return Entry(**common, result=result, seconds=seconds, peak_memory=peak_memory())
+        return replace(entry, result=result, seconds=seconds, peak_memory=peak_memory())
 
-    def _document(self, opened: Opened, seen: Fingerprint, entries: tuple[Entry, ...], seconds: float) -> Document:
+    def _document(
+        self, opened: Opened, fingerprint: Fingerprint, entries: tuple[Entry, ...], seconds: float
+    ) -> Document:
         config = self.config
         return Document(
             title=config.title,
@@ -167,10 +172,10 @@ class Audit:
             entries=entries,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             data=opened.name,
-            rows=seen.rows,
+            rows=fingerprint.rows,
             suppress_below=config.suppress_below,
             fail_on=tuple(config.fail_on),
-            facts=tuple(_facts(config, opened, seen, seconds)),
+            facts=tuple(_facts(config, opened, fingerprint, seconds)),
             config=self.text,
         )
 
@@ -184,10 +189,10 @@ class _Tables:
 
     def of(self, one: Planned) -> Source:
         """The rows of one test."""
-        condition = all_of(one.test.filters)
+        condition = all_of(part.comparison for part in one.test.filters)
         if condition is None:
             return self.whole
-        return self._narrower.setdefault(repr(condition), self.whole.filter(condition))
+        return self._narrower.setdefault(repr(one.test.filters), self.whole.filter(condition))
 
     def prefetch(self, planned: list[Planned]) -> None:
         """Make the passes the tests will begin with, one for all that share their keys."""
@@ -196,14 +201,11 @@ class _Tables:
             by_table.setdefault(id(self.of(one)), []).append(one)
         for tests in by_table.values():
             source = self.of(tests[0])
-            asked = requests(source, tests)
-            try:
-                source.prefetch(asked)
-            except Exception:  # what is wrong with the rows is the test's to report
-                continue
+            with contextlib.suppress(Exception):  # what is wrong with the rows is the test's to report
+                source.prefetch([request for one in tests for request in one.requests(source)])
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) if isinstance(error, isonomy.errors.IsonomyError) else f"{type(error).__name__}: {error}"
 
 
@@ -221,17 +223,17 @@ def peak_memory() -> int | None:
     return used if sys.platform == "darwin" else used * 1024
 
 
-def _facts(config: files.Config, opened: Opened, seen: Fingerprint, seconds: float) -> list[tuple[str, str]]:
+def _facts(config: files.Config, opened: Opened, fingerprint: Fingerprint, seconds: float) -> list[tuple[str, str]]:
     peak = peak_memory()
     return [
         ("isonomy", isonomy.__version__),
         ("Python", platform.python_version()),
-        *((name, found) for name in _LIBRARIES if (found := _version(name))),
+        *((name, installed) for name in _LIBRARIES if (installed := _version(name))),
         ("System", f"{platform.system()} {platform.machine()}"),
         ("Data", opened.name),
         ("Backend", opened.source.backend),
-        ("Rows after filters", f"{seen.rows:,}"),
-        ("Fingerprint of the rows", seen.digest),
+        ("Rows after filters", f"{fingerprint.rows:,}"),
+        ("Fingerprint of the rows", fingerprint.digest),
         ("Seed", str(config.seed)),
         ("Tests", str(len(config.tests))),
         ("Time", f"{seconds:.1f} s"),

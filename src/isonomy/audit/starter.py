@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from isonomy.audit.guess import Seen, guess_groups, guess_roles, look, opposed, recodable, sample, toml
+from isonomy.audit.guess import Look, guess_groups, guess_roles, look, opposed, recodable, sample, toml
 from isonomy.audit.state import write
 from isonomy.errors import ConfigError
 
@@ -32,26 +32,27 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
     if output.exists() and not force:
         raise ConfigError(f"{output} exists; --force writes over it, --output names another.")
     rows = sample(data)
-    seen = [look(rows[name]) for name in rows.columns]
-    roles = guess_roles(seen)
-    groups = guess_groups(seen, roles)
+    columns = [look(rows[name]) for name in rows.columns]
+    roles = guess_roles(columns)
+    groups = guess_groups(columns, roles)
     place = os.path.relpath(data.resolve(), output.resolve().parent)
     try:
-        write(output, starter_text(Path(place).as_posix(), seen, roles, groups))
+        write(output, starter_text(Path(place).as_posix(), columns, roles, groups))
     except OSError as error:
         raise ConfigError(f"output: cannot write {output} ({error.strerror}).") from None
     guesses = [f"{role} = {name}" for role, name in roles.items()] + [f"groups = {', '.join(groups)}"]
-    checks = ([_opposed(roles)] if opposed(roles) else []) + [_recode(c) for c in recodable(seen, roles, groups)]
+    checks = ([_opposed(roles)] if opposed(roles) else []) + [_recode(c) for c in recodable(columns, roles, groups)]
     return guesses + [f"check: {check}" for check in checks]
 
 
-def starter_text(place: str, seen: list[Seen], roles: dict[str, str], groups: list[str]) -> str:
+def starter_text(place: str, columns: list[Look], roles: dict[str, str], groups: list[str]) -> str:
     """A commented audit file that runs as it is."""
-    return "\n".join([*_head(place, seen, roles), *_columns(seen, roles, groups), *_tests(seen, roles, groups), ""])
+    parts = (_head(place, columns, roles), _columns(columns, roles, groups), _tests(columns, roles, groups))
+    return "\n".join([*(line for part in parts for line in part), ""])
 
 
-def _head(place: str, seen: list[Seen], roles: dict[str, str]) -> Iterator[str]:
-    used = [c for c in seen if c.name in roles.values()]
+def _head(place: str, columns: list[Look], roles: dict[str, str]) -> Iterator[str]:
+    used = [c for c in columns if c.name in roles.values()]
     drop = any(c.missing for c in used)
     yield "# Written by `isonomy init`: every role below is a guess from names and types. Correct it, then run"
     yield "#     isonomy validate <this file>      check it without reading rows"
@@ -82,7 +83,7 @@ def _opposed(roles: dict[str, str]) -> str:
     )
 
 
-def _recode(column: Seen) -> str:
+def _recode(column: Look) -> str:
     """What to do about text that says yes or no. Which of two other values is 1 cannot be guessed."""
     name = toml(column.name)
     ones = column.yes or column.pair[-1:]
@@ -93,10 +94,10 @@ def _recode(column: Seen) -> str:
     return f"{name} is {what}: recode it to 0/1 before a test can use it; with polars, {how}."
 
 
-def _columns(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
+def _columns(columns: list[Look], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
     if opposed(roles):
         yield f"# CHECK: {_opposed(roles)}"
-    for column in recodable(seen, roles, groups):
+    for column in recodable(columns, roles, groups):
         yield f"# CHECK: {_recode(column)}"
     yield "[columns]"
     for role, meaning in _ROLES.items():
@@ -116,13 +117,13 @@ def _columns(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> Iter
     yield ""
 
 
-def _tests(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
+def _tests(columns: list[Look], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
     """The tests these roles allow; at least one."""
     have = set(roles)
-    scale = {c.name: c.unit for c in seen}
-    made = False
+    scale = {c.name: c.unit for c in columns}
+    any_test = False
     if "prediction" in have:
-        made = True
+        any_test = True
         yield from _test("Who is selected?", 'kind = "flag"', 'metric = "selection_rate"', "# tolerance = 0.02")
     if {"prediction", "outcome"} <= have:
         yield from _test(
@@ -132,24 +133,24 @@ def _tests(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> Iterat
             'reference = "population"      # or "rest", or a group such as {race = "White"}',
         )
     if {"outcome", "score"} <= have:
-        made = True
+        any_test = True
         if scale[roles["score"]]:
             yield from _test("How good is the score in each group?", 'kind = "flag"', 'metric = "brier"')
         yield from _test("Does the score mean the same in every group?", 'kind = "predictive_parity"')
     if {"effect", "treatment", "outcome"} <= have:
-        made = True
+        any_test = True
         yield from _test("Does the uplift model get some groups' effects wrong?", 'kind = "treatment_bias"')
-    if not made:
-        yield from _anything(seen, roles, groups)
+    if not any_test:
+        yield from _anything(columns, roles, groups)
 
 
-def _anything(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
+def _anything(columns: list[Look], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
     """Without a decision or a score there is still the average of something."""
     column = roles.get("outcome") or roles.get("score")
     if column is None:
         numbers = [
             c
-            for c in seen
+            for c in columns
             if c.kind in ("binary", "number")
             and not c.missing
             and not _NUMBERED.search(c.name.lower())
@@ -158,7 +159,7 @@ def _anything(seen: list[Seen], roles: dict[str, str], groups: list[str]) -> Ite
         column = min(numbers, key=lambda c: c.kind).name if numbers else None  # 0/1 before other numbers
     if column is None:
         yield "# No column of numbers was found: there is nothing to compare yet."
-        column = seen[0].name
+        column = columns[0].name
     yield from _test(
         "Does an average differ between groups?",
         'kind = "flag"',

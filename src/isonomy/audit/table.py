@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
-
-from isonomy.audit.conditions import Condition, all_of
+from isonomy.audit.conditions import Condition
 from isonomy.audit.config import Data
 from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
-from isonomy.frames import COUNT, Pass, Source, collect, missing, open_source
+from isonomy.frames import Source, open_source
+from isonomy.frames.conditions import all_of, is_text
+from isonomy.frames.fingerprint import Fingerprint
+from isonomy.frames.fingerprint import fingerprint as fingerprint_of
 
 HELD_BYTES = 2**30  # files up to this size are read once, the needed columns only, and then held
 
@@ -41,25 +40,25 @@ def open_table(data: Data, folder: Path, given: object = None) -> Opened:
     path = folder / data.path
     source = _open(path, options)
     refuse_separator(list(source.schema), data.path)
-    if ".csv" in path.suffixes and all(dtype == nw.String for dtype in source.schema.values()):
+    if ".csv" in path.suffixes and all(map(is_text, source.schema.values())):
         _refuse_header(source)
     return Opened(source, data.path, _size(path))
 
 
 def _refuse_header(source: Source) -> None:
     """A csv file with no line but its first has text columns only: say so before they are called the wrong type."""
-    if not len(collect(source.frame.head(1))):
+    if not len(source.head(1)):
         raise EmptyFrame("data: the table has no rows.")
 
 
 def refuse_separator(columns: Sequence[str], path: str) -> None:
     """A csv file that is not separated by commas reads as one column with a long name."""
-    found = [mark for mark in (";", "\t", "|") if len(columns) == 1 and mark in columns[0]]
-    if found:
+    separators = [mark for mark in (";", "\t", "|") if len(columns) == 1 and mark in columns[0]]
+    if separators:
         name = Path(path).name
         raise DataError(
-            f"data: {path} has a single column, {columns[0]!r}: its columns are separated by {found[0]!r}, not by "
-            f"commas. Write it as parquet first: polars.read_csv({name!r}, separator={found[0]!r})"
+            f"data: {path} has a single column, {columns[0]!r}: its columns are separated by {separators[0]!r}, not by "
+            f"commas. Write it as parquet first: polars.read_csv({name!r}, separator={separators[0]!r})"
             f".write_parquet({str(Path(name).with_suffix('.parquet'))!r})."
         )
 
@@ -123,48 +122,14 @@ def _spark(data: Data, folder: Path) -> Any:
 
 def narrow(opened: Opened, columns: Iterable[str], filters: list[Condition], in_memory: bool | None) -> Source:
     """The rows and columns the audit needs. Files of moderate size are read here, once; engines keep their rows."""
-    whole = opened.source
-    names = [name for name in whole.schema if name in set(columns)]
-    frame = whole.frame
-    condition = all_of(filters)
-    if condition is not None:
-        frame = frame.filter(condition)
-    frame = frame.select(*names)
     hold = in_memory if in_memory is not None else opened.size is not None and opened.size <= HELD_BYTES
-    native = collect(frame) if hold else frame.to_native()
-    return open_source(native, count=whole.count, missing=whole.missing, missing_group=whole.missing_group)
+    return opened.source.narrowed(columns, all_of(part.comparison for part in filters), hold=hold)
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """Enough to tell whether two runs saw the same rows: the schema, the number of rows, and a sum for each column."""
-
-    rows: int
-    digest: str
-
-
-def fingerprint(source: Source, *, filtered: bool = False) -> Fingerprint:
-    """One pass: for each column its missing values and its total (for text, of lengths), to nine digits."""
-    values: dict[str, nw.Expr] = {}
-    for i, (name, dtype) in enumerate(source.schema.items()):
-        column = nw.col(name)
-        gone = missing(column, dtype)
-        values[f"missing {i}"] = nw.when(gone).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
-        if dtype.is_numeric() or dtype == nw.Boolean:
-            number = column.cast(nw.Float64)
-        elif dtype == nw.String:
-            number = column.str.len_chars().cast(nw.Float64)
-        else:
-            continue
-        values[f"total {i}"] = nw.when(~gone).then(number).otherwise(nw.lit(0.0))
-    cells = source.sums(Pass({}, values))
-    if not len(cells) or not cells[COUNT].sum():
+def identified(source: Source, *, filtered: bool = False) -> Fingerprint:
+    """The table's fingerprint; an empty table is refused."""
+    fingerprint = fingerprint_of(source)
+    if not fingerprint.rows:
         empty = "no row is left after the filters" if filtered else "the table has no rows"
-        raise EmptyFrame(f"data: {empty}." if values else "data: no column is needed.")
-    rows = round(float(cells[COUNT].sum()))
-    seen = {
-        "schema": {name: str(dtype) for name, dtype in source.schema.items()},
-        "rows": rows,
-        "sums": {name: f"{float(cells[name].sum()):.9g}" for name in values},
-    }
-    return Fingerprint(rows, hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest())
+        raise EmptyFrame(f"data: {empty}." if fingerprint.columns else "data: no column is needed.")
+    return fingerprint

@@ -1,27 +1,29 @@
-"""`GroupCalibrator`: scores that mean the same thing in every group, by calibrating each group."""
+"""Scores that mean the same thing in every group: one score calibrated by group, or several scores together."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Annotated, Protocol, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
-from sklearn.isotonic import IsotonicRegression
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter
 
-from isonomy.calibration.columns import Column, Columns, as_tuple, check_min_size, numbers_of, positive, read, weights
-from isonomy.calibration.maps import Lines, Map, Onto, Same, Steps, nearest_mass, platt, quantiles
-from isonomy.calibration.smoothing import Axis, kernel, published
-from isonomy.calibration.tally import bin_sums
-from isonomy.errors import UsageError, choose
-from isonomy.numerics.arrays import FloatArray
+from isonomy.calibration.smoothing.axis import Axis
+from isonomy.calibration.smoothing.maps import Calibration, Fitter, LocalFit, Map, Same, onto
+from isonomy.calibration.smoothing.surfaces import fit_surface
+from isonomy.errors import UsageError
+from isonomy.frames.estimators import Column, Columns, Key, as_tuple, names_of, outcomes, read_columns, votes
+from isonomy.numerics.arrays import FloatArray, IntArray, ObjectArray
+from isonomy.options import Number, Positive, Whole, check_parameters
 
-METHODS = ("near_unbiased", "binning", "isotonic", "platt")
-SMOOTHERS = ("nadaraya-watson", "local-linear")
+Size = Annotated[float, Number(least=0)]
+Target = Mapping[str, Hashable] | Mapping[int, Hashable] | Sequence[Hashable]  # a group, by column or in their order
+M = TypeVar("M")
 # Options a method does not read, with their defaults: another value is refused rather than ignored.
-_KERNEL = {"bandwidth": None, "smoother": "nadaraya-watson"}
-UNUSED: dict[str, dict[str, Any]] = {
+_KERNEL: dict[str, object] = {"bandwidth": None, "smoother": "nadaraya-watson"}
+_UNUSED: dict[Calibration, dict[str, object]] = {
     "near_unbiased": {},
     "binning": _KERNEL,
     "isotonic": {"bins": 20} | _KERNEL,
@@ -38,26 +40,29 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    method
+    method : {"near_unbiased", "binning", "isotonic", "platt"}, default "near_unbiased"
         ``"near_unbiased"``: kernel estimates at the ends of score bins, linear in between (section 4.1). ``"binning"``:
         mean outcome of each bin. ``"isotonic"`` and ``"platt"``: scikit-learn's, by group.
-    score_column, group_columns, user_column
-        Columns of X by name (frames) or number. No group column: one calibrator for everybody. With a user column each
-        user has one vote, however many rows.
-    bins
+    score_column : str or int, default 0
+        The score, a column of X by name (frames) or number.
+    group_columns : str, int or sequence of them, default ()
+        The columns that make the groups. None: one calibrator for everybody.
+    user_column : str or int, optional
+        Whom a row belongs to: each user has one vote, however many rows.
+    bins : int, default 20
         Number of bins with equal shares of the scores ("near_unbiased" and "binning").
-    bandwidth
+    bandwidth : float, optional
         Of the kernel ("near_unbiased"); None: the paper's rule with the group's number of users (or rows),
         scaled to where most scores lie if some are not in [0, 1].
-    smoother
+    smoother : {"nadaraya-watson", "local-linear"}, default "nadaraya-watson"
         ``"nadaraya-watson"`` as in the paper, or ``"local-linear"``, which has no bias at the ends ("near_unbiased").
-    monotone
+    monotone : bool, default False
         Whether calibrated scores may not fall as the score rises. ("isotonic" never lets them; a falling "platt" curve
         is replaced by the group's mean outcome.)
-    onto
+    onto : mapping or tuple, optional
         A group, such as ``{"sex": "Male"}`` or a tuple of the group columns' values: other groups' scores are mapped
         onto its score scale (no further than the scores seen in fit) instead of onto outcomes, and its own scores stay.
-    min_size
+    min_size : int, default 50
         A group with fewer users (rows) than this, or not seen in fit, gets the calibrator of everybody together.
 
     Attributes
@@ -71,10 +76,20 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
     pooled_ : function
         That of everybody together.
 
+    Notes
+    -----
+    When it misleads: on rows it was fitted on, and on groups so small that they get everybody's calibrator
+    (`pooled_groups_`).
+
+    References
+    ----------
+    C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate
+    Parity", section 4.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from isonomy.calibration.mitigate import GroupCalibrator
+    >>> from isonomy.calibration import GroupCalibrator
     >>> rng = np.random.default_rng(0)
     >>> s, g = rng.random(4000), rng.integers(0, 2, 4000)
     >>> y = rng.random(4000) < np.where(g == 0, s, s**2)
@@ -85,17 +100,17 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: str = "near_unbiased",
+        method: Calibration = "near_unbiased",
         *,
         score_column: Column = 0,
         group_columns: Column | Sequence[Column] = (),
         user_column: Column | None = None,
-        bins: int = 20,
-        bandwidth: float | None = None,
-        smoother: str = "nadaraya-watson",
+        bins: Whole = 20,
+        bandwidth: Positive | None = None,
+        smoother: LocalFit = "nadaraya-watson",
         monotone: bool = False,
-        onto: Mapping[str, Hashable] | tuple[Hashable, ...] | None = None,
-        min_size: int = 50,
+        onto: Target | None = None,
+        min_size: Size = 50,
     ) -> None:
         self.method = method
         self.score_column = score_column
@@ -108,171 +123,295 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         self.onto = onto
         self.min_size = min_size
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GroupCalibrator:
-        """Fit one calibrator a group, and one for everybody. ``sample_weight`` counts rows."""
-        self._check()
+    def fit(self, X: object, y: object, sample_weight: object = None) -> GroupCalibrator:
+        """Fit one calibrator per group, and one for everybody. ``sample_weight`` counts rows."""
+        check_parameters(self, self.get_params(deep=False))
+        for name, default in _UNUSED[self.method].items():
+            if (value := getattr(self, name)) != default:
+                raise UsageError(
+                    f"{name}: {value!r} has no effect with method={self.method!r}; leave it at {default!r}, or choose "
+                    "another method."
+                )
         columns = self._read(X, reset=True)
-        if y is None:
-            raise ValueError("This GroupCalibrator estimator requires y to be passed, but the target y is None.")
-        outcome = numbers_of(column_or_1d(y, warn=True))
-        if len(outcome) != len(columns.scores):
-            raise ValueError(
-                f"y: {len(outcome)} outcomes for {len(columns.scores)} rows of X (inconsistent numbers of samples)."
-            )
+        outcome = outcomes(column_or_1d(_required(self, y), warn=True))
+        _same_length(outcome, columns)
         if not np.all(np.isfinite(outcome)):
             raise ValueError("Input y contains NaN or infinity.")
         if self.method == "platt" and not np.all((outcome == 0) | (outcome == 1)):
             raise UsageError('method: "platt" needs outcomes of 0 and 1; choose another method.')
-        vote = weights(columns.scores, columns, sample_weight)
+        vote = votes(columns, sample_weight)
         held = vote > 0
-        score = columns.scores[:, 0]
+        score = columns.numbers[:, 0]
         axis = _axis(score[held], vote[held])
-        # Votes in the unit of users (or rows): a group's total is its number of users.
-        self.pooled_ = self._calibrate(score, outcome, vote, axis)
-        self.calibrators_: dict[tuple[Hashable, ...], Map] = {}
-        small = []
-        for number, key in enumerate(columns.keys):
-            mine = columns.group == number
-            if vote[mine].sum() < self.min_size and columns.keys != ((),):
-                small.append(key)
-            else:
-                self.calibrators_[key] = self._calibrate(score[mine], outcome[mine], vote[mine], axis)
+        fitter = Fitter(self.method, self.bins, self.bandwidth, self.smoother, self.monotone, axis)
+
+        def calibrate(rows: IntArray) -> Map:
+            return fitter(score[rows], outcome[rows], vote[rows])
+
+        self.pooled_, self.calibrators_, self.pooled_groups_ = _by_group(columns, vote, self.min_size, calibrate)
         self.groups_ = columns.keys
-        self.pooled_groups_ = tuple(small)
         if self.onto is not None:
-            self._map_onto(score[held], vote[held], axis)
+            target = self._target(self.onto)
+            mapped = onto(self.calibrators_[target], score[held], vote[held], axis)
+            self.pooled_ = mapped(self.pooled_)
+            self.calibrators_ = {k: Same() if k == target else mapped(own) for k, own in self.calibrators_.items()}
         return self
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: object) -> FloatArray:
         """Calibrated scores. A group not seen in fit gets the calibrator of everybody together."""
         check_is_fitted(self)
         columns = self._read(X, reset=False)
-        score = columns.scores[:, 0]
+        score = columns.numbers[:, 0]
         calibrated = np.empty(score.size)
         for number, key in enumerate(columns.keys):
             mine = columns.group == number
             calibrated[mine] = self.calibrators_.get(key, self.pooled_)(score[mine])
         return calibrated
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: object) -> FloatArray:
         """Calibrated scores as a column, for a pipeline that goes on."""
         return self.predict(X)[:, None]
 
-    def get_feature_names_out(self, input_features: object = None) -> Any:
+    def get_feature_names_out(self, input_features: object = None) -> ObjectArray:
         """The name of the column that `transform` makes."""
         check_is_fitted(self)
         return np.array(["calibrated_score"], dtype=object)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # it uses one column: not a model of the outcome from many features
         return tags
 
-    def _check(self) -> None:
-        choose("method", self.method, METHODS)
-        choose("smoother", self.smoother, SMOOTHERS)
-        if isinstance(self.bins, bool) or not isinstance(self.bins, (int, np.integer)) or self.bins < 1:
-            raise UsageError(f"bins: {self.bins!r} is not allowed; give a whole number from 1 up.")
-        positive("bandwidth", self.bandwidth)
-        check_min_size(self.min_size)
-        for name, default in UNUSED[self.method].items():
-            if (seen := getattr(self, name)) != default:
-                raise UsageError(
-                    f"{name}: {seen!r} has no effect with method={self.method!r}; leave it at {default!r}, or choose "
-                    "another method."
-                )
+    def _read(self, X: object, *, reset: bool) -> Columns:
+        groups, user = as_tuple(self.group_columns), self.user_column if reset else None
+        return read_columns(self, X, numbers=(self.score_column,), groups=groups, user=user, reset=reset)
 
-    def _read(self, X: Any, *, reset: bool) -> Columns:
-        return read(
-            self,
-            X,
-            scores=(self.score_column,),
-            groups=as_tuple(self.group_columns),
-            user=self.user_column if reset else None,
-            reset=reset,
-        )
-
-    def _calibrate(self, score: FloatArray, outcome: FloatArray, vote: FloatArray, axis: Axis) -> Map:
-        score, outcome, vote = score[vote > 0], outcome[vote > 0], vote[vote > 0]
-        if not score.size:
-            raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
-        if self.method == "isotonic":
-            fitted = IsotonicRegression(out_of_bounds="clip").fit(score, outcome, sample_weight=vote)
-            return Lines(fitted.X_thresholds_, fitted.y_thresholds_)
-        if self.method == "platt":
-            return platt(score, outcome, vote, rising=self.monotone)
-        edges = quantiles(score, vote, np.arange(self.bins + 1) / self.bins)
-        if self.method == "binning":
-            return self._binned(score, outcome, vote, edges)
-        value = self._smoothed(score, outcome, vote, edges, axis)
-        return Lines(edges, self._rising(value, nearest_mass(score, vote, edges)))
-
-    def _binned(self, score: FloatArray, outcome: FloatArray, vote: FloatArray, edges: FloatArray) -> Steps:
-        inner = edges[1:-1]
-        place = np.searchsorted(inner, score, side="right")
-        mass = np.bincount(place, vote, inner.size + 1)
-        total = np.bincount(place, vote * outcome, inner.size + 1)
-        held = mass > 0  # ties can leave a bin empty: it takes the value of its neighbour
-        value = np.interp(np.arange(mass.size), np.flatnonzero(held), total[held] / mass[held])
-        return Steps(inner, self._rising(value, np.maximum(mass, 1e-12)))
-
-    def _smoothed(
-        self, score: FloatArray, outcome: FloatArray, vote: FloatArray, at: FloatArray, axis: Axis
-    ) -> FloatArray:
-        n = float(vote.sum())
-        width = published(at, n, axis) if self.bandwidth is None else np.full(at.size, float(self.bandwidth))
-        sums = np.zeros((5, at.size))
-        for start in range(0, score.size, 2**16):
-            part = slice(start, start + 2**16)
-            u = (score[part, None] - at) / width
-            k = kernel(u) * vote[part, None]
-            ku = k * u
-            y = outcome[part]
-            sums += np.stack([k.sum(axis=0), ku.sum(axis=0), (ku * u).sum(axis=0), y @ k, y @ ku])
-        s0, s1, s2, t0, t1 = sums
-        if self.smoother == "nadaraya-watson":
-            return t0 / s0
-        spread = s0 * s2 - s1 * s1
-        enough = spread > 1e-8 * s0 * s0
-        return np.where(enough, (s2 * t0 - s1 * t1) / np.where(enough, spread, 1.0), t0 / s0)
-
-    def _rising(self, value: FloatArray, mass: FloatArray) -> FloatArray:
-        if not self.monotone:
-            return value
-        return np.asarray(IsotonicRegression().fit_transform(np.arange(value.size), value, sample_weight=mass))
-
-    def _map_onto(self, score: FloatArray, vote: FloatArray, axis: Axis) -> None:
+    def _target(self, wanted: Target) -> Key:
+        """The group that scores are mapped onto."""
         names = as_tuple(self.group_columns)
-        wanted: Any = self.onto
         if isinstance(wanted, Mapping):
-            unknown = [name for name in wanted if name not in names]
-            if unknown or len(wanted) != len(names):
+            values: dict[Column, Hashable] = {**wanted}
+            if set(values) != set(names):
                 raise UsageError(f"onto: {wanted!r}; give a value for each of the group columns {list(names)}.")
-            wanted = tuple(wanted[name] for name in names)
-        wanted = tuple(wanted) if isinstance(wanted, (list, tuple)) else wanted
+            wanted = [values[name] for name in names]
+        key = tuple(wanted)
         try:
-            known = wanted in self.calibrators_
+            known = key in self.calibrators_
         except TypeError:  # a list or a mapping among the values
             known = False
         if not known:
             raise UsageError(f"onto: no calibrated group {self.onto!r}; groups: {list(self.calibrators_)[:20]}.")
-        target = self.calibrators_[wanted]
-        # Equal steps cover the axis; quantiles are where the scores are, should one of them be far out.
-        shares = np.linspace(0, 1, 1001)
-        at = np.unique(np.concatenate([axis.low + (axis.high - axis.low) * shares, quantiles(score, vote, shares)]))
-        value = np.maximum.accumulate(target(at))
-        self.pooled_ = Onto(self.pooled_, at, value)
-        self.calibrators_ = {
-            key: Same() if key == wanted else Onto(own, at, value) for key, own in self.calibrators_.items()
-        }
+        return key
+
+
+class Model(Protocol):
+    """A model of one outcome or of all."""
+
+    def predict(self, scores: FloatArray, /) -> FloatArray:
+        """Expected outcomes."""
+
+
+class Together:
+    """One regressor per outcome, as one model."""
+
+    def __init__(self, regressors: Sequence[Model]) -> None:
+        self.regressors = regressors
+
+    def predict(self, scores: FloatArray) -> FloatArray:
+        """Expected outcomes, one column each."""
+        return np.column_stack([regressor.predict(scores) for regressor in self.regressors])
+
+
+class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Calibrate scores S^1..S^K of outcomes Y^1..Y^K together, so that every weighted sum of them is in parity.
+
+    Each score is replaced by an estimate of E[Y^k | S^1..S^K, G]. By Theorem 2 of the paper the combined score
+    sum_k w_k S^k then means the same thing in every group whatever the weights. Calibration is estimated: at large n a
+    test can still reject, while the parity error falls.
+
+    Parameters
+    ----------
+    score_columns : sequence of str or int, optional
+        Columns of X by name or number, in the order of the outcomes. None: the first K that are neither group nor user.
+    group_columns, user_column
+        As in `GroupCalibrator`.
+    estimator : regressor, optional
+        Any scikit-learn regressor with ``fit(X, y, sample_weight=...)``, cloned for each group and outcome. None:
+        product-kernel regression, meant for up to three scores.
+    bandwidth : float, optional
+        In standard deviations of each score (between its 1 and 99 % quantiles, so that a score far out does not widen
+        it); None: n^(-1/(K + 4)).
+    min_size : int, default 100
+        As in `GroupCalibrator`.
+
+    Attributes
+    ----------
+    groups_, pooled_groups_, models_, pooled_
+        As in `GroupCalibrator`; a model predicts all outcomes.
+
+    Notes
+    -----
+    When it misleads: with more than three scores a product kernel has few neighbours, and every score is pulled towards
+    the mean.
+
+    References
+    ----------
+    C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate
+    Parity", section 5, Theorem 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isonomy.calibration import MultiObjectiveCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.random((3000, 2))
+    >>> Y = rng.random((3000, 2)) < S[:, ::-1]  # each score predicts the other outcome
+    >>> calibrator = MultiObjectiveCalibrator().fit(S, Y)
+    >>> calibrator.predict([[0.2, 0.8]]).round(1)
+    array([[0.8, 0.2]])
+    >>> calibrator.combine([[0.2, 0.8]], weights=[1, 1]).round(1)
+    array([1.])
+    """
+
+    def __init__(
+        self,
+        *,
+        score_columns: Sequence[Column] | None = None,
+        group_columns: Column | Sequence[Column] = (),
+        user_column: Column | None = None,
+        estimator: object = None,
+        bandwidth: Positive | None = None,
+        min_size: Size = 100,
+    ) -> None:
+        self.score_columns = score_columns
+        self.group_columns = group_columns
+        self.user_column = user_column
+        self.estimator = estimator
+        self.bandwidth = bandwidth
+        self.min_size = min_size
+
+    def fit(self, X: object, y: object, sample_weight: object = None) -> MultiObjectiveCalibrator:
+        """Fit; ``y`` has one column per outcome (a frame, or an array)."""
+        check_parameters(self, self.get_params(deep=False))
+        if self.estimator is not None:
+            _check_regressor(self.estimator)
+        values = outcomes(check_array(_required(self, y), dtype=None, ensure_2d=False, input_name="y"))
+        self._flat = values.ndim == 1
+        values = values[:, None] if self._flat else values
+        if self.score_columns is not None and len(as_tuple(self.score_columns)) != values.shape[1]:
+            raise UsageError(
+                f"score_columns: {len(as_tuple(self.score_columns))} scores for {values.shape[1]} outcomes; give one "
+                "score for each outcome, in the same order."
+            )
+        columns = self._read(X, values.shape[1], reset=True)
+        _same_length(values, columns)
+        vote = votes(columns, sample_weight)
+
+        def model(rows: IntArray) -> Model:
+            scores, own, weight = columns.numbers[rows], values[rows], vote[rows]
+            if self.estimator is None:
+                return fit_surface(scores, own, weight, self.bandwidth)
+            return Together([clone(self.estimator).fit(scores, outcome, sample_weight=weight) for outcome in own.T])
+
+        self.pooled_, self.models_, self.pooled_groups_ = _by_group(columns, vote, self.min_size, model)
+        self.groups_ = columns.keys
+        self.n_outputs_ = values.shape[1]
+        return self
+
+    def predict(self, X: object) -> FloatArray:
+        """Calibrated scores, one column per outcome."""
+        check_is_fitted(self)
+        columns = self._read(X, self.n_outputs_, reset=False)
+        calibrated = np.empty((len(columns.numbers), self.n_outputs_))
+        for number, key in enumerate(columns.keys):
+            mine = columns.group == number
+            calibrated[mine] = self.models_.get(key, self.pooled_).predict(columns.numbers[mine])
+        return calibrated[:, 0] if self._flat else calibrated
+
+    def combine(self, X: object, weights: object) -> FloatArray:
+        """The combined score sum_k w_k S^k, from calibrated scores."""
+        check_is_fitted(self)
+        try:
+            chosen = np.asarray(weights, dtype=np.float64).ravel()
+        except (TypeError, ValueError):
+            chosen = np.empty(0)
+        if chosen.size != self.n_outputs_ or not np.all(np.isfinite(chosen)):
+            raise UsageError(
+                f"weights: {weights!r}; give one finite number for each of the {self.n_outputs_} outcomes."
+            )
+        return self.predict(X).reshape(-1, self.n_outputs_) @ chosen
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # it uses one column per outcome
+        return tags
+
+    def _read(self, X: object, outcomes: int, *, reset: bool) -> Columns:
+        groups = as_tuple(self.group_columns)
+        names = names_of(X)  # a lazy table is refused before its columns are asked for
+        scores = self._first(X, names, outcomes) if self.score_columns is None else as_tuple(self.score_columns)
+        user = self.user_column if reset else None
+        return read_columns(self, X, numbers=scores, groups=groups, user=user, reset=reset)
+
+    def _first(self, X: object, names: Sequence[str] | None, outcomes: int) -> tuple[Column, ...]:
+        """The first columns that are neither group nor user."""
+        shape: tuple[int, ...] = getattr(X, "shape", ())
+        width = len(names) if names is not None else shape[1] if len(shape) == 2 else outcomes
+        taken = {*as_tuple(self.group_columns), *(() if self.user_column is None else (self.user_column,))}
+        free = [k for k in range(width) if k not in taken and (names is None or names[k] not in taken)]
+        if width and len(free) < outcomes:
+            raise UsageError(
+                f"score_columns: {outcomes} outcomes need as many score columns; X has {len(free)} that are free "
+                f"(n_features = {width})."
+            )
+        return tuple(free[:outcomes]) or (0,)  # an X without columns is refused with scikit-learn's own words
+
+
+def _by_group(
+    columns: Columns, vote: FloatArray, least: float, fit: Callable[[IntArray], M]
+) -> tuple[M, dict[Key, M], tuple[Key, ...]]:
+    """The model of everybody, that of each group with ``least`` votes or more, and the groups with fewer.
+
+    ``fit`` makes a model of the rows it is given; rows without a vote take no part.
+    """
+    if not np.any(vote > 0):
+        raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
+    pooled = fit(np.flatnonzero(vote > 0))
+    if columns.keys == ((),):
+        return pooled, {(): pooled}, ()
+    models: dict[Key, M] = {}
+    for number, key in enumerate(columns.keys):
+        mine = columns.group == number
+        if vote[mine].sum() >= max(least, np.finfo(float).tiny):
+            models[key] = fit(np.flatnonzero(mine & (vote > 0)))
+    return pooled, models, tuple(key for key in columns.keys if key not in models)
+
+
+def _required(estimator: BaseEstimator, y: object) -> object:
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+    return y
+
+
+def _same_length(y: FloatArray, columns: Columns) -> None:
+    if len(y) != len(columns.numbers):
+        raise ValueError(f"y: {len(y)} rows for {len(columns.numbers)} rows of X (inconsistent numbers of samples).")
+
+
+def _check_regressor(estimator: object) -> None:
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise UsageError(f"estimator: {estimator!r} is not allowed; give None or a scikit-learn regressor.")
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise UsageError(
+            f"estimator: {type(estimator).__name__}.fit takes no sample_weight, which carries the votes of users; "
+            "choose a regressor that does."
+        )
 
 
 def _axis(score: FloatArray, vote: FloatArray) -> Axis:
     if not score.size:
         return Axis.of(0.0, 1.0)
     axis = Axis.of(float(score.min()), float(score.max()))
-    if axis.unit:
-        return axis
-
     # One score far out must not widen every kernel.
-    return axis.focused(lambda on: bin_sums(on.bin(score).astype(np.intp), vote))
+    return axis if axis.unit else axis.focused(lambda on: on.histogram(score, vote))

@@ -1,132 +1,232 @@
-"""What is summed over the rows: kernel sums at each score, first by group, then by user.
-
-Two passes, the same for rows in memory and rows in an engine:
-
-1. *Totals* by group and grid point: sums of K v^k and K v^k Y, where v = (S - s)/h, and of K times the marks of the
-   comparison. They give the curves (local polynomials) and the gap of each group.
-2. *Products*: with the estimates known, every row has an influence on each of them. Influences are added up within a
-   user, and products of user sums are added up within and between groups: the cluster sandwich.
-"""
+"""What was asked about a score, checked against the schema: which rows, compared how."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
-from isonomy.calibration.smoothing import Curve, kernel
+from isonomy.calibration.smoothing.bands import Adjustment
+from isonomy.calibration.smoothing.kernels import Kernel
+from isonomy.calibration.smoothing.margins import Direction
+from isonomy.errors import MissingRole, UsageError
+from isonomy.frames import Grouping, Request, Source
+from isonomy.frames.membership import without_value
+from isonomy.frames.products import off_binary
 from isonomy.numerics.arrays import FloatArray
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Marks:
-    """What the comparison smooths instead of the outcome: (Y - outcome(S)), times (1_g - share(S)) if there is one.
-
-    ``outcome`` is the pooled curve. ``share`` is the share of the first of two groups at each score, and makes the
-    statistic orthogonal: errors of the pooled curve then enter only as products with errors of the share.
-    """
-
-    outcome: Curve
-    share: Curve | None = None
-
-    @property
-    def curves(self) -> dict[str, Curve]:
-        """The curves that have to be evaluated at every row."""
-        return {"outcome": self.outcome} | ({} if self.share is None else {"share": self.share})
-
-    def row(self, y: Any, group: Any, at: dict[str, Any]) -> tuple[Any, Any]:
-        """The mark and its denominator for rows of one group (number 0 or 1 in a pair); arrays or expressions."""
-        residual = y - at["outcome"]
-        if self.share is None:
-            return residual, None
-        share = at["share"]
-        # The sign makes the difference of the two groups' gaps their common numerator.
-        return ((1 - share) if group == 0 else -share) * residual, share * (1 - share)
+Level = Literal["user", "aggregate"]
+Comparison = Literal["residual", "orthogonal", "nadaraya-watson", "cumulative"]
+EdgeFit = Literal["local-quadratic", "local-linear", "nadaraya-watson"]
+PairAdjustment = Literal["holm", "bonferroni", "bh", "by", "none"]
+Widths = float | Sequence[float] | None
+NO_USER, NOT_BINARY = "no user", "not binary"
+DEGREES: dict[EdgeFit, int] = {"local-quadratic": 2, "local-linear": 1, "nadaraya-watson": 0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """Where and how to smooth."""
+    """What every question about a score asks: which columns are read, and whether users or rows have one vote each."""
 
-    points: FloatArray
-    width: FloatArray
-    degree: int = 1  # of the local polynomial; 0 is Nadaraya-Watson
-    kernel: str = "gaussian"
-    marks: Marks | None = None
-    curves: bool = True  # whether the influences of the curves are wanted
-
-    def scaled(self, score: Any, j: int) -> Any:
-        """(S - s_j) / h_j for one grid point."""
-        return (score - float(self.points[j])) * (1.0 / float(self.width[j]))
-
-    def weigh(self, u: Any) -> Any:
-        """K(u)."""
-        return kernel(u, self.kernel)
-
-
-def polynomial(coefficients: Sequence[Any] | FloatArray, u: Any) -> Any:
-    """Value at ``u``, an array or an expression; constant term first."""
-    value: Any = coefficients[-1]
-    for coefficient in coefficients[-2::-1]:
-        value = u * value + coefficient
-    return value
+    outcome: str
+    score: str
+    grouping: Grouping
+    user: str | None
+    level: Level
+    checks: Request  # the rows of each group, and how many outcomes are not 0/1 or have no user
+    requests: tuple[Request, ...]  # the same where an engine holds the rows: kernel sums are passes of their own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Totals:
-    """First pass: sums by group (first axis) and grid point (second)."""
+class ParityPlan:
+    """The question of `predictive_parity`."""
 
-    power: FloatArray  # (2 degree + 1, G, J): sums of w K v^k
-    outcome: FloatArray  # (degree + 1, G, J): sums of w K v^k Y
-    mark: FloatArray  # (G, J): sums of w K mark; empty without marks
-    divisor: FloatArray | None  # (G, J): sums of w K denominator, where marks have one
+    rows: Plan
+    method: Comparison
+    kernel: Kernel
+    adjust: Adjustment
+    alpha: float
+    draws: int
+    tolerance: float | None
+    reference: Mapping[str, object] | None
+    grid: FloatArray | None
+    bandwidth: Widths
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fit:
-    """Curves and gaps, and the coefficients of each row's influence on them."""
-
-    beta: FloatArray  # (degree + 1, G, J): the local polynomial in v; beta[0] is the curve
-    lever: FloatArray  # (degree + 1, G, J): first row of the inverse of the weighted Gram matrix
-    mean: FloatArray  # (G, J): Nadaraya-Watson mean of the outcome
-    gap: FloatArray  # (G, J): smoothed mark; two groups are compared by the difference of their gaps
-    centre: FloatArray  # (G, J): what is taken off a row's mark (times its denominator) in its influence
-    divisor: FloatArray  # (G, J)
-    mass: FloatArray  # (G, J): sum of w K
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The passes an audit can share."""
+        return self.rows.requests
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Products:
-    """Second pass: covariances of the gaps and of the curves, and the effective number of users behind each."""
+class MarginalPlan:
+    """The question of `marginal_outcomes`."""
 
-    gap: FloatArray  # (G, G, J, J)
-    curve: FloatArray  # (G, G, J, J); empty unless the plan wants curves
-    square: FloatArray  # (G, J): sum over users of (sum of w K)^2
+    rows: Plan
+    threshold: float
+    method: EdgeFit
+    kernel: Kernel
+    adjust: PairAdjustment
+    alpha: float
+    tolerance: float | None
+    reference: Mapping[str, object] | None
+    bandwidth: float | None
+    requests: tuple[Request, ...] = ()  # only rows above the threshold are read: passes of their own
 
 
-def solve(plan: Plan, totals: Totals) -> Fit:
-    """Local polynomials by weighted least squares, and the gaps."""
-    d = plan.degree
-    index = np.arange(d + 1)
-    gram = np.moveaxis(totals.power[index[:, None] + index[None, :]], (0, 1), (-2, -1))
-    scale = np.maximum(totals.power[0], np.finfo(float).tiny)[..., None, None]
-    # Far from any data the Gram matrix is zero; the points are unsupported, and the numbers are replaced by NaN there.
-    inverse = np.linalg.pinv(gram / scale, rcond=1e-12, hermitian=True) / scale
-    beta = np.moveaxis((inverse @ np.moveaxis(totals.outcome, 0, -1)[..., None])[..., 0], -1, 0)
-    mass = totals.power[0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = totals.outcome[0] / mass
-        if not totals.mark.size:
-            gap, centre, divisor = mean, mean, mass
-        elif totals.divisor is None:
-            gap = totals.mark / mass
-            centre, divisor = gap, mass
-        else:
-            divisor = np.broadcast_to(totals.divisor.sum(axis=0), mass.shape)
-            sign = np.array([1.0, -1.0])[:, None]
-            gap = sign * totals.mark / divisor
-            centre = np.broadcast_to(totals.mark.sum(axis=0) / divisor[0], mass.shape)
-            divisor = sign * divisor
-    return Fit(beta, np.moveaxis(inverse[..., 0, :], -1, 0), mean, gap, centre, divisor, mass)
+@dataclass(frozen=True, slots=True, eq=False)
+class ThresholdsPlan:
+    """The question of `equalize_thresholds`."""
+
+    rows: Plan
+    threshold: float
+    direction: Direction
+    bandwidth: float | None
+    requests: tuple[Request, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetricsPlan:
+    """The question of `calibration_metrics`."""
+
+    scores: Mapping[str, Plan]  # by the name each score is reported under
+    grid: FloatArray | None
+    bandwidth: Widths
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The passes an audit can share."""
+        return tuple(request for plan in self.scores.values() for request in plan.requests)
+
+
+def plan_rows(
+    source: Source, outcome: str, score: str, groups: object, user: str | None, level: Level | None, depth: int = 1
+) -> Plan:
+    """The columns of a call. ``level`` is "user" if a user is given, else "aggregate"."""
+    source.require(outcome=outcome, score=score, user=user)
+    chosen: Level = level or ("aggregate" if user is None else "user")
+    if chosen == "user" and user is None:
+        raise MissingRole('level: "user" needs the column that says who each row belongs to; pass user=.')
+    grouping = source.grouping(groups, depth)
+    values = {NOT_BINARY: off_binary(outcome)} | ({} if user is None else {NO_USER: without_value(source, user)})
+    checks = Request(grouping=grouping, numeric={"outcome": outcome, "score": score}, values=values)
+    return Plan(outcome, score, grouping, user, chosen, checks, (checks,) if source.lazy else ())
+
+
+def plan_parity(
+    source: Source,
+    *,
+    outcome: str,
+    score: str,
+    groups: object,
+    user: str | None = None,
+    level: Level | None = None,
+    grid: Sequence[float] | None = None,
+    bandwidth: Widths = None,
+    method: Comparison = "residual",
+    kernel: Kernel = "gaussian",
+    reference: Mapping[str, object] | None = None,
+    adjust: Adjustment = "sup-t",
+    tolerance: float | None = None,
+    alpha: float = 0.05,
+    resamples: int = 2_000,
+    depth: int = 1,
+) -> ParityPlan:
+    """Check the options of `predictive_parity` against one another and the schema."""
+    if tolerance is not None and method == "cumulative":
+        raise UsageError('tolerance: the cumulative test has none; choose another method, such as "residual".')
+    rows = plan_rows(source, outcome, score, groups, user, level, depth)
+    points = _grid(grid)
+    return ParityPlan(rows, method, kernel, adjust, alpha, resamples, tolerance, reference, points, bandwidth)
+
+
+def plan_marginal(
+    source: Source,
+    *,
+    outcome: str,
+    score: str,
+    threshold: float,
+    groups: object,
+    user: str | None = None,
+    level: Level | None = None,
+    bandwidth: float | None = None,
+    method: EdgeFit = "local-quadratic",
+    kernel: Kernel = "gaussian",
+    reference: Mapping[str, object] | None = None,
+    adjust: PairAdjustment = "holm",
+    tolerance: float | None = None,
+    alpha: float = 0.05,
+    depth: int = 1,
+) -> MarginalPlan:
+    """Check the options of `marginal_outcomes` against one another and the schema."""
+    rows = plan_rows(source, outcome, score, groups, user, level, depth)
+    return MarginalPlan(rows, float(threshold), method, kernel, adjust, alpha, tolerance, reference, bandwidth)
+
+
+def plan_thresholds(
+    source: Source,
+    *,
+    outcome: str,
+    score: str,
+    threshold: float,
+    groups: object,
+    direction: Direction = "both",
+    user: str | None = None,
+    level: Level | None = None,
+    bandwidth: float | None = None,
+) -> ThresholdsPlan:
+    """Check the options of `equalize_thresholds` against one another and the schema."""
+    rows = plan_rows(source, outcome, score, groups, user, level)
+    _one_set(rows, ": thresholds are set for disjoint groups")
+    return ThresholdsPlan(rows, float(threshold), direction, bandwidth)
+
+
+def plan_metrics(
+    source: Source,
+    *,
+    outcome: str,
+    score: str | Sequence[str] | Mapping[str, str],
+    groups: object,
+    user: str | None = None,
+    level: Level | None = None,
+    grid: Sequence[float] | None = None,
+    bandwidth: Widths = None,
+) -> MetricsPlan:
+    """Check the options of `calibration_metrics` against one another and the schema."""
+    columns = _named(score)
+    scores = {name: plan_rows(source, outcome, column, groups, user, level) for name, column in columns.items()}
+    for rows in scores.values():
+        _one_set(rows)
+    return MetricsPlan(scores, _grid(grid), bandwidth)
+
+
+def _one_set(rows: Plan, reason: str = "") -> None:
+    if len(rows.grouping.dimensions) != 1:
+        raise UsageError(f"groups: give one column (or one named condition){reason}.")
+
+
+def _grid(grid: Sequence[float] | None) -> FloatArray | None:
+    if grid is None:
+        return None
+    points = np.asarray(grid, dtype=np.float64)
+    if not points.size or not np.all(np.isfinite(points)) or np.any(np.diff(points) <= 0):
+        raise UsageError(f"grid: {grid!r} is not allowed; give None or finite scores in increasing order.")
+    return points
+
+
+def _named(score: object) -> dict[str, str]:
+    """Score columns by the name they are reported under."""
+    if isinstance(score, str):
+        return {score: score}
+    if isinstance(score, Mapping):
+        columns = dict(score)
+    else:
+        columns = {name: name for name in score} if isinstance(score, (Sequence, np.ndarray)) else {}
+    if not columns or not all(isinstance(name, str) for name in columns):
+        raise UsageError(
+            f"score: {score!r} is not allowed; give a column, several, or names for them such as "
+            '{"before": "s", "after": "s_calibrated"}.'
+        )
+    return columns

@@ -2,72 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isonomy.calibration import wording
-from isonomy.calibration.compare import Order
+from isonomy.calibration.decide import Decisions, FamilyDecisions, ThresholdsDecisions
+from isonomy.calibration.estimate import (
+    Curves,
+    MarginalEstimates,
+    Margins,
+    MetricsEstimates,
+    Pairs,
+    ParityEstimates,
+    ThresholdsEstimates,
+)
+from isonomy.calibration.plan import MarginalPlan, MetricsPlan, ParityPlan, ThresholdsPlan
+from isonomy.calibration.smoothing.orders import Order
+from isonomy.calibration.tally import Tally, ThresholdsTally
 from isonomy.frames import Group
+from isonomy.inference import settle
 from isonomy.inference.multiplicity import smallest
-from isonomy.numerics.arrays import FloatArray
-from isonomy.results import Result, Status, Verdict, storable
-from isonomy.results.shape import read_only
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.results import Call, Columns, Result, Status, Verdict, storable, suppress
+from isonomy.results.shape import FRAME_LIBRARIES, as_frame, read_only
 
 if TYPE_CHECKING:
     import altair as alt
 
+MOST_PAIRS = 5  # in the findings
+DRAWN_PAIRS = 6  # in a chart
 storable(Order)
 
 
-class Frozen:
-    """Makes the arrays of a part read-only, as `Result` does for its own."""
+class Family:
+    """What the families of both tests share: pairs of groups, their verdicts, and how they are laid out."""
 
     __slots__ = ()
+    # Numbers that are withheld with a small group, and with a pair that has one.
+    of_groups: ClassVar[tuple[str, ...]] = ("size", "users", "effective")
+    of_pairs: ClassVar[tuple[str, ...]] = ("difference", "low", "high", "pair_pvalue", "pair_adjusted")
+
+    groups: tuple[Group, ...]
+    size: FloatArray
+    effective: FloatArray
+    pairs: IntArray
+    difference: FloatArray
+    low: FloatArray
+    high: FloatArray
+    pair_adjusted: FloatArray
+    pair_verdicts: tuple[Verdict, ...]
+    verdict: Verdict
 
     def __post_init__(self) -> None:
         read_only(self)
 
-
-@storable
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ParityFamily(Frozen):
-    """Curves, bands and tests for the groups made by one set of dimensions.
-
-    Arrays are (groups, points) or (pairs, points). Curves have pointwise intervals, differences bands that hold at all
-    supported points together; unsupported points are NaN.
-    """
-
-    dimensions: tuple[str, ...]
-    groups: tuple[Group, ...]
-    size: FloatArray
-    users: FloatArray
-    spanning: int
-    grid: FloatArray
-    bandwidth: FloatArray
-    curve: FloatArray
-    curve_low: FloatArray
-    curve_high: FloatArray
-    effective: FloatArray
-    pairs: NDArray[np.intp]
-    difference: FloatArray
-    se: FloatArray
-    low: FloatArray
-    high: FloatArray
-    pvalue_at: FloatArray
-    adjusted_at: FloatArray
-    pair_statistic: FloatArray
-    pair_pvalue: FloatArray
-    pair_adjusted: FloatArray
-    pair_verdicts: tuple[Verdict, ...]
-    pvalue: float
-    order: Order
-    verdict: Verdict
-
     @property
-    def supported(self) -> NDArray[np.bool_]:
+    def supported(self) -> BoolArray:
         """Where each pair is compared: enough users near the score in both groups."""
         return np.isfinite(self.difference)
 
@@ -76,41 +70,229 @@ class ParityFamily(Frozen):
         i, j = self.pairs[pair]
         return self.groups[i].label, self.groups[j].label
 
-    def without(self, small: NDArray[np.bool_]) -> ParityFamily:
+    def ranked(self) -> list[int]:
+        """The compared pairs whose verdict is the family's, by adjusted p-value; then the others."""
+        others = np.array([verdict is not self.verdict for verdict in self.pair_verdicts])
+        order = [int(pair) for pair in np.lexsort([self.pair_adjusted, others])]
+        return [pair for pair in order if self.supported[pair].any() and not np.isnan(self.pair_adjusted[pair])]
+
+    def statuses(self) -> list[Status]:
+        """Of each difference."""
+        hidden = np.atleast_1d(np.isnan(self.size[self.pairs]).any(axis=1))
+        return [
+            Status.SUPPRESSED if hide else Status.OK if known else Status.UNSUPPORTED
+            for hide, row in zip(hidden, self.supported.reshape(len(self.pairs), -1), strict=True)
+            for known in row
+        ]
+
+    def numbers(self, estimates: Sequence[FloatArray], errors: Sequence[FloatArray]) -> dict[str, FloatArray]:
+        """The columns of both tests' tables.
+
+        ``estimates``: of each group, with the ends of their intervals; ``errors``: the differences' standard errors,
+        p-values and adjusted p-values.
+        """
+        i, j = self.pairs[:, 0], self.pairs[:, 1]
+        columns = {f"estimate{end}": values[i] for end, values in zip(_ENDS, estimates, strict=True)}
+        columns |= {f"reference{end or '_estimate'}": values[j] for end, values in zip(_ENDS, estimates, strict=True)}
+        se, pvalue, adjusted = errors
+        columns |= {"difference": self.difference, "se": se, "ci_low": self.low, "ci_high": self.high}
+        columns |= {"pvalue": pvalue, "adjusted_pvalue": adjusted}
+        columns |= {"effective_n": self.effective[i], "reference_effective_n": self.effective[j]}
+        return {name: values.ravel() for name, values in columns.items()}
+
+
+_ENDS = ("", "_low", "_high")
+
+
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ParityFamily(Family, Curves):
+    """Curves, bands and tests for the groups made by one set of dimensions.
+
+    Arrays are (groups, points) or (pairs, points). Curves have pointwise intervals, differences bands that hold at all
+    supported points together; unsupported points are NaN.
+    """
+
+    of_groups: ClassVar[tuple[str, ...]] = (*Family.of_groups, "curve", "curve_low", "curve_high")
+    of_pairs: ClassVar[tuple[str, ...]] = (*Family.of_pairs, "se", "pvalue_at", "adjusted_at", "pair_statistic")
+
+    pair_adjusted: FloatArray
+    pair_verdicts: tuple[Verdict, ...]
+    verdict: Verdict
+
+    def without(self, small: BoolArray) -> ParityFamily:
         """A copy that withholds the numbers of the groups marked ``small``."""
-        hidden = small[self.pairs].any(axis=1)
-        changes: dict[str, Any] = {}
-        for names, mask in (
-            (("curve", "curve_low", "curve_high", "effective", "size", "users"), small),
-            (("difference", "se", "low", "high", "pvalue_at", "adjusted_at"), hidden),
-            (("pair_statistic", "pair_pvalue", "pair_adjusted"), hidden),
-        ):
-            for name in names:
-                values = np.array(getattr(self, name), dtype=np.float64)
-                values[mask] = np.nan
-                changes[name] = values
-        if self.order.better >= 0 and (small[self.order.better] or small[self.order.worse]):
-            nan = float("nan")
-            changes["order"] = Order(self.order.pvalue, nan, nan, -1, -1, nan, nan)
-        return replace(self, **changes)
+        concerned = self.order.better >= 0 and (small[self.order.better] or small[self.order.worse])
+        return replace(_withheld(self, small), order=Order(self.order.pvalue) if concerned else self.order)
+
+    def table(self) -> Columns:
+        """One row for each pair of groups and grid point."""
+        points, size = self.grid.size, len(self.pairs)
+        curves = (self.curve, self.curve_low, self.curve_high)
+        return {
+            "group": [self.groups[g].label for g in self.pairs[:, 0] for _ in range(points)],
+            "reference": [self.groups[g].label for g in self.pairs[:, 1] for _ in range(points)],
+            "score": np.tile(self.grid, size),
+            **self.numbers(curves, (self.se, self.pvalue_at, self.adjusted_at)),
+            "bandwidth": np.tile(self.bandwidth, size),
+            "status": self.statuses(),
+        }
+
+    def findings(self, alpha: float, tolerance: float | None, families: int) -> list[str]:
+        """The family's test, its clearest pairs, and the order."""
+        if not self.supported.any():
+            return [wording.not_compared(self.dimensions)]
+        sizes = (len(self.groups), self.grid.size, families)
+        first = wording.family_finding(self.dimensions, self.verdict, self.pvalue, tolerance, *sizes)
+        return [first, *(self._pair(pair, alpha) for pair in self.ranked()[:MOST_PAIRS]), self._order(alpha)]
+
+    def _pair(self, pair: int, alpha: float) -> str:
+        at = int(np.nanargmax(np.abs(self.difference[pair] / self.se[pair])))
+        ends = self.low[pair, at], self.high[pair, at]
+        tested = self.labels(pair), self.pair_verdicts[pair], self.pair_adjusted[pair]
+        return wording.pair_finding(*tested, self.grid[at], self.difference[pair, at], ends, alpha)
+
+    def _order(self, alpha: float) -> str:
+        order = self.order
+        if order.better < 0 or not order.pvalue <= alpha:
+            return wording.order_not_shown(order.pvalue)
+        better, worse = self.groups[order.better].label, self.groups[order.worse].label
+        return wording.order_reversed(order.pvalue, better, order.at, order.difference, worse, order.above)
+
+
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MarginalFamily(Family, Margins):
+    """Outcomes at the threshold for the groups made by one set of dimensions, and their differences by pair."""
+
+    of_groups: ClassVar[tuple[str, ...]] = (*Family.of_groups, "estimate", "se", "estimate_low", "estimate_high")
+    of_pairs: ClassVar[tuple[str, ...]] = (*Family.of_pairs, "difference_se")
+
+    pair_adjusted: FloatArray
+    pair_verdicts: tuple[Verdict, ...]
+    verdict: Verdict
+
+    def without(self, small: BoolArray) -> MarginalFamily:
+        """A copy that withholds the numbers of the groups marked ``small``."""
+        return _withheld(self, small)
+
+    def table(self) -> Columns:
+        """One row for each pair of groups."""
+        i, j = self.pairs[:, 0], self.pairs[:, 1]
+        estimates = (self.estimate, self.estimate_low, self.estimate_high)
+        return {
+            "group": [self.groups[g].label for g in i],
+            "reference": [self.groups[g].label for g in j],
+            "n": self.size[i],
+            "reference_n": self.size[j],
+            **self.numbers(estimates, (self.difference_se, self.pair_pvalue, self.pair_adjusted)),
+            "verdict": self.pair_verdicts,
+            "status": self.statuses(),
+        }
+
+    def findings(self, alpha: float) -> list[str]:
+        """Each pair, then the outcome at the threshold by group."""
+        findings = [self._pair(pair, alpha) for pair in self.ranked()[:MOST_PAIRS]]
+        if not self.supported.any():
+            findings.append(wording.not_compared(self.dimensions, margin=True))
+        numbers = zip(self.groups, self.estimate, self.estimate_low, self.estimate_high, self.size, strict=True)
+        return findings + [
+            wording.group_margin(group.label, estimate, (low, high), alpha, rows)
+            for group, estimate, low, high, rows in numbers
+            if not np.isnan(estimate)
+        ]
+
+    def _pair(self, pair: int, alpha: float) -> str:
+        tested = self.labels(pair), self.pair_verdicts[pair], self.pair_adjusted[pair]
+        return wording.margin_finding(*tested, self.difference[pair], (self.low[pair], self.high[pair]), alpha)
+
+
+F = TypeVar("F", ParityFamily, MarginalFamily)
+
+
+def _family(kind: type[F], estimates: Pairs, decisions: FamilyDecisions) -> F:
+    """The estimates of a family as they are, with what was shown; its p-value is the adjusted one."""
+    numbers: dict[str, Any] = {field.name: getattr(estimates, field.name) for field in fields(estimates)}
+    numbers |= {"pvalue": decisions.pvalue, "pair_adjusted": decisions.adjusted}
+    return kind(**numbers, pair_verdicts=decisions.verdicts, verdict=decisions.verdict)
+
+
+def _withheld(family: F, small: BoolArray) -> F:
+    changes: dict[str, Any] = {}
+    for names, mask in ((family.of_groups, small), (family.of_pairs, small[family.pairs].any(axis=1))):
+        for name in names:
+            changes[name] = np.array(getattr(family, name), dtype=np.float64)
+            changes[name][mask] = np.nan
+    return replace(family, **changes)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ParityResult(Result):
+class Tested(Result, Generic[F]):
+    """What the results of both tests share."""
+
+    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+
+    families: tuple[F, ...]
+    pvalue: float
+    alpha: float
+    test: str
+    clustered: bool
+    minimum: int = 0  # groups with fewer rows are withheld
+
+    def table(self) -> Columns:
+        """One row for each pair of groups (and grid point), family after family."""
+        parts = [family.table() for family in self.families]
+        columns = {name: [part[name] for part in parts] for name in parts[0]}
+        return {
+            name: np.concatenate(values) if isinstance(values[0], np.ndarray) else list(chain(*values))  # type: ignore[arg-type]
+            for name, values in columns.items()
+        }
+
+    def deciding_first(self) -> list[F]:
+        """The families; what decides the verdict comes first.
+
+        One family that was not compared keeps all from being within tolerance.
+        """
+        return sorted(self.families, key=lambda f: (f.verdict is not self.verdict, np.nan_to_num(f.pvalue, nan=np.inf)))
+
+    def suppressed(self, minimum: int) -> Self:
+        """A copy that withholds groups with fewer than ``minimum`` rows (from the threshold up)."""
+        families = tuple(family.without(family.size < minimum) for family in self.families)
+        return replace(self, families=families, minimum=minimum)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ParityResult(Tested[ParityFamily]):
     """Whether a score means the same thing for every group; see `isonomy.predictive_parity`."""
 
     question: ClassVar[str] = wording.PARITY_QUESTION
     method: ClassVar[str] = wording.PARITY_METHOD
-    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
 
-    families: tuple[ParityFamily, ...]
-    pvalue: float
-    alpha: float
     tolerance: float | None
-    test: str
     level: str
-    clustered: bool
-    minimum: int = 0  # groups with fewer rows are withheld
+
+    @classmethod
+    def of(
+        cls, call: Call, plan: ParityPlan, tally: Tally, estimates: ParityEstimates, decisions: Decisions
+    ) -> ParityResult:
+        """Lay out what was found."""
+        parts = zip(estimates.families, decisions.families, decisions.orders, strict=True)
+        return cls(
+            null=wording.parity_null(plan.rows.level, plan.tolerance),
+            verdict=decisions.verdict,
+            warnings=decisions.warnings,
+            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, level=plan.rows.level),
+            families=tuple(
+                _family(ParityFamily, replace(curves, order=replace(curves.order, pvalue=order)), own)
+                for curves, own, order in parts
+            ),
+            pvalue=decisions.pvalue,
+            alpha=plan.alpha,
+            tolerance=plan.tolerance,
+            test=plan.method,
+            level=plan.rows.level,
+            clustered=plan.rows.user is not None,
+        )
 
     @property
     def ordering_pvalue(self) -> float:
@@ -120,20 +302,16 @@ class ParityResult(Result):
     @property
     def ordering_verdict(self) -> Verdict:
         """Violation if a reversed order was shown."""
-        return Verdict.VIOLATION if self.ordering_pvalue <= self.alpha else Verdict.INCONCLUSIVE
-
-    def table(self) -> dict[str, Any]:
-        """One line for each pair of groups and grid point."""
-        parts = [_lines(family) for family in self.families]
-        return {name: joined([part[name] for part in parts]) for name in parts[0]}
+        return settle(self.ordering_pvalue, self.alpha)[0]
 
     def findings(self) -> tuple[str, ...]:
-        """What was found."""
-        return wording.parity_findings(self)
+        """Each family's test, its largest differences, and the order."""
+        several = len(self.families)
+        return tuple(chain(*(f.findings(self.alpha, self.tolerance, several) for f in self.deciding_first())))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed."""
-        return wording.parity_assumptions(self)
+        return wording.parity_assumptions(self.clustered)
 
     def limits(self) -> tuple[str, ...]:
         """What this does not show."""
@@ -149,53 +327,233 @@ class ParityResult(Result):
         """
         from isonomy.calibration import figure
 
-        return figure.parity(self, beside, names)
+        def curves(family: ParityFamily, title: str) -> figure.Panel:
+            labels = [group.label for group in family.groups]
+            return figure.curves(labels, family.grid, family.curve, family.curve_low, family.curve_high, title)
+
+        if beside is not None:
+            both = zip(self.families, beside.families, strict=False)
+            return figure.side_by_side([[curves(f, name) for f, name in zip(two, names, strict=True)] for two in both])
+        pointwise = self.provenance.options.get("adjust") == "none"
+        rows = []
+        for family in self.families:
+            drawn = np.argsort(np.nan_to_num(family.pair_adjusted, nan=np.inf), kind="stable")[:DRAWN_PAIRS]
+            labels = [family.labels(int(pair)) for pair in drawn]
+            bands = family.difference[drawn], family.low[drawn], family.high[drawn]
+            differences = figure.differences(labels, family.grid, *bands, pointwise=pointwise)
+            rows.append((curves(family, figure.title(family.dimensions)), differences))
+        return figure.parity(rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MarginalResult(Tested[MarginalFamily]):
+    """Outcomes of those at the threshold, by group; see `isonomy.marginal_outcomes`."""
+
+    question: ClassVar[str] = wording.MARGINAL_QUESTION
+    method: ClassVar[str] = wording.MARGINAL_METHOD
+
+    threshold: float
+
+    @classmethod
+    def of(
+        cls, call: Call, plan: MarginalPlan, tally: Tally, estimates: MarginalEstimates, decisions: Decisions
+    ) -> MarginalResult:
+        """Lay out what was found."""
+        parts = zip(estimates.families, decisions.families, strict=True)
+        return cls(
+            null=wording.marginal_null(plan.threshold, plan.tolerance),
+            verdict=decisions.verdict,
+            warnings=decisions.warnings,
+            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, random=False, level=plan.rows.level),
+            families=tuple(_family(MarginalFamily, *part) for part in parts),
+            pvalue=decisions.pvalue,
+            threshold=plan.threshold,
+            alpha=plan.alpha,
+            test=plan.method,
+            clustered=plan.rows.user is not None,
+        )
+
+    def findings(self) -> tuple[str, ...]:
+        """Each pair, then the outcome at the threshold by group."""
+        return tuple(chain(*(family.findings(self.alpha) for family in self.deciding_first())))
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed."""
+        return wording.marginal_assumptions(self.clustered)
+
+    def limits(self) -> tuple[str, ...]:
+        """What this does not show."""
+        return wording.MARGINAL_LIMITS
+
+    def plot(self) -> alt.TopLevelMixin:
+        """The outcome at the threshold in each group, with its interval."""
+        from isonomy.calibration import figure
+
+        labels = [group.label for family in self.families for group in family.groups]
+        numbers = [(family.estimate, family.estimate_low, family.estimate_high) for family in self.families]
+        return figure.marginal(labels, *(np.concatenate(parts) for parts in zip(*numbers, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ThresholdsResult(Result):
+    """Group thresholds with equal marginal outcomes; see `isonomy.equalize_thresholds`."""
+
+    question: ClassVar[str] = wording.THRESHOLDS_QUESTION
+    method: ClassVar[str] = wording.THRESHOLDS_METHOD
+    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+
+    groups: tuple[Group, ...]
+    size: FloatArray
+    threshold: float
+    thresholds: FloatArray
+    marginal_before: FloatArray
+    marginal_after: FloatArray
+    marginal_se: FloatArray
+    target: float
+    rate_before: FloatArray
+    rate_after: FloatArray
+    overall_before: float
+    overall_after: float
+    direction: str
+    status: tuple[Status, ...]
+
+    @classmethod
+    def of(
+        cls,
+        call: Call,
+        plan: ThresholdsPlan,
+        tally: ThresholdsTally,
+        estimates: ThresholdsEstimates,
+        decisions: ThresholdsDecisions,
+    ) -> ThresholdsResult:
+        """Lay out the thresholds and what they do."""
+        selected, rows = estimates.selected, round(float(estimates.selected.rows.sum()))
+        return cls(
+            null=wording.THRESHOLDS_NULL,
+            verdict=Verdict.INCONCLUSIVE,
+            warnings=decisions.warnings,
+            provenance=call.provenance(rows=rows, dropped=tally.dropped, random=False, level=plan.rows.level),
+            groups=estimates.groups,
+            size=selected.rows,
+            threshold=plan.threshold,
+            thresholds=estimates.thresholds,
+            marginal_before=estimates.outcomes.before,
+            marginal_after=estimates.outcomes.after,
+            marginal_se=estimates.marginal_se,
+            target=estimates.target,
+            rate_before=selected.rates[0],
+            rate_after=selected.rates[1],
+            overall_before=selected.overall[0],
+            overall_after=selected.overall[1],
+            direction=plan.direction,
+            status=decisions.status,
+        )
+
+    def table(self) -> Columns:
+        """One row for each group."""
+        return {
+            "group": [group.label for group in self.groups],
+            "size": self.size,
+            "threshold": np.full(len(self.groups), self.threshold),
+            "new_threshold": self.thresholds,
+            "marginal_before": self.marginal_before,
+            "marginal_after": self.marginal_after,
+            "marginal_se": self.marginal_se,
+            "rate_before": self.rate_before,
+            "rate_after": self.rate_after,
+            "status": list(self.status),
+        }
+
+    def summary(self) -> str:
+        """The thresholds in words. Nothing is tested, so there is no verdict to give."""
+        return wording.threshold_summary([self.question, *self.findings(), *self.warnings, *self.limits()])
+
+    def findings(self) -> tuple[str, ...]:
+        """The thresholds and what they do."""
+        feasible = Status.INFEASIBLE not in self.status
+        common = wording.common_margin(self.target, self.overall_before, self.overall_after, feasible=feasible)
+        return common, *(
+            wording.threshold_finding(
+                group.label,
+                self.status[k],
+                (self.threshold, self.thresholds[k]),
+                (self.marginal_before[k], self.marginal_after[k]),
+                (self.rate_before[k], self.rate_after[k]),
+            )
+            for k, group in enumerate(self.groups)
+        )
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed."""
+        return wording.THRESHOLDS_ASSUMPTIONS
+
+    def limits(self) -> tuple[str, ...]:
+        """What this does not show."""
+        return wording.THRESHOLDS_LIMITS
+
+    def plot(self) -> alt.TopLevelMixin:
+        """Thresholds before and after, with the outcome at each."""
+        from isonomy.calibration import figure
+
+        labels = [group.label for group in self.groups]
+        outcomes = np.concatenate([self.marginal_before, self.marginal_after])
+        return figure.thresholds(labels, self.threshold, self.thresholds, outcomes)
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds groups with fewer than ``minimum`` rows."""
-        families = tuple(family.without(family.size < minimum) for family in self.families)
-        return replace(self, families=families, minimum=minimum)
+        names = ("thresholds", "marginal_before", "marginal_after", "marginal_se", "rate_before", "rate_after", "size")
+        return suppress(self, self.size < minimum, names)
 
 
-def _lines(family: ParityFamily) -> dict[str, Any]:
-    points = family.grid.size
-    i, j = family.pairs[:, 0], family.pairs[:, 1]
-    flat: dict[str, Any] = {
-        "group": [family.groups[g].label for g in i for _ in range(points)],
-        "reference": [family.groups[g].label for g in j for _ in range(points)],
-        "score": np.tile(family.grid, len(i)),
-        "estimate": family.curve[i].ravel(),
-        "estimate_low": family.curve_low[i].ravel(),
-        "estimate_high": family.curve_high[i].ravel(),
-        "reference_estimate": family.curve[j].ravel(),
-        "reference_low": family.curve_low[j].ravel(),
-        "reference_high": family.curve_high[j].ravel(),
-        "difference": family.difference.ravel(),
-        "se": family.se.ravel(),
-        "ci_low": family.low.ravel(),
-        "ci_high": family.high.ravel(),
-        "pvalue": family.pvalue_at.ravel(),
-        "adjusted_pvalue": family.adjusted_at.ravel(),
-        "effective_n": family.effective[i].ravel(),
-        "reference_effective_n": family.effective[j].ravel(),
-        "bandwidth": np.tile(family.bandwidth, len(i)),
-    }
-    hidden = hidden_pairs(family)
-    flat["status"] = [
-        Status.SUPPRESSED if hide else Status.OK if ok else Status.UNSUPPORTED
-        for hide, line in zip(hidden, family.supported, strict=True)
-        for ok in line
-    ]
-    return flat
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CalibrationMetrics:
+    """One row for each score and group (``overall`` first): see `calibration_metrics`."""
 
+    score: tuple[str, ...]
+    group: tuple[str, ...]
+    size: FloatArray  # rows
+    calibration_error: FloatArray
+    parity_error: FloatArray
+    ece: FloatArray
+    auc: FloatArray
+    dropped: Mapping[str, int]  # rows left out, by the column whose value is missing
+    backend: str = "polars"
+    warnings: tuple[str, ...] = ()  # why some numbers are NaN
 
-def hidden_pairs(family: Any) -> list[bool]:
-    """Which pairs have a withheld group."""
-    return [bool(np.isnan(family.size[pair]).any()) for pair in family.pairs]
+    def __post_init__(self) -> None:
+        read_only(self)
 
+    @classmethod
+    def of(
+        cls,
+        call: Call,
+        plan: MetricsPlan,
+        tallies: Mapping[str, Tally],
+        estimates: MetricsEstimates,
+        warnings: tuple[str, ...],
+    ) -> CalibrationMetrics:
+        """Lay out the measures of all scores."""
+        families = {name: measures.family for name, measures in estimates.scores.items()}
+        values = np.concatenate([measures.values for measures in estimates.scores.values()])
+        return cls(
+            score=tuple(name for name, family in families.items() for _ in range(len(family.groups) + 1)),
+            group=tuple(
+                label
+                for family in families.values()
+                for label in ("overall", *(group.label for group in family.groups))
+            ),
+            size=np.concatenate([[family.size.sum(), *family.size] for family in families.values()]),
+            calibration_error=values[:, 0],
+            parity_error=values[:, 1],
+            ece=values[:, 2],
+            auc=values[:, 3],
+            dropped={name: n for tally in tallies.values() for name, n in tally.dropped.items()},
+            backend=call.source.backend,
+            warnings=warnings,
+        )
 
-def joined(parts: list[Any]) -> Any:
-    """Columns of several families, one after the other."""
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return [item for part in parts for item in part]
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""
+        if backend is None:
+            backend = self.backend if self.backend in FRAME_LIBRARIES else "polars"
+        return as_frame({field.name: getattr(self, field.name) for field in fields(self)[:7]}, backend)

@@ -1,13 +1,13 @@
-"""What predictive rate parity says: score curves by group, marginal outcomes, thresholds, calibrators."""
+"""What predictive rate parity says: score curves by group, marginal outcomes, thresholds, measures of calibration."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
+from isonomy.results import Status, Verdict, phrases
 
-from isonomy.results import phrases
+Ends = tuple[float, float]  # low and high, or before and after
 
 REFERENCES = (
     'C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate '
@@ -23,6 +23,7 @@ MARGINAL_QUESTION = "Do people who only just got a positive decision have the sa
 MARGINAL_METHOD = "Marginal outcomes at the threshold, by one-sided local regression with sums by user"
 THRESHOLDS_QUESTION = "Which thresholds would make the outcomes at the margin equal across groups?"
 THRESHOLDS_METHOD = "Group thresholds with equal marginal outcomes"
+THRESHOLDS_NULL = "nothing is tested: thresholds are chosen so that estimated outcomes at the margin agree."
 
 PARITY_LIMITS = (
     phrases.NOT_PROOF,
@@ -44,221 +45,29 @@ THRESHOLDS_LIMITS = (
     "same effect.",
 )
 
-
-def parity_null(level: str, tolerance: float | None) -> str:
-    """The null hypothesis."""
-    votes = "each user having one vote" if level == "user" else "each row having one vote"
-    return f"at every score of the grid the expected outcome {_same(tolerance)} in all groups, {votes}."
-
-
-def _same(tolerance: float | None) -> str:
-    return "is the same" if tolerance is None else f"differs by at most {phrases.number(tolerance)}"
-
-
-def parity_warnings(families: Sequence[Any], unit: bool, method: str) -> tuple[str, ...]:
-    """What to know before reading the numbers."""
-    said = []
-    if not unit:
-        said.append(
-            "Some scores lie outside [0, 1]: the bandwidth rule was scaled to their range, and a score cannot be read "
-            "as a probability."
-        )
-    if method == "nadaraya-watson":
-        said.append(
-            "The Nadaraya-Watson test rejects too often when groups have different scores, even if the score means "
-            'the same for all; method="residual" does not.'
-        )
-    for family in families:
-        name = " & ".join(family.dimensions)
-        if family.grid.size == 1:
-            said.append(f"{name}: a single score was compared; the test is one of the groups' mean outcomes.")
-        if family.spanning:
-            said.append(
-                f"{name}: {phrases.count(family.spanning)} users appear in more than one group; the variance takes "
-                "account of it."
-            )
-        lost = int((~family.supported).sum())
-        if lost:
-            said.append(
-                f"{name}: {lost} of {family.supported.size} comparisons at a score were not made, because a group has "
-                "fewer than 10 effective events or non-events there (30 effective users, if outcomes are not 0/1)."
-            )
-    return tuple(said)
-
-
-def parity_findings(result: Any) -> tuple[str, ...]:
-    """Each family's test, its largest difference, and the order."""
-    said = []
-    several = len(result.families) > 1
-    for family in _deciding_first(result):
-        name = " & ".join(family.dimensions)
-        if not family.supported.any():
-            said.append(f"{name}: no score has enough users in two groups to compare them.")
-            continue
-        allowed = f", adjusted for {len(result.families)} sets of groups" if several else ""
-        asked = f"the expected outcome {_same(result.tolerance)} at every score"
-        shown = f"test that {asked}, {phrases.pvalue(family.pvalue)}{allowed}"
-        if family.verdict.value == "within_tolerance":
-            shown = f"shown that {asked} compared"
-        said.append(f"{name}: {shown} ({len(family.groups)} groups, {family.grid.size} scores).")
-        order = _deciding_pairs(family)
-        said += [_pair_finding(result, family, int(pair)) for pair in order[:5] if family.supported[pair].any()]
-        said.append(_order_finding(family, result.alpha))
-    return tuple(said)
-
-
-def _deciding_first(result: Any) -> list[Any]:
-    """What decides the verdict comes first: one family that was not compared keeps all from being within tolerance."""
-    return sorted(
-        result.families,
-        key=lambda family: (family.verdict is not result.verdict, np.nan_to_num(family.pvalue, nan=np.inf)),
-    )
-
-
-def _deciding_pairs(family: Any) -> Any:
-    """The compared pairs whose verdict is the family's, by adjusted p-value; then the others."""
-    others = [verdict is not family.verdict for verdict in family.pair_verdicts]
-    order = np.lexsort((family.pair_adjusted, others))
-    return order[~np.isnan(family.pair_adjusted[order])]
-
-
-def _pair_finding(result: Any, family: Any, pair: int) -> str:
-    first, second = family.labels(pair)
-    t = np.abs(family.difference[pair] / family.se[pair])
-    at = int(np.nanargmax(t))
-    verdict = {
-        "violation": "a difference was shown",
-        "within_tolerance": "any difference at the compared scores was shown to be within the tolerance",
-        "inconclusive": "no difference was shown",
-    }[family.pair_verdicts[pair].value]
-    band = phrases.interval(family.low[pair, at], family.high[pair, at], result.alpha)
-    return (
-        f"{first} against {second}: {verdict} ({phrases.pvalue(family.pair_adjusted[pair])}, adjusted for all pairs "
-        f"compared). Clearest at score {phrases.number(family.grid[at])}: the expected outcomes of {first} and {second} "
-        f"differ by {phrases.signed(family.difference[pair, at])} ({band}, simultaneous over scores)."
-    )
-
-
-def _order_finding(family: Any, alpha: float) -> str:
-    order = family.order
-    if np.isnan(order.pvalue):
-        return "The order of scores could not be judged."
-    if order.better < 0 or order.pvalue > alpha:
-        return (
-            "No group was shown to have higher outcomes at a lower score than another at a higher one "
-            f"({phrases.pvalue(order.pvalue)})."
-        )
-    return (
-        f"The order is reversed ({phrases.pvalue(order.pvalue)}): {family.groups[order.better].label} at score "
-        f"{phrases.number(order.at)} has an expected outcome {phrases.number(order.difference)} higher than "
-        f"{family.groups[order.worse].label} at the higher score {phrases.number(order.above)}."
-    )
-
-
-def parity_assumptions(result: Any) -> tuple[tuple[str, str], ...]:
-    """What is assumed and whether it can be checked."""
-    return (
-        (
-            "Users are independent of one another." if result.clustered else "Rows are independent of one another.",
-            "Cannot be checked from the table; it follows from how the rows were collected."
-            if result.clustered
-            else "Cannot be checked without a user column; if people repeat, pass user=.",
-        ),
-        (
-            "Sums over users are close to normal at each compared score.",
-            "Checked at each score: at least 10 effective events and non-events in both groups.",
-        ),
-        (
-            "Expected outcomes change little over one bandwidth.",
-            "Compare results at half and twice the bandwidth.",
-        ),
-    )
-
-
-def marginal_null(threshold: float, tolerance: float | None) -> str:
-    """The null hypothesis."""
-    at = phrases.number(threshold)
-    return f"the expected outcome of people whose score is the threshold, {at}, {_same(tolerance)} in all groups."
-
-
-def marginal_warnings(families: Sequence[Any], unit: bool, method: str, nobody: Sequence[str]) -> tuple[str, ...]:
-    """What to know before reading the numbers."""
-    said = []
-    if not unit:
-        said.append("Some scores lie outside [0, 1]: the bandwidth rule was scaled to their range.")
-    if nobody:
-        said.append(
-            f"No row of {phrases.listed(nobody)} has a score from the threshold up; nothing can be said of them."
-        )
-    if method == "nadaraya-watson":
-        said.append(
-            "Nadaraya-Watson is biased at the edge of the data, where the threshold is, and differently so for groups "
-            'with different outcomes above it; method="local-quadratic" is not.'
-        )
-    for family in families:
-        few = [group.label for group, e in zip(family.groups, family.estimate, strict=True) if np.isnan(e)]
-        if few:
-            said.append(
-                f"Too few people just above the threshold to estimate their outcome: {phrases.listed(few)} (10 effective "
-                "events and non-events are needed)."
-            )
-        if family.spanning:
-            said.append(
-                f"{phrases.count(family.spanning)} users appear in more than one group; the variance takes account of it."
-            )
-    return tuple(said)
-
-
-def marginal_findings(result: Any) -> tuple[str, ...]:
-    """Each pair, then the outcome at the threshold by group."""
-    said = []
-    for family in _deciding_first(result):
-        order = _deciding_pairs(family)
-        said += [_margin_finding(result, family, int(pair)) for pair in order[:5] if family.supported[pair]]
-        if not family.supported.any():
-            name = " & ".join(family.dimensions)
-            said.append(f"{name}: no two groups have enough users just above the threshold to compare them.")
-        for k, group in enumerate(family.groups):
-            if not np.isnan(family.estimate[k]):
-                span = phrases.interval(family.estimate_low[k], family.estimate_high[k], result.alpha)
-                said.append(
-                    f"{group.label}: expected outcome at the threshold {phrases.number(family.estimate[k])} ({span}; "
-                    f"{phrases.count(family.size[k])} rows above it)."
-                )
-    return tuple(said)
-
-
-def _margin_finding(result: Any, family: Any, pair: int) -> str:
-    i, j = family.pairs[pair]
-    span = phrases.interval(family.low[pair], family.high[pair], result.alpha)
-    standard = ""
-    if family.pair_verdicts[pair].value == "violation":
-        higher = family.groups[i if family.difference[pair] > 0 else j].label
-        standard = (
-            f" {higher} has the higher outcome at the margin: if outcomes are good, it is held to a higher standard."
-        )
-    elif family.pair_verdicts[pair].value == "within_tolerance":
-        standard = " Shown to lie within the tolerance."
-    return (
-        f"{family.groups[i].label} against {family.groups[j].label}: difference of expected outcomes at the threshold "
-        f"{phrases.signed(family.difference[pair])} ({span}, {phrases.pvalue(family.pair_adjusted[pair])} adjusted for all "
-        f"pairs compared).{standard}"
-    )
-
-
-def marginal_assumptions(result: Any) -> tuple[tuple[str, str], ...]:
-    """What is assumed and whether it can be checked."""
-    return (
-        parity_assumptions(result)[0],
-        (
-            "The decision is positive exactly when the score reaches the threshold.",
-            "Not checked here: rows below the threshold are not read.",
-        ),
-        ("Expected outcomes are smooth just above the threshold.", "Compare results at half and twice the bandwidth."),
-    )
-
-
-THRESHOLDS_NULL = "nothing is tested: thresholds are chosen so that estimated outcomes at the margin agree."
+_BANDWIDTH = "Compare results at half and twice the bandwidth."
+_CLUSTERED = (
+    "Users are independent of one another.",
+    "Cannot be checked from the table; it follows from how the rows were collected.",
+)
+_UNCLUSTERED = (
+    "Rows are independent of one another.",
+    "Cannot be checked without a user column; if people repeat, pass user=.",
+)
+_PARITY_ASSUMPTIONS = (
+    (
+        "Sums over users are close to normal at each compared score.",
+        "Checked at each score: at least 10 effective events and non-events in both groups.",
+    ),
+    ("Expected outcomes change little over one bandwidth.", _BANDWIDTH),
+)
+_MARGINAL_ASSUMPTIONS = (
+    (
+        "The decision is positive exactly when the score reaches the threshold.",
+        "Not checked here: rows below the threshold are not read.",
+    ),
+    ("Expected outcomes are smooth just above the threshold.", _BANDWIDTH),
+)
 THRESHOLDS_ASSUMPTIONS = (
     ("Expected outcomes rise with the score.", "Curves were made nondecreasing; compare them with predictive_parity."),
     (
@@ -267,99 +76,282 @@ THRESHOLDS_ASSUMPTIONS = (
     ),
 )
 
+_PAIR_VERDICTS = {
+    Verdict.VIOLATION: "a difference was shown",
+    Verdict.WITHIN_TOLERANCE: "any difference at the compared scores was shown to be within the tolerance",
+    Verdict.INCONCLUSIVE: "no difference was shown",
+}
 
-def threshold_warnings(
-    direction: str, reached: bool, before: float, after: float, rows: float, left: Sequence[str]
+
+def parity_null(level: str, tolerance: float | None) -> str:
+    """The null hypothesis."""
+    votes = "each user having one vote" if level == "user" else "each row having one vote"
+    return f"at every score of the grid the expected outcome {_same(tolerance)} in all groups, {votes}."
+
+
+def marginal_null(threshold: float, tolerance: float | None) -> str:
+    """The null hypothesis."""
+    at = phrases.number(threshold)
+    return f"the expected outcome of people whose score is the threshold, {at}, {_same(tolerance)} in all groups."
+
+
+def _same(tolerance: float | None) -> str:
+    return "is the same" if tolerance is None else f"differs by at most {phrases.number(tolerance)}"
+
+
+def parity_assumptions(clustered: bool) -> tuple[tuple[str, str], ...]:
+    """What is assumed and whether it can be checked. ``clustered``: users are known."""
+    return (_CLUSTERED if clustered else _UNCLUSTERED, *_PARITY_ASSUMPTIONS)
+
+
+def marginal_assumptions(clustered: bool) -> tuple[tuple[str, str], ...]:
+    """What is assumed and whether it can be checked. ``clustered``: users are known."""
+    return (_CLUSTERED if clustered else _UNCLUSTERED, *_MARGINAL_ASSUMPTIONS)
+
+
+def score_warnings(unit: bool, method: str) -> tuple[str, ...]:
+    """What to know of the scores and of the method. ``unit``: all scores lie in [0, 1]."""
+    warnings = []
+    if not unit:
+        warnings.append(
+            "Some scores lie outside [0, 1]: the bandwidth rule was scaled to their range, and a score cannot be read "
+            "as a probability."
+        )
+    if method == "nadaraya-watson":
+        warnings.append(
+            "The Nadaraya-Watson test rejects too often when groups have different scores, even if the score means "
+            'the same for all; method="residual" does not.'
+        )
+    return tuple(warnings)
+
+
+def family_warnings(
+    dimensions: Sequence[str], points: int, spanning: int, lost: int, comparisons: int
 ) -> tuple[str, ...]:
-    """What to know before using the thresholds. ``left``: the groups whose threshold stays."""
-    said = []
+    """What to know of one set of groups. ``lost``: comparisons at a score that were not made."""
+    name, warnings = " & ".join(dimensions), []
+    if points == 1:
+        warnings.append(f"{name}: a single score was compared; the test is one of the groups' mean outcomes.")
+    if spanning:
+        warnings.append(f"{name}: {_spanning(spanning)}")
+    if lost:
+        warnings.append(
+            f"{name}: {lost} of {comparisons} comparisons at a score were not made, because a group has "
+            "fewer than 10 effective events or non-events there (30 effective users, if outcomes are not 0/1)."
+        )
+    return tuple(warnings)
+
+
+def _spanning(users: int) -> str:
+    return f"{phrases.count(users)} users appear in more than one group; the variance takes account of it."
+
+
+def marginal_warnings(
+    unit: bool, method: str, nobody: Sequence[str], few: Sequence[Sequence[str]], spanning: Sequence[int]
+) -> tuple[str, ...]:
+    """What to know before reading the numbers.
+
+    ``nobody``: groups without a row from the threshold up; ``few``: those of each set of groups with too few outcomes
+    just above it; ``spanning``: users of each set who appear in several of its groups.
+    """
+    warnings = []
+    if not unit:
+        warnings.append("Some scores lie outside [0, 1]: the bandwidth rule was scaled to their range.")
+    if nobody:
+        warnings.append(
+            f"No row of {phrases.listed(nobody)} has a score from the threshold up; nothing can be said of them."
+        )
+    if method == "nadaraya-watson":
+        warnings.append(
+            "Nadaraya-Watson is biased at the edge of the data, where the threshold is, and differently so for groups "
+            'with different outcomes above it; method="local-quadratic" is not.'
+        )
+    for labels, users in zip(few, spanning, strict=True):
+        if labels:
+            warnings.append(
+                f"Too few people just above the threshold to estimate their outcome: {phrases.listed(labels)} (10 "
+                "effective events and non-events are needed)."
+            )
+        if users:
+            warnings.append(_spanning(users))
+    return tuple(warnings)
+
+
+def not_compared(dimensions: Sequence[str], *, margin: bool = False) -> str:
+    """No two groups of a set could be compared."""
+    name = " & ".join(dimensions)
+    if margin:
+        return f"{name}: no two groups have enough users just above the threshold to compare them."
+    return f"{name}: no score has enough users in two groups to compare them."
+
+
+def family_finding(
+    dimensions: Sequence[str],
+    verdict: Verdict,
+    pvalue: float,
+    tolerance: float | None,
+    groups: int,
+    scores: int,
+    families: int,
+) -> str:
+    """The test of one set of groups, of ``families``."""
+    allowed = f", adjusted for {families} sets of groups" if families > 1 else ""
+    asked = f"the expected outcome {_same(tolerance)} at every score"
+    shown = f"test that {asked}, {phrases.pvalue(pvalue)}{allowed}"
+    if verdict is Verdict.WITHIN_TOLERANCE:
+        shown = f"shown that {asked} compared"
+    return f"{' & '.join(dimensions)}: {shown} ({groups} groups, {scores} scores)."
+
+
+def pair_finding(
+    labels: tuple[str, str], verdict: Verdict, pvalue: float, score: float, difference: float, ends: Ends, alpha: float
+) -> str:
+    """What was shown of two groups, and the difference at the score where it is clearest."""
+    first, second = labels
+    band = phrases.interval(*ends, alpha)
+    return (
+        f"{first} against {second}: {_PAIR_VERDICTS[verdict]} ({phrases.pvalue(pvalue)}, adjusted for all pairs "
+        f"compared). Clearest at score {phrases.number(score)}: the expected outcomes of {first} and {second} "
+        f"differ by {phrases.signed(difference)} ({band}, simultaneous over scores)."
+    )
+
+
+def order_not_shown(pvalue: float) -> str:
+    """No reversed order was shown."""
+    if math.isnan(pvalue):
+        return "The order of scores could not be judged."
+    return (
+        "No group was shown to have higher outcomes at a lower score than another at a higher one "
+        f"({phrases.pvalue(pvalue)})."
+    )
+
+
+def order_reversed(pvalue: float, better: str, at: float, difference: float, worse: str, above: float) -> str:
+    """A reversed order was shown."""
+    return (
+        f"The order is reversed ({phrases.pvalue(pvalue)}): {better} at score {phrases.number(at)} has an expected "
+        f"outcome {phrases.number(difference)} higher than {worse} at the higher score {phrases.number(above)}."
+    )
+
+
+def margin_finding(
+    labels: tuple[str, str], verdict: Verdict, pvalue: float, difference: float, ends: Ends, alpha: float
+) -> str:
+    """The difference of two groups at the threshold."""
+    first, second = labels
+    standard = ""
+    if verdict is Verdict.VIOLATION:
+        higher = first if difference > 0 else second
+        standard = (
+            f" {higher} has the higher outcome at the margin: if outcomes are good, it is held to a higher standard."
+        )
+    elif verdict is Verdict.WITHIN_TOLERANCE:
+        standard = " Shown to lie within the tolerance."
+    return (
+        f"{first} against {second}: difference of expected outcomes at the threshold {phrases.signed(difference)} "
+        f"({phrases.interval(*ends, alpha)}, {phrases.pvalue(pvalue)} adjusted for all pairs compared).{standard}"
+    )
+
+
+def group_margin(label: str, estimate: float, ends: Ends, alpha: float, rows: float) -> str:
+    """The outcome of one group at the threshold."""
+    return (
+        f"{label}: expected outcome at the threshold {phrases.number(estimate)} ({phrases.interval(*ends, alpha)}; "
+        f"{phrases.count(rows)} rows above it)."
+    )
+
+
+def rate_warnings(direction: str, kept: bool, before: float, after: float, left: Sequence[str]) -> tuple[str, ...]:
+    """What to know of the positive rate before using the thresholds. ``left``: the groups whose threshold stays."""
+    warnings = []
     if left:
-        said.append(
+        warnings.append(
             f"Too few outcomes just above the threshold to know them (10 effective events and non-events are needed), "
             f"so the threshold stays as it is: {phrases.listed(left)}."
         )
     if direction != "both":
         verb = "raised" if direction == "raise" else "lowered"
-        said.append(
-            f"Thresholds were only {verb}: the overall positive rate moves from {phrases.number(before / rows)} to "
-            f"{phrases.number(after / rows)} and cannot also be kept."
+        warnings.append(
+            f"Thresholds were only {verb}: the overall positive rate moves from {phrases.number(before)} to "
+            f"{phrases.number(after)} and cannot also be kept."
         )
-    elif not reached or abs(after - before) > 1e-3 * rows:
-        said.append(
-            f"The overall positive rate could not be kept: {phrases.number(before / rows)} before, "
-            f"{phrases.number(after / rows)} after. Many equal scores at a threshold, or curves too flat, prevent it."
+    elif not kept:
+        warnings.append(
+            f"The overall positive rate could not be kept: {phrases.number(before)} before, {phrases.number(after)} "
+            "after. Many equal scores at a threshold, or curves too flat, prevent it."
         )
-    return tuple(said)
+    return tuple(warnings)
 
 
-def margin_warnings(labels: Sequence[str], known: Any, falling: Any, rate: Any, after: Any, se: Any) -> tuple[str, ...]:
-    """What is wrong with the new margins. One entry a group; only those whose margin is ``known`` are judged."""
-    said = []
-    if fall := [label for label, down in zip(labels, falling, strict=True) if down]:
-        said.append(
-            f"Outcomes fall as the score rises: {phrases.listed(fall)}. Thresholds cannot make outcomes at the margin "
-            "equal there; correct the score first."
+def margin_warnings(falling: Sequence[str], nobody: Sequence[str], everybody: Sequence[str]) -> tuple[str, ...]:
+    """What is wrong with the new margins, and for which groups."""
+    warnings = []
+    if falling:
+        warnings.append(
+            f"Outcomes fall as the score rises: {phrases.listed(falling)}. Thresholds cannot make outcomes at the "
+            "margin equal there; correct the score first."
         )
-    for value, whom in ((0.0, "Nobody"), (1.0, "Everybody")):
-        if extreme := [label for label, ok, r in zip(labels, known, rate, strict=True) if ok and r == value]:
-            said.append(f"{whom} would be positive at the new threshold: {phrases.listed(extreme)}.")
-    at = [k for k, ok in enumerate(known) if ok]
-    low, high = min(at, key=lambda k: after[k]), max(at, key=lambda k: after[k])
-    if after[high] - after[low] > max(float(np.hypot(se[low], se[high])), 1e-6):
-        said.append(
-            f"Outcomes at the margin still differ by more than their standard error: {phrases.number(after[low])} in "
-            f"{labels[low]}, {phrases.number(after[high])} in {labels[high]}."
-        )
-    return tuple(said)
+    for labels, whom in ((nobody, "Nobody"), (everybody, "Everybody")):
+        if labels:
+            warnings.append(f"{whom} would be positive at the new threshold: {phrases.listed(labels)}.")
+    return tuple(warnings)
 
 
-def threshold_findings(result: Any) -> tuple[str, ...]:
-    """The thresholds and what they do."""
+def still_differ(lowest: str, low: float, highest: str, high: float) -> str:
+    """The outcomes at the new margins are not equal."""
+    return (
+        f"Outcomes at the margin still differ by more than their standard error: {phrases.number(low)} in {lowest}, "
+        f"{phrases.number(high)} in {highest}."
+    )
+
+
+def common_margin(target: float, before: float, after: float, *, feasible: bool) -> str:
+    """The outcome all thresholds aim at, and the overall positive rate."""
     aim = "Common outcome at the margin"
-    if any(status.value == "infeasible" for status in result.status):
+    if not feasible:
         aim = "Outcome at the margin aimed at, and not reached by every group"
-    said = [
-        f"{aim}: {phrases.number(result.target)}. Overall positive rate "
-        f"{phrases.number(result.overall_before, 4)} before, {phrases.number(result.overall_after, 4)} after."
-    ]
-    for k, group in enumerate(result.groups):
-        if result.status[k].value == "unsupported":
-            said.append(f"{group.label}: threshold unchanged; too few outcomes just above it.")
-            continue
-        guess = " (extrapolated below the present threshold)" if result.status[k].value == "extrapolated" else ""
-        guess = (
-            " (infeasible: its margin cannot have the common outcome)"
-            if result.status[k].value == "infeasible"
-            else guess
-        )
-        said.append(
-            f"{group.label}: threshold {phrases.number(result.threshold)} to "
-            f"{phrases.number(result.thresholds[k])}{guess}; outcome at the margin "
-            f"{phrases.number(result.marginal_before[k])} to {phrases.number(result.marginal_after[k])}; "
-            f"positive rate {phrases.number(result.rate_before[k])} to {phrases.number(result.rate_after[k])}."
-        )
-    return tuple(said)
+    return (
+        f"{aim}: {phrases.number(target)}. Overall positive rate {phrases.number(before, 4)} before, "
+        f"{phrases.number(after, 4)} after."
+    )
 
 
-def threshold_summary(result: Any) -> str:
-    """Thresholds in words: no test, no verdict."""
-    parts = [result.question, *result.findings(), *result.warnings, *result.limits()]
+def threshold_finding(label: str, status: Status, threshold: Ends, outcome: Ends, rate: Ends) -> str:
+    """One group's threshold, outcome at the margin and positive rate: before and after."""
+    if status is Status.UNSUPPORTED:
+        return f"{label}: threshold unchanged; too few outcomes just above it."
+    caution = {
+        Status.EXTRAPOLATED: " (extrapolated below the present threshold)",
+        Status.INFEASIBLE: " (infeasible: its margin cannot have the common outcome)",
+    }.get(status, "")
+    return (
+        f"{label}: threshold {_moved(threshold)}{caution}; outcome at the margin {_moved(outcome)}; "
+        f"positive rate {_moved(rate)}."
+    )
+
+
+def _moved(values: Ends) -> str:
+    return " to ".join(phrases.number(value) for value in values)
+
+
+def threshold_summary(parts: Sequence[str]) -> str:
+    """The question, then findings, warnings and limits: no test, no verdict."""
     return "\n".join([parts[0], "", *(f"  - {part}" for part in parts[1:])])
 
 
-def metric_warnings(
-    score: str, labels: Sequence[str], far: Sequence[int] | Any, points: int, auc: Any, binary: bool
-) -> list[str]:
-    """Why some of a score's measures are NaN. ``far``: grid points near which a group has no row, of ``points``."""
-    said = []
-    lost = [f"{label} ({n} of {points})" for label, n in zip(labels[1:], far, strict=True) if n]
+def metric_warnings(score: str, lost: Sequence[str], single: Sequence[str], binary: bool) -> tuple[str, ...]:
+    """Why some of a score's measures are NaN.
+
+    ``lost``: groups with no row near some scores of the grid; ``single``: groups in which one outcome alone occurs.
+    """
+    warnings = []
     if lost:
-        said.append(
+        warnings.append(
             f"{score}: no row is near some scores of the grid in {phrases.listed(lost)}, so calibration and parity "
             "errors there are not known (NaN). Give a grid of scores that every group has."
         )
     if not binary:
-        said.append(f"{score}: AUC is defined for outcomes of 0 and 1 only (NaN).")
-    elif one := [label for label, value in zip(labels, auc, strict=True) if np.isnan(value)]:
-        said.append(f"{score}: AUC needs both outcomes; only one is seen in {phrases.listed(one)} (NaN).")
-    return said
+        warnings.append(f"{score}: AUC is defined for outcomes of 0 and 1 only (NaN).")
+    elif single:
+        warnings.append(f"{score}: AUC needs both outcomes; only one is seen in {phrases.listed(single)} (NaN).")
+    return tuple(warnings)

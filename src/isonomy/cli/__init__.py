@@ -88,8 +88,8 @@ def audit(
     with show.errors(debug):
         from isonomy.audit import Audit
 
-        made = Audit.from_toml(file)
-        show.finish(show.run(made, output or made.output, resume=resume, debug=debug), decide=True)
+        prepared = Audit.from_toml(file)
+        show.finish(show.run(prepared, output or prepared.output, resume=resume, debug=debug), decide=True)
 
 
 @app.command()
@@ -98,16 +98,18 @@ def validate(file: AuditFile, debug: Debug = False) -> None:
     with show.errors(debug):
         from isonomy.audit import Audit
 
-        made = Audit.from_toml(file)
-        show.valid(file, len(made.config.tests), made.validate())
+        prepared = Audit.from_toml(file)
+        show.valid(file, len(prepared.config.tests), prepared.validate())
 
 
 @app.command()
 def schema() -> None:
     """Print the JSON schema of the audit file."""
-    from importlib.resources import files
+    import json
 
-    typer.echo((files("isonomy.audit") / "schema.json").read_text(encoding="utf-8"), nl=False)
+    from isonomy.audit import schema as audit_schema
+
+    typer.echo(json.dumps(audit_schema(), indent=2))
 
 
 def main(arguments: list[str] | None = None) -> None:

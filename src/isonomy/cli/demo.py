@@ -143,11 +143,11 @@ def _test(name: str, text: str, truth: dict[str, object]) -> str:
 
 
 def _facts(name: str, truth: dict[str, object]) -> tuple[str, ...]:
-    said: dict[str, tuple[str, ...]] = truth["facts"]  # type: ignore[assignment]
+    truths: dict[str, tuple[str, ...]] = truth["facts"]  # type: ignore[assignment]
     if name == "age":
         return ("Age has no part in approval or repayment: people who would repay are approved alike at every age.",)
     if name == "offer by race":
         return ("The model's error is the same in every race: relative to one another, no race is promised too much.",)
     if name == "marginal":
-        return said["predictive_parity"][:1]
-    return said[name]
+        return truths["predictive_parity"][:1]
+    return truths[name]

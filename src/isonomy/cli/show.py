@@ -115,9 +115,9 @@ def _warnings(entry: Entry) -> list[str]:
     if entry.result is None:
         return []
     dropped = wording.dropped(entry.result.provenance.dropped)
-    said = list(dict.fromkeys([dropped, *entry.result.warnings] if dropped else entry.result.warnings))
-    more = len(said) - _WARNINGS
-    return said[:_WARNINGS] + ([wording.more_warnings(more)] if more > 0 else [])
+    warnings = list(dict.fromkeys([dropped, *entry.result.warnings] if dropped else entry.result.warnings))
+    more = len(warnings) - _WARNINGS
+    return warnings[:_WARNINGS] + ([wording.more_warnings(more)] if more > 0 else [])
 
 
 def valid(file: Path, tests: int, columns: list[str]) -> None:

@@ -51,10 +51,10 @@ def adapt(data: object) -> Adapted:
     return _native(data)
 
 
-def _native(data: Any) -> Adapted:
+def _native(data: object) -> Adapted:
     _refuse_duplicates(data)
     try:
-        frame = nw.from_native(data)
+        frame = nw.from_native(data, pass_through=True)  # what is no frame comes back as it is
     except TypeError:
         raise UsageError(f"data: cannot read {type(data).__name__}; give {ACCEPTED}.") from None
     if not isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
@@ -86,26 +86,33 @@ def _from_pandas(name: str, series: Any) -> pl.Series:
         return pl.Series(name, series.tolist(), dtype=pl.Object)
 
 
-def _uniform(frame: Any, backend: str, *, lazy: bool) -> Adapted:
+def _uniform(frame: Frame, backend: str, *, lazy: bool) -> Adapted:
     """NaN as null, narrow numbers wide. (DuckDB misses NaN read from parquet by ``is_nan``: ask what is a number.)"""
-    made: list[Any] = []
+    uniform: list[nw.Expr] = []
     try:
         schema = frame.collect_schema()
     except nw.exceptions.NarwhalsError as error:
         raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
     for name, dtype in schema.items():
+        _refuse_pattern(name)
         column = nw.col(name)
         if dtype.is_float():
             wide = column.cast(nw.Float64)
             number = wide.is_finite() | (wide == float("inf")) | (wide == -float("inf"))
-            made.append(nw.when(number).then(wide).alias(name))
+            uniform.append(nw.when(number).then(wide).alias(name))
         elif dtype.is_integer() and dtype not in (nw.Int64, nw.UInt64, nw.Int128, nw.UInt128):
-            made.append(column.cast(nw.Int64).alias(name))
+            uniform.append(column.cast(nw.Int64).alias(name))
     few = frozenset(name for name, dtype in schema.items() if dtype in (nw.Int8, nw.UInt8))
-    return Adapted(frame.with_columns(*made) if made else frame, backend, lazy, few)
+    return Adapted(frame.with_columns(*uniform) if uniform else frame, backend, lazy, few)
 
 
-def _refuse_duplicates(data: Any) -> None:
+def _refuse_pattern(name: str) -> None:
+    """Engines read such a name as a pattern for many columns, and would answer from another one."""
+    if name == "*" or (name.startswith("^") and name.endswith("$")):
+        raise UsageError(f"data: the column name {name!r} reads as a pattern of names; rename the column.")
+
+
+def _refuse_duplicates(data: object) -> None:
     """Pandas, pyarrow and Spark allow two columns of one name; every later lookup would be ambiguous."""
     if type(data).__module__.startswith("polars"):  # never has duplicates, and a lazy frame warns when asked
         return
@@ -128,38 +135,38 @@ def _scan(pattern: str) -> pl.LazyFrame:
     if "://" in pattern:  # a remote store: polars knows its own schemes
         return pl.scan_parquet(pattern) if pattern.endswith((".parquet", ".pq")) else _scan_csv(pattern)
     path = Path(pattern).expanduser()
-    found = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
-    if not found:
+    files = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+    if not files:
         raise UsageError(f"data: no file at {pattern}.")
-    if found[0].is_dir():
-        if not any(found[0].rglob("*.parquet")):
+    if files[0].is_dir():
+        if not any(files[0].rglob("*.parquet")):
             raise UsageError(f"data: the folder {pattern} holds no parquet file.")
-        return pl.scan_parquet(found[0], hive_partitioning=True)
-    if found[0].stat().st_size == 0:
+        return pl.scan_parquet(files[0], hive_partitioning=True)
+    if files[0].stat().st_size == 0:
         raise EmptyFrame(f"data: the file {pattern} is empty.")
-    suffixes = "".join(found[0].suffixes[-2:]).lower()
+    suffixes = "".join(files[0].suffixes[-2:]).lower()
     if suffixes.endswith((".parquet", ".pq")):
-        return pl.scan_parquet(found, glob=False)
+        return pl.scan_parquet(files, glob=False)
     if suffixes.endswith((".csv", ".csv.gz", ".csv.zst")):
-        return _scan_csv(found)
+        return _scan_csv(files)
     raise UsageError(f"data: {pattern} is neither parquet nor csv (.parquet, .pq, .csv, .csv.gz, .csv.zst).")
 
 
-def _scan_csv(found: str | list[Path]) -> pl.LazyFrame:
+def _scan_csv(files: str | list[Path]) -> pl.LazyFrame:
     """Every row is looked at to type a column. Codes with a leading zero are text: 02139 and 2139 are two places."""
     import polars as pl
 
-    options: Any = {"glob": False} if isinstance(found, list) else {}
+    options: Any = {"glob": False} if isinstance(files, list) else {}
     try:
-        schema = pl.scan_csv(found, infer_schema_length=None, **options).collect_schema()
+        schema = pl.scan_csv(files, infer_schema_length=None, **options).collect_schema()
         whole = [name for name, dtype in schema.items() if dtype.is_integer()]
-        text = pl.scan_csv(found, infer_schema=False, **options)
+        text = pl.scan_csv(files, infer_schema=False, **options)
         coded = text.select(pl.col(whole).str.contains(r"^[+-]?0\d").any()).collect(engine="streaming")
     except pl.exceptions.PolarsError as error:
         raise DataError(f"data: the csv cannot be read: {first_line(error)}") from error
     copies = _copies(text, schema)
     codes = {name: pl.String for name in coded.columns if coded[name][0]}
-    return pl.scan_csv(found, infer_schema_length=None, schema_overrides=codes, **options).drop(copies)
+    return pl.scan_csv(files, infer_schema_length=None, schema_overrides=codes, **options).drop(copies)
 
 
 def _copies(text: pl.LazyFrame, names: Iterable[str]) -> list[str]:
@@ -184,7 +191,7 @@ def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def _from_mapping(data: Mapping[Any, Any]) -> pl.DataFrame:
+def _from_mapping(data: Mapping[object, object]) -> pl.DataFrame:
     import polars as pl
 
     if not data:
@@ -195,7 +202,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> pl.DataFrame:
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name}: {n}" for name, n in lengths.items())
-        raise LengthMismatch(f"data: the columns differ in length ({shown}); each needs one value a row.")
+        raise LengthMismatch(f"data: the columns differ in length ({shown}); each needs one value per row.")
     return pl.DataFrame(columns)
 
 
@@ -212,7 +219,7 @@ def _column(name: str, values: Any) -> pl.Series:
             raise UsageError(f"data: column {name!r} has {values.ndim} dimensions; give a one-dimensional array.")
         return pl.Series(name, values)
     if isinstance(values, (str, bytes)) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
-        raise UsageError(f"data: column {name!r} is a {type(values).__name__}; give an array of one value a row.")
+        raise UsageError(f"data: column {name!r} is a {type(values).__name__}; give an array with one value per row.")
     listed = [_plain(value) for value in values]
     refuse_mixture(name, listed)
     if any(isinstance(v, float) for v in listed):
@@ -220,7 +227,7 @@ def _column(name: str, values: Any) -> pl.Series:
     return pl.Series(name, listed, strict=True)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A value of a list: numpy scalars as Python's, and what stands for nothing (None, NaN, NaT, NA) as None."""
     if isinstance(value, np.generic):
         value = value.item()

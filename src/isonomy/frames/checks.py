@@ -6,8 +6,7 @@ extra sum, the number of its missing values. `complete` reads both off the colle
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import narwhals as nw
 import numpy as np
@@ -25,10 +24,11 @@ from isonomy.errors import (
 from isonomy.frames.adapt import refuse_mixture
 from isonomy.frames.groups import key_name
 from isonomy.frames.request import Request
-from isonomy.frames.sums import COUNT, collect, missing
+from isonomy.frames.sums import COUNT, DType, Schema, collect, missing
 
 if TYPE_CHECKING:
     import polars as pl
+    from narwhals.typing import Frame
 
 COMPLETE = "complete"
 _OTHER = 2
@@ -44,7 +44,7 @@ def flag(condition: nw.Expr) -> nw.Expr:
     return nw.when(condition).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
 
 
-def coded(column: nw.Expr, dtype: Any, *, few: bool = False) -> nw.Expr:
+def coded(column: nw.Expr, dtype: DType, *, few: bool = False) -> nw.Expr:
     """0 and 1 as they are, null for missing, any other number for anything else.
 
     The pass groups by it, so the other numbers must be few; ``few`` says that they are, whatever they are.
@@ -61,14 +61,14 @@ def coded(column: nw.Expr, dtype: Any, *, few: bool = False) -> nw.Expr:
     return nw.when(~missing(column, dtype)).then(zero_or_more)
 
 
-def checked(schema: Mapping[str, Any], column: str | nw.Expr) -> tuple[nw.Expr, Any]:
+def checked(schema: Schema, column: str | nw.Expr) -> tuple[nw.Expr, DType]:
     """The expression behind a role and its type; an expression is taken as a number."""
     if isinstance(column, str):
         return nw.col(column), schema[column]
     return column.cast(nw.Float64), nw.Float64()
 
 
-def check_types(schema: Mapping[str, Any], request: Request, frame: Any) -> None:
+def check_types(schema: Schema, request: Request, frame: Frame) -> None:
     """Names and types, before any row is read."""
     for role, column in (*request.binary.items(), *request.numeric.items()):
         if isinstance(column, nw.Expr):
@@ -85,7 +85,7 @@ def check_types(schema: Mapping[str, Any], request: Request, frame: Any) -> None
             _refuse_objects(frame, dimension.name, schema[dimension.name])
 
 
-def _refuse_objects(frame: Any, column: str, dtype: Any) -> None:
+def _refuse_objects(frame: Frame, column: str, dtype: DType) -> None:
     """A column of objects (from pandas) has no type of its own: say what it holds."""
     if dtype == nw.Object:
         values = collect(frame.select(column))[column].to_list()

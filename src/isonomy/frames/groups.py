@@ -1,7 +1,7 @@
 """Groups: levels of a column, cuts of a number, named conditions, and their intersections.
 
 A *dimension* is one thing people are grouped by. It becomes one key of the grouped pass, so the pass yields the
-finest cells; a *partition* is any set of dimensions seen together, rolled up from those cells in memory.
+finest cells; a *partition* is any set of dimensions taken together, rolled up from those cells in memory.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
 from isonomy.errors import UnknownColumn, UsageError, WrongType
-from isonomy.frames.sums import missing
+from isonomy.frames.sums import Schema, missing
+from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.options import Form
 
 if TYPE_CHECKING:
     import polars as pl
 
-Levels = tuple[NDArray[np.intp], list[Any]]
+Levels = tuple[IntArray, list[object]]
 
 MISSING = "(missing)"
 CONDITION = ""  # the dimension under which a named condition is stored in a group's mapping
@@ -39,7 +39,7 @@ class Cut:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """One label an interval; an interval holds its lower edge and not its upper one."""
+        """One label per interval; an interval holds its lower edge and not its upper one."""
         text = [np.format_float_positional(edge, trim="-") for edge in self.edges]
         between = [f"{low} to <{high}" for low, high in pairwise(text)]
         return (f"<{text[0]}", *between, f">={text[-1]}")
@@ -152,7 +152,7 @@ class Grouping:
 
     @property
     def subsets(self) -> Iterator[tuple[Dimension, ...]]:
-        """Every set of dimensions that is seen together, single ones first."""
+        """Every set of dimensions that is taken together, single ones first."""
         for size in range(1, min(self.depth, len(self.dimensions)) + 1):
             yield from combinations(self.dimensions, size)
 
@@ -163,17 +163,16 @@ class Partition:
 
     dimensions: tuple[str, ...]
     groups: tuple[Group, ...]
-    codes: NDArray[np.intp] = field(repr=False)  # one a cell; -1: in no group
+    codes: IntArray = field(repr=False)  # one per cell; -1: in no group
 
-    def sum(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Total of ``values`` (one a cell) in each group."""
+    def sum(self, values: AnyArray) -> FloatArray:
+        """Total of ``values`` (one per cell) in each group."""
         # Code -1 (in no group) is counted in a first bin that is then left out.
         weights = np.asarray(values, dtype=np.float64)
-        totals: NDArray[Any] = np.bincount(self.codes + 1, weights=weights, minlength=len(self.groups) + 1)
-        return totals[1:]
+        return np.bincount(self.codes + 1, weights=weights, minlength=len(self.groups) + 1)[1:].astype(np.float64)
 
 
-def grouping(schema: Mapping[str, Any], groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
+def grouping(schema: Schema, groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
     """Resolve what the caller wrote under ``groups`` against the schema."""
     if isinstance(groups, Grouping):
         return groups
@@ -194,7 +193,7 @@ def grouping(schema: Mapping[str, Any], groups: object, depth: int = 1, *, argum
     return Grouping(dimensions, int(depth))
 
 
-def _dimension(schema: Mapping[str, Any], group: object, argument: str) -> Dimension:
+def _dimension(schema: Schema, group: object, argument: str) -> Dimension:
     if isinstance(group, Where):
         # A null condition stays null, so that the missing_group option decides about it.
         return Dimension(group.name, group.condition, condition=True)
@@ -221,7 +220,7 @@ def key_name(dimension: str) -> str:
 
 
 def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]:
-    """Roll cells (or rows), one a line, up to every group asked for."""
+    """Roll cells (or rows) up to every group asked for."""
     levels = {d.name: _levels(d, cells[key_name(d.name)]) for d in grouping.dimensions}
     return tuple(_partition(subset, levels, len(cells)) for subset in grouping.subsets)
 
@@ -231,13 +230,13 @@ def _levels(dimension: Dimension, column: pl.Series) -> Levels:
     if dimension.condition:
         return np.where(column.fill_null(False).to_numpy(), 0, -1).astype(np.intp), [dimension.name]
     values = column.unique().sort(nulls_last=True)
-    listed: list[Any] = values.to_list()
+    listed = values.to_list()
     if dimension.labels:
         listed = [None if value is None else dimension.labels[int(value)] for value in listed]
     return _codes(column, values), listed
 
 
-def _codes(column: pl.Series, values: pl.Series) -> NDArray[np.intp]:
+def _codes(column: pl.Series, values: pl.Series) -> IntArray:
     """Position of each line's value among ``values``, which are sorted, null last."""
     import polars as pl
 
@@ -274,16 +273,16 @@ def _partition(subset: tuple[Dimension, ...], levels: Mapping[str, Levels], size
     if len(subset) == 1:  # every level is there, and a named group is listed even when nobody is in it
         return Partition(names, tuple(_groups(subset, levels, np.arange(span))), combined)
     combined[~inside] = -1
-    found, codes = _distinct(combined, span)
-    return Partition(names, tuple(_groups(subset, levels, found)), codes)
+    present, codes = _distinct(combined, span)
+    return Partition(names, tuple(_groups(subset, levels, present)), codes)
 
 
-def _distinct(codes: NDArray[np.intp], span: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _distinct(codes: IntArray, span: int) -> tuple[IntArray, IntArray]:
     """The codes that occur (-1 apart), and each line's position among them."""
     if span > 4 * len(codes) + 1024:  # a table of all combinations would be larger than the data
-        found, inverse = np.unique(codes, return_inverse=True)
-        outside = int(len(found) > 0 and found[0] < 0)
-        return found[outside:], inverse - outside
+        distinct, inverse = np.unique(codes, return_inverse=True)
+        outside = int(len(distinct) > 0 and distinct[0] < 0)
+        return distinct[outside:], inverse - outside
     present = np.bincount(codes + 1, minlength=span + 1)[1:] > 0
     position = np.cumsum(present) - 1
     return np.flatnonzero(present), np.where(codes >= 0, position[codes], -1)
@@ -292,10 +291,10 @@ def _distinct(codes: NDArray[np.intp], span: int) -> tuple[NDArray[np.intp], NDA
 def _groups(
     subset: tuple[Dimension, ...],
     levels: Mapping[str, Levels],
-    found: NDArray[np.intp],
+    present: IntArray,
 ) -> Iterator[Group]:
     columns: list[list[object]] = []
-    rest = found
+    rest = present
     for dimension in reversed(subset):
         values = levels[dimension.name][1]
         rest, code = np.divmod(rest, len(values))

@@ -132,19 +132,19 @@ class Measure:
     request: Request
     _rate: _Rate | None = None
 
-    def inside(self, got: Cells | Rows) -> BoolArray:
+    def inside(self, answer: Cells | Rows) -> BoolArray:
         """Which cells (or rows) meet the metric's condition."""
-        keys = got.keys if isinstance(got, Cells) else got.columns
+        keys = answer.keys if isinstance(answer, Cells) else answer.columns
         if self._rate is not None:
             return self._rate.inside({role: keys[role] for role in self._rate.roles})
         if "inside" in keys:
             return np.asarray(keys["inside"]) == 1
-        size = len(got.count) if isinstance(got, Cells) else got.size
+        size = len(answer.count) if isinstance(answer, Cells) else answer.size
         return np.ones(size, dtype=bool)
 
-    def value(self, got: Cells | Rows) -> NDArray[np.float64]:
+    def value(self, answer: Cells | Rows) -> NDArray[np.float64]:
         """The metric's value in each cell (0 or 1) or row. Meaningful where `inside`."""
-        keys = got.keys if isinstance(got, Cells) else got.columns
+        keys = answer.keys if isinstance(answer, Cells) else answer.columns
         if self._rate is not None:
             return self._rate.hit({role: keys[role] for role in self._rate.roles}).astype(np.float64)
         return np.asarray(keys["value"], dtype=np.float64)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import narwhals as nw
-import numpy as np
-from numpy.typing import NDArray
 
 from isonomy.frames.groups import Grouping, Partition
+from isonomy.numerics.arrays import AnyArray, FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +32,9 @@ class Request:
 class Cells:
     """Sums over the finest cells, in canonical order. Binary roles are among the keys, as 0 and 1."""
 
-    count: NDArray[np.float64]
-    keys: Mapping[str, NDArray[Any]]
-    values: Mapping[str, NDArray[np.float64]]
+    count: FloatArray
+    keys: Mapping[str, AnyArray]
+    values: Mapping[str, FloatArray]
     partitions: tuple[Partition, ...]
     dropped: Mapping[str, int]
 
@@ -50,8 +48,8 @@ class Cells:
 class Rows:
     """Columns row by row, for the methods that have to sort or to fit."""
 
-    columns: Mapping[str, NDArray[Any]]
-    weight: NDArray[np.float64] | None  # the ``count`` column, where there is one
+    columns: Mapping[str, AnyArray]
+    weight: FloatArray | None  # the ``count`` column, where there is one
     partitions: tuple[Partition, ...]
     dropped: Mapping[str, int]
     size: int  # lines held; `rows` differs where lines stand for several rows

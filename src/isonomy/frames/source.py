@@ -23,7 +23,18 @@ from isonomy.frames.checks import (
 )
 from isonomy.frames.groups import Grouping, grouping, key_name, partitions
 from isonomy.frames.request import Cells, Request, Rows
-from isonomy.frames.sums import COUNT, Pass, aggregate, collect, identity, in_order, missing, number_rows, plain_keys
+from isonomy.frames.sums import (
+    COUNT,
+    Pass,
+    Schema,
+    aggregate,
+    collect,
+    identity,
+    in_order,
+    missing,
+    number_rows,
+    plain_keys,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,7 +66,7 @@ class Source:
             self.frame = self.frame.filter((nw.col(count) != 0) | nw.col(count).is_null())
 
     @cached_property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Schema:
         """Column names and narwhals types."""
         return dict(self.frame.collect_schema())
 
@@ -67,11 +78,11 @@ class Source:
 
     def grouping(self, groups: object, depth: int = 1) -> Grouping:
         """Resolve what the caller wrote under ``groups`` against the schema; no row is read."""
-        made = grouping(self.schema, groups, depth)
-        for dimension in made.dimensions:
+        resolved = grouping(self.schema, groups, depth)
+        for dimension in resolved.dimensions:
             if dimension.condition:
                 self.check_expression(f"where({dimension.name!r})", dimension.key, boolean=True)
-        return made
+        return resolved
 
     def check_expression(self, argument: str, expr: nw.Expr, *, boolean: bool = False) -> None:
         """Raise unless the engine can evaluate ``expr`` to numbers (to true or false, if ``boolean``). Reads no row."""
@@ -98,6 +109,18 @@ class Source:
         """The same table, restricted to the rows for which ``condition`` holds."""
         return self.derived(self.frame.filter(condition))
 
+    def narrowed(self, columns: Iterable[str], condition: nw.Expr | None, *, hold: bool) -> Source:
+        """The rows that meet ``condition``, with the named columns alone; ``hold`` reads them into memory once."""
+        kept = self.frame if condition is None else self.frame.filter(condition)
+        wanted = set(columns)
+        chosen = kept.select(*(name for name in self.schema if name in wanted))
+        data = collect(chosen) if hold else chosen.to_native()
+        return open_source(data, count=self.count, missing=self.missing, missing_group=self.missing_group)
+
+    def head(self, rows: int) -> pl.DataFrame:
+        """The first rows, in memory."""
+        return collect(self.frame.head(rows))
+
     def with_columns(self, columns: Mapping[str, nw.Expr]) -> Source:
         """The same table with further columns computed from its own."""
         return self.derived(self.frame.with_columns(*(expr.alias(name) for name, expr in columns.items())))
@@ -107,8 +130,9 @@ class Source:
         return self.derived(number_rows(self.frame, name, self.backend))
 
     def fresh(self, stem: str) -> str:
-        """A column name like ``stem`` that the table does not have."""
-        return next(name for i in count_up() if (name := f"{stem}{i or ''}") not in self.schema)
+        """A name like ``stem`` with which no column of the table begins."""
+        tries = (f"{stem}{'_' * i}" for i in count_up())
+        return next(name for name in tries if not any(column.startswith(name) for column in self.schema))
 
     @property
     def weight(self) -> nw.Expr:

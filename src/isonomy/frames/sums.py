@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import polars as pl
     from narwhals.typing import Frame
 
+DType = nw.dtypes.DType
+Schema = Mapping[str, DType]
+
 COUNT = "__count"
 
 
@@ -95,7 +98,7 @@ def collect(frame: Frame) -> pl.DataFrame:
     return frame.to_polars()
 
 
-def number_rows(frame: Any, name: str, backend: str) -> Any:
+def number_rows(frame: Frame, name: str, backend: str) -> Frame:
     """The frame with a number for each row, in the order the engine holds them."""
     if isinstance(frame, nw.DataFrame):
         return frame.with_row_index(name)
@@ -115,7 +118,7 @@ def number_rows(frame: Any, name: str, backend: str) -> Any:
     )
 
 
-def missing(expr: nw.Expr, dtype: nw.dtypes.DType) -> nw.Expr:
+def missing(expr: nw.Expr, dtype: DType) -> nw.Expr:
     """Null, NaN or infinite. Never ``is_nan``: DuckDB misses NaN read from parquet that way."""
     if dtype.is_float():
         return expr.is_null() | ~expr.is_finite()

@@ -5,7 +5,7 @@ NaN stands for a hypothesis that was not tested (too small, no variance): it sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,6 +123,20 @@ def tree(
         adjusted[here] = adjust(p[here], method)
         rejected[here] = adjusted[here] <= alpha
     return Tree(rejected, adjusted, tested)
+
+
+def intersections(
+    pvalues: npt.ArrayLike, items: Sequence[Sequence[Hashable]], alpha: float = 0.05, *, method: str = "bh"
+) -> Tree:
+    """`tree` over intersections: ``items`` are what each hypothesis intersects, its parents those with one item less.
+
+    >>> intersections([0.001, 0.6, 0.02], [["a"], ["b"], ["a", "b"]]).adjusted
+    array([0.002, 0.6  , 0.02 ])
+    """
+    sets = [frozenset(each) for each in items]
+    place = {each: i for i, each in enumerate(sets)}
+    parents = [[place[each - {item}] for item in each if each - {item} in place] for each in sets]
+    return tree(pvalues, [len(each) for each in items], parents, alpha, method=method)
 
 
 def smallest(pvalues: npt.ArrayLike) -> float:

@@ -39,8 +39,8 @@ class SupT:
     def pvalue(self, statistics: npt.ArrayLike) -> float:
         """P(the largest of the points is at least the largest seen); NaN if every statistic is NaN."""
         adjusted = np.asarray(self.adjusted(statistics)).ravel()
-        seen = adjusted[~np.isnan(adjusted)]
-        return float(seen.min()) if seen.size else float("nan")
+        known = adjusted[~np.isnan(adjusted)]
+        return float(known.min()) if known.size else float("nan")
 
     def adjusted(self, statistics: npt.ArrayLike) -> FloatArray:
         """A p-value per point, adjusted for all of them: (1 + #{maxima >= statistic}) / (1 + draws)."""
@@ -112,6 +112,28 @@ def square_root(covariance: npt.ArrayLike) -> FloatArray:
         raise UsageError(f"covariance: not positive semi-definite, smallest eigenvalue {values[0]:.3g}.")
     kept = np.where(values > RANK_TOLERANCE * largest, values, 0.0)
     return (vectors * np.sqrt(kept)) @ vectors.T
+
+
+def beyond_rounding(variance: npt.ArrayLike, parts: npt.ArrayLike) -> FloatArray:
+    """The variances of differences; NaN where all that is left of the ``parts`` they were taken from is rounding.
+
+    Two estimates from the same rows of the same people differ by nothing, without variance: there is nothing to test.
+    The sums behind the parts leave some last digits all the same.
+
+    Parameters
+    ----------
+    variance : array_like
+        v + w - 2 c for two estimates with variances v and w and covariance c.
+    parts : array_like
+        v + w.
+
+    Examples
+    --------
+    >>> beyond_rounding([0.5, 3e-17], [2.0, 2.0])
+    array([0.5, nan])
+    """
+    left = np.asarray(variance, dtype=float)
+    return np.where(left > RANK_TOLERANCE * np.asarray(parts, dtype=float), left, np.nan)
 
 
 def normal_draws(covariance: npt.ArrayLike, draws: int, rng: np.random.Generator) -> FloatArray:

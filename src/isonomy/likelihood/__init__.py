@@ -1,9 +1,7 @@
 """Which groups are treated differently, and is it more than chance? Empirical likelihood: certify and flag."""
 
-from isonomy.likelihood.certify import certify
-from isonomy.likelihood.flag import flag
-from isonomy.likelihood.power import detectable_disparity, power_of, rows_needed
-from isonomy.likelihood.reference import Estimate
+from isonomy.likelihood.api import certify, detectable_disparity, flag, power_of, rows_needed
+from isonomy.likelihood.plan import Estimate
 from isonomy.likelihood.result import CertifyResult, FlagResult
 
 __all__ = [

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from isonomy.errors import UsageError, fraction
+from isonomy.errors import UsageError
 from isonomy.frames import Group
+from isonomy.inference import Verdict, inside, settle
 from isonomy.likelihood import wording
-from isonomy.likelihood.region import Disparities, Region
-from isonomy.numerics.arrays import FloatArray
+from isonomy.likelihood.decide import Decisions
+from isonomy.likelihood.estimate import Estimates, JointEstimates
+from isonomy.likelihood.plan import Disparities, Plan, To, per_group
+from isonomy.likelihood.ratio.lines import Lines
+from isonomy.likelihood.ratio.planning import detectable
+from isonomy.likelihood.ratio.region import Region
+from isonomy.likelihood.tally import Tally
+from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
-from isonomy.numerics.tails import chi2_isf, normal_isf, normal_sf
-from isonomy.results import Result, Verdict, suppress
+from isonomy.numerics.tails import chi2_isf
+from isonomy.options import Power, check
+from isonomy.results import Call, Result, storable, suppress
+from isonomy.results.storage import OF_ROWS
 
 if TYPE_CHECKING:
     import altair as alt
 
+for part in (To, Lines, Region):
+    storable(part)
 
 # Groups described in words; the table has them all.
 DESCRIBED = 10
-# Lines (cells or rows) up to which a certification carries its data into JSON, so that `contains` works after
-# reading back.
-STORED_LINES = 50_000
 WITHHELD = ("size", "n", "estimate", "reference_value", "disparity", "standard_error", "ci_low", "ci_high")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GroupResult(Result):
-    """What both results hold about each group; arrays have one entry a group."""
+    """What both results hold about each group; arrays have one entry per group."""
 
     method: ClassVar[str] = wording.METHOD
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
 
     metric: str
     reference: str
+    reference_kind: To
     joint: bool
     overlapping: bool
     alpha: float
@@ -57,8 +67,43 @@ class GroupResult(Result):
         """The groups' names."""
         return tuple(str(group) for group in self.groups)
 
-    def _columns(self) -> dict[str, Any]:
-        """The columns both tables begin with."""
+    @property
+    def measured(self) -> str:
+        """What a disparity is, in words."""
+        return wording.difference(self.metric, self.reference, value=self.reference_kind.is_value)
+
+    @classmethod
+    def _of(
+        cls, call: Call, plan: Plan, sums: Tally, each: Estimates, decisions: Decisions, *, random: bool, **own: Any
+    ) -> Self:
+        """The fields of both results, and the ``own`` ones of one of them."""
+        dropped = (wording.dropped_warning(list(sums.dropped.items())),) if sums.dropped else ()
+        return cls(
+            verdict=decisions.verdict,
+            warnings=(*dropped, *decisions.warnings),
+            provenance=call.provenance(rows=sums.rows, dropped=sums.dropped, random=random),
+            metric=plan.measure.name,
+            reference=plan.reference.label,
+            reference_kind=plan.reference.to,
+            joint=plan.reference.joint,
+            overlapping=plan.overlapping,
+            alpha=plan.alpha,
+            tolerance=plan.tolerance,
+            groups=each.groups,
+            size=each.size,
+            n=each.n,
+            estimate=each.estimate,
+            reference_value=each.reference,
+            disparity=each.disparity,
+            standard_error=each.standard_error,
+            ci_low=each.low,
+            ci_high=each.high,
+            status=decisions.status,
+            **own,
+        )
+
+    def table(self) -> dict[str, Any]:
+        """One row per group."""
         return {
             "group": list(self.labels),
             "size": self.size,
@@ -68,6 +113,7 @@ class GroupResult(Result):
             "disparity": self.disparity,
             "ci_low": self.ci_low,
             "ci_high": self.ci_high,
+            "status": list(self.status),
         }
 
     def detectable(self, power: float = 0.8) -> FloatArray:
@@ -75,15 +121,8 @@ class GroupResult(Result):
 
         With a tolerance: the smallest that would be shown to lie beyond it.
         """
-        fraction("power", power)
-        room = (self.tolerance or 0.0) / self.standard_error
-        # p = P(Z > x - room) + P(Z > x + room): between the one-sided and the two-sided law.
-        low, high = room + float(normal_isf(self.alpha, sides="one")), room + float(normal_isf(self.alpha))
-        for _ in range(50):
-            middle = (low + high) / 2
-            short = normal_sf(middle - room, sides="one") + normal_sf(middle + room, sides="one") > self.alpha
-            low, high = np.where(short, middle, low), np.where(short, high, middle)
-        return np.asarray((high + float(normal_isf(1.0 - power, sides="one"))) * self.standard_error)
+        check("power", power, Power)
+        return detectable(self.standard_error, self.tolerance or 0.0, self.alpha, power)
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or that it cannot be."""
@@ -91,18 +130,33 @@ class GroupResult(Result):
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
-        return wording.limits()
+        return wording.LIMITS
+
+    def _small(self, minimum: int) -> BoolArray:
+        """Groups whose numbers are withheld."""
+        return (self.size < minimum) | (self.n < minimum)
 
     def _drawn(self, verdicts: tuple[Verdict, ...], low: FloatArray, high: FloatArray, kind: str) -> alt.TopLevelMixin:
         """Intervals by group, coloured by ``verdicts``, with each group's null from ``low`` to ``high``."""
         from isonomy.likelihood.figure import intervals
 
-        return intervals(self, verdicts, low, high, kind)
+        return intervals(
+            self.labels,
+            self.disparity,
+            (self.ci_low, self.ci_high),
+            self.n,
+            verdicts,
+            self.status,
+            null=(low, high),
+            tolerance=self.tolerance,
+            title=wording.intervals(kind, self.alpha),
+            axis=self.measured,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FlagResult(GroupResult):
-    """Every group's disparity, tested. `to_frame` has one line a group.
+    """Every group's disparity, tested. `to_frame` has one row per group.
 
     ``statistic``, ``pvalue`` and ``adjusted_pvalue`` are NaN, and ``verdicts`` inconclusive, for groups that were
     not tested.
@@ -119,6 +173,31 @@ class FlagResult(GroupResult):
     adjusted_pvalue: FloatArray
     verdicts: tuple[Verdict, ...]
     contrast: str
+
+    @classmethod
+    def of(cls, call: Call, plan: Plan, sums: Tally, estimates: Estimates, decisions: Decisions) -> FlagResult:
+        """Lay out what was estimated and decided."""
+        assert plan.hypothesis is not None
+        null = plan.hypothesis
+        measured = wording.difference(plan.measure.name, plan.reference.label, value=plan.reference.to.is_value)
+        return cls._of(
+            call,
+            plan,
+            sums,
+            estimates,
+            decisions,
+            random=plan.correction == "bartlett" and plan.reference.joint,
+            null=wording.null(null.low, null.high, null.alternative, measured),
+            null_low=null.low,
+            null_high=null.high,
+            alternative=null.alternative,
+            adjust=plan.adjust,
+            statistic=estimates.statistic,
+            pvalue=estimates.pvalue,
+            adjusted_pvalue=decisions.adjusted,
+            verdicts=decisions.verdicts,
+            contrast=decisions.contrast,
+        )
 
     @property
     def flagged(self) -> tuple[Group, ...]:
@@ -137,14 +216,15 @@ class FlagResult(GroupResult):
         return Result.headline(self)
 
     def table(self) -> dict[str, Any]:
-        """One line a group."""
-        return {
-            **self._columns(),
+        """One row per group."""
+        columns = GroupResult.table(self)
+        status = columns.pop("status")
+        return columns | {
             "statistic": self.statistic,
             "pvalue": self.pvalue,
             "adjusted_pvalue": self.adjusted_pvalue,
             "verdict": list(self.verdicts),
-            "status": list(self.status),
+            "status": status,
         }
 
     def findings(self) -> tuple[str, ...]:
@@ -153,8 +233,10 @@ class FlagResult(GroupResult):
         order = tested[np.argsort(self.pvalue[tested], kind="stable")][:DESCRIBED]
         within = sum(v is Verdict.WITHIN_TOLERANCE for v in self.verdicts)
         listed = sum(s is not Status.REFERENCE for s in self.status)
-        lines = [wording.flag_overview([str(g) for g in self.flagged], within, tested.size, listed, self.alternative)]
-        lines += [
+        overview = wording.flag_overview(
+            [str(group) for group in self.flagged], within, tested.size, listed, self.alternative
+        )
+        described = [
             wording.group_finding(
                 group=str(self.groups[i]),
                 metric=self.metric,
@@ -166,21 +248,17 @@ class FlagResult(GroupResult):
                 alpha=self.alpha,
                 pvalue=float(self.pvalue[i]),
                 adjusted=float(self.adjusted_pvalue[i]),
-                verdict=self.verdicts[i].value,
+                verdict=self.verdicts[i],
                 alternative=self.alternative,
             )
             for i in order
         ]
-        return tuple(lines + ([self.contrast] if self.contrast else []))
+        return (overview, *described, *([self.contrast] if self.contrast else []))
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
-        small = (self.size < minimum) | (self.n < minimum)
-        withheld = suppress(
-            self,
-            small,
-            (*WITHHELD, "statistic", "pvalue", "adjusted_pvalue"),
-        )
+        small = self._small(minimum)
+        withheld = suppress(self, small, (*WITHHELD, "statistic", "pvalue", "adjusted_pvalue"))
         verdicts = tuple(Verdict.INCONCLUSIVE if hide else v for v, hide in zip(self.verdicts, small, strict=True))
         # The sentence about the reference's error names groups.
         return replace(withheld, verdicts=verdicts, contrast="" if small.any() else self.contrast)
@@ -188,7 +266,10 @@ class FlagResult(GroupResult):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CertifyResult(GroupResult):
-    """One joint test of all groups, with simultaneous intervals. `to_frame` has one line a group."""
+    """One joint test of all groups, with simultaneous intervals. `to_frame` has one row per group.
+
+    ``region`` holds the values behind `contains`: it is stored by ``to_json(rows=True)`` only, and None otherwise.
+    """
 
     question: ClassVar[str] = wording.CERTIFY_QUESTION
     decisive: ClassVar[tuple[str, ...]] = ("pvalue", "tolerance_pvalue")
@@ -200,7 +281,30 @@ class CertifyResult(GroupResult):
     tolerance_pvalue: FloatArray
     null_disparity: FloatArray
     joint_status: Status
-    region: Region | None
+    region: Region | None = field(metadata=OF_ROWS)
+
+    @classmethod
+    def of(cls, call: Call, plan: Plan, sums: Tally, estimates: JointEstimates, decisions: Decisions) -> CertifyResult:
+        """Lay out what was estimated and decided."""
+        measured = wording.difference(plan.measure.name, plan.reference.label, value=plan.reference.to.is_value)
+        common = float(plan.null) if isinstance(plan.null, Real) else None
+        return cls._of(
+            call,
+            plan,
+            sums,
+            estimates.each,
+            decisions,
+            random=plan.correction is not None,
+            null=wording.joint_null(measured, estimates.region.groups, common),
+            likelihood=plan.method,
+            statistic=estimates.statistic,
+            df=estimates.joint.df,
+            pvalue=estimates.pvalue,
+            tolerance_pvalue=decisions.adjusted,
+            null_disparity=estimates.null,
+            joint_status=estimates.joint.status,
+            region=estimates.region,
+        )
 
     def plot(self) -> alt.TopLevelMixin:
         """Intervals by group, sorted, with the null and the tolerance drawn.
@@ -211,9 +315,7 @@ class CertifyResult(GroupResult):
         reach = self.tolerance or 0.0
         low, high = self.null_disparity - reach, self.null_disparity + reach
         beyond = (self.ci_low > high) | (self.ci_high < low)
-        within = (self.ci_low >= low) & (self.ci_high <= high) & (reach > 0)
-        names = (Verdict.VIOLATION, Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE)
-        verdicts = tuple(names[k] for k in np.where(beyond, 0, np.where(within, 1, 2)))
+        verdicts = settle(np.where(beyond, 0.0, 1.0), self.alpha, inside(self.ci_low, self.ci_high, self.tolerance))
         return self._drawn(verdicts, low, high, "simultaneous")
 
     def contains(self, disparities: Disparities) -> bool:
@@ -223,40 +325,34 @@ class CertifyResult(GroupResult):
         The degrees of freedom are the rank of the estimating functions at these disparities.
         """
         if self.region is None:
-            withheld = Status.SUPPRESSED in self.status
-            why = "are withheld with the small groups" if withheld else "were too many to store"
-            raise UsageError(f"contains: the rows behind this result {why}; call certify again.")
-        found = self.region.test(disparities)
-        if found.df == 0:
-            return bool(found.statistic <= 0)
-        return bool(found.statistic / self.region.factor <= chi2_isf(self.alpha, found.df))
-
-    def table(self) -> dict[str, Any]:
-        """One line a group; the intervals hold simultaneously."""
-        return {**self._columns(), "status": list(self.status)}
+            if Status.SUPPRESSED in self.status:
+                raise UsageError("contains: the rows behind this result are withheld with the small groups.")
+            raise UsageError(
+                "contains: the rows behind this result are not stored with it; keep the result in memory, or store it "
+                "with to_json(rows=True)."
+            )
+        labels = [label for label, null in zip(self.labels, self.null_disparity, strict=True) if not np.isnan(null)]
+        joint = self.region.test(per_group(disparities, labels, "disparities"))
+        if joint.df == 0:
+            return bool(joint.statistic <= 0)
+        return bool(joint.statistic / self.region.factor <= chi2_isf(self.alpha, joint.df))
 
     def findings(self) -> tuple[str, ...]:
         """What decided: the joint statistic, or with a tolerance the intervals; then the largest difference."""
-        lines = [wording.certify_finding(self.statistic, self.df, self.pvalue, self.likelihood)]
+        joint = wording.certify_finding(self.statistic, self.df, self.pvalue, self.likelihood)
         known = np.flatnonzero(~np.isnan(self.ci_low))
+        largest = []
         if known.size:
             i = known[np.argmax(np.abs(self.disparity[known]))]
             ends = float(self.ci_low[i]), float(self.ci_high[i])
-            lines.append(wording.largest_finding(str(self.groups[i]), float(self.disparity[i]), ends, self.alpha))
+            largest = [wording.largest_finding(str(self.groups[i]), float(self.disparity[i]), ends, self.alpha)]
         if self.tolerance is None:
-            return (*lines, wording.large_sample_note())
+            return (joint, *largest, wording.LARGE_SAMPLE)
         outside = [str(self.groups[i]) for i in known if self.tolerance_pvalue[i] <= self.alpha]
-        inside = (self.ci_low[known] >= -self.tolerance) & (self.ci_high[known] <= self.tolerance)
-        decided = wording.tolerance_finding(outside, int(inside.sum()), known.size, self.tolerance)
-        return (decided, *lines[1:], lines[0], wording.RESTS_ON_THE_TOLERANCE)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The whole result in plain JSON types; the data behind `contains` only if they are few."""
-        large = self.region is not None and self.region.value.size > STORED_LINES
-        return Result.to_dict(replace(self, region=None) if large else self)
+        within = int(inside(self.ci_low[known], self.ci_high[known], self.tolerance).sum())
+        decided = wording.tolerance_finding(outside, within, known.size, self.tolerance)
+        return (decided, *largest, joint, wording.RESTS_ON_THE_TOLERANCE)
 
     def suppressed(self, minimum: int) -> Self:
-        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
-        small = (self.size < minimum) | (self.n < minimum)
-        withheld = suppress(self, small, (*WITHHELD, "tolerance_pvalue"))
-        return replace(withheld, region=None) if small.any() else withheld
+        """A copy without the rows behind `contains`, and the numbers of groups with fewer than ``minimum`` rows."""
+        return replace(suppress(self, self._small(minimum), (*WITHHELD, "tolerance_pvalue")), region=None)

@@ -1,25 +1,27 @@
-"""Every sentence of the empirical-likelihood method: certify, flag, power."""
+"""Every sentence of the empirical-likelihood method: flag and certify."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isonomy.inference import Verdict
+from isonomy.numerics.status import Status
 from isonomy.results import phrases
 
 FLAG_QUESTION = "Which groups does this model treat differently, by how much, and is that more than chance?"
 CERTIFY_QUESTION = "Taken together, do the groups differ from the reference by more than chance?"
 METHOD = "empirical likelihood"
 REFERENCES = (
-    "Empirical-likelihood fairness auditing (ELFA): certification and flagging of performance disparities.",
+    "Tang, J., Xie, C., Zeng, X. and Zhu, L. (2026). Empirical likelihood-based fairness auditing: distribution-free "
+    "certification and flagging. arXiv:2601.20269.",
     "Owen, A. B. (2001). Empirical Likelihood. Chapman and Hall/CRC.",
     "Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. JRSS B 57, 289-300.",
 )
 
 
-def difference(metric: str, reference: str) -> str:
-    """What a disparity is: 'ppv less that of the population', 'ppv less 0.6'."""
-    number = reference.replace(".", "", 1).lstrip("-").isdigit() or reference.startswith("the estimate")
-    return f"{metric} less {reference}" if number else f"{metric} less that of {reference}"
+def difference(metric: str, reference: str, *, value: bool) -> str:
+    """What a disparity is: 'ppv less that of the population' or, if the reference is a ``value``, 'ppv less 0.6'."""
+    return f"{metric} less {reference}" if value else f"{metric} less that of {reference}"
 
 
 def intervals(kind: str, alpha: float) -> str:
@@ -28,9 +30,9 @@ def intervals(kind: str, alpha: float) -> str:
     return {"simultaneous": f"Simultaneous {level}", "one-sided": f"One-sided {level}"}.get(kind, level)
 
 
-def null(low: float, high: float, alternative: str, metric: str, reference: str) -> str:
-    """The null hypothesis of every group."""
-    what = f"the group's {difference(metric, reference)}"
+def null(low: float, high: float, alternative: str, measured: str) -> str:
+    """The null hypothesis of every group; ``measured`` is the `difference` it is about."""
+    what = f"the group's {measured}"
     match alternative:
         case "two-sided":
             return f"For each group, {what} is {phrases.number(low)}."
@@ -41,9 +43,10 @@ def null(low: float, high: float, alternative: str, metric: str, reference: str)
     return f"For each group, {what} lies between {phrases.number(low)} and {phrases.number(high)}."
 
 
-def joint_null(metric: str, reference: str, groups: int, disparity: str) -> str:
-    """The null hypothesis of a certification."""
-    return f"In all {groups:,} groups at once, {difference(metric, reference)} is {disparity}."
+def joint_null(measured: str, groups: int, disparity: float | None) -> str:
+    """The null hypothesis of a certification; no one ``disparity`` if each group has its own."""
+    shown = "as given" if disparity is None else phrases.number(disparity)
+    return f"In all {groups:,} groups at once, {measured} is {shown}."
 
 
 # What "within tolerance" means for a null with one side.
@@ -54,6 +57,21 @@ WITHIN = {
 RESTS_ON_THE_TOLERANCE = (
     "The verdict rests on the tolerance and the intervals. The joint p-value above is that of exact equality and does "
     "not decide it."
+)
+# Why the plug-in is not the default.
+PLUGIN_WARNING = (
+    "uncertainty='plugin' treats the estimated reference as known. Its intervals do not have their nominal level: "
+    "by simulation 95 % intervals cover 83 % of the time against a reference group of equal size."
+)
+# What rejecting exact equality means in large data.
+LARGE_SAMPLE = (
+    "No tolerance was set, so any difference from exact equality counts; with many rows this finds differences too "
+    "small to matter. Give tolerance= to ask whether a difference is large enough."
+)
+LIMITS = (
+    phrases.NOT_PROOF,
+    "A difference is a description, not a cause: it does not say why groups differ, nor who is responsible.",
+    "Only the groups and the metric asked about were tested.",
 )
 
 
@@ -74,20 +92,20 @@ def group_finding(
     alpha: float,
     pvalue: float,
     adjusted: float,
-    verdict: str,
+    verdict: Verdict,
     alternative: str,
 ) -> str:
     """One group: effect size, interval, p-value and verdict."""
     shown = {
-        "violation": "Flagged.",
-        "within_tolerance": WITHIN.get(alternative, "Shown to lie within the tolerance."),
-        "inconclusive": "Not flagged: these data cannot tell.",
+        Verdict.VIOLATION: "Flagged.",
+        Verdict.WITHIN_TOLERANCE: WITHIN.get(alternative, "Shown to lie within the tolerance."),
+        Verdict.INCONCLUSIVE: "Not flagged: these data cannot tell.",
     }[verdict]
     return (
-        f"{group}: {metric} {phrases.number(estimate)} over {phrases.count(n)} rows against {phrases.number(reference)}, a "
-        f"difference "
-        f"of {phrases.signed(disparity)} ({phrases.interval(*interval, alpha)}; {phrases.pvalue(pvalue)}, "
-        f"adjusted {phrases.pvalue(adjusted)}). {shown}"
+        f"{group}: {metric} {phrases.number(estimate)} over {phrases.count(n)} rows against "
+        f"{phrases.number(reference)}, a difference of {phrases.signed(disparity)} "
+        f"({phrases.interval(*interval, alpha)}; {phrases.pvalue(pvalue)}, adjusted {phrases.pvalue(adjusted)}). "
+        f"{shown}"
     )
 
 
@@ -110,13 +128,11 @@ def plugin_contrast(groups: int, differ: Sequence[str]) -> str:
     if not differ:
         return (
             "The reference is estimated from the same data and its error is included. Ignoring it (the published "
-            "plug-in "
-            f"statistic) would have led to the same decision in all {groups:,} tested groups."
+            f"plug-in statistic) would have led to the same decision in all {groups:,} tested groups."
         )
     return (
         "The conclusion depends on how the reference is treated. Its error is included here; ignoring it (the "
-        "published "
-        f"plug-in statistic) would have decided otherwise for {phrases.listed(differ)}."
+        f"published plug-in statistic) would have decided otherwise for {phrases.listed(differ)}."
     )
 
 
@@ -131,21 +147,11 @@ def joint_contrast(differ: Sequence[str], corrected: bool) -> str:
     )
 
 
-def plugin_warning() -> str:
-    """Why the plug-in is not the default."""
-    return (
-        "uncertainty='plugin' treats the estimated reference as known. Its intervals do not have their nominal "
-        "level: by "
-        "simulation 95 % intervals cover 83 % of the time against a reference group of equal size."
-    )
-
-
 def dependence_warning(adjust: str) -> str:
     """Why BH's assumption may fail."""
     return (
         f"The adjustment '{adjust}' holds the false flagging rate for independent or positively dependent tests. "
-        f"Overlapping groups "
-        "and a shared estimated reference break that; adjust='by' holds it under any dependence."
+        "Overlapping groups and a shared estimated reference break that; adjust='by' holds it under any dependence."
     )
 
 
@@ -174,8 +180,7 @@ def constant_warning(constant: int, binary: bool) -> str:
     if binary:
         return (
             f"In {constant:,} groups the metric is 0 for every row or 1 for every row; their numbers come from the "
-            f"binomial "
-            "likelihood at the edge of its range and are rough."
+            "binomial likelihood at the edge of its range and are rough."
         )
     return f"In {constant:,} groups the metric has one value only: there is no variance to judge by, and no test."
 
@@ -230,15 +235,15 @@ def spare_warning(groups: Sequence[str], least: int, tested: int) -> str:
     )
 
 
-def joint_status_warning(status: str) -> str:
+def joint_status_warning(status: Status) -> str:
     """A joint test that did not end normally."""
     match status:
-        case "infeasible":
+        case Status.INFEASIBLE:
             return (
                 "The null contradicts itself: these groups are all rows together, and whatever their shares they "
                 "cannot all differ from the reference in this way. T is infinite and p is 0 by convention."
             )
-        case "outside_range":
+        case Status.OUTSIDE_RANGE:
             return "No weighting of the rows meets all constraints at once: T is infinite and p is 0 by convention."
     return "The joint likelihood was not maximised to full accuracy: read the statistic as approximate."
 
@@ -247,15 +252,6 @@ def dropped_warning(dropped: Sequence[tuple[str, int]]) -> str:
     """Rows left out because a value is missing."""
     shown = [f"{phrases.count(n)} with no {column!r}" for column, n in dropped]
     return f"Rows were left out because values are missing: {phrases.listed(shown)}."
-
-
-def large_sample_note() -> str:
-    """What rejecting exact equality means in large data."""
-    return (
-        "No tolerance was set, so any difference from exact equality counts; with many rows this finds differences "
-        "too small "
-        "to matter. Give tolerance= to ask whether a difference is large enough."
-    )
 
 
 def certify_finding(statistic: float, df: int, pvalue: float, method: str) -> str:
@@ -283,9 +279,8 @@ def tolerance_finding(outside: Sequence[str], inside: int, groups: int, toleranc
     if inside == groups:
         return f"In all {groups:,} groups the simultaneous interval lies within ±{shown}."
     return (
-        f"In {inside:,} of {groups:,} groups the simultaneous interval lies within ±{shown}; in no group was a "
-        f"larger difference "
-        "shown."
+        f"In {inside:,} of {groups:,} groups the simultaneous interval lies within ±{shown}; in no group was a larger "
+        "difference shown."
     )
 
 
@@ -309,13 +304,4 @@ def assumptions(*, joint: bool, reference: str, overlapping: bool) -> tuple[tupl
             "Groups below min_size are not tested; statuses mark the rest.",
         ),
         ("Membership is recorded correctly.", shared),
-    )
-
-
-def limits() -> tuple[str, ...]:
-    """What the method does not show."""
-    return (
-        phrases.NOT_PROOF,
-        "A difference is a description, not a cause: it does not say why groups differ, nor who is responsible.",
-        "Only the groups and the metric asked about were tested.",
     )

@@ -7,15 +7,12 @@ shrinking set of groups takes just their rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import LengthMismatch
-from isonomy.numerics.arrays import FloatArray, IntArray
-
-AnyArray = npt.NDArray[Any]
+from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import BadCount, LengthMismatch, UsageError
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 
 # A cell's binomial draw costs about as much as this many draws of a row (measured: equal between 8 and 24).
 BINOMIAL_COST = 12
@@ -122,8 +122,8 @@ def bootstrap_sums(
 @overload
 def pvalue(exceeding: int, resamples: int) -> float: ...
 @overload
-def pvalue(exceeding: npt.NDArray[Any], resamples: int) -> FloatArray: ...
-def pvalue(exceeding: int | npt.NDArray[Any], resamples: int) -> float | FloatArray:
+def pvalue(exceeding: AnyArray, resamples: int) -> FloatArray: ...
+def pvalue(exceeding: int | AnyArray, resamples: int) -> float | FloatArray:
     """The resampled p-value (1 + exceeding) / (1 + resamples): never 0, and valid as the observed one is a draw too.
 
     >>> pvalue(0, 999)

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from scipy import optimize
 
 from isonomy.errors import choose
-from isonomy.numerics.newton import EXPANSIONS, FloatArray, IntArray, Search, Values, floor
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.newton import EXPANSIONS, Search, Values, floor
 from isonomy.numerics.status import Status
 
 Direction = Literal["increasing", "decreasing"]

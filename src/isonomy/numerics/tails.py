@@ -105,8 +105,8 @@ def weighted_chi2_isf(p: npt.ArrayLike, weights: npt.ArrayLike) -> Numbers:
         target = np.log(one)
         return root(lambda t: float(log_tail(np.asarray(t), weight, df)) - target, a * 0.999, b * 1.001).x
 
-    found = [solve(*args) for args in zip(tails.flat, np.ravel(low), np.ravel(high), strict=True)]
-    return np.reshape(found, tails.shape)[()]
+    solutions = [solve(*args) for args in zip(tails.flat, np.ravel(low), np.ravel(high), strict=True)]
+    return np.reshape(solutions, tails.shape)[()]
 
 
 def normal_sf(z: npt.ArrayLike, *, sides: Literal["two", "one"] = "two") -> Numbers:

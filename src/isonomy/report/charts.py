@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from isonomy.report import wording
@@ -30,7 +30,7 @@ def chart(result: Result) -> Chart:
         return Chart(None, wording.no_chart(f"{type(error).__name__}: {error}"))
 
 
-def embedded(value: Any) -> Markup:
+def embedded(value: object) -> Markup:
     """JSON in which nothing can end the element it stands in."""
     text = json.dumps(value, allow_nan=False, default=_plain, separators=(",", ":"))
     for character in "<>&":
@@ -38,9 +38,9 @@ def embedded(value: Any) -> Markup:
     return Markup(text)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Numpy numbers and enums that a chart's data may hold."""
-    return value.item() if hasattr(value, "item") else str(value)
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 @cache

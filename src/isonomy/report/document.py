@@ -1,10 +1,9 @@
-"""What a report is made of: one entry a test, and what holds for all of them."""
+"""What a report is made of: one entry per test, and what holds for all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from isonomy.report import wording
 from isonomy.results import Result
@@ -28,7 +27,7 @@ class Entry:
     peak_memory: int | None = None  # bytes, of the whole process when the test ended
     seed: int | None = None
     resumed: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def answered(self) -> bool:
@@ -84,5 +83,5 @@ class Document:
     @property
     def tally(self) -> dict[str, int]:
         """How many tests ended in each verdict (and how many failed), in a fixed order."""
-        seen = [entry.verdict for entry in self.entries]
-        return {verdict: seen.count(verdict) for verdict in (*VERDICTS, FAILED)}
+        verdicts = [entry.verdict for entry in self.entries]
+        return {verdict: verdicts.count(verdict) for verdict in (*VERDICTS, FAILED)}

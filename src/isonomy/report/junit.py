@@ -1,4 +1,4 @@
-"""The audit for continuous integration: one test case a test, JUnit's XML."""
+"""The audit for continuous integration: one test case per test, in JUnit's XML."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def _case(suite: ET.Element, entry: Entry, fail_on: tuple[str, ...]) -> None:
         problem.set("type", entry.fault)
     if entry.result is None:
         return
-    said = _text("\n".join(entry.result.findings()))
+    findings = _text("\n".join(entry.result.findings()))
     if entry.verdict in fail_on:
         failure = ET.SubElement(case, "failure", {"message": _text(f"{entry.sentence} {entry.lead}")})
         failure.set("type", entry.verdict)
-        failure.text = said
-    ET.SubElement(case, "system-out").text = _text(f"{entry.question}\n{entry.sentence}\n") + said
+        failure.text = findings
+    ET.SubElement(case, "system-out").text = _text(f"{entry.question}\n{entry.sentence}\n") + findings
 
 
 def _text(text: str) -> str:

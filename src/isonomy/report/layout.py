@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -52,24 +51,26 @@ class Section:
 
 def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: bool = True) -> Section:
     """Every piece of one entry."""
-    common: dict[str, Any] = {
-        "number": number,
-        "entry": entry,
-        "verdict": entry.verdict,
-        "badge": wording.BADGES[entry.verdict],
-        "sentence": entry.sentence,
-        "heading": visible(entry.heading),
-        "question": visible(entry.question),
-        "gloss": wording.gloss(entry.result.provenance.options if entry.result else entry.options),
-    }
     result = entry.result
+    part = Section(
+        number=number,
+        entry=entry,
+        verdict=entry.verdict,
+        badge=wording.BADGES[entry.verdict],
+        sentence=entry.sentence,
+        heading=visible(entry.heading),
+        question=visible(entry.question),
+        gloss=wording.gloss(result.provenance.options if result else entry.options),
+        leads=(sentence(entry.lead),),
+        facts=_facts(entry),
+    )
     if result is None:
-        return Section(**common, leads=(sentence(entry.lead),), facts=_facts(entry))
+        return part
     columns = result.table()
     labels = [str(label) for label in list(columns.get("group", ()))[:_LABELS]]
     findings = _sentences(result.findings(), labels)
-    return Section(
-        **common,
+    return replace(
+        part,
         leads=_sentences(_leads(entry.lead, result.findings() if entry.answered else result.warnings), labels),
         findings=findings,
         truth=_sentences(entry.truth, labels),
@@ -82,7 +83,6 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
         limits=_sentences(result.limits(), labels),
         method=result.method,
         references=_sentences(result.references, ()),
-        facts=_facts(entry),
     )
 
 

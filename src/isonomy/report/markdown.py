@@ -31,8 +31,8 @@ def _lines(document: Document) -> Iterator[str]:
         yield from _entry(entry)
     yield from ("## How to read this", "")
     yield from (f"- **{escaped(term)}**: {escaped(meaning)}" for term, meaning in wording.READING)
-    said = wording.suppression(document.suppress_below) if document.suppress_below else wording.no_suppression()
-    yield from ("", escaped(said), "", "## Provenance", "")
+    withheld = wording.suppression(document.suppress_below) if document.suppress_below else wording.no_suppression()
+    yield from ("", escaped(withheld), "", "## Provenance", "")
     yield from (f"- {escaped(name)}: {escaped(value)}" for name, value in document.facts)
 
 

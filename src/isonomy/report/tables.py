@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
+from isonomy.numerics.arrays import AnyArray
 from isonomy.report import wording
 from isonomy.report.text import visible
-from isonomy.results import phrases
+from isonomy.results import Columns, phrases
 
 MAXIMUM_ROWS = 1_000
 
@@ -51,7 +51,7 @@ class Table:
         return "" if len(self.rows) == self.total else wording.shortened(len(self.rows), self.total)
 
 
-def table(columns: Mapping[str, Any], limit: int = MAXIMUM_ROWS) -> Table:
+def table(columns: Columns, limit: int = MAXIMUM_ROWS) -> Table:
     """The columns of a result, ready to be shown."""
     listed = {name: _listed(values) for name, values in columns.items()}
     total = max((len(values) for values in listed.values()), default=0)
@@ -69,21 +69,21 @@ def safe_csv(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _listed(values: Any) -> list[Any]:
+def _listed(values: Sequence[object] | AnyArray) -> list[object]:
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
-def _numeric(values: Sequence[Any]) -> bool:
+def _numeric(values: Sequence[object]) -> bool:
     kinds = {type(value) for value in values if value is not None}
     return bool(kinds) and kinds <= {int, float, np.float64, np.int64}
 
 
-def _cell(name: str, value: Any, numeric: bool) -> Cell:
+def _cell(name: str, value: object, numeric: bool) -> Cell:
     if isinstance(value, Enum):
         value = value.value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return Cell("–", "")
-    if numeric:
+    if numeric and isinstance(value, (int, float)):
         return Cell(_number(name, value), repr(float(value)) if isinstance(value, float) else str(value))
     text = str(value)
     if name in ("verdict", "status"):

@@ -60,7 +60,7 @@ def markdown(text: str) -> str:
     line = _MARKDOWN.sub(r"\\\1", one_line(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     line = re.sub(r":(?=\S)", r"\\:", line)  # no automatic links, no :emoji:
     line = re.sub(r"(?i)\bwww\.", r"www\\.", line)
-    return re.sub(r"^(\s*)([-+=]|\d+[.)])", lambda found: found[1] + _escaped_start(found[2]), line)
+    return re.sub(r"^(\s*)([-+=]|\d+[.)])", lambda match: match[1] + _escaped_start(match[2]), line)
 
 
 def _escaped_start(start: str) -> str:

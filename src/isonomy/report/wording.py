@@ -128,13 +128,13 @@ NO_SCRIPT = "Charts, sorting and search need JavaScript. Every number in the cha
 
 def gloss(options: Mapping[str, object]) -> str:
     """What the technical words among a test's options mean; nothing where there are none."""
-    said: list[str] = []
+    words: list[str] = []
     for option in ("metric", "criterion", "accuracy", "fairness"):
         given = options.get(option)
         for word in given if isinstance(given, (tuple, list)) else (given,):
-            if isinstance(word, str) and word in GLOSSARY and word not in said:
-                said.append(word)
-    return " ".join(f"{word}: {GLOSSARY[word]}." for word in said)
+            if isinstance(word, str) and word in GLOSSARY and word not in words:
+                words.append(word)
+    return " ".join(f"{word}: {GLOSSARY[word]}." for word in words)
 
 
 def column(name: str) -> str:

@@ -3,13 +3,15 @@
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
 from isonomy.results.call import QUESTIONS, Call, Question, open_call, question
-from isonomy.results.shape import Provenance, Result, provenance, suppress
+from isonomy.results.shape import Columns, Options, Provenance, Result, provenance, suppress
 from isonomy.results.storage import SCHEMA_VERSION, from_dict, from_json, storable
 
 __all__ = [
     "QUESTIONS",
     "SCHEMA_VERSION",
     "Call",
+    "Columns",
+    "Options",
     "Provenance",
     "Question",
     "Result",

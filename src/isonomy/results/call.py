@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from isonomy.frames import Request, Source, open_source
 from isonomy.numerics.randomness import Seed, resolve
 from isonomy.options import checked
-from isonomy.results.shape import Provenance, provenance
+from isonomy.results.shape import Options, Provenance, provenance
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,18 +38,26 @@ class Question:
     name: str
     function: Callable[..., Any]
     plan: Callable[..., Planned]
-    idle: Callable[[Mapping[str, Any]], Collection[str]]
+    idle: Callable[[Options], Collection[str]]
+
+    def planned(self, source: Source, options: Options) -> Planned:
+        """The plan of a call with these options, and the function's defaults for the others. Reads no row."""
+        parameters = signature(self.function).parameters.values()
+        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        elsewhere = ("data", "rng", *READING)
+        given = {name: value for name, value in {**defaults, **options}.items() if name not in elsewhere}
+        return self.plan(source, **given)
 
 
 QUESTIONS: dict[str, Question] = {}
 
 
-def _none(options: Mapping[str, Any]) -> Collection[str]:
+def _none(options: Options) -> Collection[str]:
     return ()
 
 
 def question(
-    plan: Callable[..., Planned], *, idle: Callable[[Mapping[str, Any]], Collection[str]] = _none
+    plan: Callable[..., Planned], *, idle: Callable[[Options], Collection[str]] = _none
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function a public test: its calls are checked, and an audit can ask it.
 
@@ -75,12 +84,12 @@ class Call:
 
     name: str
     source: Source
-    options: Mapping[str, Any]
+    options: Options
     rng: np.random.Generator
     seed: Seed
-    recorded: Mapping[str, Any]
+    recorded: Options
 
-    def provenance(self, *, rows: int, dropped: Mapping[str, int], random: bool = True, **chosen: Any) -> Provenance:
+    def provenance(self, *, rows: int, dropped: Mapping[str, int], random: bool = True, **chosen: object) -> Provenance:
         """The record of the call. ``random``: whether anything was drawn; ``chosen``: options settled on the way."""
         return provenance(
             self.name,
@@ -92,7 +101,7 @@ class Call:
         )
 
 
-def open_call(name: str, arguments: Mapping[str, Any]) -> Call:
+def open_call(name: str, arguments: Options) -> Call:
     """Open the table of a call. ``arguments``: the ``locals()`` of the public function, taken first thing."""
     given = dict(arguments)
     rng, seed = resolve(given.pop("rng", None))

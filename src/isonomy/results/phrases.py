@@ -38,11 +38,11 @@ UNTOLERANT = (
 )
 
 
-def verdict(call: str, seen: str, *, tolerant: bool = True) -> str:
+def verdict(call: str, name: str, *, tolerant: bool = True) -> str:
     """A verdict of a kind of test, in a sentence. Not ``tolerant``: a tolerance could be set, and none was."""
-    if seen == "inconclusive" and not tolerant:
+    if name == "inconclusive" and not tolerant:
         return UNTOLERANT
-    return VERDICTS_OF.get((call, seen), VERDICTS[seen])
+    return VERDICTS_OF.get((call, name), VERDICTS[name])
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from isonomy.errors import choose
 from isonomy.frames.groups import Group
 from isonomy.inference import Verdict, answered
+from isonomy.numerics.arrays import AnyArray
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
@@ -29,6 +30,8 @@ FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
 # Columns that count rows or people: whole numbers in a frame, though sums of them are kept as floats.
 COUNTS = frozenset({"n", "reference_n", "size", "users"})
 
+Options = Mapping[str, Any]
+Columns = Mapping[str, Sequence[object] | AnyArray]
 R = TypeVar("R", bound="Result")
 
 
@@ -39,7 +42,7 @@ class Provenance:
 
     call: str
     version: str
-    options: Mapping[str, Any]
+    options: Options
     rows: int | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     backend: str = "polars"
@@ -48,7 +51,7 @@ class Provenance:
 
 def provenance(
     call: str,
-    options: Mapping[str, Any],
+    options: Options,
     *,
     source: Source | None = None,
     seed: Seed | None = None,
@@ -69,7 +72,7 @@ def provenance(
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Options as numbers, text, tuples and mappings; expressions and objects as their text."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -88,7 +91,7 @@ def _plain(value: Any) -> Any:
 class Result(ABC):
     """What every test returns: frozen, not iterable, the same type on every path.
 
-    Subclasses hold numbers in arrays (one entry a group, a grid point or a round) and say in `table` how they are
+    Subclasses hold numbers in arrays (one entry per group, grid point or round) and say in `table` how they are
     laid out, in `findings` what they show, in `limits` what they do not.
     """
 
@@ -106,7 +109,7 @@ class Result(ABC):
         read_only(self)
 
     @abstractmethod
-    def table(self) -> dict[str, Any]:
+    def table(self) -> Columns:
         """The columns of `to_frame`, in order."""
 
     @abstractmethod
@@ -138,8 +141,8 @@ class Result(ABC):
 
     def deciding(self) -> str:
         """The finding that decided the verdict: the one sentence shown beside it."""
-        found = self.findings() if self.answered else ()
-        return found[0] if found else self.headline()
+        findings = self.findings() if self.answered else ()
+        return findings[0] if findings else self.headline()
 
     def headline(self) -> str:
         """The verdict as a sentence."""
@@ -163,7 +166,7 @@ class Result(ABC):
             limits=self.limits(),
         )
 
-    def to_dict(self, *, rows: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, rows: bool = False) -> dict[str, object]:
         """The result in plain JSON types. ``rows``: with what lists single rows, if the result holds any."""
         return {"schema_version": SCHEMA_VERSION, "result": encode(_without_library(self), rows=rows)}
 
@@ -210,7 +213,7 @@ def read_only(part: object) -> None:
                     read_only(inner)
 
 
-def as_frame(columns: Mapping[str, Any], backend: str) -> Any:
+def as_frame(columns: Columns, backend: str) -> Any:
     """Columns as a frame of the named library."""
     choose("backend", backend, FRAME_LIBRARIES)
     plain = {name: _column(name, values) for name, values in columns.items()}
@@ -227,7 +230,7 @@ def as_frame(columns: Mapping[str, Any], backend: str) -> Any:
     return pl.DataFrame(plain)
 
 
-def _column(name: str, values: Any) -> Any:
+def _column(name: str, values: Sequence[object] | AnyArray) -> Sequence[object] | AnyArray:
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         # A withheld count is NaN, which no integer can say: that column stays as it is.
         whole = name in COUNTS and values.dtype.kind == "f" and bool((np.floor(values) == values).all())
@@ -240,7 +243,7 @@ def _without_library(result: Result) -> Result:
 
 
 def suppress(result: R, small: NDArray[np.bool_], withheld: Sequence[str], status: str = "status") -> R:
-    """Withhold the ``withheld`` arrays (one entry a group) where ``small``: NaN, with `Status.SUPPRESSED`."""
+    """Withhold the ``withheld`` arrays (one entry per group) where ``small``: NaN, with `Status.SUPPRESSED`."""
     if not small.any():
         return result
     changes: dict[str, Any] = {}

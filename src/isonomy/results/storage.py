@@ -17,6 +17,7 @@ import numpy as np
 from isonomy.errors import UsageError
 from isonomy.frames.groups import Group
 from isonomy.inference import Verdict
+from isonomy.numerics.arrays import AnyArray
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 
@@ -29,6 +30,7 @@ _STORABLE: dict[str, type] = {"Seed": Seed}
 _WORDS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 
 C = TypeVar("C", bound=type)
+Json = Any  # what a JSON reader gives: nothing is known of it before it is looked at
 
 
 def storable(cls: C) -> C:
@@ -41,7 +43,7 @@ storable(Status)
 storable(Verdict)
 
 
-def encode(value: object, *, rows: bool = False) -> Any:
+def encode(value: object, *, rows: bool = False) -> Json:
     """A value made of plain JSON types. ``rows``: with the fields marked `OF_ROWS`, which are None otherwise."""
     match value:
         case Enum():
@@ -79,7 +81,7 @@ def _word(number: float) -> str:
     return "nan" if number != number else "inf" if number > 0 else "-inf"
 
 
-def _encode_array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _encode_array(array: AnyArray) -> dict[str, Json]:
     flat = array.ravel().tolist()
     if array.dtype.kind == "f":
         flat = [number if np.isfinite(number) else _word(number) for number in flat]
@@ -89,7 +91,7 @@ def _encode_array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
     return {_TAG: "array", "dtype": kind, "shape": list(array.shape), "data": flat}
 
 
-def decode(value: Any) -> Any:
+def decode(value: Json) -> Json:
     """The value that `encode` made plain. Lists come back as tuples, arrays read-only."""
     if isinstance(value, list):
         return tuple(decode(item) for item in value)
@@ -115,7 +117,7 @@ def decode(value: Any) -> Any:
     return cls(**{name: decode(item) for name, item in value.items() if name != _TAG})
 
 
-def _decode_array(value: dict[str, Any]) -> np.ndarray[Any, Any]:
+def _decode_array(value: dict[str, Json]) -> AnyArray:
     data = value["data"]
     dtype = np.dtype(value["dtype"])
     if dtype.kind == "f":
@@ -135,21 +137,21 @@ def find_class(name: object) -> type:
         return _STORABLE[str(name)]
     import isonomy
 
-    found = getattr(isonomy, str(name), None)
-    if not (isinstance(found, type) and is_dataclass(found)):
+    exported = getattr(isonomy, str(name), None)
+    if not (isinstance(exported, type) and is_dataclass(exported)):
         raise UsageError(f"from_json: unknown result type {name!r}; it was written by another version of isonomy.")
-    return found
+    return exported
 
 
-def from_dict(stored: Mapping[str, Any]) -> Any:
+def from_dict(stored: Mapping[str, Json]) -> Any:
     """Rebuild a result from ``to_dict()``.
 
     Its ``to_frame()`` is polars: the caller's own library is not stored.
     """
-    seen = stored.get("schema_version")
-    if seen != SCHEMA_VERSION:
-        raise UsageError(f"from_json: schema_version is {seen!r}; this version of isonomy reads {SCHEMA_VERSION}.")
-    body: Any = stored.get("result")
+    version = stored.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise UsageError(f"from_json: schema_version is {version!r}; this version of isonomy reads {SCHEMA_VERSION}.")
+    body: Json = stored.get("result")
     try:
         find_class(body[_TAG])  # loading its module registers the parts of the result
         return decode(body)

@@ -3,151 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isonomy.numerics.arrays import FloatArray
-from isonomy.simulate import normal
-from isonomy.simulate.alternatives import compare
+from isonomy.simulate import lender_design as design
 from isonomy.simulate.arguments import plain
-from isonomy.simulate.lender_design import BAND_SHARE, BANDS, CELLS, RACES, SEXES, Lender
-from isonomy.simulate.rates import Names, rates_by_group
-from isonomy.simulate.simulated import Curve
+from isonomy.simulate.lender_design import BAND_SHARE, BANDS, RACE_SHARE, RACES, SEXES, Score
+from isonomy.simulate.rates import Names, rates, rates_by_group
 from isonomy.simulate.uplift import effects_by_group
 
 _GRID = np.round(np.arange(0.4, 0.951, 0.05), 2)
+_COLUMNS: Names = {
+    "race": (RACES, RACE_SHARE),
+    "sex": (SEXES, np.array([0.5, 0.5])),
+    "age_band": (BANDS, BAND_SHARE),
+}
 
 
-def truth(design: Lender, curves: Mapping[str, Curve]) -> dict[str, Any]:
+def truth() -> dict[str, Any]:
     """The planted facts for each of the five questions, and in words."""
-    flag = _flag(design)
+    flag = _flag()
     answers = {
         "flag": flag,
-        "project": _project(design, flag),
-        "improvability": _improvability(design),
-        "treatment_bias": _treatment(design),
-        "predictive_parity": _parity(curves),
+        "project": _project(flag["groups"]),
+        "improvability": _improvability(),
+        "treatment_bias": _treatment(),
+        "predictive_parity": _parity(),
     }
-    return {**answers, "facts": _facts(design, answers)}
+    return {**answers, "facts": _facts(answers)}
 
 
-def _flag(design: Lender) -> dict[str, Any]:
-    names: Names = {
-        "race": (RACES, np.array(design.race_share)),
-        "sex": (SEXES, np.array([0.5, 0.5])),
-        "age_band": (BANDS, BAND_SHARE),
-    }
-    cells: NDArray[Any] = np.array(list(product(range(4), range(2), range(3))))
-    repaid, approved = design.repaid(), design.selected("status_quo", design.cut("status_quo"))
-    both = design.approved_and_repaid("status_quo")
-    masses = np.stack(
-        [np.ones(8), both, approved - both, repaid - both, 1 - approved - repaid + both, *_score_sums(design)], axis=1
-    )
-    by_cell = (masses * design.share[:, None])[:, None, :] * BAND_SHARE[None, :, None]
-    return rates_by_group(names, cells, by_cell.reshape(-1, masses.shape[1]))
+def _masses(score: Score) -> FloatArray:
+    """Share, P(tp), P(fp), P(fn) and P(tn) of each cell of race and sex, each times the share."""
+    approved, repaid, both = score.approved(), design.repaid(), score.approved_and_repaid()
+    parts = [np.ones(8), both, approved - both, repaid - both, 1 - approved - repaid + both]
+    return np.stack(parts, axis=1) * design.SHARE[:, None]
 
 
-def _score_sums(design: Lender) -> list[FloatArray]:
-    """Mean score, Brier score and log loss by race and sex, rows counted alike."""
-    from scipy.special import log_ndtr
-
-    nodes, weights = normal.hermite()
-    mean, sd, _ = design.law("status_quo")
-    z = mean[:, None] + sd * nodes
-    s = normal.cdf(z)
-    curves = [design.curve(np.eye(len(CELLS))[c]) for c in range(len(CELLS))]
-    f = np.stack([curve(s[c], "aggregate") for c, curve in enumerate(curves)])
-    brier = f * (1 - s) ** 2 + (1 - f) * s**2
-    log_loss = -(f * log_ndtr(z) + (1 - f) * log_ndtr(-z))
-    return [np.asarray((part * weights).sum(1)) for part in (s, brier, log_loss)]
+def _flag() -> dict[str, Any]:
+    cells = np.array(list(product(range(4), range(2), range(3))), dtype=np.intp)
+    masses = _masses(design.status_quo())[:, None, :] * BAND_SHARE[None, :, None]
+    return rates_by_group(_COLUMNS, cells, masses.reshape(len(cells), -1))
 
 
-def _project(design: Lender, flag: dict[str, Any]) -> dict[str, Any]:
-    keys = ("share", "base_rate", "tpr", "fpr", "selection_rate")
-    groups = {label: {k: rates[k] for k in keys} for label, rates in flag["groups"].items() if "&" not in label}
+def _project(groups: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
     criteria = {"equal_opportunity": "tpr", "predictive_equality": "fpr", "statistical_parity": "selection_rate"}
-    base = {"race": "race=White", "sex": "sex=Female", "age_band": f"age_band={BANDS[0]}"}
     disparity = {
-        label: {c: rates[k] - groups[base[label.split("=")[0]]][k] for c, k in criteria.items()}
-        for label, rates in groups.items()
-        if label not in base.values()
-    }
-    return {"threshold": design.threshold, "groups": groups, "disparity": disparity}
-
-
-def _improvability(design: Lender) -> dict[str, Any]:
-    def by_race(values: FloatArray) -> FloatArray:
-        return np.asarray((values * design.share).reshape(4, 2).sum(1) / design.share.reshape(4, 2).sum(1))
-
-    algorithms = ("status_quo", "candidate")
-    selected = {a: by_race(design.selected(a, design.cut(a))) for a in algorithms}
-    utility = {a: by_race(design.approved_and_repaid(a)) / selected[a] for a in algorithms}
-    labels = [f"race={race}" for race in RACES]
-    share = np.array(design.race_share)
-    found = compare(labels, share, by_race(design.repaid()), selected, utility, binary=True, fairness="tpr")
-    return {"threshold": {"status_quo": design.threshold, "candidate": design.candidate_threshold}, **found}
-
-
-def _treatment(design: Lender) -> dict[str, Any]:
-    """E v = 0 and E v^2 = 1/3, as in `uplift`; age has no part in acceptance, only in the model's error."""
-    m0 = design.accept_rate
-    observed = design.effect * (1 + design.trend * design.heterogeneity / 3)
-    overall = float(BAND_SHARE @ np.array(design.effect_error))
-    groups: dict[str, Any] = {}
-    for column, levels, share, error in (
-        ("age_band", BANDS, BAND_SHARE, np.array(design.effect_error)),
-        ("race", RACES, np.array(design.race_share), np.full(4, overall)),
-        ("sex", SEXES, np.array([0.5, 0.5]), np.full(2, overall)),
-    ):
-        k = len(levels)
-        sums = {
-            "m0": np.full(k, m0),
-            "m1": np.full(k, m0 * observed),
-            "predicted": observed + error,
-            "average": design.effect + error,
-            "weighted": observed + error,
+        f"{column}={level}": {
+            c: groups[f"{column}={level}"][r] - groups[f"{column}={levels[0]}"][r] for c, r in criteria.items()
         }
+        for column, (levels, _) in _COLUMNS.items()
+        for level in levels[1:]
+    }
+    return {"threshold": design.THRESHOLD, "disparity": disparity}
+
+
+def _improvability() -> dict[str, Any]:
+    scores = {"status_quo": design.status_quo(), "candidate": design.candidate()}
+    by_race = {a: [rates(mass) for mass in _masses(s).reshape(4, 2, -1).sum(1)] for a, s in scores.items()}
+    groups = {f"race={race}": {a: by_race[a][j] for a in scores} for j, race in enumerate(RACES)}
+    unfairness = {a: {u: np.ptp([race[u] for race in by_race[a]]) for u in by_race[a][0]} for a in scores}
+    better = all(race["candidate"]["ppv"] > race["status_quo"]["ppv"] for race in groups.values())
+    return plain(
+        {
+            "threshold": {a: score.threshold for a, score in scores.items()},
+            "capacity": {a: design.SHARE @ score.approved() for a, score in scores.items()},
+            "groups": groups,
+            "unfairness": unfairness,
+            "improves": better and unfairness["candidate"]["tpr"] < unfairness["status_quo"]["tpr"],
+        }
+    )
+
+
+def _treatment() -> dict[str, Any]:
+    """E v = 0 and E v^2 = 1/3, as in `uplift`; age has no part in acceptance, only in the model's error."""
+    observed = design.EFFECT * (1 + design.TREND * design.HETEROGENEITY / 3)
+    groups: dict[str, Any] = {}
+    for column, (levels, share) in _COLUMNS.items():
+        average = np.full(len(levels), BAND_SHARE @ design.EFFECT_ERROR)
+        error = design.EFFECT_ERROR if column == "age_band" else average
+        m0 = np.full(len(levels), design.ACCEPTED)
+        sums = {"m0": m0, "m1": m0 * observed, "predicted": observed + error, "average": design.EFFECT + error}
         labels = [f"{column}={level}" for level in levels]
-        groups |= effects_by_group(True, labels, share, np.full(k, design.offered), sums)
+        groups |= effects_by_group(True, labels, share, np.full(len(levels), design.OFFERED), sums)
     return {"measure": "relative", "groups": groups}
 
 
-def _parity(curves: Mapping[str, Curve]) -> dict[str, Any]:
-    levels = ("user", "aggregate")
-    groups = {label: {at: curve(_GRID, at) for at in levels} for label, curve in curves.items()}
-    base = {"race": "race=White", "sex": "sex=Female", "age_band": f"age_band={BANDS[0]}"}
-    single = [label for label in groups if "&" not in label]
-    difference = {
-        label: {at: groups[label][at] - groups[base[label.split("=")[0]]][at] for at in levels} for label in single
-    }
-    parity = {
-        f"{a}, {b}": bool(np.abs(groups[a]["user"] - groups[b]["user"]).max() < 1e-12)
-        for a, b in combinations(single, 2)
-        if a.split("=")[0] == b.split("=")[0]
-    }
-    return plain({"grid": _GRID, "groups": groups, "difference": difference, "parity": parity})
+def _parity() -> dict[str, Any]:
+    labels = [f"{column}={level}" for column, (levels, _) in _COLUMNS.items() for level in levels]
+    labels += [f"race={race} & sex={sex}" for race, sex in design.CELLS]
+    groups = {label: {at: design.curve(label, _GRID, at) for at in ("user", "aggregate")} for label in labels}
+    return plain({"grid": _GRID, "groups": groups})
 
 
-def _facts(design: Lender, answers: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    rates = answers["flag"]["groups"]
-    offers = answers["treatment_bias"]["groups"]
-    better, unfair = answers["improvability"]["groups"], answers["improvability"]["unfairness"]
-    at = list(_GRID).index(design.threshold)
-    curve = answers["predictive_parity"]["groups"]
-    black, white, women = (rates[k]["tpr"] for k in ("race=Black", "race=White", "race=Black & sex=Female"))
-    before, after = (unfair[a]["tpr"] for a in ("status_quo", "candidate"))
+def _facts(answers: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    tpr = {label: values["tpr"] for label, values in answers["flag"]["groups"].items()}
+    black, white = tpr["race=Black"], tpr["race=White"]
+    races = answers["improvability"]["groups"].values()
+    before, after = (answers["improvability"]["unfairness"][a]["tpr"] for a in ("status_quo", "candidate"))
     low, high = (
-        min(better[g]["candidate"][u] - better[g]["status_quo"][u] for g in better)
-        for u in ("accuracy", "outcome_among_selected")
+        min(race["candidate"][u] - race["status_quo"][u] for race in races)
+        for u in ("accuracy", "ppv")  # ppv: repayment among the approved
     )
-    old = offers[f"age_band={BANDS[2]}"]
+    old = answers["treatment_bias"]["groups"][f"age_band={BANDS[2]}"]
+    curve = answers["predictive_parity"]["groups"]
+    at = list(_GRID).index(design.THRESHOLD)
     return {
         "flag": (
             f"Of Black applicants who repay, {black:.1%} are approved; of White applicants, {white:.1%}.",
-            f"The lowest rate is that of Black women: {women:.1%}.",
+            f"The lowest rate is that of Black women: {tpr['race=Black & sex=Female']:.1%}.",
             "White and Asian applicants are approved alike, and so are all age bands.",
         ),
         "project": (
@@ -165,7 +132,7 @@ def _facts(design: Lender, answers: Mapping[str, Any]) -> dict[str, tuple[str, .
             "group's error less that of the rest. Between races and sexes the error does not differ.",
         ),
         "predictive_parity": (
-            f"At score {design.threshold:g}, {curve['race=Black']['user'][at]:.1%} of Black applicants repay, and "
+            f"At score {design.THRESHOLD:g}, {curve['race=Black']['user'][at]:.1%} of Black applicants repay, and "
             f"{curve['race=White']['user'][at]:.1%} of White applicants.",
             "The score means the same for White and Asian applicants, and in every age band.",
         ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -24,11 +22,6 @@ def quantile(p: ArrayLike) -> FloatArray:
     return np.asarray(ndtri(np.asarray(p, dtype=np.float64)), dtype=np.float64)
 
 
-def density(x: ArrayLike) -> FloatArray:
-    """Standard normal density."""
-    return np.exp(-0.5 * np.square(np.asarray(x, dtype=np.float64))) / np.sqrt(2 * np.pi)
-
-
 def both_above(a: ArrayLike, b: ArrayLike, correlation: ArrayLike) -> FloatArray:
     """P(X > a, Y > b) for standard normals with the given correlation, to about 1e-14 for |correlation| <= 0.99.
 
@@ -39,24 +32,10 @@ def both_above(a: ArrayLike, b: ArrayLike, correlation: ArrayLike) -> FloatArray
     0.333333333333
     """
     a, b, r = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (a, b, correlation)))
-    nodes, weights = legendre(200)
+    nodes, weights = np.polynomial.legendre.leggauss(200)
     end = np.arcsin(r)[..., None]
     angle = 0.5 * end * (nodes + 1)
     h, k = a[..., None], b[..., None]
     exponent = -(h * h + k * k - 2 * h * k * np.sin(angle)) / (2 * np.cos(angle) ** 2)
     extra = (np.exp(exponent) * weights).sum(-1) * 0.5 * end[..., 0] / (2 * np.pi)
     return np.asarray(cdf(-a) * cdf(-b) + extra)
-
-
-@lru_cache(maxsize=8)
-def legendre(points: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights with sum(weights * g(nodes)) = the integral of g over (-1, 1)."""
-    nodes, weights = np.polynomial.legendre.leggauss(points)
-    return np.asarray(nodes), np.asarray(weights)
-
-
-@lru_cache(maxsize=8)
-def hermite(points: int = 100) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights with sum(weights * g(nodes)) = E[g(Z)], Z standard normal."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(points)
-    return np.asarray(nodes), np.asarray(weights / np.sqrt(2 * np.pi))

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.simulate.arguments import plain
 
 Names = dict[str, tuple[tuple[str, ...], FloatArray]]  # group column -> levels and their shares
 
 
-def rates_by_group(names: Names, cells: Any, masses: FloatArray) -> dict[str, Any]:
+def rates_by_group(names: Names, cells: IntArray, masses: FloatArray) -> dict[str, Any]:
     """``population``, ``groups``, ``rest`` and ``disparity`` for all labels of all depths.
 
-    ``cells`` holds the level codes of the finest cells, a column per group column; ``masses`` their share, P(tp),
-    P(fp), P(fn), P(tn) and the sums of score, Brier score and log loss, each times the share.
+    ``cells`` holds the level codes of the finest cells, one column per group column; ``masses`` their share, P(tp),
+    P(fp), P(fn) and P(tn), each times the share.
     """
     total = masses.sum(0)
-    population = _metrics(total)
+    population = rates(total)
     groups: dict[str, dict[str, float]] = {}
     rest: dict[str, dict[str, float]] = {}
     for depth in range(1, len(names) + 1):
@@ -29,17 +29,18 @@ def rates_by_group(names: Names, cells: Any, masses: FloatArray) -> dict[str, An
             for combination in product(*(range(len(names[c][0])) for c in columns)):
                 label = " & ".join(f"{c}={names[c][0][k]}" for c, k in zip(columns, combination, strict=True))
                 mass = masses[(cells[:, position] == combination).all(1)].sum(0)
-                groups[label], rest[label] = _metrics(mass), _metrics(total - mass)
+                groups[label], rest[label] = rates(mass), rates(total - mass)
     references = {"population": dict.fromkeys(groups, population), "rest": rest}
     disparity = {
         name: {g: {m: groups[g][m] - reference[g][m] for m in population if m != "share"} for g in groups}
         for name, reference in references.items()
     }
-    return plain({"population": population, "groups": groups, "rest": rest, "disparity": disparity})
+    return {"population": population, "groups": groups, "rest": rest, "disparity": disparity}
 
 
-def _metrics(mass: FloatArray) -> dict[str, float]:
-    share, tp, fp, fn, tn, score, brier, log_loss = mass
+def rates(mass: FloatArray) -> dict[str, Any]:
+    """The rates of a group from its share, P(tp), P(fp), P(fn) and P(tn)."""
+    share, tp, fp, fn, tn = mass
     with np.errstate(invalid="ignore", divide="ignore"):
         values = {
             "share": share,
@@ -53,8 +54,5 @@ def _metrics(mass: FloatArray) -> dict[str, float]:
             "npv": tn / (fn + tn),
             "accuracy": (tp + tn) / share,
             "error_rate": (fp + fn) / share,
-            "mean_score": score / share,
-            "brier": brier / share,
-            "log_loss": log_loss / share,
         }
-    return {name: float(value) for name, value in values.items()}
+    return plain(values)

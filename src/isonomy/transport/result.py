@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -10,21 +10,30 @@ import numpy as np
 from isonomy.errors import choose
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
-from isonomy.results import Result, Verdict, storable, suppress
+from isonomy.results import Call, Columns, Result, Verdict, storable, suppress
 from isonomy.results.shape import FRAME_LIBRARIES, as_frame, read_only
+from isonomy.results.storage import OF_ROWS
 from isonomy.transport import wording
+from isonomy.transport.decide import Decisions
+from isonomy.transport.estimate import Estimates
+from isonomy.transport.plan import Plan, ToleranceSide
+from isonomy.transport.program.criteria import Discerning
+from isonomy.transport.tally import Movers, Tally
 
 if TYPE_CHECKING:
     import altair as alt
 
+    from isonomy.transport.program.cells import Cells
 
+
+LISTED = 5  # groups that the findings name
 _COMPARED = ("disparity", "ci_low", "ci_high")
-_WITHHELD = ("n", "rate", *_COMPARED, "moved_up", "moved_down", "share_moved", "mean_distance", "reach")
+_NUMBERS = ("n", "rate", *_COMPARED, "moved_up", "moved_down", "share_moved", "mean_distance")
 
 
 @storable
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Plan:
+class Movement:
     """The rows that would have to move, nearest first.
 
     ``row`` is the position in the data (-1 where an engine has no order), ``decision`` the decision as it is (0 or 1),
@@ -43,10 +52,27 @@ class Plan:
     end: FloatArray
     backend: str = "polars"  # the caller's library
 
+    @classmethod
+    def of(cls, movers: Movers, cells: Cells, features: tuple[str, ...], backend: str) -> Movement:
+        """The rows that move, each with what its cell says of it."""
+        names, cell = cells.names, movers.cell
+        return cls(
+            row=movers.row,
+            group=tuple(names[i] for i in cell),
+            outcome=np.full(cell.size, -1, dtype=np.intp) if cells.outcome is None else cells.outcome[cell],
+            decision=cells.selected[cell],
+            distance=movers.distance,
+            fraction=movers.fraction,
+            features=features if movers.end.shape[1] else (),
+            start=movers.start,
+            end=movers.end,
+            backend=backend,
+        )
+
     def __post_init__(self) -> None:
         read_only(self)
 
-    def table(self) -> dict[str, Any]:
+    def table(self) -> Columns:
         """The columns of `to_frame`, in order. What is not known is empty, not -1: that would be a row's number."""
         columns: dict[str, Any] = {
             "row": _known(self.row),
@@ -62,7 +88,7 @@ class Plan:
         return columns
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """The plan in the caller's library (pandas, polars or pyarrow); polars for any other input."""
+        """The rows in the caller's library (pandas, polars or pyarrow); polars for any other input."""
         if backend is None:
             backend = self.backend if self.backend in FRAME_LIBRARIES else "polars"
         choose("backend", backend, FRAME_LIBRARIES)
@@ -71,7 +97,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ProjectionResult(Result):
-    """The least change that would make selection rates equal, the evidence against chance, and the plan.
+    """The least change that would make selection rates equal, the evidence against chance, and who would move.
 
     Attributes
     ----------
@@ -89,11 +115,12 @@ class ProjectionResult(Result):
     moved
         Decisions that would have to flip, in all; NaN where there is no plan.
     group, against, outcome, n, rate, disparity, ci_low, ci_high
-        One entry a group and label: what it is compared with, rows, selection rate, difference and its interval.
-    moved_up, moved_down, share_moved, mean_distance, reach
-        Rows of it that flip to selected and to refused, their share, mean distance and furthest distance.
-    plan
-        The rows, nearest first.
+        One entry per group and label: what it is compared with, rows, selection rate, difference and its interval.
+    moved_up, moved_down, share_moved, mean_distance
+        Rows of it that flip to selected and to refused, their share and mean distance.
+    reach, plan
+        The furthest distance of each group, and the rows, nearest first. They are single people's: a stored or
+        suppressed result has None here.
     """
 
     question: ClassVar[str] = wording.QUESTION
@@ -111,7 +138,7 @@ class ProjectionResult(Result):
     tested: bool
     alpha: float
     tolerance: float | None
-    tolerance_side: str
+    tolerance_side: ToleranceSide
     bandwidth: float
     weights: FloatArray  # of the chi-squares of the law
     moments: int
@@ -129,98 +156,106 @@ class ProjectionResult(Result):
     moved_down: FloatArray
     share_moved: FloatArray
     mean_distance: FloatArray
-    reach: FloatArray
     statuses: tuple[Status, ...]
-    plan: Plan
+    reach: FloatArray | None = field(metadata=OF_ROWS)  # one person's distance
+    plan: Movement | None = field(metadata=OF_ROWS)
 
-    def table(self) -> dict[str, Any]:
-        """One line a group and label."""
-        return {
-            "group": self.group,
-            "against": self.against,
-            "outcome": self.outcome,
-            "n": self.n,
-            "selection_rate": self.rate,
-            "disparity": self.disparity,
-            "ci_low": self.ci_low,
-            "ci_high": self.ci_high,
-            "moved_up": self.moved_up,
-            "moved_down": self.moved_down,
-            "share_moved": self.share_moved,
-            "mean_distance": self.mean_distance,
-            "reach": self.reach,
-            "status": self.statuses,
-        }
+    @classmethod
+    def of(cls, call: Call, plan: Plan, tally: Tally, estimates: Estimates, decisions: Decisions) -> ProjectionResult:
+        """Lay the numbers out."""
+        cells, events, inference = tally.cells, estimates.events, estimates.inference
+        criterion = wording.OWN if isinstance(plan.criterion, Discerning) else plan.criterion
+        return cls(
+            null=wording.null(criterion, plan.tolerance, plan.tolerance_side),
+            verdict=decisions.verdict,
+            warnings=decisions.warnings,
+            provenance=call.provenance(
+                rows=round(cells.rows), dropped=tally.dropped, random=plan.null.side != "equality"
+            ),
+            criterion=criterion,
+            statistic=inference.solution.value,
+            pvalue=inference.pvalue,
+            critical_value=inference.critical_value,
+            wald_statistic=inference.wald_statistic,
+            wald_pvalue=inference.wald_pvalue,
+            equivalence_pvalue=inference.equivalence_pvalue,
+            status=inference.status,
+            tested=plan.distance.tested,
+            alpha=plan.alpha,
+            tolerance=plan.tolerance,
+            tolerance_side=plan.tolerance_side,
+            bandwidth=inference.bandwidth,
+            weights=inference.weights,
+            moments=len(estimates.asked.names),
+            rows=cells.rows,
+            moved=float(inference.solution.moved.sum()),
+            group=tuple(event.name for event in events),
+            against=tuple(events[event.reference].name if event.reference >= 0 else "" for event in events),
+            outcome=tuple(event.label for event in events),
+            n=np.array([event.count for event in events]),
+            rate=np.array([event.rate for event in events]),
+            disparity=estimates.disparity,
+            ci_low=estimates.interval[0],
+            ci_high=estimates.interval[1],
+            moved_up=estimates.moved[0],
+            moved_down=estimates.moved[1],
+            share_moved=estimates.share_moved,
+            mean_distance=estimates.mean_distance,
+            reach=estimates.reach,
+            statuses=decisions.statuses,
+            plan=Movement.of(estimates.movers, cells, plan.distance.columns, call.source.backend),
+        )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The whole result in plain JSON types; the caller's library is no part of it."""
-        return Result.to_dict(replace(self, plan=replace(self.plan, backend="polars")))
+    def table(self) -> Columns:
+        """One row per group and label."""
+        numbers = {"selection_rate" if name == "rate" else name: getattr(self, name) for name in _NUMBERS}
+        labels = {"group": self.group, "against": self.against, "outcome": self.outcome}
+        return {**labels, **numbers, "status": self.statuses}
+
+    def to_dict(self, *, rows: bool = False) -> dict[str, object]:
+        """The result in plain JSON types; who would move is left out, unless ``rows`` asks for it."""
+        listed = replace(self.plan, backend="polars") if rows and self.plan is not None else None
+        return Result.to_dict(replace(self, plan=listed), rows=rows)
 
     def headline(self) -> str:
         """The verdict as a sentence."""
-        if self.verdict is Verdict.INCONCLUSIVE and np.isnan(self.pvalue):
+        if not self.answered:
             return wording.NOT_TESTED
         if self.criterion == wording.OWN:
-            return wording.own_verdict(self.verdict.value, self.tolerance, self.tolerance_side)
+            return wording.own_verdict(self.verdict, self.tolerance, self.tolerance_side)
         if self.verdict is Verdict.WITHIN_TOLERANCE and self.tolerance and self.tolerance_side != "both":
             return wording.within_one_side(self.tolerance, self.tolerance_side)
         return Result.headline(self)
 
     def findings(self) -> tuple[str, ...]:
         """Rates, the least change, the evidence, who would move."""
-        compared = [i for i, s in enumerate(self.statuses) if s is Status.OK]
-        compared.sort(key=lambda i: -abs(self.disparity[i]))
-        said = [self._difference(i) for i in compared[:5]]
+        sentences = [self._difference(i) for i in self._largest()[:LISTED]]
         if self.status in (Status.INFEASIBLE, Status.NOT_CONVERGED):
-            said.append(wording.no_plan(self.status))
+            sentences.append(wording.no_plan(self.status))
         else:
-            said.append(self._change())
-        said.append(self._evidence())
-        if self.tolerance:
-            said.append(self._equivalence(self.tolerance))
-        moving = [i for i in np.argsort(-self.share_moved) if self.share_moved[i] > 0][:5]
-        said += [
-            wording.movers(
-                self.criterion,
-                self.group[i],
-                self.outcome[i],
-                self.share_moved[i],
-                self.moved_up[i],
-                self.moved_down[i],
-                self.mean_distance[i],
+            sentences.append(
+                wording.change(
+                    self.criterion, self.moved, self.rows, self.statistic, self.tolerance, self.tolerance_side
+                )
             )
-            for i in moving
-        ]
-        return tuple(said)
+        sentences.append(self._evidence())
+        if self.tolerance:
+            sentences.append(self._equivalence(self.tolerance))
+        moving = [i for i in np.argsort(-self.share_moved) if self.share_moved[i] > 0][:LISTED]
+        return (*sentences, *(self._movers(i) for i in moving))
 
     def deciding(self) -> str:
         """The largest difference, and the test that decided."""
         if not self.answered:
             return self.headline()
-        largest = [i for i, s in enumerate(self.statuses) if s is Status.OK]
-        largest.sort(key=lambda i: -abs(self.disparity[i]))
         within = self.tolerance if self.verdict is Verdict.WITHIN_TOLERANCE else None
         test = self._evidence() if within is None else self._equivalence(within)
-        return " ".join([*(self._difference(i) for i in largest[:1]), test])
+        return " ".join([*(self._difference(i) for i in self._largest()[:1]), test])
 
-    def _evidence(self) -> str:
-        return wording.evidence(
-            self.criterion,
-            self.pvalue,
-            self.critical_value,
-            self.alpha,
-            self.wald_pvalue,
-            self.status,
-            self.tested,
-        )
-
-    def _change(self) -> str:
-        return wording.change(
-            self.criterion, self.moved, self.rows, self.statistic, self.tolerance, self.tolerance_side
-        )
-
-    def _equivalence(self, tolerance: float) -> str:
-        return wording.equivalence(self.criterion, self.equivalence_pvalue, tolerance, self.tolerance_side)
+    def _largest(self) -> list[int]:
+        """Places of the comparisons that were tested, largest difference first."""
+        tested = [i for i, status in enumerate(self.statuses) if status is Status.OK]
+        return sorted(tested, key=lambda i: -abs(self.disparity[i]))
 
     def _difference(self, i: int) -> str:
         low, high = float(self.ci_low[i]), float(self.ci_high[i])
@@ -229,6 +264,19 @@ class ProjectionResult(Result):
         rate = float(self.rate[i])
         other = rate - float(self.disparity[i])
         return wording.disparity(self.group[i], self.against[i], self.outcome[i], rate, other, low, high, self.alpha)
+
+    def _evidence(self) -> str:
+        return wording.evidence(
+            self.criterion, self.pvalue, self.critical_value, self.alpha, self.wald_pvalue, self.status, self.tested
+        )
+
+    def _equivalence(self, tolerance: float) -> str:
+        return wording.equivalence(self.criterion, self.equivalence_pvalue, tolerance, self.tolerance_side)
+
+    def _movers(self, i: int) -> str:
+        up, down = self.moved_up[i], self.moved_down[i]
+        share, mean = self.share_moved[i], self.mean_distance[i]
+        return wording.movers(self.criterion, self.group[i], self.outcome[i], share, up, down, mean)
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and what was checked."""
@@ -240,33 +288,26 @@ class ProjectionResult(Result):
 
     def plot(self) -> alt.TopLevelMixin:
         """Who would have to move, and how far."""
-        from isonomy.transport.figure import plan_chart
+        from isonomy.transport.figure import movement_chart
 
-        return plan_chart(self)
+        return movement_chart(self.group, self.outcome, self.n, self.moved_up, self.moved_down, self.mean_distance)
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of small groups, and lists no single row of anybody."""
+        unlisted = replace(self, plan=None, reach=None)
         small = self.n < minimum
-        if not small.any():
-            return self
         # A rate and its difference from the reference give the reference's rate away.
-        told = small | np.isin(self._reference(), np.flatnonzero(small))
-        hidden = suppress(suppress(self, told, _COMPARED, "statuses"), small, _WITHHELD, "statuses")
-        return replace(hidden, plan=_nobody(self.plan))
+        given_away = small | np.isin(self._reference(), np.flatnonzero(small))
+        hidden = suppress(unlisted, given_away, _COMPARED, "statuses")
+        return suppress(hidden, small, _NUMBERS, "statuses")
 
     def _reference(self) -> IntArray:
-        """The line each line is compared with; -1 where there is none."""
-        place = {line: i for i, line in enumerate(zip(self.group, self.outcome, strict=True))}
-        lines = zip(self.against, self.outcome, strict=True)
-        return np.array([place.get(line, -1) for line in lines], dtype=np.intp)
+        """The place of what each entry is compared with; -1 where there is none."""
+        place = {key: i for i, key in enumerate(zip(self.group, self.outcome, strict=True))}
+        keys = zip(self.against, self.outcome, strict=True)
+        return np.array([place.get(key, -1) for key in keys], dtype=np.intp)
 
 
 def _known(values: IntArray) -> IntArray | list[None]:
-    """The numbers, or nothing at all where they are -1: a plan has all of them or none."""
+    """The numbers, or nothing at all where they are -1: all are known, or none."""
     return [None] * values.size if (values < 0).any() else values
-
-
-def _nobody(plan: Plan) -> Plan:
-    """A plan without rows: a row of a small group could be told by its labels."""
-    arrays = ("row", "outcome", "decision", "distance", "fraction", "start", "end")
-    return replace(plan, group=(), **{name: getattr(plan, name)[:0] for name in arrays})

@@ -1,55 +1,293 @@
-"""Rows in: memory or passes, whichever the table and the distance allow."""
+"""Rows in: sorted in memory, or counted by grouped passes where an engine holds them and the distance is an expression.
+
+By passes no row is collected but those that a plan lists. One pass counts, one or two find the quartiles, one sums the
+kernel, one looks for ties; then each round of the program is one more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
 import narwhals as nw
+import numpy as np
 
-from isonomy.errors import MissingValues, WrongType
-from isonomy.frames import Request, Source, aggregate, collect
-from isonomy.frames.sums import COUNT
-from isonomy.transport.distances import Distance, PerGroup
-from isonomy.transport.memory import InMemory
-from isonomy.transport.passes import Passes, counting
-from isonomy.transport.table import Options, Table
+from isonomy.errors import DataError, MissingValues, NotBinary, NotEnoughData
+from isonomy.frames import COUNT, Cells, Partition, Pass, Request, Rows, Source, aggregate, collect
+from isonomy.frames.checks import flag
+from isonomy.frames.expressions import either, levels, number
+from isonomy.frames.sums import number_rows
+from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
+from isonomy.transport import wording
+from isonomy.transport.plan import Plan
+from isonomy.transport.program.bins import BinnedRows, Bins
+from isonomy.transport.program.cells import Attribute, Coding, total
+from isonomy.transport.program.distances import Distance, PerGroup, Score
+from isonomy.transport.program.measured import VANISHED, Boundary, Measured, MeasuredArrays, robust, tie
+from isonomy.transport.program.segments import Pool, Segments, fractions
+
+if TYPE_CHECKING:
+    from narwhals.typing import Frame
+
+PLAN_ROWS = 10_000  # rows listed in a plan, nearest first
+FETCH = 4 * PLAN_ROWS  # rows fetched for a plan, about
+TRACE = 1e-9  # a smaller share of a row is rounding, not a move
+AGREEMENT = 1e-6  # a row this close to the boundary (in units of the spread) may be on either side of it
 
 
-def requests(source: Source, options: Options) -> tuple[Request, ...]:
-    """The passes an audit can share with other tests."""
-    return (counting(options),) if source.lazy and options.distance.expression() is not None else ()
+@dataclass(frozen=True, slots=True, eq=False)
+class Movers:
+    """Rows that flip, nearest first: where they are, their cell, distance, the share that flips, where they go."""
+
+    row: IntArray  # position in the data, -1 where an engine has no order
+    cell: IntArray
+    distance: FloatArray
+    fraction: FloatArray
+    start: FloatArray  # (rows, features) as they are; no columns where the distance knows no points
+    end: FloatArray  # (rows, features) on the boundary
+    complete: bool  # False where only the nearest are listed
 
 
-def tally(source: Source, options: Options) -> Table:
-    """Open the rows: in memory, or by passes where an engine holds them and the distance is an expression."""
-    source.require(outcome=options.outcome, prediction=options.prediction)
-    for column in options.distance.reads:
-        source.require(distance=column)
-    for column in options.distance.columns:
-        require_numbers(source, "distance", column)
-    kind = Passes if source.lazy and options.distance.expression() is not None else InMemory
+class Tally(Measured, Protocol):
+    """What the rows say: cells, distances near the boundary and in segments, and the rows that would move."""
+
+    dropped: Mapping[str, int]
+
+    def movers(self, moved: FloatArray) -> Movers:
+        """The rows that flip when ``moved`` rows of each cell do."""
+        ...
+
+
+def tally(source: Source, plan: Plan) -> Tally:
+    """Open the rows, in memory or by passes."""
+    if plan.inferred:
+        (score,) = plan.distance.columns
+        plan = replace(plan, distance=Score(score, _threshold(source, plan.prediction, score)), inferred=False)
     try:
-        return kind(source, options)
+        return TallyByPasses(source, plan) if plan.by_passes else TallyInMemory(source, plan)
     except MissingValues:
-        refuse_levels_without_factor(source, options.distance)
+        _refuse_levels_without_factor(source, plan.distance)
         raise
 
 
-def refuse_levels_without_factor(source: Source, distance: Distance) -> None:
+class TallyInMemory(MeasuredArrays):
+    """Arrays of just the columns needed, because the program sorts distances."""
+
+    def __init__(self, source: Source, plan: Plan) -> None:
+        self._plan, self._source, self._features = plan, source, None
+        values = {} if plan.distance.expression() is None else {"distance": plan.signed}
+        if not source.lazy:  # numbered before rows are left out, so that a plan can name them
+            name = source.fresh("row number")
+            self._source = source.derived(number_rows(source.lines, name, source.backend))
+            values["row"] = nw.col(name)
+        rows = self._source.rows(Request(plan.grouping, plan.binary, plan.numeric, plan.keys, values))
+        self.dropped, self._row = rows.dropped, rows.columns.get("row")
+        if "distance" in values:
+            signed = rows.columns["distance"].astype(float)
+        else:
+            self._features = np.column_stack([rows.columns[role] for role in plan.features])
+            signed = np.asarray(plan.distance.evaluate(self._features) * rows.columns.get("factors", 1.0), dtype=float)
+        mass = np.ones(signed.size) if rows.weight is None else rows.weight
+        if not plan.distance.signed:
+            _refuse(float(mass[signed < 0].sum()), wording.negative)
+        coding = _coding(plan, rows)
+        cell, codes = coding.dense(_codes(coding, plan, rows.partitions, rows.columns))
+        cells = coding.cells(codes, total(cell, rows.weight, codes.size))
+        super().__init__(np.abs(signed), cell, cells, rows.weight)
+        if plan.distance.signed:
+            # Only now is the scale known on which a distance of the wrong sign may be rounding.
+            across = cells.side[cell] * signed < -AGREEMENT * self.spread
+            _refuse(float(mass[across].sum()), wording.disagreement)
+
+    def movers(self, moved: FloatArray) -> Movers:
+        """The rows that flip, nearest first."""
+        share = fractions(self.distance, self.cell, moved, self.weight)
+        rows, complete = _nearest(self.distance, share)
+        number = np.full(rows.size, -1) if self._row is None else self._row[rows].astype(np.intp)
+        if self._features is None:
+            # Expressions leave their columns where they are; a table with an order can be asked for the listed rows.
+            columns = [nw.col(column).cast(nw.Float64) for column in self._plan.distance.columns]
+            start = collect(self._source.lines.select(*columns))[number].to_numpy()
+        else:
+            start = self._features[rows]
+        return Movers(
+            number, self.cell[rows], self.distance[rows], share[rows], *_points(self._plan.distance, start), complete
+        )
+
+
+class TallyByPasses:
+    """Rows that an engine holds: grouped passes only."""
+
+    def __init__(self, source: Source, plan: Plan) -> None:
+        self._source, self._plan = source, plan
+        self._distance = plan.signed.abs()
+        cells = source.cells(plan.first)
+        self.dropped = cells.dropped
+        self._coding = _coding(plan, cells)
+        cell, self._codes = self._coding.dense(_codes(self._coding, plan, cells.partitions, cells.keys))
+        size = self._codes.size
+        sums = {name: total(cell, value, size) for name, value in cells.values.items()}
+        self.cells = self._coding.cells(self._codes, total(cell, cells.count, size))
+        if not plan.distance.signed:
+            _refuse(float(sums["below"].sum()), wording.negative)
+        finite = max(float((self.cells.count - sums["infinite"]).sum()), 1.0)
+        mean = float((self.cells.side * sums["first"]).sum() / finite)
+        square = float(sums["second"].sum() / finite)
+        self._rows = BinnedRows(self._binned, self.cells.side, float(sums["first"].sum() / finite))
+        deviation = float(np.sqrt(max(0.0, square - mean * mean))) if square < np.inf else np.inf
+        self.spread = robust(deviation, *self._rows.quartiles)
+        if plan.distance.signed and self._disagreeing(sums["below"], sums["above"]):
+            # Only now is the scale known on which some of them may be rounding.
+            slack = AGREEMENT * self.spread
+            beyond = self._sums({"below": flag(plan.signed < -slack), "above": flag(plan.signed > slack)})
+            _refuse(self._disagreeing(beyond["below"], beyond["above"]), wording.disagreement)
+
+    def boundary(self, bandwidth: float) -> Boundary:
+        """One pass for the kernel sums, one for the ties."""
+        distance = self._distance
+        scaled = distance * (1.0 / bandwidth)
+        kernel = (scaled * scaled * -0.5).exp() * float(1 / np.sqrt(2 * np.pi))
+        sums = self._sums(
+            {"kernel": either(scaled < VANISHED, kernel, 0.0), "near": flag(distance <= bandwidth)},
+        )
+        # One value on both sides of the boundary, where 0 and -0 are the same place.
+        value = either(number(self._plan.prediction) == 1.0, distance, either(distance > 0, -distance, 0.0))
+        inside = self._kept().filter(distance <= bandwidth)
+        rows = nw.col("rows")
+        same = aggregate(inside, {"value": value}, {"rows": self._source.weight})
+        ties = collect(aggregate(same, {}, {"square": rows * rows, "total": rows}))
+        return Boundary(sums["kernel"], sums["near"], tie(float(ties["square"].sum()), float(ties["total"].sum())))
+
+    def pool(self, vectors: FloatArray) -> Pool:
+        """Segments are bins of a grouped pass."""
+        return self._rows
+
+    def movers(self, moved: FloatArray) -> Movers:
+        """The rows that flip, nearest first; an engine has no row numbers."""
+        mass = float(moved.sum()) if np.isfinite(moved).all() else 0.0
+        if not mass > 0:
+            no_row, no_number, no_point = np.empty(0, dtype=np.intp), np.empty(0), np.empty((0, 0))
+            return Movers(no_row, no_row, no_number, no_number, no_point, no_point, complete=True)
+        plan = self._plan
+        features = {role: nw.col(column).cast(nw.Float64) for role, column in plan.features.items()}
+        request = Request(plan.grouping, plan.binary, keys=plan.keys, values={"distance": self._distance, **features})
+        goal = float(PLAN_ROWS)
+        while True:
+            radius = self._rows.radius(moved, min(goal, mass), FETCH)
+            rows = self._source.filter(self._distance <= radius).rows(request)
+            cell = self._cell(rows.partitions, rows.columns)
+            distance = rows.columns["distance"].astype(float)
+            share = fractions(distance, cell, moved, rows.weight)
+            listed, complete = _nearest(distance, share)
+            if listed.size >= PLAN_ROWS or goal >= mass:
+                break
+            goal *= 4.0  # lines that stand for several rows: more of them are needed
+        start = np.column_stack([rows.columns[role][listed] for role in features])
+        nowhere = np.full(listed.size, -1)
+        ends = _points(plan.distance, start)
+        return Movers(nowhere, cell[listed], distance[listed], share[listed], *ends, complete and goal >= mass)
+
+    def _kept(self) -> Frame:
+        """The rows that the passes keep: without those dropped for what is missing in them."""
+        plan, kept = self._plan, self._source.frame
+        if self.dropped:
+            needed = [nw.col(column) for column in plan.binary.values()]
+            needed += [nw.col(x) if isinstance(x, str) else x for x in plan.numeric.values()]
+            if plan.grouping is not None and self._source.missing_group == "drop":
+                needed += plan.grouping.keys.values()
+            for expression in needed:
+                kept = kept.filter(~expression.is_null())
+        return kept
+
+    def _disagreeing(self, below: FloatArray, above: FloatArray) -> float:
+        """Rows on the other side of the boundary than their decision says."""
+        return float(np.where(self.cells.selected == 1, below, above).sum())
+
+    def _binned(self, bins: Bins) -> Segments:
+        """Count and sum the distances in each bin, cell by cell."""
+        finite = either(self._distance.is_finite(), self._distance, 0.0)
+        sums, cell = self._pass(bins.keys(self._distance), {"total": finite})
+        return bins.segments(cell, sums.count, sums.values["total"], sums.keys)
+
+    def _sums(self, values: Mapping[str, nw.Expr]) -> Mapping[str, FloatArray]:
+        """Sums over each cell."""
+        sums, cell = self._pass({}, values)
+        return {name: total(cell, value, self.cells.count.size) for name, value in sums.values.items()}
+
+    def _pass(self, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr]) -> tuple[Cells, IntArray]:
+        sums = self._source.cells(replace(self._plan.first, keys={**self._plan.keys, **keys}, values=values))
+        return sums, self._cell(sums.partitions, sums.keys)
+
+    def _cell(self, partitions: tuple[Partition, ...], columns: Mapping[str, AnyArray]) -> IntArray:
+        codes = _codes(self._coding, self._plan, partitions, columns)
+        return np.searchsorted(self._codes, codes).astype(np.intp)
+
+
+def _coding(plan: Plan, rows: Cells | Rows) -> Coding:
+    """How rows, or the lines of a pass, are told apart."""
+    columns = rows.keys if isinstance(rows, Cells) else rows.columns
+    attributes = [
+        Attribute(p.dimensions[0], tuple(g.items[0][1] for g in p.groups), tuple(g.label for g in p.groups))
+        for p in rows.partitions
+    ]
+    u = tuple(np.unique(columns[name]) for name in plan.keys)
+    return Coding(tuple(attributes), plan.outcome is not None, tuple(plan.u), u)
+
+
+def _codes(coding: Coding, plan: Plan, partitions: tuple[Partition, ...], columns: Mapping[str, AnyArray]) -> IntArray:
+    """The code of each row, by the groups it names: a filtered table may lack some groups."""
+    levels = []
+    for attribute, partition in zip(coding.attributes, partitions, strict=True):
+        place = {label: i for i, label in enumerate(attribute.labels)}
+        levels.append(np.array([*(place[group.label] for group in partition.groups), -1])[partition.codes])
+    return coding.code(levels, [columns[role] for role in plan.binary], [columns[name] for name in plan.keys])
+
+
+def _nearest(distance: FloatArray, share: FloatArray) -> tuple[IntArray, bool]:
+    """Places of the rows of which a share flips, nearest first, and whether they are all listed."""
+    rows = np.flatnonzero(share > TRACE)
+    return rows[np.argsort(distance[rows], kind="stable")[:PLAN_ROWS]], rows.size <= PLAN_ROWS
+
+
+def _points(distance: Distance, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Where rows are and where they would go; no columns where the distance does not know."""
+    end, unknown = distance.move(start), np.empty((len(start), 0))
+    return (unknown, unknown) if end is None else (start, end)
+
+
+def _threshold(source: Source, prediction: str, score: str) -> float:
+    """The threshold behind the decisions: halfway between the highest score refused and the lowest selected."""
+    ends = source.extremes(nw.col(score), {"decision": number(prediction)}).to_dicts()
+    scores = {end["decision"]: end for end in ends if end["decision"] is not None}
+    if not scores.keys() <= {0, 1}:
+        raise NotBinary(f"prediction: column {prediction!r} has values that are neither 0 nor 1. Recode the column.")
+    if len(scores) < 2:
+        raise NotEnoughData(
+            "prediction: every row has the same decision; there is no boundary to infer. Give threshold."
+        )
+    refused, selected = scores[0]["high"], scores[1]["low"]
+    if refused > selected:
+        raise DataError(wording.no_threshold(selected, refused))
+    return float(refused + selected) / 2
+
+
+def _refuse_levels_without_factor(source: Source, distance: Distance) -> None:
     """Raise about the levels that `PerGroup` was told no factor for: they are forgotten, not missing."""
     while isinstance(distance, PerGroup):
-        column, without = distance.without()
-        found = collect(aggregate(source.frame.filter(without), {"level": nw.col(column)}, {}))
-        if len(found):
-            levels = ", ".join(sorted(map(repr, found["level"].to_list()))[:10])
+        column, factor = nw.col(distance.column), levels(distance.column, distance.factors)
+        without = source.filter(factor.is_null() & ~column.is_null()).sums(Pass({"level": column}, {}))
+        if len(without):
+            names = ", ".join(sorted(map(repr, without["level"].to_list()))[:10])
             known = ", ".join(map(repr, distance.factors))
             raise MissingValues(
-                f"factors: {found[COUNT].sum():,.0f} rows have a level of {column!r} without a factor: {levels}. "
-                f"Given: {known}. Give one for each level."
+                f"factors: {without[COUNT].sum():,.0f} rows have a level of {distance.column!r} without a factor: "
+                f"{names}. Given: {known}. Give one for each level."
             )
         distance = distance.distance
 
 
-def require_numbers(source: Source, argument: str, column: str) -> None:
-    """Raise about a column that cannot be measured."""
-    dtype = source.schema[column]
-    if not (dtype.is_numeric() or dtype == nw.Boolean):
-        raise WrongType(f"{argument}: column {column!r} is {dtype}; it must hold numbers.")
+def _refuse(rows: float, message: Callable[[float], str]) -> None:
+    """Raise about rows whose distance is below 0, or whose decision is not on their side of the boundary."""
+    if rows:
+        raise DataError(message(rows))

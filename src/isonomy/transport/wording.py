@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
 from isonomy.numerics.status import Status
-from isonomy.results import phrases
+from isonomy.results import Verdict, phrases
 
 QUESTION = "How little would have to change for this classifier's selection rates to look equal, and for whom?"
 METHOD = "Optimal-transport projection"
@@ -13,15 +16,24 @@ REFERENCES = (
 )
 
 NOT_TESTED = "Not answered: nothing was tested, for the reason given in the warnings."
+POOLED = (
+    "Some groups are selected always or never, so their own rates give no variance; variances are taken at the rates "
+    "that hold under the null."
+)
+SQUARED = (
+    "The squared kernel cost has an infinite density at the boundary, which the theorem excludes: the plan is given, a "
+    "p-value is not. Use squared=False to test."
+)
 _NEVER_PROOF = (
     "A large p-value is not evidence of equal treatment, however many rows there are. Give a tolerance to be able to "
     "show that differences are small."
 )
 
-_BEYOND = {"upper": "above", "lower": "below"}
+Side = Literal["both", "upper", "lower"]  # of a tolerance
+_BEYOND: dict[Side, str] = {"upper": "above", "lower": "below"}
 UP, DOWN = "refused to selected", "selected to refused"  # what a flip does to a decision
 
-OWN = "discerning"  # the criterion's name where the user made the tuple
+OWN = "discerning"  # the name of a criterion of one's own
 _AMONG = {1: "among rows with outcome 1", 0: "among rows with outcome 0", None: "among all rows"}
 _WITHIN = {
     "equal_opportunity": "Among rows with outcome 1, ",
@@ -31,20 +43,19 @@ _WITHIN = {
 }
 
 
-def null(criterion: str, tolerance: float | None, side: str) -> str:
+def null(criterion: str, tolerance: float | None, side: Side) -> str:
     """The null hypothesis in words."""
-    equality = not tolerance and side == "both"
     limit = phrases.number(tolerance or 0.0)
     if criterion == OWN:
         return f"The mean of C phi(U, E U) is {_near_zero(tolerance, side)} in every component."
-    if equality:
-        said = "every group is selected at the same rate as its reference."
-    elif side == "both":
-        said = f"every group is selected at the same rate as its reference, within {limit} either way."
+    if side != "both":
+        rates = f"no group is selected at a rate more than {limit} {_BEYOND[side]} its reference's."
+    elif tolerance:
+        rates = f"every group is selected at the same rate as its reference, within {limit} either way."
     else:
-        said = f"no group is selected at a rate more than {limit} {_BEYOND[side]} its reference's."
-    said = _WITHIN[criterion] + said
-    return said[0].upper() + said[1:]
+        rates = "every group is selected at the same rate as its reference."
+    sentence = _WITHIN[criterion] + rates
+    return sentence[0].upper() + sentence[1:]
 
 
 def flip(decision: int) -> str:
@@ -52,40 +63,30 @@ def flip(decision: int) -> str:
     return DOWN if decision else UP
 
 
-def rest(name: str) -> str:
-    """Everybody outside a named condition."""
-    return f"not {name}"
-
-
-def within(label: int | None) -> str:
-    """The rows a rate is taken over."""
-    return _AMONG[label]
-
-
 def disparity(
     name: str, against: str, label: int | None, rate: float, other: float, low: float, high: float, alpha: float
 ) -> str:
     """One group's rate beside its reference's."""
     return (
-        f"{name} is selected at a rate of {phrases.number(rate)} {within(label)}, {against} at {phrases.number(other)}: "
-        f"difference {phrases.signed(rate - other)} ({phrases.interval(low, high, alpha)})."
+        f"{name} is selected at a rate of {phrases.number(rate)} {_AMONG[label]}, {against} at "
+        f"{phrases.number(other)}: difference {phrases.signed(rate - other)} ({phrases.interval(low, high, alpha)})."
     )
 
 
 def moment(name: str, value: float, low: float, high: float, alpha: float) -> str:
-    """One moment of a user-made tuple."""
+    """One moment of a criterion of one's own."""
     return f"{name}: {phrases.signed(value)} ({phrases.interval(low, high, alpha)})."
 
 
-def change(criterion: str, moved: float, rows: float, statistic: float, tolerance: float | None, side: str) -> str:
+def change(criterion: str, moved: float, rows: float, statistic: float, tolerance: float | None, side: Side) -> str:
     """The least change."""
     what, goal = compared(criterion), _goal(criterion, tolerance, side)
     if moved == 0:
         return f"No decision would have to change: the {what} seen are already {goal}."
     return (
-        f"The least change that makes these {what} {goal} flips {phrases.count(moved)} of {phrases.count(rows)} decisions "
-        f"({phrases.number(100 * moved / rows)} %), a total distance of {phrases.number(statistic)} "
-        f"({phrases.number(statistic / moved)} a decision on average)."
+        f"The least change that makes these {what} {goal} flips {phrases.count(moved)} of {phrases.count(rows)} "
+        f"decisions ({phrases.number(100 * moved / rows)} %), a total distance of {phrases.number(statistic)} "
+        f"({phrases.number(statistic / moved)} per decision on average)."
     )
 
 
@@ -105,13 +106,14 @@ def evidence(criterion: str, p: float, critical: float, alpha: float, wald: floa
         return f"The p-value is that of the Wald test of the same {what} ({phrases.pvalue(p)}): see the warnings."
     return (
         f"If the null held, a total distance this large would be seen with probability {phrases.pvalue(p)} "
-        f"(critical value {phrases.number(critical)} at {alpha:g}). Wald test of the same {what}: {phrases.pvalue(wald)}."
+        f"(critical value {phrases.number(critical)} at {alpha:g}). Wald test of the same {what}: "
+        f"{phrases.pvalue(wald)}."
     )
 
 
 def movers(criterion: str, name: str, label: int | None, share: float, up: float, down: float, mean: float) -> str:
     """Who would have to move."""
-    who = f"Rows that {name!r} is about" if criterion == OWN else f"{name}, {within(label)}"
+    who = f"Rows that {name!r} is about" if criterion == OWN else f"{name}, {_AMONG[label]}"
     ways = [f"{phrases.count(n)} from {way}" for n, way in ((up, UP), (down, DOWN)) if n > 0.5]
     return (
         f"{who}: {phrases.number(100 * share)} % would move ({' and '.join(ways) or 'under one row'}), "
@@ -119,7 +121,7 @@ def movers(criterion: str, name: str, label: int | None, share: float, up: float
     )
 
 
-def equivalence(criterion: str, p: float, tolerance: float, side: str) -> str:
+def equivalence(criterion: str, p: float, tolerance: float, side: Side) -> str:
     """Shown to lie within the tolerance, or not."""
     goal = _goal(criterion, tolerance, side)
     return f"Test that shows, when p is small, that these {compared(criterion)} are {goal}: {phrases.pvalue(p)}."
@@ -130,7 +132,7 @@ def compared(criterion: str) -> str:
     return "moments" if criterion == OWN else "rates"
 
 
-def _goal(criterion: str, tolerance: float | None, side: str) -> str:
+def _goal(criterion: str, tolerance: float | None, side: Side) -> str:
     """What rates that satisfy the null are."""
     if criterion == OWN:
         return _near_zero(tolerance, side)
@@ -140,14 +142,14 @@ def _goal(criterion: str, tolerance: float | None, side: str) -> str:
     return f"equal to within {limit}" if side == "both" else f"at most {limit} {_BEYOND[side]} their reference's"
 
 
-def _near_zero(tolerance: float | None, side: str) -> str:
+def _near_zero(tolerance: float | None, side: Side) -> str:
     """What moments of one's own that satisfy the null are."""
     limit = phrases.number(tolerance) if tolerance else "0"
     both = f"within {limit} of 0" if tolerance else "0"
     return {"both": both, "upper": f"at most {limit}", "lower": f"at least {'-' if tolerance else ''}{limit}"}[side]
 
 
-def within_one_side(tolerance: float, side: str) -> str:
+def within_one_side(tolerance: float, side: Side) -> str:
     """The verdict about a tolerance on one side, which says nothing of the other."""
     return (
         f"Within tolerance: every rate was shown to be less than {phrases.number(tolerance)} {_BEYOND[side]} its "
@@ -155,12 +157,12 @@ def within_one_side(tolerance: float, side: str) -> str:
     )
 
 
-def own_verdict(verdict: str, tolerance: float | None, side: str) -> str:
+def own_verdict(verdict: Verdict, tolerance: float | None, side: Side) -> str:
     """The verdict about a criterion of one's own, whose moments need not be differences of rates."""
     goal = _near_zero(tolerance, side)
-    if verdict == "violation":
+    if verdict is Verdict.VIOLATION:
         return f"Violation: the moments of this criterion were shown not to be {goal}."
-    if verdict == "within_tolerance":
+    if verdict is Verdict.WITHIN_TOLERANCE:
         return f"Within tolerance: every moment of this criterion was shown to be {goal}."
     if tolerance:
         return f"Inconclusive: the data show neither a violation nor that every moment is {goal}."
@@ -187,39 +189,24 @@ def status_warning(status: Status) -> str:
     }[status]
 
 
-def squared() -> str:
-    """The squared kernel cost."""
-    return (
-        "The squared kernel cost has an infinite density at the boundary, which the theorem excludes: the plan is "
-        "given, a p-value is not. Use squared=False to test."
-    )
-
-
-def pooled() -> str:
-    """Rates of 0 or 1."""
-    return (
-        "Some groups are selected always or never, so their own rates give no variance; variances are taken at the "
-        "rates that hold under the null."
-    )
-
-
-def few(names: list[str], limit: int) -> str:
+def few(names: Sequence[str], limit: int) -> str:
     """Groups too small for large-sample laws."""
     return (
-        f"Fewer than {limit} rows in {phrases.listed(sorted(set(names)))}: the p-values are large-sample ones and are "
-        "not reliable here."
+        f"Fewer than {limit} rows in {phrases.listed(names)}: the p-values are large-sample ones and are not reliable "
+        "here."
     )
 
 
-def constant(names: list[str]) -> str:
+def constant(names: Sequence[str], labels: Sequence[int | None]) -> str:
     """Comparisons where every rate is 0, or every rate 1."""
+    comparisons = [f"{name} {_AMONG[label]}" for name, label in zip(names, labels, strict=True)]
     return (
         "Not tested, because everybody compared has the same decision and the difference is exactly 0: "
-        f"{phrases.listed(names)}."
+        f"{phrases.listed(comparisons)}."
     )
 
 
-def redundant(names: list[str]) -> str:
+def redundant(names: Sequence[str]) -> str:
     """Comparisons that follow from the others."""
     return f"Left out because they follow from the other comparisons: {phrases.listed(names)}."
 
@@ -227,80 +214,6 @@ def redundant(names: list[str]) -> str:
 def shortened(listed: int) -> str:
     """A long plan."""
     return f"The plan lists the {phrases.count(listed)} nearest rows; the shares by group count all of them."
-
-
-def side_without_tolerance(side: str) -> str:
-    """A side of nothing."""
-    return (
-        f"tolerance_side: {side!r} needs a tolerance; give tolerance (0 for a one-sided test of equality), or leave "
-        "tolerance_side out."
-    )
-
-
-def reference_of_a_tuple() -> str:
-    """A user-made tuple has no levels."""
-    return "reference: not used by a criterion of your own, whose phi says what is compared; leave it out."
-
-
-def reference_of_a_condition(name: str, columns: list[str]) -> str:
-    """A condition has no levels."""
-    allowed = f"Allowed: {', '.join(columns)}." if columns else "No column is grouped by; leave reference out."
-    return f"reference: {name!r} is not allowed; a named condition is always compared with everybody else. {allowed}"
-
-
-def threshold_unused(threshold: float) -> str:
-    """A threshold where distances are given."""
-    return (
-        f"threshold: {threshold!r} was given, and the distance uses none. Leave it out, or give score (or an "
-        "estimator) in place of distance."
-    )
-
-
-def dependent_with_tolerance() -> str:
-    """A tolerance for comparisons that are not independent."""
-    return "tolerance: some comparisons follow from the others; give groups that are not functions of each other."
-
-
-def too_many_moments(m: int, limit: int) -> str:
-    """Vertices double with every moment."""
-    return (
-        f"tolerance: {m} comparisons at once; a two-sided tolerance is checked at 2^(m-1) corners, at most {limit} "
-        'comparisons. Merge groups, or use tolerance_side="upper" or "lower".'
-    )
-
-
-def no_rows(name: str, label: int | None) -> str:
-    """A group with one label only."""
-    where = "" if label is None else f" with outcome {label}"
-    return f"groups: {name!r} has no row{where}; drop the group or merge it."
-
-
-def bad_u(name: str, seen: object) -> str:
-    """A component of a user-made U that is not a number."""
-    return f"criterion {name!r}: the expression gives {seen}; U needs numbers or true and false."
-
-
-def bad_tuple(part: str, seen: object) -> str:
-    """A user-made tuple that is not one."""
-    needed = {
-        "u": 'name -> expression, such as {"women": iso.col("sex") == "F"}',
-        "phi": "a function of U and its mean",
-        "names": 'one name for each moment, such as ("women against men",)',
-    }[part]
-    return f"criterion: {part} is {seen!r}; give {needed}."
-
-
-def bad_phi(seen: tuple[int, ...], expected: tuple[int, ...]) -> str:
-    """A user-made phi that returns something else."""
-    return (
-        f"criterion: phi returned an array of shape {seen} or with values that are not finite; it must return finite "
-        f"numbers of shape {expected}."
-    )
-
-
-def zero_phi() -> str:
-    """A moment that concerns nobody."""
-    return "criterion: a component of phi is 0 for every row; it compares nothing."
 
 
 def negative(rows: float) -> str:
@@ -323,54 +236,6 @@ def no_threshold(low: float, high: float) -> str:
         "threshold: none was given, and no one threshold separates the decisions (a row with score "
         f"{phrases.number(low)} is selected, one with score {phrases.number(high)} is not). Give the threshold, or a "
         "distance column."
-    )
-
-
-def one_side() -> str:
-    """All selected or none."""
-    return "prediction: every row has the same decision; there is no boundary to infer. Give threshold."
-
-
-def no_distance(kind: str) -> str:
-    """An estimator without a known distance."""
-    return (
-        f"distance: no exact distance to the boundary is known for {kind}. Known: linear classifiers with two classes, "
-        "SVC, a single decision tree, and pipelines of scalers in front of one. For anything else give score (and "
-        "threshold), or a column of distances."
-    )
-
-
-def not_fitted(kind: str) -> str:
-    """Not an estimator, or not ready."""
-    return (
-        f"distance: {kind} is not a fitted estimator. Give the name of a column of distances, a fitted scikit-learn "
-        "classifier, or an object of isonomy.transport.distances."
-    )
-
-
-def not_squared(kind: str) -> str:
-    """A squared cost of a classifier without a kernel."""
-    return f"squared: True is for kernel classifiers (SVC); {kind} has no squared cost. Use squared=False."
-
-
-def kernel_norm(norm: str) -> str:
-    """A norm where the kernel has its own."""
-    return f'norm: {norm!r} is not allowed for a kernel classifier, which is measured in its own space; use norm="l2".'
-
-
-def no_pipeline(kind: str) -> str:
-    """A pipeline step that is not a scaler."""
-    return (
-        f"distance: the pipeline step {kind} is not a scaler, so distances in your columns are not known. Give score "
-        "(and threshold), or a column of distances."
-    )
-
-
-def need_distance() -> str:
-    """Nothing to measure by."""
-    return (
-        "distance: none given. Give score (a column; distance is measured on its axis), or distance: a column, a "
-        "fitted scikit-learn estimator, or an object of isonomy.transport.distances."
     )
 
 

@@ -1,184 +1,222 @@
-"""Moments to estimates: predicted and observed effect, the error, the error of the rest, and a status a group."""
+"""Errors and biases of all groups with their tests and intervals, and what remains of them after corrections."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.frames import Group
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
-from isonomy.treatment.collapse import Pieces, pieces, slopes
-from isonomy.treatment.moments import CONTROL, TREATED, Arms, Moments
-from isonomy.treatment.plan import Plan
-from isonomy.treatment.ratio import Ratio, of_others, plain, ratio, standardised_rest
-from isonomy.treatment.resample import draw_moments
+from isonomy.treatment.effects.density import Densities
+from isonomy.treatment.effects.errors import Effects, Errors, Known, effects_of, errors_of, errors_of_halves
+from isonomy.treatment.effects.heldout import Evaluation, Halves, Remainders
+from isonomy.treatment.effects.ratio import Gap, Ratio, t_critical, t_tail
+from isonomy.treatment.effects.resample import resample_rows, resample_sums
+from isonomy.treatment.effects.sums import Sums
+from isonomy.treatment.plan import CorrectionsPlan, ObservedEffects, Plan
+from isonomy.treatment.tally import Tally
+
+BUCKETS = (np.array([0]), np.array([1]))  # rows of predictions, and rows of estimation
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """Effects that the caller brought, one a group, with their standard errors; NaN where none was brought."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Estimates:
+    """One entry per group of every partition; NaN where a group cannot be answered."""
 
-    effect: FloatArray
-    se: FloatArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Effects:
-    """Values only: predicted and observed effect of each group and of its rest."""
-
+    groups: tuple[Group, ...]
+    status: tuple[Status, ...]
+    n: FloatArray
+    treated: FloatArray
+    events: FloatArray  # rows with an outcome in the arm that has fewer of them
     predicted: FloatArray
     observed: FloatArray
-    rest_predicted: FloatArray
-    rest_observed: FloatArray
-
-    @property
-    def error(self) -> FloatArray:
-        """Predicted minus observed."""
-        return self.predicted - self.observed
-
-    @property
-    def rest_error(self) -> FloatArray:
-        """Predicted minus observed, of the rest."""
-        return self.rest_predicted - self.rest_observed
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimates:
-    """Effects with the law of the error of each group and of its rest."""
-
-    effects: Effects
-    error: Ratio
-    rest: Ratio
-    status: tuple[Status, ...]
-    in_rest: BoolArray  # groups that take part in the rest of others
-
-    @property
-    def usable(self) -> BoolArray:
-        """Groups that are answered."""
-        return np.array([s is Status.OK for s in self.status])
+    error: FloatArray
+    error_se: FloatArray
+    error_low: FloatArray
+    error_high: FloatArray
+    error_pvalue: FloatArray
+    bias: FloatArray
+    bias_se: FloatArray
+    bias_low: FloatArray
+    bias_high: FloatArray
+    bias_pvalue: FloatArray
+    within_pvalue: FloatArray  # of a bias at least as large as the tolerance
+    statistic: FloatArray
+    critical_bias: FloatArray
+    detectable_bias: FloatArray
+    lost: float  # largest share of resamples that gave a group no error
 
 
-def estimate(moments: Moments, plan: Plan, known: Known | None = None) -> Estimates:
-    """Everything from one sample: the error is a single ratio, its top and bottom correlated."""
-    made = _pieces(moments, plan, known)
-    error = ratio(made.predicted - made.observed, made.bottom, moments, plan.lost)
-    if known is not None:
-        error = replace(error, tt=error.tt + (made.bottom.value * known.se) ** 2, df=np.full(error.df.shape, np.inf))
-    status = statuses(moments, plan, error, known)
-    in_rest = _in_rest(status, error)
-    if plan.rest == "pooled":
-        others = _only(moments, in_rest).others()
-        pooled = _pieces(others, plan, None)
-        rest = ratio(pooled.predicted - pooled.observed, pooled.bottom, others, plan.lost)
-    else:
-        rest = standardised_rest(error, moments.n.sum(-1), in_rest)
-    return Estimates(values(moments, plan, in_rest, known), error, rest, status, in_rest)
+def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
+    """Errors and biases of all groups, with their tests and intervals."""
+    parts, lost = _errors(tally, plan, rng)
+    kept = [len(groups) for groups in tally.groups]
+    status = tuple(s for part, size in zip(parts, kept, strict=True) for s in part.status[:size])
+    answered = np.array([s is Status.OK for s in status])
 
+    def joined(arrays: Iterable[FloatArray]) -> FloatArray:
+        return np.concatenate([array[:size] for array, size in zip(arrays, kept, strict=True)])
 
-def estimate_split(prediction: Moments, estimation: Moments, plan: Plan) -> Estimates:
-    """Predicted effects from one half of the rows, observed ones from the other: independent by construction."""
-    ahead, behind = _pieces(prediction, plan, None), _pieces(estimation, plan, None)
-    predicted = ratio(ahead.predicted, ahead.bottom, prediction, plan.lost)
-    observed = ratio(behind.observed, behind.bottom, estimation, plan.lost)
-    error = predicted.minus(observed)
-    status = tuple(
-        first if first is not Status.OK else second
-        for first, second in zip(
-            statuses(prediction, plan, predicted, None), statuses(estimation, plan, observed, None), strict=True
-        )
+    def law(ratios: Sequence[Ratio]) -> Ratio:
+        names = [part.name for part in fields(Ratio)]
+        return Ratio(*(np.where(answered, joined(getattr(r, name) for r in ratios), np.nan) for name in names))
+
+    error = law([part.error for part in parts])
+    gap = Gap(error, law([part.rest for part in parts]))
+    error_low, error_high = error.limits(t_critical(plan.alpha / 2, error.df))
+    critical = t_critical(plan.alpha / 2, gap.df)
+    bias_low, bias_high = gap.limits(critical)
+    tolerance = plan.tolerance or 0.0
+    above, below = gap.statistic(tolerance), gap.statistic(-tolerance)
+    positive = gap.value >= 0
+    near, far = np.where(positive, above, -below), np.where(positive, below, -above)
+    rows = [sums.moments().n for sums in tally.sums]
+    normal = t_critical(plan.alpha / 2, np.array(np.inf)) + t_critical(1 - plan.power, np.array(np.inf))
+    return Estimates(
+        groups=tuple(group for groups in tally.groups for group in groups),
+        status=status,
+        n=joined(n.sum(-1) for n in rows),
+        treated=joined(n[..., 1] for n in rows),
+        events=joined(sums.events for sums in tally.sums),
+        predicted=joined(part.effects.predicted for part in parts),
+        observed=joined(part.effects.observed for part in parts),
+        error=error.value,
+        error_se=error.se,
+        error_low=error_low,
+        error_high=error_high,
+        error_pvalue=np.minimum(2 * t_tail(np.abs(error.statistic()), error.df), 1.0),
+        bias=gap.value,
+        bias_se=gap.se,
+        bias_low=bias_low,
+        bias_high=bias_high,
+        # P(|estimate| as large) at the edge of the tolerance; twice the tail when there is none.
+        bias_pvalue=np.minimum(t_tail(near, gap.df) + t_tail(far, gap.df), 1.0),
+        within_pvalue=np.maximum(t_tail(-above, gap.df), t_tail(below, gap.df)),
+        statistic=gap.statistic(),
+        critical_bias=critical * gap.se,
+        detectable_bias=normal * gap.se,
+        lost=lost,
     )
-    in_rest = _in_rest(status, predicted) & _in_rest(status, observed)
-    if plan.rest == "pooled":
-        rests = [_only(m, in_rest).others() for m in (prediction, estimation)]
-        one, two = (_pieces(m, plan, None) for m in rests)
-        rest = ratio(one.predicted, one.bottom, rests[0], plan.lost).minus(
-            ratio(two.observed, two.bottom, rests[1], plan.lost)
-        )
-    else:
-        rest = standardised_rest(predicted, prediction.n.sum(-1), in_rest).minus(
-            standardised_rest(observed, estimation.n.sum(-1), in_rest)
-        )
-    effects = joined(values(prediction, plan, in_rest), values(estimation, plan, in_rest))
-    return Estimates(effects, error, rest, status, in_rest)
 
 
-def joined(prediction: Effects, estimation: Effects) -> Effects:
-    """Predicted effects of the one, observed effects of the other."""
-    return Effects(prediction.predicted, estimation.observed, prediction.rest_predicted, estimation.rest_observed)
+def _errors(tally: Tally, plan: Plan, rng: np.random.Generator) -> tuple[list[Errors], float]:
+    """Errors of every partition, and the largest share of resamples that were lost."""
+    parts = [_errors_of(sums, groups, plan) for sums, groups in zip(tally.sums, tally.groups, strict=True)]
+    if plan.variance == "influence":
+        return parts, 0.0
+    draws = _draws(tally, plan, parts, rng)
+    lost = max(part.lost(drawn) for part, drawn in zip(parts, draws, strict=True))
+    return [part.resampled(drawn) for part, drawn in zip(parts, draws, strict=True)], lost
 
 
-def values(
-    moments: Moments, plan: Plan, in_rest: BoolArray, known: Known | None = None, fitted: Moments | None = None
-) -> Effects:
-    """Values only; ``moments`` may have further leading axes (resamples).
-
-    ``fitted``: the moments that slopes of an adjustment are taken from, where ``moments`` has no covariances.
-    """
-    made = _pieces(moments, plan, known, fitted, gradients=False)
-    there = (moments.n > 0).all(-1) if known is None else moments.n[..., CONTROL] > 0
-    if plan.rest == "pooled":
-        fit = None if fitted is None else _only(fitted, in_rest).others()
-        rest = _pieces(_only(moments, in_rest).others(), plan, None, fit, gradients=False)
-        predicted, observed, bottom = rest.predicted.value, rest.observed.value, rest.bottom.value
-    else:
-        size = moments.n.sum(-1)
-        predicted, observed, bottom = (
-            of_others(size * top.value, in_rest & there) for top in (made.predicted, made.observed, made.bottom)
-        )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own = [np.where(there, top.value / made.bottom.value, np.nan) for top in (made.predicted, made.observed)]
-        return Effects(own[0], own[1], predicted / bottom, observed / bottom)
+def _errors_of(sums: Sums, groups: tuple[Group, ...], plan: Plan) -> Errors:
+    if plan.split is not None:
+        prediction, estimation = (sums.moments(half) for half in BUCKETS)
+        return errors_of_halves(prediction, estimation, plan.formula)
+    known = None if plan.observed_effects is None else _known(plan.observed_effects, groups, len(sums.n))
+    return errors_of(sums.moments(), plan.formula, known)
 
 
-def from_resamples(estimates: Estimates, resampled: Effects) -> Estimates:
-    """The same estimates, their variances taken from resamples."""
-    error = _with_variance(estimates.error, resampled.error, estimates.effects.error)
-    rest = _with_variance(estimates.rest, resampled.rest_error, estimates.effects.rest_error)
-    return replace(estimates, error=error, rest=rest)
-
-
-def _with_variance(law: Ratio, draws: FloatArray, value: FloatArray) -> Ratio:
-    variance, _ = draw_moments(draws)
-    return plain(value, np.where(np.isfinite(law.tt), variance, np.nan), law.df)
-
-
-def _pieces(
-    moments: Moments, plan: Plan, known: Known | None, fitted: Moments | None = None, *, gradients: bool = True
-) -> Pieces:
-    adjust = slopes(moments if fitted is None else fitted, plan.estimator, plan.covariates)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        arms = Arms(moments, adjust, gradients)
-        return pieces(arms, plan.measure, plan.collapse, None if known is None else known.effect)
-
-
-def _only(moments: Moments, in_rest: BoolArray) -> Moments:
-    """Groups that cannot be used take no part in a pooled rest."""
-    return replace(moments, n=np.where(in_rest[..., None], moments.n, 0.0))
-
-
-def statuses(moments: Moments, plan: Plan, law: Ratio, known: Known | None) -> tuple[Status, ...]:
-    """Why a group cannot be answered, or `Status.OK`."""
-    n = moments.n
-    with np.errstate(invalid="ignore"):
-        fewest = n.min(-1) if known is None else n[..., CONTROL]
-        conditions = [
-            (n.sum(-1) == 0, Status.EMPTY),
-            (np.zeros(len(n), bool) if known is None else ~np.isfinite(known.effect + known.se), Status.UNSUPPORTED),
-            (n[..., CONTROL] == 0, Status.NO_CONTROL),
-            ((n[..., TREATED] == 0) & (known is None), Status.NO_TREATED),
-            ((law.bottom <= 0) & (plan.measure == "relative"), Status.ZERO_BASELINE),
-            (fewest <= 1 + plan.lost, Status.TOO_SMALL),
-            (law.variance == 0, Status.CONSTANT),
-            (~np.isfinite(law.value + law.variance), Status.FAILED),
+def _draws(tally: Tally, plan: Plan, parts: Sequence[Errors], rng: np.random.Generator) -> list[Effects]:
+    """Effects of every partition, resample by resample."""
+    if plan.variance == "bootstrap_rows":
+        assert tally.lines is not None
+        moments = resample_rows(tally.lines, plan.formula.columns, plan.resamples, rng)
+        return [
+            effects_of(drawn, plan.formula, part.in_rest, fitted=sums.moments())
+            for drawn, part, sums in zip(moments, parts, tally.sums, strict=True)
         ]
-    found = np.full(len(n), Status.OK, dtype=object)
-    for condition, status in reversed(conditions):
-        found[condition] = status
-    return tuple(Status(str(s)) for s in found)  # numpy keeps enum members as plain text
+
+    def drawn(sums: Sums, part: Errors) -> Effects:
+        moments = resample_sums(sums, plan.resamples, rng)
+        return effects_of(moments, plan.formula, part.in_rest, fitted=sums.moments())
+
+    pairs = list(zip(tally.sums, parts, strict=True))
+    if plan.split is None:
+        return [drawn(sums, part) for sums, part in pairs]
+    halves = [[drawn(sums.part(half), part) for half in BUCKETS] for sums, part in pairs]
+    return [prediction.observed_in(estimation) for prediction, estimation in halves]
 
 
-def _in_rest(status: tuple[Status, ...], law: Ratio) -> BoolArray:
-    """A group without control outcomes still belongs to the rest of the others; one without an arm cannot."""
-    allowed = np.array([s in (Status.OK, Status.ZERO_BASELINE, Status.CONSTANT) for s in status])
-    return allowed & np.isfinite(law.top + law.tt + law.bottom)
+def _known(effects: ObservedEffects, groups: tuple[Group, ...], size: int) -> Known:
+    """The caller's effects in the order of the groups; everybody else (the last, unnamed group) has none."""
+    by_name: Mapping[object, tuple[float, float]] = dict(effects.items())
+    pairs = np.full((size, 2), np.nan)
+    for i, group in enumerate(groups):
+        single = [value for _, value in group.items] if len(group.items) == 1 else []
+        names = (group.label, *single, *map(str, single))
+        pairs[i] = next((by_name[name] for name in names if name in by_name), (np.nan, np.nan))
+    return Known(pairs[:, 0], pairs[:, 1])
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CorrectionsEstimates:
+    """What remains of every group after every correction, and its densities over groups, runs and resamples."""
+
+    groups: tuple[Group, ...]
+    status: tuple[Status, ...]
+    n: FloatArray
+    remainders: Remainders  # (strategy, run, group)
+    statistic: FloatArray  # (run, group): of the bias before correction
+    combined_pvalue: FloatArray  # of the bias without correction, over all runs
+    error_densities: Densities
+    bias_densities: Densities
+
+
+def estimate_corrections(tally: Tally, plan: CorrectionsPlan, rng: np.random.Generator) -> CorrectionsEstimates:
+    """Find corrections on one half of the rows and judge them on the other, split by split and swap by swap."""
+    evaluation = Evaluation(
+        formula=plan.errors.formula,
+        strategies=plan.strategies,
+        single=plan.rest_correction == "single",
+        resamples=plan.errors.resamples,
+        alpha=plan.errors.alpha,
+    )
+    kept = [len(groups) for groups in tally.groups]
+    remainders, statistics = [], []
+    for sums, size, child in zip(tally.sums, kept, rng.spawn(len(kept)), strict=True):
+        halves = _tracked(_halves(plan, child), plan.progress)
+        remainder, statistic = evaluation.run(sums, halves, child)
+        remainders.append(remainder.first(size))
+        statistics.append(statistic[:, :size])
+    moments = [sums.moments() for sums in tally.sums]
+    whole = [errors_of(m, plan.errors.formula).status[:size] for m, size in zip(moments, kept, strict=True)]
+    together = Remainders.beside(remainders)
+    pvalues = together.bias_pvalue[plan.strategies.index("none")]
+    return CorrectionsEstimates(
+        groups=tuple(group for groups in tally.groups for group in groups),
+        status=tuple(status for part in whole for status in part),
+        n=np.concatenate([m.n.sum(-1)[:size] for m, size in zip(moments, kept, strict=True)]),
+        remainders=together,
+        statistic=np.concatenate(statistics, axis=-1),
+        # Splits reuse rows, so their p-values are dependent: twice the median is a p-value whatever the dependence.
+        combined_pvalue=np.minimum(2 * np.median(pvalues, axis=0), 1.0),
+        error_densities=Densities.of(_samples([r.error_draws for r in remainders])),
+        bias_densities=Densities.of(_samples([r.bias_draws for r in remainders])),
+    )
+
+
+def _samples(draws: Sequence[FloatArray]) -> list[FloatArray]:
+    """One sample per strategy: all its draws, of all partitions."""
+    return [np.concatenate([np.ravel(part[s]) for part in draws]) for s in range(len(draws[0]))]
+
+
+def _halves(plan: CorrectionsPlan, rng: np.random.Generator) -> list[Halves]:
+    """Random halves of the buckets, each followed by its swap."""
+    halves: list[Halves] = []
+    for _ in range(plan.splits):
+        order = rng.permutation(plan.buckets)
+        one, two = np.sort(order[: plan.buckets // 2]), np.sort(order[plan.buckets // 2 :])
+        halves += [(one, two), (two, one)]
+    return halves
+
+
+def _tracked(halves: list[Halves], progress: bool) -> Iterable[Halves]:
+    if not progress:
+        return halves
+    from rich.progress import track
+
+    return track(halves, description="Splits and swaps")

@@ -1,9 +1,9 @@
-"""Charts: errors and biases by group, densities before and after correction, t statistics, risk of strategies."""
+"""Charts: errors and biases by group, densities before and after correction, t statistics before correction."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
@@ -11,8 +11,10 @@ import numpy as np
 from isonomy.errors import choose
 from isonomy.numerics.arrays import FloatArray
 from isonomy.results import phrases, theme
-from isonomy.treatment.density import REACH, density
-from isonomy.treatment.result import CorrectionsResult, TreatmentBiasResult
+from isonomy.treatment.effects.density import REACH, density
+
+if TYPE_CHECKING:
+    from isonomy.treatment.result import CorrectionsResult, Quantity, TreatmentBiasResult
 
 MAXIMUM_GROUPS = 80
 _TITLES = {
@@ -21,7 +23,7 @@ _TITLES = {
 }
 
 
-def groups(result: TreatmentBiasResult, quantity: str = "bias") -> Any:
+def groups(result: TreatmentBiasResult, quantity: Quantity = "bias") -> alt.TopLevelMixin:
     """Biases or errors by group with their intervals, largest first; the most notable ones if there are many."""
     choose("quantity", quantity, _TITLES)
     value = getattr(result, quantity)
@@ -31,9 +33,10 @@ def groups(result: TreatmentBiasResult, quantity: str = "bias") -> Any:
     pvalue = result.adjusted_pvalue if quantity == "bias" else result.error_adjusted_pvalue
     low, high = (getattr(result, f"{quantity}_{end}")[order] for end in ("low", "high"))
     reach = _reach(value[order], np.concatenate([low, high]))
+    names = [theme.short(result.groups[i].label) for i in order]
     data = theme.data(
         {
-            "group": [theme.short(result.groups[i].label) for i in order],
+            "group": names,
             "value": value[order],
             "low": low,
             "high": high,
@@ -44,15 +47,13 @@ def groups(result: TreatmentBiasResult, quantity: str = "bias") -> Any:
             "verdict": [result.verdicts[i].value for i in order],
         }
     )
-    names = [theme.short(result.groups[i].label) for i in order]
-    tooltip = [alt.Tooltip(name, type=kind) for name, kind in _TOOLTIP.items()]  # type: ignore[arg-type]
     base = alt.Chart(data).encode(
         y=alt.Y("group:N", sort=list(dict.fromkeys(names)), title=None),
         color=alt.Color(
             "verdict:N",
             scale=alt.Scale(domain=list(theme.VERDICT_COLOURS), range=list(theme.VERDICT_COLOURS.values())),
         ),
-        tooltip=tooltip,
+        tooltip=["group:N", "value:Q", "low:Q", "high:Q", "rows:Q", "adjusted:N", "verdict:N"],
     )
     title = f"{_TITLES[quantity]}, {100 * (1 - result.alpha):g} % intervals"
     bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("from:Q", title=title), x2="to:Q")
@@ -60,17 +61,6 @@ def groups(result: TreatmentBiasResult, quantity: str = "bias") -> Any:
     return theme.finish(
         alt.layer(_zero(result.tolerance if quantity == "bias" else None), bars, points).properties(width=520)
     )
-
-
-_TOOLTIP = {
-    "group": "nominal",
-    "value": "quantitative",
-    "low": "quantitative",
-    "high": "quantitative",
-    "rows": "quantitative",
-    "adjusted": "nominal",
-    "verdict": "nominal",
-}
 
 
 def _reach(value: FloatArray, ends: FloatArray) -> float:
@@ -81,7 +71,7 @@ def _reach(value: FloatArray, ends: FloatArray) -> float:
     return max(float(np.abs(value).max()), min(1.5 * float(np.quantile(finite, 0.8)), float(finite.max())))
 
 
-def _zero(tolerance: float | None) -> Any:
+def _zero(tolerance: float | None) -> alt.Chart | alt.LayerChart:
     rule = alt.Chart(theme.data({"at": [0.0]})).mark_rule(color=theme.RULE).encode(x="at:Q")
     if tolerance is None:
         return rule
@@ -89,84 +79,46 @@ def _zero(tolerance: float | None) -> Any:
     return rule + edges.mark_rule(color=theme.RULE, strokeDash=[4, 4]).encode(x="at:Q")
 
 
-def _lines(name: str, names: Sequence[str], title: Any = alt.Undefined) -> dict[str, Any]:
-    """One colour and one dash a line, in one legend."""
+def _curves(
+    columns: Mapping[str, Any], name: str, x: alt.X, y: alt.Y, legend: str | None, names: Sequence[str]
+) -> alt.Chart:
+    """One curve per name, each with a colour and a dash, in one legend."""
     scale = alt.Scale(domain=list(names))
-    return {
-        "color": alt.Color(f"{name}:N", scale=scale, title=title),
-        "strokeDash": alt.StrokeDash(f"{name}:N", scale=scale, title=title),
-    }
+    colour = alt.Color(f"{name}:N", scale=scale, title=legend)
+    dash = alt.StrokeDash(f"{name}:N", scale=scale, title=legend)
+    lines = alt.Chart(theme.data(columns)).mark_line().encode(x=x, y=y, color=colour, strokeDash=dash)
+    return lines.properties(width=520, height=280)
 
 
-def densities(result: CorrectionsResult, quantity: str = "bias") -> Any:
+def densities(result: CorrectionsResult, quantity: Quantity = "bias") -> alt.TopLevelMixin:
     """What remains after each strategy, over groups, splits, swaps and replicates (the paper's Figures 1 and 3)."""
     choose("quantity", quantity, _TITLES)
-    curves = getattr(result, f"{quantity}_density")
-    scale = getattr(result, f"{quantity}_scale")
-    points = len(result.density_at)
-    data = theme.data(
-        {
-            "strategy": np.repeat(np.array(result.strategies), points),
-            "at": np.tile(result.density_at, len(result.strategies)),
-            "density": curves.ravel(),
-        }
-    )
-    chart = (
-        alt.Chart(data)
-        .mark_line()
-        .encode(
-            x=alt.X("at:Q", title=f"remaining {quantity} on held-out rows, in units of {phrases.number(scale)}"),
-            y=alt.Y("density:Q", title="density"),
-            **_lines("strategy", result.strategies),
-        )
-        .properties(width=520, height=280)
-    )
+    bias = quantity == "bias"
+    curves, scale = (result.bias_density, result.bias_scale) if bias else (result.error_density, result.error_scale)
+    columns = {
+        "strategy": np.repeat(np.array(result.strategies), len(result.density_at)),
+        "at": np.tile(result.density_at, len(result.strategies)),
+        "density": curves.ravel(),
+    }
+    x = alt.X("at:Q", title=f"remaining {quantity} on held-out rows, in units of {phrases.number(scale)}")
+    y = alt.Y("density:Q", title="density")
+    chart = _curves(columns, "strategy", x, y, "strategy", result.strategies)
     return theme.finish(alt.layer(_zero(None), chart))
 
 
-def statistics(result: CorrectionsResult) -> Any:
+def statistics(result: CorrectionsResult) -> alt.TopLevelMixin:
     """The t statistics of bias before correction against their law without bias (the paper's Figure 2)."""
-    found = result.detection_statistic[np.isfinite(result.detection_statistic)]
-    reach = max(REACH, min(float(np.abs(found).max(initial=0.0)), 3 * REACH))
+    observed = result.detection_statistic[np.isfinite(result.detection_statistic)]
+    reach = max(REACH, min(float(np.abs(observed).max(initial=0.0)), 3 * REACH))
     at = np.linspace(-reach, reach, 161)
     normal = np.exp(-(at**2) / 2) / np.sqrt(2 * np.pi)
-    seen = density(found, at) if len(found) > 1 else np.full(at.shape, np.nan)
+    curve = density(observed, at) if len(observed) > 1 else np.full(at.shape, np.nan)
     names = ("observed", "without bias")
-    data = theme.data(
-        {"law": np.repeat(np.array(names), len(at)), "at": np.tile(at, 2), "density": np.concatenate([seen, normal])}
-    )
-    chart = (
-        alt.Chart(data)
-        .mark_line()
-        .encode(
-            x=alt.X("at:Q", title="t statistic of the bias, before correction"),
-            y=alt.Y("density:Q", title="density over groups, splits and swaps"),
-            **_lines("law", names, title=None),
-        )
-        .properties(width=520, height=280)
-    )
-    return theme.finish(chart)
-
-
-def risk(risks: Mapping[str, FloatArray]) -> Any:
-    """Risk of every strategy over b / sd, from `correction_risk`."""
-    names = [name for name in risks if name != "ratio"]
-    at = risks["ratio"]
-    data = theme.data(
-        {
-            "strategy": np.repeat(np.array(names), len(at)),
-            "ratio": np.tile(at, len(names)),
-            "risk": np.concatenate([risks[name] for name in names]),
-        }
-    )
-    chart = (
-        alt.Chart(data)
-        .mark_line(clip=True)
-        .encode(
-            x=alt.X("ratio:Q", title="true error / its standard error"),
-            y=alt.Y("risk:Q", title="mean squared remaining error / variance", scale=alt.Scale(domain=[0, 3])),
-            **_lines("strategy", names),
-        )
-        .properties(width=520, height=280)
-    )
-    return theme.finish(chart)
+    columns = {
+        "law": np.repeat(np.array(names), len(at)),
+        "at": np.tile(at, 2),
+        "density": np.concatenate([curve, normal]),
+    }
+    x = alt.X("at:Q", title="t statistic of the bias, before correction")
+    y = alt.Y("density:Q", title="density over groups, splits and swaps")
+    return theme.finish(_curves(columns, "law", x, y, None, names))

@@ -1,144 +1,301 @@
-"""What a caller asked for, checked once: roles, effect measure, estimators, variance."""
+"""What was asked, checked once against the schema: roles, effect measure, estimators, variance."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from typing import Annotated, Literal
 
-from isonomy.errors import MissingRole, UsageError, choose, fraction
-from isonomy.treatment.collapse import COLLAPSES, ESTIMATORS, choose_collapse, columns_of
+import numpy as np
 
-VARIANCES = ("influence", "bootstrap", "bootstrap_rows")
-RESTS = ("standardised", "pooled")
-FEATURE = "x:"  # a feature's column, so that its name cannot clash with "y", "f" or "h"
+from isonomy.errors import MissingRole, UsageError
+from isonomy.frames import Grouping, Groups, Request, Source
+from isonomy.frames.expressions import Expression, either, number
+from isonomy.options import Number
+from isonomy.treatment.effects.collapse import COLLAPSES, CollapseName, Estimator, Formula, Measure, Rest
+from isonomy.treatment.effects.moments import Column, column, products
+from isonomy.treatment.effects.shrinkage import Strategy, strategies_of
+
+Variance = Literal["influence", "bootstrap", "bootstrap_rows"]
+Adjust = Literal["holm", "bonferroni", "bh", "by", "none"]
+RestCorrection = Literal["rows", "single"]
+Resamples = Annotated[int, Number(least=2, whole=True)]
+ObservedEffects = Mapping[str, tuple[float, float]]
+
+INDEPENDENT = "independent"  # a split at random, instead of one by a column
+WITH_FEATURES = ("regression", "aipw")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Plan:
-    """A checked request. ``columns`` are the functions of a row whose moments it needs."""
+    """What was asked of `treatment_bias`, or of a corrector."""
 
+    formula: Formula
+    grouping: Grouping
     effect: str
-    groups: object
     treatment: str | None
     outcome: str | None
     baseline: str | None
-    measure: str
-    collapse: str
-    estimator: str
     features: tuple[str, ...]
-    rest: str
-    variance: str
+    observed_effects: ObservedEffects | None
+    split: str | None
+    variance: Variance
     resamples: int
-    columns: tuple[str, ...]
-    observed_effects: Mapping[str, tuple[float, float]] | None = None
-    depth: int = 1
+    adjust: Adjust
+    tolerance: float | None
+    alpha: float
+    power: float
 
     @property
-    def options(self) -> dict[str, Any]:
-        """What was asked for, as the caller would write it."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "columns"}
+    def random(self) -> bool:
+        """Whether anything is drawn."""
+        return self.variance != "influence" or self.split == INDEPENDENT or self.formula.estimator == "aipw"
 
     @property
-    def covariates(self) -> tuple[str, ...]:
-        """The features' columns."""
-        return tuple(f"{FEATURE}{name}" for name in self.features)
+    def requests(self) -> tuple[Request, ...]:
+        """The one grouped pass. Random splits and AIPW make columns of their own first."""
+        return () if self.split == INDEPENDENT or self.formula.estimator == "aipw" else (self.request(),)
 
     @property
-    def lost(self) -> int:
-        """Coefficients fitted within each arm of each group."""
-        return len(self.features) if self.estimator == "regression" else 0
+    def roles(self) -> dict[str, str]:
+        """The columns that must hold numbers, by role."""
+        named = {"effect": self.effect, "outcome": self.outcome, "baseline": self.baseline}
+        features = {f"features[{i}]": name for i, name in enumerate(self.features)}
+        return {role: name for role, name in named.items() if name is not None} | features
+
+    def request(self, *, sums: bool = True) -> Request:
+        """What is asked of the rows. ``sums``: with the sums of all products, where cells are wanted and not rows."""
+        split = None if self.split == INDEPENDENT else self.split
+        binary = {"treatment": self.treatment, "split": split}
+        wanted = products(self.formula.columns) if sums else {}
+        return Request(
+            grouping=self.grouping,
+            binary={role: name for role, name in binary.items() if name is not None},
+            numeric=self.roles,
+            keys={} if self.outcome is None else {"kind": _kind(number(self.outcome))},
+            values={name: self._expression(one) for name, one in wanted.items()},
+        )
+
+    def _expression(self, wanted: Column) -> Expression:
+        values = {term: number(self.roles[role]) for term, role in self.terms.items()}
+        return reduce(mul, (1.0 / values["f"] if term == "1/f" else values[term] for term in wanted.terms))
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """The role behind each factor of a column."""
+        named = {"y": "outcome", "f": "effect", "h": "baseline"}
+        covariates = {name: f"features[{i}]" for i, name in enumerate(self.formula.covariates)}
+        return {term: role for term, role in (named | covariates).items() if role in self.roles}
 
 
-def make_plan(
+def _kind(outcome: Expression) -> Expression:
+    """Outcomes that are exactly 0, exactly 1, and anything else."""
+    return either(outcome == 0, 0, either(outcome == 1, 1, 2))
+
+
+def plan(
+    source: Source,
     *,
     effect: str,
-    groups: object,
-    treatment: str | None,
-    outcome: str | None,
+    groups: Groups,
+    treatment: str | None = None,
+    outcome: str | None = None,
     baseline: str | None = None,
-    measure: str = "relative",
-    collapse: str | None = None,
-    estimator: str = "arm_means",
+    measure: Measure = "relative",
+    collapse: CollapseName | None = None,
+    estimator: Estimator = "arm_means",
     features: Sequence[str] | str | None = None,
-    rest: str = "standardised",
-    variance: str = "influence",
-    resamples: int = 1_000,
-    observed_effects: Mapping[str, tuple[float, float]] | None = None,
+    observed_effects: ObservedEffects | None = None,
+    rest: Rest = "standardised",
+    split: str | None = None,
+    variance: Variance = "influence",
+    adjust: Adjust = "holm",
+    tolerance: float | None = None,
+    alpha: float = 0.05,
+    power: float = 0.8,
     depth: int = 1,
+    resamples: int = 1_000,
 ) -> Plan:
-    """Check the options against each other; no column is looked at yet."""
+    """Check the options of `treatment_bias` against each other and against the schema."""
     names = (features,) if isinstance(features, str) else tuple(features or ())
     experiment = treatment is not None and outcome is not None
-    if not experiment:
-        if observed_effects is None:
-            raise MissingRole(
-                "treatment, outcome: name both columns of the experiment, or bring each group's effect with its "
-                "standard error as observed_effects."
-            )
-        collapse = _without_outcomes(collapse, measure, baseline)
-    collapse = choose_collapse(collapse, measure, baseline)
-    if experiment and baseline is not None and (measure == "difference" or not COLLAPSES[collapse].baseline):
-        raise UsageError(
-            f"baseline: measure={measure!r} with collapse={collapse!r} does not look at it; leave it out, or choose "
-            'collapse="weighted" or "normalised" of a relative effect.'
+    if not experiment and observed_effects is None:
+        raise MissingRole(
+            "treatment, outcome: name both columns of the experiment, or bring each group's effect with its "
+            "standard error as observed_effects."
         )
-    if observed_effects is not None and (rest, variance, estimator) != ("standardised", "influence", "arm_means"):
-        raise UsageError(
-            'observed_effects: effects brought with standard errors need rest="standardised", variance="influence" and '
-            'estimator="arm_means".'
-        )
-    choose("estimator", estimator, ESTIMATORS)
-    if (estimator != "arm_means") != bool(names):
+    formula = Formula(
+        measure=measure,
+        collapse=_collapse(collapse, measure, baseline, experiment),
+        estimator=estimator,
+        covariates=tuple(f"x:{i}" for i in range(len(names))),
+        rest=rest,
+        outcomes=experiment,
+    )
+    if observed_effects is not None:
+        _check_observed(observed_effects, formula, variance)
+    if (estimator in WITH_FEATURES) != bool(names):
         raise MissingRole(
             f'features: estimator={estimator!r} {"takes no" if names else "needs"} features; "regression" and "aipw" '
             'adjust for the numeric columns named there, "arm_means" does not.'
         )
-    if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 2:
-        raise UsageError(f"resamples: {resamples!r}; give a whole number from 2 up.")
-    covariates = [f"{FEATURE}{name}" for name in names]
-    columns = columns_of(collapse, measure, estimator, covariates)
-    if not experiment:
-        columns = tuple(c for c in dict.fromkeys((*columns, *(("h",) if baseline else ()))) if c != "y")
+    _check_split(split, variance, experiment)
+    by_column = None if split == INDEPENDENT else split
+    source.require(effect=effect, treatment=treatment, outcome=outcome, baseline=baseline, split=by_column)
+    source.require(**{f"features[{i}]": name for i, name in enumerate(names)})
     return Plan(
+        formula=formula,
+        grouping=source.grouping(groups, depth),
         effect=effect,
-        groups=groups,
         treatment=treatment if experiment else None,
         outcome=outcome if experiment else None,
-        baseline=baseline,
-        measure=measure,
-        collapse=collapse,
-        estimator=estimator,
+        baseline=baseline if any("h" in column(name).factors for name in formula.columns) else None,
         features=names,
-        rest=choose("rest", rest, RESTS),
-        variance=choose("variance", variance, VARIANCES),
-        resamples=resamples,
-        columns=columns,
         observed_effects=observed_effects,
-        depth=depth,
+        split=split,
+        variance=variance,
+        resamples=resamples,
+        adjust=adjust,
+        tolerance=tolerance,
+        alpha=alpha,
+        power=power,
     )
 
 
-def _without_outcomes(collapse: str | None, measure: str, baseline: str | None) -> str | None:
+def idle_roles(options: Mapping[str, object]) -> set[str]:
+    """The column roles that `treatment_bias` would not look at with these options."""
+    idle = set() if options.get("estimator") in WITH_FEATURES else {"features"}
+    return idle if options.get("collapse") in ("weighted", "normalised") else idle | {"baseline"}
+
+
+def _collapse(collapse: CollapseName | None, measure: Measure, baseline: str | None, experiment: bool) -> CollapseName:
+    """The collapse to use: the named one if it fits, else the default of the measure."""
+    if measure == "difference" and collapse not in (None, "average"):
+        raise UsageError(
+            f"collapse: {collapse!r} weighs by the baseline, which a relative effect needs and a difference does "
+            'not; with measure="difference" leave it out or give "average".'
+        )
+    if not experiment:
+        return _collapse_without_outcomes(collapse, measure, baseline)
+    name: CollapseName = "average" if measure == "difference" else collapse or "control_outcome"
+    needed = measure == "relative" and COLLAPSES[name].baseline
+    if needed and baseline is None:
+        raise MissingRole(
+            f"baseline: collapse={name!r} weighs by the predicted outcome without treatment; name its column."
+        )
+    if baseline is not None and not needed:
+        raise UsageError(
+            f"baseline: measure={measure!r} with collapse={name!r} does not look at it; leave it out, or choose "
+            'collapse="weighted" or "normalised" of a relative effect.'
+        )
+    return name
+
+
+def _collapse_without_outcomes(collapse: CollapseName | None, measure: Measure, baseline: str | None) -> CollapseName:
     """Collapsing when only predictions are there: outcomes cannot be the weights."""
     if measure == "difference":
-        return collapse
+        return "average"
     if baseline is None:
         raise MissingRole(
             "baseline: without outcomes, relative effects are weighed by the predicted outcome without treatment; "
             'name its column, or use measure="difference".'
         )
     name = collapse or "normalised"
-    if name in COLLAPSES and name not in ("normalised", "average"):
+    if name not in ("normalised", "average"):
         raise MissingRole(
             f'collapse: {name!r} uses outcomes; without treatment and outcome use "normalised" or "average".'
         )
     return name
 
 
-def check_level(alpha: float, tolerance: float | None, power: float) -> None:
-    """The error rate, the tolerance and the power lie where they must."""
-    fraction("alpha", alpha)
-    fraction("power", power)
-    if tolerance is not None and not (isinstance(tolerance, (int, float)) and 0 < tolerance < float("inf")):
-        raise UsageError(f"tolerance: {tolerance!r}; give a positive number in units of the effect, or None.")
+def _check_observed(effects: ObservedEffects, formula: Formula, variance: Variance) -> None:
+    """Effects that the caller brought are numbers with a standard error, and nothing is estimated in their place."""
+    if (formula.rest, variance, formula.estimator) != ("standardised", "influence", "arm_means"):
+        raise UsageError(
+            'observed_effects: effects brought with standard errors need rest="standardised", variance="influence" and '
+            'estimator="arm_means".'
+        )
+    if not isinstance(effects, Mapping):
+        raise UsageError(f"observed_effects: {effects!r}; give a mapping of group to (effect, standard error).")
+    for label, pair in effects.items():
+        try:
+            effect, se = (float(value) for value in pair)
+        except (TypeError, ValueError):
+            raise UsageError(f"observed_effects: {label} has {pair!r}; give (effect, standard error).") from None
+        if not (np.isfinite(effect) and np.isfinite(se) and se >= 0):
+            raise UsageError(f"observed_effects: {label} has {pair!r}; give a finite effect and a standard error >= 0.")
+
+
+def _check_split(split: str | None, variance: Variance, experiment: bool) -> None:
+    if split is not None and not experiment:
+        raise UsageError("split: effects brought by the caller are independent already; leave split out.")
+    if split is not None and variance == "bootstrap_rows":
+        raise UsageError('variance: "bootstrap_rows" takes no split; use "bootstrap".')
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CorrectionsPlan:
+    """What was asked of `evaluate_corrections`."""
+
+    errors: Plan
+    strategies: tuple[Strategy, ...]
+    rest_correction: RestCorrection
+    splits: int
+    buckets: int
+    progress: bool
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """None: rows are spread over random buckets first."""
+        return ()
+
+
+def plan_corrections(
+    source: Source,
+    *,
+    effect: str,
+    treatment: str,
+    outcome: str,
+    groups: Groups,
+    baseline: str | None = None,
+    measure: Measure = "relative",
+    collapse: CollapseName | None = None,
+    strategies: Sequence[str] | None = None,
+    rest: Rest = "standardised",
+    rest_correction: RestCorrection = "rows",
+    splits: int = 10,
+    resamples: int = 50,
+    buckets: int = 20,
+    alpha: float = 0.05,
+    progress: bool = False,
+) -> CorrectionsPlan:
+    """Check the options of `evaluate_corrections` against each other and against the schema."""
+    if buckets % 2:
+        raise UsageError(f"buckets: {buckets!r} is not allowed; give an even whole number from 2 up.")
+    if collapse == "positives_inverse":
+        raise UsageError(
+            'collapse: "positives_inverse" divides by the effect, so every correction needs another pass over the '
+            'rows; use another collapse, for instance "control_outcome".'
+        )
+    return CorrectionsPlan(
+        errors=plan(
+            source,
+            effect=effect,
+            groups=groups,
+            treatment=treatment,
+            outcome=outcome,
+            baseline=baseline,
+            measure=measure,
+            collapse=collapse,
+            rest=rest,
+            resamples=resamples,
+            alpha=alpha,
+        ),
+        strategies=tuple(dict.fromkeys(("none", *strategies_of(strategies)))),
+        rest_correction=rest_correction,
+        splits=splits,
+        buckets=buckets,
+        progress=progress,
+    )

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from isonomy.frames import Group
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
-from isonomy.results import Result, Verdict, suppress
+from isonomy.results import Call, Columns, Result, Verdict, suppress
 from isonomy.treatment import wording
+from isonomy.treatment.decide import CorrectionsDecisions, Decisions
+from isonomy.treatment.effects.collapse import Measure
+from isonomy.treatment.estimate import CorrectionsEstimates, Estimates
+from isonomy.treatment.plan import CorrectionsPlan, Plan
+from isonomy.treatment.tally import Tally
 
 if TYPE_CHECKING:
     import altair as alt
 
-# The documented table, in order; each name but the first and the last two is a field of the result.
-_NUMBERS = (
-    "n",
-    "predicted",
-    "observed",
-    "error",
-    "error_se",
-    "error_low",
-    "error_high",
-    "error_pvalue",
-    "bias",
-    "bias_se",
-    "bias_low",
-    "bias_high",
-    "bias_pvalue",
-    "adjusted_pvalue",
-)
+Quantity = Literal["bias", "error"]
+
+# The documented table, in order: each name is a field of the result.
+_ERROR = ("error", "error_se", "error_low", "error_high", "error_pvalue")
+_BIAS = ("bias", "bias_se", "bias_low", "bias_high", "bias_pvalue")
+_NUMBERS = ("n", "predicted", "observed", *_ERROR, *_BIAS, "adjusted_pvalue")
 _FURTHER = ("treated", "error_adjusted_pvalue", "critical_bias", "detectable_bias")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TreatmentBiasResult(Result):
-    """Error of each group's predicted effect, and its bias against all other groups. One entry a group.
+    """Error of each group's predicted effect, and its bias against all other groups. One entry per group.
 
     ``error`` is predicted minus observed; ``bias`` is the group's error minus that of the others. ``critical_bias`` is
     the smallest estimate that rejects (half of the time a true bias of that size does); ``detectable_bias`` the true
@@ -72,13 +67,57 @@ class TreatmentBiasResult(Result):
     detectable_bias: FloatArray
     verdicts: tuple[Verdict, ...]
     status: tuple[Status, ...]
-    measure: str
+    measure: Measure
     alpha: float
     tolerance: float | None
     power: float
     experiment: bool
 
-    def table(self) -> dict[str, Any]:
+    @classmethod
+    def of(cls, call: Call, plan: Plan, tally: Tally, estimates: Estimates, decisions: Decisions) -> Self:
+        """The result of a call."""
+        formula = plan.formula
+        return cls(
+            null=wording.null(plan.tolerance, formula.measure),
+            verdict=decisions.verdict,
+            warnings=decisions.warnings,
+            provenance=call.provenance(
+                rows=tally.rows,
+                dropped=tally.dropped,
+                random=plan.random,
+                collapse=formula.collapse,
+                features=plan.features,
+            ),
+            groups=estimates.groups,
+            n=estimates.n,
+            treated=estimates.treated,
+            predicted=estimates.predicted,
+            observed=estimates.observed,
+            error=estimates.error,
+            error_se=estimates.error_se,
+            error_low=estimates.error_low,
+            error_high=estimates.error_high,
+            error_pvalue=estimates.error_pvalue,
+            error_adjusted_pvalue=decisions.error_adjusted_pvalue,
+            bias=estimates.bias,
+            bias_se=estimates.bias_se,
+            bias_low=estimates.bias_low,
+            bias_high=estimates.bias_high,
+            bias_pvalue=estimates.bias_pvalue,
+            adjusted_pvalue=decisions.adjusted_pvalue,
+            statistic=estimates.statistic,
+            critical_bias=estimates.critical_bias,
+            detectable_bias=estimates.detectable_bias,
+            verdicts=decisions.verdicts,
+            status=decisions.status,
+            measure=formula.measure,
+            alpha=plan.alpha,
+            tolerance=plan.tolerance,
+            power=plan.power,
+            experiment=plan.observed_effects is None,
+        )
+
+    def table(self) -> Columns:
         """The columns of `to_frame`, in order."""
         return {
             "group": [group.label for group in self.groups],
@@ -111,7 +150,7 @@ class TreatmentBiasResult(Result):
             low=float(self.bias_low[i]),
             high=float(self.bias_high[i]),
             adjusted=float(self.adjusted_pvalue[i]),
-            verdict=self.verdicts[i].value,
+            verdict=self.verdicts[i],
             alpha=self.alpha,
         )
 
@@ -126,7 +165,7 @@ class TreatmentBiasResult(Result):
         """What this result does not show."""
         return wording.limits(self.measure)
 
-    def plot(self, quantity: str = "bias") -> alt.TopLevelMixin:
+    def plot(self, quantity: Quantity = "bias") -> alt.TopLevelMixin:
         """Biases (or ``quantity="error"``) by group with their intervals."""
         from isonomy.treatment.figure import groups
 
@@ -166,36 +205,77 @@ class CorrectionsResult(Result):
     status: tuple[Status, ...]
     alpha: float
 
-    def spread(self, quantity: str = "bias") -> FloatArray:
-        """Root mean square of what remains, over groups and runs; one entry a strategy."""
+    @classmethod
+    def of(
+        cls,
+        call: Call,
+        plan: CorrectionsPlan,
+        tally: Tally,
+        estimates: CorrectionsEstimates,
+        decisions: CorrectionsDecisions,
+    ) -> Self:
+        """The result of a call."""
+        remainders = estimates.remainders
+        return cls(
+            null=wording.EVALUATION_NULL,
+            verdict=decisions.verdict,
+            warnings=decisions.warnings,
+            provenance=call.provenance(
+                rows=tally.rows,
+                dropped=tally.dropped,
+                collapse=plan.errors.formula.collapse,
+                strategies=plan.strategies,
+            ),
+            groups=estimates.groups,
+            n=estimates.n,
+            strategies=plan.strategies,
+            factor=remainders.factor,
+            error=remainders.error,
+            bias=remainders.bias,
+            error_pvalue=remainders.error_pvalue,
+            bias_pvalue=remainders.bias_pvalue,
+            detection_statistic=estimates.statistic,
+            density_at=estimates.bias_densities.at,
+            error_density=estimates.error_densities.density,
+            bias_density=estimates.bias_densities.density,
+            error_scale=estimates.error_densities.scale,
+            bias_scale=estimates.bias_densities.scale,
+            status=estimates.status,
+            alpha=plan.errors.alpha,
+        )
+
+    def spread(self, quantity: Quantity = "bias") -> FloatArray:
+        """Root mean square of what remains, over groups and runs; one entry per strategy."""
         return np.sqrt(_mean(getattr(self, quantity) ** 2))
 
-    def table(self) -> dict[str, Any]:
-        """One line a strategy."""
-        columns: dict[str, Any] = {"strategy": list(self.strategies), "factor": _mean(self.factor)}
-        for quantity in ("error", "bias"):
-            remaining, pvalue = getattr(self, quantity), getattr(self, f"{quantity}_pvalue")
+    def rejected(self, quantity: Quantity = "bias") -> FloatArray:
+        """Share of tests of what remains that reject, over groups and runs; one entry per strategy."""
+        pvalue = self.bias_pvalue if quantity == "bias" else self.error_pvalue
+        return _mean(np.where(np.isfinite(pvalue), pvalue <= self.alpha, np.nan))
+
+    def table(self) -> Columns:
+        """One row per strategy."""
+        columns: dict[str, Sequence[str] | FloatArray] = {
+            "strategy": list(self.strategies),
+            "factor": _mean(self.factor),
+        }
+        quantities: dict[Quantity, FloatArray] = {"error": self.error, "bias": self.bias}
+        for quantity, remaining in quantities.items():
             columns |= {
                 f"{quantity}_mean": _mean(remaining),
                 f"{quantity}_rms": self.spread(quantity),
                 f"{quantity}_mae": _mean(np.abs(remaining)),
-                f"{quantity}_rejected": _mean(np.where(np.isfinite(pvalue), pvalue <= self.alpha, np.nan)),
+                f"{quantity}_rejected": self.rejected(quantity),
             }
         return columns
 
     def findings(self) -> tuple[str, ...]:
-        """One sentence a strategy, the best first."""
-        columns = self.table()
-        order = np.argsort(columns["bias_rms"])
-        before = float(columns["bias_rms"][self.strategies.index("none")])
+        """One sentence per strategy, the best first."""
+        spread, rejected = self.spread(), self.rejected()
+        order = np.argsort(spread)
+        before = float(spread[self.strategies.index("none")])
         sentences = [
-            wording.remaining(
-                self.strategies[i],
-                before,
-                float(columns["bias_rms"][i]),
-                float(columns["bias_rejected"][i]),
-                self.alpha,
-            )
+            wording.remaining(self.strategies[i], before, float(spread[i]), float(rejected[i]), self.alpha)
             for i in order
         ]
         return (wording.best(self.strategies[order[0]]), *sentences)
@@ -208,7 +288,7 @@ class CorrectionsResult(Result):
         """What this result does not show."""
         return wording.EVALUATION_LIMITS
 
-    def plot(self, quantity: str = "bias") -> alt.TopLevelMixin:
+    def plot(self, quantity: Literal["bias", "error", "statistic"] = "bias") -> alt.TopLevelMixin:
         """Densities of what remains ("bias", "error"), or t statistics before correction ("statistic")."""
         from isonomy.treatment.figure import densities, statistics
 
@@ -219,10 +299,8 @@ class CorrectionsResult(Result):
         small = np.asarray(self.n < minimum)
         if not small.any():
             return self
-        withheld: dict[str, Any] = {
-            name: np.where(small, np.nan, getattr(self, name))
-            for name in ("n", "factor", "error", "bias", "error_pvalue", "bias_pvalue", "detection_statistic")
-        }
+        names = ("n", "factor", "error", "bias", "error_pvalue", "bias_pvalue", "detection_statistic")
+        withheld: dict[str, Any] = {name: np.where(small, np.nan, getattr(self, name)) for name in names}
         status = tuple(Status.SUPPRESSED if hide else old for old, hide in zip(self.status, small, strict=True))
         return replace(self, **withheld, status=status)
 

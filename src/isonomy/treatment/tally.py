@@ -1,240 +1,148 @@
-"""Rows to cells: counts, sums and sums of products by group, bucket, arm and kind of outcome, in one grouped pass.
+"""Rows to sums by group, bucket, arm and kind of outcome: one grouped pass, or rows in memory where they are needed.
 
-The kind separates outcomes that are exactly 0, exactly 1 and anything else. Moments add over kinds, so estimates do
-not depend on it; the bootstrap over cells does, and is then exact in the counts of a 0/1 outcome.
-
-Buckets are random, equal parts of the rows. A random half of the rows is a random half of the buckets, so one pass
-serves every split and both of its swaps.
+Rows are needed in memory for AIPW (outcome models are fitted to them), for the bootstrap over rows, and for random
+splits of lines that stand for several rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
 
-from isonomy.errors import DataError, UsageError
-from isonomy.frames import Group, Partition, Request, Rows, Source
-from isonomy.frames.adapt import Adapted
-from isonomy.numerics.arrays import FloatArray
-from isonomy.treatment.moments import Column, Moments, column
-from isonomy.treatment.plan import FEATURE, Plan
+from isonomy.errors import DataError
+from isonomy.frames import Group, Partition, Request, Rows, Source, open_source
+from isonomy.frames.estimators import Column, column_of, eager
+from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
+from isonomy.treatment.effects.adjust import cross_fitted
+from isonomy.treatment.effects.moments import CONTROL, TREATED
+from isonomy.treatment.effects.sums import Lines, Place, Sums
+from isonomy.treatment.plan import INDEPENDENT, CorrectionsPlan, Plan
 
-KINDS = 3
-_ROW, _BUCKET = "__row", "__bucket"
 _PRIME = 2**31 - 1
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cells:
-    """Sums of one partition. Axes: group, bucket, arm, kind, then columns. The last group may be everybody else."""
-
-    columns: tuple[str, ...]
-    groups: tuple[Group, ...]
-    n: FloatArray
-    sums: FloatArray
-    products: FloatArray
-
-    def moments(self, buckets: NDArray[np.intp] | slice = slice(None)) -> Moments:
-        """Moments of each group over the given buckets."""
-        n, sums, products = (a[:, buckets].sum((1, 3)) for a in (self.n, self.sums, self.products))
-        return Moments.from_sums(self.columns, n, sums, products)
-
-    @property
-    def events(self) -> FloatArray:
-        """Rows with an outcome other than zero in the arm that has fewer of them."""
-        return self.n[..., 1:].sum((1, 3)).min(-1)
-
-    def part(self, buckets: NDArray[np.intp]) -> Cells:
-        """The same cells over the given buckets only, as one bucket."""
-        n, sums, products = (a[:, buckets].sum(1, keepdims=True) for a in (self.n, self.sums, self.products))
-        return Cells(self.columns, self.groups, n, sums, products)
+Numbers = TypeVar("Numbers", nw.Expr, IntArray)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sample:
-    """Everything one analysis needs of the rows."""
+class Tally:
+    """What the rows say, partition by partition: its named groups, and sums that may end with everybody else."""
 
-    partitions: tuple[Cells, ...]
+    groups: tuple[tuple[Group, ...], ...]
+    sums: tuple[Sums, ...]
     rows: int
     dropped: Mapping[str, int]
+    lines: Lines | None = None  # for the bootstrap over rows
 
 
-def requests(source: Source, plan: Plan) -> tuple[Request, ...]:
-    """The one grouped pass of a plan without random splits. (AIPW makes columns of its own first.)"""
-    return () if plan.estimator == "aipw" else (base_request(source, plan),)
+def tally(source: Source, plan: Plan, rng: np.random.Generator) -> Tally:
+    """Sums of every partition; in two buckets where predicted and observed effects come from different rows."""
+    if plan.formula.estimator == "aipw":
+        return _tally_predicted(source, plan, rng)
+    if plan.split == INDEPENDENT:
+        return _tally_buckets(source, plan, 2, rng)
+    sums = _tally_cells(source, plan.request(), plan, 1 if plan.split is None else 2)
+    if plan.variance == "bootstrap_rows":
+        return replace(sums, lines=_lines(source.rows(plan.request(sums=False)), plan))
+    return sums
 
 
-def base_request(source: Source, plan: Plan) -> Request:
-    """What a plan asks of the rows."""
-    return _request(source, plan, {}, {})
+def tally_corrections(source: Source, plan: CorrectionsPlan, rng: np.random.Generator) -> Tally:
+    """Sums of every partition with the rows spread at random over equal buckets."""
+    return _tally_buckets(source, plan.errors, plan.buckets, rng)
 
 
-def row_names(plan: Plan) -> tuple[str, ...]:
-    """Where the values of ``plan.columns`` are found among the columns of `base_request`'s rows."""
-    return tuple(_name(column(name)) for name in plan.columns)
-
-
-def tally(source: Source, plan: Plan, *, split: str | None = None) -> Sample:
-    """Cells of every partition. ``split``: a 0/1 column that becomes two buckets."""
-    return _read(source, _request(source, plan, {"split": split} if split else {}, {}), plan, 2 if split else 1)
-
-
-def tally_buckets(source: Source, plan: Plan, buckets: int, rng: np.random.Generator) -> Sample:
-    """Cells with the rows spread at random over equal buckets; one pass."""
-    coefficients = rng.integers(1, _PRIME, size=6)
+def _tally_buckets(source: Source, plan: Plan, buckets: int, rng: np.random.Generator) -> Tally:
+    coefficients = _coefficients(rng)
     if source.count is not None:  # a line may stand for many rows: each of them has its own bucket
-        rows = source.rows(base_request(source, plan))
-        return _spread(rows, plan, buckets, rng)
-    mixed = extended(source, _with_row(source))
-    key = _hashed(nw.col(_ROW).cast(nw.Int64), [int(c) for c in coefficients], buckets)
-    return _read(mixed, _request(mixed, plan, {}, {_BUCKET: key}), plan, buckets)
+        rows = source.rows(plan.request(sums=False))
+        return _tally_lines(rows, _lines(rows, plan), plan, buckets, *_spread(rows, buckets, rng))
+    row = source.fresh("row")
+    numbered = source.numbered(row)
+    bucket = _hashed(nw.col(row).cast(nw.Int64), coefficients, buckets)
+    request = plan.request()
+    return _tally_cells(numbered, replace(request, keys={**request.keys, "bucket": bucket}), plan, buckets)
 
 
-def _request(source: Source, plan: Plan, binary: Mapping[str, str], keys: Mapping[str, nw.Expr]) -> Request:
-    experiment = plan.treatment is not None and plan.outcome is not None
-    numeric = {"effect": plan.effect}
-    numeric |= {"outcome": plan.outcome} if plan.outcome is not None else {}
-    numeric |= {"baseline": plan.baseline} if plan.baseline is not None and _needs(plan, "h") else {}
-    numeric |= {f"features[{i}]": name for i, name in enumerate(plan.features)}
-    values = {name: _expression(plan, powers) for name, powers in _wanted(plan.columns).items()}
-    return Request(
-        grouping=source.grouping(plan.groups, plan.depth),
-        binary={**({"treatment": plan.treatment} if plan.treatment is not None else {}), **binary},
-        numeric=numeric,
-        keys={**({"kind": _kind(plan.outcome)} if experiment and plan.outcome is not None else {}), **keys},
-        values=values,
-    )
-
-
-def _needs(plan: Plan, factor: str) -> bool:
-    return any(factor in column(name).factors for name in plan.columns)
-
-
-def _wanted(columns: tuple[str, ...]) -> dict[str, Column]:
-    """Every first and second moment, by a name that is equal for equal products."""
-    singles = [column(name) for name in columns]
-    pairs = [_times(a, b) for i, a in enumerate(singles) for b in singles[i:]]
-    return {_name(c): c for c in (*singles, *pairs)}
-
-
-def _times(left: Column, right: Column) -> Column:
-    return Column(left.power + right.power, tuple(sorted((*left.factors, *right.factors))))
-
-
-def _name(product: Column) -> str:
-    return f"sum y^{product.power} {' '.join(sorted(product.factors))}".rstrip()
-
-
-def _expression(plan: Plan, product: Column) -> nw.Expr:
-    roles = {"f": plan.effect, "h": plan.baseline, "p0": "p0", "p1": "p1"}
-    result: Any = nw.lit(1.0)
-    factors: Iterable[str] = (*("y",) * product.power, *product.factors)
-    for i, factor in enumerate(factors):
-        if factor == "1/f":
-            term: Any = 1.0 / nw.col(plan.effect).cast(nw.Float64)
-        elif factor == "y":
-            term = nw.col(str(plan.outcome)).cast(nw.Float64)
-        else:
-            name = factor.removeprefix(FEATURE) if factor.startswith(FEATURE) else roles[factor]
-            term = nw.col(str(name)).cast(nw.Float64)
-        result = term if i == 0 else result * term
-    return result
-
-
-def _kind(outcome: str | None) -> nw.Expr:
-    y = nw.col(str(outcome)).cast(nw.Float64)
-    return nw.when(y == 0).then(nw.lit(0)).otherwise(nw.when(y == 1).then(nw.lit(1)).otherwise(nw.lit(2)))
-
-
-def _read(source: Source, request: Request, plan: Plan, buckets: int) -> Sample:
+def _tally_cells(source: Source, request: Request, plan: Plan, buckets: int) -> Tally:
     cells = source.cells(request)
-    zeros = np.zeros(len(cells.count), dtype=np.intp)
-    arm, kind, bucket = (
-        np.asarray(cells.keys.get(name, zeros)).astype(np.intp) for name in ("treatment", "kind", _BUCKET)
+    bucket = "split" if "split" in cells.keys else "bucket"
+    size = len(cells.count)
+    codes = [_codes(cells.keys, name, size) for name in (bucket, "treatment", "kind")]
+    places = [Place(*_group_codes(partition), codes[0], buckets, *codes[1:]) for partition in cells.partitions]
+    sums = [Sums.added(plan.formula.columns, place, cells.count, cells.values) for place in places]
+    return _checked(Tally(_groups(cells.partitions), tuple(sums), cells.rows, cells.dropped), plan)
+
+
+def _tally_predicted(source: Source, plan: Plan, rng: np.random.Generator) -> Tally:
+    """Sums with the outcomes that models fitted on other rows predict in either arm (AIPW)."""
+    rows = source.rows(plan.request(sums=False))
+    lines = _lines(rows, plan)
+    features = np.stack([lines.factors[name] for name in plan.formula.covariates], -1)
+    predictions = {
+        name: cross_fitted(features, lines.factors["y"], lines.arm == arm, lines.weight, rng)
+        for name, arm in (("p0", CONTROL), ("p1", TREATED))
+    }
+    lines = replace(lines, factors={**lines.factors, **predictions})
+    line, weight, bucket = np.arange(rows.size), lines.weight, _codes(rows.columns, "split", rows.size)
+    if plan.split == INDEPENDENT:
+        coefficients = _coefficients(rng)
+        if rows.weight is None:
+            bucket = _hashed(line, coefficients, 2)
+        else:
+            line, weight, bucket = _spread(rows, 2, rng)
+    return _tally_lines(rows, lines, plan, 1 if plan.split is None else 2, line, weight, bucket)
+
+
+def _tally_lines(
+    rows: Rows, lines: Lines, plan: Plan, buckets: int, line: IntArray, weight: FloatArray, bucket: IntArray
+) -> Tally:
+    sums = lines.sums(plan.formula.columns, line, weight, bucket, buckets)
+    return _checked(Tally(_groups(rows.partitions), sums, rows.rows, rows.dropped, lines), plan)
+
+
+def _lines(rows: Rows, plan: Plan) -> Lines:
+    return Lines(
+        factors={term: np.asarray(rows.columns[role], dtype=float) for term, role in plan.terms.items()},
+        arm=_codes(rows.columns, "treatment", rows.size),
+        kind=_codes(rows.columns, "kind", rows.size),
+        weight=np.ones(rows.size) if rows.weight is None else rows.weight,
+        groups=tuple(_group_codes(partition) for partition in rows.partitions),
     )
-    bucket = np.asarray(cells.keys["split"]).astype(np.intp) if "split" in cells.keys else bucket
-    made = tuple(_dense(plan, p, arm, kind, bucket, buckets, cells.count, cells.values) for p in cells.partitions)
-    return Sample(made, cells.rows, cells.dropped)
 
 
-def _dense(
-    plan: Plan,
-    partition: Partition,
-    arm: NDArray[np.intp],
-    kind: NDArray[np.intp],
-    bucket: NDArray[np.intp],
-    buckets: int,
-    count: FloatArray,
-    values: Mapping[str, FloatArray],
-) -> Cells:
-    """Sums by cell, added into arrays. Rows in no group become one last group: part of every rest."""
-    outside = bool((partition.codes < 0).any())
-    codes = np.where(partition.codes < 0, len(partition.groups), partition.codes)
-    shape = (len(partition.groups) + outside, buckets, 2, KINDS)
-    at = np.ravel_multi_index((codes, bucket, arm, kind), shape)
+def _codes(columns: Mapping[str, AnyArray], name: str, size: int) -> IntArray:
+    return columns[name].astype(np.intp) if name in columns else np.zeros(size, dtype=np.intp)
 
-    def total(weights: FloatArray) -> FloatArray:
-        return np.bincount(at, weights=weights, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
 
-    made = {name: total(values[name]) for name in _wanted(plan.columns)}
-    if not all(np.isfinite(a).all() for a in made.values()):
+def _group_codes(partition: Partition) -> tuple[IntArray, int]:
+    """The group of each entry, and how many there are. Rows in no group become one last group: part of every rest."""
+    outside, named = partition.codes < 0, len(partition.groups)
+    return np.where(outside, named, partition.codes), named + bool(outside.any())
+
+
+def _groups(partitions: Sequence[Partition]) -> tuple[tuple[Group, ...], ...]:
+    return tuple(partition.groups for partition in partitions)
+
+
+def _checked(tally: Tally, plan: Plan) -> Tally:
+    if not all(np.isfinite(sums.products).all() and np.isfinite(sums.sums).all() for sums in tally.sums):
         raise DataError(
-            f"effect: column {plan.effect!r} holds 0, and collapse={plan.collapse!r} divides by it; choose another."
+            f"effect: column {plan.effect!r} holds 0, and collapse={plan.formula.collapse!r} divides by it; choose "
+            "another."
         )
-    singles = [column(name) for name in plan.columns]
-    sums = np.stack([made[_name(c)] for c in singles], -1)
-    products = np.stack([np.stack([made[_name(_times(a, b))] for b in singles], -1) for a in singles], -2)
-    return Cells(plan.columns, partition.groups, total(count), sums, products)
+    return tally
 
 
-def _spread(rows: Rows, plan: Plan, buckets: int, rng: np.random.Generator) -> Sample:
-    """Lines that stand for several rows: each line's count is spread over the buckets."""
-    assert rows.weight is not None
-    spread = rng.multinomial(rows.weight.astype(np.int64), np.full(buckets, 1 / buckets)).astype(float)
-    line, bucket = np.nonzero(spread)
-    weight = spread[line, bucket]
-    zeros = np.zeros(rows.size, dtype=np.intp)
-    arm, kind = (np.asarray(rows.columns.get(name, zeros)).astype(np.intp)[line] for name in ("treatment", "kind"))
-    values = {name: np.asarray(rows.columns[name], dtype=float)[line] * weight for name in _wanted(plan.columns)}
-    made = tuple(
-        _dense(plan, Partition(p.dimensions, p.groups, p.codes[line]), arm, kind, bucket, buckets, weight, values)
-        for p in rows.partitions
-    )
-    return Sample(made, rows.rows, rows.dropped)
+def _coefficients(rng: np.random.Generator) -> list[int]:
+    return [int(number) for number in rng.integers(1, _PRIME, size=6)]
 
 
-def extended(source: Source, frame: Any) -> Source:
-    """The same table under the same options, with columns of ours added."""
-    adapted = Adapted(frame, source.backend, source.lazy)
-    return Source(adapted, count=source.count, missing=source.missing, missing_group=source.missing_group)
-
-
-def _with_row(source: Source) -> Any:
-    """The frame with a number for each row, in the order the engine holds them."""
-    frame = source.frame
-    if isinstance(frame, nw.DataFrame):
-        return frame.with_row_index(_ROW)
-    native: Any = frame.to_native()
-    kind = frame.implementation
-    if kind.is_polars():
-        return nw.from_native(native.with_row_index(_ROW))
-    if kind.is_duckdb():
-        return nw.from_native(native.project(f'*, row_number() over () - 1 as "{_ROW}"'))
-    if kind.is_pyspark():
-        from pyspark.sql import functions
-
-        return nw.from_native(native.withColumn(_ROW, functions.monotonically_increasing_id()))
-    raise UsageError(
-        f"data: rows of {source.backend} cannot be numbered for a random split; bring a split column, or another table."
-    )
-
-
-def _hashed(row: nw.Expr, coefficients: list[int], buckets: int) -> nw.Expr:
+def _hashed(row: Numbers, coefficients: Sequence[int], buckets: int) -> Numbers:
     """A random bucket from a row's number, by arithmetic that is equal on every engine.
 
     Two rounds of a random line and a square modulo a prime; every product fits 64 bits.
@@ -245,3 +153,53 @@ def _hashed(row: nw.Expr, coefficients: list[int], buckets: int) -> nw.Expr:
     mixed = (mixed * d + e) % _PRIME
     mixed = (mixed * mixed + f) % _PRIME
     return mixed % buckets
+
+
+def _spread(rows: Rows, buckets: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray, IntArray]:
+    """Lines that stand for several rows: each line's rows spread over the buckets, as line, rows and bucket."""
+    assert rows.weight is not None
+    spread = rng.multinomial(rows.weight.astype(np.int64), np.full(buckets, 1 / buckets)).astype(float)
+    line, bucket = np.nonzero(spread)
+    return line, spread[line, bucket], bucket
+
+
+def tally_experiment(
+    X: object, y: npt.ArrayLike, weight: npt.ArrayLike | None, groups: Sequence[Column], roles: Mapping[str, Column]
+) -> tuple[Source, dict[str, str]]:
+    """The columns of X that a corrector is fitted on, as a table, and the names of its roles there.
+
+    Group columns keep their names, which the labels of groups show; the roles have names that no group column has.
+    """
+    keys = {str(name): _values(X, name, "group_columns") for name in groups}
+    fresh = open_source(keys).fresh
+    table: dict[str, object] = {fresh(role): _values(X, name, f"{role}_column") for role, name in roles.items()}
+    names = {role: fresh(role) for role in (*roles, "outcome")} | ({} if weight is None else {"count": fresh("count")})
+    table[names["outcome"]] = np.asarray(y).ravel()
+    if weight is not None:
+        table[names["count"]] = np.asarray(weight).ravel()
+    return open_source({**keys, **table}, count=names.pop("count", None)), names
+
+
+def tally_rows(X: object, effect: Column, groups: Sequence[Column]) -> tuple[FloatArray, tuple[Group, ...], IntArray]:
+    """The predicted effect of each row of X, the groups that occur, and which of them each row belongs to."""
+    effects = np.asarray(_values(X, effect, "effect_column"), dtype=float)
+    if not np.isfinite(effects).all():
+        raise DataError(f"effect: {int((~np.isfinite(effects)).sum()):,} predictions are NaN or infinite.")
+    names = [str(name) for name in groups]
+    source = open_source({str(name): _values(X, name, "group_columns") for name in groups}, missing_group="level")
+    partition = source.rows(Request(grouping=source.grouping(names, len(names)))).partitions[-1]
+    return effects, partition.groups, partition.codes
+
+
+def _values(X: object, column: Column, argument: str) -> object:
+    """One column of X, in a form that every frame library shares."""
+    frame = eager(X)
+    values = column_of(np.asarray(X) if frame is None else frame, column, argument)
+    if isinstance(values, nw.Series):
+        if not values.implementation.is_pandas():
+            return values.to_polars()
+        values = values.to_numpy()
+    try:
+        return values.astype(float) if values.dtype == object else values  # numbers held as objects
+    except (TypeError, ValueError):
+        return values

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from isonomy.inference import Verdict
+from isonomy.numerics.status import Status
 from isonomy.results import phrases
+from isonomy.treatment.effects.collapse import CollapseName, Measure
 
 QUESTION = "Does the model get the treatment effect of some groups wrong, more than that of others?"
 METHOD = "Group errors of predicted treatment effects (Persson et al.), Fieller and Welch inference"
@@ -20,13 +23,13 @@ REFERENCES = (
     "Lin (2013), Agnostic notes on regression adjustments to experimental data. Annals of Applied Statistics 7.",
 )
 
-UNITS = {
+UNITS: Mapping[Measure, str] = {
     "relative": "effects are ratios of mean outcomes, treated over control",
     "difference": "effects are differences of mean outcomes, treated minus control",
 }
 
 
-def null(tolerance: float | None, measure: str) -> str:
+def null(tolerance: float | None, measure: Measure) -> str:
     """What is tested, for each group."""
     limit = "equals" if tolerance is None else f"differs by at most {phrases.number(tolerance)} from"
     return (
@@ -45,7 +48,7 @@ def finding(
     low: float,
     high: float,
     adjusted: float,
-    verdict: str,
+    verdict: Verdict,
     alpha: float,
 ) -> str:
     """One group: what was predicted, what was observed, and how its error compares with the others'."""
@@ -56,29 +59,31 @@ def finding(
         f"{phrases.signed(error - bias)}. The difference of the two, the bias, is {phrases.signed(bias)} "
         f"({phrases.interval(low, high, alpha)}, adjusted {phrases.pvalue(adjusted)})"
     )
-    ends = {
-        "violation": ": a bias was shown.",
-        "within_tolerance": ": any bias was shown to be within the tolerance.",
-        "inconclusive": ": inconclusive.",
-    }
-    return text + ends[verdict]
+    return text + _ENDS[verdict]
 
 
-def unanswered(labels: Sequence[str], status: str) -> str:
+_ENDS: Mapping[Verdict, str] = {
+    Verdict.VIOLATION: ": a bias was shown.",
+    Verdict.WITHIN_TOLERANCE: ": any bias was shown to be within the tolerance.",
+    Verdict.INCONCLUSIVE: ": inconclusive.",
+}
+
+
+def unanswered(labels: Sequence[str], status: Status) -> str:
     """Groups without an answer, and why."""
-    return f"No answer for {phrases.listed(labels)}: {REASONS.get(status, status)}"
+    return f"No answer for {phrases.listed(labels)}: {REASONS[status]}"
 
 
-REASONS: Mapping[str, str] = {
-    "empty": "no rows.",
-    "no_treated": "no treated rows.",
-    "no_control": "no control rows.",
-    "zero_baseline": "the mean outcome of the control rows is not above zero, so a relative effect has no denominator.",
-    "too_small": "too few rows in an arm to estimate a variance.",
-    "constant": "outcomes and predictions do not vary, so there is nothing to judge by.",
-    "unsupported": "no observed effect was brought for it.",
-    "failed": "the estimate is not finite.",
-    "suppressed": "fewer rows than the disclosure limit.",
+REASONS: Mapping[Status, str] = {
+    Status.EMPTY: "no rows.",
+    Status.NO_TREATED: "no treated rows.",
+    Status.NO_CONTROL: "no control rows.",
+    Status.ZERO_BASELINE: "the mean outcome of the control rows is not above zero, so a relative effect has no "
+    "denominator.",
+    Status.TOO_SMALL: "too few rows in an arm to estimate a variance.",
+    Status.CONSTANT: "outcomes and predictions do not vary, so there is nothing to judge by.",
+    Status.UNSUPPORTED: "no observed effect was brought for it.",
+    Status.FAILED: "the estimate is not finite.",
 }
 
 
@@ -91,8 +96,8 @@ def count(violations: int, within: int, tested: int) -> str:
 def detectable(smallest: float, largest: float, power: float) -> str:
     """What the data could have found."""
     return (
-        f"A bias of {phrases.number(smallest)} (best measured group) to {phrases.number(largest)} (worst measured group) "
-        f"would be found with probability {power:g}, before adjusting for the number of groups."
+        f"A bias of {phrases.number(smallest)} (best measured group) to {phrases.number(largest)} (worst measured "
+        f"group) would be found with probability {power:g}, before adjusting for the number of groups."
     )
 
 
@@ -115,8 +120,8 @@ def unbounded(labels: Sequence[str]) -> str:
 def like_differences(predicted: float, observed: float) -> str:
     """Predictions near 0 where ratios near 1 are seen."""
     return (
-        f"Predicted effects average {phrases.number(predicted)} where ratios of {phrases.number(observed)} are observed: "
-        "they look like differences. A relative effect is a ratio and 1 is no effect; for differences use "
+        f"Predicted effects average {phrases.number(predicted)} where ratios of {phrases.number(observed)} are "
+        "observed: they look like differences. A relative effect is a ratio and 1 is no effect; for differences use "
         'measure="difference".'
     )
 
@@ -138,34 +143,31 @@ SHARED_NUISANCE = (
     "Outcome models were fitted on other rows of the same table (cross-fitting): groups share them, and errors of "
     "different groups are then independent only to first order."
 )
-AVERAGE = (
-    "Relative effects were averaged without weights: right only if outcomes without treatment do not depend on what "
-    "the predictions depend on."
+# What a collapse of relative effects takes for granted.
+COLLAPSES: Mapping[CollapseName, str] = {
+    "average": "Relative effects were averaged without weights: right only if outcomes without treatment do not depend "
+    "on what the predictions depend on.",
+    "positives": "The positives-only formula (20) is off whenever predicted effects vary with the outcome.",
+    "positives_inverse": "The collapse by 1/f is off when the model's heterogeneity has the wrong sign; do not rest a "
+    "test on it.",
+}
+
+
+_UNCHECKED = "Cannot be checked from these columns"
+_BROUGHT = (
+    "The effects brought by the caller are the true effects up to their standard errors.",
+    "Cannot be checked here.",
 )
-INVERSE = "The collapse by 1/f is off when the model's heterogeneity has the wrong sign; do not rest a test on it."
-POSITIVES = "The positives-only formula (20) is off whenever predicted effects vary with the outcome."
 
 
 def assumptions(experiment: bool, arms_differ: bool) -> tuple[tuple[str, str], ...]:
     """What is assumed, and how it was checked."""
-    if not experiment:
-        first = (
-            "The effects brought by the caller are the true effects up to their standard errors.",
-            "Cannot be checked here.",
-        )
-    else:
-        first = (
-            "Treatment was assigned at random within each group.",
-            "Cannot be checked from these columns"
-            + (
-                "; treated shares differ between groups, which the standardised comparison allows for."
-                if arms_differ
-                else "; treated shares are alike in all groups."
-            ),
-        )
+    differ = "differ between groups, which the standardised comparison allows for"
+    shares = differ if arms_differ else "are alike in all groups"
+    assigned = ("Treatment was assigned at random within each group.", f"{_UNCHECKED}; treated shares {shares}.")
     return (
-        first,
-        ("One row's treatment does not change another row's outcome.", "Cannot be checked from these columns."),
+        assigned if experiment else _BROUGHT,
+        ("One row's treatment does not change another row's outcome.", f"{_UNCHECKED}."),
         ("Rows are independent.", "Not checked: repeated rows of one person make intervals too short."),
         (
             "The model was fitted on other rows.",
@@ -174,7 +176,7 @@ def assumptions(experiment: bool, arms_differ: bool) -> tuple[tuple[str, str], .
     )
 
 
-def limits(measure: str) -> tuple[str, ...]:
+def limits(measure: Measure) -> tuple[str, ...]:
     """What the result does not show."""
     return (
         "It compares average effects of groups: predictions for persons within a group may be wrong in ways that "
@@ -192,8 +194,8 @@ def remaining(strategy: str, before: float, after: float, rejected: float, alpha
     """One strategy: what remains of the groups' errors and biases on rows it has not seen."""
     return (
         f"{strategy}: the groups' biases have root mean square {phrases.number(after)} on held-out rows, against "
-        f"{phrases.number(before)} without correction; {100 * rejected:.1f} % of the tests for remaining bias reject at "
-        f"{alpha:g}."
+        f"{phrases.number(before)} without correction; {100 * rejected:.1f} % of the tests for remaining bias reject "
+        f"at {alpha:g}."
     )
 
 

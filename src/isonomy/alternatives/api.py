@@ -1,0 +1,168 @@
+"""The public function: split, select, test, repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from isonomy.alternatives.decide import decide
+from isonomy.alternatives.estimate import estimate
+from isonomy.alternatives.mitigate import recommend
+from isonomy.alternatives.plan import idle_roles, plan
+from isonomy.alternatives.result import ImprovabilityResult
+from isonomy.alternatives.rules.utilities import UtilityLike
+from isonomy.alternatives.tally import tally
+from isonomy.frames import Groups
+from isonomy.options import Alpha, Column, Form, Fraction, Missing, MissingGroup, Names, Seeded, Whole
+from isonomy.results import open_call, question
+
+
+@question(plan, idle=idle_roles)
+def improvability(
+    data: object,
+    *,
+    outcome: Column,
+    groups: Groups,
+    status_quo: Column,
+    features: Names | None = None,
+    candidate: Column | None = None,
+    rule: Annotated[object, Form("rule")] = None,
+    group_aware: bool = False,
+    capacity: Fraction | None = None,
+    threshold: float | None = None,
+    accuracy: Annotated[UtilityLike, Form("utility")] = "outcome_among_selected",
+    fairness: Annotated[UtilityLike | Sequence[UtilityLike] | None, Form("utilities")] = None,
+    accuracy_gain: float | Mapping[str, float] = 0.0,
+    fairness_gain: float | Mapping[str, float] = 0.0,
+    scale: Literal["ratio", "difference"] = "ratio",
+    accuracy_weights: Literal["pooled"] | Mapping[str, float] | None = None,
+    protected: Annotated[object, Form("group")] = None,
+    disadvantage: Literal["lower", "higher"] | None = None,
+    fairness_test: Literal["two_one_sided", "paper"] = "two_one_sided",
+    splits: Whole = 7,
+    train_fraction: Fraction = 0.5,
+    resamples: Whole = 10_000,
+    alpha: Alpha = 0.05,
+    pvalue_form: Literal["add_one", "paper"] = "add_one",
+    min_size: Whole = 10,
+    n_jobs: int = 1,
+    progress: bool = False,
+    rng: Seeded = None,
+    count: Column | None = None,
+    missing: Missing = "raise",
+    missing_group: MissingGroup = "raise",
+) -> ImprovabilityResult:
+    """Is there an alternative that is at least as accurate for every group and less unequal?
+
+    Null hypothesis: no algorithm that the rule can find is more accurate than the status quo for every group (by more
+    than ``accuracy_gain``) and less unequal between groups (by more than ``fairness_gain``). Each round splits the
+    rows, lets the rule find a candidate on the training part, and tests it on the other by the bootstrap; the round's
+    p-value is the largest over the components of the null, and the test's is twice the median over rounds. Valid
+    whatever the rule is; a rejection shows that a less discriminatory alternative exists.
+
+    Parameters
+    ----------
+    data : table
+        Any frame. Where a rule fits features the needed columns are read into memory; a ready ``candidate`` needs
+        only grouped counts.
+    outcome : str
+        The column y: 0/1 for ``accuracy``, ``tpr``, ``tnr``, ``fpr``; any number for the other utilities.
+    groups : str or list
+        A column, or several (their intersections are the groups).
+    status_quo : str
+        The algorithm in use: 0/1 decisions, or a score that ``capacity`` or ``threshold`` turns into decisions.
+    features : list of str, optional
+        The columns a rule may use.
+    candidate : str, optional
+        In place of a rule: a column of ready decisions or scores. ``splits=1`` without ``capacity`` then tests it on
+        all rows (two groups).
+    rule : str, estimator or callable, optional
+        What finds the candidate: ``"linear"``, ``"lasso"``, ``"random_forest"``, ``"milp"``, ``"reductions"``, any
+        scikit-learn estimator, or any callable ``rule(training) -> algorithm``.
+    group_aware : bool, default False
+        Whether a rule may use the group too.
+    capacity : float, optional
+        Select scores strictly above the training part's 1 - capacity quantile.
+    threshold : float, optional
+        Select scores strictly above it.
+    accuracy : str, Utility or mapping, default "outcome_among_selected"
+        A name (see `isonomy.alternatives.READY`), a `Utility`, or ``{"utility": ..., "outcome": ...}``.
+    fairness : str, Utility, mapping, or list of them, optional
+        Utilities that must all become less unequal, or a criterion such as ``"equalized_odds"``. By default the
+        accuracy utility.
+    accuracy_gain, fairness_gain : float or mapping, default 0
+        Required gains: 0.1 asks for accuracy above 1.1 times, unfairness below 0.9 times the status quo's
+        (``scale="ratio"``), or for differences in the utility's own unit (``scale="difference"``). Negative gains
+        allow a loss. A number, or a mapping by group (by utility for fairness).
+    scale : {"ratio", "difference"}, default "ratio"
+        What gains are measured in.
+    accuracy_weights : "pooled" or mapping, optional
+        ``"pooled"``: one accuracy over all rows. A mapping by group: a weighted sum. By default every group must gain.
+    protected : group, optional
+        One-sided unfairness: only gaps at the expense of this group count. Its label, its value, or a mapping.
+    disadvantage : {"lower", "higher"}, optional
+        The protected group is at a disadvantage when its utility is lower than another's, or higher. By default
+        whichever is worse for the utility.
+    fairness_test : {"two_one_sided", "paper"}, default "two_one_sided"
+        ``"two_one_sided"``: the candidate's gap must be shown to be smaller on both sides. ``"paper"``: the bootstrap
+        of the absolute gap, which over-rejects where the gap asked for is within about three standard errors of 0.
+    splits : int, default 7
+        Rounds. 7 make re-running the test unprofitable; see `isonomy.alternatives.manipulation`.
+    train_fraction : float, default 0.5
+        The share of rows that train.
+    resamples : int, default 10_000
+        Bootstrap resamples per round.
+    alpha : float, default 0.05
+        The error rate.
+    pvalue_form : {"add_one", "paper"}, default "add_one"
+        (1 + exceeding) / (1 + resamples), which is never 0, or exceeding / resamples.
+    min_size : int, default 10
+        The fewest rows of a group in either part.
+    n_jobs : int, default 1
+        Processes (the numbers are the same for any); -1 for every core.
+    progress : bool, default False
+        Show a progress bar.
+    rng : int or numpy.random.Generator, optional
+        A seed; by default a fresh one is drawn and recorded.
+    count : str, optional
+        A column that says how many equal rows each line stands for.
+    missing : {"raise", "drop"}, default "raise"
+        What to do with rows that lack a needed value.
+    missing_group : {"raise", "level", "drop"}, default "raise"
+        What to do with rows that lack a group.
+
+    Returns
+    -------
+    ImprovabilityResult
+        Every round, the combined p-value, the verdict, and the gains that the data support.
+
+    Notes
+    -----
+    When it misleads: when rows are not independent, when the decision changes the outcome, and when rules are tried
+    until one rejects. A result that does not reject says little: another rule might find an alternative.
+
+    References
+    ----------
+    Auerbach, E., Liang, A., Okumura, K. and Tabord-Meehan, M. (2025), Testing the Fairness-Accuracy Improvability of
+    Algorithms: definition 2, section 3, corollary 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import isonomy as iso
+    >>> rng = np.random.default_rng(1)
+    >>> group, need = rng.integers(0, 2, 8000), rng.poisson(2, 8000)
+    >>> data = {"group": group, "need": need, "cost_score": need + 2.0 * group + rng.normal(0, 2, 8000),
+    ...         "need_score": need + rng.normal(0, 0.5, 8000)}
+    >>> result = iso.improvability(data, outcome="need", groups="group", status_quo="cost_score",
+    ...     candidate="need_score", capacity=0.1, splits=3, resamples=500, rng=1)
+    >>> result.reject, result.pvalue < 0.05
+    (True, True)
+    """
+    call = open_call("improvability", locals())
+    asked = plan(call.source, **call.options)
+    lines = tally(call.source, asked)
+    estimates = estimate(lines, asked, call.rng)
+    decisions = decide(estimates, asked)
+    recommended = recommend(lines, asked, estimates, decisions, call.rng.spawn(1)[0])
+    return ImprovabilityResult.of(call, asked, lines, estimates, decisions, recommended)

@@ -1,0 +1,235 @@
+"""What was asked of an alternative, checked against the schema; and what it comes to once the groups are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from isonomy.alternatives.rules.bootstrap import PvalueForm
+from isonomy.alternatives.rules.criteria import Criteria, FairnessTest, Scale
+from isonomy.alternatives.rules.named import NamedRule, selection_rule
+from isonomy.alternatives.rules.utilities import Utility, UtilityLike, accuracy_utility, fairness_utilities
+from isonomy.alternatives.wording import CANDIDATE
+from isonomy.errors import MissingRole, UnknownOption, UsageError
+from isonomy.frames import Group, Grouping, Request, Source
+from isonomy.frames.expressions import number
+from isonomy.numerics.arrays import FloatArray
+
+Gain = float | Mapping[str, float]
+Weights = Literal["pooled"] | Mapping[str, float]
+Disadvantage = Literal["lower", "higher"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Plan:
+    """What was asked. `settle` completes what depends on the groups, which only the rows can name."""
+
+    request: Request
+    columns: Mapping[str, str]  # what is read of each line: the argument, and the column it names
+    groups: object
+    features: tuple[str, ...]
+    criteria: Criteria  # without labels, weights, accuracy gains and the protected group
+    accuracy_gain: Gain
+    accuracy_weights: Weights | None
+    protected: object
+    rule: NamedRule | None  # None: the candidate is a column
+    capacity: float | None
+    threshold: float | None
+    splits: int
+    train_fraction: float
+    resamples: int
+    alpha: float
+    pvalue_form: PvalueForm
+    min_size: int
+    n_jobs: int
+    progress: bool
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The grouped pass of a test that fits nothing; features are read row by row."""
+        return () if self.features else (self.request,)
+
+    @property
+    def rule_name(self) -> str:
+        """What the rule is called in tables and sentences."""
+        return CANDIDATE if self.rule is None else self.rule.name
+
+    def settle(self, groups: Sequence[Group]) -> Criteria:
+        """The criteria, with what was said of groups in the order of ``groups``."""
+        weights, gain = self.accuracy_weights, self.accuracy_gain
+        criteria = replace(
+            self.criteria,
+            labels=tuple(group.label for group in groups),
+            weights=_by_group("accuracy_weights", groups, weights) if isinstance(weights, Mapping) else weights,
+            protected=None if self.protected is None else _code("protected", groups, self.protected),
+        )
+        if isinstance(gain, Mapping):
+            return replace(criteria, accuracy_gains=tuple(_by_group("accuracy_gain", groups, gain).tolist()))
+        return replace(criteria, accuracy_gains=(float(gain),) * len(criteria.accuracies))
+
+    def training_share(self, criteria: Criteria) -> float:
+        """The share of rows that train; 0 where nothing is chosen on them, and every row is tested.
+
+        That is so for one test of a ready candidate with no cut-off to learn and no pair of groups to choose.
+        """
+        idle = self.rule is None and self.splits == 1 and self.capacity is None and len(criteria.pairs) == 1
+        return 0.0 if idle else self.train_fraction
+
+
+def idle_roles(options: Mapping[str, object]) -> set[str]:
+    """Roles that these options would not look at: a ready candidate needs no features."""
+    return set() if options.get("candidate") is None else {"features"}
+
+
+def plan(
+    source: Source,
+    *,
+    outcome: str,
+    groups: object,
+    status_quo: str,
+    features: Sequence[str] | str | None = None,
+    candidate: str | None = None,
+    rule: object = None,
+    group_aware: bool = False,
+    capacity: float | None = None,
+    threshold: float | None = None,
+    accuracy: UtilityLike = "outcome_among_selected",
+    fairness: UtilityLike | Sequence[UtilityLike] | None = None,
+    accuracy_gain: Gain = 0.0,
+    fairness_gain: Gain = 0.0,
+    scale: Scale = "ratio",
+    accuracy_weights: Weights | None = None,
+    protected: object = None,
+    disadvantage: Disadvantage | None = None,
+    fairness_test: FairnessTest = "two_one_sided",
+    splits: int = 7,
+    train_fraction: float = 0.5,
+    resamples: int = 10_000,
+    alpha: float = 0.05,
+    pvalue_form: PvalueForm = "add_one",
+    min_size: int = 10,
+    n_jobs: int = 1,
+    progress: bool = False,
+) -> Plan:
+    """Check what was asked against itself and against the schema; no row is read."""
+    names = tuple([features] if isinstance(features, str) else features or ())
+    if capacity is not None and threshold is not None:
+        raise UsageError("capacity, threshold: give one of them; both turn scores into decisions.")
+    if n_jobs == 0:
+        raise UsageError("n_jobs: 0 is not allowed; give a number of processes, or -1 for every core.")
+    if (rule is None) == (candidate is None):
+        raise MissingRole("rule, candidate: give one of them; a rule finds the alternative, a candidate is one.")
+    if candidate is not None and (names or group_aware):
+        unused = "features" if names else "group_aware"
+        raise UsageError(f"{unused}: nothing is fitted where the candidate is ready; leave it out, or give a rule.")
+    if disadvantage is not None and protected is None:
+        raise UsageError("disadvantage: says which gaps count against the protected group; give protected too.")
+    _check_accuracies(accuracy_gain, accuracy_weights, scale)
+    accurate = accuracy_utility(accuracy)
+    fair = fairness_utilities(fairness, accurate)
+    harm = tuple(_harm(utility, disadvantage) for utility in fair)
+    gains = _fairness_gains([utility.name for utility in fair], fairness_gain, scale)
+    criteria = Criteria(accurate, fair, (), scale=scale, harm=harm, fairness_test=fairness_test, fairness_gains=gains)
+    columns = {"outcome": outcome} | _columns(status_quo, candidate, criteria.utilities, names)
+    return Plan(
+        request=_request(source, columns, groups, criteria.utilities, rows=bool(names)),
+        columns=columns,
+        groups=groups,
+        features=names,
+        criteria=criteria,
+        accuracy_gain=accuracy_gain,
+        accuracy_weights=accuracy_weights,
+        protected=protected,
+        rule=None if rule is None else selection_rule(rule, group_aware=group_aware, features=names),
+        capacity=capacity,
+        threshold=threshold,
+        splits=splits,
+        train_fraction=train_fraction,
+        resamples=resamples,
+        alpha=alpha,
+        pvalue_form=pvalue_form,
+        min_size=min_size,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+
+
+def intersections(source: Source, groups: object) -> Grouping:
+    """Several columns mean their intersection: improvability compares one set of disjoint groups."""
+    return source.grouping(groups, depth=len(source.grouping(groups).dimensions))
+
+
+def _columns(
+    status_quo: str, candidate: str | None, utilities: Sequence[Utility], features: Sequence[str]
+) -> dict[str, str]:
+    """Every column read as a number, by the argument an error names."""
+    columns = {"status_quo": status_quo} | ({} if candidate is None else {"candidate": candidate})
+    columns |= {f"outcome of {u.name}": u.outcome for u in utilities if u.outcome is not None}
+    return columns | {f"features[{name}]": name for name in features}
+
+
+def _request(
+    source: Source, columns: Mapping[str, str], groups: object, utilities: Sequence[Utility], *, rows: bool
+) -> Request:
+    """Every distinct line with its count; or the columns themselves, where features are fitted."""
+    source.require(**columns)
+    two_valued = any(u.binary_outcome and u.outcome is None for u in utilities)
+    binary = {"outcome": columns["outcome"]} if two_valued else {}
+    numeric = {role: column for role, column in columns.items() if role not in binary}
+    return Request(
+        grouping=intersections(source, groups),
+        binary=binary,
+        numeric=numeric,
+        keys={} if rows else {f"{role} value": number(column) for role, column in numeric.items()},
+    )
+
+
+def _harm(utility: Utility, disadvantage: Disadvantage | None) -> int:
+    """+1 where having less of the utility is the disadvantage, -1 where having more is."""
+    less = utility.better == "higher" if disadvantage is None else disadvantage == "lower"
+    return 1 if less else -1
+
+
+def _check_accuracies(gain: Gain, weights: Weights | None, scale: Scale) -> None:
+    if isinstance(weights, Mapping) and any(weight <= 0 for weight in weights.values()):
+        raise UsageError(f"accuracy_weights: {dict(weights)!r}; weights must be above 0.")
+    if isinstance(gain, Mapping) and weights is not None:
+        raise UsageError("accuracy_gain: one accuracy is asked for (accuracy_weights), so give one number.")
+    if scale == "ratio" and any(one <= -1 for one in (gain.values() if isinstance(gain, Mapping) else (gain,))):
+        raise UsageError(f"accuracy_gain: {gain!r}; a loss of everything requires nothing. Give more than -1.")
+
+
+def _fairness_gains(utilities: Sequence[str], gain: Gain, scale: Scale) -> tuple[float, ...]:
+    """The required cut of each unfairness."""
+    if isinstance(gain, Mapping) and set(gain) != set(utilities):
+        raise UsageError(f"fairness_gain: {dict(gain)!r}; give one number for each of {', '.join(utilities)}.")
+    gains = tuple(float(gain[name] if isinstance(gain, Mapping) else gain) for name in utilities)
+    if scale == "ratio" and max(gains) >= 1:
+        raise UsageError(f"fairness_gain: {gain!r}; unfairness cannot fall by all of itself or more. Give less than 1.")
+    return gains
+
+
+def _by_group(argument: str, groups: Sequence[Group], given: Mapping[str, float]) -> FloatArray:
+    """One number per group, in the order of the groups."""
+    numbers = np.full(len(groups), np.nan)
+    for key, value in given.items():
+        numbers[_code(argument, groups, key)] = value
+    absent = [group.label for group, value in zip(groups, numbers, strict=True) if np.isnan(value)]
+    if absent:
+        raise UsageError(f"{argument}: nothing given for {', '.join(absent)}; give a number for every group.")
+    return numbers
+
+
+def _code(argument: str, groups: Sequence[Group], given: object) -> int:
+    """Which group is meant: by its label, by its value, or by ``{column: value}``."""
+    for code, group in enumerate(groups):
+        values = tuple(group.mapping.values())
+        if isinstance(given, Mapping):
+            if {k: str(v) for k, v in given.items()} == {k: str(v) for k, v in group.mapping.items()}:
+                return code
+        elif group.label == given or (len(values) == 1 and str(values[0]) == str(given)):
+            return code
+    raise UnknownOption(argument, given, [group.label for group in groups])

@@ -1,0 +1,225 @@
+"""Search for an improving linear classifier by mixed integer programming (appendix F), on HiGHS.
+
+The classifier is 1(x'b >= 0) with x scaled to [-1, 1], a constant first, and b in the box [-1, 1]. Decisions D tie
+to b by two inequalities per row, of which the paper's first is strict: X'b / C < D. No solver knows "<": with a margin
+e the program asks X'b <= -e where D = 0, X'b >= 0 where D = 1. The margin must exceed the solver's integrality
+tolerance (1e-6) times C, or a D of 1e-6 would buy any sign; and because b is bounded, a margin rules out classifiers
+that separate rows by less than e. Both are stated in the rule. The returned classifier cuts half-way, at -e/2, and its
+decisions are checked against the program's D on every training row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from isonomy.errors import MethodError, UsageError
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.status import Status
+
+Objective = Literal["fairness", "accuracy"]
+MARGIN = 1e-3  # of the largest C; HiGHS holds integrality to 1e-6 and rows to 1e-7
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """Constraints ``low <= rows @ variables <= high``, each variable being a row of the unit matrix ``unit``.
+
+    The variables are b, D, the unfairness t, and for the calibration utility a t for each group and an s for each
+    person.
+    """
+
+    x: FloatArray  # scaled, constant first: (people, coefficients)
+    extra: int
+    margin: float
+    rows: list[FloatArray] = field(default_factory=list)
+    low: list[FloatArray] = field(default_factory=list)
+    high: list[FloatArray] = field(default_factory=list)
+
+    @property
+    def unit(self) -> FloatArray:
+        """Each variable as a row of coefficients."""
+        return np.eye(self.unfairness + 1 + self.extra)
+
+    @property
+    def decisions(self) -> slice:
+        """Where the D are among the variables."""
+        return slice(self.x.shape[1], self.unfairness)
+
+    @property
+    def unfairness(self) -> int:
+        """Where t is among the variables."""
+        return self.x.shape[1] + self.x.shape[0]
+
+    @property
+    def epsilon(self) -> float:
+        """The margin in units of x'b."""
+        return self.margin * float(np.abs(self.x).sum(axis=1).max())
+
+    def require(self, rows: FloatArray, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> None:
+        """Add constraints, one or several."""
+        rows = np.atleast_2d(rows)
+        self.rows.append(rows)
+        self.low.append(np.broadcast_to(np.asarray(low, dtype=float), len(rows)))
+        self.high.append(np.broadcast_to(np.asarray(high, dtype=float), len(rows)))
+
+    def tie_decisions(self) -> None:
+        """X'b - (C + e) D <= -e and X'b - C D >= -C, with C = sup |X'b| over the box."""
+        unit, margin = self.unit, self.epsilon
+        bounds = np.abs(self.x).sum(axis=1)
+        for score, d, bound in zip(self.x @ unit[: self.x.shape[1]], unit[self.decisions], bounds, strict=True):
+            self.require(score - (bound + margin) * d, high=-margin)
+            self.require(score - bound * d, low=-bound)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """What the solver found: coefficients on the original features, constant first, and how sure it is.
+
+    ``value`` is the optimum reached and ``bound`` the best any classifier of the class could do; ``gap`` is the
+    difference between them. ``status`` is ``time_limit`` where the solver stopped early with the gap certified.
+    """
+
+    coefficients: FloatArray | None
+    decisions: FloatArray | None
+    value: float
+    bound: float
+    gap: float
+    status: Status
+
+
+def search(
+    x: FloatArray,
+    y: FloatArray,
+    group: IntArray,
+    status_quo: Sequence[float] | FloatArray,
+    *,
+    utility: str,
+    objective: Objective = "fairness",
+    target: int | None = None,
+    capacity: float | None = None,
+    iota: float = 0.0,
+    margin: float = MARGIN,
+    time_limit: float = 60.0,
+) -> Solution:
+    """Solve (F.5), (F.6), (P') or the accuracy form of (P') on one training part.
+
+    ``status_quo`` is its utility for each group here. ``objective="fairness"`` makes the largest gap between groups
+    smallest while no group loses accuracy (by ``iota`` at least each gains); ``"accuracy"`` makes the accuracy of
+    group ``target`` largest while no other loses and the gap does not grow.
+    """
+    n_groups, aim = len(status_quo), target or 0
+    calibrated = utility == "outcome_among_selected"
+    if calibrated and capacity is None:
+        raise UsageError("capacity: the calibration program selects a share of the people; give it.")
+    selected = round((capacity or 0.0) * len(y))
+    if calibrated and selected < n_groups:
+        raise UsageError(f"capacity: {capacity} of {len(y)} rows selects too few for {n_groups} groups.")
+    low, high = x.min(axis=0), x.max(axis=0)
+    centre, half = (low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)
+    scaled = np.column_stack([np.ones(len(x)), (x - centre) / half])
+    program = Program(scaled, n_groups + len(y) if calibrated else 0, margin)
+    program.tie_decisions()
+    members = [np.flatnonzero(group == code) for code in range(n_groups)]
+    gains, constants = (
+        _calibration(program, members, y, selected) if calibrated else _classification(program, members, y)
+    )
+    cost = _objective(program, gains, constants, np.asarray(status_quo), objective, target, iota)
+    variables, dual, status = _run(program, cost, n_groups if calibrated else 0, time_limit)
+    bound = dual if objective == "fairness" else float(constants[aim]) - dual
+    if variables is None:
+        return Solution(None, None, np.nan, bound, np.nan, status)
+    beta, decisions = _classifier(program, variables)
+    u, w = (y * decisions, decisions) if calibrated else ((y == decisions).astype(float), np.ones(len(y)))
+    reached = [u[i].sum() / w[i].sum() for i in members]  # free of the solver's tolerance
+    value = float(np.ptp(reached) if objective == "fairness" else reached[aim])
+    slopes = beta[1:] / half
+    coefficients = np.concatenate([[beta[0] - slopes @ centre], slopes])
+    return Solution(coefficients, decisions, value, bound, abs(value - bound), status)
+
+
+def _classification(program: Program, members: Sequence[IntArray], y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """U_g = mean of (1 - Y) + (2Y - 1) D (F.4): coefficients of the variables, and the constants."""
+    d = program.unit[program.decisions]
+    rows = [(2 * y[i] - 1) / len(i) @ d[i] for i in members]
+    return np.array(rows), np.array([np.mean(1 - y[i]) for i in members])
+
+
+def _calibration(
+    program: Program, members: Sequence[IntArray], y: FloatArray, selected: int
+) -> tuple[FloatArray, FloatArray]:
+    """U_g = z's with s = t D linearised (P'), ``selected`` people being selected: coefficients, and no constants."""
+    d, (t, s) = program.unit[program.decisions], np.split(program.unit[program.unfairness + 1 :], [len(members)])
+    program.require(d.sum(axis=0), low=selected, high=selected)
+    rows = []
+    for code, group in enumerate(members):
+        for i in group:
+            program.require(s[i] - t[code], high=0.0)
+            program.require(s[i] - d[i], high=0.0)
+            program.require(s[i] - t[code] - d[i], low=-1.0)  # s >= t - (1 - D)
+        program.require(s[group].sum(axis=0), low=1.0, high=1.0)
+        rows.append(y[group] @ s[group])
+    return np.array(rows), np.zeros(len(members))
+
+
+def _objective(
+    program: Program,
+    rows: FloatArray,
+    constants: FloatArray,
+    status_quo: FloatArray,
+    objective: Objective,
+    target: int | None,
+    iota: float,
+) -> FloatArray:
+    """Add the constraints of (F.5) or (F.6); return the cost to make smallest."""
+    t = program.unit[program.unfairness]
+    for g, h in permutations(range(len(rows)), 2):
+        program.require(t - (rows[g] - rows[h]), low=constants[g] - constants[h])
+    for g, row in enumerate(rows):
+        if objective == "fairness" or g != target:
+            program.require(row, low=status_quo[g] + iota - constants[g])
+    if objective == "fairness":
+        return t
+    program.require(t, high=status_quo.max() - status_quo.min() - iota)
+    return -rows[target or 0]
+
+
+def _run(
+    program: Program, cost: FloatArray, calibrated_groups: int, time_limit: float
+) -> tuple[FloatArray | None, float, Status]:
+    """The variables at the optimum (None: none found), the best value the cost could have, and the status."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    low, high = np.zeros(len(cost)), np.ones(len(cost))
+    low[: program.x.shape[1]] = -1.0
+    high[program.unfairness] = np.inf
+    # 1/m <= t <= 1; s between 0 and 1. The paper's U >= 0 is left out: outcomes may be negative.
+    low[program.unfairness + 1 : program.unfairness + 1 + calibrated_groups] = 1.0 / len(program.x)
+    integrality = np.zeros(len(cost), dtype=np.intp)
+    integrality[program.decisions] = 1
+    ends = np.concatenate(program.low), np.concatenate(program.high)
+    answer = milp(
+        cost,
+        integrality=integrality,
+        bounds=Bounds(low, high),
+        constraints=LinearConstraint(csr_array(np.concatenate(program.rows)), *ends),
+        options={"time_limit": time_limit},
+    )
+    status = {0: Status.OK, 1: Status.TIME_LIMIT, 2: Status.INFEASIBLE}.get(answer.status, Status.FAILED)
+    return answer.x, np.nan if answer.mip_dual_bound is None else float(answer.mip_dual_bound), status
+
+
+def _classifier(program: Program, variables: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Coefficients on the scaled features, cut half-way through the margin, and the decisions they make."""
+    decisions = np.rint(variables[program.decisions])
+    beta = np.clip(variables[: program.x.shape[1]], -1.0, 1.0)
+    beta[0] += program.epsilon / 2
+    if not np.array_equal(program.x @ beta >= 0, decisions == 1):
+        raise MethodError("the program's decisions are not those of its classifier: enlarge the margin.")
+    return beta, decisions

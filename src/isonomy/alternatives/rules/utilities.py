@@ -1,0 +1,155 @@
+"""What an algorithm is worth to a group: U = E[u | group] / E[w | group] (equation 1 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from isonomy.errors import DataError, UnknownOption, UsageError
+from isonomy.numerics.arrays import FloatArray
+from isonomy.options import check
+
+Columns = Mapping[str, FloatArray]
+Values = Callable[[Columns, FloatArray, FloatArray], tuple[ArrayLike, ArrayLike]]
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Utility:
+    """A utility u and its normalisation w, as functions of (x, y, decision).
+
+    Parameters
+    ----------
+    name : str
+        The word used in tables and sentences.
+    function : callable
+        ``function(x, y, decision) -> (u, w)``: ``x`` maps the name of each feature to its values; ``y`` and
+        ``decision`` are arrays; ``u`` and ``w`` are arrays of the same length or constants. ``w >= 0``.
+    better : {"higher", "lower"}, default "higher"
+        A utility that is better when lower may measure unfairness, never accuracy.
+    binary : bool, default True
+        Decisions are 0/1; False when a decision is a number, such as a price.
+    binary_outcome : bool, default False
+        The outcome must be 0/1.
+    outcome : str, optional
+        The column to use as y; None means the outcome named in the call.
+    instead : str, optional
+        The utility to use for accuracy when this one is better when lower.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> net = Utility("net_benefit", lambda x, y, d: (d * (y - 0.2), 1.0))
+    >>> u, w = net.values({}, np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0]))
+    >>> u.tolist(), w.tolist()
+    ([0.8, -0.2, 0.0], [1.0, 1.0, 1.0])
+    """
+
+    name: str
+    function: Values
+    better: Better = "higher"
+    binary: bool = True
+    binary_outcome: bool = False
+    outcome: str | None = None
+    instead: str | None = None
+
+    def __post_init__(self) -> None:
+        check(f"better of utility {self.name!r}", self.better, Better)
+        if not callable(self.function):
+            raise UsageError(f"utility {self.name!r}: function must be callable as function(x, y, decision).")
+
+    def on(self, outcome: str) -> Utility:
+        """The same utility with another column as the outcome, such as cost in place of health."""
+        return replace(self, name=f"{self.name} of {outcome}", outcome=outcome)
+
+    def values(self, x: Columns, y: FloatArray, decision: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``u`` and ``w`` for every row, checked: finite, one value per row, w not negative."""
+        try:
+            u, w = (np.broadcast_to(np.asarray(part, dtype=float), y.shape) for part in self.function(x, y, decision))
+        except Exception as error:
+            raise DataError(
+                f"utility {self.name!r} must return u and w, one number per row each: {type(error).__name__}: {error}"
+            ) from error
+        if not (np.isfinite(u).all() and np.isfinite(w).all()):
+            raise DataError(f"utility {self.name!r} returned NaN or infinite values.")
+        if (w < 0).any():
+            raise DataError(f"utility {self.name!r} returned a negative w; it is a denominator and must be >= 0.")
+        return u, w
+
+
+READY: Mapping[str, Utility] = {
+    utility.name: utility
+    for utility in (
+        Utility("accuracy", lambda x, y, d: (y == d, 1.0), binary_outcome=True),  # Example 1, the classification rate
+        Utility("outcome_among_selected", lambda x, y, d: (y * d, d)),  # Example 2, calibration
+        Utility(
+            "outcome_among_unselected",
+            lambda x, y, d: (y * (1 - d), 1 - d),
+            better="lower",
+            instead="outcome_among_selected",
+        ),
+        Utility("tpr", lambda x, y, d: (y * d, y), binary_outcome=True),
+        Utility("tnr", lambda x, y, d: ((1 - y) * (1 - d), 1 - y), binary_outcome=True),
+        Utility(  # Example 3
+            "fpr", lambda x, y, d: ((1 - y) * d, 1 - y), better="lower", binary_outcome=True, instead="tnr"
+        ),
+        Utility("selection_rate", lambda x, y, d: (d, 1.0)),
+        # Example 4: the decision is the price, paid by those to whom the thing is worth as much.
+        Utility("profit", lambda x, y, d: (np.where(y >= d, d, 0.0), 1.0), binary=False),
+    )
+}
+
+CRITERIA: Mapping[str, tuple[str, ...]] = {
+    "equal_opportunity": ("tpr",),
+    "predictive_equality": ("fpr",),
+    "equalized_odds": ("tpr", "fpr"),
+    "statistical_parity": ("selection_rate",),
+}
+
+UtilityLike = str | Utility | Mapping[str, str]
+
+
+def utility(argument: str, given: UtilityLike) -> Utility:
+    """One utility from its name, from ``{"utility": name, "outcome": column}``, or as it is."""
+    if isinstance(given, Utility):
+        return given
+    if isinstance(given, Mapping):
+        if set(given) - {"utility", "outcome"} or "utility" not in given:
+            raise UsageError(f'{argument}: {dict(given)!r} is not allowed; give {{"utility", "outcome"}}.')
+        named = utility(argument, given["utility"])
+        return named.on(given["outcome"]) if given.get("outcome") else named
+    if not isinstance(given, str) or given not in READY:
+        raise UnknownOption(argument, given, (*READY, "a Utility"))
+    return READY[given]
+
+
+def accuracy_utility(given: UtilityLike) -> Utility:
+    """The accuracy utility; one that is better when lower is refused with a pointer to its counterpart."""
+    wanted = utility("accuracy", given)
+    if wanted.better == "lower":
+        pointer = f" Use {wanted.instead!r}." if wanted.instead else ""
+        raise UsageError(
+            f"accuracy: {wanted.name!r} is better when lower, and accuracy is something to raise.{pointer}"
+        )
+    return wanted
+
+
+def fairness_utilities(given: UtilityLike | Sequence[UtilityLike] | None, accuracy: Utility) -> tuple[Utility, ...]:
+    """The fairness utilities: None means the accuracy utility; criteria such as equalized_odds are opened."""
+    if given is None:
+        return (accuracy,)
+    listed: Sequence[UtilityLike] = [given] if isinstance(given, (str, Utility, Mapping)) else list(given)
+    opened = [name for one in listed for name in (CRITERIA.get(one, (one,)) if isinstance(one, str) else (one,))]
+    if not opened:
+        raise UsageError("fairness: give at least one utility or criterion.")
+    for one in opened:
+        if isinstance(one, str) and one not in READY:
+            raise UnknownOption("fairness", one, (*READY, *CRITERIA, "a Utility"))
+    utilities = tuple(utility("fairness", one) for one in opened)
+    if len({u.name for u in utilities}) < len(utilities):
+        raise UsageError(f"fairness: {', '.join(u.name for u in utilities)} names the same utility twice.")
+    return utilities

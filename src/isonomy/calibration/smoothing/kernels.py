@@ -1,0 +1,120 @@
+"""Kernels, bandwidths, and local-linear curves on the axis of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from isonomy.calibration.smoothing.axis import BINS, Axis, Curve
+from isonomy.errors import UsageError
+from isonomy.numerics.arrays import FloatArray
+
+Kernel = Literal["gaussian", "gaussian4", "gaussian6"]
+
+# Even polynomials in u that multiply exp(-u^2/2): moments 1 to order - 1 vanish (the paper's Assumption 4).
+KERNELS: dict[Kernel, tuple[float, ...]] = {
+    "gaussian": (1.0,),
+    "gaussian4": (3 / 2, -1 / 2),
+    "gaussian6": (15 / 8, -10 / 8, 1 / 8),
+}
+POOLED = 0.5  # bandwidth of the pooled curve, as a share of the comparison's
+
+
+def kernel(u: FloatArray, name: Kernel = "gaussian") -> FloatArray:
+    """K(u) without its constant, which cancels.
+
+    The paper prints exp(-x^2 / (2 h)); u = x / h, hence exp(-u^2 / 2), is meant.
+    """
+    square = u * u
+    bell = np.exp(square * -0.5)
+    return bell if name == "gaussian" else bell * polynomial(KERNELS[name], square)
+
+
+def polynomial(coefficients: Sequence[float] | FloatArray, u: FloatArray) -> FloatArray:
+    """Value at ``u``; constant term first. Coefficients may be arrays, which broadcast against ``u``."""
+    value = np.asarray(coefficients[-1], dtype=np.float64)
+    for coefficient in coefficients[-2::-1]:
+        value = u * value + coefficient
+    return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bandwidth:
+    """How wide the kernel is at each score."""
+
+    axis: Axis
+    n: float  # users at user level, rows at aggregate level: the average number in a group
+    given: FloatArray | None = None  # the caller's own, at the grid
+    grid: FloatArray | None = None
+
+    @classmethod
+    def of(
+        cls, axis: Axis, n: float, bandwidth: float | Sequence[float] | FloatArray | None, grid: FloatArray
+    ) -> Bandwidth:
+        """The caller's own: one positive number, or one for each point of the grid. None: the published rule."""
+        if bandwidth is None:
+            return cls(axis, n)
+        values = np.atleast_1d(np.asarray(bandwidth, dtype=np.float64))
+        if values.size not in (1, grid.size) or not np.all(np.isfinite(values) & (values > 0)):
+            raise UsageError(
+                f"bandwidth: {bandwidth!r} is not allowed; give None for the published rule, a positive number, "
+                f"or one positive number for each of the {grid.size} grid points."
+            )
+        return cls(axis, n, values, grid)
+
+    def at(self, points: FloatArray) -> FloatArray:
+        """Bandwidth at each point; the published rule unless the caller gave another."""
+        if self.given is None or self.grid is None:
+            return published(points, self.n, self.axis)
+        if self.given.size == 1:
+            return np.full(points.shape, float(self.given[0]))
+        return np.interp(points, self.grid, self.given)
+
+    def smooth(self, weight: FloatArray, total: FloatArray) -> Curve:
+        """The pooled curve of total/weight, histograms on the axis: local-linear at a smaller bandwidth."""
+        return local_linear(self.axis, weight, total, POOLED * self.at(self.axis.centres))
+
+    def share(self, weight: FloatArray) -> Curve:
+        """The share of the first of the groups in ``weight`` (groups, bins) at each score."""
+        return Curve(self.axis, np.clip(self.smooth(weight.sum(axis=0), weight[0]).values, 0.0, 1.0))
+
+
+def published(points: FloatArray, n: float, axis: Axis) -> FloatArray:
+    """max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5) / 10), the paper's section 7, on the axis's span scaled to [0, 1]."""
+    low, high = axis.span
+    length = high - low if high > low else 1.0
+    s = np.clip((points - low) / length, 0.0, 1.0)
+    rate = max(n, 1.0) ** -0.2
+    return length * np.maximum(1.06 * np.sqrt(s * (1 - s)) * rate, rate / 10)
+
+
+def local_line(s0: FloatArray, s1: FloatArray, s2: FloatArray, t0: FloatArray, t1: FloatArray) -> FloatArray:
+    """The local line's value at its centre, from sums of K u^k and K u^k Y; the local mean where there is no slope."""
+    spread = s0 * s2 - s1 * s1
+    enough = spread > 1e-8 * s0 * s0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(enough, (s2 * t0 - s1 * t1) / np.where(enough, spread, 1.0), t0 / s0)
+
+
+def local_linear(axis: Axis, weight: FloatArray, total: FloatArray, width: FloatArray) -> Curve:
+    """Local-linear fit of total/weight, a histogram on the axis, with ``width`` at each of its centres.
+
+    Bins are joined by 2, 4, ... up to half of the narrowest width first: that widens the kernel by at most 2 %.
+    """
+    step = 1
+    while step < 64 and 2 * step * axis.length / BINS <= width.min() / 2:
+        step *= 2
+    at = axis.centres.reshape(-1, step).mean(axis=1)
+    width = np.interp(at, axis.centres, width)
+    weight, total = weight.reshape(-1, step).sum(axis=1), total.reshape(-1, step).sum(axis=1)
+    held = weight > 0
+    w, t = weight[held], total[held]
+    u = (at[held][None, :] - at[:, None]) / width[:, None]
+    k = kernel(u)
+    ku = k * u
+    fit = local_line(k @ w, ku @ w, (ku * u) @ w, k @ t, ku @ t)
+    known = np.isfinite(fit)
+    return Curve(axis, np.interp(axis.centres, at[known], fit[known]))

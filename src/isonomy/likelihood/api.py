@@ -1,0 +1,370 @@
+"""Flagging: which groups are treated differently. Certification: all groups at once. Planning: what rows can show."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from isonomy.frames import Groups, MetricLike
+from isonomy.inference.decide import Alternative
+from isonomy.likelihood.decide import decide, decide_joint
+from isonomy.likelihood.estimate import estimate, estimate_joint
+from isonomy.likelihood.plan import Adjustment, Correction, Disparities, Method, ReferenceLike, Uncertainty, plan
+from isonomy.likelihood.ratio.disparity import Against, Interval
+from isonomy.likelihood.ratio.planning import Design, Known, power
+from isonomy.likelihood.result import CertifyResult, FlagResult
+from isonomy.likelihood.tally import tally
+from isonomy.options import (
+    Alpha,
+    Column,
+    Finite,
+    Fraction,
+    Missing,
+    MissingGroup,
+    Positive,
+    Power,
+    Seeded,
+    Tolerance,
+    Whole,
+    checked,
+)
+from isonomy.results import open_call, question
+
+
+@question(plan)
+def flag(
+    data: object,
+    *,
+    metric: MetricLike,
+    groups: Groups,
+    outcome: Column | None = None,
+    prediction: Column | None = None,
+    score: Column | None = None,
+    reference: ReferenceLike = "population",
+    uncertainty: Uncertainty = "joint",
+    null: float | tuple[float, float] = 0.0,
+    alternative: Against = "two-sided",
+    tolerance: Tolerance = None,
+    interval: Interval = "pointwise",
+    alpha: Alpha = 0.05,
+    adjust: Adjustment = "bh",
+    depth: Whole = 1,
+    min_size: Whole = 10,
+    method: Method = "el",
+    correction: Correction | None = None,
+    resamples: Whole = 1_000,
+    rng: Seeded = None,
+    count: Column | None = None,
+    missing: Missing = "raise",
+    missing_group: MissingGroup = "raise",
+) -> FlagResult:
+    """Which groups does this model treat differently, by how much, and is that more than chance?
+
+    The disparity of a group is the mean of the metric inside it less the reference. Null hypothesis, for each group:
+    the disparity equals ``null`` (or is at most, at least, or between; see ``alternative``). T is an empirical
+    likelihood ratio, chi-square with one degree of freedom at the true disparity, whatever the metric's distribution.
+
+    Parameters
+    ----------
+    data : frame, mapping or path
+        Any table: pandas, polars, pyarrow, a DuckDB relation, PySpark, a mapping of arrays, a path.
+    metric : str or Metric
+        A name (``"ppv"``, ``"selection_rate"``, ``"mse"``, ...) or an `isonomy.Metric`.
+    groups : str, cut, where or sequence of these
+        Columns, cuts and conditions that make groups.
+    outcome, prediction, score : str, optional
+        The columns with these roles, as the metric needs them.
+    reference : str, float, mapping, Group or Estimate, default "population"
+        ``"population"``, ``"rest"`` (all rows outside the group), a number, a group such as ``{"race":
+        "Caucasian"}`` (for a named condition ``{"young men": True}``, or ``False``), or an `Estimate` with a column of
+        influence values.
+    uncertainty : {"joint", "plugin", "fixed"}, default "joint"
+        Whether the reference's error counts (``"joint"``) or not (``"plugin"``). A number has no error:
+        ``"fixed"``, to which the default comes down then.
+    null : float or (float, float), default 0.0
+        The disparity tested, or the ends of an interval of them.
+    alternative : {"two-sided", "greater", "less", "outside", "outside-published"}, default "two-sided"
+        ``"two-sided"`` tests disparity = null; ``"greater"`` flags groups above it, ``"less"`` below it;
+        ``"outside"`` takes ``null=(low, high)`` and flags groups outside; ``"outside-published"`` does so with the
+        paper's p-value.
+    tolerance : float, optional
+        The largest disparity that does not matter. The null becomes abs(disparity) <= tolerance, and a group whose
+        interval lies inside the tolerance is shown to be within it.
+    interval : {"pointwise", "simultaneous", "one-sided"}, default "pointwise"
+        Intervals of one group at a time, of all tested groups together (Sidak's level), or a bound facing the
+        alternative.
+    alpha : float, default 0.05
+        The error rate of tests and intervals.
+    adjust : {"bh", "by", "holm", "bonferroni", "none", "bh-tree"}, default "bh"
+        How p-values are adjusted for the number of groups; ``"bh-tree"`` is Benjamini-Hochberg level by level down
+        the tree of intersections.
+    depth : int, default 1
+        How many of the groups' columns, cuts and conditions are intersected.
+    min_size : int, default 10
+        Groups with fewer rows inside the metric's condition are listed, not tested.
+    method : {"el", "eel"}, default "el"
+        Empirical or Euclidean likelihood.
+    correction : {"bartlett", "adjusted"}, optional
+        For small groups: ``"bartlett"`` (with an estimated reference from resamples) or ``"adjusted"``.
+    resamples : int, default 1000
+        Resamples behind a correction, at least 100.
+    rng : int or Generator, optional
+        The seed of the resamples.
+    count : str, optional
+        A column with the number of rows each line stands for.
+    missing : {"raise", "drop"}, default "raise"
+        What to do about missing values.
+    missing_group : {"raise", "level", "drop"}, default "raise"
+        What to do about missing groups.
+
+    Returns
+    -------
+    FlagResult
+        ``to_frame()`` has one row per group: group, size, n, estimate, reference, disparity, ci_low, ci_high,
+        statistic, pvalue, adjusted_pvalue, verdict, status.
+
+    Notes
+    -----
+    Assumes independent rows and groups large enough for the limit. The reference is estimated from the same rows, and
+    by default its error is part of the test. The paper's Theorem 2 leaves it out; ``uncertainty="plugin"`` does the
+    same and is wrong by as much as that error is large. The statistic is that of the paper's sections 3 and 4, its
+    Algorithms G.2 to G.5; the joint reference and the interval null's p-value are corrections of it, described on the
+    method's page.
+
+    When it misleads: rows that are not independent; groups chosen after looking at the data; groups of a few dozen
+    rows with a skewed metric, where T is too large (see ``correction``).
+
+    References
+    ----------
+    Tang, J., Xie, C., Zeng, X. and Zhu, L. (2026). Empirical likelihood-based fairness auditing: distribution-free
+    certification and flagging. arXiv:2601.20269.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> table = {"approved": [1] * 60 + [0] * 40 + [1] * 90 + [0] * 10, "sex": ["f"] * 100 + ["m"] * 100}
+    >>> result = iso.flag(table, metric="selection_rate", groups="sex", prediction="approved", reference={"sex": "m"})
+    >>> result.to_frame().select("group", "disparity", "status").rows()
+    [('sex=f', -0.30000000000000004, 'ok'), ('sex=m', 0.0, 'reference')]
+    >>> [str(group) for group in result.flagged]
+    ['sex=f']
+    """
+    call = open_call("flag", locals())
+    asked = plan(call.source, **call.options)
+    sums = tally(call.source, asked)
+    estimates = estimate(sums, asked, call.rng)
+    return FlagResult.of(call, asked, sums, estimates, decide(estimates, asked))
+
+
+@question(plan)
+def certify(
+    data: object,
+    *,
+    metric: MetricLike,
+    groups: Groups,
+    outcome: Column | None = None,
+    prediction: Column | None = None,
+    score: Column | None = None,
+    reference: ReferenceLike = "population",
+    uncertainty: Uncertainty = "joint",
+    null: Disparities = 0.0,
+    tolerance: Tolerance = None,
+    alpha: Alpha = 0.05,
+    depth: Whole = 1,
+    min_size: Whole = 10,
+    method: Method = "el",
+    correction: Literal["bartlett"] | None = None,
+    resamples: Whole = 1_000,
+    rng: Seeded = None,
+    count: Column | None = None,
+    missing: Missing = "raise",
+    missing_group: MissingGroup = "raise",
+) -> CertifyResult:
+    """Taken together, do the groups differ from the reference by more than chance?
+
+    Null hypothesis: every tested group's disparity equals ``null`` (0 by default) at once. T is the joint empirical
+    (``"el"``) or Euclidean (``"eel"``) likelihood ratio, chi-square with as many degrees of freedom as there are
+    independent estimating functions, less the references that are profiled: k groups that partition the rows have k
+    - 1.
+
+    Parameters
+    ----------
+    data, metric, groups, outcome, prediction, score, reference, uncertainty
+        As in `isonomy.flag`.
+    null : float, sequence of float or mapping, default 0.0
+        One disparity for all groups, one per tested group in order, or a mapping from group labels.
+    tolerance : float, optional
+        The largest disparity that does not matter. The verdict is then *violation* if abs(disparity) <= tolerance is
+        rejected for some group (Holm over groups), *within tolerance* if every simultaneous interval lies inside it,
+        else *inconclusive*. Without, it is *violation* if the joint null is rejected.
+    alpha : float, default 0.05
+        The error rate of the test and of the simultaneous intervals.
+    depth, min_size, method
+        As in `isonomy.flag`.
+    correction : {"bartlett"}, optional
+        T divided by its mean over its degrees of freedom, in closed form for known references of disjoint groups,
+        from resamples of rows that meet the null otherwise. It holds for the p-value and `contains`; the groups' own
+        intervals are not corrected.
+    resamples, rng, count, missing, missing_group
+        As in `isonomy.flag`.
+
+    Returns
+    -------
+    CertifyResult
+        ``statistic``, ``df``, ``pvalue``, ``verdict``, and ``contains(disparities)``: membership in the joint
+        confidence region.
+
+    Notes
+    -----
+    A large p-value is not proof of equal treatment. Against the population or the rest, groups that meet the null fix
+    the mean of the rows in no tested group too, so these are part of the test. Fewer than 10 of them (than
+    ``min_size``, if that is less) are left out, whichever the method: T then compares the tested groups with each
+    other, on one degree of freedom less, and a warning says so. Algorithms 1 and G.1 of the paper, with the degrees of
+    freedom corrected to the rank.
+
+    When it misleads: at large n a violation without a tolerance may be too small to matter; many groups of few rows
+    make T too large.
+
+    References
+    ----------
+    Tang, J., Xie, C., Zeng, X. and Zhu, L. (2026). Empirical likelihood-based fairness auditing: distribution-free
+    certification and flagging. arXiv:2601.20269.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> table = {"approved": [1] * 60 + [0] * 40 + [1] * 70 + [0] * 30, "sex": ["f"] * 100 + ["m"] * 100}
+    >>> result = iso.certify(table, metric="selection_rate", groups="sex", prediction="approved")
+    >>> round(result.statistic, 3), result.df, round(result.pvalue, 3)
+    (2.203, 1, 0.138)
+    >>> result.contains([-0.05, 0.05]), result.contains([-0.2, 0.2])
+    (True, False)
+    """
+    call = open_call("certify", locals())
+    asked = plan(call.source, **call.options)
+    sums = tally(call.source, asked)
+    estimates = estimate_joint(sums, asked, call.rng)
+    return CertifyResult.of(call, asked, sums, estimates, decide_joint(estimates, asked))
+
+
+@checked
+def detectable_disparity(
+    n: Positive,
+    *,
+    reference: Known = "population",
+    reference_n: Positive | None = None,
+    rate: Fraction | None = None,
+    variance: Positive | None = None,
+    reference_variance: Positive | None = None,
+    alpha: Alpha = 0.05,
+    power: Power = 0.8,
+    alternative: Alternative = "two-sided",
+    tests: Whole = 1,
+) -> float:
+    """What is the smallest disparity that a group of ``n`` rows would show with the given power?
+
+    Parameters
+    ----------
+    n : float
+        Rows in the group.
+    reference : {"known", "group", "population"}, default "population"
+        What the group is compared with: a number, a named group (or the rest), or the population.
+    reference_n : float, optional
+        Rows in the reference group, or outside the group when the reference is the population.
+    rate : float, optional
+        The reference's rate, for a 0/1 metric.
+    variance, reference_variance : float, optional
+        For any other metric its variance in the group and, if it differs, in the reference.
+    alpha : float, default 0.05
+        The error rate.
+    power : float, default 0.8
+        How often the disparity should be found.
+    alternative : {"two-sided", "greater", "less"}, default "two-sided"
+        ``"two-sided"`` and ``"greater"`` give a positive disparity, ``"less"`` a negative one.
+    tests : int, default 1
+        Groups tested at once: the level is alpha / tests.
+
+    Returns
+    -------
+    float
+        The disparity; infinite if even the largest possible one would not be found that often.
+
+    Notes
+    -----
+    Corollary 2 of the paper for a known reference. When it misleads: this is large-sample theory, too optimistic for a
+    few dozen rows.
+
+    Examples
+    --------
+    >>> round(detectable_disparity(500, reference="group", reference_n=2000, rate=0.3), 4)
+    0.0669
+    """
+    design = Design(reference, rate, variance, reference_variance, alpha, power, alternative, tests)
+    return design.detectable(n, reference_n)
+
+
+@checked
+def rows_needed(
+    disparity: Finite,
+    *,
+    reference: Known = "population",
+    ratio: Positive | None = None,
+    rate: Fraction | None = None,
+    variance: Positive | None = None,
+    reference_variance: Positive | None = None,
+    alpha: Alpha = 0.05,
+    power: Power = 0.8,
+    alternative: Alternative = "two-sided",
+    tests: Whole = 1,
+) -> int:
+    """How many rows must a group have to show a disparity of this size with the given power?
+
+    Parameters
+    ----------
+    disparity : float
+        The disparity to be shown.
+    ratio : float, optional
+        How many rows the reference group (or the part of the population outside the group) has for each row of the
+        group, 1 by default; a known reference has none.
+    reference, rate, variance, reference_variance, alpha, power, alternative, tests
+        As in `detectable_disparity`.
+
+    Returns
+    -------
+    int
+        Rows of the group.
+
+    Examples
+    --------
+    >>> rows_needed(0.05, reference="group", ratio=4, rate=0.3)
+    880
+    """
+    design = Design(reference, rate, variance, reference_variance, alpha, power, alternative, tests)
+    return design.rows(disparity, ratio)
+
+
+@checked
+def power_of(
+    disparity: Finite, standard_error: Positive, *, alpha: Alpha = 0.05, alternative: Alternative = "two-sided"
+) -> float:
+    """How often would a disparity of this size be found, at this standard error?
+
+    Parameters
+    ----------
+    disparity, standard_error : float
+        The disparity, and the standard error of its estimate.
+    alpha : float, default 0.05
+        The error rate.
+    alternative : {"two-sided", "greater", "less"}, default "two-sided"
+        The side on which a disparity would be found.
+
+    Returns
+    -------
+    float
+        A probability.
+
+    Examples
+    --------
+    >>> round(power_of(0.05, 0.02), 3)
+    0.705
+    """
+    return power(disparity, standard_error, alpha, alternative)

@@ -1,0 +1,180 @@
+"""Hypotheses about many disparities: their p-values and intervals, whatever likelihood answers for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from isonomy.inference.decide import Alternative
+from isonomy.likelihood.ratio.means import Binary
+from isonomy.likelihood.ratio.profile import Kind, Profile
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.tails import chi2_isf, chi2_sf
+
+Against = Literal["two-sided", "greater", "less", "outside", "outside-published"]
+Interval = Literal["pointwise", "simultaneous", "one-sided"]
+
+
+class Likelihood(Protocol):
+    """What a hypothesis needs to know of some disparities: estimates, T at a value, the region where T is small."""
+
+    @property
+    def disparity(self) -> FloatArray:
+        """The estimates."""
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Their large-sample standard errors."""
+
+    def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
+        """T for the hypothesis that each disparity is ``disparity``."""
+
+    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The disparities with T at most ``critical``."""
+
+
+Part = tuple[IntArray, Likelihood]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """The null hypothesis about each group's disparity ε.
+
+    ``two-sided``  ε = low;  ``greater``  ε <= low, so that flagged groups are above it;  ``less``  ε >= low;
+    ``outside``  low <= ε <= high, with p = ½ [P(χ²₁ > T(nearest end)) + P(χ²₁ > T(far end))] outside and 1 inside:
+    the two-sided p when the ends meet, the one-sided p when they are far apart, and never too small in between.
+    ``outside-published`` is the paper's p = ½ P(χ²₁ > T(nearest end)), whose size reaches twice alpha as the ends
+    meet.
+    """
+
+    low: float
+    high: float
+    alternative: Against
+
+    @property
+    def side(self) -> Alternative:
+        """The side a tolerance is asked about."""
+        return self.alternative if self.alternative in ("greater", "less") else "two-sided"
+
+    def test(self, likelihood: Likelihood) -> tuple[FloatArray, FloatArray]:
+        """T and the p-value of each disparity; T is 0 where the estimate lies inside a one-sided or interval null."""
+        estimate = likelihood.disparity
+        if self.alternative == "two-sided":
+            statistic = likelihood.statistic(self.low)
+            return statistic, chi2_sf(statistic, 1)
+        if self.alternative in ("greater", "less"):
+            beyond = estimate > self.low if self.alternative == "greater" else estimate < self.low
+            statistic = np.where(beyond, likelihood.statistic(self.low), 0.0)
+            return statistic, np.where(beyond, 0.5 * chi2_sf(statistic, 1), 1.0)
+        inside = (estimate >= self.low) & (estimate <= self.high)
+        above = estimate > self.high
+        at_low, at_high = likelihood.statistic(self.low), likelihood.statistic(self.high)
+        near, far = np.where(above, at_high, at_low), np.where(above, at_low, at_high)
+        tail = 0.5 * chi2_sf(near, 1)
+        if self.alternative == "outside":
+            tail = tail + 0.5 * chi2_sf(far, 1)
+        return np.where(inside, 0.0, near), np.where(inside, 1.0, tail)
+
+
+def intervals(
+    likelihood: Likelihood, kind: Interval, side: Alternative, alpha: float, tests: int
+) -> tuple[FloatArray, FloatArray]:
+    """Interval ends of each disparity.
+
+    Simultaneous intervals use Sidak's level, 1 - (1 - alpha)^(1/m): exact for independent groups, and by Sidak's
+    inequality conservative for any dependence of (asymptotically) normal estimates. A one-sided bound faces the
+    alternative.
+    """
+    if kind == "one-sided":
+        low, high = likelihood.interval(chi2_isf(2.0 * alpha, 1)) if alpha < 0.5 else likelihood.interval(0.0)
+        unlimited = np.full(low.shape, np.inf)
+        return (low, unlimited) if side == "greater" else (-unlimited, high)
+    level = -np.expm1(np.log1p(-alpha) / max(tests, 1)) if kind == "simultaneous" else alpha
+    return likelihood.interval(chi2_isf(level, 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rescaled:
+    """A likelihood worked out in other units, one of which is ``scale`` of the metric's own.
+
+    With ``scale`` -1 the roles of group and reference are exchanged.
+    """
+
+    inner: Likelihood
+    scale: float
+
+    @property
+    def disparity(self) -> FloatArray:
+        """The inner disparity in the metric's units."""
+        return self.scale * self.inner.disparity
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """The inner standard error in the metric's units."""
+        return abs(self.scale) * self.inner.standard_error
+
+    def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
+        """T, which has no unit."""
+        return self.inner.statistic(np.asarray(disparity, dtype=float) / self.scale)
+
+    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The inner interval in the metric's units."""
+        low, high = (self.scale * end for end in self.inner.interval(critical))
+        return (low, high) if self.scale > 0 else (high, low)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """The likelihoods of those groups that are tested, each at its positions; T and intervals of others are NaN."""
+
+    disparity: FloatArray
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def together(cls, disparity: FloatArray, parts: Sequence[Part]) -> Parts:
+        """Problems known by counts become one: many small solves cost more than one large one."""
+        counted = [(where, part) for where, part in parts if isinstance(part, Profile) and isinstance(part.own, Binary)]
+        pooled: list[Part] = []
+        for kind in Kind:
+            alike = [(where, part) for where, part in counted if part.kind is kind]
+            if alike:
+                positions = np.concatenate([where for where, _ in alike])
+                pooled.append((positions, Profile.pooled([part for _, part in alike])))
+        others = [p for p in parts if not (isinstance(p[1], Profile) and isinstance(p[1].own, Binary))]
+        return cls(disparity, (*pooled, *others))
+
+    @property
+    def tested(self) -> BoolArray:
+        """Which groups have a likelihood."""
+        mask = np.zeros(self.disparity.shape, dtype=bool)
+        for positions, _ in self.parts:
+            mask[positions] = True
+        return mask
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """The large-sample standard errors of the disparities."""
+        result = np.full(self.disparity.shape, np.nan)
+        for positions, likelihood in self.parts:
+            result[positions] = likelihood.standard_error
+        return result
+
+    def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
+        """T for the hypothesis that each disparity is ``disparity``."""
+        target = np.broadcast_to(np.asarray(disparity, dtype=float), self.disparity.shape)
+        result = np.full(self.disparity.shape, np.nan)
+        for positions, likelihood in self.parts:
+            result[positions] = likelihood.statistic(target[positions])
+        return result
+
+    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The disparities with T at most ``critical``."""
+        level = np.broadcast_to(np.asarray(critical, dtype=float), self.disparity.shape)
+        low, high = np.full(self.disparity.shape, np.nan), np.full(self.disparity.shape, np.nan)
+        for positions, likelihood in self.parts:
+            low[positions], high[positions] = likelihood.interval(level[positions])
+        return low, high

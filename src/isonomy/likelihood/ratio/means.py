@@ -1,0 +1,364 @@
+"""Empirical likelihood of a group's mean, for many groups at once.
+
+Maximising the likelihood of a group's n rows subject to a mean m gives each row the weight p_i = 1 / (n (1 + λ (x_i
+- m))), where λ is the multiplier of the constraint, and
+
+    T(m) = 2 Σ log(1 + λ (x_i - m)),        dT/dm = -2 n λ.
+
+λ runs over the whole line while m runs from the largest row to the smallest, so every question about a group is
+asked along one curve. A `Means` gives that curve by a coordinate in which it is explicit, no equation to solve:
+
+`Binary` (0/1 rows)     the coordinate is λ itself. λ m (1 - m) = p - m is a quadratic in m, and T is the binomial
+                        likelihood ratio, from two counts, with 0 log 0 = 0.
+`Real` (any rows)       the coordinate is w in p_i ∝ 1 / (1 + w x_i'), x' = x - mean. With q = mean x'/(1 + w x') and
+                        h = 1 - w q:  m = mean + q/h,  λ = w h,  T = 2 n (mean log(1 + w x') + log h).
+                        Three sums per point, from the rows or, when |w| max|x'| is small, from power sums
+                        with a bounded remainder (`moments`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import xlog1py
+
+from isonomy.likelihood.ratio.moments import Moments, Sums, blocks, filled, sketch
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.ragged import Ragged
+from isonomy.numerics.roots import roots
+
+# Plain Newton steps tried before a bracketed search, and the relative step that ends them.
+NEWTON, CLOSE = 4, 1e-13
+# Rows from which a rest is sketched where its power series does not converge.
+SKETCHED = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """One point of each group's curve, with the derivatives along the coordinate."""
+
+    multiplier: FloatArray
+    mean: FloatArray
+    statistic: FloatArray
+    dmultiplier: FloatArray
+    dmean: FloatArray
+
+
+class Means(ABC):
+    """The means of many groups, each with its own empirical likelihood.
+
+    ``n`` rows, ``mean``, ``variance`` (divided by n) and the range ``low``..``high`` a mean can take, one each per
+    group. ``index`` picks groups in every method, and may repeat them.
+    """
+
+    n: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @abstractmethod
+    def at(self, coordinate: FloatArray, index: IntArray) -> Point:
+        """The point of the curve at each coordinate."""
+
+    @abstractmethod
+    def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The open interval the coordinate runs over; the multiplier increases along it."""
+
+    @abstractmethod
+    def coordinate(self, multiplier: FloatArray, index: IntArray) -> FloatArray:
+        """Where on its curve each group has this multiplier."""
+
+    @abstractmethod
+    def locate(self, mean: FloatArray, index: IntArray) -> Point:
+        """The point of the curve with this mean: its ``statistic`` tests that mean (inf outside the range)."""
+
+    def statistic(self, mean: FloatArray, index: IntArray) -> FloatArray:
+        """T for the hypothesis that each group's mean is ``mean``."""
+        return self.locate(mean, index).statistic
+
+
+class Binary(Means):
+    """Groups of 0/1 rows, known by two counts each.
+
+    Examples
+    --------
+    >>> groups = Binary(n=[20, 50], ones=[5, 0])
+    >>> groups.statistic(np.array([0.5, 0.1]), np.array([0, 1])).round(4)
+    array([ 5.2325, 10.5361])
+    """
+
+    def __init__(self, n: npt.ArrayLike, ones: npt.ArrayLike) -> None:
+        self.n = np.asarray(n, dtype=float)
+        self.ones = np.asarray(ones, dtype=float)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self.mean = self.ones / self.n
+        self.variance = self.mean * (1.0 - self.mean)
+        self.low = np.zeros_like(self.mean)
+        self.high = np.ones_like(self.mean)
+
+    def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The whole line."""
+        return np.full(index.shape, -np.inf), np.full(index.shape, np.inf)
+
+    def coordinate(self, multiplier: FloatArray, index: IntArray) -> FloatArray:
+        """The multiplier is the coordinate."""
+        return multiplier
+
+    def at(self, coordinate: FloatArray, index: IntArray) -> Point:
+        """The root of λ m² - (1 + λ) m + p = 0 in [0, 1], in the form that loses no digits."""
+        p, lam = self.mean[index], coordinate
+        with np.errstate(all="ignore"):
+            root = np.sqrt((1.0 - lam) ** 2 + 4.0 * lam * (1.0 - p))
+            m = np.where(lam > 0, 2.0 * p / (1.0 + lam + root), 1.0 - 2.0 * (1.0 - p) / (1.0 - lam + root))
+            rest = np.where(lam > 0, 1.0 - m, 2.0 * (1.0 - p) / (1.0 - lam + root))
+            # p/m = 1 + λ(1 - m) and (1-p)/(1-m) = 1 - λ m on the curve; a group of only 0 or only 1 stays at its
+            # end of the range, at no cost, until the multiplier passes one.
+            deviance = xlog1py(p, lam * rest) + xlog1py(1.0 - p, -lam * m)
+            stuck = ((p == 0) & (lam >= -1)) | ((p == 1) & (lam <= 1))
+            slope = np.where(stuck, 0.0, -m * rest / (1.0 + lam * (rest - m)))
+        return Point(
+            multiplier=lam,
+            mean=np.where(stuck, p, m),
+            statistic=np.where(stuck, 0.0, 2.0 * self.n[index] * np.maximum(deviance, 0.0)),
+            dmultiplier=np.ones_like(lam),
+            dmean=slope,
+        )
+
+    def locate(self, mean: FloatArray, index: IntArray) -> Point:
+        """Closed form: T = 2 [k log(p/m) + (n - k) log((1 - p)/(1 - m))]."""
+        p, m = self.mean[index], np.asarray(mean, dtype=float)
+        with np.errstate(all="ignore"):
+            gap = p - m
+            deviance = xlog1py(p, gap / m) + xlog1py(1.0 - p, -gap / (1.0 - m))
+            lam = np.where(gap == 0, 0.0, gap / (m * (1.0 - m)))
+            slope = -m * (1.0 - m) / (1.0 + lam * (1.0 - 2.0 * m))
+        outside = (m < 0) | (m > 1) | ((m == 0) & (p > 0)) | ((m == 1) & (p < 1))
+        statistic = np.where(outside, np.inf, np.where(gap == 0, 0.0, 2.0 * self.n[index] * deviance))
+        return Point(lam, m, np.maximum(statistic, 0.0), np.ones_like(lam), slope)
+
+    def rest(self) -> Binary:
+        """For each group, all rows of the other groups together."""
+        return Binary(self.n.sum() - self.n, self.ones.sum() - self.ones)
+
+
+class Tilted(Means):
+    """What `Real` and `Rest` share: everything that follows from the three sums of the module's first lines."""
+
+    radius: FloatArray  # the largest |x'|
+    below: FloatArray  # the smallest x'
+    above: FloatArray  # the largest x'
+    moments: Moments
+
+    @abstractmethod
+    def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
+        """The rows of one group, and their counts where there are any."""
+
+    @abstractmethod
+    def exact(self, w: FloatArray, index: IntArray) -> Sums:
+        """The three sums from the rows."""
+
+    def sums(self, w: FloatArray, index: IntArray) -> Sums:
+        """The three sums, from power sums where their remainder is negligible and from the rows elsewhere."""
+        series, enough = self.moments.sums(w, index)
+        if enough.all():
+            return series
+        rows = np.flatnonzero(~enough)
+        return series.replaced(rows, self.exact(w[rows], index[rows]))
+
+    def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Weights stay positive strictly between these."""
+        with np.errstate(divide="ignore"):
+            return -1.0 / self.above[index], -1.0 / self.below[index]
+
+    def at(self, coordinate: FloatArray, index: IntArray) -> Point:
+        """The module's formulas, with mean x'/(1+wx')² = q - w s and mean 1/(1+wx')² = h - w (q - w s)."""
+        w, n = coordinate, self.n[index]
+        with np.errstate(all="ignore"):
+            sums = self.sums(w, index)
+            q, s = sums.q, sums.s
+            h = 1.0 - w * q
+            first = q - w * s
+            mean = self.mean[index] + q / h
+            statistic = 2.0 * n * np.maximum(sums.log + np.log1p(-w * q), 0.0)
+            dmean = (q * first - s * h) / h**2
+        return Point(w * h, mean, statistic, h - w * first, dmean)
+
+    def coordinate(self, multiplier: FloatArray, index: IntArray) -> FloatArray:
+        """Solve w h(w) = multiplier; the left side increases from -inf to inf.
+
+        A small multiplier, as the rest of a large population always has, takes one or two plain Newton steps; others
+        are bracketed.
+        """
+        low, high = self.ends(index)
+        w = multiplier / (1.0 + multiplier**2 * self.variance[index])
+        hard = np.arange(w.size)
+        with np.errstate(all="ignore"):
+            for _ in range(NEWTON):
+                point = self.at(w, index)
+                step = (point.multiplier - multiplier) / point.dmultiplier
+                w = w - step
+                hard = np.flatnonzero(~((np.abs(step) <= CLOSE * np.abs(w)) & (w > low) & (w < high)))
+                if not hard.size:
+                    return w
+
+        def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
+            point = self.at(x, index[hard[active]])
+            return point.multiplier - multiplier[hard[active]], point.dmultiplier
+
+        start = (multiplier / (1.0 + multiplier**2 * self.variance[index]))[hard]
+        return filled(w, hard, roots(gap, low[hard], high[hard], x0=start, direction="increasing").x)
+
+    def locate(self, mean: FloatArray, index: IntArray) -> Point:
+        """Solve m(w) = mean; the left side decreases from the largest row to the smallest."""
+        inside = (mean > self.low[index]) & (mean < self.high[index])
+        where = np.flatnonzero(inside)
+        picked, target = index[where], mean[where]
+        low, high = self.ends(picked)
+
+        def gap(w: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
+            point = self.at(w, picked[active])
+            return point.mean - target[active], point.dmean
+
+        solution = roots(gap, low, high, x0=np.zeros(where.size), direction="decreasing")
+        point = self.at(solution.x, picked)
+        outside = np.where(mean == self.mean[index], 0.0, np.inf)
+        sign = np.where(mean <= self.low[index], np.inf, -np.inf)
+        return Point(
+            multiplier=filled(sign, where, point.multiplier),
+            mean=np.asarray(mean, dtype=float),
+            statistic=filled(outside, where, point.statistic),
+            dmultiplier=filled(np.full(mean.shape, np.nan), where, point.dmultiplier),
+            dmean=filled(np.full(mean.shape, np.nan), where, point.dmean),
+        )
+
+
+class Real(Tilted):
+    """Groups of real-valued rows.
+
+    Examples
+    --------
+    >>> groups = Real(Ragged.from_codes([0, 0, 0, 1, 1], 2, [1.0, 2.0, 6.0, 0.0, 1.0]))
+    >>> groups.statistic(np.array([2.0, 3.0]), np.array([0, 1])).round(4)
+    array([0.8926,    inf])
+    """
+
+    def __init__(self, rows: Ragged) -> None:
+        """``rows`` holds the metric's value as its first column, and the rows' counts as weights."""
+        values = np.asarray(rows.columns[0], dtype=float)
+        self.rows = rows
+        self.n = rows.totals
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self.mean = rows.weighted_sum(values) / self.n
+        self.centred = values - rows.repeat(self.mean)
+        self.low, self.high = rows.min(values), rows.max(values)
+        self.below, self.above = self.low - self.mean, self.high - self.mean
+        self.radius = np.maximum(-self.below, self.above)
+        # Rounding of the mean must not make a constant group vary.
+        constant = self.low == self.high
+        self.mean = np.where(constant, self.low, self.mean)
+        self.radius = np.where(constant, 0.0, self.radius)
+        self.below, self.above = (np.where(constant, 0.0, v) for v in (self.below, self.above))
+        self.moments = Moments.of_rows(rows, self.centred, self.radius, self.n)
+        self.variance = self.moments.variance
+
+    def exact(self, w: FloatArray, index: IntArray) -> Sums:
+        """Three segment sums, a block of groups at a time."""
+        sizes = self.rows.sizes[index]
+        q, s, log = np.empty(index.size), np.empty(index.size), np.empty(index.size)
+        for start, stop in blocks(sizes):
+            chosen = index[start:stop]
+            starts = np.cumsum(sizes[start:stop]) - sizes[start:stop]
+            contiguous = chosen[-1] - chosen[0] == chosen.size - 1 and bool((np.diff(chosen) == 1).all())
+            first, last = self.rows.offsets[chosen[0]], self.rows.offsets[chosen[-1] + 1]
+            rows = slice(first, last) if contiguous else self.rows.positions(chosen)
+            x = self.centred[rows]
+            scaled = x * np.repeat(w[start:stop], sizes[start:stop])
+            ratio = x / (1.0 + scaled)
+            columns = [ratio, ratio * ratio, np.log1p(scaled)]
+            if self.rows.weights is not None:
+                columns = [c * self.rows.weights[rows] for c in columns]
+            for target, column in zip((q, s, log), columns, strict=True):
+                target[start:stop] = np.add.reduceat(column, starts)
+        n = self.n[index]
+        return Sums(q / n, s / n, log / n)
+
+    def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
+        """The rows of one group, and their counts."""
+        rows = slice(self.rows.offsets[group], self.rows.offsets[group + 1])
+        return self.rows.columns[0][rows], None if self.rows.weights is None else self.rows.weights[rows]
+
+    def rest(self) -> Rest:
+        """For each group, all rows of the other groups together."""
+        return Rest(self)
+
+
+class Rest(Tilted):
+    """For each group of a `Real`, the rows of all other groups together.
+
+    Power sums of the rest are the total's less the group's, so a thousand groups cost no more than one; the rows are
+    read only when that loses digits or the series does not converge, which needs groups large against the rest.
+    """
+
+    def __init__(self, groups: Real) -> None:
+        self.groups = groups
+        self.n = groups.n.sum() - groups.n
+        self.low, self.high = _others(groups.low, np.minimum), _others(groups.high, np.maximum)
+        sums = groups.n * np.nan_to_num(groups.mean)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self.mean = (sums.sum() - sums) / self.n
+        # A group that is most of the data leaves few digits of the rest's mean in a difference of sums.
+        for g in np.flatnonzero((self.n < 0.01 * groups.n) & (self.n > 0)):
+            values, weights = self.values(int(g))
+            self.mean[g] = np.average(values, weights=weights)
+        constant = self.low == self.high
+        self.mean = np.where(constant, self.low, self.mean)
+        self.below, self.above = self.low - self.mean, self.high - self.mean
+        self.radius = np.maximum(-self.below, self.above)
+        self.moments = groups.moments.of_rest(groups.n, groups.mean, self.n, self.mean, self.radius)
+        self.variance = self.moments.variance
+        for g in np.flatnonzero(~self.moments.usable & (self.n > 0)):
+            self.variance[g] = self.exact(np.zeros(1), np.array([g])).s[0]
+
+    def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
+        """The rows of all groups but one, and their counts."""
+        rows = self.groups.rows
+        keep = np.r_[0 : rows.offsets[group], rows.offsets[group + 1] : rows.n_rows]
+        return rows.columns[0][keep], None if rows.weights is None else rows.weights[keep]
+
+    def exact(self, w: FloatArray, index: IntArray) -> Sums:
+        """All rows for each group asked for; of very many rows, a sketch of all of them less the group's own."""
+        rows = self.groups.rows
+        # A group that holds the most extreme row of all would leave that row in the sketch.
+        inner = (self.groups.low[index] >= self.low[index]) & (self.groups.high[index] <= self.high[index])
+        sketched = inner & (rows.n_rows > SKETCHED)
+        q, s, log = np.empty(index.size), np.empty(index.size), np.empty(index.size)
+        for i, g in enumerate(index):
+            if sketched[i]:
+                pieces = [(*self._sketch, 1.0), (*self.groups.values(int(g)), -1.0)]
+            else:
+                pieces = [(*self.values(int(g)), 1.0)]
+            totals = np.zeros(3)
+            for values, mass, sign in pieces:
+                x = values - self.mean[g]
+                ratio = x / (1.0 + w[i] * x)
+                columns = (ratio, ratio * ratio, np.log1p(w[i] * x))
+                totals += [sign * np.sum(c if mass is None else c * mass) for c in columns]
+            q[i], s[i], log[i] = totals / self.n[g]
+        return Sums(q, s, log)
+
+    @cached_property
+    def _sketch(self) -> tuple[FloatArray, FloatArray]:
+        """A few thousand weighted values that stand for all rows in a smooth sum."""
+        return sketch(self.groups.rows.columns[0], self.groups.rows.weights)
+
+
+def _others(values: FloatArray, ufunc: np.ufunc) -> FloatArray:
+    """The smallest (or largest) of all other groups' values, by running results from both ends."""
+    identity = np.inf if ufunc is np.minimum else -np.inf
+    padded = np.concatenate([[identity], values, [identity]])
+    return ufunc(ufunc.accumulate(padded)[:-2], ufunc.accumulate(padded[::-1])[::-1][2:])

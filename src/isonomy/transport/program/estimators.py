@@ -1,0 +1,259 @@
+"""The distance that belongs to a fitted scikit-learn estimator.
+
+Linear classifiers (anything with one row of ``coef_``), SVC, a single decision tree, and a Pipeline of scalers in front
+of one of these. Distances are in the units of the columns the user has: scalers are folded in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from isonomy.errors import UsageError
+from isonomy.numerics.arrays import FloatArray
+from isonomy.options import NAMES, Finite, checked
+from isonomy.transport.program.cost import Norm, check_names
+from isonomy.transport.program.distances import Distance, Kernel, Linear, Tree
+
+SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+KERNELS = ("linear", "rbf", "poly")  # of SVC: those that are positive definite
+
+
+@checked
+def of(
+    estimator: Any,
+    features: Annotated[Sequence[str], NAMES] | None = None,
+    *,
+    norm: Norm = "l2",
+    threshold: Finite | None = None,
+    squared: bool = False,
+) -> Distance:
+    """Which distance fits this estimator?
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+        A fitted LogisticRegression, LinearSVC, SVC, RidgeClassifier, DecisionTreeClassifier or the like with two
+        classes, or a Pipeline of scalers and one of these.
+    features : sequence of str, optional
+        The columns it was fitted on; read from ``feature_names_in_`` when it was fitted on a frame.
+    norm : {"l1", "l2", "linf"}, default "l2"
+        How a move in feature space is measured. A kernel classifier has its own and takes none
+        but the default.
+    threshold : float, optional
+        The cut, where it is not the estimator's own: a probability for a classifier with ``predict_proba`` that is
+        logistic or a tree, else a value of ``decision_function``.
+    squared : bool, default False
+        For a kernel classifier (any SVC): the paper's squared cost, for a plan only. Others have none.
+
+    Returns
+    -------
+    Distance
+        A `Linear`, `Kernel` or `Tree` in the units of the columns.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> model = RidgeClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> of(model, ["x"]).evaluate(np.array([[2.5]])).round(6)
+    array([1.])
+    """
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        raise UsageError(
+            f"distance: {type(estimator).__name__} is not a fitted estimator. Give the name of a column of distances, "
+            "a fitted scikit-learn classifier, or an object of isonomy.transport.distances."
+        ) from None
+    cut = None if threshold is None else float(threshold)
+    steps = [step for _, step in estimator.steps] if hasattr(estimator, "steps") else [estimator]
+    names = _names(estimator, features)
+    scaled = _affine(steps[:-1], len(names))
+    model = steps[-1]
+    if len(getattr(model, "classes_", ())) != 2:
+        raise _no_distance(type(model).__name__)
+    kernel = type(model).__name__ == "SVC" and (squared or model.kernel != "linear")
+    if squared and not kernel:
+        raise UsageError(
+            f"squared: True is for kernel classifiers (SVC); {type(model).__name__} has no squared cost. Use "
+            "squared=False."
+        )
+    if kernel:
+        if norm != "l2":
+            raise UsageError(
+                f"norm: {norm!r} is not allowed for a kernel classifier, which is measured in its own space; use "
+                'norm="l2".'
+            )
+        return _kernel(model, names, scaled, cut or 0.0, squared)
+    if _is_linear(model):
+        theta = np.ravel(_plain(model.coef_))
+        at = 0.0 if cut is None else _logit(cut) if _logistic(model) else cut
+        intercept = float(np.ravel(model.intercept_)[0]) + float(theta @ scaled.shift) - at
+        coefficients, centre = (theta * scaled.scale).tolist(), scaled.centre.tolist()
+        return Linear(names, tuple(coefficients), intercept, norm, tuple(centre) if any(centre) else ())
+    if type(model).__name__ in ("DecisionTreeClassifier", "ExtraTreeClassifier"):
+        if cut is not None and not 0 < cut <= 1:
+            raise UsageError(f"threshold: {threshold!r} is not a probability above 0 and up to 1.")
+        return _tree(model, names, scaled, 0.5 if cut is None else cut, norm, cut is None)
+    raise _no_distance(type(model).__name__)
+
+
+def _no_distance(kind: str) -> UsageError:
+    return UsageError(
+        f"distance: no exact distance to the boundary is known for {kind}. Known: linear classifiers with two classes, "
+        "SVC, a single decision tree, and pipelines of scalers in front of one. For anything else give score (and "
+        "threshold), or a column of distances."
+    )
+
+
+def _names(estimator: Any, features: Sequence[str] | None) -> tuple[str, ...]:
+    given = getattr(estimator, "feature_names_in_", None) if features is None else features
+    if given is None:
+        raise UsageError(
+            "distance: the estimator was fitted without column names; give "
+            "isonomy.transport.estimators.of(estimator, features=[...])."
+        )
+    check_names("features", given)
+    names = tuple(map(str, given))
+    expected = getattr(estimator, "n_features_in_", len(names))
+    if len(names) != expected:
+        raise UsageError(f"features: {len(names)} names for an estimator fitted on {expected} columns.")
+    return names
+
+
+def _is_linear(model: Any) -> bool:
+    """One hyperplane."""
+    return hasattr(model, "coef_") and hasattr(model, "intercept_") and np.shape(np.atleast_2d(model.coef_))[0] == 1
+
+
+def _logistic(model: Any) -> bool:
+    return type(model).__name__ in ("LogisticRegression", "LogisticRegressionCV")
+
+
+def _logit(p: float) -> float:
+    if not 0 < p < 1:
+        raise UsageError(f"threshold: {p!r} is not a probability strictly between 0 and 1.")
+    return float(np.log(p) - np.log1p(-p))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """What scalers do to a row: scale * (x - centre) + shift, in the order that loses no digits far from 0."""
+
+    scale: FloatArray
+    centre: FloatArray
+    shift: FloatArray
+
+    def __call__(self, features: FloatArray) -> FloatArray:
+        """Rows as the scalers leave them."""
+        return self.scale * (features - self.centre) + self.shift
+
+
+def _affine(scalers: Sequence[Any], size: int) -> Scaled:
+    """The pipeline's scalers as one map, from what they were fitted to.
+
+    (Asking a scaler what it does to 0 and to 1 loses the digits that times in seconds have beyond their mean.)
+    """
+    scale, centre, shift = np.ones(size), np.zeros(size), np.zeros(size)
+    for step in scalers:
+        if step in (None, "passthrough"):
+            continue
+        if type(step).__name__ not in SCALERS or getattr(step, "clip", False):
+            raise UsageError(
+                f"distance: the pipeline step {type(step).__name__} is not a scaler, so distances in your columns are "
+                "not known. Give score (and threshold), or a column of distances."
+            )
+        by, about, to = _fitted(step, size)
+        # by * (scale * (x - centre) + shift - about) + to
+        centre, shift, scale = centre + (about - shift) / scale, to, by * scale
+    return Scaled(scale, centre, shift)
+
+
+def _fitted(step: Any, size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of one scaler: by * (x - about) + to."""
+    kind, one, zero = type(step).__name__, np.ones(size), np.zeros(size)
+    if kind == "MinMaxScaler":
+        return np.asarray(step.scale_), np.asarray(step.data_min_), np.full(size, float(step.feature_range[0]))
+    about = getattr(step, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind, ""), None)
+    if kind == "StandardScaler" and not step.with_mean:
+        about = None  # known, and not subtracted
+    by = one if step.scale_ is None else one / np.asarray(step.scale_)
+    return by, zero if about is None else np.asarray(about, dtype=float), zero
+
+
+def _plain(matrix: Any) -> FloatArray:
+    """Sparse or not, as an array: what a model fitted on a sparse matrix holds."""
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=float)
+
+
+def _kernel(model: Any, names: tuple[str, ...], scaled: Scaled, threshold: float, squared: bool) -> Kernel:
+    from sklearn.metrics.pairwise import pairwise_kernels
+
+    if callable(model.kernel) or model.kernel == "precomputed":
+        raise _no_distance("SVC with a kernel of its own")
+    if model.kernel not in KERNELS or (model.kernel == "poly" and model.coef0 < 0):
+        kernel = f"kernel={model.kernel!r}" + (f", coef0={model.coef0!r}" if model.kernel == "poly" else "")
+        raise UsageError(
+            f"distance: SVC({kernel}) is not positive definite: it belongs to no space in which distances could be "
+            f"measured. Allowed: {', '.join(map(repr, KERNELS))} (with coef0 from 0 up). Otherwise give score, such as "
+            "the column of decision_function."
+        )
+    options = {"gamma": model._gamma, "degree": model.degree, "coef0": model.coef0}
+    support, alpha = _plain(model.support_vectors_), np.ravel(_plain(model.dual_coef_))
+    gram = pairwise_kernels(support, metric=model.kernel, filter_params=True, **options)
+    square = float(alpha @ gram @ alpha)
+    if not 0 < square < np.inf:
+        raise UsageError(f"distance: this SVC decides all rows alike (its squared norm is {square:g}): no boundary.")
+
+    def decision(features: FloatArray) -> FloatArray:
+        similar = pairwise_kernels(scaled(features), support, metric=model.kernel, filter_params=True, **options)
+        return np.asarray(similar @ alpha + model.intercept_[0] - threshold)
+
+    return Kernel(names, decision, float(np.sqrt(square)), squared)
+
+
+def _tree(
+    model: Any,
+    names: tuple[str, ...],
+    scaled: Scaled,
+    threshold: float,
+    norm: Norm,
+    majority: bool,
+) -> Tree:
+    """The leaves of a tree as boxes in the user's units."""
+    tree = model.tree_
+    size = len(names)
+    low, high, decision = [], [], []
+    stack = [(0, np.full(size, -np.inf), np.full(size, np.inf))]
+    while stack:
+        node, lower, upper = stack.pop()
+        if tree.children_left[node] == -1:
+            share = float(tree.value[node, 0, 1] / tree.value[node, 0].sum())
+            low.append(lower)
+            high.append(upper)
+            # A tie goes to the first class, as in the tree's own argmax; with a cut of the user's, to the second.
+            decision.append(share > threshold if majority else share >= threshold)
+            continue
+        j = tree.feature[node]
+        cut = (_single(tree.threshold[node]) - scaled.shift[j]) / scaled.scale[j] + scaled.centre[j]
+        left_upper, right_lower = upper.copy(), lower.copy()
+        left_upper[j], right_lower[j] = min(upper[j], cut), max(lower[j], cut)
+        stack.append((tree.children_left[node], lower, left_upper))
+        stack.append((tree.children_right[node], right_lower, upper))
+    return Tree(names, np.array(low), np.array(high), np.array(decision, dtype=bool), norm)
+
+
+def _single(threshold: float) -> float:
+    """The largest number that goes left: scikit-learn rounds rows to 32 bits before it compares."""
+    below = np.float32(threshold)
+    if below > threshold:
+        below = np.nextafter(below, np.float32(-np.inf))
+    above = np.nextafter(below, np.float32(np.inf))
+    middle = (float(below) + float(above)) / 2
+    return middle if np.float32(middle) == below else float(np.nextafter(middle, -np.inf))

@@ -1,0 +1,191 @@
+"""Errors of groups from moments: predicted and observed effect, the law of the error and of the rest's, a status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.status import Status
+from isonomy.treatment.effects.adjust import slopes
+from isonomy.treatment.effects.collapse import Formula, Pieces, pieces
+from isonomy.treatment.effects.moments import CONTROL, TREATED, Moments
+from isonomy.treatment.effects.ratio import Ratio, of_others, plain, ratio, standardised_rest
+from isonomy.treatment.effects.resample import draw_moments
+from isonomy.treatment.effects.smooth import Arms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Effects that the caller brought, one per group, with their standard errors; NaN where none was brought."""
+
+    effect: FloatArray
+    se: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """Values only: predicted and observed effect of each group and of its rest."""
+
+    predicted: FloatArray
+    observed: FloatArray
+    rest_predicted: FloatArray
+    rest_observed: FloatArray
+
+    @property
+    def error(self) -> FloatArray:
+        """Predicted minus observed."""
+        return self.predicted - self.observed
+
+    @property
+    def rest_error(self) -> FloatArray:
+        """Predicted minus observed, of the rest."""
+        return self.rest_predicted - self.rest_observed
+
+    def observed_in(self, other: Effects) -> Effects:
+        """Predicted effects of these rows, observed effects of others."""
+        return Effects(self.predicted, other.observed, self.rest_predicted, other.rest_observed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Errors:
+    """Effects with the law of the error of each group and of its rest."""
+
+    effects: Effects
+    error: Ratio
+    rest: Ratio
+    status: tuple[Status, ...]
+    in_rest: BoolArray  # groups that take part in the rest of others
+
+    @property
+    def usable(self) -> BoolArray:
+        """Groups that are answered."""
+        return np.array([s is Status.OK for s in self.status])
+
+    def resampled(self, draws: Effects) -> Errors:
+        """The same errors, their variances taken from resamples."""
+        error = _with_variance(self.error, draws.error, self.effects.error)
+        rest = _with_variance(self.rest, draws.rest_error, self.effects.rest_error)
+        return replace(self, error=error, rest=rest)
+
+    def lost(self, draws: Effects) -> float:
+        """The largest share of resamples that gave an answered group no error."""
+        if not self.usable.any():
+            return 0.0
+        return float((~np.isfinite(draws.error[:, self.usable])).mean(0).max())
+
+
+def errors_of(moments: Moments, formula: Formula, known: Known | None = None) -> Errors:
+    """Everything from one sample: the error is a single ratio, its top and bottom correlated."""
+    own = _pieces(moments, formula, known)
+    error = ratio(own.predicted - own.observed, own.bottom, moments, formula.lost)
+    if known is not None:
+        error = replace(error, tt=error.tt + (own.bottom.value * known.se) ** 2, df=np.full(error.df.shape, np.inf))
+    status = statuses(moments, formula, error, known)
+    in_rest = _in_rest(status, error)
+    if formula.rest == "pooled":
+        others = _only(moments, in_rest).others()
+        pooled = _pieces(others, formula, None)
+        rest = ratio(pooled.predicted - pooled.observed, pooled.bottom, others, formula.lost)
+    else:
+        rest = standardised_rest(error, moments.n.sum(-1), in_rest)
+    return Errors(effects_of(moments, formula, in_rest, known), error, rest, status, in_rest)
+
+
+def errors_of_halves(prediction: Moments, estimation: Moments, formula: Formula) -> Errors:
+    """Predicted effects from one half of the rows, observed ones from the other: independent by construction."""
+    halves = (prediction, estimation)
+    predicted, observed = _predicted_and_observed(formula, prediction, estimation)
+    status = tuple(
+        first if first is not Status.OK else second
+        for first, second in zip(
+            *(statuses(half, formula, law, None) for half, law in zip(halves, (predicted, observed), strict=True)),
+            strict=True,
+        )
+    )
+    in_rest = _in_rest(status, predicted) & _in_rest(status, observed)
+    if formula.rest == "pooled":
+        rests = _predicted_and_observed(formula, *(_only(half, in_rest).others() for half in halves))
+    else:
+        rests = (
+            standardised_rest(predicted, prediction.n.sum(-1), in_rest),
+            standardised_rest(observed, estimation.n.sum(-1), in_rest),
+        )
+    effects = effects_of(prediction, formula, in_rest).observed_in(effects_of(estimation, formula, in_rest))
+    return Errors(effects, predicted.minus(observed), rests[0].minus(rests[1]), status, in_rest)
+
+
+def _predicted_and_observed(formula: Formula, prediction: Moments, estimation: Moments) -> tuple[Ratio, Ratio]:
+    ahead, behind = _pieces(prediction, formula, None), _pieces(estimation, formula, None)
+    return (
+        ratio(ahead.predicted, ahead.bottom, prediction, formula.lost),
+        ratio(behind.observed, behind.bottom, estimation, formula.lost),
+    )
+
+
+def effects_of(
+    moments: Moments, formula: Formula, in_rest: BoolArray, known: Known | None = None, fitted: Moments | None = None
+) -> Effects:
+    """Values only; ``moments`` may have further leading axes (resamples).
+
+    ``fitted``: the moments that slopes of an adjustment are taken from, where ``moments`` has no covariances.
+    """
+    own = _pieces(moments, formula, known, fitted, gradients=False)
+    there = (moments.n > 0).all(-1) if known is None else moments.n[..., CONTROL] > 0
+    if formula.rest == "pooled":
+        fit = None if fitted is None else _only(fitted, in_rest).others()
+        rest = _pieces(_only(moments, in_rest).others(), formula, None, fit, gradients=False)
+        predicted, observed, bottom = rest.predicted.value, rest.observed.value, rest.bottom.value
+    else:
+        size = moments.n.sum(-1)
+        predicted, observed, bottom = (
+            of_others(size * top.value, in_rest & there) for top in (own.predicted, own.observed, own.bottom)
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effects = [np.where(there, top.value / own.bottom.value, np.nan) for top in (own.predicted, own.observed)]
+        return Effects(effects[0], effects[1], predicted / bottom, observed / bottom)
+
+
+def _with_variance(law: Ratio, draws: FloatArray, value: FloatArray) -> Ratio:
+    variance, _ = draw_moments(draws)
+    return plain(value, np.where(np.isfinite(law.tt), variance, np.nan), law.df)
+
+
+def _pieces(
+    moments: Moments, formula: Formula, known: Known | None, fitted: Moments | None = None, *, gradients: bool = True
+) -> Pieces:
+    adjust = slopes(moments if fitted is None else fitted, formula)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return pieces(Arms(moments, adjust, gradients), formula, None if known is None else known.effect)
+
+
+def _only(moments: Moments, in_rest: BoolArray) -> Moments:
+    """Groups that cannot be used take no part in a pooled rest."""
+    return replace(moments, n=np.where(in_rest[..., None], moments.n, 0.0))
+
+
+def statuses(moments: Moments, formula: Formula, law: Ratio, known: Known | None) -> tuple[Status, ...]:
+    """Why a group cannot be answered, or `Status.OK`."""
+    n = moments.n
+    with np.errstate(invalid="ignore"):
+        fewest = n.min(-1) if known is None else n[..., CONTROL]
+        conditions = [
+            (n.sum(-1) == 0, Status.EMPTY),
+            (np.zeros(len(n), bool) if known is None else ~np.isfinite(known.effect + known.se), Status.UNSUPPORTED),
+            (n[..., CONTROL] == 0, Status.NO_CONTROL),
+            ((n[..., TREATED] == 0) & (known is None), Status.NO_TREATED),
+            ((law.bottom <= 0) & (formula.measure == "relative"), Status.ZERO_BASELINE),
+            (fewest <= 1 + formula.lost, Status.TOO_SMALL),
+            (law.variance == 0, Status.CONSTANT),
+            (~np.isfinite(law.value + law.variance), Status.FAILED),
+        ]
+    first = np.argmax([*(condition for condition, _ in conditions), np.ones(len(n), bool)], axis=0)
+    kinds = [*(status for _, status in conditions), Status.OK]
+    return tuple(kinds[i] for i in first)
+
+
+def _in_rest(status: tuple[Status, ...], law: Ratio) -> BoolArray:
+    """A group without control outcomes still belongs to the rest of the others; one without an arm cannot."""
+    allowed = np.array([s in (Status.OK, Status.ZERO_BASELINE, Status.CONSTANT) for s in status])
+    return allowed & np.isfinite(law.top + law.tt + law.bottom)

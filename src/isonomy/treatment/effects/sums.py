@@ -1,0 +1,103 @@
+"""Rows and cells added up: counts, sums and sums of products by group, bucket, arm and kind of outcome.
+
+The kind separates outcomes that are exactly 0, exactly 1 and anything else. Moments add over kinds, so estimates do
+not depend on it; the bootstrap over cells does, and is then exact in the counts of a 0/1 outcome.
+
+Buckets are parts of the rows. A random half of the rows is a random half of random buckets, so one pass serves every
+split and both of its swaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.treatment.effects.moments import Column, Moments, column, products
+
+KINDS = 3  # 0, 1, any other
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """The cell of each entry: its group, bucket, arm and kind."""
+
+    group: IntArray
+    groups: int
+    bucket: IntArray
+    buckets: int
+    arm: IntArray
+    kind: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Sums of one partition. Axes: group, bucket, arm, kind, then columns. The last group may be everybody else."""
+
+    columns: tuple[str, ...]
+    n: FloatArray
+    sums: FloatArray
+    products: FloatArray
+
+    @classmethod
+    def added(cls, columns: tuple[str, ...], place: Place, count: FloatArray, values: Mapping[str, FloatArray]) -> Sums:
+        """Add entries into their cells. ``values``: the sum of each of `products` in every entry, by its name."""
+        shape = (place.groups, place.buckets, 2, KINDS)
+        at = np.ravel_multi_index((place.group, place.bucket, place.arm, place.kind), shape)
+
+        def total(weights: FloatArray) -> FloatArray:
+            return np.bincount(at, weights=weights, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
+
+        totals = {name: total(values[name]) for name in products(columns)}
+        singles = [column(name) for name in columns]
+        sums = np.stack([totals[single.name] for single in singles], -1)
+        pairs = [np.stack([totals[(left * right).name] for right in singles], -1) for left in singles]
+        return cls(columns, total(count), sums, np.stack(pairs, -2))
+
+    @property
+    def events(self) -> FloatArray:
+        """Rows with an outcome other than zero in the arm that has fewer of them."""
+        return self.n[..., 1:].sum((1, 3)).min(-1)
+
+    def moments(self, buckets: IntArray | slice = slice(None)) -> Moments:
+        """Moments of each group over the given buckets."""
+        n, sums, products = (a[:, buckets].sum((1, 3)) for a in (self.n, self.sums, self.products))
+        return Moments.from_sums(self.columns, n, sums, products)
+
+    def part(self, buckets: IntArray) -> Sums:
+        """The same sums over the given buckets only, as one bucket."""
+        n, sums, products = (a[:, buckets].sum(1, keepdims=True) for a in (self.n, self.sums, self.products))
+        return Sums(self.columns, n, sums, products)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lines:
+    """Rows in memory: what columns are made of, each row's arm and kind, and its group in every partition."""
+
+    factors: Mapping[str, FloatArray]  # "y", "f", "h", features and predictions
+    arm: IntArray
+    kind: IntArray
+    weight: FloatArray  # rows each line stands for
+    groups: tuple[tuple[IntArray, int], ...]  # for each partition: the group of each line, and how many there are
+
+    def values(self, product: Column) -> FloatArray:
+        """A product of factors, line by line."""
+        result = np.ones(len(self.arm))
+        for i, term in enumerate(product.terms):
+            factor = 1.0 / self.factors["f"] if term == "1/f" else self.factors[term]
+            result = factor if i == 0 else result * factor
+        return result
+
+    def sums(
+        self, columns: tuple[str, ...], line: IntArray, weight: FloatArray, bucket: IntArray, buckets: int
+    ) -> tuple[Sums, ...]:
+        """Sums of every partition. An entry is ``weight`` rows of a ``line``, in a ``bucket``."""
+        with np.errstate(divide="ignore"):
+            values = {name: self.values(product)[line] * weight for name, product in products(columns).items()}
+        arm, kind = self.arm[line], self.kind[line]
+        return tuple(
+            Sums.added(columns, Place(group[line], groups, bucket, buckets, arm, kind), weight, values)
+            for group, groups in self.groups
+        )

@@ -1,0 +1,19 @@
+"""Simulated populations whose truth is known in closed form, for studies, tests, papers and benchmarks.
+
+They are built like those of `isonomy.simulate`, which ships what the demonstration and the documentation need.
+
+    classifier      the transport paper's linear classifier on Gaussian features
+    regression      the empirical-likelihood paper's real-valued models
+    alternatives    status quo and candidate scores with known utilities, on the null's boundary or off it
+    discrepancies   the improvability paper's bivariate normal design
+    scores          scores of repeated users with known outcome curves
+    objectives      several scores for several outcomes
+"""
+
+from studies.designs.alternatives import alternatives, discrepancies
+from studies.designs.classifier import classifier
+from studies.designs.objectives import expected, objectives
+from studies.designs.regression import regression
+from studies.designs.scores import scores
+
+__all__ = ["alternatives", "classifier", "discrepancies", "expected", "objectives", "regression", "scores"]

@@ -1,0 +1,368 @@
+"""Size, coverage and power of the empirical-likelihood method: `flag` and `certify` against known truth.
+
+python -m studies.likelihood [--tables N] [--only TEXT]        writes docs/validity/likelihood.md
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+import isonomy as iso
+from isonomy.inference.multiplicity import adjust
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.tails import chi2_sf
+from studies.designs import regression
+from studies.lines import Asked, Line, Number, Page, Run, Section, at_most, each, main, nominal, published, rejected
+
+TABLES = 2_000  # as in the paper, which the published rates were simulated on too
+VALUE = iso.Metric("value", value=iso.col("v"))
+
+# model, number of groups, then coverage of EL and of EEL with 2,000, 4,000 and 8,000 rows
+TABLE_1: tuple[tuple[Any, int, tuple[float, float, float], tuple[float, float, float]], ...] = (
+    ("5.1", 2, (0.9475, 0.9545, 0.9495), (0.9465, 0.952, 0.948)),
+    ("5.1", 5, (0.948, 0.9505, 0.9465), (0.9405, 0.943, 0.9485)),
+    ("5.1", 10, (0.9405, 0.9415, 0.951), (0.913, 0.926, 0.949)),
+    ("5.2", 2, (0.9485, 0.952, 0.9545), (0.946, 0.949, 0.952)),
+    ("5.2", 5, (0.951, 0.948, 0.944), (0.947, 0.944, 0.946)),
+    ("5.2", 10, (0.9365, 0.9415, 0.9485), (0.9095, 0.929, 0.944)),
+)
+# tau: false flagging rate and power
+TABLE_3 = {
+    -0.15: (0.0, 0.0),
+    -0.10: (0.0, 0.0),
+    -0.05: (0.0, 0.0),
+    0.0: (0.0015, 0.0),
+    0.05: (0.0043, 0.0735),
+    0.10: (0.0163, 0.4805),
+    0.15: (0.0, 0.5558),
+    0.20: (0.0, 0.6475),
+    0.25: (0.0, 0.7555),
+    0.30: (0.0, 0.856),
+    0.35: (0.0, 0.934),
+    0.40: (0.0, 0.9783),
+    0.45: (0.0, 0.994),
+    0.50: (0.0, 0.9985),
+    0.55: (0.0, 1.0),
+    0.60: (0.0, 0.9998),
+}
+
+
+# Table 1: groups are intervals of x, the metric is the squared error, and the reference is known to be 0
+
+
+def regions(rng: np.random.Generator, model: Any, groups: int, rows: int) -> list[float]:
+    """Whether the joint EL and EEL regions hold the true disparities."""
+    table = regression(rows, int(rng.integers(2**31)), model=model, groups=groups)
+    truth = {label: group["mse"] for label, group in table.truth["groups"].items()}
+    metric = iso.Metric("mse", value=iso.col("squared_error"))
+    options: dict[str, Any] = {"metric": metric, "groups": "group", "reference": 0.0, "null": truth}
+    return [float(iso.certify(table.columns, **options, method=m).pvalue > 0.05) for m in ("el", "eel")]
+
+
+def joint_regions() -> tuple[Run, ...]:
+    """Every line of the paper's Table 1."""
+    runs = []
+    for model, m, el, eel in TABLE_1:
+        for k, n in enumerate((2_000, 4_000, 8_000)):
+            asked = published(el[k], TABLES, "EL"), published(eel[k], TABLES, "EEL")
+            draw = each(partial(regions, model=model, groups=m, rows=n))
+            runs.append(Run((Line((model, str(m), f"{n:,}"), asked),), draw, TABLES))
+    return tuple(runs)
+
+
+# The reference is estimated too
+
+
+def draw_metric(rng: np.random.Generator, metric: str, n: int, mean: float) -> FloatArray:
+    """A 0/1 metric, or an exponential one, with the given mean."""
+    return (rng.random(n) < mean).astype(float) if metric == "rate" else mean * rng.exponential(size=n)
+
+
+def covers(rng: np.random.Generator, metric: str, sizes: tuple[int, int] | None, shift: float = 0.0) -> list[float]:
+    """Whether 95 % intervals hold the true disparity: joint and plug-in.
+
+    Two groups with mean 0.6 of the given sizes; or, without sizes, the population as reference and a group that is half
+    of 1,000 rows, with mean 0.6 + shift where the others have 0.6 - shift.
+    """
+    n, other = sizes or (k := int(rng.binomial(1_000, 0.5)), 1_000 - k)
+    v = np.concatenate([draw_metric(rng, metric, n, 0.6 + shift), draw_metric(rng, metric, other, 0.6 - shift)])
+    columns = {"g": np.repeat(["a", "b"], [n, other]), "v": v}
+    measure = iso.Metric("value", value=iso.col("v"), binary=metric == "rate")
+    reference: Any = "population" if sizes is None else {"g": "b"}
+    options: dict[str, Any] = {
+        "metric": measure,
+        "groups": "g",
+        "reference": reference,
+        "null": shift,
+        "adjust": "none",
+    }
+    return [
+        float(iso.flag(columns, **options, uncertainty=uncertainty).pvalue[0] > 0.05)
+        for uncertainty in ("joint", "plugin")
+    ]
+
+
+REFERENCES: dict[str, dict[str, Any]] = {
+    "another group, 500 against 500": {"sizes": (500, 500)},
+    "another group, 2174 against 854": {"sizes": (2_174, 854)},
+    "another group, 500 against 2500": {"sizes": (500, 2_500)},
+    "population, the group is half of 1000 and differs": {"sizes": None, "shift": 0.18},
+    "population, the group is half of 1000 and does not differ": {"sizes": None},
+}
+
+
+# Degrees of freedom
+
+
+def joint(rng: np.random.Generator, design: str) -> list[float]:
+    """The rank, and whether the joint test rejects equal rates: df by rank, and df by the number of groups."""
+    cells = design == "cells"
+    shares = np.outer([0.6, 0.4], [0.45, 0.55]).ravel() if cells else np.array([0.5, 0.3, 0.2])
+    cell = rng.choice(shares.size, size=1_500, p=shares)
+    columns = {"race": cell // 2, "sex": cell % 2} if cells else {"race": cell}
+    columns |= {"c": (rng.random(1_500) < 0.35).astype(int)}
+    reference: Any = {"race": 0} if design == "level" else "population"
+    groups = [name for name in ("race", "sex") if name in columns]
+    result = iso.certify(
+        columns, metric="selection_rate", prediction="c", groups=groups, depth=len(groups), reference=reference
+    )
+    tested = 2 if design == "level" else len(result.groups)
+    return [result.df, *rejected([result.pvalue, float(chi2_sf(result.statistic, tested))])]
+
+
+def with_rank(outcomes: FloatArray) -> list[Number]:
+    """The rank as a whole number, then the rates."""
+    return [f"{outcomes[:, 0].max():g}", *outcomes[:, 1:].mean(axis=0).tolist()]
+
+
+FREEDOM = {
+    "partition": "3 groups against the population",
+    "cells": "2 races, 2 sexes, 4 cells",
+    "level": "2 against a level",
+}
+
+
+# Every table a group of its own: the reference is known, so that one call tests a whole block
+
+
+def as_groups(values: FloatArray) -> dict[str, Any]:
+    """Each row of ``values`` as one group."""
+    tables, size = values.shape
+    return {"t": np.repeat(np.arange(tables), size), "v": values.ravel()}
+
+
+def known(values: FloatArray, **options: Any) -> FloatArray:
+    """p-values of `flag` for each row of ``values``, whose mean is compared with a known reference."""
+    return iso.flag(
+        as_groups(values), metric=VALUE, groups="t", **{"reference": 0.0, "adjust": "none", **options}
+    ).pvalue
+
+
+def interval_null(rng: np.random.Generator, tables: int, width: float) -> FloatArray:
+    """Rejections at the end of an interval null ``width`` standard errors wide: ours and the published p-value."""
+    values = rng.standard_normal((tables, 400))
+    null = (-width / 20, 0.0)
+    kinds = ("outside", "outside-published")
+    return np.column_stack([rejected(known(values, null=null, alternative=kind)) for kind in kinds])
+
+
+def flagging(rng: np.random.Generator, tables: int, tau: float, drawn: bool = False) -> FloatArray:
+    """False flagging proportion and power of Table 3: disparity <= 0.05 in two groups of 1,000 rows, BH at 0.05.
+
+    With ``drawn`` a null counts as true if it holds for the covariates drawn, not in the population. That matters at
+    tau = 0.1 alone, where the first group's disparity is 0.05 exactly.
+    """
+    drawings = [regression(1_000, int(rng.integers(2**31)), model="5.3", tau=tau).columns for _ in range(tables)]
+    group = np.concatenate([2 * i + columns["group"].astype(int) - 1 for i, columns in enumerate(drawings)])
+    columns = {"t": group, "v": np.concatenate([columns["residual"] for columns in drawings])}
+    options: dict[str, Any] = {"reference": 0.0, "adjust": "none", "null": 0.05, "alternative": "greater"}
+    p = iso.flag(columns, metric=VALUE, groups="t", **options).pvalue.reshape(-1, 2)
+    flagged = np.array([adjust(pair, "bh") <= 0.05 for pair in p])
+    null = np.tile(np.array([0.5 * tau, 1.5 * tau]) <= 0.05 + 1e-12, (tables, 1))
+    if drawn:
+        x = np.concatenate([columns["x"] for columns in drawings])
+        null = (2 * tau * np.bincount(group, x) / np.bincount(group)).reshape(-1, 2) <= 0.05
+    false = (flagged & null).sum(axis=1) / np.maximum(flagged.sum(axis=1), 1)
+    power = (flagged & ~null).sum(axis=1) / np.maximum((~null).sum(axis=1), 1)
+    return np.column_stack([false, power])
+
+
+def ten_runs(outcomes: FloatArray) -> list[float]:
+    """Means over all tables, and standard deviations of the means of ten runs."""
+    runs = np.array([run.mean(axis=0) for run in np.array_split(outcomes, 10)])
+    return [*outcomes.mean(axis=0).tolist(), *runs.std(axis=0, ddof=1).tolist()]
+
+
+LAWS = {"exponential": 1.0, "lognormal": float(np.exp(0.5))}  # their means
+
+
+def skewed(rng: np.random.Generator, law: str, shape: tuple[int, int]) -> FloatArray:
+    """Draws of a skewed law."""
+    return rng.exponential(size=shape) if law == "exponential" else rng.lognormal(0, 1, size=shape)
+
+
+def small_samples(rng: np.random.Generator, tables: int, law: str, rows: int) -> FloatArray:
+    """Whether nominal 95 % intervals of a skewed mean hold it: EL, Bartlett, adjusted EL and Student's t."""
+    values = skewed(rng, law, (tables, rows))
+    p = [known(values, null=LAWS[law], correction=correction) for correction in (None, "bartlett", "adjusted")]
+    p.append(np.asarray(stats.ttest_1samp(values, LAWS[law], axis=1).pvalue))
+    return 1 - rejected(np.column_stack(p))
+
+
+def two_small_groups(rng: np.random.Generator, rows: int) -> FloatArray:
+    """Whether the interval of two exponential groups holds 0: joint EL, and with the resampled Bartlett factor."""
+    columns = {"g": np.repeat(["a", "b"], rows), "v": rng.exponential(size=2 * rows)}
+    options: dict[str, Any] = {"metric": VALUE, "groups": "g", "reference": {"g": "b"}, "resamples": 199, "rng": rng}
+    return 1 - rejected([iso.flag(columns, **options, correction=c).pvalue[0] for c in (None, "bartlett")])
+
+
+def three_small_groups(rng: np.random.Generator, rows: int) -> Any:
+    """Whether three equal exponential groups are said to differ: joint EL, and with the resampled Bartlett factor."""
+    columns = {"g": np.repeat(["a", "b", "c"], rows), "v": rng.exponential(size=3 * rows)}
+    options: dict[str, Any] = {"metric": VALUE, "groups": "g", "resamples": 100, "rng": rng}
+    return rejected([iso.certify(columns, **options, correction=c).pvalue for c in (None, "bartlett")])
+
+
+def detectable(rng: np.random.Generator, tables: int, reference: Any, rows: int, others: int) -> Any:
+    """Whether the disparity that should be detected with probability 0.8 is detected, at a rate of 0.3."""
+    size = iso.detectable_disparity(
+        rows, reference=reference, reference_n=None if reference == "known" else others, rate=0.3
+    )
+    if reference == "known":
+        return rejected(known((rng.random((tables, rows)) < 0.3 + size).astype(float), reference=0.3))
+    own: IntArray = np.full(tables, rows)
+    rest = 0.3
+    if reference == "population":
+        own = rng.binomial(rows + others, rows / (rows + others), size=tables)
+        rest = 0.3 + size - size / (1 - rows / (rows + others))
+    p = []
+    for n in own:
+        other = rows + others - n if reference == "population" else others
+        c = np.concatenate([rng.random(n) < 0.3 + size, rng.random(other) < rest]).astype(int)
+        columns = {"g": np.repeat(["a", "b"], [n, other]), "c": c}
+        against: Any = "population" if reference == "population" else {"g": "b"}
+        options: dict[str, Any] = {"prediction": "c", "groups": "g", "reference": against, "adjust": "none"}
+        p.append(iso.flag(columns, metric="selection_rate", **options).pvalue[0])
+    return rejected(p)
+
+
+PAGE = Page(
+    "likelihood",
+    (
+        Section(
+            "Joint regions (Table 1 of the paper), nominal 0.95", ("model", "m", "n"), ("EL", "EEL"), joint_regions(), 4
+        ),
+        Section(
+            "The reference is estimated: coverage of 95 % intervals",
+            ("reference", "metric"),
+            ("joint (default)", "plug-in (published)"),
+            tuple(
+                Run((Line((name, metric), (nominal(0.95),)),), each(partial(covers, metric=metric, **design)), TABLES)
+                for name, design in REFERENCES.items()
+                for metric in ("rate", "exponential")
+            ),
+            4,
+        ),
+        Section(
+            "Size of the joint test at nominal 0.05, by how degrees of freedom are counted",
+            ("groups",),
+            ("rank", "size by rank", "size by number of groups"),
+            tuple(
+                Run((Line((name,), (None, nominal(0.05))),), each(partial(joint, design=design)), TABLES, with_rank)
+                for design, name in FREEDOM.items()
+            ),
+            4,
+        ),
+        Section(
+            "Size of the interval null at its end, nominal 0.05",
+            ("width in standard errors",),
+            ("ours", "published"),
+            tuple(
+                Run((Line((f"{width:g}",), (at_most(0.05),)),), partial(interval_null, width=width), TABLES)
+                for width in (0.0, 0.5, 1.0, 2.0, 5.0)
+            ),
+            4,
+        ),
+        Section(
+            "Flagging (Table 3 of the paper, n = 1000)",
+            ("tau",),
+            ("false flagging rate", "power"),
+            tuple(
+                Run(
+                    (Line((f"{tau:g}",), (at_most(0.05, "FFR"), published(power, TABLES, "power"))),),
+                    partial(flagging, tau=tau),
+                    TABLES,
+                )
+                for tau, (_, power) in TABLE_3.items()
+            ),
+            4,
+        ),
+        Section(
+            "Flagging at tau = 0.1, nulls counted as true for the covariates drawn",
+            ("tau",),
+            ("false flagging rate", "power", "sd of the FFR by run", "sd of the power by run"),
+            (
+                Run(
+                    (Line(("0.1",), (published(0.0163, TABLES, "FFR"), published(0.4805, TABLES, "power"))),),
+                    partial(flagging, tau=0.1, drawn=True),
+                    10 * TABLES,
+                    ten_runs,
+                ),
+            ),
+            4,
+        ),
+        Section(
+            "Small samples: coverage of nominal 95 % intervals of a mean",
+            ("law", "n"),
+            ("EL", "Bartlett", "adjusted EL", "Student's t"),
+            tuple(
+                Run((Line((law, str(n))),), partial(small_samples, law=law, rows=n), TABLES)
+                for law in LAWS
+                for n in (20, 50, 100)
+            ),
+            4,
+        ),
+        Section(
+            "Small samples: two exponential groups, the reference estimated",
+            ("n in each",),
+            ("joint EL", "with the resampled Bartlett factor"),
+            tuple(
+                Run((Line((str(n),), (None, nominal(0.95))),), each(partial(two_small_groups, rows=n)), 500)
+                for n in (20, 50)
+            ),
+            4,
+        ),
+        Section(
+            "Power: how often the disparity promised with probability 0.8 is found",
+            ("reference", "rows", "rows of the reference"),
+            ("found",),
+            tuple(
+                Run(
+                    (Line((reference, f"{n:,}", f"{others:,}" if others else "-"), (Asked(0.8, slack=0.02),)),),
+                    partial(detectable, reference=reference, rows=n, others=others),
+                    TABLES,
+                )
+                for reference, n, others in (("known", 800, 0), ("group", 500, 2_000), ("population", 400, 1_600))
+            ),
+            4,
+        ),
+        Section(
+            "Bartlett's correction of the joint test: size at nominal 0.05",
+            ("n in each",),
+            ("EL", "with the resampled Bartlett factor"),
+            tuple(
+                Run((Line((str(n),), (None, at_most(0.05))),), each(partial(three_small_groups, rows=n)), 500)
+                for n in (20, 50)
+            ),
+            4,
+        ),
+    ),
+)
+
+
+if __name__ == "__main__":
+    main(PAGE)

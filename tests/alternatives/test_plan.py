@@ -1,0 +1,106 @@
+"""What is refused before a row is read, what is settled once the groups are known, and what an audit is told."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import isonomy as iso
+from isonomy.alternatives.api import improvability
+from isonomy.alternatives.plan import idle_roles, plan
+from isonomy.errors import NotBinary, UnknownColumn, UnknownOption, UsageError, WrongType
+from isonomy.frames import Group, open_source
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"capacity": 0.0}, UsageError, "capacity"),
+        ({"capacity": 1.0}, UsageError, "capacity"),
+        ({"capacity": 1.2}, UsageError, "capacity"),
+        ({"capacity": -0.1}, UsageError, "capacity"),
+        ({"threshold": 1.0}, UsageError, "one of them"),
+        ({"alpha": 0}, UsageError, "alpha"),
+        ({"train_fraction": 1}, UsageError, "train_fraction"),
+        ({"splits": 0}, UsageError, "splits"),
+        ({"splits": 2.5}, UsageError, "splits"),
+        ({"splits": True}, UsageError, "splits"),
+        ({"threshold": float("inf"), "capacity": None}, UsageError, "threshold"),
+        ({"accuracy_gain": {"Black": float("nan"), "White": 0.0}}, UsageError, "accuracy_gain"),
+        ({"scale": "rato"}, UnknownOption, "scale: 'rato' is not allowed. Did you mean 'ratio'"),
+        ({"resamples": 0}, UsageError, "resamples"),
+        ({"min_size": 0}, UsageError, "min_size"),
+        ({"n_jobs": 0}, UsageError, "n_jobs"),
+        ({"scale": "log"}, UnknownOption, "scale"),
+        ({"pvalue_form": "exact"}, UnknownOption, "pvalue_form"),
+        ({"fairness_test": "wald"}, UnknownOption, "fairness_test"),
+        ({"accuracy_gain": float("nan")}, UsageError, "accuracy_gain"),
+        ({"accuracy_gain": -1.0}, UsageError, "accuracy_gain"),
+        ({"accuracy_gain": {"Black": 0.1}}, UsageError, "nothing given for race=White"),
+        ({"accuracy_gain": {"Martian": 0.1}}, UnknownOption, "race=Black"),
+        ({"accuracy_gain": {"Black": 0.1, "White": 0}, "accuracy_weights": "pooled"}, UsageError, "one number"),
+        ({"fairness_gain": 1.0}, UsageError, "fairness_gain"),
+        ({"fairness_gain": {"tpr": 0.1}}, UsageError, "fairness_gain"),
+        ({"accuracy_weights": "mean"}, UnknownOption, "pooled"),
+        ({"accuracy_weights": {"Black": -1, "White": 1}}, UsageError, "above 0"),
+        ({"protected": "Martian"}, UnknownOption, "protected"),
+        ({"protected": "Black", "disadvantage": "worse"}, UnknownOption, "disadvantage"),
+        ({"outcome": "ned"}, UnknownColumn, "need"),
+        ({"status_quo": "nope"}, UnknownColumn, "status_quo"),
+        ({"candidate": "nope"}, UnknownColumn, "candidate"),
+        ({"status_quo": "race"}, WrongType, "status_quo"),
+        ({"groups": "nope"}, UnknownColumn, "groups"),
+        ({"accuracy": "tpr"}, NotBinary, "need"),
+        ({"accuracy": "fpr"}, UsageError, "tnr"),
+        ({"accuracy": {"utility": "selection_rate", "outcome": "nope"}}, UnknownColumn, "nope"),
+    ],
+)
+def test_refused(
+    data: dict[str, Any], ask: dict[str, Any], change: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        iso.improvability(data, **(ask | change))
+
+
+def test_options_that_nothing_looks_at_are_refused(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    unused: dict[str, Any] = {"features": ["need_score"], "group_aware": True, "disadvantage": "lower"}
+    for name, value in unused.items():
+        with pytest.raises(UsageError, match=f"^{name}: "):
+            iso.improvability(data, **(ask | {name: value}))
+
+
+def test_a_plan_has_the_defaults_of_the_call() -> None:
+    """An audit makes plans of the options its file names, and of no others."""
+    asked, called = (inspect.signature(function).parameters for function in (plan, improvability))
+    assert {name: called[name].default for name in asked if name != "source"} == {
+        name: parameter.default for name, parameter in asked.items() if name != "source"
+    }
+    assert set(called) - set(asked) == {"data", "rng", "count", "missing", "missing_group"}
+
+
+def test_only_a_test_that_fits_nothing_begins_with_a_grouped_pass(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    source = open_source(data)
+    del ask["rng"]
+    (request,) = plan(source, **ask).requests
+    assert list(request.keys) == ["outcome value", "status_quo value", "candidate value"]
+    assert plan(source, **(ask | {"candidate": None, "rule": "linear", "features": "x1"})).requests == ()
+
+
+def test_a_ready_candidate_needs_no_features() -> None:
+    assert idle_roles({"candidate": "better"}) == {"features"}
+    assert idle_roles({"rule": "lasso", "candidate": None}) == set()
+
+
+def test_what_is_said_of_groups_is_settled_in_their_order(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    groups = [Group.of({"race": race}) for race in ("Black", "White")]
+    del ask["rng"]
+    asked = plan(open_source(data), **ask, accuracy_gain={"White": 0.2, "race=Black": 0.1}, protected={"race": "White"})
+    criteria = asked.settle(groups)
+    assert criteria.accuracy_gains == (0.1, 0.2)
+    assert criteria.protected == 1
+    assert criteria.pairs == ((0, 1),)
+    assert asked.training_share(criteria) == 0.5
+    one = plan(open_source(data), **(ask | {"splits": 1, "capacity": None, "threshold": 1.0}))
+    assert one.training_share(one.settle(groups)) == 0

@@ -1,0 +1,37 @@
+"""Sentences, from the values they are functions of."""
+
+from __future__ import annotations
+
+import pytest
+
+from isonomy.alternatives import wording
+
+
+def test_the_null_names_the_rule_and_every_requirement() -> None:
+    text = wording.null("lasso", "tpr", ("a", "b"), (0.1, -0.05), ("fpr",), (0.0,), "ratio")
+    assert text == (
+        "no algorithm that the rule 'lasso' can find is better than the status quo on all of these: tpr (a: higher by "
+        "more than 10.0% and b: lower by less than 5.0%), and unfairness in fpr: smaller."
+    )
+    assert "higher by more than 0.100" in wording.null("x", "tpr", ("a",), (0.1,), ("fpr",), (-1.0,), "difference")
+    assert wording.null(wording.CANDIDATE, "tpr", ("a",), (0.0,), ("fpr",), (0.0,), "ratio").startswith("the candidate")
+
+
+@pytest.mark.parametrize(("reject", "words"), [(True, "0.0266, at most 0.05."), (False, "0.0266, above 0.02.")])
+def test_the_conclusion_says_which_side_of_alpha(reject: bool, words: str) -> None:
+    text = wording.conclusion(reject, 0.0266, 0.0133, 7, "lasso", 0.05 if reject else 0.02)
+    assert "median p-value of 7 random splits is 0.0133" in text
+    assert words in text
+    assert wording.conclusion(reject, 0.02, 0.02, 1, "lasso", 0.05).count("One test") == 1
+
+
+def test_effects_say_the_change_where_there_is_one() -> None:
+    assert ", +25.0 % (averages" in wording.accuracy_effect("tpr", "a", 0.5, 0.4)
+    assert " % " not in wording.fairness_effect("tpr", "a against b", float("nan"), 0.4)
+    assert "no cut in unfairness is supported" in wording.supported("fairness", float("nan"), "ratio", 0.05)
+    assert "of up to 12.5 %" in wording.supported("accuracy", 0.125, "ratio", 0.05)
+
+
+def test_limits_depend_on_what_was_shown() -> None:
+    assert "does not show that no alternative exists" in wording.limits(False)[0]
+    assert "better algorithm exists" in wording.limits(True)[0]

@@ -1,0 +1,171 @@
+"""What was shown: allowance for many tests, tolerances, statuses, and reasons for what is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.calibration import (
+    calibration_metrics,
+    equalize_thresholds,
+    marginal_outcomes,
+    predictive_parity,
+)
+from support.tables import scored
+
+ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
+
+
+AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
+
+
+def margins(n: int = 3_000, power: float = 1.0, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    g = np.repeat(["a", "b"], n)
+    s = np.concatenate([rng.beta(2, 3, n), rng.beta(3, 2, n)])
+    y = (rng.random(2 * n) < np.where(g == "b", s**power, s)).astype(float)
+    return {"s": s, "y": y, "g": g, "m": rng.integers(0, n // 2, 2 * n)}
+
+
+def rated(rate: Any, n: int = 10_000, seed: int = 0) -> dict[str, Any]:
+    """Groups a and b with uniform scores and E[Y | s, g] = rate(s, g)."""
+    rng = np.random.default_rng(seed)
+    s, g = rng.random(2 * n), np.repeat(["a", "b"], n)
+    return {"s": s, "g": g, "y": (rng.random(2 * n) < rate(s, g)).astype(float)}
+
+
+def rising(s: Any, g: Any) -> Any:
+    return np.where(g == "a", s, s**1.5)
+
+
+def measured(n: int = 4_000, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    s = rng.beta(2, 3, n)
+    return {"s": s, "g": rng.choice(["a", "b"], n), "y": (rng.random(n) < s).astype(int), "m": rng.integers(0, 900, n)}
+
+
+def test_several_columns_are_allowed_for() -> None:
+    """Four columns that mean nothing: of 40 tables as many as one in twenty may be called a violation."""
+    called = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        s = rng.beta(2, 2, 1_000)
+        data = {"s": s, "y": (rng.random(1_000) < s).astype(int)}
+        columns = {f"g{k}": rng.integers(0, 2 + k % 2, 1_000) for k in range(4)}
+        result = predictive_parity(
+            data | columns, outcome="y", score="s", groups=list(columns), resamples=200, rng=seed
+        )
+        called += result.verdict is iso.Verdict.VIOLATION
+        shown = [family.verdict is iso.Verdict.VIOLATION for family in result.families]
+        assert (result.verdict is iso.Verdict.VIOLATION) == (result.pvalue <= 0.05) == any(shown)
+        for family, found in zip(result.families, shown, strict=True):
+            assert found or iso.Verdict.VIOLATION not in family.pair_verdicts
+    assert called <= 7  # 0.05 + 3 standard errors of 40; without an allowance 0.17 of such tables are
+
+
+def test_within_tolerance_needs_the_whole_band() -> None:
+    wide = predictive_parity(scored(8_000), **ROLES, tolerance=0.25, rng=1)
+    assert wide.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert predictive_parity(scored(8_000), **ROLES, tolerance=0.001, rng=1).verdict is iso.Verdict.INCONCLUSIVE
+
+
+def test_a_tolerance_is_part_of_the_null() -> None:
+    data = scored(n=20_000, slope=0.9)
+    options = {"grid": [0.3, 0.5], "rng": 1}
+    assert predictive_parity(data, **ROLES, **options).verdict is iso.Verdict.VIOLATION
+    allowed = predictive_parity(data, **ROLES, **options, tolerance=0.1)
+    assert allowed.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert allowed.pvalue == 1.0
+    assert "at most 0.1" in allowed.null
+    beyond = predictive_parity(scored(n=20_000, slope=0.5), **ROLES, **options, tolerance=0.1)
+    assert beyond.verdict is iso.Verdict.VIOLATION
+    # As the tolerance goes to nothing the test becomes the one of equality.
+    close, equal = (predictive_parity(data, **ROLES, **options, tolerance=t) for t in (1e-12, None))
+    assert close.families[0].pvalue_at == pytest.approx(equal.families[0].pvalue_at, rel=1e-6)
+    assert close.pvalue == pytest.approx(equal.pvalue, rel=1e-6)
+
+
+def test_nothing_is_within_tolerance_where_nothing_is_known() -> None:
+    result = predictive_parity(scored(n=20_000), **ROLES, grid=[0.5, 50], tolerance=0.2, rng=1)
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+
+
+def test_several_columns_are_allowed_for_at_the_margin() -> None:
+    data = margins()
+    columns = {f"g{k}": np.random.default_rng(k).integers(0, 2, data["s"].size) for k in range(4)}
+    ask = {"outcome": "y", "score": "s", "threshold": 0.5}
+    every = marginal_outcomes(data | columns, **ask, groups=list(columns))
+    raw = [family.pair_pvalue[0] for family in every.families]
+    assert every.pvalue == pytest.approx(min(1, 4 * min(raw)))
+    assert (every.verdict is iso.Verdict.VIOLATION) == (every.pvalue <= 0.05)
+
+
+def test_tolerance_and_reference() -> None:
+    result = marginal_outcomes(margins(30_000), **AT_HALF, tolerance=0.2, reference={"g": "b"})
+    assert result.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert result.families[0].pairs.tolist() == [[0, 1]]
+
+
+def test_a_tolerance_is_part_of_the_null_at_the_margin() -> None:
+    data = margins(20_000, power=2)
+    plain, allowed = (marginal_outcomes(data, **AT_HALF, tolerance=t) for t in (None, 0.6))
+    assert plain.verdict is iso.Verdict.VIOLATION
+    assert allowed.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert allowed.pvalue == 1.0
+
+
+def test_thresholds_with_tied_scores_say_so() -> None:
+    data = margins(5_000, power=1.5)
+    data["s"] = np.round(data["s"], 1)
+    found = equalize_thresholds(data, **AT_HALF)
+    assert abs(found.overall_after - found.overall_before) > 1e-3
+    assert "could not be kept" in found.warnings[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_flat_outcomes_cannot_be_made_equal(seed: int) -> None:
+    data = rated(lambda s, g: np.where(g == "a", 0.3, 0.6), seed=seed)
+    for direction in ("both", "raise", "lower"):
+        found = equalize_thresholds(data, **AT_HALF, direction=direction)
+        assert found.status.count(iso.Status.INFEASIBLE) == (2 if direction == "both" else 1)
+        for g, status in enumerate(found.status):
+            if status is not iso.Status.INFEASIBLE:
+                assert abs(found.marginal_after[g] - found.target) < 0.03
+                assert 0 < found.rate_after[g] < 1
+        kept = {"raise": 1, "lower": 0}.get(direction)  # the group whose outcome is aimed at
+        assert kept is None or found.thresholds[kept] == pytest.approx(0.5, abs=1e-9)
+        assert any("still differ" in said for said in found.warnings)
+        for rate, whom in ((0.0, "Nobody"), (1.0, "Everybody")):
+            assert any(said.startswith(whom) for said in found.warnings) == bool(np.any(found.rate_after == rate))
+        assert "infeasible" in found.summary()
+
+
+def test_falling_outcomes_are_seen() -> None:
+    data = rated(lambda s, g: rising(1 - s, g))
+    found = equalize_thresholds(data, **AT_HALF)
+    assert found.status == (iso.Status.INFEASIBLE, iso.Status.INFEASIBLE)
+    assert any("fall as the score rises: g=a and g=b" in said for said in found.warnings)
+    # The outcomes at the present threshold are those seen there, not those of a curve made to rise.
+    np.testing.assert_allclose(found.marginal_before, [0.5, 0.5**1.5], atol=0.05)
+    fine = equalize_thresholds(rated(rising), **AT_HALF)
+    assert fine.status == (iso.Status.EXTRAPOLATED, iso.Status.OK)
+    assert fine.warnings == ()
+
+
+def test_what_is_not_known_has_a_reason() -> None:
+    data = measured()
+    assert calibration_metrics(data, **ROLES).warnings == ()
+    apart = data | {"s": np.where(data["g"] == "a", 0.001, 0.998) + 0.001 * data["s"]}
+    found = calibration_metrics(apart, **ROLES)
+    assert np.isnan(found.parity_error).all()
+    assert "g=a" in found.warnings[0]
+    assert "grid" in found.warnings[0]
+    assert np.isfinite(found.auc).all()
+    one = calibration_metrics(data | {"y": np.where(data["g"] == "a", 1, data["y"])}, **ROLES)
+    assert np.isnan(one.auc[1])
+    assert "only one is seen in g=a" in one.warnings[0]
+    real = calibration_metrics(data | {"y": data["y"] * 2.5}, **ROLES)
+    assert "0 and 1" in real.warnings[0]

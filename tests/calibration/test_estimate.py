@@ -1,0 +1,215 @@
+"""The numbers: bandwidths, bands, support, thresholds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.calibration import (
+    equalize_thresholds,
+    marginal_outcomes,
+    predictive_parity,
+)
+from isonomy.calibration.smoothing.sums import EVENTS
+from isonomy.errors import (
+    NotEnoughData,
+)
+from support.tables import scored
+
+ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
+
+
+AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
+
+
+def margins(n: int = 3_000, power: float = 1.0, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    g = np.repeat(["a", "b"], n)
+    s = np.concatenate([rng.beta(2, 3, n), rng.beta(3, 2, n)])
+    y = (rng.random(2 * n) < np.where(g == "b", s**power, s)).astype(float)
+    return {"s": s, "y": y, "g": g, "m": rng.integers(0, n // 2, 2 * n)}
+
+
+def rated(rate: Any, n: int = 10_000, seed: int = 0) -> dict[str, Any]:
+    """Groups a and b with uniform scores and E[Y | s, g] = rate(s, g)."""
+    rng = np.random.default_rng(seed)
+    s, g = rng.random(2 * n), np.repeat(["a", "b"], n)
+    return {"s": s, "g": g, "y": (rng.random(2 * n) < rate(s, g)).astype(float)}
+
+
+def rising(s: Any, g: Any) -> Any:
+    return np.where(g == "a", s, s**1.5)
+
+
+@pytest.mark.parametrize("change", ["narrow", "wide", "stray", "far"])
+def test_the_bandwidth_follows_where_the_scores_lie(change: str) -> None:
+    data = scored()
+    plain = predictive_parity(data, **ROLES, rng=1).families[0]
+    factor = {"narrow": 0.01, "wide": 1e6}.get(change, 1.0)
+    s = factor * data["s"]
+    if factor == 1:
+        s[7] = 10 if change == "stray" else 1e9
+    moved = predictive_parity(data | {"s": s}, **ROLES, rng=1).families[0]
+    middle = slice(3, -3)
+    np.testing.assert_allclose(moved.grid[middle], factor * plain.grid[middle], rtol=0.05)
+    np.testing.assert_allclose(moved.bandwidth[middle], factor * plain.bandwidth[middle], rtol=0.1)
+    np.testing.assert_allclose(moved.curve[:, middle], plain.curve[:, middle], atol=0.03)
+    paper = predictive_parity(data | {"s": s}, **ROLES, rng=1, method="nadaraya-watson").families[0]
+    assert paper.bandwidth.max() >= moved.bandwidth.max()  # by name, the paper's rule for [0, 1] or the whole range
+
+
+@pytest.mark.parametrize("adjust", ["sup-t", "bonferroni", "holm", "none"])
+def test_adjustments_are_ordered(adjust: Any) -> None:
+    family = predictive_parity(scored(), **ROLES, adjust=adjust, rng=1).families[0]
+    plain = predictive_parity(scored(), **ROLES, adjust="none", rng=1).families[0]
+    assert np.all(family.adjusted_at[family.supported] >= plain.pvalue_at[plain.supported] - 1e-15)
+    assert np.nanmax(family.high - family.low) >= np.nanmax(plain.high - plain.low) - 1e-15
+
+
+def test_sup_t_is_narrower_than_bonferroni() -> None:
+    sup, bonferroni = (
+        predictive_parity(scored(), **ROLES, adjust=a, rng=1).families[0] for a in ("sup-t", "bonferroni")
+    )
+    assert np.nanmax((sup.high - sup.low) / (bonferroni.high - bonferroni.low)) < 1
+    assert sup.pvalue <= bonferroni.pvalue
+
+
+@pytest.mark.parametrize("method", ["residual", "orthogonal"])
+def test_a_difference_has_its_size_when_groups_score_differently(method: Any) -> None:
+    """f is s in one group and s^2 in the other, scores Beta(2, 5) and Beta(5, 2): 0.25 apart at 0.5."""
+    found = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        s = np.concatenate([rng.beta(2, 5, 5_000), rng.beta(5, 2, 5_000)])
+        g = np.repeat(["a", "b"], 5_000)
+        y = (rng.random(s.size) < np.where(g == "a", s, s**2)).astype(int)
+        family = predictive_parity({"s": s, "g": g, "y": y}, **ROLES, method=method, grid=[0.4, 0.5], rng=1).families[0]
+        found.append(np.append(family.difference[0], family.se[0]))
+    difference, se = np.split(np.mean(found, axis=0), 2)
+    # Three standard errors of a mean of ten, and the bias of smoothing s - s^2 over the bandwidth of 0.1: its square.
+    assert np.all(np.abs(difference - [0.24, 0.25]) < 3 * se / np.sqrt(10) + 0.01)
+
+
+def test_a_third_group_does_not_enter_a_pair() -> None:
+    two, three = scored(), scored()
+    extra = scored(seed=5, slope=0.3)
+    for name in three:
+        more = np.full(extra["g"].size, "z") if name == "g" else extra[name]
+        three[name] = np.concatenate([three[name], more])
+    grid = [0.3, 0.5]
+    alone = predictive_parity(two, **ROLES, grid=grid, bandwidth=0.1, rng=1).families[0]
+    beside = predictive_parity(three, **ROLES, grid=grid, bandwidth=0.1, rng=1).families[0]
+    np.testing.assert_allclose(alone.difference[0], beside.difference[0], rtol=1e-12)
+
+
+def test_a_point_with_few_users_is_not_estimated() -> None:
+    data = scored()
+    keep = (data["g"] == "a") | (data["s"] > 0.5)
+    result = predictive_parity({k: v[keep] for k, v in data.items()}, **ROLES, grid=[0.1, 0.7], rng=1)
+    family = result.families[0]
+    assert family.supported.tolist() == [[False, True]]
+    assert np.isnan(family.curve[1, 0])
+    assert not np.isnan(family.curve[0, 0])
+    frame = result.to_frame()
+    assert frame["status"].to_list() == ["unsupported", "ok"]
+    assert any("were not made" in warning for warning in result.warnings)
+
+
+def test_the_support_rule_counts_the_rarer_outcome() -> None:
+    data = scored(n=400)
+    data["y"] = (np.arange(800) % 100 == 0).astype(int)  # 4 events a group
+    result = predictive_parity(data, **ROLES, rng=1)
+    assert EVENTS == 10
+    assert np.isnan(result.pvalue)
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+
+
+def test_a_score_above_one_changes_little() -> None:
+    data = margins(10_000, power=1.5)
+    plain = marginal_outcomes(data, **AT_HALF)
+    data["s"][np.argmax(data["s"])] = 1.0001
+    beyond = marginal_outcomes(data, **AT_HALF)
+    assert beyond.families[0].bandwidth == pytest.approx(plain.families[0].bandwidth, rel=0.02)
+    assert beyond.pvalue == pytest.approx(plain.pvalue, rel=0.5)
+
+
+def test_few_people_at_the_margin() -> None:
+    data = margins(100)
+    keep = (data["g"] == "a") | (data["s"] > 0.8) | (data["s"] < 0.5)
+    result = marginal_outcomes({k: v[keep] for k, v in data.items()}, **AT_HALF)
+    assert result.to_frame()["status"].to_list() == ["unsupported"]
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert "Too few" in " ".join(result.warnings)
+
+
+def test_a_group_without_outcomes_at_the_margin_keeps_its_threshold() -> None:
+    data = margins(5_000)
+    few = {k: np.append(v, v[:2]) for k, v in data.items()}
+    few["g"] = np.append(data["g"].astype("U9"), ["few", "few"])
+    few["s"][-2:] = 0.9
+    result = equalize_thresholds(few, **AT_HALF)
+    at = [group.label for group in result.groups].index("g=few")
+    assert result.thresholds[at] == result.threshold
+    assert result.status[at] is iso.Status.UNSUPPORTED
+    assert np.isnan(result.marginal_after[at])
+    assert any("g=few" in warning for warning in result.warnings)
+    with pytest.raises(NotEnoughData, match="0 groups have enough"):
+        equalize_thresholds(data | {"y": np.ones(data["y"].size)}, **AT_HALF)
+
+
+def test_few_distinct_scores() -> None:
+    data = rated(rising)
+    data["s"] = np.ceil(data["s"] * 10) / 10
+    found = equalize_thresholds(data, **AT_HALF)
+    steps = np.arange(1, 11) / 10
+    for g, name in enumerate("ab"):
+        assert np.min(np.abs(steps - found.thresholds[g])) < 1e-9  # the scores selected, not a point in between
+        mine = data["s"][data["g"] == name]
+        assert found.rate_after[g] == np.mean(mine >= found.thresholds[g])
+    # b moves by a step, and its margin with it: the decile (0.5, 0.6] has a mean of s^1.5 near 0.408.
+    assert found.thresholds[1] == pytest.approx(0.6)
+    assert found.marginal_after[1] == pytest.approx((0.6**2.5 - 0.5**2.5) / 2.5 / 0.1, abs=0.04)
+    apart = np.abs(found.marginal_after - found.target) > np.nan_to_num(found.marginal_se, nan=0.02)
+    assert [status is iso.Status.INFEASIBLE for status in found.status] == apart.tolist()
+    assert any("still differ" in said for said in found.warnings)
+
+
+def test_fine_lattices_count_as_continuous() -> None:
+    data = rated(rising)
+    plain = equalize_thresholds(data, **AT_HALF)
+    fine = equalize_thresholds(data | {"s": np.ceil(data["s"] * 1000) / 1000}, **AT_HALF)
+    np.testing.assert_allclose(fine.thresholds, plain.thresholds, atol=0.003)
+    assert fine.status == plain.status
+
+
+def test_one_stray_score_changes_little() -> None:
+    data = rated(rising)
+    plain = equalize_thresholds(data, **AT_HALF)
+    found = equalize_thresholds(data | {"s": np.where(np.arange(20_000) == 0, 1e6, data["s"])}, **AT_HALF)
+    np.testing.assert_allclose(found.thresholds, plain.thresholds, atol=0.01)
+    assert abs(found.overall_after - found.overall_before) < 1e-3
+    assert found.status == plain.status
+
+
+def test_the_scale_of_the_score_does_not_matter() -> None:
+    data = rated(rising)
+    plain = equalize_thresholds(data, **AT_HALF)
+    for scale in (10.0, 1000.0):
+        found = equalize_thresholds(data | {"s": data["s"] * scale}, **(AT_HALF | {"threshold": 0.5 * scale}))
+        np.testing.assert_allclose(found.thresholds / scale, plain.thresholds, atol=1e-3)
+
+
+def test_a_group_that_selects_the_same_people_keeps_its_threshold() -> None:
+    rng = np.random.default_rng(0)
+    s, g = rng.integers(1, 10, 20_000) / 10, np.repeat(["a", "b"], 10_000)
+    y = (rng.random(20_000) < np.where(g == "a", s, s**1.5)).astype(int)
+    found = equalize_thresholds(
+        {"s": s, "g": g, "y": y}, outcome="y", score="s", groups="g", threshold=0.45, direction="lower"
+    )
+    kept = found.rate_after == found.rate_before
+    assert kept.any()
+    np.testing.assert_array_equal(found.thresholds[kept], 0.45)
+    np.testing.assert_allclose(found.marginal_after[kept], found.marginal_before[kept])

@@ -1,0 +1,167 @@
+"""Rows in: users, counts, conditions, missing values, and rows on one side of a threshold."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import isonomy as iso
+from isonomy.calibration import (
+    equalize_thresholds,
+    marginal_outcomes,
+    predictive_parity,
+)
+from isonomy.errors import (
+    EmptyFrame,
+    MissingValues,
+    OneGroup,
+)
+from support.tables import scored
+
+ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
+
+
+AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
+
+
+def margins(n: int = 3_000, power: float = 1.0, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    g = np.repeat(["a", "b"], n)
+    s = np.concatenate([rng.beta(2, 3, n), rng.beta(3, 2, n)])
+    y = (rng.random(2 * n) < np.where(g == "b", s**power, s)).astype(float)
+    return {"s": s, "y": y, "g": g, "m": rng.integers(0, n // 2, 2 * n)}
+
+
+def rated(rate: Any, n: int = 10_000, seed: int = 0) -> dict[str, Any]:
+    """Groups a and b with uniform scores and E[Y | s, g] = rate(s, g)."""
+    rng = np.random.default_rng(seed)
+    s, g = rng.random(2 * n), np.repeat(["a", "b"], n)
+    return {"s": s, "g": g, "y": (rng.random(2 * n) < rate(s, g)).astype(float)}
+
+
+def rising(s: Any, g: Any) -> Any:
+    return np.where(g == "a", s, s**1.5)
+
+
+def duck(columns: dict[str, Any]) -> Any:
+    return pytest.importorskip("duckdb").connect().from_arrow(pl.DataFrame(columns).to_arrow())
+
+
+def test_a_condition_is_compared_with_everybody_else() -> None:
+    data = scored(slope=0.6)
+    named = predictive_parity(data, outcome="y", score="s", groups=iso.where("b people", iso.col("g") == "b"), rng=1)
+    plain = predictive_parity(data, **ROLES, rng=1)
+    assert [g.label for g in named.families[0].groups] == ["b people", "not b people"]
+    np.testing.assert_allclose(named.families[0].difference, -plain.families[0].difference, rtol=1e-12)
+
+
+def test_several_columns_make_several_families() -> None:
+    data = scored()
+    data["h"] = np.arange(data["s"].size) % 2
+    result = predictive_parity(data, outcome="y", score="s", groups=["g", "h"], depth=2, rng=1)
+    assert [f.dimensions for f in result.families] == [("g",), ("h",), ("g", "h")]
+    assert len(result.families[2].groups) == 4
+
+
+def test_one_row_a_user_is_the_same_as_no_users() -> None:
+    data = scored() | {"m": np.arange(3_000)}
+    with_users = predictive_parity(data, **ROLES, user="m", rng=1)
+    without = predictive_parity(data, **ROLES, rng=1)
+    np.testing.assert_allclose(with_users.families[0].se, without.families[0].se, rtol=1e-10)
+    assert with_users.pvalue == pytest.approx(without.pvalue, rel=1e-9)
+
+
+def test_one_user_in_two_groups() -> None:
+    data = scored()
+    data["m"] = np.tile(np.arange(1_500), 2)  # everybody is in both groups
+    result = predictive_parity(data, **ROLES, user="m", rng=1)
+    assert result.families[0].spanning == 1_500
+    assert any("more than one group" in warning for warning in result.warnings)
+    same = data | {"y": np.tile(data["y"][:1_500], 2), "s": np.tile(data["s"][:1_500], 2)}
+    twin = predictive_parity(same, **ROLES, user="m", rng=1).families[0]
+    # The groups are the same rows of the same users: the difference is zero with no variance at all.
+    assert np.all(np.isnan(twin.se) | (twin.se < 1e-9))
+
+
+def test_strings_as_users_and_missing_ones() -> None:
+    data = scored()
+    numbers = predictive_parity(data, **ROLES, user="m", rng=1)
+    names = predictive_parity(data | {"m": [f"user {m}" for m in data["m"]]}, **ROLES, user="m", rng=1)
+    np.testing.assert_allclose(names.families[0].se, numbers.families[0].se, rtol=1e-10)
+    gaps = data | {"m": [None if i == 7 else int(m) for i, m in enumerate(data["m"])]}
+    with pytest.raises(MissingValues, match="user"):
+        predictive_parity(gaps, **ROLES, user="m")
+    dropped = predictive_parity(gaps, **ROLES, user="m", missing="drop", rng=1)
+    assert dropped.provenance.dropped == {"m": 1}
+
+
+def test_missing_values_are_named_or_dropped() -> None:
+    data = scored()
+    data["s"][3] = np.nan
+    with pytest.raises(MissingValues, match="score"):
+        predictive_parity(data, **ROLES)
+    assert predictive_parity(data, **ROLES, missing="drop", rng=1).provenance.rows == 2_999
+
+
+def test_counts_are_rows() -> None:
+    data = scored(n=600)
+    times = np.random.default_rng(1).integers(0, 4, 1_200)
+    for user in (None, "m"):
+        counted = predictive_parity(data | {"n": times}, **ROLES, user=user, count="n", rng=1)
+        repeated = predictive_parity({k: np.repeat(v, times) for k, v in data.items()}, **ROLES, user=user, rng=1)
+        assert counted.provenance.rows == repeated.provenance.rows
+        for name in ("curve", "difference", "se", "effective", "size", "users"):
+            a, b = getattr(counted.families[0], name), getattr(repeated.families[0], name)
+            np.testing.assert_allclose(a, b, rtol=1e-9, err_msg=f"{name} {user}")
+
+
+def test_bad_tables() -> None:
+    data = scored(n=100)
+    with pytest.raises(OneGroup):
+        predictive_parity(data | {"g": ["a"] * 200}, **ROLES)
+    with pytest.raises(EmptyFrame):
+        predictive_parity({k: v[:0] for k, v in data.items()}, **ROLES)
+
+
+def test_groups_with_nobody_above_the_threshold_are_told() -> None:
+    data = margins()
+    low = {"s": np.full(50, 0.2), "y": np.zeros(50), "g": np.repeat("c", 50), "m": np.arange(50)}
+    joined = {name: np.concatenate([data[name], low[name]]) for name in data}
+    assert "No row of g=c has a score from the threshold up" in " ".join(marginal_outcomes(joined, **AT_HALF).warnings)
+    unlabelled = joined | {"s": np.where(joined["g"] == "c", 0.8, joined["s"])}
+    unlabelled["y"] = np.where(joined["g"] == "c", np.nan, joined["y"])
+    assert "No row of" not in " ".join(marginal_outcomes(unlabelled, **AT_HALF, missing="drop").warnings)
+    only = {name: values[joined["g"] != "a"] for name, values in joined.items()}
+    with pytest.raises(OneGroup, match=r"one group \(g=b\).* Only rows with a score of 0.5 or more"):
+        marginal_outcomes(only, **AT_HALF)
+
+
+def test_labels_below_the_threshold_are_not_needed() -> None:
+    data = margins()
+    full = marginal_outcomes(data, **AT_HALF)
+    hidden = data | {"y": np.where(data["s"] < 0.5, np.nan, data["y"])}
+    assert marginal_outcomes(hidden, **AT_HALF).to_frame().equals(full.to_frame())
+    with pytest.raises(MissingValues):
+        marginal_outcomes(data | {"y": np.where(data["s"] > 0.9, np.nan, data["y"])}, **AT_HALF)
+    with pytest.raises(MissingValues, match="score"):
+        marginal_outcomes(data | {"s": np.where(data["s"] > 0.9, np.nan, data["s"])}, **AT_HALF)
+
+
+@pytest.mark.parametrize(
+    ("engine", "value"),
+    [*product([dict, pd.DataFrame, pl.DataFrame, pl.LazyFrame], [np.inf, -np.inf, np.nan]), (duck, -np.inf)],
+)
+def test_infinite_scores_are_missing(engine: Any, value: float) -> None:
+    data = rated(rising, n=3_000)
+    keep = np.arange(6_000) % 10 > 0
+    expected = equalize_thresholds({k: v[keep] for k, v in data.items()}, **AT_HALF)
+    found = equalize_thresholds(engine(data | {"s": np.where(keep, data["s"], value)}), **AT_HALF, missing="drop")
+    np.testing.assert_allclose(found.thresholds, expected.thresholds, rtol=1e-9)
+    np.testing.assert_allclose(found.rate_after, expected.rate_after, rtol=1e-9)
+    assert found.size.tolist() == expected.size.tolist()
+    assert found.provenance.dropped == {"s": 600}

@@ -1,0 +1,50 @@
+"""The same numbers on every engine, to the last digit of the splits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from support.engines import Engine
+from support.same import same
+
+
+def people() -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    n = 600
+    g, y = rng.integers(0, 2, n), rng.poisson(2, n)
+    return {
+        "race": np.array(["Black", "White"])[g].tolist(),
+        "need": y,
+        "score": np.round(y + g + rng.normal(0, 2, n), 2),
+        "other": np.round(y + rng.normal(0, 1, n), 2),
+        "x": np.round(y + rng.normal(0, 2, n), 3),
+        "times": rng.integers(1, 3, n),
+    }
+
+
+ASK: dict[str, Any] = {
+    "outcome": "need",
+    "groups": "race",
+    "status_quo": "score",
+    "capacity": 0.3,
+    "splits": 3,
+    "resamples": 100,
+    "rng": 1,
+}
+MODES: dict[str, dict[str, Any]] = {
+    "candidate": {"candidate": "other"},
+    "counted": {"candidate": "other", "count": "times"},
+    "rule": {"rule": "linear", "features": ["x"]},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_equal_on_every_engine(engine: Engine, mode: str) -> None:
+    expected = iso.improvability(people(), **ASK, **MODES[mode])
+    result = iso.improvability(engine(people()), **ASK, **MODES[mode])
+    same(result, expected, ("accuracy", "fairness", "round_pvalues", "selected", "cutoffs"), abs=0)
+    assert [g.label for g in result.groups] == ["race=Black", "race=White"]

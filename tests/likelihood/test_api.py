@@ -1,0 +1,143 @@
+"""What may be asked, and what is said about a call that cannot be answered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.errors import NotEnoughData, UnknownColumn, UnknownOption, UsageError
+
+RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
+RATE_P: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
+THREE = {"p": np.tile([1, 0, 0], 60), "g": np.repeat(["a", "b", "c"], [80, 80, 20])}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"reference": 1.2}, UsageError, "between 0 and 1"),
+        ({"reference": {"race": "z"}}, UsageError, "no row"),
+        ({"reference": {"rase": "a"}}, UnknownColumn, "race"),
+        ({"reference": {}}, UsageError, "empty"),
+        ({"reference": "everyone"}, UnknownOption, "population"),
+        ({"uncertainty": "fixed"}, UsageError, "number"),
+        ({"uncertainty": "sure"}, UnknownOption, "joint"),
+        ({"interval": "one-sided"}, UsageError, "alternative"),
+        ({"interval": "wide"}, UnknownOption, "pointwise"),
+        ({"adjust": "bho"}, UnknownOption, "bh"),
+        ({"method": "el2"}, UnknownOption, "eel"),
+        ({"min_size": 0}, UsageError, "whole number"),
+        ({"correction": "bartlett", "resamples": 0}, UsageError, "resamples: 0"),
+        ({"resamples": 2.5}, UsageError, "resamples: 2.5"),
+        ({"alpha": 1.5}, UsageError, "between 0 and 1"),
+        ({"correction": "adjusted"}, UsageError, "bartlett"),
+        ({"correction": "bartlett", "method": "eel"}, UsageError, "Euclidean"),
+        ({"metric": "ppw"}, UnknownOption, "ppv"),
+        ({"reference": float("nan")}, UsageError, "finite"),
+    ],
+    ids=str,
+)
+def test_bad_options_say_what_to_do(
+    lender: dict[str, Any], options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        iso.flag(lender, **{**RATE, **options})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"interval": "wide"}, {"interval": "one-sided"}, {"resamples": 0}, {"adjust": "bho"}, {"method": "el2"}],
+    ids=str,
+)
+def test_bad_options_are_refused_before_any_row_is_read(
+    lender: dict[str, Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isonomy.likelihood.api.tally", lambda *_: pytest.fail("rows were read"))
+    with pytest.raises(UsageError):
+        iso.flag(lender, **{**RATE, **options})
+
+
+@pytest.mark.parametrize("options", [{"null": True}, {"null": (False, True), "alternative": "outside"}], ids=str)
+def test_a_null_is_a_number(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"^null:"):
+        iso.flag(THREE, **RATE_P, **options)
+
+
+def test_a_tolerance_is_a_number() -> None:
+    with pytest.raises(UsageError, match=r"^tolerance: True"):
+        iso.flag(THREE, tolerance=True, **RATE_P)
+    narrow: Any = np.float32(0.25)
+    assert iso.flag(THREE, tolerance=narrow, **RATE_P).tolerance == 0.25
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: iso.detectable_disparity(100, rate=0.3), "reference_n"),
+        (lambda: iso.detectable_disparity(100, reference_n=0, rate=0.3), "reference_n"),
+        (lambda: iso.detectable_disparity(100, reference="known"), "rate, variance"),
+        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, variance=1.0), "rate, variance"),
+        (lambda: iso.detectable_disparity(0, reference="known", rate=0.3), "n"),
+        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, tests=0), "tests"),
+        (lambda: iso.rows_needed(0.0, rate=0.3), "disparity"),
+        (lambda: iso.rows_needed(0.9, rate=0.3), "disparity"),
+        (lambda: iso.rows_needed(-0.1, rate=0.3, alternative="greater"), "disparity"),
+        (lambda: iso.rows_needed(0.1, rate=0.3, ratio=0), "ratio"),
+        (lambda: iso.rows_needed(0.1, variance=-1.0), "variance"),
+        (lambda: iso.rows_needed(0.1, variance=math.inf), "variance"),
+        (lambda: iso.rows_needed(0.1, variance=1.0, reference_variance=0.0), "reference_variance"),
+        (lambda: iso.rows_needed(0.05, rate=0.3, tests=0), "tests"),
+        (lambda: iso.rows_needed(0.05, rate=0.3, tests=1.5), "tests"),  # type: ignore[arg-type]
+        (lambda: iso.power_of(0.05, 0.0), "standard_error"),
+        (lambda: iso.power_of(0.05, math.nan), "standard_error"),
+        (lambda: iso.power_of(math.inf, 0.1), "disparity"),
+        (lambda: iso.power_of(None, 0.1), "disparity"),  # type: ignore[arg-type]
+        (lambda: iso.power_of(0.05, "a"), "standard_error"),  # type: ignore[arg-type]
+        (lambda: iso.detectable_disparity("a", reference="known", rate=0.3), "n"),  # type: ignore[arg-type]
+        (lambda: iso.detectable_disparity(9, reference_n="a", rate=0.3), "reference_n"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed("a", rate=0.3), "disparity"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed(0.1, variance="a"), "variance"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed(0.1, rate=0.3, ratio="a"), "ratio"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed(1e-200, rate=0.3), "disparity"),
+        (lambda: iso.rows_needed(1e-9, rate=0.3), "disparity"),
+        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, power=0.01), "power"),
+        (lambda: iso.rows_needed(0.1, rate=0.3, power=0.05), "power"),
+        # What would have no effect.
+        (lambda: iso.rows_needed(0.1, rate=0.3, reference_variance=1.0), "reference_variance"),
+        (lambda: iso.rows_needed(0.1, reference="known", variance=1.0, reference_variance=1.0), "reference_variance"),
+        (lambda: iso.detectable_disparity(100, reference="known", reference_n=50, rate=0.3), "reference_n"),
+        (lambda: iso.rows_needed(0.1, reference="known", rate=0.3, ratio=2.0), "ratio"),
+    ],
+)
+def test_bad_input_names_the_argument(call: Callable[[], object], argument: str) -> None:
+    with pytest.raises(UsageError, match=f"^{argument}:"):
+        call()
+
+
+def test_bad_input(lender: dict[str, Any]) -> None:
+    with pytest.raises(NotEnoughData, match="min_size"):
+        iso.certify(lender, min_size=1000, **RATE)
+    with pytest.raises(UsageError, match="bartlett"):
+        iso.certify(lender, correction="adjusted", **RATE)  # type: ignore[arg-type]
+    result = iso.certify(lender, **RATE)
+    with pytest.raises(UsageError, match="one for each of 3"):
+        result.contains([0.0, 0.1])
+    with pytest.raises(UsageError, match="unknown groups"):
+        result.contains({"race=z": 0.0})
+    with pytest.raises(UsageError, match="null: 'much'"):
+        iso.certify(lender, null="much", **RATE)  # type: ignore[arg-type]
+    for null in (0.3, [0.1, 0.0, -0.1], {"race=a": 0.1}):
+        with pytest.raises(UsageError, match="the tolerance sets the null"):
+            iso.certify(lender, null=null, tolerance=0.02, **RATE)
+    with pytest.raises(UsageError, match="Euclidean"):
+        iso.certify(lender, method="eel", correction="bartlett", **RATE)
+    with pytest.raises(UsageError, match="resamples: 0"):
+        iso.certify(lender, correction="bartlett", resamples=0, **RATE)
+    for ask in (iso.certify, iso.flag):
+        with pytest.raises(UsageError, match="resamples: 1 are too few for the mean of T; give at least 100"):
+            ask(lender, correction="bartlett", resamples=1, **RATE)

@@ -1,0 +1,172 @@
+"""What a plan refuses before a row is read: hypotheses, references, influence columns."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.errors import UnknownColumn, UnknownOption, UsageError
+from isonomy.frames import open_source
+from isonomy.likelihood import Estimate
+from isonomy.likelihood.plan import plan
+from isonomy.likelihood.ratio.disparity import Hypothesis
+
+RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
+M = iso.Metric("m", iso.col("x"))
+ROWS = 60
+DATA: dict[str, Any] = {
+    "x": np.random.default_rng(1).normal(size=ROWS),
+    "g": np.tile(["a", "b"], ROWS // 2),
+    "p": np.repeat([1, 0, 1], ROWS // 3),
+    "h": np.tile([1, 2, 3], ROWS // 3),
+    "age": np.linspace(20, 60, ROWS),
+    "day": [date(2024, 1, 1 + i % 3) for i in range(ROWS)],
+    "yes": np.tile([True, False, True], ROWS // 3),
+}
+POSITIVE = iso.where("pos", iso.col("p") == 1)
+
+
+def test_a_lookup_by_an_influence_column_that_is_missing(lender: dict[str, Any]) -> None:
+    with pytest.raises(UnknownColumn, match="psi"):
+        iso.flag(lender, **RATE, reference=Estimate(0.4, "psi"))
+
+
+@pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
+def test_a_named_condition_or_its_negation(value: Any) -> None:
+    result = iso.flag(DATA, metric=M, groups=["g", POSITIVE], reference={"pos": value})
+    chosen = (DATA["p"] == 1) == value
+    assert result.reference_value[0] == pytest.approx(DATA["x"][chosen].mean())
+    assert result.reference == f"pos={bool(value)}"
+    column = iso.flag(DATA, metric=M, groups="g", reference={"p": int(value)})
+    assert result.statistic[:2] == pytest.approx(column.statistic, rel=1e-9)
+
+
+def test_a_group_of_a_result_is_a_reference() -> None:
+    first = iso.flag(DATA, metric=M, groups=["g", POSITIVE])
+    result = iso.flag(DATA, metric=M, groups=["g", POSITIVE], reference=first.groups[-1])
+    assert result.reference == "pos"
+    assert result.reference_value[0] == pytest.approx(DATA["x"][DATA["p"] == 1].mean())
+
+
+@pytest.mark.parametrize(
+    ("reference", "error", "words"),
+    [
+        ({"pos": "nonsense"}, UnknownOption, r"reference\['pos'\]: 'nonsense' .*True, False"),
+        ({"pos": 1}, UnknownOption, r"reference\['pos'\]: 1 .*True, False"),
+        ({"h": "1"}, UsageError, r"reference\['h'\]: '1' .*'h'.* give a number"),
+        ({"age": "<25"}, UsageError, r"reference\['age'\]: '<25' .*iso\.cut"),
+        ({"g": ["a"]}, UsageError, r"reference\['g'\]: \['a'\] .* give text"),
+        ({"g": 1}, UsageError, r"reference\['g'\]: 1 .* give text"),
+        ({"day": "2024-01-01"}, UsageError, r"reference\['day'\]: '2024-01-01' .* give a date"),
+        ({"yes": "true"}, UnknownOption, r"reference\['yes'\]: 'true' .*True, False"),
+        (Estimate("a", "f"), UsageError, "reference: 'a' is not a finite number"),  # type: ignore[arg-type]
+        (np.array([0.1, 0.2]), UnknownOption, "reference: .*population"),
+    ],
+    ids=str,
+)
+def test_a_reference_that_cannot_be_is_named(reference: Any, error: type[Exception], words: str) -> None:
+    for ask in (iso.flag, iso.certify):
+        with pytest.raises(error, match=words):
+            ask(DATA, metric=M, groups=["g", POSITIVE], reference=reference)
+
+
+@pytest.mark.parametrize(
+    ("reference", "chosen"),
+    [
+        ({"h": np.int64(2)}, DATA["h"] == 2),
+        ({"h": 2.0}, DATA["h"] == 2),
+        ({"p": True}, DATA["p"] == 1),
+        ({"day": date(2024, 1, 2)}, np.array(DATA["day"]) == date(2024, 1, 2)),
+        ({"yes": False}, ~DATA["yes"]),
+    ],
+    ids=str,
+)
+def test_levels_of_every_type(reference: Any, chosen: Any) -> None:
+    result = iso.flag(DATA, metric=M, groups="g", reference=reference)
+    assert result.reference_value[0] == pytest.approx(DATA["x"][chosen].mean())
+
+
+@pytest.mark.parametrize("number", [np.int64(0), np.float32(0.5), 0.25])
+def test_numbers_of_every_type(number: Any) -> None:
+    result = iso.flag(DATA, metric=M, groups="g", reference=number)
+    assert result.reference_value[0] == float(number)
+    assert iso.from_json(result.to_json()).reference_value[0] == float(number)
+
+
+def test_a_number_has_no_error_to_leave_out() -> None:
+    with pytest.raises(UsageError, match="uncertainty: 'plugin'"):
+        iso.flag(DATA, metric=M, groups="g", reference=0.5, uncertainty="plugin")
+    options: dict[str, Any] = {"metric": M, "groups": "g", "reference": 0.5}
+    fixed, default = iso.flag(DATA, uncertainty="fixed", **options), iso.flag(DATA, **options)
+    assert fixed.statistic.tolist() == default.statistic.tolist()
+
+
+@pytest.mark.parametrize(
+    ("null", "alternative", "tolerance"),
+    [
+        ((0.1, -0.1), "outside", None),
+        (0.0, "outside", None),
+        ((0.0, 0.1), "two-sided", None),
+        (float("nan"), "two-sided", None),
+        ("zero", "two-sided", None),
+        ((0, 1, 2), "outside", None),
+        (0.1, "two-sided", 0.05),
+        (0.0, "two-sided", -0.05),
+        (0.0, "sideways", None),
+    ],
+)
+def test_impossible_hypotheses_are_refused(null: Any, alternative: Any, tolerance: float | None) -> None:
+    with pytest.raises(UsageError, match=r"^(null|alternative|tolerance):"):
+        iso.flag(DATA, metric=M, groups="g", null=null, alternative=alternative, tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("alternative", "expected"),
+    [
+        ("two-sided", Hypothesis(-0.02, 0.02, "outside")),
+        ("outside", Hypothesis(-0.02, 0.02, "outside")),
+        ("outside-published", Hypothesis(-0.02, 0.02, "outside-published")),
+        ("greater", Hypothesis(0.02, 0.02, "greater")),
+        ("less", Hypothesis(-0.02, -0.02, "less")),
+        (None, Hypothesis(-0.02, 0.02, "outside")),  # certify
+    ],
+)
+def test_a_tolerance_sets_the_null(alternative: Any, expected: Hypothesis) -> None:
+    asked = plan(open_source(DATA), metric=M, groups="g", tolerance=0.02, alternative=alternative)
+    assert asked.hypothesis == expected
+
+
+def test_a_joint_null_is_no_hypothesis_of_each_group() -> None:
+    assert plan(open_source(DATA), metric=M, groups="g", null=[0.1, 0.2]).hypothesis is None
+
+
+def test_counts_are_asked_for_in_one_pass_and_rows_in_none() -> None:
+    """What an audit can share: a 0/1 metric against anything but an estimate."""
+    source = open_source(DATA | {"psi": np.tile([-0.5, 0.5], ROWS // 2)})
+    rate: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
+    asked = plan(source, **rate, reference={"h": 1})
+    assert asked.requests == (asked.request,)
+    assert set(asked.request.keys) == {"reference"}
+    assert plan(source, **rate, reference=Estimate(0.5, "psi")).requests == ()
+    assert plan(source, metric=M, groups="g").requests == ()
+
+
+@pytest.mark.parametrize(
+    ("reference", "label"),
+    [
+        (1e-5, "0.00001"),
+        (0.45, "0.45"),
+        (-12.5, "-12.5"),
+        (0, "0"),
+        (2 / 3, "0.666667"),
+        (1e7, "10000000"),
+        (Estimate(1e-5, "x"), "the estimate 0.00001"),
+    ],
+    ids=str,
+)
+def test_a_number_is_called_what_it_is(reference: Any, label: str) -> None:
+    assert plan(open_source(DATA), metric=M, groups="g", reference=reference).reference.label == label

@@ -1,0 +1,109 @@
+"""The small tables that several tests start from: mappings of columns, drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import isonomy as iso
+
+Columns = dict[str, Any]
+
+
+def selected(**groups: Sequence[int]) -> Columns:
+    """One column of groups and their 0/1 values: ``selected(a=[1, 0], b=[1])``."""
+    return {
+        "race": np.concatenate([[name] * len(values) for name, values in groups.items()]),
+        "selected": np.concatenate([np.asarray(values, dtype=int) for values in groups.values()]),
+    }
+
+
+def applicants(n: int = 600, seed: int = 11) -> Columns:
+    """Decisions about three races and two sexes, rates that differ, and a real-valued loss."""
+    rng = np.random.default_rng(seed)
+    race = rng.choice(["a", "b", "c"], size=n, p=[0.5, 0.3, 0.2])
+    sex = rng.choice(["f", "m"], size=n)
+    rate = 0.4 + 0.15 * (race == "b") - 0.1 * (sex == "f")
+    return {
+        "race": race,
+        "sex": sex,
+        "selected": (rng.random(n) < rate).astype(int),
+        "outcome": (rng.random(n) < 0.5).astype(int),
+        "loss": rng.exponential(1 + 0.3 * (race == "c"), size=n),
+    }
+
+
+def decided(n: int = 2_000, shift: float = 0.0, seed: int = 0) -> Columns:
+    """Three groups, a score shifted for one of them and cut at 0.2, an outcome that depends on the score."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+    score = rng.normal(size=n) + shift * (group == "b")
+    return {
+        "group": group,
+        "sex": rng.choice(["F", "M"], n),
+        "age": rng.integers(18, 70, n),
+        "y": (score + rng.normal(size=n) > 0).astype(int),
+        "score": score,
+        "c": (score >= 0.2).astype(int),
+        "distance": np.abs(score - 0.2),
+    }
+
+
+def programme(n: int = 4_000, seed: int = 0, groups: int = 2) -> Columns:
+    """A care programme: the score in use knows the need of the first group better than that of the others.
+
+    ``need_score`` knows everyone's need equally well.
+    """
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, groups, n)
+    x1, x2 = rng.normal(size=n), rng.normal(size=n)
+    need = rng.poisson(np.exp(0.8 + 0.5 * x1 + 0.2 * x2))
+    noise = np.array([2.0, 10.0, 6.0, 4.0])[group]
+    score = (need - 2.5 + rng.normal(0, noise)) / np.sqrt(4 + noise**2)
+    return {
+        "group": group,
+        "race": np.array(["Black", "White", "Asian", "Other"])[group],
+        "x1": x1,
+        "x2": x2,
+        "lab": need + rng.normal(0, 1.0, n),
+        "need": need,
+        "sick": (need >= 2).astype(int),
+        "cost": 100.0 * np.maximum(score + 2, 0),
+        "cost_score": score,
+        "need_score": need + rng.normal(0, 0.3, n),
+        "decision": (score > 0.5).astype(int),
+        "better": (need + rng.normal(0, 0.3, n) > 2.5).astype(int),
+    }
+
+
+def experiment(rows: int = 20_000, seed: int = 0, **design: Any) -> Columns:
+    """A randomised experiment with predicted effects: `isonomy.simulate.uplift`, three groups, base rate 0.3."""
+    return dict(iso.simulate.uplift(rows, seed, **{"groups": ["a", "b", "c"], "baseline": 0.3, **design}).columns)
+
+
+def trial(n: int = 400, seed: int = 0, real: bool = False) -> Columns:
+    """An experiment in which nothing depends on anything, under short names: g, t, y, f (effect), h (baseline)."""
+    rng = np.random.default_rng(seed)
+    y = rng.gamma(2.0, 1.0, n) if real else (rng.random(n) < 0.4).astype(float)
+    return {
+        "g": rng.choice(["a", "b", "c"], n),
+        "t": rng.integers(0, 2, n),
+        "y": y,
+        "f": rng.normal(1.2, 0.2, n),
+        "h": rng.random(n),
+    }
+
+
+def scored(n: int = 1_500, seed: int = 0, slope: float = 1.0, groups: int = 2, power: float = 1.0) -> Columns:
+    """Scores and 0/1 outcomes, ``n`` rows per group, users with four rows each: s, y, g (a, b, ...), m.
+
+    E[Y | s] = s, and slope * s ** power in the last group. The last groups score higher.
+    """
+    rng = np.random.default_rng(seed)
+    g = np.repeat(np.arange(groups), n)
+    s = rng.beta(2 + g / groups, 3 - g / groups)
+    y = (rng.random(s.size) < np.where(g == groups - 1, slope * s**power, s)).astype(int)
+    user = rng.integers(0, s.size // 4, s.size)
+    return {"s": s, "y": y, "g": np.array(list("abcdef"))[g], "m": user}

@@ -1,0 +1,232 @@
+"""Distances against brute force, and priced by group."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import isonomy as iso
+from isonomy.errors import MissingValues, UnknownColumn, UsageError
+from isonomy.numerics.status import Status
+from isonomy.transport import distances, estimators
+from support.movement import listed
+from support.tables import decided
+
+ORDER: dict[str, Any] = {"l1": 1, "l2": 2, "linf": np.inf}
+ROLES: dict[str, Any] = {"outcome": "y", "prediction": "c"}
+SCORE: dict[str, Any] = ROLES | {"score": "score", "threshold": 0.2}
+
+
+def classifiers() -> list[Any]:
+    return [
+        LogisticRegression(),
+        RidgeClassifier(),
+        LinearSVC(),
+        SVC(kernel="linear"),
+        SVC(kernel="rbf"),
+        SVC(kernel="poly", degree=2),
+        DecisionTreeClassifier(max_depth=4, random_state=0),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(MinMaxScaler(), RobustScaler(), LinearSVC()),
+        make_pipeline(StandardScaler(), SVC()),
+        make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=3, random_state=0)),
+    ]
+
+
+@pytest.mark.parametrize("model", classifiers(), ids=lambda m: "-".join(str(s) for s in str(m).split())[:40])
+def test_the_sign_is_the_models_decision(model: Any, people: pl.DataFrame) -> None:
+    features = people.select("x", "z").to_pandas()
+    model.fit(features, people["y"].to_numpy())
+    decided = model.predict(features)
+    distance = estimators.of(model)
+    values = people.select("x", "z").to_numpy()
+    signed = distance.evaluate(values)
+    far = np.abs(signed) > 1e-6
+    assert ((signed > 0) == (decided == 1))[far].all()
+    data = people.with_columns(pl.Series("c", decided))
+    result = iso.project(data, outcome="y", prediction="c", groups="g", distance=model)
+    assert result.statistic >= 0
+    assert result.status in (Status.OK, Status.ATOMS, Status.UNSUPPORTED)
+    moved = distance.move(values)
+    if moved is not None and not isinstance(distance, distances.Kernel):
+        assert np.linalg.norm(moved - values, axis=1) == pytest.approx(np.abs(signed), rel=1e-9, abs=1e-12)
+        # A step beyond the point reached changes the decision.
+        beyond = values + (moved - values) * (1 + 1e-4)
+        with_names = pl.DataFrame({"x": beyond[:, 0], "z": beyond[:, 1]}).to_pandas()
+        assert (model.predict(with_names) != decided)[np.abs(signed) > 1e-3].mean() > 0.99
+
+
+def test_kernel_distance_is_the_norm_of_its_own_space(people: pl.DataFrame) -> None:
+    """With a linear kernel the two distances are the same number."""
+    features = people.select("x", "z").to_numpy()
+    model = SVC(kernel="poly", degree=1, gamma=1.0, coef0=0.0).fit(features, people["y"].to_numpy())
+    kernel = estimators.of(model, ["x", "z"])
+    assert isinstance(kernel, distances.Kernel)
+    theta = model.dual_coef_[0] @ model.support_vectors_
+    plane = distances.Linear(("x", "z"), tuple(theta), float(model.intercept_[0]))
+    assert kernel.evaluate(features) == pytest.approx(plane.evaluate(features), rel=1e-6)
+
+
+def test_squared_kernel_cost_gives_a_plan_and_no_pvalue(people: pl.DataFrame) -> None:
+    features = people.select("x", "z").to_numpy()
+    model = SVC().fit(features, people["y"].to_numpy())
+    data = people.with_columns(pl.Series("c", model.predict(features)))
+    squared = estimators.of(model, ["x", "z"], squared=True)
+    result = iso.project(data, outcome="y", prediction="c", groups="g", distance=squared)
+    assert np.isnan(result.pvalue)
+    assert np.isfinite(result.wald_pvalue)
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert listed(result).row.size > 0
+    assert any("squared" in w for w in result.warnings)
+
+
+def test_squared_is_honoured_or_refused_never_ignored(people: pl.DataFrame) -> None:
+    x, y = people.select("x", "z").to_numpy(), people["y"].to_numpy()
+    plain = SVC(kernel="linear").fit(x, y)
+    squared = estimators.of(plain, ["x", "z"], squared=True)
+    assert not squared.tested
+    assert squared.evaluate(x) == pytest.approx(np.sign(d := estimators.of(plain, ["x", "z"]).evaluate(x)) * d**2)
+    data = people.with_columns(pl.Series("c", plain.predict(x)))
+    assert np.isnan(iso.project(data, outcome="y", prediction="c", groups="g", distance=squared).pvalue)
+    for model in (LogisticRegression(), LinearSVC(), DecisionTreeClassifier(max_depth=2)):
+        with pytest.raises(UsageError, match=f"squared: True .*{type(model).__name__}"):
+            estimators.of(model.fit(x, y), ["x", "z"], squared=True)
+    with pytest.raises(UsageError, match="norm: 'l1'"):
+        estimators.of(SVC().fit(x, y), ["x", "z"], norm="l1")
+
+
+def test_a_cut_of_ones_own(people: pl.DataFrame) -> None:
+    features = people.select("x", "z").to_numpy()
+    model = LogisticRegression().fit(features, people["y"].to_numpy())
+    signed = estimators.of(model, ["x", "z"], threshold=0.3).evaluate(features)
+    assert ((signed >= 0) == (model.predict_proba(features)[:, 1] >= 0.3)).all()
+    tree = DecisionTreeClassifier(max_depth=3).fit(features, people["y"].to_numpy())
+    signed = estimators.of(tree, ["x", "z"], threshold=0.2).evaluate(features)
+    assert ((signed > 0) == (tree.predict_proba(features)[:, 1] >= 0.2)).all()
+    for other in (model, tree):
+        with pytest.raises(UsageError, match="threshold: 5"):
+            estimators.of(other, ["x", "z"], threshold=5)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+def test_tree_against_a_grid(norm: Any, people: pl.DataFrame) -> None:
+    """No grid point of the other decision is nearer than the distance, and some are almost as near."""
+    features = people.select("x", "z").to_numpy()
+    tree = DecisionTreeClassifier(max_depth=4, random_state=1).fit(features, people["y"].to_numpy())
+    signed = estimators.of(tree, ["x", "z"], norm=norm).evaluate(features[:40])
+    side = np.linspace(-12, 12, 400)
+    grid = np.array(list(itertools.product(side, side)))
+    decided = tree.predict(grid)
+    for row, d, own in zip(features[:40], signed, tree.predict(features[:40]), strict=True):
+        nearest = np.linalg.norm(grid[decided != own] - row, ORDER[norm], axis=1).min()
+        assert abs(d) - 1e-9 <= nearest <= abs(d) + 0.13
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), SVC(), DecisionTreeClassifier(max_depth=4, random_state=0)])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_any_distance_can_be_priced_by_group(model: Any, lazy: bool, people: pl.DataFrame) -> None:
+    """The plan prices each row at its group's factor and goes where the distance itself would."""
+    x = people.select("x", "z").to_numpy()
+    model.fit(x, people["y"].to_numpy())
+    inner = estimators.of(model, ["x", "z"])
+    priced = distances.PerGroup(inner, "g", {"a": 1.0, "b": 3.0})
+    data = people.with_columns(pl.Series("c", model.predict(x)))
+    roles: dict[str, Any] = {"prediction": "c", "groups": "g", "criterion": "statistical_parity"}
+    result = iso.project(data.lazy() if lazy else data, distance=priced, **roles)
+    factor = np.where(people["g"].to_numpy() == "a", 1.0, 3.0)
+    by_hand = data.with_columns(pl.Series("d", factor * np.abs(inner.evaluate(x))))
+    expected = iso.project(by_hand, distance="d", **roles)
+    assert result.statistic == pytest.approx(expected.statistic, rel=1e-9)
+    assert result.wald_pvalue == pytest.approx(expected.wald_pvalue, rel=1e-9)
+    assert listed(result).distance == pytest.approx(listed(expected).distance, rel=1e-9)
+    if isinstance(inner, distances.Kernel):
+        assert listed(result).features == ()
+    else:
+        assert listed(result).features == ("x", "z")
+        assert listed(result).end == pytest.approx(np.asarray(inner.move(listed(result).start)), rel=1e-12)
+        length = np.linalg.norm(listed(result).end - listed(result).start, axis=1)
+        price = np.where(np.array(listed(result).group) == "g=a", 1.0, 3.0)
+        assert length * price == pytest.approx(listed(result).distance, rel=1e-9)
+
+
+def test_factors_multiply_and_keep_what_the_distance_says_of_itself(people: pl.DataFrame) -> None:
+    x = people.select("x", "z").to_numpy()
+    model = SVC().fit(x, people["y"].to_numpy())
+    data = people.with_columns(pl.Series("c", model.predict(x)))
+    roles: dict[str, Any] = {"prediction": "c", "groups": "g", "criterion": "statistical_parity"}
+    kernel = estimators.of(model, ["x", "z"])
+    once = distances.PerGroup(kernel, "g", {"a": 2.0, "b": 6.0})
+    twice = distances.PerGroup(distances.PerGroup(kernel, "g", {"a": 2.0, "b": 2.0}), "g", {"a": 1.0, "b": 3.0})
+    results = [iso.project(data, distance=d, **roles).statistic for d in (once, twice)]
+    assert results[0] == pytest.approx(results[1], rel=1e-12)
+    squared = distances.PerGroup(estimators.of(model, ["x", "z"], squared=True), "g", {"a": 1.0, "b": 2.0})
+    assert np.isnan(iso.project(data, distance=squared, **roles).pvalue)
+    with pytest.raises(MissingValues, match=r"factors: .* rows"):
+        iso.project(data, distance=distances.PerGroup(kernel, "g", {"a": 1.0}), **roles)
+    with pytest.raises(UnknownColumn, match="nowhere"):
+        iso.project(data, distance=distances.PerGroup(kernel, "nowhere", {"a": 1.0}), **roles)
+
+
+def test_estimators_without_a_distance(people: pl.DataFrame) -> None:
+    x, y = people.select("x", "z").to_numpy(), people["y"].to_numpy()
+    for model, message in [
+        (RandomForestClassifier(n_estimators=3).fit(x, y), "RandomForestClassifier"),
+        (make_pipeline(PolynomialFeatures(), LogisticRegression()).fit(x, y), "PolynomialFeatures"),
+        (LogisticRegression().fit(x, np.arange(600) % 3), "LogisticRegression"),
+        (SVC(kernel=lambda a, b: a @ b.T).fit(x, y), "kernel of its own"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            estimators.of(model, ["x", "z"])
+    with pytest.raises(UsageError, match="not a fitted estimator"):
+        estimators.of(LogisticRegression(), ["x", "z"])
+    with pytest.raises(UsageError, match="not a fitted estimator"):
+        estimators.of("nothing", ["x", "z"])
+    with pytest.raises(UsageError, match="without column names"):
+        estimators.of(LogisticRegression().fit(x, y))
+    with pytest.raises(UsageError, match="3 names"):
+        estimators.of(LogisticRegression().fit(x, y), ["a", "b", "c"])
+
+
+def test_wrong_distances() -> None:
+    with pytest.raises(UsageError, match="all are zero"):
+        distances.Linear(("x",), (0.0,))
+    with pytest.raises(UsageError, match="one each"):
+        distances.Linear(("x",), (1.0, 2.0))
+    with pytest.raises(UsageError, match="norm"):
+        distances.Linear(("x",), (1.0,), norm="l3")  # type: ignore[arg-type]
+    plane = distances.Linear(("x",), (1.0,))
+    with pytest.raises(UsageError, match="discrete"):
+        distances.Mixed(plane, ("y",), ((0.0,),), 1.0)
+    with pytest.raises(UsageError, match="allowed"):
+        distances.Mixed(plane, ("x",), ((0.0, 1.0),), 1.0)
+    with pytest.raises(UsageError, match="delta"):
+        distances.Mixed(plane, ("x",), ((0.0,),), 0.0)
+    with pytest.raises(UsageError, match="factors"):
+        distances.PerGroup(plane, "g", {"a": 0.0})
+    with pytest.raises(UsageError, match="distance: 'x' is not allowed"):
+        distances.PerGroup("x", "g", {"a": 1.0})  # type: ignore[arg-type]
+    one = np.array([[0.0]])
+    with pytest.raises(UsageError, match="decides alike"):
+        distances.Tree(("x",), one, one, np.array([True]))
+
+
+def test_costs_that_depend_on_the_attribute() -> None:
+    data = decided(shift=0.3)
+    price = distances.PerGroup(distances.Score("score", 0.2), "group", {"a": 1.0, "b": 2.0, "c": 1.0})
+    plain = iso.project(data, groups="group", **SCORE)
+    dear = iso.project(data, groups="group", distance=price, **ROLES)
+    b = plain.group.index("group=b")
+    assert dear.share_moved[b] < plain.share_moved[b]
+    some = distances.PerGroup(distances.Score("score", 0.2), "group", {"a": 1.0})
+    with pytest.raises(MissingValues, match="factors"):
+        iso.project(data, groups="group", distance=some, **ROLES)

@@ -1,0 +1,93 @@
+"""What follows from the rows: the plan does what it says, at the least cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.numerics.status import Status
+from isonomy.transport.program.criteria import Equality
+from support.movement import listed
+from support.tables import decided
+
+ROLES: dict[str, Any] = {"outcome": "y", "prediction": "c"}
+SCORE: dict[str, Any] = ROLES | {"score": "score", "threshold": 0.2}
+
+
+@pytest.mark.parametrize(
+    "criterion", ["equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"]
+)
+@pytest.mark.parametrize("groups", ["sex", "group", ["group", "sex"]])
+def test_the_plan_does_what_it_says(criterion: Equality, groups: Any) -> None:
+    """Flipping the listed rows, by the listed fractions, makes every compared rate equal."""
+    data = decided(shift=0.3)
+    result = iso.project(data, groups=groups, criterion=criterion, **SCORE)
+    assert result.status is Status.OK
+    assert result.statistic == pytest.approx(float(listed(result).fraction @ listed(result).distance), rel=1e-9)
+    assert np.all(np.diff(listed(result).distance) >= 0)
+    final = data["c"].astype(float)
+    rows = listed(result).row
+    final[rows] += np.where(data["c"][rows] == 1, -1, 1) * listed(result).fraction
+    for column in [groups] if isinstance(groups, str) else groups:
+        for label in {"equal_opportunity": [1], "predictive_equality": [0], "equalized_odds": [0, 1]}.get(
+            criterion, [None]
+        ):
+            within = np.ones(len(final), bool) if label is None else data["y"] == label
+            rates = [final[within & (data[column] == level)].mean() for level in np.unique(data[column])]
+            assert rates == pytest.approx([rates[0]] * len(rates), abs=1e-10)
+
+
+def test_a_planted_difference_is_found() -> None:
+    result = iso.project(decided(shift=0.5), groups="group", criterion="statistical_parity", **SCORE)
+    assert result.verdict is iso.Verdict.VIOLATION
+    assert result.pvalue < 1e-6
+    assert result.statistic > result.critical_value
+    assert result.wald_pvalue < 1e-6
+    b = result.group.index("group=b")
+    assert result.disparity[b] > 0.05
+    assert result.ci_low[b] < result.disparity[b] < result.ci_high[b]
+    assert result.statuses[result.group.index("group=a")] is Status.REFERENCE
+
+
+def test_equal_rates_cost_nothing() -> None:
+    data = {"g": ["a", "a", "b", "b"] * 50, "c": [0, 1, 0, 1] * 50, "d": np.linspace(0.1, 1, 200)}
+    result = iso.project(data, prediction="c", groups="g", distance="d", criterion="statistical_parity")
+    assert result.statistic == 0
+    assert result.pvalue == 1
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert listed(result).row.size == 0
+    assert "No decision would have to change" in result.summary()
+
+
+def test_base_level_does_not_matter_for_equality() -> None:
+    data = decided(shift=0.2)
+    by = [iso.project(data, groups="group", reference={"group": level}, **SCORE) for level in "abc"]
+    assert [r.statistic for r in by] == pytest.approx([by[0].statistic] * 3, rel=1e-9)
+    assert [r.pvalue for r in by] == pytest.approx([by[0].pvalue] * 3, rel=1e-6)
+    assert by[1].against == ("group=b",) * 3
+
+
+def test_zero_tolerance_is_equality() -> None:
+    data = decided(shift=0.2)
+    exact, zero = (iso.project(data, groups="group", tolerance=t, **SCORE) for t in (None, 0.0))
+    assert exact.pvalue == zero.pvalue
+
+
+def test_infinite_distances_never_move() -> None:
+    data = decided(shift=0.3)
+    free = data["distance"].copy()
+    stuck = np.random.default_rng(1).random(free.size) < 0.5
+    data["distance"] = np.where(stuck, np.inf, free)
+    result = iso.project(data, groups="group", distance="distance", **ROLES)
+    assert result.status is Status.OK
+    assert not stuck[listed(result).row].any()
+
+
+def test_free_rows_move_first() -> None:
+    data = decided(shift=0.3)
+    data["distance"] = np.where(np.arange(2_000) % 10 == 0, 0.0, data["distance"])
+    result = iso.project(data, groups="group", distance="distance", **ROLES)
+    assert (listed(result).distance[:5] == 0).all()

@@ -1,0 +1,42 @@
+"""The picture: two panels by group, labels that are text, and no single row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pytest
+
+from isonomy.results.theme import specification, to_svg
+from isonomy.transport import ProjectionResult
+from isonomy.transport.figure import movement_chart
+
+
+def test_picture(result: ProjectionResult) -> None:
+    chart = specification(result.plot())
+    assert len(chart["hconcat"]) == 2
+    svg = to_svg(result.plot())
+    assert "<b>mid" not in svg  # a label is text, never markup
+
+
+def values(chart: alt.TopLevelMixin) -> list[list[dict[str, Any]]]:
+    """What each panel draws."""
+    drawn = specification(chart)
+    return [drawn["datasets"][panel["data"]["name"]] for panel in drawn["hconcat"]]
+
+
+def test_a_panel_has_one_mark_per_group_and_no_row(result: ProjectionResult) -> None:
+    shares, distances = values(result.plot())
+    assert len(shares) == 2 * len(result.group)
+    assert len(distances) == len(result.group)
+    for value, mean in zip(distances, result.mean_distance, strict=True):
+        if np.isfinite(mean):
+            assert value == {"group": value["group"], "mean": pytest.approx(mean)}
+
+
+def test_groups_that_do_not_move_have_no_mark() -> None:
+    one, unknown = np.array([5.0, 5.0]), np.array([np.nan, 1.0])
+    _, distances = values(movement_chart(["a", "b"], [None, 1], one, one, one, unknown))
+    assert [value["group"] for value in distances] == ["a", "b, outcome 1"]
+    assert [value["mean"] for value in distances] == [None, 1.0]

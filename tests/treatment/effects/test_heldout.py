@@ -1,0 +1,51 @@
+"""Corrections found on one half of the buckets and judged on the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isonomy.treatment.effects.collapse import Formula
+from isonomy.treatment.effects.errors import errors_of
+from isonomy.treatment.effects.heldout import Evaluation, Halves, Remainders
+from isonomy.treatment.effects.sums import Lines, Sums
+
+HALVES: list[Halves] = [(np.array([0]), np.array([1])), (np.array([1]), np.array([0]))]
+
+
+def sums(rows: int = 4_000) -> Sums:
+    rng = np.random.default_rng(6)
+    group, arm, y = rng.integers(0, 3, rows), rng.integers(0, 2, rows), rng.integers(0, 2, rows)
+    factors = {"y": y.astype(float), "f": rng.normal(1.2, 0.2, rows) + 0.5 * (group == 1)}
+    lines = Lines(factors, arm, y, np.ones(rows), ((group, 3),))
+    return lines.sums(("y", "yf"), np.arange(rows), np.ones(rows), np.arange(rows) % 2, 2)[0]
+
+
+def run(*, single: bool = False) -> tuple[Remainders, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+    evaluation = Evaluation(Formula(), ("none", "mean"), single, 20, 0.05)
+    return evaluation.run(sums(), HALVES, np.random.default_rng(1))
+
+
+def test_axes_are_strategy_run_and_group() -> None:
+    remainders, statistics = run()
+    assert remainders.error.shape == (2, 2, 3)
+    assert remainders.bias_draws.shape == (2, 2, 20, 3)
+    assert statistics.shape == (2, 3)
+    assert remainders.first(2).bias_draws.shape == (2, 2, 20, 2)
+    assert Remainders.beside([remainders, remainders.first(1)]).error.shape == (2, 2, 4)
+
+
+def test_what_remains_is_the_difference_of_the_halves() -> None:
+    remainders, _ = run()
+    one, two = (errors_of(sums().part(half).moments(), Formula()).effects.error for half in HALVES[0])
+    np.testing.assert_allclose(remainders.error[0, 0], two)
+    np.testing.assert_allclose(remainders.error[1, 0], two - one, atol=1e-12)
+    np.testing.assert_allclose(remainders.error[1, 1], one - two, atol=1e-12)
+
+
+def test_one_factor_for_the_rest_changes_biases_alone() -> None:
+    rows, single = run()[0], run(single=True)[0]
+    np.testing.assert_allclose(rows.error, single.error)
+    np.testing.assert_allclose(rows.bias[0], single.bias[0])
+    # Subtracting each group's own error, or the rest's own: equal up to what the shares of the halves differ.
+    np.testing.assert_allclose(rows.bias[1], single.bias[1], atol=0.05)
+    assert not np.array_equal(rows.bias[1], single.bias[1])

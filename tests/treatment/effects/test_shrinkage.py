@@ -1,0 +1,69 @@
+"""Correction factors and their risk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from isonomy.errors import UnknownOption
+from isonomy.treatment.effects.shrinkage import STRATEGIES, Detected, Strategy, factor, risk_of, strategies_of
+
+
+def detected(error: float, se: float = 1.0, df: float = np.inf) -> Detected:
+    return Detected.from_law(np.array([error]), np.array([se]), df)
+
+
+def test_factors_by_hand() -> None:
+    assert factor("none", detected(3.0)) == 0
+    assert factor("mean", detected(3.0)) == 1
+    assert factor("significant", detected(1.9)) == 0
+    assert factor("significant", detected(2.0)) == 1
+    assert factor("significant", detected(-2.0)) == 1  # equation (42) lacks the absolute value
+    assert factor("significant", detected(2.0, df=10.0)) == 0  # Student's critical value is 2.23
+    assert factor("significant", detected(1.7), 0.1) == 1
+    assert factor("mse_plus", detected(2.0)) == pytest.approx(4 / 5)
+    assert factor("mse_minus", detected(2.0)) == pytest.approx(4 / 5)
+    assert factor("positive_part", detected(2.0)) == pytest.approx(3 / 4)
+    assert factor("positive_part", detected(0.9)) == 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_factors_lie_between_nothing_and_everything(strategy: Strategy) -> None:
+    grid = np.concatenate([-np.geomspace(1e-8, 1e8, 50), [0.0], np.geomspace(1e-8, 1e8, 50)])
+    made = factor(strategy, Detected.from_law(grid, np.ones(grid.shape)))
+    assert ((made >= 0) & (made <= 1)).all()
+    np.testing.assert_allclose(made, factor(strategy, Detected.from_law(-grid, np.ones(grid.shape))))
+
+
+def test_what_was_not_detected_is_not_corrected() -> None:
+    assert factor("mean", detected(np.nan)) == 0
+    assert factor("mean", detected(1.0, np.nan)) == 0
+
+
+def test_both_mean_squared_error_rules_nearly_coincide_on_one_bootstrap() -> None:
+    """The bootstrap mean of B*^2 is B^2 + sd^2, so (46) and (47) differ only by the error of the resamples."""
+    rng = np.random.default_rng(0)
+    error = rng.normal(0, 2, 400)
+    draws = error + rng.normal(size=(50, 400))
+    found = Detected.from_draws(error, draws)
+    gap = np.abs(factor("mse_plus", found) - factor("mse_minus", found))
+    assert gap.mean() < 0.1  # fifty resamples, as in the paper
+    many = Detected.from_draws(error, error + rng.normal(size=(20_000, 400)))
+    assert np.abs(factor("mse_plus", many) - factor("mse_minus", many)).max() < 0.03
+
+
+def test_risk_against_simulation() -> None:
+    rng = np.random.default_rng(1)
+    b = np.array([0.0, 0.5, 1.5, 3.0])
+    estimate = b + rng.normal(size=(200_000, 4))
+    for name in STRATEGIES:
+        left = b - factor(name, Detected.from_law(estimate, np.ones(estimate.shape))) * estimate
+        np.testing.assert_allclose(risk_of(name, b, 0.05, "squared"), (left**2).mean(0), atol=0.02)
+        np.testing.assert_allclose(risk_of(name, b, 0.05, "absolute"), np.abs(left).mean(0), atol=0.01)
+
+
+def test_all_strategies_unless_some_are_named() -> None:
+    assert strategies_of(None) == tuple(STRATEGIES)
+    assert strategies_of(["mean"]) == ("mean",)
+    with pytest.raises(UnknownOption, match=r"strategies: 'meen' is not allowed. Did you mean 'mean'"):
+        strategies_of(["meen"])

@@ -1,0 +1,306 @@
+"""The public functions from end to end: what they return, their options, and bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.errors import (
+    DataError,
+    MissingRole,
+    MissingValues,
+    NotBinary,
+    UnknownColumn,
+    UnknownOption,
+    UsageError,
+    WrongType,
+)
+from isonomy.results import Verdict
+from support.tables import experiment
+
+ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
+
+
+def uplift(rows: int = 30_000, **design: Any) -> dict[str, Any]:
+    return dict(iso.simulate.uplift(rows, **{"groups": 6, "baseline": 0.3, **design}).columns)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"variance": "bootstrap"},
+        {"variance": "bootstrap_rows", "resamples": 300},
+        {"estimator": "regression", "features": ["x"]},
+        {"estimator": "aipw", "features": "x"},
+        {"collapse": "normalised", "baseline": "baseline"},
+        {"collapse": "positives_inverse"},
+    ],
+)
+def test_every_option_estimates_the_same_error(options: dict[str, Any]) -> None:
+    made = experiment(8_000, error={"b": 0.3})
+    plain, other = iso.treatment_bias(made, **ROLES), iso.treatment_bias(made, **ROLES, **options, rng=3)
+    assert (np.abs(other.error - plain.error) < plain.error_se).all()
+    np.testing.assert_allclose(other.error_se, plain.error_se, rtol=0.15)
+    np.testing.assert_allclose(other.bias_se, plain.bias_se, rtol=0.15)
+
+
+@pytest.mark.parametrize("measure", ["relative", "difference"])
+def test_adjusting_for_what_predicts_the_outcome_narrows_the_interval(measure: str) -> None:
+    rng = np.random.default_rng(1)
+    n = 2_400
+    x = rng.normal(size=n)
+    t = rng.integers(0, 2, n)
+    y = 5 + 2 * x + np.sin(3 * x) + t * 0.5 + 0.3 * rng.normal(size=n)
+    made = {"g": rng.integers(0, 3, n), "x": x, "t": t, "y": y, "f": np.full(n, 1.1 if measure == "relative" else 0.5)}
+    roles: dict[str, Any] = {"effect": "f", "treatment": "t", "outcome": "y", "groups": "g", "measure": measure}
+    plain = iso.treatment_bias(made, **roles)
+    for estimator in ("regression", "aipw"):
+        adjusted = iso.treatment_bias(made, **roles, estimator=estimator, features=["x"], rng=2)
+        assert (adjusted.error_se < 0.5 * plain.error_se).all()
+        truth = (1.1 - (5.5 / 5)) if measure == "relative" else 0.0
+        assert (np.abs(adjusted.error - truth) < 4 * adjusted.error_se).all()
+
+
+def test_an_independent_split_is_random_or_a_column() -> None:
+    made = experiment(40_000)
+    made["half"] = np.arange(40_000) % 2
+    column = iso.treatment_bias(made, **ROLES, split="half")
+    again = iso.treatment_bias(made, **ROLES, split="half", rng=9)
+    np.testing.assert_allclose(column.error, again.error, rtol=1e-9)
+    random = iso.treatment_bias(made, **ROLES, split="independent", rng=1)
+    same = iso.treatment_bias(made, **ROLES, split="independent", rng=1)
+    np.testing.assert_allclose(random.error, same.error, rtol=1e-9)
+    assert not np.allclose(random.error, iso.treatment_bias(made, **ROLES, split="independent", rng=2).error)
+    whole = iso.treatment_bias(made, **ROLES)
+    np.testing.assert_allclose(random.error_se / whole.error_se, np.sqrt(2), rtol=0.1)
+    # The prediction half alone gives the predicted effects, the estimation half the observed ones.
+    first = iso.treatment_bias({k: v[made["half"] == 0] for k, v in made.items()}, **ROLES)
+    second = iso.treatment_bias({k: v[made["half"] == 1] for k, v in made.items()}, **ROLES)
+    np.testing.assert_allclose(column.predicted, first.predicted)
+    np.testing.assert_allclose(column.observed, second.observed)
+
+
+def test_counts_stand_for_rows() -> None:
+    rng = np.random.default_rng(5)
+    n = 3_000
+    made = {"g": rng.integers(0, 3, n), "t": rng.integers(0, 2, n), "y": rng.integers(0, 2, n)}
+    made["f"] = rng.choice([1.1, 1.2, 1.4], n)
+    made["k"] = rng.integers(0, 4, n)
+    roles: dict[str, Any] = {"effect": "f", "treatment": "t", "outcome": "y", "groups": "g"}
+    repeated = {name: np.repeat(v, made["k"]) for name, v in made.items()}
+    counted, plain = iso.treatment_bias(made, **roles, count="k"), iso.treatment_bias(repeated, **roles)
+    for name in ("n", "error", "error_se", "bias", "bias_low", "adjusted_pvalue"):
+        np.testing.assert_allclose(getattr(counted, name), getattr(plain, name), rtol=1e-9)
+    split = iso.treatment_bias(made, **roles, count="k", split="independent", rng=1)
+    assert split.n.sum() == made["k"].sum()
+
+
+def test_conditions_cuts_and_intersections() -> None:
+    made = experiment(30_000)
+    result = iso.treatment_bias(made, **{**ROLES, "groups": ["group", iso.cut("x", [0.5])]}, depth=2)
+    assert len(result.groups) == 3 + 2 + 6
+    named = iso.treatment_bias(made, **{**ROLES, "groups": iso.where("upper half", iso.col("x") >= 0.5)})
+    halves = iso.treatment_bias(made, **{**ROLES, "groups": iso.cut("x", [0.5])})
+    assert named.bias[0] == pytest.approx(halves.bias[1])  # those outside the condition are its rest
+    assert named.groups[0].label == "upper half"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"effect": "efect"}, UnknownColumn, "Did you mean 'effect'"),
+        ({"measure": "odds"}, UnknownOption, "measure"),
+        ({"collapse": "control_outcome", "measure": "difference"}, UsageError, "difference"),
+        ({"collapse": "normalised"}, MissingRole, "baseline"),
+        ({"estimator": "regression"}, MissingRole, "features"),
+        ({"features": ["x"]}, MissingRole, "features"),
+        ({"variance": "jackknife"}, UnknownOption, "variance"),
+        ({"rest": "all"}, UnknownOption, "rest"),
+        ({"adjust": "fdr"}, UnknownOption, "adjust"),
+        ({"alpha": 1.5}, UsageError, "alpha"),
+        ({"power": 0}, UsageError, "power"),
+        ({"tolerance": -1.0}, UsageError, "tolerance"),
+        ({"tolerance": True}, UsageError, "tolerance: True is not allowed; give a number above 0"),
+        ({"depth": 0}, UsageError, "depth"),
+        ({"adjust": "hom"}, UnknownOption, "Did you mean 'holm'"),
+        ({"split": 5}, UnknownColumn, "split"),
+        ({"estimator": "aipw", "features": ["xx"]}, UnknownColumn, "Did you mean 'x'"),
+        ({"resamples": 1}, UsageError, "resamples"),
+        ({"split": "halves"}, UnknownColumn, "split"),
+        ({"outcome": None}, MissingRole, "observed_effects"),
+        ({"treatment": None, "outcome": None, "observed_effects": {"a": (1, 0.1)}}, MissingRole, "baseline"),
+        ({"observed_effects": {"a": (1.0, -0.1)}}, UsageError, "standard error"),
+        ({"observed_effects": {"a": 1.0}}, UsageError, "standard error"),
+        ({"observed_effects": {"a": (1.0, 0.1)}, "rest": "pooled"}, UsageError, "standardised"),
+        ({"observed_effects": {"a": (1.0, 0.1)}, "variance": "bootstrap"}, UsageError, "influence"),
+        ({"variance": "bootstrap_rows", "split": "independent"}, UsageError, "bootstrap_rows"),
+        ({"outcome": "group"}, WrongType, "numbers"),
+    ],
+)
+def test_bad_calls(change: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        iso.treatment_bias(experiment(500), **{**ROLES, **change})
+
+
+def test_bad_data() -> None:
+    made = experiment(500)
+    with pytest.raises(NotBinary, match="treatment"):
+        iso.treatment_bias({**made, "treatment": np.arange(500) % 3}, **ROLES)
+    holes = made["effect"].copy()
+    holes[:7] = np.nan
+    with pytest.raises(MissingValues, match=r"effect.*7 rows"):
+        iso.treatment_bias({**made, "effect": holes}, **ROLES)
+    dropped = iso.treatment_bias({**made, "effect": holes}, **ROLES, missing="drop")
+    assert dropped.n.sum() == 493
+    assert dropped.provenance.dropped == {"effect": 7}
+    aipw = iso.treatment_bias({**made, "effect": holes}, **ROLES, missing="drop", estimator="aipw", features="x", rng=1)
+    assert aipw.n.sum() == 493
+    zero = made["effect"].copy()
+    zero[np.flatnonzero((made["outcome"] == 1) & (made["treatment"] == 1))[0]] = 0
+    with pytest.raises(DataError, match="divides by it"):
+        iso.treatment_bias({**made, "effect": zero}, **ROLES, collapse="positives_inverse")
+
+
+def test_a_source_can_be_shared() -> None:
+    source = iso.open_source(experiment())
+    one, two = iso.treatment_bias(source, **ROLES), iso.treatment_bias(source, **ROLES)
+    np.testing.assert_array_equal(one.bias, two.bias)
+
+
+def test_positives_alone_with_the_sizes_of_the_arms() -> None:
+    """Zero outcomes weigh nothing in the default collapse: one line a group and arm can stand for all of them."""
+    made = experiment()
+    everything = iso.treatment_bias(made, **ROLES)
+    positive = made["outcome"] == 1
+    kept = {name: list(values[positive]) for name, values in made.items()}
+    kept["count"] = [1] * int(positive.sum())
+    for g in "abc":
+        for t in (0, 1):
+            here = (made["group"] == g) & (made["treatment"] == t) & ~positive
+            line = {
+                "group": g,
+                "x": 0.0,
+                "treatment": t,
+                "outcome": 0,
+                "effect": 1.0,
+                "baseline": 0.0,
+                "count": here.sum(),
+            }
+            for name, value in line.items():
+                kept[name].append(value)
+    result = iso.treatment_bias(kept, **ROLES, count="count")
+    for name in ("n", "predicted", "observed", "error_se", "bias_low", "adjusted_pvalue"):
+        np.testing.assert_allclose(getattr(result, name), getattr(everything, name), rtol=1e-9)
+
+
+def test_a_seed_gives_the_same_numbers() -> None:
+    one, two, other = (iso.evaluate_corrections(uplift(), **ROLES, splits=2, resamples=10, rng=s) for s in (1, 1, 2))
+    np.testing.assert_allclose(one.bias, two.bias, rtol=1e-9)
+    np.testing.assert_allclose(one.bias_density, two.bias_density, rtol=1e-9)
+    assert not np.allclose(one.bias, other.bias)
+
+
+def test_corrections_help_where_errors_are_large() -> None:
+    made = uplift(120_000, error={"b": 0.6, "d": -0.5})
+    result = iso.evaluate_corrections(made, **ROLES, splits=4, rng=1)
+    spread = dict(zip(result.strategies, result.spread("bias"), strict=True))
+    assert result.verdict is Verdict.VIOLATION
+    assert all(spread[name] < 0.5 * spread["none"] for name in spread if name != "none")
+    planted = [1, 3]
+    rejected = (result.bias_pvalue[:, :, planted] <= 0.05).mean((1, 2))
+    assert rejected[0] == 1
+    # The remainder b - B has the variance of the detection half and is judged with that of the held-out half:
+    # P(|N(0, 2)| > 1.96) = 0.17 for a correction that is right on average; sixteen dependent tests.
+    assert rejected[1:].max() < 0.6
+
+
+def test_tests_of_what_remains_keep_their_size_without_error() -> None:
+    """No error, no correction: the held-out tests (50) and (51) are ordinary tests. 60 tables of one split each."""
+    rejected = []
+    for seed in range(30):
+        made = dict(iso.simulate.uplift(12_000, seed, groups=6, baseline=0.3).columns)
+        run = iso.evaluate_corrections(made, **ROLES, splits=1, resamples=60, rng=seed, strategies=["none"])
+        rejected.append([(run.error_pvalue[0, 0] <= 0.05).mean(), (run.bias_pvalue[0, 0] <= 0.05).mean()])
+    # 180 tests each (within a table the biases are dependent, which widens the margin a little).
+    assert (np.mean(rejected, axis=0) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 180)).all()
+
+
+def test_one_factor_for_the_whole_rest_stays_by_name() -> None:
+    made = uplift(error={"b": 0.6})
+    rows = iso.evaluate_corrections(made, **ROLES, splits=2, rng=1)
+    single = iso.evaluate_corrections(made, **ROLES, splits=2, rng=1, rest_correction="single")
+    np.testing.assert_allclose(rows.error, single.error, rtol=1e-9)
+    assert not np.allclose(rows.bias, single.bias, equal_nan=True)
+    np.testing.assert_allclose(rows.bias[0], single.bias[0])  # without correction they are one
+
+
+def test_alpha_decides_what_is_significant() -> None:
+    options = {**ROLES, "splits": 2, "resamples": 20, "rng": 1, "strategies": ["significant"]}
+    strict, loose = (iso.evaluate_corrections(uplift(), **options, alpha=a) for a in (0.001, 0.9))
+    assert strict.factor[1].mean() < 0.2 < 0.6 < loose.factor[1].mean()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"measure": "difference"},
+        {"collapse": "weighted", "baseline": "baseline"},
+        {"collapse": "positives"},
+        {"rest": "pooled"},
+        {"buckets": 2},
+    ],
+)
+def test_options(options: dict[str, Any]) -> None:
+    result = iso.evaluate_corrections(uplift(), **ROLES, splits=2, resamples=10, rng=1, **options)
+    assert np.isfinite(result.bias).all()
+    assert np.isfinite(result.bias_pvalue).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"strategies": ["shrink"]}, UnknownOption, "strategies"),
+        ({"rest_correction": "none"}, UnknownOption, "rest_correction"),
+        ({"splits": 0}, UsageError, "splits"),
+        ({"buckets": 7}, UsageError, "even"),
+        ({"resamples": 1}, UsageError, "resamples"),
+        ({"collapse": "positives_inverse"}, UsageError, "another pass"),
+        ({"alpha": 0}, UsageError, "alpha"),
+    ],
+)
+def test_bad_calls_of_evaluate_corrections(change: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        iso.evaluate_corrections(uplift(500), **{**ROLES, **change})
+
+
+def test_risk_as_specified() -> None:
+    risk = iso.correction_risk([0.0, 1.0, 2.0, 3.0])
+    published: dict[str, list[float]] = {
+        "positive_part": [0.33, 0.86, 1.45, 1.41],
+        "mse_plus": [0.47, 0.78, 1.18, 1.24],
+        "significant": [0.28, 1.26, 2.43, 1.95],
+        "none": [0, 1, 4, 9],
+        "mean": [1, 1, 1, 1],
+    }
+    for name, numbers in published.items():
+        np.testing.assert_allclose(risk[name], numbers, atol=0.011)
+
+
+def test_no_strategy_dominates() -> None:
+    risk = iso.correction_risk()
+    names = [name for name in risk if name not in ("ratio", "mse_minus")]
+    for one in names:
+        for two in names:
+            assert one == two or (risk[one] < risk[two] - 1e-6).any()
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(UnknownOption, match="strategies"):
+        iso.correction_risk([0.0], ["shrink"])
+    with pytest.raises(UnknownOption, match="loss"):
+        iso.correction_risk([0.0], loss="cubic")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="alpha"):
+        iso.correction_risk([0.0], alpha=1.0)

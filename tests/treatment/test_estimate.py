@@ -1,0 +1,172 @@
+"""Estimates against the truth, and groups that cannot be answered beside those that can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.results import Status, Verdict
+from support.tables import experiment
+
+ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
+
+
+def uplift(rows: int = 30_000, **design: Any) -> dict[str, Any]:
+    return dict(iso.simulate.uplift(rows, **{"groups": 6, "baseline": 0.3, **design}).columns)
+
+
+def broken() -> dict[str, Any]:
+    """Three sound groups, and one of every kind that cannot be answered."""
+    made = experiment(12_000)
+    n = 40
+
+    def more(name: str, t: Any, y: Any) -> dict[str, Any]:
+        return {
+            "group": np.full(n, name), "x": np.full(n, 0.5), "treatment": np.broadcast_to(t, n),
+            "outcome": np.broadcast_to(y, n), "effect": np.full(n, 1.2), "baseline": np.full(n, 0.1),
+        }  # fmt: skip
+
+    half = np.arange(n) % 2
+    extra = [
+        more("no control", 1, half),
+        more("no treated", 0, half),
+        more("no event", half, half),  # outcomes among the treated only
+        more("constant", half, 1),
+        more("one each", (np.arange(n) == 0).astype(int), half),
+    ]
+    return {name: np.concatenate([made[name], *(e[name] for e in extra)]) for name in made}
+
+
+def test_estimates_are_near_the_truth() -> None:
+    made = iso.simulate.uplift(60_000, groups=["a", "b", "c"], baseline=0.3, error={"b": 0.4}, treated={"a": 0.3})
+    result = iso.treatment_bias(made.columns, **ROLES)
+    for i, group in enumerate(result.groups):
+        truth = made.truth["groups"][group.label]
+        assert abs(result.error[i] - truth["error"]) < 4 * result.error_se[i]
+        assert abs(result.bias[i] - truth["bias"]) < 4 * result.bias_se[i]
+    assert result.verdict is Verdict.VIOLATION
+    assert result.verdicts[1] is Verdict.VIOLATION
+
+
+def test_two_groups_have_opposite_biases_and_equal_pvalues() -> None:
+    result = iso.treatment_bias(experiment(groups=["a", "b"], error={"a": 0.1}), **ROLES)
+    assert result.bias[0] == pytest.approx(-result.bias[1])
+    assert result.bias_pvalue[0] == pytest.approx(result.bias_pvalue[1], rel=1e-9)
+    assert result.bias_low[0] == pytest.approx(-result.bias_high[1])
+
+
+def test_pooling_the_rest_is_confounded_and_standardising_is_not() -> None:
+    # Two groups make up the rest of "c"; both have effect 1.2, with treated shares 0.8 and 0.2 and unequal base rates.
+    made = experiment(
+        200_000, groups=["a", "b", "c"], treated={"a": 0.8, "b": 0.2}, baseline={"a": 0.05, "b": 0.5}, effect=1.2,
+        heterogeneity=0.0, trend=0.0,
+    )  # fmt: skip
+    apart, pooled = (iso.treatment_bias(made, **ROLES, rest=rest) for rest in ("standardised", "pooled"))
+    observed_rest = {name: r.predicted[2] - r.error[2] + r.bias[2] for name, r in (("s", apart), ("p", pooled))}
+    assert abs(apart.bias[2]) < 4 * apart.bias_se[2]
+    assert abs(observed_rest["s"] - 1.2) < 0.05
+    # 0.8 * 0.06 + 0.2 * 0.6 over 0.2 * 0.05 + 0.8 * 0.5: the pooled ratio is 0.41
+    assert abs(pooled.bias[2]) > 0.5
+    assert any("confounded" in w for w in pooled.warnings)
+
+
+def test_critical_and_detectable_bias() -> None:
+    result = iso.treatment_bias(experiment(), **ROLES, power=0.9)
+    np.testing.assert_allclose(result.critical_bias / result.bias_se, 1.96, atol=0.001)
+    np.testing.assert_allclose(result.detectable_bias / result.bias_se, 1.959964 + 1.281552, atol=1e-5)
+
+
+def test_effects_brought_by_the_caller() -> None:
+    made = experiment(30_000, error={"b": 0.5})
+    known = {"a": (1.29, 0.02), "group=b": (1.29, 0.02), "c": (1.29, 0.03)}
+    roles: dict[str, Any] = {"effect": "effect", "groups": "group", "baseline": "baseline"}
+    result = iso.treatment_bias(made, **roles, observed_effects=known)
+    np.testing.assert_allclose(result.observed, 1.29)
+    np.testing.assert_allclose(result.error_se, [0.02, 0.02, 0.03], rtol=0.05)
+    assert result.error[1] == pytest.approx(0.5, abs=0.02)
+    # Standardised with the baseline: groups of one base rate and one size have equal weights.
+    assert result.bias[1] == pytest.approx(result.error[1] - (result.error[0] + result.error[2]) / 2, abs=0.005)
+    assert result.treated.sum() == 0
+    with_outcomes = iso.treatment_bias(made, **ROLES, observed_effects=known)
+    np.testing.assert_allclose(with_outcomes.error, result.error, atol=0.03)
+    difference = iso.treatment_bias(made, effect="effect", groups="group", measure="difference", observed_effects=known)
+    assert np.isfinite(difference.bias).all()
+
+
+def test_a_group_without_a_brought_effect_is_not_answered() -> None:
+    result = iso.treatment_bias(
+        experiment(),
+        effect="effect",
+        groups="group",
+        baseline="baseline",
+        observed_effects={"a": (1, 0.1), "b": (1, 0.1)},
+    )
+    assert result.status[2] is Status.UNSUPPORTED
+    assert np.isfinite(result.bias[:2]).all()
+
+
+def test_groups_that_cannot_be_answered_say_why_and_others_are_answered() -> None:
+    result = iso.treatment_bias(broken(), **ROLES)
+    status = {group.label.split("=")[1]: s for group, s in zip(result.groups, result.status, strict=True)}
+    assert status["no control"] is Status.NO_CONTROL
+    assert status["no treated"] is Status.NO_TREATED
+    assert status["no event"] is Status.ZERO_BASELINE
+    assert status["constant"] is Status.CONSTANT
+    assert status["one each"] is Status.TOO_SMALL
+    sound = np.array([s is Status.OK for s in result.status])
+    assert sound.sum() == 3
+    for name in ("error", "error_pvalue", "bias", "bias_low", "adjusted_pvalue", "detectable_bias"):
+        assert np.isfinite(getattr(result, name)[sound]).all(), name
+        assert np.isnan(getattr(result, name)[~sound]).all(), name
+    alone = iso.treatment_bias(experiment(12_000), **ROLES)
+    np.testing.assert_allclose(result.error[sound], alone.error)
+    assert len(result.warnings) >= 5
+    # A difference has no denominator: the group without control events is answered.
+    difference = iso.treatment_bias(broken(), **ROLES, measure="difference")
+    answered = {g.label.split("=")[1]: s for g, s in zip(difference.groups, difference.status, strict=True)}
+    assert answered["no event"] is Status.CONSTANT  # outcomes are a function of treatment here
+    others: list[dict[str, Any]] = [{"variance": "bootstrap"}, {"rest": "pooled"}, {"split": "independent"}]
+    for options in others:
+        again = iso.treatment_bias(broken(), **ROLES, **options, rng=1, resamples=50)
+        assert np.isfinite(again.bias_se[sound]).all()
+
+
+def test_one_group_has_an_error_and_no_bias() -> None:
+    result = iso.treatment_bias(experiment(groups=1), **ROLES)
+    assert np.isfinite(result.error).all()
+    assert np.isnan(result.bias).all()
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert any("Nothing to compare" in w for w in result.warnings)
+
+
+def test_a_swap_is_the_other_half() -> None:
+    """Both halves together: without correction, the two errors of a split average to about the error of all rows."""
+    made = uplift(60_000)
+    result = iso.evaluate_corrections(made, **ROLES, splits=4, resamples=10, rng=2, strategies=["none"])
+    whole = iso.treatment_bias(made, **ROLES)
+    averaged = result.error[0].reshape(4, 2, -1).mean(1)
+    np.testing.assert_allclose(averaged, np.tile(whole.error, (4, 1)), atol=0.02)
+
+
+def test_what_remains_after_the_mean_correction_is_the_difference_of_halves() -> None:
+    result = iso.evaluate_corrections(uplift(), **ROLES, splits=2, resamples=10, rng=3, strategies=["none", "mean"])
+    none, mean = result.error
+    # Detection half and held-out half swap roles, so the remainder of one run is minus that of the other.
+    np.testing.assert_allclose(mean[0], none[0] - none[1], atol=1e-12)
+    np.testing.assert_allclose(mean[0], -mean[1], atol=1e-12)
+
+
+def test_groups_that_cannot_be_answered_leave_the_others_alone() -> None:
+    made = uplift()
+    extra = {name: np.concatenate([v, v[:50]]) for name, v in made.items()}
+    extra["group"] = extra["group"].astype("<U2")
+    extra["group"][-50:] = "zz"
+    extra["treatment"][-50:] = 1
+    result = iso.evaluate_corrections(extra, **ROLES, splits=2, resamples=10, rng=1)
+    assert result.status[-1] is Status.NO_CONTROL
+    assert np.isnan(result.bias[..., -1]).all()
+    assert np.isfinite(result.bias[..., :-1]).all()
+    assert any("group=zz" in w for w in result.warnings)

@@ -1,0 +1,60 @@
+"""Sentences: functions of typed values, and none that says more than was shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import isonomy as iso
+from isonomy.results import Status, Verdict
+from isonomy.treatment import wording
+from support.tables import experiment
+
+ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
+
+
+def test_a_large_p_is_inconclusive_and_no_sentence_says_fair() -> None:
+    result = iso.treatment_bias(experiment(3_000), **ROLES, adjust="none")
+    assert result.verdict is Verdict.INCONCLUSIVE
+    text = result.summary().lower()
+    assert not any(word in text for word in ("is fair", "unbiased", "fixed"))
+
+
+def test_every_reason_for_no_answer_has_a_sentence() -> None:
+    reasons = {
+        Status.EMPTY, Status.NO_TREATED, Status.NO_CONTROL, Status.ZERO_BASELINE, Status.TOO_SMALL, Status.CONSTANT,
+        Status.UNSUPPORTED, Status.FAILED,
+    }  # fmt: skip
+    assert set(wording.REASONS) == reasons
+    assert wording.unanswered(["a", "b"], Status.NO_TREATED) == "No answer for a and b: no treated rows."
+
+
+@pytest.mark.parametrize(
+    ("verdict", "end"),
+    [
+        (Verdict.VIOLATION, ": a bias was shown."),
+        (Verdict.WITHIN_TOLERANCE, ": any bias was shown to be within the tolerance."),
+        (Verdict.INCONCLUSIVE, ": inconclusive."),
+    ],
+)
+def test_a_finding_says_both_effects_and_ends_with_what_was_shown(verdict: Verdict, end: str) -> None:
+    numbers = {"predicted": 1.5, "observed": 1.2, "bias": 0.25, "low": 0.1, "high": 0.4, "adjusted": 0.003}
+    sentence = wording.finding("group=a", 1234.0, **numbers, verdict=verdict, alpha=0.05)
+    assert sentence == (
+        "group=a (1,234 rows): predicted effect 1.50, observed 1.20, an error of +0.300; in the other groups together "
+        "the error is +0.0500. The difference of the two, the bias, is +0.250 (95 % interval 0.100 to 0.400, adjusted "
+        f"p = 0.0030){end}"
+    )
+
+
+def test_what_is_assumed_depends_on_where_effects_come_from() -> None:
+    assert "assigned at random" in wording.assumptions(experiment=True, arms_differ=False)[0][0]
+    assert "alike" in wording.assumptions(experiment=True, arms_differ=False)[0][1]
+    assert "differ between groups" in wording.assumptions(experiment=True, arms_differ=True)[0][1]
+    assert "brought by the caller" in wording.assumptions(experiment=False, arms_differ=False)[0][0]
+
+
+def test_the_null_names_the_tolerance() -> None:
+    assert "equals that of all other groups" in wording.null(None, "relative")
+    assert "differs by at most 0.200 from" in wording.null(0.2, "difference")
