@@ -125,6 +125,7 @@ def test_the_seed_repeats_the_result() -> None:
     first, second = (predictive_parity(scored(), **ROLES, rng=7) for _ in range(2))
     assert first.to_json() == second.to_json()
     drawn = predictive_parity(scored(), **ROLES)
+    assert drawn.provenance.seed is not None
     again = predictive_parity(scored(), **ROLES, rng=drawn.provenance.seed.entropy)
     assert again.pvalue == drawn.pvalue
 

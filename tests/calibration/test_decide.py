@@ -74,7 +74,7 @@ def test_within_tolerance_needs_the_whole_band() -> None:
 
 def test_a_tolerance_is_part_of_the_null() -> None:
     data = scored(n=20_000, slope=0.9)
-    options = {"grid": [0.3, 0.5], "rng": 1}
+    options: dict[str, Any] = {"grid": [0.3, 0.5], "rng": 1}
     assert predictive_parity(data, **ROLES, **options).verdict is iso.Verdict.VIOLATION
     allowed = predictive_parity(data, **ROLES, **options, tolerance=0.1)
     assert allowed.verdict is iso.Verdict.WITHIN_TOLERANCE
@@ -96,7 +96,7 @@ def test_nothing_is_within_tolerance_where_nothing_is_known() -> None:
 def test_several_columns_are_allowed_for_at_the_margin() -> None:
     data = margins()
     columns = {f"g{k}": np.random.default_rng(k).integers(0, 2, data["s"].size) for k in range(4)}
-    ask = {"outcome": "y", "score": "s", "threshold": 0.5}
+    ask: dict[str, Any] = {"outcome": "y", "score": "s", "threshold": 0.5}
     every = marginal_outcomes(data | columns, **ask, groups=list(columns))
     raw = [family.pair_pvalue[0] for family in every.families]
     assert every.pvalue == pytest.approx(min(1, 4 * min(raw)))

@@ -59,7 +59,14 @@ def test_a_query_that_fits_is_held(columns: dict[str, Any], monkeypatch: pytest.
 
 def test_counts_conditions_and_cuts(engine: Any, columns: dict[str, Any]) -> None:
     groups = [iso.cut("s", [0.5]), iso.where("named", iso.col("g") == "a")]
-    options: dict[str, Any] = {"outcome": "y", "score": "s", "count": "n", "grid": [0.45, 0.55], "level": "aggregate", "rng": 1}
+    options: dict[str, Any] = {
+        "outcome": "y",
+        "score": "s",
+        "count": "n",
+        "grid": [0.45, 0.55],
+        "level": "aggregate",
+        "rng": 1,
+    }
     expected = predictive_parity(columns, groups=groups, user="m", **options)
     found = predictive_parity(engine(columns), groups=groups, user="m", **options)
     for mine, other in zip(found.families, expected.families, strict=True):

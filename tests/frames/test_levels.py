@@ -1,4 +1,4 @@
-"""Which rows a group named by its levels holds, and what is said about levels that cannot be."""
+"""Which rows a group named by its levels holds, and what the error says about levels that cannot be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ready-made metrics against scikit-learn, and user-made ones."""
+"""Ready-made metrics against scikit-learn, and metrics of one's own."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import sklearn.metrics as sk
 
 import isonomy as iso
 from isonomy import errors
 from isonomy.frames import open_source
-from isonomy.frames.metrics import NAMES, measure
+from isonomy.frames.metrics import ALSO_CALLED, NAMES, measure
 
 rng = np.random.default_rng(1)
 N = 500
 Y, P = rng.integers(0, 2, N), rng.integers(0, 2, N)
 S = rng.uniform(0.01, 0.99, N)
 TABLE = {"y": Y, "p": P, "s": S}
+ROLES: dict[str, Any] = {"outcome": "y", "prediction": "p", "score": "s"}
 
 EXPECTED: dict[str, Callable[[], float]] = {
     "selection_rate": lambda: P.mean(),
@@ -39,13 +41,13 @@ EXPECTED: dict[str, Callable[[], float]] = {
 }
 
 
-def mean(metric: Any, data: Any = TABLE, **roles: str) -> float:
+def mean(metric: Any, data: Any = TABLE, **roles: Any) -> float:
     source = open_source(data)
-    bound = measure(source, metric, **(roles or {"outcome": "y", "prediction": "p", "score": "s"}))
-    got: Any = source.cells(bound.request) if bound.binary else source.rows(bound.request)
-    weight = got.count if bound.binary else np.ones(got.size)
-    inside = bound.inside(got)
-    return float(np.average(bound.value(got)[inside], weights=weight[inside]))
+    bound = measure(source, metric, **(roles or ROLES))
+    answer: Any = source.cells(bound.request) if bound.binary else source.rows(bound.request)
+    weight = answer.count if bound.binary else np.ones(answer.size)
+    inside = bound.inside(answer)
+    return float(np.average(bound.value(answer)[inside], weights=weight[inside]))
 
 
 @pytest.mark.parametrize("metric", NAMES)
@@ -64,19 +66,23 @@ def test_log_loss_of_a_certain_wrong_score_is_finite() -> None:
     assert np.isfinite(mean("log_loss", {"y": [1, 0], "s": [0.0, 1.0]}, outcome="y", score="s"))
 
 
-def test_one_pass_serves_every_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    from isonomy.frames import source as module
-
-    passes: list[object] = []
-    original = module.aggregate
-    monkeypatch.setattr(module, "aggregate", lambda *a: passes.append(a) or original(*a))
+def test_one_pass_serves_every_rate(passes: list[list[str]]) -> None:
     source = open_source(TABLE)
-    roles = {"outcome": "y", "prediction": "p"}
-    requests = [measure(source, m, **roles).request for m in ("tpr", "fpr", "ppv", "npv", "accuracy")]
+    requests = [measure(source, m, **ROLES).request for m in ("tpr", "fpr", "ppv", "npv", "accuracy")]
     source.prefetch(requests)
     for request in requests:
         source.cells(request)
     assert len(passes) == 1
+
+
+def test_a_metric_names_the_role_it_needs() -> None:
+    source = open_source({"y": [0, 1, 1]})
+    with pytest.raises(errors.MissingRole, match="prediction: the metric 'tpr' needs it"):
+        measure(source, "tpr", outcome="y")
+    with pytest.raises(errors.UnknownOption, match="Did you mean 'accuracy'"):
+        measure(source, "acuracy", outcome="y", prediction="y")
+    with pytest.raises(errors.UsageError, match="metric: 3; give a name"):
+        measure(source, 3, outcome="y")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,31 @@ def test_names_that_others_use(name: str, ours: str) -> None:
         iso.flag({"y": [0, 1], "g": [0, 1]}, metric=name, groups="g", outcome="y", prediction="y")
 
 
+def test_names_that_others_use_are_not_ours() -> None:
+    assert set(ALSO_CALLED.values()) <= set(NAMES)
+    assert not set(ALSO_CALLED) & set(NAMES)
+
+
 def test_a_metric_of_text_is_refused() -> None:
     data = {"t": ["a", "b"], "g": [0, 1]}
     with pytest.raises(errors.UsageError, match="gives String; give numbers"):
         iso.flag(data, metric=iso.Metric("own", value=iso.col("t")), groups="g")
+
+
+def test_the_parts_of_a_metric_are_expressions() -> None:
+    with pytest.raises(errors.UsageError, match=r"Metric\('m'\): value is a str; give an expression"):
+        iso.Metric("m", value="x")  # type: ignore[arg-type]
+    with pytest.raises(errors.UsageError, match=r"Metric\('m'\): where is a bool"):
+        iso.Metric("m", value=iso.col("x"), where=True)  # type: ignore[arg-type]
+
+
+def test_own_metric_checks_its_values_inside_its_condition_only() -> None:
+    data = pl.DataFrame({"g": ["a", "a", "b"], "x": [1.0, None, 0.0], "use": [True, False, True]})
+    source = open_source(data)
+    fine = iso.Metric("m", value=iso.col("x"), where=iso.col("use"), binary=True)
+    bound = measure(source, fine, grouping=source.grouping("g"))
+    cells = source.cells(bound.request)
+    assert cells.count[bound.inside(cells)].sum() == 2
+    bad = iso.Metric("m", value=iso.col("x"))
+    with pytest.raises(errors.MissingValues, match="value: the expression has 1 rows"):
+        source.rows(measure(source, bad, grouping=source.grouping("g")).request)

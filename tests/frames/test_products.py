@@ -47,8 +47,8 @@ def test_cross_gram_joins_rows(lazy: Any, columns: dict[str, Any]) -> None:
 def test_products_of_sums_by_cell(lazy: Any, columns: dict[str, Any]) -> None:
     table = np.zeros((80, 2))
     np.add.at(table, (columns["u"], columns["g"]), columns["a"])
-    found = gram_by_cell(lazy(columns), "u", nw.col("g"), nw.col("a"), 2)
-    np.testing.assert_allclose(found, table.T @ table, rtol=1e-12)
+    products = gram_by_cell(lazy(columns), "u", nw.col("g"), nw.col("a"), 2)
+    np.testing.assert_allclose(products, table.T @ table, rtol=1e-12)
 
 
 def test_persons_are_counted_once(lazy: Any, columns: dict[str, Any]) -> None:

@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 
 from isonomy.errors import MissingValues
-from isonomy.frames import Request, aggregate, collect, open_source
+from isonomy.frames import Request, aggregate, collect, missing, open_source
 from isonomy.frames.adapt import adapt
+from isonomy.frames.sums import identity, in_order
 
 
 def grouped(data: Any, **values: nw.Expr) -> pl.DataFrame:
@@ -83,3 +84,40 @@ def test_many_summands_stay_cheap_on_pandas() -> None:
     values = {f"v{i}": nw.col("x") * i for i in range(42)}
     cells = grouped(data, **values)
     assert cells["v41"].sum() == pytest.approx(41 * data["x"].sum())
+
+
+def test_equal_expressions_have_one_identity() -> None:
+    assert identity(nw.col("x") * 2) == identity(nw.col("x") * 2)
+    different = [nw.col("x") == 1, nw.col("x") == "1", nw.col("x") == 1.0, nw.col("y") == 1]
+    assert len({identity(expression) for expression in different}) == 4
+
+
+def test_a_function_inside_an_expression_is_equal_to_itself_alone() -> None:
+    def scaled(by: float) -> nw.Expr:
+        return nw.col("x").map_batches(lambda values: values * by)
+
+    twice, thrice, again = scaled(2), scaled(3), scaled(2)
+    assert identity(twice) == identity(twice)
+    assert len({identity(twice), identity(thrice), identity(again)}) == 3
+
+
+def test_missing_is_null_nan_or_infinite(engine: Any) -> None:
+    frame = adapt(engine({"g": [1, 2, 3, 4], "x": [1.0, None, float("inf"), float("nan")]})).frame
+    cells = collect(aggregate(frame, {"g": nw.col("g")}, {"x": missing(nw.col("x"), nw.Float64())}))
+    assert in_order(cells, ["g"])["x"].to_list() == [0.0, 1.0, 1.0, 1.0]
+
+
+def test_sums_can_be_summed_again(engine: Any) -> None:
+    frame = adapt(engine({"user": [1, 1, 2], "x": [1.0, 2.0, 4.0]})).frame
+    each = aggregate(frame, {"user": nw.col("user")}, {"x": nw.col("x")})
+    total = collect(aggregate(each, {}, {"squares": nw.col("x") * nw.col("x")}))
+    assert total.rows() == [(2.0, 25.0)]
+
+
+def test_keys_are_plain_and_in_one_order() -> None:
+    cells = pl.DataFrame(
+        {"g": pl.Series(["b", None, "a"], dtype=pl.Categorical), "h": [2.0, None, 1.0], "i": [0.5, 1.0, 2.0]}
+    )
+    ordered = in_order(cells, ["g", "h", "i"])
+    assert ordered["g"].to_list() == ["a", "b", None]
+    assert ordered.dtypes == [pl.String, pl.Int64, pl.Float64]

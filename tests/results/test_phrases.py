@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import isonomy
-from isonomy.results import phrases
+from isonomy.results import Verdict, phrases
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,40 @@ def test_no_sentence_says_a_model_is_fair_unbiased_or_fixed() -> None:
         for sentence in re.split(r"(?<=[.!?])\s", path.read_text()):
             if claim.search(sentence):
                 assert denial.search(sentence), f"{path}: {sentence!r}"
+
+
+@pytest.mark.parametrize("call", ["flag", *sorted({call for call, _ in phrases.VERDICTS_OF})])
+def test_every_verdict_is_a_sentence_that_begins_with_it(call: str) -> None:
+    for verdict in Verdict:
+        sentence = phrases.verdict(call, verdict.value)
+        assert sentence.startswith(verdict.value.replace("_", " ").capitalize() + ":")
+        assert sentence.endswith(".")
+
+
+def test_a_verdict_of_a_kind_and_one_without_a_tolerance() -> None:
+    assert "an alternative" in phrases.verdict("improvability", "violation")
+    assert phrases.verdict("flag", "inconclusive", tolerant=False) == phrases.UNTOLERANT
+    assert phrases.verdict("flag", "violation", tolerant=False) == phrases.VERDICTS["violation"]
+
+
+def test_what_is_not_available_is_not_a_number() -> None:
+    assert phrases.pvalue(math.nan) == "no p-value"
+    assert phrases.signed(math.nan) == "not available"
+    assert phrases.listed([]) == ""
+    assert phrases.listed(["a"]) == "a"
+    assert phrases.count(1234567.0) == "1,234,567"
+
+
+def test_a_summary_has_its_parts_in_order_and_no_empty_one() -> None:
+    parts: dict[str, Any] = {
+        "question": "Is it?",
+        "null": "nothing",
+        "headline": "Inconclusive.",
+        "findings": ["A first finding. " * 10],
+        "limits": ["Why."],
+    }
+    text = phrases.summary(**parts, warnings=["Careful."])
+    places = [text.index(part) for part in ("Is it?", "Inconclusive.", "A first", "Tested:", "Careful.", "Why.")]
+    assert places == sorted(places)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "Warnings" not in phrases.summary(**parts, warnings=[])

@@ -25,7 +25,7 @@ from isonomy.frames.conditions import all_of
 from isonomy.frames.fingerprint import Fingerprint
 from isonomy.report import Document, Entry
 from isonomy.report.layout import section
-from isonomy.results import Result, from_dict
+from isonomy.results import from_dict
 
 Progress = Callable[[str, int, int], None]  # what is being done, tests finished, tests in all
 

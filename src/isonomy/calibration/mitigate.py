@@ -190,7 +190,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         """The group that scores are mapped onto."""
         names = as_tuple(self.group_columns)
         if isinstance(wanted, Mapping):
-            values: dict[Column, Hashable] = {**wanted}
+            values: dict[Column, Hashable] = dict(wanted.items())
             if set(values) != set(names):
                 raise UsageError(f"onto: {wanted!r}; give a value for each of the group columns {list(names)}.")
             wanted = [values[name] for name in names]

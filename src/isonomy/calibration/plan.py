@@ -40,17 +40,23 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ParityPlan:
-    """The question of `predictive_parity`."""
+class Compared:
+    """What both tests are told: the rows, and how the groups of each family are compared."""
 
     rows: Plan
-    method: Comparison
     kernel: Kernel
-    adjust: Adjustment
     alpha: float
-    draws: int
     tolerance: float | None
     reference: Mapping[str, object] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParityPlan(Compared):
+    """The question of `predictive_parity`."""
+
+    method: Comparison
+    adjust: Adjustment
+    draws: int
     grid: FloatArray | None
     bandwidth: Widths
 
@@ -61,17 +67,12 @@ class ParityPlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MarginalPlan:
+class MarginalPlan(Compared):
     """The question of `marginal_outcomes`."""
 
-    rows: Plan
     threshold: float
     method: EdgeFit
-    kernel: Kernel
     adjust: PairAdjustment
-    alpha: float
-    tolerance: float | None
-    reference: Mapping[str, object] | None
     bandwidth: float | None
     requests: tuple[Request, ...] = ()  # only rows above the threshold are read: passes of their own
 
@@ -139,7 +140,8 @@ def plan_parity(
         raise UsageError('tolerance: the cumulative test has none; choose another method, such as "residual".')
     rows = plan_rows(source, outcome, score, groups, user, level, depth)
     points = _grid(grid)
-    return ParityPlan(rows, method, kernel, adjust, alpha, resamples, tolerance, reference, points, bandwidth)
+    compared = (rows, kernel, alpha, tolerance, reference)
+    return ParityPlan(*compared, method, adjust, resamples, points, bandwidth)
 
 
 def plan_marginal(
@@ -162,7 +164,8 @@ def plan_marginal(
 ) -> MarginalPlan:
     """Check the options of `marginal_outcomes` against one another and the schema."""
     rows = plan_rows(source, outcome, score, groups, user, level, depth)
-    return MarginalPlan(rows, float(threshold), method, kernel, adjust, alpha, tolerance, reference, bandwidth)
+    compared = (rows, kernel, alpha, tolerance, reference)
+    return MarginalPlan(*compared, float(threshold), method, adjust, bandwidth)
 
 
 def plan_thresholds(

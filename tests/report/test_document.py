@@ -1,0 +1,50 @@
+"""What a report is made of: an entry has a verdict, a sentence and a fault, whatever became of its test."""
+
+from __future__ import annotations
+
+import pytest
+
+from isonomy.report import Entry, wording
+from isonomy.report.document import FAILED, VERDICTS
+from isonomy.results import Verdict, phrases
+from support.fakes import document, fake, untested
+
+
+def test_verdicts_are_the_three() -> None:
+    assert set(VERDICTS) == {verdict.value for verdict in Verdict}
+
+
+def test_an_entry_with_an_answer() -> None:
+    entry = Entry(name="a", kind="flag", result=fake(decider=1))
+    assert entry.answered
+    assert entry.fault is None
+    assert entry.verdict == "violation"
+    assert entry.lead.startswith("For race=White")
+    assert entry.sentence == phrases.VERDICTS["violation"]
+    assert entry.heading == entry.question == fake().question
+
+
+@pytest.mark.parametrize("kind", ["usage", "data", "crash"])
+def test_an_entry_that_stopped(kind: str) -> None:
+    entry = Entry(name="a", kind="project", error="No rows.", error_kind=kind)
+    assert not entry.answered
+    assert (entry.verdict, entry.fault, entry.lead) == (FAILED, kind, "No rows.")
+    assert entry.sentence == wording.FAILED
+    assert entry.question == wording.QUESTIONS["project"]
+
+
+def test_an_entry_of_which_nothing_is_known() -> None:
+    entry = Entry(name="a", kind="new")
+    assert (entry.fault, entry.lead, entry.question) == ("crash", wording.FAILED, "new")
+
+
+def test_an_entry_in_which_nothing_was_tested_is_bad_data() -> None:
+    entry = Entry(name="a", kind="flag", result=untested(), title="My own")
+    assert (entry.verdict, entry.fault, entry.heading) == (FAILED, "data", "My own")
+    assert entry.sentence == phrases.UNANSWERED
+
+
+def test_the_tally_counts_every_entry_once() -> None:
+    assert document().tally == {"violation": 2, "within_tolerance": 1, "inconclusive": 1, "failed": 1}
+    untold = document(entries=(Entry(name="empty", kind="flag", result=untested()),))
+    assert untold.tally == {"violation": 0, "within_tolerance": 0, "inconclusive": 0, "failed": 1}

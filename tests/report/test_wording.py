@@ -1,0 +1,77 @@
+"""The sentences of the report: numbers agree with their nouns, and every word a user meets is explained."""
+
+from __future__ import annotations
+
+import pytest
+
+from isonomy.audit.questions import KINDS
+from isonomy.frames.metrics import NAMES
+from isonomy.report import wording
+from isonomy.report.document import FAILED, VERDICTS
+from isonomy.results import phrases
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_words(kind: str) -> None:
+    assert kind in wording.QUESTIONS
+    assert all(phrases.verdict(kind, verdict) for verdict in VERDICTS)
+
+
+def test_every_verdict_has_a_badge_and_a_count() -> None:
+    assert set(wording.BADGES) == set(wording.TALLIES) == {*VERDICTS, FAILED}
+
+
+@pytest.mark.parametrize("metric", NAMES)
+def test_every_metric_is_explained(metric: str) -> None:
+    assert wording.gloss({"metric": metric}) == f"{metric}: {wording.GLOSSARY[metric]}."
+
+
+def test_a_gloss_explains_each_word_once() -> None:
+    text = wording.gloss({"accuracy": ("tpr", "ppv"), "fairness": "tpr", "metric": 3, "criterion": "own words"})
+    assert text.count("tpr: ") == 1
+    assert "ppv: " in text
+    assert wording.gloss({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("tally", "sentence"),
+    [
+        ({"violation": 0}, "No question was put to the data."),
+        ({"violation": 1}, "1 question was put to the data: 1 violation shown."),
+        (
+            {"violation": 2, "inconclusive": 1, "failed": 1},
+            "4 questions were put to the data: 2 violations shown, 1 inconclusive and 1 could not be answered.",
+        ),
+    ],
+)
+def test_the_headline(tally: dict[str, int], sentence: str) -> None:
+    assert wording.headline(tally) == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "heading"),
+    [("ci_low", "Interval from"), ("pvalue", "p‑value"), ("users", "Users"), ("own_column", "Own column")],
+)
+def test_headings_of_columns(name: str, heading: str) -> None:
+    assert wording.column(name) == heading
+
+
+def test_numbers_agree_with_their_nouns() -> None:
+    assert wording.outcome_line(1, ("violation",)) == "1 test ended in a verdict this audit fails on (violation)."
+    assert wording.outcome_line(2, ("violation", "within_tolerance")).endswith("(violation and within tolerance).")
+    assert wording.outcome_line(0, ("violation",)).startswith("No test ended")
+    assert wording.more_warnings(1) == "1 more warning in the report."
+    assert wording.more_warnings(2) == "2 more warnings in the report."
+
+
+def test_rows_left_out_are_told_by_column() -> None:
+    assert wording.dropped({"income": 1_200, "age": 0}) == (
+        "Rows were left out because values are missing: 1,200 with no 'income'."
+    )
+    assert wording.dropped({}) == ""
+
+
+def test_no_kind_of_interval_is_said_to_agree_with_the_verdict() -> None:
+    text = dict(wording.READING)["Interval"]
+    assert "interval of any kind may leave out zero" in text
+    assert "unless it is called simultaneous" not in text

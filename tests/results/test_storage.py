@@ -1,0 +1,181 @@
+"""Results as JSON and back: every value comes back as it was, and single rows only if they were asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import isonomy
+from isonomy.errors import UsageError
+from isonomy.frames import Group
+from isonomy.numerics.randomness import Seed
+from isonomy.results import Provenance, Status, Verdict, from_dict, from_json, provenance, storage
+from isonomy.results.storage import OF_ROWS, SCHEMA_VERSION, decode, encode, find_class
+from support.fakes import FakeResult, fake
+from support.same import same
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Example(FakeResult):
+    """A result that also holds anything, and the numbers of single rows."""
+
+    extra: Any = None
+    people: np.ndarray[Any, Any] | None = field(default=None, metadata=OF_ROWS)
+
+
+@dataclass(frozen=True)
+class Unregistered:
+    x: int = 1
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Example:
+    monkeypatch.setitem(storage._STORABLE, "Example", Example)
+    result = fake()
+    return Example(
+        null="nothing",
+        verdict=Verdict.INCONCLUSIVE,
+        warnings=("careful",),
+        provenance=provenance("example", {"alpha": 0.05, "expr": isonomy.col("x") > 1, "grid": np.arange(3)}),
+        groups=(
+            Group.of({"race": "b", "born": date(2000, 1, 2)}),
+            Group.of({"": "<script>"}),
+            Group.of({"race": None}),
+        ),
+        size=np.array([10, 3, 50]),
+        disparity=np.array([0.5, np.inf, np.nan]),
+        se=result.se,
+        status=(Status.OK, Status.TOO_SMALL, Status.UNBOUNDED),
+        extra={"nested": (1, -np.inf, "x"), 3: np.array(["a", None], dtype=object), "flag": np.array([True])},
+        people=np.array([17.25, 18.5]),
+    )
+
+
+def test_json_round_trip(example: Example) -> None:
+    text = example.to_json()
+    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    back = from_json(text)
+    assert isinstance(back, Example)
+    assert back.to_json() == text
+    same(back, example, ("size", "disparity", "se"), rel=0, abs=0)
+    assert back.groups == example.groups
+    assert back.status == example.status
+    assert back.verdict is Verdict.INCONCLUSIVE
+    assert back.extra["nested"] == (1, -np.inf, "x")
+    assert back.extra[3].tolist() == ["a", None]
+    assert isinstance(back.provenance, Provenance)
+    assert back.provenance.options["grid"] == (0, 1, 2)
+    assert isinstance(back.to_frame(), pl.DataFrame)
+
+
+def test_json_of_another_version_is_refused(example: Example) -> None:
+    stored = example.to_dict()
+    stored["schema_version"] = 99
+    with pytest.raises(UsageError, match="99"):
+        from_json(json.dumps(stored))
+    with pytest.raises(UsageError, match="not JSON"):
+        from_json("{")
+    with pytest.raises(UsageError, match="unknown result type 'os'"):
+        from_json('{"schema_version": 1, "result": {"$type": "os"}}')
+    for body in ('"result": [1]', '"result": {}', '"result": {"$type": "Example"}', '"other": 1'):
+        with pytest.raises(UsageError, match="from_json"):
+            from_json(f'{{"schema_version": 1, {body}}}')
+
+
+def test_what_could_not_be_read_back_is_not_written(example: Example) -> None:
+    with pytest.raises(UsageError, match="Unregistered"):
+        replace(example, extra=Unregistered()).to_json()
+    with pytest.raises(TypeError, match="cannot store a set"):
+        encode({1, 2})
+
+
+def test_single_rows_are_stored_on_request_alone(example: Example) -> None:
+    assert "17.25" not in example.to_json()
+    assert from_json(example.to_json()).people is None
+    stored = from_json(example.to_json(rows=True))
+    same(stored.people, example.people, rel=0, abs=0)
+
+
+def test_single_rows_of_a_part_are_stored_on_request_alone(example: Example) -> None:
+    """Wherever the part is: in a tuple, or in a mapping."""
+    nested = replace(example, extra=({"part": example},), people=None)
+    assert "17.25" not in nested.to_json()
+    assert "17.25" in nested.to_json(rows=True)
+    assert from_dict(nested.to_dict(rows=True)).extra[0]["part"].people.tolist() == [17.25, 18.5]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        7,
+        0.1,
+        np.inf,
+        -np.inf,
+        "text",
+        date(2020, 2, 29),
+        datetime(2020, 2, 29, 12, 30),
+        Verdict.VIOLATION,
+        Status.SUPPRESSED,
+        Seed(5, "given"),
+        Group.of({"race": None, "": "old", "born": date(2000, 1, 2)}),
+        (1, ("a", None)),
+        {"a": {1: (2.5, "x")}, Verdict.VIOLATION: 3},
+    ],
+    ids=repr,
+)
+def test_values_come_back_as_they_were(value: object) -> None:
+    back = decode(json.loads(json.dumps(encode(value), allow_nan=False)))
+    assert back == value
+    assert type(back) is type(value)
+
+
+def test_nan_comes_back() -> None:
+    assert np.isnan(decode(encode(np.nan)))
+    assert np.isnan(decode(encode(np.float32("nan"))))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([[1.5, np.nan], [np.inf, -np.inf]]),
+        np.arange(6, dtype=np.int32).reshape(2, 3),
+        np.array([True, False]),
+        np.array(["a", "ü"]),
+        np.array([], dtype=np.float64),
+        np.array(["2020-01-02"], dtype="datetime64[D]"),
+    ],
+    ids=lambda array: str(array.dtype),
+)
+def test_arrays_keep_their_type_and_shape(array: np.ndarray[Any, Any]) -> None:
+    back = decode(json.loads(json.dumps(encode(array), allow_nan=False)))
+    assert back.dtype == array.dtype
+    assert back.shape == array.shape
+    np.testing.assert_array_equal(back, array)
+    with pytest.raises(ValueError, match="read-only"):
+        back[...] = 0
+
+
+def test_plain_numbers_of_numpy_become_python_s() -> None:
+    assert encode([np.int64(3), np.float64(0.5), np.bool_(True)]) == [3, 0.5, True]
+
+
+def test_classes_are_looked_up_by_name() -> None:
+    assert find_class("Verdict") is Verdict
+    assert find_class("FlagResult") is isonomy.FlagResult
+    for name in ("os", "Audit", "flag", None):  # exported, but no result
+        with pytest.raises(UsageError, match="unknown result type"):
+            find_class(name)
+
+
+def test_json_that_is_no_object_is_refused() -> None:
+    with pytest.raises(UsageError, match="a JSON object is needed"):
+        from_json("[1]")
+    assert fake().to_dict()["schema_version"] == SCHEMA_VERSION

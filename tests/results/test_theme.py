@@ -1,0 +1,72 @@
+"""How charts look, and that they are drawn without a browser or a network."""
+
+from __future__ import annotations
+
+import altair as alt
+import numpy as np
+import pytest
+
+from isonomy.results import Verdict, theme
+from support.fakes import HOSTILE, fake
+
+
+@pytest.fixture(scope="module")
+def chart() -> alt.TopLevelMixin:
+    columns = {"x": [1.0, 2.0], "group": ["a", "<script>alert(1)</script>"]}
+    picture: alt.TopLevelMixin = theme.finish(alt.Chart(theme.data(columns)).mark_point().encode(x="x:Q", y="group:N"))
+    return picture
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_a_label_fits_beside_an_axis(label: str) -> None:
+    line = theme.short(label)
+    assert len(line) <= theme.LABEL_LENGTH
+    assert "\n" not in line
+    assert "\t" not in line
+
+
+def test_a_short_label_is_not_cut() -> None:
+    assert theme.short("race=Black  &\nsex=Female") == "race=Black & sex=Female"
+    assert theme.short("abcdef", 4) == "abc…"
+    assert theme.short("abcd", 4) == "abcd"
+
+
+def test_numbers_that_json_has_no_word_for_are_null() -> None:
+    columns = {"x": np.array([1.0, np.nan, np.inf]), "g": ["a", "b", "c"], "n": np.array([1, 2, 3])}
+    assert theme.data(columns).to_dict()["values"] == [
+        {"x": 1.0, "g": "a", "n": 1},
+        {"x": None, "g": "b", "n": 2},
+        {"x": None, "g": "c", "n": 3},
+    ]
+    with pytest.raises(ValueError, match="shorter"):
+        theme.data({"x": [1, 2], "g": ["a"]})
+
+
+def test_points_are_thinned_evenly_and_the_ends_stay() -> None:
+    assert theme.thin(3).tolist() == [0, 1, 2]
+    places = theme.thin(100_000, 1_000)
+    assert len(places) == 1_000
+    assert (places[0], places[-1]) == (0, 99_999)
+    assert set(np.diff(places)) <= {100, 101}
+
+
+def test_the_common_look_and_all_data_are_in_the_specification(chart: alt.TopLevelMixin) -> None:
+    specification = theme.specification(chart)
+    assert specification["config"]["range"]["category"] == list(theme.PALETTE)
+    rows = {"x": np.arange(6_000.0)}  # more than altair embeds unless asked to
+    large = theme.specification(alt.Chart(theme.data(rows)).mark_point().encode(x="x:Q"))
+    assert len(large["datasets"][large["data"]["name"]]) == 6_000
+
+
+def test_every_verdict_has_a_colour_of_its_own() -> None:
+    assert set(theme.VERDICT_COLOURS) == {verdict.value for verdict in Verdict}
+    assert len(set(theme.VERDICT_COLOURS.values())) == 3
+    assert len(set(theme.PALETTE)) == len(theme.PALETTE)
+
+
+def test_pictures_hold_no_script(chart: alt.TopLevelMixin) -> None:
+    svg = theme.to_svg(chart)
+    assert svg.startswith("<svg")
+    assert "<script" not in svg
+    assert theme.to_png(chart, scale=1.0).startswith(b"\x89PNG")
+    assert "<svg" in theme.to_svg(fake().plot())
