@@ -8,7 +8,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test check lint types unit coverage validity spark bench docs papers clean help
+.PHONY: demo test check lint types unit coverage studies validity spark bench docs papers clean help
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -53,17 +53,21 @@ unit: $(VENV)/.dev
 coverage: $(VENV)/.dev  ## the tests again, with the lines they do not reach
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --cov --cov-report=term:skip-covered
 
-validity: $(VENV)/.dev  ## the long simulations: size, power, coverage
+studies: $(VENV)/.dev  ## the long simulations: size, power, coverage; writes docs/validity (hours; TABLES=50 looks only)
+	@for study in likelihood transport alternatives treatment calibration; do \
+	  echo "== $$study"; $(BIN)/python -m studies.$$study $(if $(TABLES),--tables $(TABLES)) || exit 1; done
+
+validity: $(VENV)/.dev  ## the long checks of solvers against brute force
 	$(BIN)/python -m pytest -n $(JOBS) -m validity tests
 
 spark: $(VENV)/.dev  ## every method on Spark: the same numbers as on the other engines
 	$(BIN)/python -m pytest -m spark tests
 
 bench: $(VENV)/.bench  ## every speed figure, as ratios from one run
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in benchmarks/*.py; do echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 papers: $(VENV)/.dev  ## every published table and figure, published beside ours
-	@for script in papers/*_*.py; do echo "== $$script"; $(BIN)/python $$script || [ $$? = 77 ] || exit 1; done
+	@for script in papers/*_*.py; do echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || [ $$? = 77 ] || exit 1; done
 
 docs: $(VENV)/.docs  ## the documentation site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

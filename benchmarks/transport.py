@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csc_array
-from studies.designs import classifier
 
 from isonomy.transport.program.segments import SingleRows, SortedRows, fractions
 from isonomy.transport.program.solve import Constraint, Solution, solve
+from studies.designs import classifier
 
 LIMIT = 120.0
 Array = NDArray[np.float64]

@@ -15,11 +15,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from studies.likelihood import TABLE_1, TABLE_3, flagging
-
 from isonomy.likelihood.ratio.means import Real
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.tails import chi2_isf
+from studies.likelihood import TABLE_1, TABLE_3, flagging
 
 SIZES = (2_000, 4_000, 8_000)
 # The bootstrap's coverage, in the order of Table 1.

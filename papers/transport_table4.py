@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from studies.designs import classifier
 
 import isonomy as iso
 from isonomy.errors import NotEnoughData, OneGroup
+from studies.designs import classifier
 
 PUBLISHED = {
     30: (0.2875, 0.2255, 0.1415),

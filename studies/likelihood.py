@@ -193,7 +193,7 @@ def flagging(rng: np.random.Generator, tables: int, tau: float, drawn: bool = Fa
 
 def ten_runs(outcomes: FloatArray) -> list[float]:
     """Means over all tables, and standard deviations of the means of ten runs."""
-    runs = np.array([run.mean(axis=0) for run in np.array_split(outcomes, 10)])
+    runs = np.array([run.mean(axis=0) for run in np.array_split(outcomes, min(10, len(outcomes)))])
     return [*outcomes.mean(axis=0).tolist(), *runs.std(axis=0, ddof=1).tolist()]
 
 

@@ -12,10 +12,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-# Until pyproject.toml says pythonpath = ["tests", "."]: the package `support`, and `studies`.
-sys.path[:0] = [path for path in map(str, Path(__file__).resolve().parents[:2]) if path not in sys.path]
-
-from support import data, engines  # noqa: E402
+from support import data, engines
 
 # One seed by default, so that a red test is red for everyone; HYPOTHESIS_PROFILE=explore looks further.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=30)

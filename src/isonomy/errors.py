@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from numbers import Real
 
 
 class IsonomyError(Exception):
@@ -141,7 +140,7 @@ def near(value: str, known: Iterable[str]) -> str:
 
 
 def choose(argument: str, value: str, allowed: Iterable[str], also: Mapping[str, str] | None = None) -> str:
-    """Return ``seen`` if it is allowed, otherwise raise `UnknownOption`; ``also`` has others' names for ours."""
+    """Return ``value`` if it is allowed, otherwise raise `UnknownOption`; ``also`` has others' names for ours."""
     options = tuple(allowed)
     if value not in options:
         raise UnknownOption(argument, value, options, also)
@@ -152,10 +151,3 @@ def refuse_percent(binary: bool, tolerance: float | None) -> None:
     """Rates lie in [0, 1]: a tolerance of 1 or more would pass anything, and is most likely a percentage."""
     if binary and tolerance is not None and tolerance >= 1:
         raise UsageError(f"tolerance: {tolerance!r} is not allowed for a rate; 5 percentage points are written 0.05.")
-
-
-def fraction(argument: str, value: float) -> float:
-    """Return ``seen`` if it lies strictly between 0 and 1, otherwise raise `UsageError`."""
-    if isinstance(value, bool) or not (isinstance(value, Real) and 0 < value < 1):
-        raise UsageError(f"{argument}: {value!r} is not allowed; give a number strictly between 0 and 1.")
-    return float(value)

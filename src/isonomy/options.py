@@ -78,8 +78,8 @@ class Number:
         return f"{text}, {self.unit}" if self.unit else text
 
     def __get_pydantic_core_schema__(
-        self, source: object, handler: Callable[[object], dict[str, Any]]
-    ) -> dict[str, Any]:
+        self, source: object, handler: Callable[[object], dict[str, object]]
+    ) -> dict[str, object]:
         """The same limits for the audit file's model and JSON schema."""
         limits = {"gt": self.above, "ge": self.least, "lt": self.below, "le": self.most}
         return handler(source) | {name: limit for name, limit in limits.items() if limit is not None}
@@ -147,40 +147,39 @@ def check_parameters(estimator: object, parameters: Mapping[str, object]) -> Non
 
 
 @cache
-def hints(function: Callable[..., object]) -> dict[str, Any]:
+def hints(function: Callable[..., object]) -> dict[str, object]:
     """The annotation of each parameter, ``Annotated`` and all."""
     known = get_type_hints(function, include_extras=True)
     return {name: known[name] for name in inspect.signature(function).parameters if name in known}
 
 
-def check(argument: str, value: object, annotation: Any) -> None:
+def check(argument: str, value: object, annotation: object) -> None:
     """Raise `UsageError` unless ``value`` is what ``annotation`` says."""
-    members = _members(annotation)
-    if any(_admits(value, member) for member in members):
+    if _admits(value, annotation):
         return
-    words = [str(word) for member in members for word in _words(member)]
-    if isinstance(value, str) and any(get_origin(member) is Literal for member in members):
+    alternatives = members(annotation)
+    words = [str(word) for one in alternatives if get_origin(one) is Literal for word in get_args(one)]
+    if isinstance(value, str) and words:
         raise UnknownOption(argument, value, words, _also(annotation))
-    given = [phrase for member in members if (phrase := _phrase(member))]
-    allowed = [*(repr(word) for word in words), *given]
-    raise UsageError(f"{argument}: {_shown(value)} is not allowed; give {_either(allowed)}.")
+    allowed = [*(repr(word) for word in words), *filter(None, map(_phrase, alternatives))]
+    raise UsageError(f"{argument}: {shown(value)} is not allowed; give {_either(allowed)}.")
 
 
-def rules(annotation: Any) -> tuple[Any, ...]:
+def rules(annotation: object) -> tuple[object, ...]:
     """The rules and forms in the ``Annotated`` parts of an annotation."""
-    return tuple(rule for member in _members(annotation) for rule in getattr(member, "__metadata__", ()))
+    return tuple(rule for member in members(annotation) for rule in getattr(member, "__metadata__", ()))
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
+def members(annotation: object) -> tuple[object, ...]:
     """The alternatives of a union, or the annotation alone."""
     if get_origin(annotation) in (Union, UnionType):
-        return tuple(member for part in get_args(annotation) for member in _members(part))
+        return tuple(member for part in get_args(annotation) for member in members(part))
     if _also(annotation):  # what it annotates is checked as it stands
-        return _members(get_args(annotation)[0])
+        return members(get_args(annotation)[0])
     return (annotation,)
 
 
-def _also(annotation: Any) -> dict[str, str]:
+def _also(annotation: object) -> dict[str, str]:
     """Others' names for the words allowed, wherever in the annotation they are given."""
     if get_origin(annotation) in (Union, UnionType):
         return {word: ours for part in get_args(annotation) for word, ours in _also(part).items()}
@@ -188,19 +187,21 @@ def _also(annotation: Any) -> dict[str, str]:
     return {word: ours for rule in given for word, ours in rule.names.items()}
 
 
-def _words(annotation: Any) -> tuple[object, ...]:
-    return get_args(annotation) if get_origin(annotation) is Literal else ()
+def _admits(value: object, annotation: object) -> bool:
+    return any(_fits(value, member) for member in members(annotation))
 
 
-def _admits(value: object, annotation: Any) -> bool:
+def _fits(value: object, annotation: object) -> bool:
     origin = get_origin(annotation)
-    if origin is Annotated:
-        return _follows(value, annotation)
+    if origin is Annotated:  # a form is left to the method that knows it
+        return all(rule.admits(value) for rule in rules(annotation) if isinstance(rule, Number))
     if origin is Literal:
         # True == 1: a word is allowed only as the type it is written in.
         return any(type(value) is type(word) and value == word for word in get_args(annotation))
     if annotation in (NoneType, None):
         return value is None
+    if annotation is Any:
+        return True
     if annotation is bool:
         return isinstance(value, (bool, np.bool_))
     if annotation in (float, int):
@@ -211,54 +212,49 @@ def _admits(value: object, annotation: Any) -> bool:
     return _collects(value, kind, get_args(annotation))
 
 
-def _follows(value: object, annotation: Any) -> bool:
-    """Whether an ``Annotated`` value follows its rules; a form is left to the method that knows it."""
-    numbers = [rule for rule in annotation.__metadata__ if isinstance(rule, Number)]
-    return all(rule.admits(value) for rule in numbers)
-
-
-def _collects(value: object, kind: type, inner: tuple[Any, ...]) -> bool:
+def _collects(value: object, kind: type, inner: tuple[object, ...]) -> bool:
     """Whether a sequence (an array counts) or a mapping holds what it should."""
     if issubclass(kind, Mapping):
         return isinstance(value, Mapping) and (
-            len(inner) != 2 or all(_admits_any(item, inner[1]) for item in value.values())
+            len(inner) != 2 or all(_admits(item, inner[1]) for item in value.values())
         )
     if isinstance(value, np.ndarray):
-        return value.ndim == 1 and value.dtype.kind in "fiub"
+        value = value.tolist() if value.ndim == 1 else None
     if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
         return False
     if kind is tuple and inner and inner[-1] is not Ellipsis:
-        return len(value) == len(inner) and all(_admits_any(i, a) for i, a in zip(value, inner, strict=True))
-    return not inner or all(_admits_any(item, inner[0]) for item in value)
+        return len(value) == len(inner) and all(_admits(i, a) for i, a in zip(value, inner, strict=True))
+    return not inner or all(_admits(item, inner[0]) for item in value)
 
 
-def _admits_any(value: object, annotation: Any) -> bool:
-    return any(_admits(value, member) for member in _members(annotation))
-
-
-_PLAIN = {bool: "True or False", float: "a finite number", int: "a whole number", str: "text", NoneType: "None"}
+_PLAIN: dict[object, str] = {
+    bool: "True or False",
+    float: "a finite number",
+    int: "a whole number",
+    str: "text",
+    NoneType: "None",
+}
 _FORMS = {"column": "the name of a column", "names": "names of columns"}
 
 
-def _phrase(annotation: Any) -> str:
+def _phrase(annotation: object) -> str:
     """What an alternative of an annotation allows, in words; words of a `Literal` are listed by themselves."""
     origin = get_origin(annotation)
     if origin is Literal:
         return ""
     if origin is Annotated:
-        phrases = [rule.words if isinstance(rule, Number) else _FORMS.get(rule.name, "") for rule in rules(annotation)]
-        return " and ".join(phrase for phrase in phrases if phrase)
-    if annotation in _PLAIN:
-        return _PLAIN[annotation]
+        phrases = [rule.words for rule in rules(annotation) if isinstance(rule, Number)]
+        phrases += [_FORMS.get(rule.name, "") for rule in rules(annotation) if isinstance(rule, Form)]
+        return " and ".join(filter(None, phrases))
     kind = origin or annotation
+    if kind in _PLAIN:
+        return _PLAIN[kind]
     if not isinstance(kind, type):
         return ""
     if issubclass(kind, Mapping):
         return "a mapping"
     if issubclass(kind, Sequence):
-        inner = [
-            phrase for part in get_args(annotation)[:1] for member in _members(part) if (phrase := _phrase(member))
-        ]
+        inner = [phrase for part in get_args(annotation)[:1] for phrase in map(_phrase, members(part)) if phrase]
         return f"a list ({_either(inner)} each)" if inner else "a list"
     return "an array" if kind is np.ndarray else f"a {kind.__name__}"
 
@@ -268,6 +264,7 @@ def _either(phrases: Sequence[str]) -> str:
     return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} or {unique[-1]}" if unique else "another value"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """The value as a message writes it, cut where it is long."""
     text = repr(value).partition("\n")[0]
     return text if len(text) <= 80 else f"{text[:77]}..."

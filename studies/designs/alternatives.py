@@ -155,8 +155,8 @@ def discrepancies(rows: int, seed: int = 0, *, eta: Finite = 1.52) -> Simulated:
     return Simulated(name="discrepancies", rows=rows, seed=seed, draw=draw, facts=facts)
 
 
-def _selected(argument: str, seen: Each | None, capacity: float, names: Sequence[str]) -> FloatArray:
-    values = probability(argument, each(argument, capacity if seen is None else seen, names, capacity))
+def _selected(argument: str, value: Each | None, capacity: float, names: Sequence[str]) -> FloatArray:
+    values = probability(argument, each(argument, capacity if value is None else value, names, capacity))
     if not np.all((values > 0) & (values < 1)):
         raise UsageError(f"{argument}: shares selected must lie strictly between 0 and 1.")
     return values

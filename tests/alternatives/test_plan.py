@@ -9,9 +9,16 @@ import pytest
 
 import isonomy as iso
 from isonomy.alternatives.api import improvability
-from isonomy.alternatives.plan import idle_roles, plan
+from isonomy.alternatives.plan import Plan, idle_roles, plan
 from isonomy.errors import NotBinary, UnknownColumn, UnknownOption, UsageError, WrongType
-from isonomy.frames import Group, open_source
+from isonomy.frames import Group, Source, open_source
+from isonomy.results.call import QUESTIONS
+
+
+def planned(source: Source, options: dict[str, Any]) -> Plan:
+    asked = QUESTIONS["improvability"].planned(source, options)
+    assert isinstance(asked, Plan)
+    return asked
 
 
 @pytest.mark.parametrize(
@@ -71,21 +78,19 @@ def test_options_that_nothing_looks_at_are_refused(data: dict[str, Any], ask: di
             iso.improvability(data, **(ask | {name: value}))
 
 
-def test_a_plan_has_the_defaults_of_the_call() -> None:
-    """An audit makes plans of the options its file names, and of no others."""
+def test_a_plan_takes_the_options_of_the_call_and_has_no_defaults_of_its_own() -> None:
+    """An audit fills in the defaults of the call; a second set of them could differ."""
     asked, called = (inspect.signature(function).parameters for function in (plan, improvability))
-    assert {name: called[name].default for name in asked if name != "source"} == {
-        name: parameter.default for name, parameter in asked.items() if name != "source"
-    }
-    assert set(called) - set(asked) == {"data", "rng", "count", "missing", "missing_group"}
+    assert set(asked) - {"source"} == set(called) - {"data", "rng", "count", "missing", "missing_group"}
+    assert all(parameter.default is parameter.empty for parameter in asked.values())
 
 
 def test_only_a_test_that_fits_nothing_begins_with_a_grouped_pass(data: dict[str, Any], ask: dict[str, Any]) -> None:
     source = open_source(data)
     del ask["rng"]
-    (request,) = plan(source, **ask).requests
+    (request,) = planned(source, ask).requests
     assert list(request.keys) == ["outcome value", "status_quo value", "candidate value"]
-    assert plan(source, **(ask | {"candidate": None, "rule": "linear", "features": "x1"})).requests == ()
+    assert planned(source, ask | {"candidate": None, "rule": "linear", "features": "x1"}).requests == ()
 
 
 def test_a_ready_candidate_needs_no_features() -> None:
@@ -96,11 +101,12 @@ def test_a_ready_candidate_needs_no_features() -> None:
 def test_what_is_said_of_groups_is_settled_in_their_order(data: dict[str, Any], ask: dict[str, Any]) -> None:
     groups = [Group.of({"race": race}) for race in ("Black", "White")]
     del ask["rng"]
-    asked = plan(open_source(data), **ask, accuracy_gain={"White": 0.2, "race=Black": 0.1}, protected={"race": "White"})
+    gains = {"accuracy_gain": {"White": 0.2, "race=Black": 0.1}, "protected": {"race": "White"}}
+    asked = planned(open_source(data), ask | gains)
     criteria = asked.settle(groups)
     assert criteria.accuracy_gains == (0.1, 0.2)
     assert criteria.protected == 1
     assert criteria.pairs == ((0, 1),)
     assert asked.training_share(criteria) == 0.5
-    one = plan(open_source(data), **(ask | {"splits": 1, "capacity": None, "threshold": 1.0}))
+    one = planned(open_source(data), ask | {"splits": 1, "capacity": None, "threshold": 1.0})
     assert one.training_share(one.settle(groups)) == 0

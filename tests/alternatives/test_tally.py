@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.alternatives.plan import plan
+from isonomy.alternatives.plan import Plan
 from isonomy.alternatives.tally import tally
 from isonomy.errors import MissingValues, OneGroup, UnknownColumn
 from isonomy.frames import open_source
+from isonomy.results.call import QUESTIONS
 
 
 def test_one_group(data: dict[str, Any], ask: dict[str, Any]) -> None:
@@ -46,7 +47,9 @@ def test_equal_rows_are_one_line_in_canonical_order(fitted: bool) -> None:
     rows = {"g": ["b", "a", "b", "a"], "y": [1, 0, 1, 2], "d": [0, 1, 0, 1], "c": [1, 1, 1, 0], "x": [5, 6, 5, 7]}
     how: dict[str, Any] = {"rule": "linear", "features": ["x"]} if fitted else {"candidate": "c"}
     source = open_source(rows)
-    lines = tally(source, plan(source, outcome="y", groups="g", status_quo="d", **how))
+    plan = QUESTIONS["improvability"].planned(source, {"outcome": "y", "groups": "g", "status_quo": "d", **how})
+    assert isinstance(plan, Plan)
+    lines = tally(source, plan)
     assert lines.group.tolist() == [0, 0, 1]
     assert lines.outcomes[None].tolist() == [0, 2, 1]
     assert lines.status_quo.tolist() == [1, 1, 0]

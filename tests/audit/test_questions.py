@@ -9,16 +9,11 @@ from pydantic import ValidationError
 
 import isonomy
 from isonomy.audit import questions
-from isonomy.audit.conditions import columns_of
 from isonomy.audit.config import build
-from isonomy.audit.forms import in_a_file
-from isonomy.audit.plan import plan
-from isonomy.audit.questions import MODELS, Columns, Test, described
+from isonomy.audit.questions import MODELS, Columns, Test, annotation_of, described, required
 from isonomy.frames import Groups
-from isonomy.options import Column, Power
-from isonomy.report import wording
-from isonomy.report.document import VERDICTS
-from isonomy.results import Verdict, phrases
+from isonomy.options import Alpha, Column, Power
+from isonomy.results import QUESTIONS
 
 # Said once for the whole audit ([data]), or shown by the audit itself.
 ELSEWHERE = {"data", "count", "missing", "missing_group", "progress"}
@@ -36,70 +31,6 @@ def test_keys_are_the_functions_keywords(kind: str) -> None:
             assert fields[name].is_required() or name in Columns.model_fields, name
         elif name not in Columns.model_fields:
             assert fields[name].default == parameter.default, name
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_every_kind_has_words(kind: str) -> None:
-    assert kind in wording.QUESTIONS
-    assert all(phrases.verdict(kind, verdict) for verdict in VERDICTS)
-
-
-def test_verdicts_are_the_three() -> None:
-    assert set(VERDICTS) == {verdict.value for verdict in Verdict}
-
-
-def options(test: dict[str, object], **columns: object) -> dict[str, object]:
-    return dict(plan(build({"columns": columns, "tests": [test]}))[0].options)
-
-
-def test_roles_come_from_columns_unless_the_test_says_otherwise() -> None:
-    common = {"outcome": "y", "prediction": "p", "score": "s", "groups": ["g"], "user": "u", "features": ["a"]}
-    assert options({"kind": "flag", "metric": "tpr"}, **common) == {
-        "metric": "tpr", "outcome": "y", "prediction": "p", "score": "s", "groups": ["g"],
-    }  # fmt: skip
-    assert options({"kind": "predictive_parity", "user": False}, **common) == {
-        "outcome": "y", "score": "s", "groups": ["g"],
-    }  # fmt: skip
-    assert options({"kind": "predictive_parity", "score": "other"}, **common)["score"] == "other"
-    assert "score" not in options({"kind": "project", "distance": "d"}, **common)
-    assert "features" not in options({"kind": "improvability", "status_quo": "p", "candidate": "c"}, **common)
-    assert "features" in options({"kind": "improvability", "status_quo": "p", "rule": "lasso"}, **common)
-    assert "features" not in options({"kind": "treatment_bias"}, **common)
-
-
-def test_tolerances_are_for_tests_that_set_none() -> None:
-    made = plan(
-        build(
-            {
-                "tolerances": {"flag": 0.1},
-                "tests": [
-                    {"kind": "flag", "metric": "tpr"},
-                    {"kind": "flag", "metric": "fpr", "tolerance": 0.2},
-                    {"kind": "certify", "metric": "fpr"},
-                ],
-            }
-        )
-    )
-    assert [one.options.get("tolerance") for one in made] == [0.1, 0.2, None]
-
-
-def test_seeds_depend_on_the_name_alone() -> None:
-    tests = [{"kind": "predictive_parity", "id": name} for name in "abc"]
-    seeds = {one.name: one.seed for one in plan(build({"seed": 3, "tests": tests}))}
-    fewer = {one.name: one.seed for one in plan(build({"seed": 3, "tests": tests[::-1][:2]}))}
-    assert len(set(seeds.values())) == 3
-    assert fewer == {name: seeds[name] for name in ("c", "b")}
-    assert plan(build({"seed": 4, "tests": tests}))[0].seed != seeds["a"]
-    own = plan(build({"tests": [{"kind": "predictive_parity", "rng": 5}]}))[0]
-    assert own.arguments()["rng"] == 5
-
-
-def test_columns_of_groups_and_metrics() -> None:
-    made = build(
-        {"tests": [{"kind": "flag", "metric": {"name": "m", "value": "v", "where": [{"column": "c", "value": 1}]}}]}
-    )
-    metric = getattr(made.tests[0], "metric", None)
-    assert [column for column, _ in columns_of(metric)] == ["v", "c"]
 
 
 def test_a_new_keyword_is_a_new_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,15 +53,33 @@ def test_a_new_keyword_is_a_new_key(monkeypatch: pytest.MonkeyPatch) -> None:
         model.model_validate({"kind": "flag", "power": 1.5})
 
 
-def test_what_no_file_can_say_is_told_when_the_model_is_made() -> None:
-    with pytest.raises(TypeError, match="Form"):
-        in_a_file(object)
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_key_is_described_by_the_function_s_documentation(kind: str) -> None:
+    keys = set(MODELS[kind].model_fields) - set(Test.model_fields)
+    assert keys <= {name for name, text in described(kind).items() if text}
+
+
+def test_options_are_what_the_test_gives() -> None:
+    (test,) = build({"tests": [{"kind": "predictive_parity", "id": "a", "user": False, "score": "s"}]}).tests
+    assert test.own_options() == {"score": "s"}  # false: no column in this test
+    assert test.question is QUESTIONS["predictive_parity"]
 
 
 @pytest.mark.parametrize(
-    ("kind", "key", "value"),
-    [("project", "tolerance", 0), ("flag", "null", [-0.1, 0.1]), ("predictive_parity", "grid", [0.2, 0.5])],
+    ("test", "name"),
+    [
+        ({"kind": "flag", "metric": "tpr"}, "flag-tpr"),
+        ({"kind": "flag", "metric": {"name": "thin files", "value": "v"}}, "flag-thin files"),
+        ({"kind": "project", "criterion": "equal_opportunity"}, "project-equal_opportunity"),
+        ({"kind": "project"}, "project"),
+        ({"kind": "treatment_bias"}, "treatment_bias"),
+    ],
 )
-def test_a_file_can_say_what_a_call_can(kind: str, key: str, value: object) -> None:
-    test = {"kind": kind, key: value} | ({"metric": "tpr"} if kind == "flag" else {})
-    assert plan(build({"tests": [test]}))[0].options[key] == value
+def test_a_test_without_an_id_is_named_by_what_tells_it_apart(test: dict[str, object], name: str) -> None:
+    assert build({"tests": [test]}).names == [name]
+
+
+def test_annotations_and_needs_are_those_of_the_signature() -> None:
+    assert annotation_of("flag", "alpha") == Alpha
+    assert required("flag") == ["metric", "groups"]
+    assert "outcome" in required("predictive_parity")

@@ -1,4 +1,4 @@
-"""`isonomy init`: guesses, told; and a file that runs."""
+"""`isonomy init`: guesses, each of them told; and a file that runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 import isonomy as iso
 from isonomy.audit import Audit, parse
-from isonomy.audit.guess import toml
 from isonomy.audit.starter import write_starter
 from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
 
@@ -84,11 +83,11 @@ def test_roles_are_guessed(name: str, expected: dict[str, Any], tmp_path: Path) 
 
 def test_an_outcome_and_a_decision_that_mean_opposite_things(tmp_path: Path) -> None:
     table = {"default": [0, 1, 0, 1], "approved": [1, 0, 1, 1], "sex": ["f", "m", "f", "m"]}
-    for prediction, told in (("approved", True), ("flagged", False)):
+    for prediction, opposed in (("approved", True), ("flagged", False)):
         pl.DataFrame(table).rename({"approved": prediction}).write_parquet(tmp_path / "d.parquet")
         guesses = write_starter(tmp_path / "d.parquet", tmp_path / "audit.toml", force=True)
-        assert any(guess.startswith("check:") for guess in guesses) is told
-        assert ("# CHECK:" in (tmp_path / "audit.toml").read_text()) is told
+        assert any(guess.startswith("check:") for guess in guesses) is opposed
+        assert ("# CHECK:" in (tmp_path / "audit.toml").read_text()) is opposed
         parse((tmp_path / "audit.toml").read_text())
 
 
@@ -131,13 +130,6 @@ def test_refusals(tmp_path: Path) -> None:
     assert "[[tests]]" in (tmp_path / "a.toml").read_text()
 
 
-@pytest.mark.parametrize("text", ['"', "\\", "\n", "\x00\x7f", "é", "😀", "'''", "a\tb"])
-def test_toml_strings(text: str) -> None:
-    import tomllib
-
-    assert tomllib.loads(f"x = {toml(text)}")["x"] == text
-
-
 def test_yes_and_no_are_told_and_not_used(tmp_path: Path) -> None:
     table = {
         "application": [f"a{i}" for i in range(N)],
@@ -151,11 +143,11 @@ def test_yes_and_no_are_told_and_not_used(tmp_path: Path) -> None:
     pl.DataFrame(table).write_csv(tmp_path / "d.csv")
     guesses = write_starter(tmp_path / "d.csv", tmp_path / "audit.toml")
     text = (tmp_path / "audit.toml").read_text()
-    told = [line for line in text.splitlines() if line.startswith("# CHECK:")]
-    assert [line.removeprefix("# CHECK: ") for line in told] == [g.removeprefix("check: ") for g in guesses[-3:]]
-    assert [line.split('"')[1] for line in told] == ["approved", "repaid", "offer"]
-    assert '"approved" is yes/no text: recode it to 0/1' in told[0]
-    for line in told:  # the line that is proposed does what it says
+    checks = [line for line in text.splitlines() if line.startswith("# CHECK:")]
+    assert [line.removeprefix("# CHECK: ") for line in checks] == [g.removeprefix("check: ") for g in guesses[-3:]]
+    assert [line.split('"')[1] for line in checks] == ["approved", "repaid", "offer"]
+    assert '"approved" is yes/no text: recode it to 0/1' in checks[0]
+    for line in checks:  # the line that is proposed does what it says
         rows = pl.read_csv(tmp_path / "d.csv")
         how = line.split("with polars, ")[1].rstrip(".")
         name = line.split('"')[1]

@@ -13,14 +13,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from fake_results import close
 
 import isonomy as iso
 from isonomy.audit import Audit
 from isonomy.audit.state import FILES, FOLDER, State, claim, prepare, refuse, write
 from isonomy.errors import ConfigError
-from isonomy.report import layout
-from isonomy.report.charts import Chart
+from support.same import same
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 CONFIG = """\
 seed = 5
@@ -62,12 +62,6 @@ main(["audit", sys.argv[1]])
 """
 
 
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing is not what is tested here, and it takes most of the time."""
-    monkeypatch.setattr(layout, "chart", lambda result: Chart(None))
-
-
 def write_table(folder: Path, seed: int) -> None:
     frame = iso.simulate.decisions(2_000, seed=seed).frame()
     frame.with_columns((pl.col("score") > 0.6).cast(pl.Int8).alias("better")).write_parquet(
@@ -96,8 +90,8 @@ def test_kill_9_then_resume(file: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(file)], stdout=subprocess.PIPE, text=True, env={**os.environ}
     )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
     finally:
         process.send_signal(signal.SIGKILL)
@@ -112,7 +106,7 @@ def test_kill_9_then_resume(file: Path, tmp_path: Path) -> None:
     done = Audit.from_toml(file).run(output, resume=True)
     assert [entry.resumed for entry in done.entries] == [True, True, False, False]
     assert sorted(p.name for p in output.iterdir()) == sorted([FOLDER, *FILES])
-    assert close(numbers(output), numbers(whole))
+    same(numbers(output), numbers(whole))
 
 
 def test_without_resume_everything_is_made_again(file: Path, tmp_path: Path) -> None:
@@ -193,8 +187,8 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_what_is_in_the_way_is_told_before_anything_is_run(file: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "out" / "report.html").mkdir(parents=True)
-    for output, said in (("file", "is a file"), ("file/folder", "is a file"), ("out", "report.html is a folder")):
-        with pytest.raises(ConfigError, match=said):
+    for output, words in (("file", "is a file"), ("file/folder", "is a file"), ("out", "report.html is a folder")):
+        with pytest.raises(ConfigError, match=words):
             Audit.from_toml(file).run(tmp_path / output)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_results import HOSTILE, document
 
+from isonomy.audit import Audit
 from isonomy.cli.demo import write_demo
-from isonomy.report import html
+from isonomy.frames import Group
+from isonomy.report import Entry, html
 from isonomy.report.text import visible
+from support.fakes import HOSTILE, document, fake
 
 pytestmark = pytest.mark.browser
 
@@ -40,8 +42,6 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo's own report, of a smaller lender."""
-    from isonomy.audit import Audit
-
     folder = tmp_path_factory.mktemp("demo")
     done = Audit.from_toml(write_demo(folder, rows=6_000, seed=0)).run(folder)
     assert [entry.error for entry in done.entries if entry.error] == []
@@ -68,10 +68,14 @@ class Opened:
         self.fetched: list[str] = []
         self.page.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self.dismiss)
         self.page.on("request", lambda request: self.fetched.append(request.url))
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+
+    def dismiss(self, dialog: Any) -> None:
+        self.complaints.append(f"dialog {dialog.message}")
+        dialog.dismiss()
 
     def shoot(self, name: str) -> None:
         SCREENSHOTS.mkdir(exist_ok=True)
@@ -107,11 +111,12 @@ def test_every_chart_is_drawn(desk: Opened) -> None:
 
 
 def column(card: Any, index: int) -> list[str]:
-    return card.eval_on_selector_all(
+    cells: list[str] = card.eval_on_selector_all(
         "tbody tr",
         "(rows, i) => rows.filter(r => !r.hidden).map(r => r.cells[i].dataset.raw ?? r.cells[i].textContent.trim())",
         index,
     )
+    return cells
 
 
 def test_sorting(desk: Opened) -> None:
@@ -138,10 +143,10 @@ def test_search(desk: Opened) -> None:
     every = len(column(card, 0))
     box = card.query_selector("input[type=search]")
     box.fill("bLaCk")
-    found = column(card, 0)
-    assert 0 < len(found) < every
-    assert all("Black" in label for label in found)
-    assert card.query_selector(".found").inner_text() == f"{len(found)} of {every}"
+    labels = column(card, 0)
+    assert 0 < len(labels) < every
+    assert all("Black" in label for label in labels)
+    assert card.query_selector(".found").inner_text() == f"{len(labels)} of {every}"
     box.fill("")
     assert len(column(card, 0)) == every
 
@@ -173,8 +178,8 @@ def test_accessibility_and_width(browser: Any, demo: Path, scheme: str, width: i
     try:
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
         # A picture is one thing to a screen reader (role="img" with a label); its thousands of marks are not walked.
-        found = axe.Axe().run(opened.page, context={"exclude": [["[data-chart] svg"]]}).response["violations"]
-        serious = [(v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in ("serious", "critical")]
+        violations = axe.Axe().run(opened.page, context={"exclude": [["[data-chart] svg"]]}).response["violations"]
+        serious = [(v["id"], v["nodes"][0]["html"][:200]) for v in violations if v["impact"] in ("serious", "critical")]
         assert serious == []
         opened.shoot(f"report-{width}-{scheme}")
         assert opened.complaints == []
@@ -237,11 +242,6 @@ def test_hostile_labels_at_phone_width(browser: Any, hostile: Path) -> None:
 
 
 def test_formulas_are_defused_in_the_download(browser: Any, tmp_path: Path) -> None:
-    from fake_results import fake
-
-    from isonomy.frames import Group
-    from isonomy.report import Entry
-
     formulas = ("=cmd|' /C calc'!A0", "+1", "-1", "@x", "\tx")
     named = tuple(Group((("", label),)) for label in formulas)  # a named condition is its own label
     path = tmp_path / "report.html"

@@ -15,7 +15,7 @@ from isonomy.calibration import (
     marginal_outcomes,
     predictive_parity,
 )
-from isonomy.calibration.plan import plan_marginal, plan_metrics, plan_parity
+from isonomy.calibration.plan import ParityPlan
 from isonomy.calibration.tally import tally_parity
 from isonomy.errors import (
     EmptyFrame,
@@ -26,7 +26,8 @@ from isonomy.errors import (
     UsageError,
     WrongType,
 )
-from isonomy.frames import open_source
+from isonomy.frames import Source, open_source
+from isonomy.results.call import QUESTIONS, Planned
 from support.tables import scored
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
@@ -142,20 +143,32 @@ def test_scores_are_columns(score: Any) -> None:
         calibration_metrics(measured(100), outcome="y", score=score, groups="g")
 
 
+def planned(name: str, source: Source, **options: Any) -> Planned:
+    return QUESTIONS[name].planned(source, options)
+
+
+def parity(source: Source, **options: Any) -> ParityPlan:
+    asked = planned("predictive_parity", source, **ROLES, **options)
+    assert isinstance(asked, ParityPlan)
+    return asked
+
+
 def test_a_plan_says_what_an_engine_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = scored(200)
-    assert plan_parity(open_source(columns), **ROLES).requests == ()
+    assert parity(open_source(columns)).requests == ()
     source = open_source(pl.LazyFrame(columns))
-    plan = plan_parity(source, **ROLES, user="m")
+    plan = parity(source, user="m")
     source.prefetch(plan.requests)
     monkeypatch.setattr(source, "_pass", None)  # no further grouped pass can be made
     assert tally_parity(source, plan).rows == 400
-    assert plan_marginal(source, **AT_HALF).requests == ()
-    assert len(plan_metrics(source, outcome="y", score={"a": "s", "b": "y"}, groups="g").requests) == 2
+    assert planned("marginal_outcomes", source, **AT_HALF).requests == ()
+    assert (
+        len(planned("calibration_metrics", source, outcome="y", score={"a": "s", "b": "y"}, groups="g").requests) == 2
+    )
 
 
 def test_the_level_follows_the_user() -> None:
     source = open_source(scored(200))
-    assert plan_parity(source, **ROLES).rows.level == "aggregate"
-    assert plan_parity(source, **ROLES, user="m").rows.level == "user"
-    assert plan_parity(source, **ROLES, user="m", level="aggregate").rows.level == "aggregate"
+    assert parity(source).rows.level == "aggregate"
+    assert parity(source, user="m").rows.level == "user"
+    assert parity(source, user="m", level="aggregate").rows.level == "aggregate"

@@ -9,6 +9,7 @@ import isonomy as iso
 from isonomy.errors import OneGroup
 from isonomy.frames import Request, collect, open_source
 from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_rows, in_key_order, person_codes
+from isonomy.options import MissingGroup
 
 COLUMNS = {
     "x": [1.0, 2.0, None, 4.0, 5.0],
@@ -18,7 +19,7 @@ COLUMNS = {
 }
 
 
-def codes(groups: object, missing_group: str) -> list[tuple[float, int]]:
+def codes(groups: object, missing_group: MissingGroup) -> list[tuple[float, int]]:
     """The value and the group number of every complete row."""
     source = open_source(COLUMNS, missing="drop", missing_group=missing_group)
     grouping = source.grouping(groups)

@@ -123,8 +123,6 @@ def test_tree_bad_input() -> None:
         tree([0.1], [1], [(3,)], 0.05)
     with pytest.raises(UsageError, match="entries"):
         tree([0.1], [1, 2], [()], 0.05)
-    with pytest.raises(UsageError, match="alpha"):
-        tree([0.1], [1], [()], 5)
 
 
 def test_a_tree_rejects_a_true_global_null_at_its_level() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isonomy.errors import UnknownOption, UsageError
+from isonomy.errors import UsageError
 from isonomy.inference.simultaneous import beyond_rounding, from_sums, normal_draws, square_root, sup_t
 
 DRAWS = 100_000
@@ -135,13 +135,6 @@ def test_large_grids_are_simulated_in_blocks(monkeypatch: pytest.MonkeyPatch) ->
     whole = law(np.eye(7), draws=1000)
     monkeypatch.setattr(simultaneous, "BLOCK_BYTES", 5000)
     np.testing.assert_array_equal(law(np.eye(7), draws=1000).maxima, whole.maxima)
-
-
-def test_bad_input() -> None:
-    with pytest.raises(UnknownOption):
-        law(np.eye(2), sides="both")
-    with pytest.raises(UsageError):
-        law(np.eye(2), alpha=1.5)
 
 
 def test_limits_from_cluster_sums_have_their_size() -> None:

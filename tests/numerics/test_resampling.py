@@ -38,17 +38,17 @@ def assert_moments(sums: Any, cells: Any) -> Any:
 def test_collapse_agrees_with_unique_rows(rows: Any) -> None:
     table = np.array(rows)
     values, counts = np.unique(table + 0.0, axis=0, return_counts=True)
-    cells = collapse(table)
+    cells = collapse([*table.T])
     np.testing.assert_array_equal(cells.values, values)
     np.testing.assert_array_equal(cells.counts, counts)
     assert not np.signbit(cells.values[cells.values == 0]).any()
     assert cells.total == len(rows)
-    np.testing.assert_allclose(cells.sums(), table.sum(axis=0))
+    np.testing.assert_allclose(cells.counts @ cells.values, table.sum(axis=0))
 
 
 @given(tables, st.randoms())
 def test_collapse_knows_rows_as_a_set(rows: Any, random: Any) -> None:
-    cells = collapse(np.array(rows))
+    cells = collapse([*np.array(rows).T])
     random.shuffle(rows)
     again = collapse([np.array(c) for c in zip(*rows, strict=True)])
     np.testing.assert_array_equal(again.values, cells.values)
@@ -67,21 +67,19 @@ def test_many_columns_of_many_values_do_not_overflow_the_key() -> None:
     base = rng.random((500, 12))
     table = base[rng.integers(500, size=3000)]
     values, counts = np.unique(table, axis=0, return_counts=True)
-    cells = collapse(table)
+    cells = collapse([*table.T])
     np.testing.assert_array_equal(cells.values, values)
     np.testing.assert_array_equal(cells.counts, counts)
-    weighted = collapse(table, weights=np.full(3000, 2.0))
+    weighted = collapse([*table.T], weights=np.full(3000, 2.0))
     np.testing.assert_array_equal(weighted.counts, 2 * counts)
 
 
 def test_collapse_without_rows_and_bad_input() -> None:
-    assert collapse(np.empty((0, 3))).values.shape == (0, 3)
+    assert collapse([*np.empty((3, 0))]).values.shape == (0, 3)
     with pytest.raises(LengthMismatch):
         collapse([[1.0, 2.0], [1.0]])
     with pytest.raises(LengthMismatch):
         collapse([[1.0, 2.0]], weights=[1.0])
-    with pytest.raises(UsageError):
-        collapse(np.ones(3))
     for weights in ([1.0, -1.0], [1.0, np.nan]):
         with pytest.raises(BadCount):
             collapse([[1.0, 2.0]], weights=weights)
@@ -121,34 +119,17 @@ def test_the_size_of_blocks_does_not_change_the_draws(cost: Any, monkeypatch: py
     cells = collapse([rng.integers(0, 9, 301), rng.integers(0, 4, 301)])
     whole = bootstrap_sums(cells, 503, np.random.default_rng(7))
     for block_bytes in (1, 3000, 20_000):
-        blocked = bootstrap_sums(cells, 503, np.random.default_rng(7), block_bytes=block_bytes)
+        monkeypatch.setattr(resampling, "BLOCK_BYTES", block_bytes)
+        blocked = bootstrap_sums(cells, 503, np.random.default_rng(7))
         np.testing.assert_array_equal(blocked, whole)
 
 
 def test_order_of_rows_does_not_change_the_draws() -> None:
     rng = np.random.default_rng(4)
     table = rng.integers(0, 6, (200, 3))
-    one, two = (bootstrap_sums(collapse(t), 50, np.random.default_rng(7)) for t in (table, rng.permutation(table)))
+    one, two = (bootstrap_sums(collapse([*t.T]), 50, np.random.default_rng(7)) for t in (table, rng.permutation(table)))
     np.testing.assert_array_equal(one, two)
     assert len(np.unique(one[:, 0])) > 5
-
-
-def test_strata_keep_their_totals_and_are_independent() -> None:
-    rng = np.random.default_rng(4)
-    group, y = rng.integers(0, 3, 900), rng.integers(0, 7, 900)
-    cells = collapse([*(group == g for g in range(3)), *((group == g) * y for g in range(3))])
-    strata = cells.values[:, :3] @ [0, 1, 2]
-    sums = bootstrap_sums(cells, 20_000, rng, strata=strata)
-    np.testing.assert_array_equal(sums[:, :3], np.tile(cells.sums()[:3], (20_000, 1)))
-    correlation = np.asarray(np.corrcoef(sums[:, 3:].T))
-    np.testing.assert_array_less(np.abs(correlation[np.triu_indices(3, 1)]), 5 / np.sqrt(20_000))
-    for g in range(3):
-        part = Cells(cells.values[strata == g][:, [3 + g]], cells.counts[strata == g])
-        mean, variance = exact_moments(part)
-        assert sums[:, 3 + g].mean() == pytest.approx(mean[0], abs=5 * np.sqrt(variance[0, 0] / 20_000))
-        assert sums[:, 3 + g].var() == pytest.approx(variance[0, 0], rel=5 * np.sqrt(2 / 20_000))
-    # Without strata the totals move.
-    assert bootstrap_sums(cells, 10, rng)[:, 0].std() > 0
 
 
 def test_the_same_law_as_resampling_rows() -> None:
@@ -169,16 +150,15 @@ def test_edges_of_the_bootstrap() -> None:
     for counts in ([1.5, 2.0], [-1.0, 2.0], [np.nan, 1.0]):
         with pytest.raises(BadCount):
             bootstrap_sums(Cells(np.ones((2, 1)), np.array(counts)), 3, rng)
-    with pytest.raises(LengthMismatch):
-        bootstrap_sums(one, 3, rng, strata=[0, 1])
 
 
-def test_memory_stays_within_the_blocks() -> None:
+def test_memory_stays_within_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     import tracemalloc
 
     cells = collapse([np.random.default_rng(0).random(20_000)])
+    monkeypatch.setattr(resampling, "BLOCK_BYTES", 2**22)
     tracemalloc.start()
-    bootstrap_sums(cells, 60, np.random.default_rng(0), block_bytes=2**22)
+    bootstrap_sums(cells, 60, np.random.default_rng(0))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**23  # drawing all at once takes 30 MB
@@ -188,7 +168,7 @@ def test_resampled_p_values_are_never_zero() -> None:
     assert pvalue(0, 999) == 0.001
     assert pvalue(999, 999) == 1
     assert pvalue(0, 0) == 1
-    assert isinstance(pvalue(3, 10), float)
+    assert pvalue(3, 10).ndim == 0
     np.testing.assert_allclose(pvalue(np.array([0, 9]), 9), [0.1, 1.0])
     for exceeding in (-1, 11):
         with pytest.raises(UsageError):

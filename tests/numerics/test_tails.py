@@ -1,4 +1,4 @@
-"""Tails of chi-squares, their mixtures and weighted sums, and of the normal law."""
+"""Tails of chi-squares, of their weighted sums, and of the normal law."""
 
 from typing import Any
 
@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from isonomy.errors import UnknownOption, UsageError
+from isonomy.errors import UsageError
 from isonomy.numerics.tails import (
     chi2_isf,
     chi2_sf,
-    mixture_sf,
     normal_isf,
     normal_sf,
     weighted_chi2_isf,
@@ -60,16 +59,6 @@ def test_scalars_stay_scalars_and_arrays_broadcast() -> None:
     assert np.ndim(weighted_chi2_sf(1.0, [1.0, 2.0])) == 0
     assert weighted_chi2_sf(np.ones((2, 3)), [1.0, 2.0]).shape == (2, 3)
     assert weighted_chi2_isf([0.1, 0.2], [1.0, 2.0]).shape == (2,)
-
-
-def test_mixture_is_a_mixture() -> None:
-    x = np.array([-1.0, 0.0, 0.5, 30.0, 900.0])
-    expected = 0.2 * stats.chi2.sf(x, 1) + 0.5 * stats.chi2.sf(x, 3)
-    expected[:2] = 1  # the point mass at 0 counts: P(Q >= 0) = 1
-    np.testing.assert_allclose(mixture_sf(x, [0.3, 0.2, 0.5], [0, 1, 3]), expected, rtol=1e-12)
-    for weights in ([0.5, 0.6], [1.5, -0.5], [1.0]):
-        with pytest.raises(UsageError):
-            mixture_sf(1.0, weights, [0, 1])
 
 
 @pytest.mark.parametrize("b", [0.999, 0.5, 0.01, 1e-5])
@@ -153,6 +142,3 @@ def test_normal_against_scipy() -> None:
     p = np.array([1.0, 0.5, 1e-12, 1e-200])
     np.testing.assert_allclose(normal_isf(p), stats.norm.isf(p / 2), rtol=1e-12)
     np.testing.assert_allclose(normal_isf(p, sides="one"), stats.norm.isf(p), rtol=1e-12)
-    unknown: Any = "both"
-    with pytest.raises(UnknownOption):
-        normal_sf(1.0, sides=unknown)

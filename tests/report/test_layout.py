@@ -36,10 +36,10 @@ def test_facts_say_where_a_result_came_from() -> None:
 
 
 def test_a_test_that_stopped_has_its_options_and_its_error() -> None:
-    options = {"metric": "tpr", "groups": [], "reference": {"race": "White"}, "tolerance": None}
+    options: dict[str, object] = {"metric": "tpr", "groups": [], "reference": {"race": "White"}, "tolerance": None}
     part = section(1, Entry(name="a", kind="flag", error="No rows.", error_kind="data", options=options))
     assert [str(lead) for lead in part.leads] == ["No rows."]
-    assert part.table is part.null is part.chart is None
+    assert (part.table, part.null, part.chart) == (None, None, None)
     facts = dict(part.facts)
     assert (facts["Option groups"], facts["Option tolerance"]) == ("none", "none")
     assert facts["Option reference"] == "race: White"

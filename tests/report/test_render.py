@@ -10,6 +10,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,7 +142,12 @@ def test_headings_do_not_skip_a_level(read: Reader) -> None:
 
 def test_a_huge_audit_stays_below_five_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     n = 1_000
-    numbers = {"size": np.full(n, 100.0), "disparity": np.zeros(n), "se": np.ones(n), "status": fake().status[:1] * n}
+    numbers: dict[str, Any] = {
+        "size": np.full(n, 100.0),
+        "disparity": np.zeros(n),
+        "se": np.ones(n),
+        "status": fake().status[:1] * n,
+    }
     big = fake([f"group number {i} {'x' * 3_000}" for i in range(n)], **numbers)
     monkeypatch.setattr(layout, "chart", lambda result: Chart(Markup('{"x": "' + "y" * 1_500_000 + '"}')))
     page = html(replace(document(), entries=(Entry(name="a", kind="flag", result=big),) * 2))
@@ -163,14 +169,14 @@ def test_an_empty_audit_is_a_page() -> None:
 
 
 def test_the_report_computes_no_statistic() -> None:
-        for file in Path(isonomy.report.__file__).parent.glob("*.py"):
+    for file in Path(isonomy.report.__file__).parent.glob("*.py"):
         text = file.read_text()
         assert "scipy" not in text
         assert "numerics" not in text.replace("numerics.arrays", "")  # types only
 
 
 def test_suppression_is_told_when_there_is_none() -> None:
-    assert wording.no_suppression() in html(replace(document(), suppress_below=0))
+    assert wording.suppression(0) in html(replace(document(), suppress_below=0))
 
 
 def test_a_page_of_a_test_that_was_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from isonomy.results import Status, Verdict
 
 
 def test_numbers_words_and_raw_values() -> None:
-    cells = table(
+    shown = table(
         {
             "group": ["a", "b", "c"],
             "size": np.array([1200.0, 30.0, np.nan]),
@@ -20,14 +20,14 @@ def test_numbers_words_and_raw_values() -> None:
             "status": [Status.OK, Status.TOO_SMALL, Status.SUPPRESSED],
         }
     )
-    first, second, third = cells.rows
+    first, second, third = shown.rows
     assert [cell.text for cell in first] == ["a", "1,200", "−0.123", "< 1e-300", "Violation", "ok"]
     assert [cell.raw for cell in first][1:4] == ["1200.0", "-0.123456789", "0.0"]
     assert second[3].text == "0.0312"
     assert [cell.text for cell in third][1:4] == ["–", "∞", "–"]
     assert third[5].mark == "suppressed"
     assert third[1].raw == ""
-    assert [column.numeric for column in cells.columns] == [False, True, True, True, False, False]
+    assert [column.numeric for column in shown.columns] == [False, True, True, True, False, False]
 
 
 @pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "=cmd|' /C calc'!A0"])
@@ -42,9 +42,9 @@ def test_ordinary_labels_and_negative_numbers_are_not_touched() -> None:
 
 
 def test_a_long_table_is_shortened_and_says_so() -> None:
-    cells = table({"group": [f"g{i}" for i in range(30)]}, limit=10)
-    assert len(cells.rows) == 10
-    assert cells.shortened == "The first 10 of 30 lines are shown here; results.json holds all of them."
+    shown = table({"group": [f"g{i}" for i in range(30)]}, limit=10)
+    assert len(shown.rows) == 10
+    assert shown.shortened == "The first 10 of 30 lines are shown here; results.json holds all of them."
     assert table({"group": ["a"]}).shortened == ""
 
 

@@ -11,7 +11,7 @@ import pytest
 import isonomy
 from isonomy.errors import UsageError
 from isonomy.frames import Group, open_source
-from isonomy.results import Result, Status, Verdict, phrases, provenance, suppress
+from isonomy.results import GroupResult, Result, Status, Verdict, phrases, provenance, suppress
 from isonomy.results.shape import as_frame, read_only
 
 
@@ -161,6 +161,87 @@ def test_small_groups_are_withheld(example: Example) -> None:
     assert hidden.status[1] is Status.SUPPRESSED
     assert hidden.estimate[0] == 0.5
     assert example.estimate[1] == np.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ByGroup(GroupResult):
+    """A result whose table and withheld numbers are named, and not written out."""
+
+    question: ClassVar[str] = "Is it?"
+    method: ClassVar[str] = "looking"
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = (("rows are independent", "cannot be checked"),)
+    never_shown: ClassVar[tuple[str, ...]] = ("anything else",)
+    columns: ClassVar[tuple[str, ...]] = ("n", "estimate", "verdict", "status")
+    counts: ClassVar[tuple[str, ...]] = ("n", "reference_n")
+    withheld: ClassVar[tuple[str, ...]] = ("estimate", "curve")
+
+    n: np.ndarray[Any, Any]
+    reference_n: np.ndarray[Any, Any]
+    estimate: np.ndarray[Any, Any]
+    curve: np.ndarray[Any, Any]
+    verdicts: tuple[Verdict, ...]
+
+    def findings(self) -> tuple[str, ...]:
+        return ()
+
+    def plot(self) -> Any:
+        return None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step of a method hands over."""
+
+    n: np.ndarray[Any, Any]
+    estimate: np.ndarray[Any, Any]
+    unused: int = 1
+
+
+@pytest.fixture
+def by_group() -> ByGroup:
+    first = Step(np.array([3, 30, 30]), np.array([0.1, 0.2, 0.3]))
+    later = Step(np.zeros(3), np.zeros(3))
+    return ByGroup.gather(
+        first,
+        later,
+        null="nothing",
+        verdict=Verdict.VIOLATION,
+        warnings=(),
+        provenance=provenance("example", {}),
+        groups=tuple(Group.of({"g": level}) for level in "abc"),
+        status=(Status.OK,) * 3,
+        reference_n=np.array([30, 4, 30]),
+        curve=np.arange(6.0).reshape(2, 3),
+        verdicts=(Verdict.VIOLATION,) * 3,
+    )
+
+
+def test_a_result_is_gathered_from_the_first_step_that_has_a_field(by_group: ByGroup) -> None:
+    assert by_group.estimate.tolist() == [0.1, 0.2, 0.3]
+    with pytest.raises(TypeError, match="missing"):
+        ByGroup.gather(Step(np.zeros(1), np.zeros(1)), null="nothing")
+
+
+def test_a_table_has_one_row_per_group(by_group: ByGroup) -> None:
+    table = by_group.table()
+    assert list(table) == ["group", "n", "estimate", "verdict", "status"]
+    assert table["group"] == by_group.labels == ("g=a", "g=b", "g=c")
+    assert table["verdict"] == by_group.verdicts
+
+
+def test_a_group_is_small_if_one_of_its_counts_is(by_group: ByGroup) -> None:
+    hidden = by_group.suppressed(5)
+    nothing = [True, True, False]
+    assert np.isnan(hidden.estimate).tolist() == nothing
+    assert np.isnan(hidden.curve).tolist() == [nothing, nothing]
+    assert hidden.status == (Status.SUPPRESSED, Status.SUPPRESSED, Status.OK)
+    assert hidden.verdicts == (Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE, Verdict.VIOLATION)
+    assert hidden.n.tolist() == [3, 30, 30]
+
+
+def test_what_is_assumed_and_not_shown_whatever_the_data(by_group: ByGroup) -> None:
+    assert by_group.assumptions() == (("rows are independent", "cannot be checked"),)
+    assert by_group.limits() == ("anything else",)
 
 
 def test_nothing_is_copied_where_nothing_is_withheld(example: Example) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies.designs import alternatives, discrepancies
 
 from isonomy.errors import UsageError
+from studies.designs import alternatives, discrepancies
 from support.sampling import rows_of, standard_errors
 
 ROWS = 200_000

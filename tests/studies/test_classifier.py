@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from studies.designs import classifier
 
 from isonomy.errors import UsageError
+from studies.designs import classifier
 from support.sampling import rows_of, standard_errors
 
 ROWS = 200_000

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, published, rejected, replace
 
 from studies import alternatives, calibration, likelihood, lines, transport, treatment
+from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, published, rejected, replace
 
 PAGES = [study.PAGE for study in (likelihood, transport, alternatives, treatment, calibration)]
 

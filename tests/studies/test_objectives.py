@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies.designs import expected, objectives
 
 from isonomy.errors import UsageError
+from studies.designs import expected, objectives
 from support.sampling import rows_of, standard_errors
 
 ROWS = 200_000

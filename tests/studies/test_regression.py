@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies.designs import regression
 
 from isonomy.errors import UsageError
+from studies.designs import regression
 from support.sampling import rows_of, standard_errors
 
 ROWS = 200_000

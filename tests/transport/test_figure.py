@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -10,7 +11,6 @@ import pytest
 
 from isonomy.results.theme import specification, to_svg
 from isonomy.transport import ProjectionResult
-from isonomy.transport.figure import movement_chart
 
 
 def test_picture(result: ProjectionResult) -> None:
@@ -35,8 +35,9 @@ def test_a_panel_has_one_mark_per_group_and_no_row(result: ProjectionResult) -> 
             assert value == {"group": value["group"], "mean": pytest.approx(mean)}
 
 
-def test_groups_that_do_not_move_have_no_mark() -> None:
+def test_groups_that_do_not_move_have_no_mark(result: ProjectionResult) -> None:
     one, unknown = np.array([5.0, 5.0]), np.array([np.nan, 1.0])
-    _, distances = values(movement_chart(["a", "b"], [None, 1], one, one, one, unknown))
+    two = replace(result, group=("a", "b"), outcome=(None, 1), n=one, moved_up=one, moved_down=one)
+    _, distances = values(replace(two, mean_distance=unknown).plot())
     assert [value["group"] for value in distances] == ["a", "b, outcome 1"]
     assert [value["mean"] for value in distances] == [None, 1.0]

@@ -42,7 +42,7 @@ def test_without_a_tolerance_no_number_of_rows_settles_it() -> None:
         assert "could not tell" not in answer.summary()
     assert "neither a violation nor" in bounded.headline()
     untested = replace(plain, pvalue=float("nan"))
-    assert "nothing was tested" in untested.headline()
+    assert "Not answered" in untested.headline()
 
 
 def test_a_one_sided_tolerance_speaks_of_its_side() -> None:
@@ -106,7 +106,7 @@ def test_the_null_in_words(criterion: str, tolerance: float | None, side: wordin
 
 def test_every_status_that_a_projection_can_have_is_explained() -> None:
     for status in ("infeasible", "atoms", "unsupported", "constant", "not_converged"):
-        assert wording.status_warning(Status(status)).endswith(".")
+        assert wording.STATUSES[Status(status)].endswith(".")
 
 
 def test_who_moves_is_told_by_direction() -> None:

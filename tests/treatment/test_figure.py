@@ -9,8 +9,8 @@ import pytest
 
 import isonomy as iso
 from isonomy.errors import UnknownOption
+from isonomy.results import charts
 from isonomy.results.theme import specification, to_svg
-from isonomy.treatment import figure
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 
@@ -28,7 +28,7 @@ def points(chart: Any) -> int:
 def test_groups() -> None:
     result = iso.treatment_bias(iso.simulate.uplift(30_000, groups=150, baseline=0.3).columns, **ROLES, tolerance=0.5)
     for chart in (result.plot("bias"), result.plot("error")):
-        assert points(chart) <= figure.MAXIMUM_GROUPS + 3
+        assert points(chart) <= charts.DRAWN + 3
     assert "<svg" in to_svg(result.plot())
     with pytest.raises(UnknownOption, match="quantity"):
         result.plot("size")  # type: ignore[arg-type]

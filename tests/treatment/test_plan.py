@@ -9,7 +9,9 @@ import pytest
 
 import isonomy as iso
 from isonomy.errors import MissingRole, UnknownOption, UsageError
-from isonomy.treatment.plan import Plan, idle_roles, plan, plan_corrections
+from isonomy.frames import Source
+from isonomy.results.call import QUESTIONS
+from isonomy.treatment.plan import CorrectionsPlan, Plan, idle_roles, plan
 from support.tables import experiment
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
@@ -17,6 +19,12 @@ ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome"
 
 def asked(columns: dict[str, Any] | None = None, **options: Any) -> Plan:
     return plan(iso.open_source(experiment(100) if columns is None else columns), **{**ROLES, **options})
+
+
+def corrections(source: Source, **options: Any) -> CorrectionsPlan:
+    asked = QUESTIONS["evaluate_corrections"].planned(source, ROLES | options)
+    assert isinstance(asked, CorrectionsPlan)
+    return asked
 
 
 def test_the_pass_can_be_made_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +102,6 @@ def test_roles_that_nothing_would_look_at() -> None:
 def test_the_number_of_buckets_is_even() -> None:
     source = iso.open_source(experiment(100))
     with pytest.raises(UsageError, match="even"):
-        plan_corrections(source, **ROLES, buckets=7)
-    assert plan_corrections(source, **ROLES, strategies=["mean"]).strategies == ("none", "mean")
-    assert plan_corrections(source, **ROLES).requests == ()
+        corrections(source, buckets=7)
+    assert corrections(source, strategies=["mean"]).strategies == ("none", "mean")
+    assert corrections(source).requests == ()

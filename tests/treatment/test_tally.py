@@ -12,8 +12,9 @@ import pytest
 import isonomy as iso
 from isonomy.errors import UsageError
 from isonomy.frames import Source, open_source, where
+from isonomy.results.call import QUESTIONS
 from isonomy.treatment.effects.moments import COLUMNS
-from isonomy.treatment.plan import plan, plan_corrections
+from isonomy.treatment.plan import CorrectionsPlan, plan
 from isonomy.treatment.tally import Tally, tally, tally_corrections, tally_experiment, tally_rows
 
 
@@ -36,8 +37,14 @@ def sums_of(source: Source, **options: Any) -> Tally:
     return tally(source, plan(source, **{**ROLES, **options}), np.random.default_rng(0))
 
 
+def corrections(source: Source, **options: Any) -> CorrectionsPlan:
+    asked = QUESTIONS["evaluate_corrections"].planned(source, ROLES | options)
+    assert isinstance(asked, CorrectionsPlan)
+    return asked
+
+
 def buckets_of(source: Source, buckets: int, seed: int) -> Tally:
-    asked = replace(plan_corrections(source, **ROLES), buckets=buckets)
+    asked = replace(corrections(source), buckets=buckets)
     return tally_corrections(source, asked, np.random.default_rng(seed))
 
 
@@ -142,8 +149,8 @@ def test_engines_without_row_numbers_say_so() -> None:
         def to_native(self) -> None:
             return None
 
-    asked = plan_corrections(source, **ROLES)
-    source.frame = Frame()
+    asked = corrections(source)
+    source.frame = Frame()  # type: ignore[assignment]
     source.backend = "ibis"
     with pytest.raises(UsageError, match="split column"):
         tally_corrections(source, asked, np.random.default_rng(0))

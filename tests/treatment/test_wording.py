@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import isonomy as iso
@@ -39,12 +41,17 @@ def test_every_reason_for_no_answer_has_a_sentence() -> None:
     ],
 )
 def test_a_finding_says_both_effects_and_ends_with_what_was_shown(verdict: Verdict, end: str) -> None:
-    numbers = {"predicted": 1.5, "observed": 1.2, "bias": 0.25, "low": 0.1, "high": 0.4, "adjusted": 0.003}
-    sentence = wording.finding("group=a", 1234.0, **numbers, verdict=verdict, alpha=0.05)
+    numbers = {
+        "n": 1234.0, "predicted": 1.5, "observed": 1.2, "bias": 0.25, "bias_low": 0.1, "bias_high": 0.4,
+        "adjusted_pvalue": 0.003,
+    }  # fmt: skip
+    result = iso.treatment_bias(experiment(3_000), **ROLES)
+    arrays: dict[str, Any] = {name: np.full(len(result.groups), value) for name, value in numbers.items()}
+    sentence = wording.finding(replace(result, **arrays, verdicts=(verdict,) * len(result.groups)), 0)
     assert sentence == (
-        "group=a (1,234 rows): predicted effect 1.50, observed 1.20, an error of +0.300; in the other groups together "
-        "the error is +0.0500. The difference of the two, the bias, is +0.250 (95 % interval 0.100 to 0.400, adjusted "
-        f"p = 0.0030){end}"
+        f"{result.groups[0]} (1,234 rows): predicted effect 1.50, observed 1.20, an error of +0.300; in the other "
+        "groups together the error is +0.0500. The difference of the two, the bias, is +0.250 (95 % interval 0.100 "
+        f"to 0.400, adjusted p = 0.0030){end}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from studies.alternatives import PAGE
 from studies.lines import Run
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from studies.calibration import OTHERS, PAGE, identity, parity, rows, steep, thresholds, users
 from studies.lines import rejected
-
 from support.sampling import binomial_margin
 
 SIZE = PAGE.find("Size")

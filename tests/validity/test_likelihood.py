@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from studies.likelihood import PAGE, flagging, interval_null, small_samples
 from studies.lines import Run
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from studies.lines import each
-from studies.transport import PAGE, PLANTED, SCENARIOS, Law, Scenario, normal_power, outlier, power, rescaled, sentinels
 
 import isonomy as iso
+from studies.lines import each
+from studies.transport import PAGE, PLANTED, SCENARIOS, Law, Scenario, normal_power, outlier, power, rescaled, sentinels
 from support.sampling import binomial_margin
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from studies.lines import each
-from studies.treatment import COLLAPSES, collapsed, coverage, flagged, ratios, three_variances
 
 import isonomy as iso
+from studies.lines import each
+from studies.treatment import COLLAPSES, collapsed, coverage, flagged, ratios, three_variances
 from support.sampling import binomial_margin
 
 

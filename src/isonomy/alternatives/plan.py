@@ -8,9 +8,10 @@ from typing import Literal
 
 import numpy as np
 
+from isonomy.alternatives.rules.algorithm import SelectionRule
 from isonomy.alternatives.rules.bootstrap import PvalueForm
 from isonomy.alternatives.rules.criteria import Criteria, FairnessTest, Scale
-from isonomy.alternatives.rules.named import NamedRule, selection_rule
+from isonomy.alternatives.rules.named import selection_rule
 from isonomy.alternatives.rules.utilities import Utility, UtilityLike, accuracy_utility, fairness_utilities
 from isonomy.alternatives.wording import CANDIDATE
 from isonomy.errors import MissingRole, UnknownOption, UsageError
@@ -21,6 +22,7 @@ from isonomy.numerics.arrays import FloatArray
 Gain = float | Mapping[str, float]
 Weights = Literal["pooled"] | Mapping[str, float]
 Disadvantage = Literal["lower", "higher"]
+_WORSE: Mapping[str, Disadvantage] = {"higher": "lower", "lower": "higher"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -35,7 +37,8 @@ class Plan:
     accuracy_gain: Gain
     accuracy_weights: Weights | None
     protected: object
-    rule: NamedRule | None  # None: the candidate is a column
+    rule: SelectionRule | None  # None: the candidate is a column
+    rule_name: str
     capacity: float | None
     threshold: float | None
     splits: int
@@ -51,11 +54,6 @@ class Plan:
     def requests(self) -> tuple[Request, ...]:
         """The grouped pass of a test that fits nothing; features are read row by row."""
         return () if self.features else (self.request,)
-
-    @property
-    def rule_name(self) -> str:
-        """What the rule is called in tables and sentences."""
-        return CANDIDATE if self.rule is None else self.rule.name
 
     def settle(self, groups: Sequence[Group]) -> Criteria:
         """The criteria, with what was said of groups in the order of ``groups``."""
@@ -90,29 +88,29 @@ def plan(
     outcome: str,
     groups: object,
     status_quo: str,
-    features: Sequence[str] | str | None = None,
-    candidate: str | None = None,
-    rule: object = None,
-    group_aware: bool = False,
-    capacity: float | None = None,
-    threshold: float | None = None,
-    accuracy: UtilityLike = "outcome_among_selected",
-    fairness: UtilityLike | Sequence[UtilityLike] | None = None,
-    accuracy_gain: Gain = 0.0,
-    fairness_gain: Gain = 0.0,
-    scale: Scale = "ratio",
-    accuracy_weights: Weights | None = None,
-    protected: object = None,
-    disadvantage: Disadvantage | None = None,
-    fairness_test: FairnessTest = "two_one_sided",
-    splits: int = 7,
-    train_fraction: float = 0.5,
-    resamples: int = 10_000,
-    alpha: float = 0.05,
-    pvalue_form: PvalueForm = "add_one",
-    min_size: int = 10,
-    n_jobs: int = 1,
-    progress: bool = False,
+    features: Sequence[str] | str | None,
+    candidate: str | None,
+    rule: object,
+    group_aware: bool,
+    capacity: float | None,
+    threshold: float | None,
+    accuracy: UtilityLike,
+    fairness: UtilityLike | Sequence[UtilityLike] | None,
+    accuracy_gain: Gain,
+    fairness_gain: Gain,
+    scale: Scale,
+    accuracy_weights: Weights | None,
+    protected: object,
+    disadvantage: Disadvantage | None,
+    fairness_test: FairnessTest,
+    splits: int,
+    train_fraction: float,
+    resamples: int,
+    alpha: float,
+    pvalue_form: PvalueForm,
+    min_size: int,
+    n_jobs: int,
+    progress: bool,
 ) -> Plan:
     """Check what was asked against itself and against the schema; no row is read."""
     names = tuple([features] if isinstance(features, str) else features or ())
@@ -130,10 +128,14 @@ def plan(
     _check_accuracies(accuracy_gain, accuracy_weights, scale)
     accurate = accuracy_utility(accuracy)
     fair = fairness_utilities(fairness, accurate)
-    harm = tuple(_harm(utility, disadvantage) for utility in fair)
+    # +1 where having less of the utility is the disadvantage, -1 where having more is.
+    harm = tuple(1 if (disadvantage or _WORSE[utility.better]) == "lower" else -1 for utility in fair)
     gains = _fairness_gains([utility.name for utility in fair], fairness_gain, scale)
     criteria = Criteria(accurate, fair, (), scale=scale, harm=harm, fairness_test=fairness_test, fairness_gains=gains)
-    columns = {"outcome": outcome} | _columns(status_quo, candidate, criteria.utilities, names)
+    columns = {"outcome": outcome, "status_quo": status_quo} | ({} if candidate is None else {"candidate": candidate})
+    columns |= {f"outcome of {u.name}": u.outcome for u in criteria.utilities if u.outcome is not None}
+    columns |= {f"features[{name}]": name for name in names}
+    fitted = (None, CANDIDATE) if rule is None else selection_rule(rule, group_aware=group_aware, features=names)
     return Plan(
         request=_request(source, columns, groups, criteria.utilities, rows=bool(names)),
         columns=columns,
@@ -143,7 +145,8 @@ def plan(
         accuracy_gain=accuracy_gain,
         accuracy_weights=accuracy_weights,
         protected=protected,
-        rule=None if rule is None else selection_rule(rule, group_aware=group_aware, features=names),
+        rule=fitted[0],
+        rule_name=fitted[1],
         capacity=capacity,
         threshold=threshold,
         splits=splits,
@@ -162,15 +165,6 @@ def intersections(source: Source, groups: object) -> Grouping:
     return source.grouping(groups, depth=len(source.grouping(groups).dimensions))
 
 
-def _columns(
-    status_quo: str, candidate: str | None, utilities: Sequence[Utility], features: Sequence[str]
-) -> dict[str, str]:
-    """Every column read as a number, by the argument an error names."""
-    columns = {"status_quo": status_quo} | ({} if candidate is None else {"candidate": candidate})
-    columns |= {f"outcome of {u.name}": u.outcome for u in utilities if u.outcome is not None}
-    return columns | {f"features[{name}]": name for name in features}
-
-
 def _request(
     source: Source, columns: Mapping[str, str], groups: object, utilities: Sequence[Utility], *, rows: bool
 ) -> Request:
@@ -185,12 +179,6 @@ def _request(
         numeric=numeric,
         keys={} if rows else {f"{role} value": number(column) for role, column in numeric.items()},
     )
-
-
-def _harm(utility: Utility, disadvantage: Disadvantage | None) -> int:
-    """+1 where having less of the utility is the disadvantage, -1 where having more is."""
-    less = utility.better == "higher" if disadvantage is None else disadvantage == "lower"
-    return 1 if less else -1
 
 
 def _check_accuracies(gain: Gain, weights: Weights | None, scale: Scale) -> None:

@@ -107,7 +107,12 @@ class ImprovabilityResult(Result):
         comparisons = tuple(r.comparison for r in rounds)
         fairness = tuple(utility.name for utility in criteria.fairness)
         pairs = [f"{criteria.labels[a]} against {criteria.labels[b]}" for a, b in criteria.pairs]
-        return cls(
+        return cls.gather(
+            decisions,
+            estimates,
+            criteria,
+            tally,
+            plan,
             null=wording.null(
                 plan.rule_name,
                 criteria.accuracy.name,
@@ -117,28 +122,14 @@ class ImprovabilityResult(Result):
                 criteria.fairness_gains,
                 criteria.scale,
             ),
-            verdict=decisions.verdict,
-            warnings=decisions.warnings,
             provenance=call.provenance(rows=tally.rows, dropped=tally.dropped),
-            groups=tally.groups,
             rule=plan.rule_name,
             accuracy_utility=criteria.accuracy.name,
             accuracy_components=criteria.accuracies,
             fairness_utilities=fairness,
-            accuracy_gains=criteria.accuracy_gains,
-            fairness_gains=criteria.fairness_gains,
-            scale=criteria.scale,
-            capacity=plan.capacity,
-            alpha=plan.alpha,
-            resamples=plan.resamples,
             accuracy=np.stack([r.accuracy for r in rounds]),
             fairness=np.stack([r.fairness for r in rounds]),
             round_pvalues=np.array([r.pvalue for r in rounds]),
-            pvalue=estimates.pvalue,
-            median_pvalue=estimates.median_pvalue,
-            reject=decisions.reject,
-            supported_fairness_gain=estimates.supported_fairness_gain,
-            supported_accuracy_gain=estimates.supported_accuracy_gain,
             selected=np.stack([r.selected for r in rounds]),
             cutoffs=np.stack([r.cutoffs for r in rounds]),
             train_rows=np.array([r.train_rows for r in rounds]),
@@ -148,10 +139,8 @@ class ImprovabilityResult(Result):
             worst_pairs=tuple(tuple(pairs[q] for q in r.worst) for r in rounds),
             status=tuple(r.status for r in rounds),
             details=tuple(r.details for r in rounds),
-            curves=estimates.curves,
             recommended=recommended,
             evidence=comparisons,
-            pvalue_form=plan.pvalue_form,
         )
 
     def to_dict(self, *, rows: bool = False) -> dict[str, Any]:
@@ -199,17 +188,12 @@ class ImprovabilityResult(Result):
             a = curves.accuracy_gains if accuracy_gains is None else accuracy_gains
             f = curves.fairness_gains if fairness_gains is None else fairness_gains
             curves = together.curves(self.evidence, a, f, self.pvalue_form)
-        return SurfaceResult(
+        return SurfaceResult.gather(
+            curves,
+            self,
             null=wording.SURFACE_NULL,
             verdict=verdict_without_gains(self.supported_fairness_gain),
-            warnings=self.warnings,
-            provenance=self.provenance,
-            accuracy_gains=curves.accuracy_gains,
-            fairness_gains=curves.fairness_gains,
             median_pvalues=curves.median_pvalues(),
-            level=self.level,
-            alpha=self.alpha,
-            scale=self.scale,
             fairness_gain=self.supported_fairness_gain,
             accuracy_gain=self.supported_accuracy_gain,
         )
@@ -285,6 +269,7 @@ class SurfaceResult(Result):
     question: ClassVar[str] = wording.QUESTION
     method: ClassVar[str] = wording.METHOD
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+    never_shown: ClassVar[tuple[str, ...]] = wording.SURFACE_LIMITS
 
     accuracy_gains: FloatArray
     fairness_gains: FloatArray
@@ -317,14 +302,6 @@ class SurfaceResult(Result):
             wording.supported("fairness", self.fairness_gain, self.scale, self.alpha),
             wording.supported("accuracy", self.accuracy_gain, self.scale, self.alpha),
         )
-
-    def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """As for the test itself."""
-        return ()
-
-    def limits(self) -> tuple[str, ...]:
-        """What the surface does not show."""
-        return wording.SURFACE_LIMITS
 
     def plot(self) -> alt.TopLevelMixin:
         """Heat map with the contour and the crossings."""

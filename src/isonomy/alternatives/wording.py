@@ -175,10 +175,8 @@ def _rounds(rounds: Sequence[int]) -> str:
 def assumptions(splits: int, worst_se: float, smallest: int) -> tuple[tuple[str, str], ...]:
     """What is assumed, and how it was checked."""
     return (
-        (
-            "Rows are independent draws from one population.",
-            "Cannot be checked from the table; it is a fact of design.",
-        ),
+        phrases.INDEPENDENT,
+        phrases.SAMPLE,
         (
             "The status quo is not perfectly fair (assumption 1).",
             f"Its unfairness is {phrases.number(worst_se, 2)} bootstrap standard errors from zero in the median round.",
@@ -193,26 +191,25 @@ def assumptions(splits: int, worst_se: float, smallest: int) -> tuple[tuple[str,
             "Cannot be checked from the table; the seed and the options are in the provenance."
             + (" One split is easy to re-run until it rejects." if splits == 1 else ""),
         ),
-        ("Decisions do not change the outcome that is measured.", "Cannot be checked from the table."),
+        ("Decisions do not change the outcome that is measured.", phrases.UNCHECKED),
     )
 
 
 def limits(reject: bool) -> tuple[str, ...]:
     """What the result does not show."""
-    common = (
+    own = (
+        "It does not show that no alternative exists: the rule may not be able to find it, or the rows may be too few."
+    )
+    if reject:
+        own = (
+            "It shows that a better algorithm exists and that the rule can find one. The algorithm of any one round is "
+            "not certified by it."
+        )
+    return (
+        own,
         "It compares the criteria named, on these rows. It does not say that either algorithm treats anyone equally in "
         "any other sense.",
         "Whether an alternative is feasible, lawful or cheap enough to adopt is not a statistical question.",
-    )
-    if reject:
-        return (
-            "It shows that a better algorithm exists and that the rule can find one. The algorithm of any one round is "
-            "not certified by it.",
-            *common,
-        )
-    return (
-        "It does not show that no alternative exists: the rule may not be able to find it, or the rows may be too few.",
-        *common,
     )
 
 

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from isonomy.errors import ConfigError
 from isonomy.frames import Metric, conditions, cut, where
 from isonomy.frames.conditions import Comparison, Operator, Scalar
-from isonomy.frames.groups import Cut as CutGroup
-from isonomy.frames.groups import Where as WhereGroup
 from isonomy.frames.metrics import NAMES
 from isonomy.likelihood import Estimate
 
@@ -128,26 +125,22 @@ Reference = Annotated[
 ]
 
 
-def group(spec: str | Cut | Where) -> str | CutGroup | WhereGroup:
-    """The group as isonomy's functions take it."""
+def groups(spec: object) -> object:
+    """One group or several, as isonomy's functions take them."""
+    if isinstance(spec, list):
+        return [groups(one) for one in spec]
     if isinstance(spec, Cut):
         return cut(spec.column, spec.edges)
     if isinstance(spec, Where):
         condition = conditions.all_of(part.comparison for part in spec.where)
-        if condition is None:
-            raise ConfigError(f"groups: {spec.name!r} has no condition.")
+        assert condition is not None  # the model asks for at least one
         return where(spec.name, condition)
     return spec
 
 
-def groups(spec: str | Cut | Where | list[str | Cut | Where]) -> object:
-    """One group or several, as isonomy's functions take them."""
-    return [group(one) for one in spec] if isinstance(spec, list) else group(spec)
-
-
-def metric(spec: str | OwnMetric) -> str | Metric:
+def metric(spec: object) -> object:
     """The metric as isonomy's functions take it."""
-    if isinstance(spec, str):
+    if not isinstance(spec, OwnMetric):
         return spec
     inside = conditions.all_of(part.comparison for part in spec.where)
     return Metric(spec.name, value=conditions.column(spec.value), where=inside, binary=spec.binary)

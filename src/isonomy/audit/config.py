@@ -108,7 +108,7 @@ def parse(text: str, file: str = "audit.toml") -> Config:
     return build(raw, file, text)
 
 
-def build(raw: Mapping[str, Any], file: str = "audit", text: str | None = None) -> Config:
+def build(raw: Mapping[str, object], file: str = "audit", text: str | None = None) -> Config:
     """The audit in a mapping."""
     try:
         return Config.model_validate(dict(raw))
@@ -130,7 +130,7 @@ def read(path: str | Path) -> tuple[Config, str]:
     return parse(text.replace("\r\n", "\n"), str(place)), text
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """The JSON schema of the audit file, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

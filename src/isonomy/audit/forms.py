@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field
 
@@ -30,7 +30,7 @@ from isonomy.audit.conditions import (
     reference,
 )
 from isonomy.frames.conditions import Scalar
-from isonomy.options import Form, rules
+from isonomy.options import Form, members, rules
 
 Column = tuple[str, Condition | Cut | None]  # a column, and what compares or cuts it
 
@@ -57,9 +57,9 @@ Utility = UtilityName | UtilityOf
 class Written:
     """One form: its type in a file, the columns a value names, and the value as the function takes it."""
 
-    type: Any
-    columns: Callable[[Any], Iterator[Column]]
-    ready: Callable[[Any], object]
+    type: object
+    columns: Callable[[object], Iterator[Column]]
+    ready: Callable[[object], object]
 
 
 def _no_columns(value: object) -> Iterator[Column]:
@@ -75,7 +75,7 @@ def _unless_a_word(value: object) -> Iterator[Column]:
     return iter(()) if isinstance(value, str) else columns_of(value)
 
 
-def _split(value: str) -> Iterator[Column]:
+def _split(value: object) -> Iterator[Column]:
     return iter(()) if value == "independent" else columns_of(value)
 
 
@@ -91,8 +91,8 @@ def plain(value: object) -> object:
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def _pairs(value: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-    return {label: tuple(pair) for label, pair in value.items()}
+def _pairs(value: object) -> object:
+    return {label: tuple(pair) for label, pair in value.items()} if isinstance(value, Mapping) else value
 
 
 _PAIR = Annotated[list[float], Field(min_length=2, max_length=2)]
@@ -114,21 +114,20 @@ FORMS: dict[str, Written] = {
 _OTHER = Written(None, _no_columns, plain)
 
 
-def form_of(annotation: Any) -> str | None:
+def form_of(annotation: object) -> str | None:
     """The name of an annotation's form, where it has one."""
     return next((rule.name for rule in rules(annotation) if isinstance(rule, Form)), None)
 
 
-def written(annotation: Any) -> Written:
+def written(annotation: object) -> Written:
     """How values of an annotation are written, read and used."""
     name = form_of(annotation)
     return _OTHER if name is None else FORMS[name]
 
 
-def in_a_file(annotation: Any) -> Any:
+def in_a_file(annotation: object) -> Any:
     """An annotation as a file can say it: objects and arrays are left out, sequences are lists."""
-    members = [_member(part) for part in _parts(annotation)]
-    kept = [member for member in members if member is not _UNWRITABLE]
+    kept = [part for member in members(annotation) if (part := _member(member)) is not _UNWRITABLE]
     if not kept or kept == [None]:
         raise TypeError(f"{annotation!r} cannot be written in an audit file; give it a Form, and a row in FORMS")
     return reduce(or_, kept) if len(kept) > 1 else kept[0]
@@ -137,17 +136,10 @@ def in_a_file(annotation: Any) -> Any:
 _UNWRITABLE = object()
 
 
-def _parts(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-
-
-def _member(annotation: Any) -> Any:
+def _member(annotation: object) -> Any:
     origin, inner = get_origin(annotation), get_args(annotation)
-    if origin in (Union, UnionType):
-        return in_a_file(annotation)
     if origin is Annotated:
-        name = form_of(annotation)
-        return annotation if name is None else FORMS[name].type
+        return written(annotation).type or annotation
     if origin is Literal or annotation in (bool, int, float, str):
         return annotation
     if annotation in (None, NoneType):

@@ -117,12 +117,11 @@ class AuditResult:
 _PLAIN_FIELDS = ("kind", "title", "seconds", "peak_memory", "seed", "resumed", "error", "error_kind")
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: Entry) -> dict[str, object]:
     result = entry.result
-    plain = {name: getattr(entry, name) for name in _PLAIN_FIELDS}
-    stored = {
+    stored: dict[str, object] = {
         "id": entry.name,
-        **plain,
+        **{name: getattr(entry, name) for name in _PLAIN_FIELDS},
         "verdict": entry.verdict,
         "question": entry.question,
         "truth": list(entry.truth),
@@ -145,7 +144,7 @@ def _restored(stored: Mapping[str, Any]) -> Entry:
     return Entry(name=stored["id"], **plain, truth=tuple(stored["truth"]), result=result)
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> object:
     """A cell of a table; numbers JSON has no word for are null (missing) or text (infinite)."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import isonomy
 from isonomy.audit.conditions import Condition, Cut
 from isonomy.audit.config import Config
-from isonomy.audit.forms import plain, written
-from isonomy.audit.questions import Columns, Test, annotation_of, form, required
-from isonomy.errors import ConfigError, IsonomyError, near
+from isonomy.audit.forms import form_of, plain, written
+from isonomy.audit.questions import Columns, Test, annotation_of, required
+from isonomy.errors import ConfigError, IsonomyError, UnknownColumn
 from isonomy.frames import Request, Source
 from isonomy.frames.conditions import is_text
+from isonomy.frames.sums import Schema
 from isonomy.numerics.randomness import named_seed
-from isonomy.results import Result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +25,7 @@ class Planned:
 
     name: str
     test: Test
-    options: Mapping[str, Any]  # as written, roles and tolerance filled in: plain values
+    options: Mapping[str, object]  # as written, roles and tolerance filled in: plain values
     seed: int | None
 
     @property
@@ -34,18 +33,10 @@ class Planned:
         """The kind of test: the name of its function."""
         return self.test.kind
 
-    @property
-    def function(self) -> Callable[..., Result]:
-        """The function of the test's kind."""
-        return getattr(isonomy, self.kind)
-
-    def ready(self) -> dict[str, Any]:
-        """The options as the function takes them."""
-        return {key: written(annotation_of(self.kind, key)).ready(value) for key, value in self.options.items()}
-
-    def arguments(self) -> dict[str, Any]:
-        """The keywords of the call."""
-        return self.ready() | ({"rng": self.seed} if self.seed is not None else {})
+    def ready(self) -> dict[str, object]:
+        """The keywords of the call, as the function takes them."""
+        options = {key: written(annotation_of(self.kind, key)).ready(value) for key, value in self.options.items()}
+        return options if self.seed is None else options | {"rng": self.seed}
 
     def identity(self, fingerprint: str, suppress_below: int, filters: list[Condition]) -> str:
         """Equal for runs that would give the same numbers."""
@@ -85,8 +76,10 @@ def _planned(config: Config, name: str, test: Test) -> Planned:
     tolerance = getattr(config.tolerances, test.kind, None)
     if tolerance is not None and "tolerance" not in test.model_fields_set:
         options["tolerance"] = tolerance
-    random = "rng" in keys and options.get("rng") is None
-    return Planned(name, test, options, named_seed(config.seed, name) if random else None)
+    seed = options.get("rng")
+    if seed is None and "rng" in keys:
+        seed = named_seed(config.seed, name)
+    return Planned(name, test, options, seed if isinstance(seed, int) else None)
 
 
 def used(config: Config, planned: Iterable[Planned]) -> Iterator[tuple[str, str, Condition | Cut | None]]:
@@ -105,18 +98,18 @@ def used(config: Config, planned: Iterable[Planned]) -> Iterator[tuple[str, str,
             yield from ((home, column, how) for column, how in columns)
 
 
-def check(config: Config, planned: Iterable[Planned], schema: Mapping[str, Any], file: str) -> list[str]:
+def check(config: Config, planned: Iterable[Planned], schema: Schema, file: str) -> list[str]:
     """Names and types against the table's columns; no row is read. Returns the columns the audit needs."""
     problems: list[str] = []
     needed: dict[str, None] = {}
     tests = list(planned)
-    numbers = {"count", *(key for one in tests for key in one.options if _averaged(one.kind, key))}
+    # Keys that name a column which is counted or averaged: every one but whom a row belongs to.
+    named = {key for one in tests for key in one.options if form_of(annotation_of(one.kind, key)) == "column"}
+    numbers = {"count", *named} - {"user"}
     for key, column, how in used(config, tests):
         needed[column] = None
         if column not in schema:
-            known = list(schema)
-            shown = ", ".join(known[:40]) + (", ..." if len(known) > 40 else "")
-            problems.append(f"{key}: no column {column!r} in the data.{near(column, known)} Columns: {shown}.")
+            problems.append(str(UnknownColumn(key, column, schema)))
         elif isinstance(how, Cut) and not schema[column].is_numeric():
             problems.append(f"{key}: column {column!r} is {schema[column]}; only numbers can be cut.")
         elif isinstance(how, Condition) and (problem := how.comparison.mismatch(schema[column])):
@@ -132,8 +125,3 @@ def check(config: Config, planned: Iterable[Planned], schema: Mapping[str, Any],
     if problems:
         raise ConfigError("\n".join(f"{file}: {problem}" for problem in dict.fromkeys(problems)))
     return list(needed)
-
-
-def _averaged(kind: str, key: str) -> bool:
-    """Whether a key names a column that is counted or averaged: every one but whom a row belongs to."""
-    return key != "user" and form(kind, key) == "column"

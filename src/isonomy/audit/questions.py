@@ -16,7 +16,7 @@ from pydantic import Discriminator, Field, create_model
 
 import isonomy
 from isonomy.audit.conditions import Condition, GroupSpec, Table
-from isonomy.audit.forms import form_of, in_a_file
+from isonomy.audit.forms import in_a_file
 from isonomy.options import hints
 from isonomy.results import QUESTIONS, Question
 from isonomy.results.call import READING
@@ -77,7 +77,7 @@ class Test(Table):
         """The function that makes the test, and its plan."""
         return QUESTIONS[self.kind]
 
-    def own_options(self) -> dict[str, Any]:
+    def own_options(self) -> dict[str, object]:
         """The function's keywords as the test gives them; ``false`` says that a role has no column in this test."""
         given = {name: getattr(self, name) for name in self.model_fields_set if name not in Test.model_fields}
         return {name: value for name, value in given.items() if name not in Columns.model_fields or value is not False}
@@ -102,7 +102,7 @@ def _model(kind: str) -> type[Test]:
     return create_model(title, __base__=Test, __doc__=summary, **fields)
 
 
-def _field(kind: str, name: str, annotation: Any, parameter: inspect.Parameter) -> tuple[Any, Any]:
+def _field(kind: str, name: str, annotation: object, parameter: inspect.Parameter) -> tuple[object, object]:
     """A keyword as a key of the file. A role may be left to [columns], and false says that there is none."""
     description = described(kind).get(name)
     if name in Columns.model_fields:
@@ -135,14 +135,9 @@ else:
     AnyTest = Annotated[Union[tuple(MODELS.values())], Discriminator("kind")]  # noqa: UP007
 
 
-def annotation_of(kind: str, key: str) -> Any:
+def annotation_of(kind: str, key: str) -> object:
     """What the function of a test says its keyword may be."""
     return hints(QUESTIONS[kind].function)[key]
-
-
-def form(kind: str, key: str) -> str | None:
-    """The form in which a test's key is written, where it has one."""
-    return form_of(annotation_of(kind, key))
 
 
 def required(kind: str) -> list[str]:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import isonomy
 from isonomy.audit import config as files
@@ -74,7 +73,7 @@ class Audit:
         return audit
 
     @classmethod
-    def from_dict(cls, config: Mapping[str, Any], *, data: object = None, folder: str | Path = ".") -> Audit:
+    def from_dict(cls, config: Mapping[str, object], *, data: object = None, folder: str | Path = ".") -> Audit:
         """The audit in a mapping of the same shape as the file."""
         return cls(files.build(config), data=data, folder=folder)
 
@@ -138,7 +137,7 @@ class Audit:
             kind=one.kind,
             title=one.test.title,
             truth=tuple(one.test.truth),
-            seed=one.seed if one.seed is not None else one.options.get("rng"),
+            seed=one.seed,
         )
         kept = state.load(identity)
         if kept is not None:
@@ -148,7 +147,7 @@ class Audit:
                 kept = None
         started = time.perf_counter()
         try:
-            result = one.function(tables.of(one), **one.arguments())
+            result = getattr(isonomy, one.kind)(tables.of(one), **one.ready())
             result = result.suppressed(self.config.suppress_below)
             # Words and table are part of the test: a fault in them is its own.
             section(1, replace(entry, result=result), 1, picture=False)

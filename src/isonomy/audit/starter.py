@@ -47,8 +47,8 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
 
 def starter_text(place: str, columns: list[Look], roles: dict[str, str], groups: list[str]) -> str:
     """A commented audit file that runs as it is."""
-    parts = (_head(place, columns, roles), _columns(columns, roles, groups), _tests(columns, roles, groups))
-    return "\n".join([*(line for part in parts for line in part), ""])
+    tests = list(_tests(columns, roles)) or _average(columns, roles, groups)
+    return "\n".join([*_head(place, columns, roles), *_columns(columns, roles, groups), *tests, ""])
 
 
 def _head(place: str, columns: list[Look], roles: dict[str, str]) -> Iterator[str]:
@@ -117,13 +117,11 @@ def _columns(columns: list[Look], roles: dict[str, str], groups: list[str]) -> I
     yield ""
 
 
-def _tests(columns: list[Look], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
-    """The tests these roles allow; at least one."""
+def _tests(columns: list[Look], roles: dict[str, str]) -> Iterator[str]:
+    """The tests these roles allow."""
     have = set(roles)
     scale = {c.name: c.unit for c in columns}
-    any_test = False
     if "prediction" in have:
-        any_test = True
         yield from _test("Who is selected?", 'kind = "flag"', 'metric = "selection_rate"', "# tolerance = 0.02")
     if {"prediction", "outcome"} <= have:
         yield from _test(
@@ -133,29 +131,19 @@ def _tests(columns: list[Look], roles: dict[str, str], groups: list[str]) -> Ite
             'reference = "population"      # or "rest", or a group such as {race = "White"}',
         )
     if {"outcome", "score"} <= have:
-        any_test = True
         if scale[roles["score"]]:
             yield from _test("How good is the score in each group?", 'kind = "flag"', 'metric = "brier"')
         yield from _test("Does the score mean the same in every group?", 'kind = "predictive_parity"')
     if {"effect", "treatment", "outcome"} <= have:
-        any_test = True
         yield from _test("Does the uplift model get some groups' effects wrong?", 'kind = "treatment_bias"')
-    if not any_test:
-        yield from _anything(columns, roles, groups)
 
 
-def _anything(columns: list[Look], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
+def _average(columns: list[Look], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
     """Without a decision or a score there is still the average of something."""
     column = roles.get("outcome") or roles.get("score")
     if column is None:
-        numbers = [
-            c
-            for c in columns
-            if c.kind in ("binary", "number")
-            and not c.missing
-            and not _NUMBERED.search(c.name.lower())
-            and not any(toml(c.name) in group for group in groups)
-        ]
+        whole = [c for c in columns if c.kind in ("binary", "number") and not c.missing]
+        numbers = [c for c in whole if not _NUMBERED.search(c.name.lower()) and toml(c.name) not in " ".join(groups)]
         column = min(numbers, key=lambda c: c.kind).name if numbers else None  # 0/1 before other numbers
     if column is None:
         yield "# No column of numbers was found: there is nothing to compare yet."

@@ -99,7 +99,7 @@ class State:
             return None
         return stored if isinstance(stored, dict) else None
 
-    def save(self, identity: str, stored: Mapping[str, Any]) -> None:
+    def save(self, identity: str, stored: Mapping[str, object]) -> None:
         """Keep a finished test."""
         if self.folder is not None:
             write(self.folder / f"{identity}.json", json.dumps(stored, allow_nan=False, ensure_ascii=False))

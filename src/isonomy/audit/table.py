@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from isonomy.audit.conditions import Condition
 from isonomy.audit.config import Data
@@ -29,26 +28,20 @@ class Opened:
 
 def open_table(data: Data, folder: Path, given: object = None) -> Opened:
     """Open the table. ``given`` is a table of the caller's own, which takes the place of a path or query."""
-    options: dict[str, Any] = {"count": data.count, "missing": data.missing, "missing_group": data.missing_group}
     if given is not None:
-        return Opened(_open(given, options), f"a {type(given).__module__.split('.')[0]} table", None)
+        return Opened(_open(given, data), f"a {type(given).__module__.split('.')[0]} table", None)
     if data.query is not None:
         native = _duckdb(data, folder) if data.engine == "duckdb" else _spark(data, folder)
-        return Opened(_open(native, options), f"a query run by {data.engine}", None)
+        return Opened(_open(native, data), f"a query run by {data.engine}", None)
     if data.path is None:
         raise ConfigError("data: no path and no query; say where the rows are.")
     path = folder / data.path
-    source = _open(path, options)
+    source = _open(path, data)
     refuse_separator(list(source.schema), data.path)
-    if ".csv" in path.suffixes and all(map(is_text, source.schema.values())):
-        _refuse_header(source)
-    return Opened(source, data.path, _size(path))
-
-
-def _refuse_header(source: Source) -> None:
-    """A csv file with no line but its first has text columns only: say so before they are called the wrong type."""
-    if not len(source.head(1)):
+    # A csv file with no line but its first has text columns only: say so before they are called the wrong type.
+    if ".csv" in path.suffixes and all(map(is_text, source.schema.values())) and not len(source.head(1)):
         raise EmptyFrame("data: the table has no rows.")
+    return Opened(source, data.path, _size(path))
 
 
 def refuse_separator(columns: Sequence[str], path: str) -> None:
@@ -63,9 +56,9 @@ def refuse_separator(columns: Sequence[str], path: str) -> None:
         )
 
 
-def _open(native: object, options: Mapping[str, Any]) -> Source:
+def _open(native: object, data: Data) -> Source:
     try:
-        source = open_source(native, **options)
+        source = open_source(native, count=data.count, missing=data.missing, missing_group=data.missing_group)
         _ = source.schema
     except (UsageError, DataError):
         raise
@@ -82,16 +75,14 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
-def _duckdb(data: Data, folder: Path) -> Any:
+def _duckdb(data: Data, folder: Path) -> object:
     try:
         import duckdb
     except ImportError:
         raise ConfigError('data.engine: "duckdb" is not installed; pip install "isonomy[duckdb]".') from None
     try:
-        if data.database is None:
-            connection = duckdb.connect()
-        else:
-            connection = duckdb.connect(str(folder / data.database), read_only=True)
+        database = ":memory:" if data.database is None else str(folder / data.database)
+        connection = duckdb.connect(database, read_only=data.database is not None)
         # Literals doubled, identifiers quoted: the names come from the audit file.
         connection.execute(f"set file_search_path = '{str(folder).replace(chr(39), chr(39) * 2)}'")
         for name, path in data.tables.items():
@@ -102,7 +93,7 @@ def _duckdb(data: Data, folder: Path) -> Any:
         raise ConfigError(f"data.query: DuckDB cannot run it ({error}).") from None
 
 
-def _spark(data: Data, folder: Path) -> Any:
+def _spark(data: Data, folder: Path) -> object:
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession

@@ -36,10 +36,18 @@ class Decisions:
     """The verdicts of a test, and what to know before reading its numbers."""
 
     families: tuple[FamilyDecisions, ...]
-    pvalue: float
-    verdict: Verdict
     warnings: tuple[str, ...]
     orders: tuple[float, ...] = ()  # p-values of the order of scores in each family, adjusted for one another
+
+    @property
+    def pvalue(self) -> float:
+        """The smallest of the families'."""
+        return multiplicity.smallest([family.pvalue for family in self.families])
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of all families together."""
+        return overall([family.verdict for family in self.families])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,13 +69,7 @@ def decide_parity(estimates: ParityEstimates, plan: ParityPlan) -> Decisions:
     whole = multiplicity.adjust([family.pvalue for family in estimates.families], "holm")
     families = _families(estimates.families, "holm", within, plan.alpha, whole)
     orders = multiplicity.adjust([family.order.pvalue for family in estimates.families], "holm")
-    return Decisions(
-        families,
-        multiplicity.smallest([family.pvalue for family in families]),
-        overall([family.verdict for family in families]),
-        _parity_warnings(estimates, plan),
-        tuple(orders.tolist()),
-    )
+    return Decisions(families, _parity_warnings(estimates, plan), tuple(orders.tolist()))
 
 
 def decide_marginal(estimates: MarginalEstimates, plan: MarginalPlan) -> Decisions:
@@ -79,12 +81,8 @@ def decide_marginal(estimates: MarginalEstimates, plan: MarginalPlan) -> Decisio
         for family in estimates.families
     ]
     spanning = [family.spanning for family in estimates.families]
-    return Decisions(
-        families,
-        multiplicity.smallest([family.pvalue for family in families]),
-        overall([family.verdict for family in families]),
-        wording.marginal_warnings(estimates.unit, plan.method, estimates.nobody, few, spanning),
-    )
+    warnings = wording.marginal_warnings(estimates.unit, plan.method, estimates.nobody, few, spanning)
+    return Decisions(families, warnings)
 
 
 def _families(
@@ -112,7 +110,7 @@ def _families(
 
 
 def _parity_warnings(estimates: ParityEstimates, plan: ParityPlan) -> tuple[str, ...]:
-    warnings = list(wording.score_warnings(estimates.unit, plan.method))
+    warnings = wording.score_warnings(estimates.unit, plan.method)
     for one in estimates.families:
         lost = int(np.isnan(one.difference).sum())
         warnings += wording.family_warnings(one.dimensions, one.grid.size, one.spanning, lost, one.difference.size)

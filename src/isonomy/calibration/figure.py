@@ -3,117 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import altair as alt
 import numpy as np
 
-from isonomy.numerics.arrays import FloatArray
-from isonomy.results import theme
+from isonomy.results import Columns, charts, theme
+
+if TYPE_CHECKING:
+    from isonomy.calibration.result import MarginalFamily, ParityFamily, ThresholdsResult
 
 WIDTH, HEIGHT = 320, 240
+DRAWN_PAIRS = 6
 Panel = alt.LayerChart | alt.FacetChart
-_FORMATS = {"score": ".3f", "outcome": ".3f", "low": ".3f", "high": ".3f"}
 
 
-def title(dimensions: Sequence[str]) -> str:
-    """The heading of a set of groups."""
-    return theme.short(" & ".join(dimensions))
-
-
-def parity(rows: Sequence[tuple[Panel, Panel]]) -> alt.TopLevelMixin:
+def parity(families: Sequence[ParityFamily], *, pointwise: bool) -> alt.TopLevelMixin:
     """Curves and differences of each set of groups, one under the other."""
+    rows = [(_curves(f, theme.short(" & ".join(f.dimensions))), _differences(f, pointwise)) for f in families]
     panels = [alt.hconcat(*row).resolve_scale(color="independent") for row in rows]
     return theme.finish(alt.vconcat(*panels).resolve_scale(color="independent"))
 
 
-def side_by_side(rows: Sequence[Sequence[Panel]]) -> alt.TopLevelMixin:
+def side_by_side(pairs: Sequence[tuple[ParityFamily, ParityFamily]], names: tuple[str, str]) -> alt.TopLevelMixin:
     """The curves of two results beside each other, on one scale."""
+    rows = [[_curves(family, name) for family, name in zip(pair, names, strict=True)] for pair in pairs]
     return theme.finish(alt.vconcat(*(alt.hconcat(*row).resolve_scale(y="shared") for row in rows)))
 
 
-def curves(
-    labels: Sequence[str],
-    grid: FloatArray,
-    outcome: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    title: str = "",
-) -> Panel:
+def _curves(family: ParityFamily, title: str) -> Panel:
     """Expected outcome by score and group, with pointwise intervals; the diagonal if scores lie in [0, 1]."""
-    kept = theme.thin(grid.size, max(2, theme.MAXIMUM_POINTS // max(1, len(labels))))
-    values = theme.data(
-        {
-            "group": [theme.short(label) for label in labels for _ in kept],
-            "score": np.tile(grid[kept], len(labels)),
-            "outcome": outcome[:, kept].ravel(),
-            "low": low[:, kept].ravel(),
-            "high": high[:, kept].ravel(),
-        }
-    )
-    base = alt.Chart(values).encode(x=_score(), color=_colour("group:N", 2))
-    area = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title="Expected outcome"), y2="high:Q")
-    line = base.mark_line(point=True).encode(
-        y=alt.Y("outcome:Q", title="Expected outcome", scale=alt.Scale(zero=False)),
-        tooltip=[alt.Tooltip("group:N"), *(alt.Tooltip(f"{name}:Q", format=form) for name, form in _FORMATS.items())],
-    )
-    layers = [area, line]
+    names, grid = [theme.short(group.label) for group in family.groups], family.grid
+    numbers = {"outcome": family.curve, "low": family.curve_low, "high": family.curve_high}
+    base = charts.curves("group", names, "score", grid, **numbers)
+    under = []
     if grid.min() >= 0 and grid.max() <= 1:
         ends = theme.data({"score": [0.0, 1.0], "outcome": [0.0, 1.0]})
         diagonal = alt.Chart(ends).mark_line(strokeDash=[4, 4], color=theme.RULE)
-        layers.insert(0, diagonal.encode(x="score:Q", y="outcome:Q"))
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
+        under.append(diagonal.encode(x="score:Q", y="outcome:Q"))
+    return _banded(base, "group", "outcome", "Expected outcome", under, 2).properties(title=title)
 
 
-def differences(
-    pairs: Sequence[tuple[str, str]],
-    grid: FloatArray,
-    difference: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    *,
-    pointwise: bool,
-) -> Panel:
-    """Difference of each pair with its band, and the null."""
-    kept = theme.thin(grid.size, theme.MAXIMUM_POINTS // max(1, len(pairs)))
-    names = [" minus ".join(theme.short(label, 28) for label in pair) for pair in pairs]
-    values = theme.data(
-        {
-            "pair": [name for name in names for _ in kept],
-            "score": np.tile(grid[kept], len(pairs)),
-            "difference": difference[:, kept].ravel(),
-            "low": low[:, kept].ravel(),
-            "high": high[:, kept].ravel(),
-        }
+def _differences(family: ParityFamily, pointwise: bool) -> Panel:
+    """Difference of the clearest pairs with their bands, and the null."""
+    drawn = np.argsort(np.nan_to_num(family.pair_adjusted, nan=np.inf), kind="stable")[:DRAWN_PAIRS]
+    names = [" minus ".join(theme.short(label, 28) for label in family.labels(int(pair))) for pair in drawn]
+    numbers = {name: getattr(family, name)[drawn] for name in ("difference", "low", "high")}
+    base = charts.curves("pair", names, "score", family.grid, **numbers)
+    axis = "Difference, pointwise intervals" if pointwise else "Difference, simultaneous band"
+    chart = _banded(base, "pair", "difference", axis, [charts.rule("y")], 1)
+    return chart.properties(title="Difference, and none (dashed)")
+
+
+def _banded(base: alt.Chart, name: str, value: str, axis: str, under: Sequence[alt.Chart], columns: int) -> Panel:
+    """Lines over the score, one per ``name``, each in its band; ``columns``: of the legend."""
+    legend = alt.Legend(orient="bottom", columns=columns, symbolOpacity=1)
+    both = base.encode(
+        x=alt.X("score:Q", title="Score", scale=alt.Scale(zero=False)),
+        color=alt.Color(f"{name}:N", title=None, sort=None, legend=legend),
     )
-    title = "Difference, pointwise intervals" if pointwise else "Difference, simultaneous band"
-    base = alt.Chart(values).encode(x=_score(), color=_colour("pair:N", 1))
-    band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
-    line = base.mark_line(point=True).encode(y=alt.Y("difference:Q", title=title))
-    null = alt.Chart(theme.data({"zero": [0.0]})).mark_rule(color=theme.RULE, strokeDash=[4, 4]).encode(y="zero:Q")
-    return alt.layer(null, band, line).properties(width=WIDTH, height=HEIGHT, title="Difference, and none (dashed)")
+    area = both.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=axis), y2="high:Q")
+    numbers = [alt.Tooltip(f"{column}:Q", format=".3f") for column in ("score", value, "low", "high")]
+    line = both.mark_line(point=True).encode(
+        y=alt.Y(f"{value}:Q", title=axis, scale=alt.Scale(zero=False)), tooltip=[f"{name}:N", *numbers]
+    )
+    return alt.layer(*under, area, line).properties(width=WIDTH, height=HEIGHT)
 
 
-def marginal(labels: Sequence[str], outcome: FloatArray, low: FloatArray, high: FloatArray) -> alt.TopLevelMixin:
+def marginal(families: Sequence[MarginalFamily]) -> alt.TopLevelMixin:
     """Outcome at the threshold in each group, with its interval."""
-    groups = [theme.short(label) for label in labels]
-    values = theme.data({"group": groups, "outcome": outcome, "low": low, "high": high})
-    base = alt.Chart(values).encode(y=alt.Y("group:N", title=None, sort=None))
-    interval = base.mark_rule(color=theme.PALETTE[0]).encode(x=alt.X("low:Q", title="Expected outcome"), x2="high:Q")
-    point = base.mark_point(filled=True, size=70, color=theme.PALETTE[0]).encode(
-        x=alt.X("outcome:Q", scale=alt.Scale(zero=False), title="Expected outcome")
-    )
-    return theme.finish(alt.layer(interval, point).properties(width=2 * WIDTH, title="Outcome at the threshold"))
+    fields = {"outcome": "estimate", "low": "estimate_low", "high": "estimate_high"}
+    columns: Columns = {
+        "group": [group.label for family in families for group in family.groups],
+        **{name: np.concatenate([getattr(family, key) for family in families]) for name, key in fields.items()},
+    }
+    return charts.forest("outcome", columns, axis="Expected outcome", title="Outcome at the threshold")
 
 
-def thresholds(labels: Sequence[str], before: float, after: FloatArray, outcomes: FloatArray) -> alt.TopLevelMixin:
-    """Each group's threshold and its outcome there; ``outcomes``: of all groups before, then after."""
-    groups = [theme.short(label) for label in labels]
+def thresholds(result: ThresholdsResult) -> alt.TopLevelMixin:
+    """Each group's threshold and its outcome there, before and after."""
+    groups = [theme.short(label) for label in result.labels]
     values = theme.data(
         {
             "group": groups * 2,
             "when": ["before"] * len(groups) + ["after"] * len(groups),
-            "threshold": [before] * len(groups) + after.tolist(),
-            "outcome": outcomes,
+            "threshold": [result.threshold] * len(groups) + result.thresholds.tolist(),
+            "outcome": np.concatenate([result.marginal_before, result.marginal_after]),
         }
     )
     base = alt.Chart(values).encode(
@@ -125,12 +100,3 @@ def thresholds(labels: Sequence[str], before: float, after: FloatArray, outcomes
     point = base.mark_point(filled=True, size=80).encode(shape=alt.Shape("when:N", title=None, sort=None))
     chart = alt.layer(line, point).properties(width=WIDTH, height=HEIGHT, title="Thresholds before and after")
     return theme.finish(chart)
-
-
-def _score() -> alt.X:
-    return alt.X("score:Q", title="Score", scale=alt.Scale(zero=False))
-
-
-def _colour(field: str, columns: int) -> alt.Color:
-    legend = alt.Legend(orient="bottom", columns=columns, symbolOpacity=1)
-    return alt.Color(field, title=None, sort=None, legend=legend)

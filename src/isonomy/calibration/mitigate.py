@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter
 
 from isonomy.calibration.smoothing.axis import Axis
-from isonomy.calibration.smoothing.maps import Calibration, Fitter, LocalFit, Map, Same, onto
+from isonomy.calibration.smoothing.maps import Calibration, Fitter, LocalFit, Map, onto, same
 from isonomy.calibration.smoothing.surfaces import fit_surface
 from isonomy.errors import UsageError
 from isonomy.frames.estimators import Column, Columns, Key, as_tuple, names_of, outcomes, read_columns, votes
@@ -154,7 +154,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
             target = self._target(self.onto)
             mapped = onto(self.calibrators_[target], score[held], vote[held], axis)
             self.pooled_ = mapped(self.pooled_)
-            self.calibrators_ = {k: Same() if k == target else mapped(own) for k, own in self.calibrators_.items()}
+            self.calibrators_ = {k: same if k == target else mapped(own) for k, own in self.calibrators_.items()}
         return self
 
     def predict(self, X: object) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -102,15 +102,24 @@ class MetricsPlan:
         return tuple(request for plan in self.scores.values() for request in plan.requests)
 
 
-def plan_rows(
-    source: Source, outcome: str, score: str, groups: object, user: str | None, level: Level | None, depth: int = 1
-) -> Plan:
+class Common(TypedDict, total=False):
+    """Options that every question has: which columns are read, and who has a vote."""
+
+    outcome: Required[str]
+    groups: Required[object]
+    user: str | None
+    level: Level | None
+    depth: int
+
+
+def plan_rows(source: Source, score: str, **rows: Unpack[Common]) -> Plan:
     """The columns of a call. ``level`` is "user" if a user is given, else "aggregate"."""
+    outcome, user, level = rows["outcome"], rows.get("user"), rows.get("level")
     source.require(outcome=outcome, score=score, user=user)
     chosen: Level = level or ("aggregate" if user is None else "user")
     if chosen == "user" and user is None:
         raise MissingRole('level: "user" needs the column that says who each row belongs to; pass user=.')
-    grouping = source.grouping(groups, depth)
+    grouping = source.grouping(rows["groups"], rows.get("depth", 1))
     values = {NOT_BINARY: off_binary(outcome)} | ({} if user is None else {NO_USER: without_value(source, user)})
     checks = Request(grouping=grouping, numeric={"outcome": outcome, "score": score}, values=values)
     return Plan(outcome, score, grouping, user, chosen, checks, (checks,) if source.lazy else ())
@@ -119,89 +128,75 @@ def plan_rows(
 def plan_parity(
     source: Source,
     *,
-    outcome: str,
     score: str,
-    groups: object,
-    user: str | None = None,
-    level: Level | None = None,
-    grid: Sequence[float] | None = None,
-    bandwidth: Widths = None,
-    method: Comparison = "residual",
-    kernel: Kernel = "gaussian",
-    reference: Mapping[str, object] | None = None,
-    adjust: Adjustment = "sup-t",
-    tolerance: float | None = None,
-    alpha: float = 0.05,
-    resamples: int = 2_000,
-    depth: int = 1,
+    grid: Sequence[float] | None,
+    bandwidth: Widths,
+    method: Comparison,
+    kernel: Kernel,
+    reference: Mapping[str, object] | None,
+    adjust: Adjustment,
+    tolerance: float | None,
+    alpha: float,
+    resamples: int,
+    **rows: Unpack[Common],
 ) -> ParityPlan:
     """Check the options of `predictive_parity` against one another and the schema."""
     if tolerance is not None and method == "cumulative":
         raise UsageError('tolerance: the cumulative test has none; choose another method, such as "residual".')
-    rows = plan_rows(source, outcome, score, groups, user, level, depth)
+    read = plan_rows(source, score, **rows)
     points = _grid(grid)
-    compared = (rows, kernel, alpha, tolerance, reference)
+    compared = (read, kernel, alpha, tolerance, reference)
     return ParityPlan(*compared, method, adjust, resamples, points, bandwidth)
 
 
 def plan_marginal(
     source: Source,
     *,
-    outcome: str,
     score: str,
     threshold: float,
-    groups: object,
-    user: str | None = None,
-    level: Level | None = None,
-    bandwidth: float | None = None,
-    method: EdgeFit = "local-quadratic",
-    kernel: Kernel = "gaussian",
-    reference: Mapping[str, object] | None = None,
-    adjust: PairAdjustment = "holm",
-    tolerance: float | None = None,
-    alpha: float = 0.05,
-    depth: int = 1,
+    bandwidth: float | None,
+    method: EdgeFit,
+    kernel: Kernel,
+    reference: Mapping[str, object] | None,
+    adjust: PairAdjustment,
+    tolerance: float | None,
+    alpha: float,
+    **rows: Unpack[Common],
 ) -> MarginalPlan:
     """Check the options of `marginal_outcomes` against one another and the schema."""
-    rows = plan_rows(source, outcome, score, groups, user, level, depth)
-    compared = (rows, kernel, alpha, tolerance, reference)
+    read = plan_rows(source, score, **rows)
+    compared = (read, kernel, alpha, tolerance, reference)
     return MarginalPlan(*compared, float(threshold), method, adjust, bandwidth)
 
 
 def plan_thresholds(
     source: Source,
     *,
-    outcome: str,
     score: str,
     threshold: float,
-    groups: object,
-    direction: Direction = "both",
-    user: str | None = None,
-    level: Level | None = None,
-    bandwidth: float | None = None,
+    direction: Direction,
+    bandwidth: float | None,
+    **rows: Unpack[Common],
 ) -> ThresholdsPlan:
     """Check the options of `equalize_thresholds` against one another and the schema."""
-    rows = plan_rows(source, outcome, score, groups, user, level)
-    _one_set(rows, ": thresholds are set for disjoint groups")
-    return ThresholdsPlan(rows, float(threshold), direction, bandwidth)
+    read = plan_rows(source, score, **rows)
+    _one_set(read, ": thresholds are set for disjoint groups")
+    return ThresholdsPlan(read, float(threshold), direction, bandwidth)
 
 
 def plan_metrics(
     source: Source,
     *,
-    outcome: str,
     score: str | Sequence[str] | Mapping[str, str],
-    groups: object,
-    user: str | None = None,
-    level: Level | None = None,
-    grid: Sequence[float] | None = None,
-    bandwidth: Widths = None,
+    grid: Sequence[float] | None,
+    bandwidth: Widths,
+    **rows: Unpack[Common],
 ) -> MetricsPlan:
     """Check the options of `calibration_metrics` against one another and the schema."""
     columns = _named(score)
-    scores = {name: plan_rows(source, outcome, column, groups, user, level) for name, column in columns.items()}
-    for rows in scores.values():
-        _one_set(rows)
+    scores = {name: plan_rows(source, column, **rows) for name, column in columns.items()}
+    for read in scores.values():
+        _one_set(read)
     return MetricsPlan(scores, _grid(grid), bandwidth)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
@@ -27,21 +28,21 @@ from isonomy.frames import Group
 from isonomy.inference import settle
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.results import Call, Columns, Result, Status, Verdict, storable, suppress
-from isonomy.results.shape import FRAME_LIBRARIES, as_frame, read_only
+from isonomy.results import Call, Columns, GroupResult, Result, Status, Verdict, storable
+from isonomy.results.shape import as_frame, read_only
 
 if TYPE_CHECKING:
     import altair as alt
 
 MOST_PAIRS = 5  # in the findings
-DRAWN_PAIRS = 6  # in a chart
 storable(Order)
 
 
-class Family:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Family(ABC):
     """What the families of both tests share: pairs of groups, their verdicts, and how they are laid out."""
 
-    __slots__ = ()
+    __slots__ = ()  # its fields have theirs in the two families
     # Numbers that are withheld with a small group, and with a pair that has one.
     of_groups: ClassVar[tuple[str, ...]] = ("size", "users", "effective")
     of_pairs: ClassVar[tuple[str, ...]] = ("difference", "low", "high", "pair_pvalue", "pair_adjusted")
@@ -59,6 +60,24 @@ class Family:
 
     def __post_init__(self) -> None:
         read_only(self)
+
+    @classmethod
+    def of(cls, estimates: Pairs, decisions: FamilyDecisions) -> Self:
+        """The estimates of a family as they are, with what was shown; its p-value is the adjusted one."""
+        numbers: dict[str, Any] = {item.name: getattr(estimates, item.name) for item in fields(estimates)}
+        numbers |= {"pvalue": decisions.pvalue, "pair_adjusted": decisions.adjusted}
+        return cls(**numbers, pair_verdicts=decisions.verdicts, verdict=decisions.verdict)
+
+    @abstractmethod
+    def table(self) -> Columns:
+        """One row for each pair of groups (and grid point)."""
+
+    def without(self, small: BoolArray) -> Self:
+        """A copy that withholds the numbers of the groups marked ``small``."""
+        concerned = small[self.pairs].any(axis=1)
+        masks = dict.fromkeys(self.of_groups, small) | dict.fromkeys(self.of_pairs, concerned)
+        changes: dict[str, Any] = {n: np.where(mask, np.nan, getattr(self, n).T).T for n, mask in masks.items()}
+        return replace(self, **changes)
 
     @property
     def supported(self) -> BoolArray:
@@ -116,14 +135,10 @@ class ParityFamily(Family, Curves):
     of_groups: ClassVar[tuple[str, ...]] = (*Family.of_groups, "curve", "curve_low", "curve_high")
     of_pairs: ClassVar[tuple[str, ...]] = (*Family.of_pairs, "se", "pvalue_at", "adjusted_at", "pair_statistic")
 
-    pair_adjusted: FloatArray
-    pair_verdicts: tuple[Verdict, ...]
-    verdict: Verdict
-
-    def without(self, small: BoolArray) -> ParityFamily:
+    def without(self, small: BoolArray) -> Self:
         """A copy that withholds the numbers of the groups marked ``small``."""
         concerned = self.order.better >= 0 and (small[self.order.better] or small[self.order.worse])
-        return replace(_withheld(self, small), order=Order(self.order.pvalue) if concerned else self.order)
+        return replace(Family.without(self, small), order=Order(self.order.pvalue) if concerned else self.order)
 
     def table(self) -> Columns:
         """One row for each pair of groups and grid point."""
@@ -168,14 +183,6 @@ class MarginalFamily(Family, Margins):
     of_groups: ClassVar[tuple[str, ...]] = (*Family.of_groups, "estimate", "se", "estimate_low", "estimate_high")
     of_pairs: ClassVar[tuple[str, ...]] = (*Family.of_pairs, "difference_se")
 
-    pair_adjusted: FloatArray
-    pair_verdicts: tuple[Verdict, ...]
-    verdict: Verdict
-
-    def without(self, small: BoolArray) -> MarginalFamily:
-        """A copy that withholds the numbers of the groups marked ``small``."""
-        return _withheld(self, small)
-
     def table(self) -> Columns:
         """One row for each pair of groups."""
         i, j = self.pairs[:, 0], self.pairs[:, 1]
@@ -210,22 +217,6 @@ class MarginalFamily(Family, Margins):
 F = TypeVar("F", ParityFamily, MarginalFamily)
 
 
-def _family(kind: type[F], estimates: Pairs, decisions: FamilyDecisions) -> F:
-    """The estimates of a family as they are, with what was shown; its p-value is the adjusted one."""
-    numbers: dict[str, Any] = {field.name: getattr(estimates, field.name) for field in fields(estimates)}
-    numbers |= {"pvalue": decisions.pvalue, "pair_adjusted": decisions.adjusted}
-    return kind(**numbers, pair_verdicts=decisions.verdicts, verdict=decisions.verdict)
-
-
-def _withheld(family: F, small: BoolArray) -> F:
-    changes: dict[str, Any] = {}
-    for names, mask in ((family.of_groups, small), (family.of_pairs, small[family.pairs].any(axis=1))):
-        for name in names:
-            changes[name] = np.array(getattr(family, name), dtype=np.float64)
-            changes[name][mask] = np.nan
-    return replace(family, **changes)
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Tested(Result, Generic[F]):
     """What the results of both tests share."""
@@ -248,6 +239,10 @@ class Tested(Result, Generic[F]):
             for name, values in columns.items()
         }
 
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        return (wording.independent(self.clustered), *self.always_assumed)
+
     def deciding_first(self) -> list[F]:
         """The families; what decides the verdict comes first.
 
@@ -267,6 +262,8 @@ class ParityResult(Tested[ParityFamily]):
 
     question: ClassVar[str] = wording.PARITY_QUESTION
     method: ClassVar[str] = wording.PARITY_METHOD
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.PARITY_ASSUMPTIONS
+    never_shown: ClassVar[tuple[str, ...]] = wording.PARITY_LIMITS
 
     tolerance: float | None
     level: str
@@ -277,20 +274,17 @@ class ParityResult(Tested[ParityFamily]):
     ) -> ParityResult:
         """Lay out what was found."""
         parts = zip(estimates.families, decisions.families, decisions.orders, strict=True)
-        return cls(
+        return cls.gather(
+            decisions,
+            plan,
+            plan.rows,
             null=wording.parity_null(plan.rows.level, plan.tolerance),
-            verdict=decisions.verdict,
-            warnings=decisions.warnings,
             provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, level=plan.rows.level),
             families=tuple(
-                _family(ParityFamily, replace(curves, order=replace(curves.order, pvalue=order)), own)
+                ParityFamily.of(replace(curves, order=replace(curves.order, pvalue=order)), own)
                 for curves, own, order in parts
             ),
-            pvalue=decisions.pvalue,
-            alpha=plan.alpha,
-            tolerance=plan.tolerance,
             test=plan.method,
-            level=plan.rows.level,
             clustered=plan.rows.user is not None,
         )
 
@@ -309,14 +303,6 @@ class ParityResult(Tested[ParityFamily]):
         several = len(self.families)
         return tuple(chain(*(f.findings(self.alpha, self.tolerance, several) for f in self.deciding_first())))
 
-    def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed."""
-        return wording.parity_assumptions(self.clustered)
-
-    def limits(self) -> tuple[str, ...]:
-        """What this does not show."""
-        return wording.PARITY_LIMITS
-
     def plot(
         self, beside: ParityResult | None = None, names: tuple[str, str] = ("before", "after")
     ) -> alt.TopLevelMixin:
@@ -327,22 +313,9 @@ class ParityResult(Tested[ParityFamily]):
         """
         from isonomy.calibration import figure
 
-        def curves(family: ParityFamily, title: str) -> figure.Panel:
-            labels = [group.label for group in family.groups]
-            return figure.curves(labels, family.grid, family.curve, family.curve_low, family.curve_high, title)
-
         if beside is not None:
-            both = zip(self.families, beside.families, strict=False)
-            return figure.side_by_side([[curves(f, name) for f, name in zip(two, names, strict=True)] for two in both])
-        pointwise = self.provenance.options.get("adjust") == "none"
-        rows = []
-        for family in self.families:
-            drawn = np.argsort(np.nan_to_num(family.pair_adjusted, nan=np.inf), kind="stable")[:DRAWN_PAIRS]
-            labels = [family.labels(int(pair)) for pair in drawn]
-            bands = family.difference[drawn], family.low[drawn], family.high[drawn]
-            differences = figure.differences(labels, family.grid, *bands, pointwise=pointwise)
-            rows.append((curves(family, figure.title(family.dimensions)), differences))
-        return figure.parity(rows)
+            return figure.side_by_side(list(zip(self.families, beside.families, strict=False)), names)
+        return figure.parity(self.families, pointwise=self.provenance.options.get("adjust") == "none")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -351,6 +324,8 @@ class MarginalResult(Tested[MarginalFamily]):
 
     question: ClassVar[str] = wording.MARGINAL_QUESTION
     method: ClassVar[str] = wording.MARGINAL_METHOD
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.MARGINAL_ASSUMPTIONS
+    never_shown: ClassVar[tuple[str, ...]] = wording.MARGINAL_LIMITS
 
     threshold: float
 
@@ -360,15 +335,12 @@ class MarginalResult(Tested[MarginalFamily]):
     ) -> MarginalResult:
         """Lay out what was found."""
         parts = zip(estimates.families, decisions.families, strict=True)
-        return cls(
+        return cls.gather(
+            decisions,
+            plan,
             null=wording.marginal_null(plan.threshold, plan.tolerance),
-            verdict=decisions.verdict,
-            warnings=decisions.warnings,
             provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, random=False, level=plan.rows.level),
-            families=tuple(_family(MarginalFamily, *part) for part in parts),
-            pvalue=decisions.pvalue,
-            threshold=plan.threshold,
-            alpha=plan.alpha,
+            families=tuple(MarginalFamily.of(*part) for part in parts),
             test=plan.method,
             clustered=plan.rows.user is not None,
         )
@@ -377,32 +349,32 @@ class MarginalResult(Tested[MarginalFamily]):
         """Each pair, then the outcome at the threshold by group."""
         return tuple(chain(*(family.findings(self.alpha) for family in self.deciding_first())))
 
-    def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed."""
-        return wording.marginal_assumptions(self.clustered)
-
-    def limits(self) -> tuple[str, ...]:
-        """What this does not show."""
-        return wording.MARGINAL_LIMITS
-
     def plot(self) -> alt.TopLevelMixin:
         """The outcome at the threshold in each group, with its interval."""
         from isonomy.calibration import figure
 
-        labels = [group.label for family in self.families for group in family.groups]
-        numbers = [(family.estimate, family.estimate_low, family.estimate_high) for family in self.families]
-        return figure.marginal(labels, *(np.concatenate(parts) for parts in zip(*numbers, strict=True)))
+        return figure.marginal(self.families)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ThresholdsResult(Result):
+class ThresholdsResult(GroupResult):
     """Group thresholds with equal marginal outcomes; see `isonomy.equalize_thresholds`."""
 
     question: ClassVar[str] = wording.THRESHOLDS_QUESTION
     method: ClassVar[str] = wording.THRESHOLDS_METHOD
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.THRESHOLDS_ASSUMPTIONS
+    never_shown: ClassVar[tuple[str, ...]] = wording.THRESHOLDS_LIMITS
+    columns: ClassVar[tuple[str, ...]] = (
+        *("size", "threshold", "new_threshold", "marginal_before", "marginal_after", "marginal_se"),
+        *("rate_before", "rate_after", "status"),
+    )
+    fields_shown: ClassVar[Mapping[str, str]] = {"new_threshold": "thresholds"}
+    counts: ClassVar[tuple[str, ...]] = ("size",)
+    withheld: ClassVar[tuple[str, ...]] = (
+        *("thresholds", "marginal_before", "marginal_after", "marginal_se", "rate_before", "rate_after", "size"),
+    )
 
-    groups: tuple[Group, ...]
     size: FloatArray
     threshold: float
     thresholds: FloatArray
@@ -415,7 +387,6 @@ class ThresholdsResult(Result):
     overall_before: float
     overall_after: float
     direction: str
-    status: tuple[Status, ...]
 
     @classmethod
     def of(
@@ -428,41 +399,21 @@ class ThresholdsResult(Result):
     ) -> ThresholdsResult:
         """Lay out the thresholds and what they do."""
         selected, rows = estimates.selected, round(float(estimates.selected.rows.sum()))
-        return cls(
+        return cls.gather(
+            decisions,
+            estimates,
+            plan,
             null=wording.THRESHOLDS_NULL,
             verdict=Verdict.INCONCLUSIVE,
-            warnings=decisions.warnings,
             provenance=call.provenance(rows=rows, dropped=tally.dropped, random=False, level=plan.rows.level),
-            groups=estimates.groups,
             size=selected.rows,
-            threshold=plan.threshold,
-            thresholds=estimates.thresholds,
             marginal_before=estimates.outcomes.before,
             marginal_after=estimates.outcomes.after,
-            marginal_se=estimates.marginal_se,
-            target=estimates.target,
             rate_before=selected.rates[0],
             rate_after=selected.rates[1],
             overall_before=selected.overall[0],
             overall_after=selected.overall[1],
-            direction=plan.direction,
-            status=decisions.status,
         )
-
-    def table(self) -> Columns:
-        """One row for each group."""
-        return {
-            "group": [group.label for group in self.groups],
-            "size": self.size,
-            "threshold": np.full(len(self.groups), self.threshold),
-            "new_threshold": self.thresholds,
-            "marginal_before": self.marginal_before,
-            "marginal_after": self.marginal_after,
-            "marginal_se": self.marginal_se,
-            "rate_before": self.rate_before,
-            "rate_after": self.rate_after,
-            "status": list(self.status),
-        }
 
     def summary(self) -> str:
         """The thresholds in words. Nothing is tested, so there is no verdict to give."""
@@ -474,35 +425,20 @@ class ThresholdsResult(Result):
         common = wording.common_margin(self.target, self.overall_before, self.overall_after, feasible=feasible)
         return common, *(
             wording.threshold_finding(
-                group.label,
+                label,
                 self.status[k],
                 (self.threshold, self.thresholds[k]),
                 (self.marginal_before[k], self.marginal_after[k]),
                 (self.rate_before[k], self.rate_after[k]),
             )
-            for k, group in enumerate(self.groups)
+            for k, label in enumerate(self.labels)
         )
-
-    def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed."""
-        return wording.THRESHOLDS_ASSUMPTIONS
-
-    def limits(self) -> tuple[str, ...]:
-        """What this does not show."""
-        return wording.THRESHOLDS_LIMITS
 
     def plot(self) -> alt.TopLevelMixin:
         """Thresholds before and after, with the outcome at each."""
         from isonomy.calibration import figure
 
-        labels = [group.label for group in self.groups]
-        outcomes = np.concatenate([self.marginal_before, self.marginal_after])
-        return figure.thresholds(labels, self.threshold, self.thresholds, outcomes)
-
-    def suppressed(self, minimum: int) -> Self:
-        """A copy that withholds groups with fewer than ``minimum`` rows."""
-        names = ("thresholds", "marginal_before", "marginal_after", "marginal_se", "rate_before", "rate_after", "size")
-        return suppress(self, self.size < minimum, names)
+        return figure.thresholds(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -554,6 +490,4 @@ class CalibrationMetrics:
 
     def to_frame(self, backend: str | None = None) -> Any:
         """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""
-        if backend is None:
-            backend = self.backend if self.backend in FRAME_LIBRARIES else "polars"
-        return as_frame({field.name: getattr(self, field.name) for field in fields(self)[:7]}, backend)
+        return as_frame({item.name: getattr(self, item.name) for item in fields(self)[:7]}, backend, self.backend)

@@ -19,18 +19,16 @@ from isonomy.calibration.smoothing.kernels import KERNELS, Kernel
 from isonomy.calibration.smoothing.memory import Memory
 from isonomy.calibration.smoothing.sums import Fit, KernelSums, Marks, Products, Smoother, Totals
 from isonomy.errors import EmptyFrame, MissingValues, NotEnoughData, OneGroup, refuse_percent
-from isonomy.frames import COUNT, Group, Request, Source, missing
-from isonomy.frames.adapt import Adapted
+from isonomy.frames import COUNT, Group, Request, Source, aggregate, missing
+from isonomy.frames.adapt import Adapted, Lazy
 from isonomy.frames.checks import flag
 from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_rows, in_key_order, person_codes
 from isonomy.frames.products import (
-    Lazy,
     count_persons,
     cross_gram,
     ends_at,
     gram,
     gram_by_cell,
-    nested,
     position,
     sums_at,
     with_table,
@@ -188,8 +186,8 @@ def _above(source: Source, plan: Plan, threshold: float) -> Tally:
 def _nobody(source: Source, plan: Plan, threshold: float) -> tuple[str, ...]:
     """Groups of which no row has a score from the threshold up."""
     # Rows below the threshold are not part of the test: a group that is missing there is no error.
-    unknown = "level" if source.missing_group == "level" else "drop"
     adapted = Adapted(source.frame, source.backend, source.lazy)
+    unknown = source.missing_group if source.missing_group == "level" else "drop"
     whole = Source(adapted, count=None, missing="drop", missing_group=unknown)
     above = flag(nw.col(plan.score) >= threshold)
     cells = whole.cells(Request(grouping=plan.grouping, keys={"above": above}))
@@ -356,7 +354,7 @@ class Engine:
         weight, total, score = nw.col("weight"), nw.col("total"), nw.col("score")
         for frame, size in ((self.frame.with_columns(nw.lit(0).alias(GROUP)), 1), (self.frame, self.size)):
             keys = {"group": nw.col(GROUP), "score": nw.col(SCORE)}
-            by_score = nested(frame, keys, {"weight": nw.col(VOTE), "total": nw.col(VOTE) * nw.col(OUTCOME)})
+            by_score = aggregate(frame, keys, {"weight": nw.col(VOTE), "total": nw.col(VOTE) * nw.col(OUTCOME)})
             ranked = by_score.with_columns((weight - total).alias("negative")).with_columns(
                 weight.cum_sum().over("group", order_by="score").alias("reached"),
                 nw.col("negative").cum_sum().over("group", order_by="score").alias("passed"),
@@ -418,7 +416,7 @@ class Engine:
                 lever, value = (_polynomial(c[:, g, j].tolist(), u) for c in (fit.lever, fit.beta))
                 values[f"f{j}"] = k * lever * (y - value)
         if self.clustered:
-            return nested(frame, {USER: nw.col(USER)}, values).drop(COUNT)
+            return aggregate(frame, {USER: nw.col(USER)}, values).drop(COUNT)
         return frame.select(*(expr.alias(name) for name, expr in values.items()))
 
 

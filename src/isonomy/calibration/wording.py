@@ -54,14 +54,14 @@ _UNCLUSTERED = (
     "Rows are independent of one another.",
     "Cannot be checked without a user column; if people repeat, pass user=.",
 )
-_PARITY_ASSUMPTIONS = (
+PARITY_ASSUMPTIONS = (
     (
         "Sums over users are close to normal at each compared score.",
         "Checked at each score: at least 10 effective events and non-events in both groups.",
     ),
     ("Expected outcomes change little over one bandwidth.", _BANDWIDTH),
 )
-_MARGINAL_ASSUMPTIONS = (
+MARGINAL_ASSUMPTIONS = (
     (
         "The decision is positive exactly when the score reaches the threshold.",
         "Not checked here: rows below the threshold are not read.",
@@ -99,30 +99,29 @@ def _same(tolerance: float | None) -> str:
     return "is the same" if tolerance is None else f"differs by at most {phrases.number(tolerance)}"
 
 
-def parity_assumptions(clustered: bool) -> tuple[tuple[str, str], ...]:
-    """What is assumed and whether it can be checked. ``clustered``: users are known."""
-    return (_CLUSTERED if clustered else _UNCLUSTERED, *_PARITY_ASSUMPTIONS)
+def independent(clustered: bool) -> tuple[str, str]:
+    """Who is assumed to be independent of whom. ``clustered``: users are known."""
+    return _CLUSTERED if clustered else _UNCLUSTERED
 
 
-def marginal_assumptions(clustered: bool) -> tuple[tuple[str, str], ...]:
-    """What is assumed and whether it can be checked. ``clustered``: users are known."""
-    return (_CLUSTERED if clustered else _UNCLUSTERED, *_MARGINAL_ASSUMPTIONS)
+_OUTSIDE = (
+    "Some scores lie outside [0, 1]: the bandwidth rule was scaled to their range, and a score cannot be read as a "
+    "probability."
+)
+_NADARAYA_WATSON = (
+    "The Nadaraya-Watson test rejects too often when groups have different scores, even if the score means the same "
+    'for all; method="residual" does not.'
+)
+_NADARAYA_WATSON_AT_THE_EDGE = (
+    "Nadaraya-Watson is biased at the edge of the data, where the threshold is, and differently so for groups with "
+    'different outcomes above it; method="local-quadratic" is not.'
+)
 
 
-def score_warnings(unit: bool, method: str) -> tuple[str, ...]:
-    """What to know of the scores and of the method. ``unit``: all scores lie in [0, 1]."""
-    warnings = []
-    if not unit:
-        warnings.append(
-            "Some scores lie outside [0, 1]: the bandwidth rule was scaled to their range, and a score cannot be read "
-            "as a probability."
-        )
-    if method == "nadaraya-watson":
-        warnings.append(
-            "The Nadaraya-Watson test rejects too often when groups have different scores, even if the score means "
-            'the same for all; method="residual" does not.'
-        )
-    return tuple(warnings)
+def score_warnings(unit: bool, method: str, *, margin: bool = False) -> list[str]:
+    """What to know of the scores and of the method. ``unit``: all scores lie in [0, 1]; ``margin``: at a threshold."""
+    biased = _NADARAYA_WATSON_AT_THE_EDGE if margin else _NADARAYA_WATSON
+    return [*([] if unit else [_OUTSIDE]), *([biased] if method == "nadaraya-watson" else [])]
 
 
 def family_warnings(
@@ -154,17 +153,10 @@ def marginal_warnings(
     ``nobody``: groups without a row from the threshold up; ``few``: those of each set of groups with too few outcomes
     just above it; ``spanning``: users of each set who appear in several of its groups.
     """
-    warnings = []
-    if not unit:
-        warnings.append("Some scores lie outside [0, 1]: the bandwidth rule was scaled to their range.")
+    warnings = score_warnings(unit, method, margin=True)
     if nobody:
         warnings.append(
             f"No row of {phrases.listed(nobody)} has a score from the threshold up; nothing can be said of them."
-        )
-    if method == "nadaraya-watson":
-        warnings.append(
-            "Nadaraya-Watson is biased at the edge of the data, where the threshold is, and differently so for groups "
-            'with different outcomes above it; method="local-quadratic" is not.'
         )
     for labels, users in zip(few, spanning, strict=True):
         if labels:

@@ -37,14 +37,10 @@ def errors(debug: bool) -> Iterator[None]:
     except Exception as error:
         if debug:
             raise
-        if isinstance(error, UsageError):
-            _complain(str(error))
-            raise typer.Exit(USAGE) from None
-        if isinstance(error, DataError):
-            _complain(str(error))
-            raise typer.Exit(DATA) from None
-        _complain(f"{type(error).__name__}: {error}\nRun again with --debug to see where.")
-        raise typer.Exit(CRASH) from None
+        code = USAGE if isinstance(error, UsageError) else DATA if isinstance(error, DataError) else CRASH
+        crash = f"{type(error).__name__}: {error}\nRun again with --debug to see where."
+        _complain(crash if code == CRASH else str(error))
+        raise typer.Exit(code) from None
 
 
 def _complain(message: str) -> None:

@@ -22,7 +22,8 @@ from isonomy.errors import DataError, DuplicateColumns, EmptyFrame, LengthMismat
 
 if TYPE_CHECKING:
     import polars as pl
-    from narwhals.typing import Frame
+
+Lazy = nw.LazyFrame[Any]  # rows of an engine, of files, or of a table in memory
 
 ACCEPTED = (
     "a pandas, polars (eager or lazy) or pyarrow table, a DuckDB relation, a PySpark DataFrame, an Ibis "
@@ -34,7 +35,7 @@ ACCEPTED = (
 class Adapted:
     """A narwhals frame and the kind of input it came from."""
 
-    frame: Frame
+    frame: Lazy
     backend: str  # "pandas", "polars", "pyarrow", "duckdb", "pyspark", "ibis", "mapping", "path"
     lazy: bool  # an engine or a file holds the rows: they may not fit in memory
     bytes: frozenset[str] = frozenset()  # columns of 8-bit integers, which are widened but have few values
@@ -48,10 +49,6 @@ def adapt(data: object) -> Adapted:
         data = data.to_native()
     if isinstance(data, Mapping):
         return _uniform(nw.from_native(_from_mapping(data)).lazy(), "mapping", lazy=False)
-    return _native(data)
-
-
-def _native(data: object) -> Adapted:
     _refuse_duplicates(data)
     try:
         frame = nw.from_native(data, pass_through=True)  # what is no frame comes back as it is
@@ -62,31 +59,27 @@ def _native(data: object) -> Adapted:
     backend = frame.implementation.value
     if isinstance(frame, nw.LazyFrame):
         return _uniform(frame, backend, lazy=True)
-    return _uniform(nw.from_native(_to_polars(frame)).lazy(), backend, lazy=False)
-
-
-def _to_polars(frame: nw.DataFrame[Any]) -> pl.DataFrame:
     import polars as pl
 
-    if not frame.implementation.is_pandas():
-        return frame.to_polars()
-    native: Any = frame.to_native()
-    return pl.DataFrame([_from_pandas(name, native[name]) for name in native.columns])
+    columns = [_series(frame[name]) for name in frame.columns]
+    return _uniform(nw.from_native(pl.DataFrame(columns)).lazy(), backend, lazy=False)
 
 
-def _from_pandas(name: str, series: Any) -> pl.Series:
-    """A pandas column; what has no type of its own stays as objects, and is refused if anybody asks for it."""
+def _series(column: nw.Series[Any]) -> pl.Series:
+    """A column; what has no type of its own in pandas stays as objects, and is refused if anybody asks for it."""
     import polars as pl
 
+    if not column.implementation.is_pandas():
+        return column.to_polars()
     try:
-        return pl.from_pandas(series).alias(name)
+        return pl.from_pandas(column.to_native())
     except ImportError:
         raise UsageError("data: pandas tables need pyarrow; pip install 'isonomy[pandas]'.") from None
     except Exception:
-        return pl.Series(name, series.tolist(), dtype=pl.Object)
+        return pl.Series(column.name, column.to_list(), dtype=pl.Object)
 
 
-def _uniform(frame: Frame, backend: str, *, lazy: bool) -> Adapted:
+def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Adapted:
     """NaN as null, narrow numbers wide. (DuckDB misses NaN read from parquet by ``is_nan``: ask what is a number.)"""
     uniform: list[nw.Expr] = []
     try:
@@ -156,17 +149,17 @@ def _scan_csv(files: str | list[Path]) -> pl.LazyFrame:
     """Every row is looked at to type a column. Codes with a leading zero are text: 02139 and 2139 are two places."""
     import polars as pl
 
-    options: Any = {"glob": False} if isinstance(files, list) else {}
+    glob = not isinstance(files, list)
     try:
-        schema = pl.scan_csv(files, infer_schema_length=None, **options).collect_schema()
+        schema = pl.scan_csv(files, infer_schema_length=None, glob=glob).collect_schema()
         whole = [name for name, dtype in schema.items() if dtype.is_integer()]
-        text = pl.scan_csv(files, infer_schema=False, **options)
+        text = pl.scan_csv(files, infer_schema=False, glob=glob)
         coded = text.select(pl.col(whole).str.contains(r"^[+-]?0\d").any()).collect(engine="streaming")
     except pl.exceptions.PolarsError as error:
         raise DataError(f"data: the csv cannot be read: {first_line(error)}") from error
     copies = _copies(text, schema)
     codes = {name: pl.String for name in coded.columns if coded[name][0]}
-    return pl.scan_csv(files, infer_schema_length=None, schema_overrides=codes, **options).drop(copies)
+    return pl.scan_csv(files, infer_schema_length=None, schema_overrides=codes, glob=glob).drop(copies)
 
 
 def _copies(text: pl.LazyFrame, names: Iterable[str]) -> list[str]:
@@ -206,21 +199,19 @@ def _from_mapping(data: Mapping[object, object]) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _column(name: str, values: Any) -> pl.Series:
+def _column(name: str, values: object) -> pl.Series:
     import polars as pl
 
-    series = nw.from_native(values, series_only=True, pass_through=True)
+    series: object = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
-        if series.implementation.is_pandas():
-            return _from_pandas(name, values)
-        return series.to_polars().alias(name)
+        return _series(series).alias(name)
     if isinstance(values, np.ndarray) and values.dtype != object:
         if values.ndim != 1:
             raise UsageError(f"data: column {name!r} has {values.ndim} dimensions; give a one-dimensional array.")
         return pl.Series(name, values)
     if isinstance(values, (str, bytes)) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
         raise UsageError(f"data: column {name!r} is a {type(values).__name__}; give an array with one value per row.")
-    listed = [_plain(value) for value in values]
+    listed = [_plain(value) for value in (values if isinstance(values, Sequence) else np.asarray(values))]
     refuse_mixture(name, listed)
     if any(isinstance(v, float) for v in listed):
         listed = [float(v) if isinstance(v, int) else v for v in listed]

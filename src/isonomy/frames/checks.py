@@ -21,14 +21,13 @@ from isonomy.errors import (
     UnknownColumn,
     WrongType,
 )
-from isonomy.frames.adapt import refuse_mixture
+from isonomy.frames.adapt import Lazy, refuse_mixture
 from isonomy.frames.groups import key_name
 from isonomy.frames.request import Request
 from isonomy.frames.sums import COUNT, DType, Schema, collect, missing
 
 if TYPE_CHECKING:
     import polars as pl
-    from narwhals.typing import Frame
 
 COMPLETE = "complete"
 _OTHER = 2
@@ -68,7 +67,7 @@ def checked(schema: Schema, column: str | nw.Expr) -> tuple[nw.Expr, DType]:
     return column.cast(nw.Float64), nw.Float64()
 
 
-def check_types(schema: Schema, request: Request, frame: Frame) -> None:
+def check_types(schema: Schema, request: Request, frame: Lazy) -> None:
     """Names and types, before any row is read."""
     for role, column in (*request.binary.items(), *request.numeric.items()):
         if isinstance(column, nw.Expr):
@@ -85,7 +84,7 @@ def check_types(schema: Schema, request: Request, frame: Frame) -> None:
             _refuse_objects(frame, dimension.name, schema[dimension.name])
 
 
-def _refuse_objects(frame: Frame, column: str, dtype: DType) -> None:
+def _refuse_objects(frame: Lazy, column: str, dtype: DType) -> None:
     """A column of objects (from pandas) has no type of its own: say what it holds."""
     if dtype == nw.Object:
         values = collect(frame.select(column))[column].to_list()
@@ -118,19 +117,33 @@ def complete(
         codes = cells[name_of("role", role)]
         gone = codes.is_null().to_numpy()
         other = (codes.cast(pl.Int16) * (1 - codes.cast(pl.Int16)) != 0).fill_null(False).to_numpy()
-        _refuse_other(role, column, float(count[other].sum()))
+        if n := count[other].sum():
+            raise NotBinary(
+                f"{role}: {_named(column)} has {n:,.0f} rows that are neither 0 nor 1. "
+                "Recode the column, or choose a metric for numbers."
+            )
         _note_missing(dropped, role, column, float(count[gone].sum()), missing)
         keep &= ~gone
     for role, column in request.numeric.items():
         _note_missing(dropped, role, column, float(cells[name_of("missing", role)].sum()), missing)
     for role in request.probabilities:
-        _refuse_outside(role, request.numeric[role], float(cells[name_of("outside", role)].sum()))
+        if n := cells[name_of("outside", role)].sum():
+            raise OutOfRange(
+                f"{role}: {_named(request.numeric[role])} has {n:,.0f} rows outside [0, 1]; probabilities are needed. "
+                "Rescale the column, or choose a metric for numbers such as mse."
+            )
     if request.numeric:
         keep &= cells[COMPLETE].to_numpy()
     for dimension in request.grouping.dimensions if request.grouping else ():
         null = cells[key_name(dimension.name)].is_null().to_numpy()
-        _note_missing_group(dropped, dimension.name, float(count[null].sum()), missing_group)
-        if missing_group == "drop":
+        n = count[null].sum()
+        if n and missing_group == "raise":
+            raise MissingGroups(
+                f'groups: {dimension.name!r} has {n:,.0f} rows with no value. Pass missing_group="level" to make them '
+                'a group of their own, or missing_group="drop" to leave them out and have them counted.'
+            )
+        if n and missing_group == "drop":
+            dropped[dimension.name] = round(n)
             keep &= ~null
     if not count[keep].sum():
         raise EmptyFrame("data: no row is left after dropping those with missing values.")
@@ -143,22 +156,6 @@ def _named(column: str | nw.Expr) -> str:
     return f"column {column!r}" if isinstance(column, str) else "the expression"
 
 
-def _refuse_other(role: str, column: str | nw.Expr, n: float) -> None:
-    if n:
-        raise NotBinary(
-            f"{role}: {_named(column)} has {n:,.0f} rows that are neither 0 nor 1. "
-            "Recode the column, or choose a metric for numbers."
-        )
-
-
-def _refuse_outside(role: str, column: str | nw.Expr, n: float) -> None:
-    if n:
-        raise OutOfRange(
-            f"{role}: {_named(column)} has {n:,.0f} rows outside [0, 1]; probabilities are needed. "
-            "Rescale the column, or choose a metric for numbers such as mse."
-        )
-
-
 def _note_missing(dropped: dict[str, int], role: str, column: str | nw.Expr, n: float, option: str) -> None:
     if n and option == "raise":
         raise MissingValues(
@@ -167,13 +164,3 @@ def _note_missing(dropped: dict[str, int], role: str, column: str | nw.Expr, n: 
         )
     if n:
         dropped[column if isinstance(column, str) else role] = round(n)
-
-
-def _note_missing_group(dropped: dict[str, int], name: str, n: float, option: str) -> None:
-    if n and option == "raise":
-        raise MissingGroups(
-            f'groups: {name!r} has {n:,.0f} rows with no value. Pass missing_group="level" to make them a '
-            'group of their own, or missing_group="drop" to leave them out and have them counted.'
-        )
-    if n and option == "drop":
-        dropped[name] = round(n)

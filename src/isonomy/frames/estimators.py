@@ -13,13 +13,14 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
 from isonomy.errors import MissingValues, UnknownColumn, UsageError
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 
 Column = str | int  # the name of a column of X, or its number
-Values = NDArray[Any] | nw.Series[Any]
+Eager = nw.DataFrame[Any]
+Series = nw.Series[Any]
+Values = AnyArray | Series
 Levels = tuple[IntArray, list[Hashable]]
 Key = tuple[Hashable, ...]
 
@@ -71,7 +72,7 @@ def read_columns(
     return Columns(checked, codes, keys, users)
 
 
-def eager(X: object) -> nw.DataFrame[Any] | None:
+def eager(X: object) -> Eager | None:
     """X as a narwhals frame, or None if it is an array or a list."""
     frame: object = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):  # its rows have no order, so they cannot be matched with y
@@ -86,7 +87,7 @@ def names_of(X: object) -> list[str] | None:
     return None if frame is None else frame.columns
 
 
-def outcomes(y: NDArray[Any]) -> FloatArray:
+def outcomes(y: AnyArray) -> FloatArray:
     """Outcomes as numbers."""
     try:
         return y.astype(np.float64)
@@ -108,7 +109,7 @@ def votes(columns: Columns, sample_weight: object) -> FloatArray:
         return np.where(given > 0, given / each[columns.user], 0.0)
 
 
-def column_of(X: nw.DataFrame[Any] | NDArray[Any], name: Column, argument: str) -> Values:
+def column_of(X: Eager | AnyArray, name: Column, argument: str) -> Values:
     """A column of a frame or of an array."""
     frame = isinstance(X, nw.DataFrame)
     width = X.shape[1]
@@ -122,7 +123,7 @@ def column_of(X: nw.DataFrame[Any] | NDArray[Any], name: Column, argument: str) 
         return X.get_column(chosen)
     if isinstance(name, str):
         raise UsageError(f"{argument}: {name!r} is a name, but X is an array; give a column number, or a frame.")
-    column: NDArray[Any] = X[:, name]
+    column: AnyArray = X[:, name]
     return column
 
 
@@ -172,7 +173,7 @@ def user_codes(values: Values, argument: str) -> IntArray:
     return codes
 
 
-def _plain(values: Values) -> NDArray[Any]:
+def _plain(values: Values) -> AnyArray:
     return values.to_numpy() if isinstance(values, nw.Series) else values
 
 
@@ -190,26 +191,19 @@ def _sorted(keys: list[Hashable]) -> list[Hashable]:
     def kind(key: Hashable) -> str:
         return "" if isinstance(key, Real) else type(key).__name__
 
-    def place(key: Any) -> tuple[bool, str, Any]:
-        return key is None, kind(key), 0 if key is None else key
-
     try:
-        return sorted(keys, key=place)
+        return sorted(keys, key=lambda key: (key is None, kind(key), 0 if key is None else key))
     except TypeError:
         return sorted(keys, key=lambda key: (key is None, kind(key), repr(key)))
 
 
 def _crossed(parts: list[Levels], size: int) -> tuple[IntArray, tuple[Key, ...]]:
     """The combinations of levels that occur, and which of them each row has."""
-    codes = np.zeros(size, dtype=np.intp)
-    for own, values in parts:
-        codes = codes * len(values) + own
+    if not parts:
+        return np.zeros(size, dtype=np.intp), ((),)
+    shape = [len(values) for _, values in parts]
+    codes = np.ravel_multi_index([own for own, _ in parts], shape)
     distinct, group = np.unique(codes, return_inverse=True)
-    keys: list[Key] = []
-    for code in distinct:
-        rest, key = int(code), []
-        for _, values in reversed(parts):
-            rest, place = divmod(rest, len(values))
-            key.append(values[place])
-        keys.append(tuple(reversed(key)))
-    return group, tuple(keys)
+    places = np.unravel_index(distinct, shape)
+    columns = [[values[i] for i in place] for (_, values), place in zip(parts, places, strict=True)]
+    return group, tuple(zip(*columns, strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -37,7 +36,7 @@ def linear(
     return total
 
 
-def levels(column: str, values: Mapping[Any, float]) -> nw.Expr:
+def levels(column: str, values: Mapping[object, float]) -> nw.Expr:
     """The number that belongs to each level of a column; null for a level that has none."""
     result = nw.lit(None, nw.Float64)
     for level, value in values.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from numbers import Integral
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import narwhals as nw
 import numpy as np
@@ -47,7 +47,7 @@ class Cut:
     def codes(self) -> nw.Expr:
         """Which interval each row falls in, 0 upwards."""
         column = nw.col(self.column)
-        code: Any = nw.lit(len(self.edges))
+        code: nw.Expr = nw.lit(len(self.edges))
         for i, edge in reversed(list(enumerate(self.edges))):
             code = nw.when(column < edge).then(nw.lit(i)).otherwise(code)
         return code
@@ -136,6 +136,14 @@ class Dimension:
     key: nw.Expr
     labels: tuple[str, ...] = ()  # for a cut: the label of each code
     condition: bool = False  # for a named condition: only the rows where it holds are a group
+
+    def holds(self, value: object) -> nw.Expr:
+        """The rows at a level: a value, None for those without one; of a condition, False for those outside it."""
+        if self.condition:
+            return ~self.key if value is False else self.key
+        if value is None:
+            return self.key.is_null()
+        return self.key == (self.labels.index(str(value)) if self.labels else value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,12 +301,9 @@ def _groups(
     levels: Mapping[str, Levels],
     present: IntArray,
 ) -> Iterator[Group]:
-    columns: list[list[object]] = []
-    rest = present
-    for dimension in reversed(subset):
-        values = levels[dimension.name][1]
-        rest, code = np.divmod(rest, len(values))
-        columns.append([values[i] for i in code])
+    values = [levels[dimension.name][1] for dimension in subset]
+    codes = np.unravel_index(present, [len(each) for each in values])
+    columns = [[each[i] for i in code] for each, code in zip(values, codes, strict=True)]
     names = [CONDITION if d.condition else d.name for d in subset]
-    for row in zip(*reversed(columns), strict=True):
+    for row in zip(*columns, strict=True):
         yield Group(tuple(zip(names, row, strict=True)))

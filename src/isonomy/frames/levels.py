@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import UnknownColumn, UnknownOption, UsageError
-from isonomy.frames.groups import CONDITION, Group, Grouping
+from isonomy.frames.groups import CONDITION, Dimension, Group, Grouping
 from isonomy.frames.sums import DType, Schema
 
 
@@ -27,14 +27,14 @@ def belongs(group: Group, grouping: Grouping, schema: Schema, *, argument: str =
         level = f"{argument}[{name!r}]"
         named = dimensions.get(str(value) if name == CONDITION else name)
         if named is not None and named.condition:
-            parts.append(named.key if name == CONDITION or _truth(level, value) else ~named.key)
-        elif named is not None and named.labels and value in named.labels:
-            parts.append(named.key == named.labels.index(str(value)))
+            parts.append(named.holds(name == CONDITION or _truth(level, value)))
         elif named is not None and named.labels:
-            raise UnknownOption(level, value, named.labels)
+            if value not in named.labels:
+                raise UnknownOption(level, value, named.labels)
+            parts.append(named.holds(value))
         elif name in schema:
-            column = nw.col(name)
-            parts.append(column.is_null() if value is None else column == _level(level, name, value, schema[name]))
+            known = None if value is None else _level(level, name, value, schema[name])
+            parts.append(Dimension(name, nw.col(name)).holds(known))
         else:
             raise UnknownColumn(argument, name, schema)
     return reduce(and_, parts)

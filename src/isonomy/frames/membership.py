@@ -6,6 +6,7 @@ Rows stay where they are: what is made here is an expression, a filtered frame, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 
@@ -14,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isonomy.errors import OneGroup
+from isonomy.frames.adapt import Lazy
 from isonomy.frames.checks import flag
-from isonomy.frames.groups import CONDITION, Dimension, Group, Grouping, Partition
-from isonomy.frames.products import Lazy
+from isonomy.frames.groups import CONDITION, Group, Grouping, Partition
 from isonomy.frames.source import Source
 from isonomy.frames.sums import missing
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
@@ -79,26 +80,13 @@ def complete_rows(
 
 def coded(frame: Lazy, grouping: Grouping, groups: tuple[Group, ...]) -> Lazy:
     """The rows of `complete_rows` that belong to ``groups``, with the number of their group as `GROUP`."""
+    dimensions = {d.name: replace(d, key=nw.col(f"__d{i}")) for i, d in enumerate(grouping.dimensions)}
     rest = len(groups) == 2 and groups[1].items[0][0] == CONDITION
     code: nw.Expr = nw.lit(1 if rest else -1)
     for number, group in reversed(list(enumerate(groups[:1] if rest else groups))):
-        members = [
-            _is_level(dimension, i, value)
-            for name, value in group.items
-            for i, dimension in enumerate(grouping.dimensions)
-            if (name, value) == (CONDITION, dimension.name) or (not dimension.condition and dimension.name == name)
-        ]
-        code = nw.when(reduce(and_, members)).then(nw.lit(number)).otherwise(code)
+        levels = [dimensions[str(value) if name == CONDITION else name].holds(value) for name, value in group.items]
+        code = nw.when(reduce(and_, levels)).then(nw.lit(number)).otherwise(code)
     return frame.with_columns(code.alias(GROUP)).filter(nw.col(GROUP) >= 0)
-
-
-def _is_level(dimension: Dimension, position: int, value: object) -> nw.Expr:
-    key = nw.col(f"__d{position}")
-    if dimension.condition:
-        return key
-    if value is None:
-        return key.is_null()
-    return key == (dimension.labels.index(str(value)) if dimension.labels else value)
 
 
 def person_codes(values: AnyArray) -> tuple[NDArray[np.int64], BoolArray | None]:

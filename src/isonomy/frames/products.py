@@ -7,24 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations_with_replacement, product
-from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from isonomy.frames.sums import COUNT, aggregate, collect
+from isonomy.frames.adapt import Lazy
+from isonomy.frames.sums import COUNT, aggregate, collect, extremes
 from isonomy.numerics.arrays import FloatArray, IntArray
 
-Lazy = nw.LazyFrame[Any]  # rows of an engine, or of a table in memory
 Terms = Mapping[str, nw.Expr]
 _OTHER, _PLACE = "__other", "__place"
-
-
-def nested(frame: Lazy, keys: Terms, values: Terms) -> Lazy:
-    """Sums by ``keys``, uncollected, so that they can be summed again; the number of rows is `COUNT`."""
-    summed = aggregate(frame, keys, values)
-    assert isinstance(summed, nw.LazyFrame)
-    return summed
 
 
 def sums_at(frame: Lazy, keys: Mapping[str, tuple[nw.Expr, int]], values: Terms) -> dict[str, FloatArray]:
@@ -63,7 +55,7 @@ def cross_gram(first: Lazy, second: Lazy, on: str, blocks: Sequence[Sequence[str
 
 def gram_by_cell(frame: Lazy, on: str, cell: nw.Expr, value: nw.Expr, size: int) -> FloatArray:
     """Products of the sums of ``value`` in each two of ``size`` cells, added up over the values of ``on``."""
-    each = nested(frame, {"on": nw.col(on), "cell": cell}, {"value": value}).drop(COUNT)
+    each = aggregate(frame, {"on": nw.col(on), "cell": cell}, {"value": value}).drop(COUNT)
     both = each.join(each, on="on", how="inner", suffix=_OTHER)
     cells = {"a": (nw.col("cell"), size), "b": (nw.col(f"cell{_OTHER}"), size)}
     return sums_at(both, cells, {"value": nw.col("value") * nw.col(f"value{_OTHER}")})["value"]
@@ -71,21 +63,18 @@ def gram_by_cell(frame: Lazy, on: str, cell: nw.Expr, value: nw.Expr, size: int)
 
 def count_persons(frame: Lazy, person: str, group: str, size: int) -> tuple[FloatArray, int]:
     """Persons of each of ``size`` groups, and how many appear in several."""
-    each = nested(frame, {"person": nw.col(person), "group": nw.col(group)}, {})
+    each = aggregate(frame, {"person": nw.col(person), "group": nw.col(group)}, {})
     persons = sums_at(each, {"group": (nw.col("group"), size)}, {})[COUNT]
-    several = nested(each, {"person": nw.col("person")}, {}).filter(nw.col(COUNT) > 1)
+    several = aggregate(each, {"person": nw.col("person")}, {}).filter(nw.col(COUNT) > 1)
     return persons, round(float(sums_at(several, {}, {})[COUNT]))
 
 
 def ends_at(frame: Lazy, key: nw.Expr, size: int, value: nw.Expr) -> tuple[FloatArray, FloatArray]:
     """The least and the largest ``value`` for each ``key``, a whole number below ``size``; NaN without a row."""
-    placed = frame.with_columns(key.alias(_PLACE), value.alias(_OTHER))
-    ends = (nw.col(_OTHER).min().alias("low"), nw.col(_OTHER).max().alias("high"))
-    table = collect(placed.group_by(_PLACE).agg(*ends))
-    low, high = np.full((2, size), np.nan)
-    at = table[_PLACE].to_numpy().astype(np.intp)
-    low[at], high[at] = table["low"].to_numpy(), table["high"].to_numpy()
-    return low, high
+    table = extremes(frame, value, {"key": key})
+    ends = np.full((2, size), np.nan)
+    ends[:, table["key"].to_numpy().astype(np.intp)] = table["low"].to_numpy(), table["high"].to_numpy()
+    return ends[0], ends[1]
 
 
 def off_binary(column: str) -> nw.Expr:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import count as count_up
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import narwhals as nw
 
-from isonomy.errors import DataError, EmptyFrame, UnknownColumn, UsageError, WrongType, choose
-from isonomy.frames.adapt import Adapted, adapt, first_line
+from isonomy import options
+from isonomy.errors import DataError, EmptyFrame, UnknownColumn, UsageError, WrongType
+from isonomy.frames.adapt import Adapted, Lazy, adapt, first_line
 from isonomy.frames.checks import (
     COMPLETE,
     check_types,
@@ -29,6 +30,7 @@ from isonomy.frames.sums import (
     Schema,
     aggregate,
     collect,
+    extremes,
     identity,
     in_order,
     missing,
@@ -47,15 +49,20 @@ class Source:
     """
 
     def __init__(
-        self, adapted: Adapted, *, count: str | None, missing: str = "raise", missing_group: str = "raise"
+        self,
+        adapted: Adapted,
+        *,
+        count: str | None,
+        missing: options.Missing = "raise",
+        missing_group: options.MissingGroup = "raise",
     ) -> None:
-        self.frame: Any = adapted.frame
-        self.lines: Any = adapted.frame  # as given, those that stand for no row included: a plan numbers them all
+        self.frame = adapted.frame
+        self.lines = adapted.frame  # as given, those that stand for no row included: a plan numbers them all
         self.backend = adapted.backend
         self.lazy = adapted.lazy
         self._bytes = adapted.bytes
-        self.missing = choose("missing", missing, ("raise", "drop"))
-        self.missing_group = choose("missing_group", missing_group, ("raise", "level", "drop"))
+        self.missing: options.Missing = missing
+        self.missing_group: options.MissingGroup = missing_group
         self.count = count
         self._passes: dict[tuple[tuple[str, str], ...], tuple[Pass, pl.DataFrame]] = {}
         if count is not None:
@@ -96,7 +103,7 @@ class Source:
         if not boolean and not (dtype.is_numeric() or dtype == nw.Boolean):
             raise UsageError(f"{argument}: the expression gives {dtype}; give numbers.")
 
-    def derived(self, frame: Any) -> Source:
+    def derived(self, frame: Lazy) -> Source:
         """Another frame under the same options: rows left out, or columns of ours added."""
         return Source(
             Adapted(frame, self.backend, self.lazy, self._bytes),
@@ -176,13 +183,7 @@ class Source:
 
     def extremes(self, column: nw.Expr, keys: Mapping[str, nw.Expr]) -> pl.DataFrame:
         """The least and the largest finite value of ``column`` for each combination of ``keys``: low and high."""
-        named = {f"key {i}": key for i, key in enumerate(keys.values())}
-        value = column.cast(nw.Float64)
-        frame = self.frame.select(value.alias("value"), *(key.alias(name) for name, key in named.items()))
-        kept = frame.filter(nw.col("value").is_finite())
-        ends = (nw.col("value").min().alias("low"), nw.col("value").max().alias("high"))
-        table = collect(kept.group_by(*named).agg(*ends) if named else kept.select(*ends))
-        return in_order(table.rename(dict(zip(named, keys, strict=True))), list(keys))
+        return extremes(self.frame, column, keys)
 
     def prefetch(self, requests: Iterable[Request]) -> None:
         """Make the passes that ``requests`` will need, one for all requests with equal keys."""
@@ -260,8 +261,13 @@ class Source:
         return complete(request, cells, missing=self.missing, missing_group=self.missing_group)
 
 
+@options.checked
 def open_source(
-    data: object, *, count: str | None = None, missing: str = "raise", missing_group: str = "raise"
+    data: object,
+    *,
+    count: str | None = None,
+    missing: options.Missing = "raise",
+    missing_group: options.MissingGroup = "raise",
 ) -> Source:
     """Open any supported table. A `Source` passes through, so that an audit can share one."""
     if isinstance(data, Source):

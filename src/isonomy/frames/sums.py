@@ -14,16 +14,15 @@ import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import narwhals as nw
 
 from isonomy.errors import DataError, UsageError
-from isonomy.frames.adapt import first_line
+from isonomy.frames.adapt import Lazy, first_line
 
 if TYPE_CHECKING:
     import polars as pl
-    from narwhals.typing import Frame
 
 DType = nw.dtypes.DType
 Schema = Mapping[str, DType]
@@ -56,53 +55,50 @@ def identity(expr: nw.Expr) -> str:
         return f"object {id(expr)}"
 
 
-def aggregate(frame: Frame, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr]) -> Frame:
+def aggregate(frame: Lazy, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr]) -> Lazy:
     """Group ``frame`` by ``keys`` and sum ``values``, without collecting; the number of rows is `COUNT`.
 
     Keys and values map a name to an expression. Aggregations can be nested: the result is a frame again.
     """
-    cast = {name: expr.cast(nw.Float64) for name, expr in values.items()}
+    by = {f"__k{i}": key for i, key in enumerate(keys.values() or [nw.lit(0)])}
+    summed = {f"__v{i}": value.cast(nw.Float64) for i, value in enumerate(values.values())}
     # ``with_columns`` first: a selection of literals alone would have one row.
-    computed: Any = frame.with_columns(
-        *(expr.alias(f"__k{i}") for i, expr in enumerate(keys.values())),
-        *(expr.alias(f"__v{i}") for i, expr in enumerate(cast.values())),
-        *([nw.lit(0).alias("__k0")] if not keys else []),
-    )
-    names = [f"__k{i}" for i in range(max(1, len(keys)))]
-    grouped = (
-        computed.select(*names, *(f"__v{i}" for i in range(len(cast))))
-        .group_by(names)
-        .agg(nw.len().alias(COUNT), *(nw.col(f"__v{i}").sum() for i in range(len(cast))))
-    )
+    computed = frame.with_columns(*(expr.alias(name) for name, expr in (by | summed).items()))
+    sums = (nw.len().alias(COUNT), *(nw.col(name).sum() for name in summed))
+    grouped = computed.select(*by, *summed).group_by(list(by)).agg(*sums)
     return grouped.select(
-        *(nw.col(f"__k{i}").alias(name) for i, name in enumerate(keys)),
+        *(nw.col(place).alias(name) for place, name in zip(by, keys, strict=False)),
         nw.col(COUNT).cast(nw.Float64),
-        *(nw.col(f"__v{i}").cast(nw.Float64).alias(name) for i, name in enumerate(cast)),
+        *(nw.col(place).cast(nw.Float64).alias(name) for place, name in zip(summed, values, strict=True)),
     )
 
 
-def collect(frame: Frame) -> pl.DataFrame:
+def collect(frame: Lazy) -> pl.DataFrame:
     """Bring a (small) frame into memory as polars, whatever engine holds it."""
     import polars as pl
 
-    if isinstance(frame, nw.LazyFrame):
-        if frame.implementation.is_polars():
-            native: pl.LazyFrame = frame.to_native()
-            try:
-                return native.collect(engine="streaming")
-            except (pl.exceptions.ComputeError, pl.exceptions.SchemaError) as error:
-                raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
+    if not frame.implementation.is_polars():
         return frame.collect(backend="polars").to_native()
-    if frame.implementation.is_polars():
-        return frame.to_native()
-    return frame.to_polars()
+    native: pl.LazyFrame = frame.to_native()
+    try:
+        return native.collect(engine="streaming")
+    except (pl.exceptions.ComputeError, pl.exceptions.SchemaError) as error:
+        raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
 
 
-def number_rows(frame: Frame, name: str, backend: str) -> Frame:
+def extremes(frame: Lazy, value: nw.Expr, keys: Mapping[str, nw.Expr]) -> pl.DataFrame:
+    """The least and the largest finite ``value`` for each combination of ``keys``: low and high."""
+    named = {f"key {i}": key for i, key in enumerate(keys.values())}
+    columns = {"value": value.cast(nw.Float64), **named}
+    kept = frame.select(*(expr.alias(name) for name, expr in columns.items())).filter(nw.col("value").is_finite())
+    ends = (nw.col("value").min().alias("low"), nw.col("value").max().alias("high"))
+    table = collect(kept.group_by(*named).agg(*ends) if named else kept.select(*ends))
+    return in_order(table.rename(dict(zip(named, keys, strict=True))), list(keys))
+
+
+def number_rows(frame: Lazy, name: str, backend: str) -> Lazy:
     """The frame with a number for each row, in the order the engine holds them."""
-    if isinstance(frame, nw.DataFrame):
-        return frame.with_row_index(name)
-    native: Any = frame.to_native()
+    native = frame.to_native()
     kind = frame.implementation
     if kind.is_polars():
         return nw.from_native(native.with_row_index(name))

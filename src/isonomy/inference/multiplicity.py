@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.errors import UsageError, choose, fraction
+from isonomy.errors import UsageError, choose
 from isonomy.numerics.arrays import BoolArray, FloatArray
 
 METHODS = ("bh", "by", "holm", "bonferroni", "none")
@@ -105,7 +105,6 @@ def tree(
     >>> result.adjusted
     array([0.002, 0.6  , 0.01 ,   nan])
     """
-    fraction("alpha", alpha)
     p, level = np.asarray(pvalues, dtype=float), np.asarray(levels)
     if not p.shape == level.shape == (len(parents),):
         raise UsageError(f"pvalues, levels, parents: {p.size}, {level.size} and {len(parents)} entries.")

@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.errors import UsageError, choose, fraction
+from isonomy.errors import UsageError
+from isonomy.inference.multiplicity import smallest
 from isonomy.numerics.arrays import FloatArray
 
 Sides = Literal["two", "one"]
@@ -38,9 +39,7 @@ class SupT:
 
     def pvalue(self, statistics: npt.ArrayLike) -> float:
         """P(the largest of the points is at least the largest seen); NaN if every statistic is NaN."""
-        adjusted = np.asarray(self.adjusted(statistics)).ravel()
-        known = adjusted[~np.isnan(adjusted)]
-        return float(known.min()) if known.size else float("nan")
+        return smallest(self.adjusted(statistics))
 
     def adjusted(self, statistics: npt.ArrayLike) -> FloatArray:
         """A p-value per point, adjusted for all of them: (1 + #{maxima >= statistic}) / (1 + draws)."""
@@ -77,8 +76,6 @@ def sup_t(
     >>> law.adjusted([0.0, 9.0]) < 0.05
     array([False,  True])
     """
-    fraction("alpha", alpha)
-    choose("sides", sides, ("two", "one"))
     matrix = np.asarray(correlation, dtype=float)
     used = ~np.isnan(np.diagonal(matrix))
     if not used.any():

@@ -15,6 +15,7 @@ from isonomy.likelihood.plan import Plan, To
 from isonomy.likelihood.ratio.region import HANDFUL
 from isonomy.numerics.arrays import FloatArray, ObjectArray
 from isonomy.numerics.status import Status
+from isonomy.results import phrases
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +80,7 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
         least = min(plan.min_size, HANDFUL)
         sentences.append(wording.spare_warning(estimates.spare, least, int(each.tested.sum())))
     if joint.status is not Status.OK:
-        sentences.append(wording.joint_status_warning(joint.status))
+        sentences.append(wording.JOINT_STATUSES.get(joint.status, wording.JOINT_APPROXIMATE))
     return Decisions(adjusted, shown.verdicts, shown.overall, _statuses(status), tuple(sentences))
 
 
@@ -123,14 +124,9 @@ def _warnings(estimates: Estimates, plan: Plan, status: ObjectArray) -> list[str
         sentences.append(wording.small_warning(too_small, plan.min_size))
     if constant := int((estimates.status == Status.CONSTANT).sum()):
         sentences.append(wording.constant_warning(constant, plan.measure.binary))
-    for kind, sentence in (
-        (Status.EMPTY, wording.empty_warning),
-        (Status.OUTSIDE_RANGE, wording.range_warning),
-        (Status.UNBOUNDED, wording.unbounded_warning),
-        (Status.NOT_CONVERGED, wording.unsolved_warning),
-    ):
+    for kind, sentence in wording.CONCERNS.items():
         if names := [str(estimates.groups[i]) for i in np.flatnonzero(status == kind)]:
-            sentences.append(sentence(names))
+            sentences.append(phrases.about(sentence, names))
     if not plan.reference.joint and plan.reference.to is not To.NUMBER:
         sentences.append(wording.PLUGIN_WARNING)
     return sentences

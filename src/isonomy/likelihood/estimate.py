@@ -130,7 +130,7 @@ class _Solver:
             return self._against_group(side)
         if not tested.size:
             return []
-        units, lines = self.sums.standard()
+        units, lines = self.sums.lines.standard(self.sums.inside)
         value = float(units.standard(np.array(self.reference.estimate.value)))
         inside, pairs = self.sums.mass > 0, []
         for group in tested:
@@ -173,7 +173,7 @@ class _Solver:
         if partly.any():
             if self.correction is not None:
                 raise UsageError("correction: not available for a reference that overlaps a group in part.")
-            units, lines = sums.standard()
+            units, lines = sums.lines.standard(sums.inside)
             pairs = []
             for group in tested[partly]:
                 # By which of the two they are in; rows in neither drop out.
@@ -305,7 +305,7 @@ def _region(sums: Tally, plan: Plan, each: Estimates) -> Region:
     if reference.to in (To.POPULATION, To.REST):
         spare = float(sums.mass[slots.max(axis=1, initial=-1)[pattern] < 0].sum())
         referent = np.full(referent.size, 0.0 if 0 < spare < min(plan.min_size, HANDFUL) else 1.0)
-    units, lines = sums.standard()
+    units, lines = sums.lines.standard(sums.inside)
     value = None if reference.estimate is None or not joint else np.array(reference.estimate.value)
     return Region(
         groups=int(each.tested.sum()),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import isfinite
 from numbers import Real
 from typing import Annotated, Literal
 
@@ -18,7 +17,7 @@ from isonomy.frames.levels import belongs
 from isonomy.frames.metrics import Measure, measure
 from isonomy.likelihood.ratio.disparity import Against, Hypothesis, Interval
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import Form
+from isonomy.options import Form, Number
 
 Uncertainty = Literal["joint", "plugin", "fixed"]
 Adjustment = Literal["bh", "by", "holm", "bonferroni", "none", "bh-tree"]
@@ -248,10 +247,10 @@ def _reference(reference: ReferenceLike, uncertainty: Uncertainty, *, binary: bo
     return Reference(To(reference), joint)
 
 
-def _number(value: object, binary: bool) -> float:
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
-    if not isfinite(number):
+def _number(value: Real | float, binary: bool) -> float:
+    if not Number().admits(value):
         raise UsageError(f"reference: {value!r} is not a finite number.")
+    number = float(value)
     if binary and not 0 <= number <= 1:
         raise UsageError(f"reference: {number:g} cannot be a rate; this metric lies between 0 and 1.")
     return number

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -19,11 +20,11 @@ from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.planning import detectable
 from isonomy.likelihood.ratio.region import Region
 from isonomy.likelihood.tally import Tally
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import chi2_isf
 from isonomy.options import Power, check
-from isonomy.results import Call, Result, storable, suppress
+from isonomy.results import Call, GroupResult, Result, phrases, storable
 from isonomy.results.storage import OF_ROWS
 
 if TYPE_CHECKING:
@@ -32,17 +33,24 @@ if TYPE_CHECKING:
 for part in (To, Lines, Region):
     storable(part)
 
-# Groups described in words; the table has them all.
-DESCRIBED = 10
-WITHHELD = ("size", "n", "estimate", "reference_value", "disparity", "standard_error", "ci_low", "ci_high")
+DESCRIBED = 10  # groups described in words; the table has them all
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class GroupResult(Result):
+class LikelihoodResult(GroupResult):
     """What both results hold about each group; arrays have one entry per group."""
 
     method: ClassVar[str] = wording.METHOD
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+    never_shown: ClassVar[tuple[str, ...]] = wording.LIMITS
+    columns: ClassVar[tuple[str, ...]] = (
+        *("size", "n", "estimate", "reference", "disparity", "ci_low", "ci_high", "status"),
+    )
+    fields_shown: ClassVar[Mapping[str, str]] = {"reference": "reference_value", "verdict": "verdicts"}
+    counts: ClassVar[tuple[str, ...]] = ("size", "n")
+    withheld: ClassVar[tuple[str, ...]] = (
+        *("size", "n", "estimate", "reference_value", "disparity", "standard_error", "ci_low", "ci_high"),
+    )
 
     metric: str
     reference: str
@@ -51,7 +59,6 @@ class GroupResult(Result):
     overlapping: bool
     alpha: float
     tolerance: float | None
-    groups: tuple[Group, ...]
     size: FloatArray
     n: FloatArray
     estimate: FloatArray
@@ -60,12 +67,6 @@ class GroupResult(Result):
     standard_error: FloatArray
     ci_low: FloatArray
     ci_high: FloatArray
-    status: tuple[Status, ...]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The groups' names."""
-        return tuple(str(group) for group in self.groups)
 
     @property
     def measured(self) -> str:
@@ -73,48 +74,26 @@ class GroupResult(Result):
         return wording.difference(self.metric, self.reference, value=self.reference_kind.is_value)
 
     @classmethod
-    def _of(
-        cls, call: Call, plan: Plan, sums: Tally, each: Estimates, decisions: Decisions, *, random: bool, **own: Any
+    def of_groups(
+        cls, call: Call, plan: Plan, sums: Tally, each: Estimates, decisions: Decisions, *, random: bool, **own: object
     ) -> Self:
         """The fields of both results, and the ``own`` ones of one of them."""
-        dropped = (wording.dropped_warning(list(sums.dropped.items())),) if sums.dropped else ()
-        return cls(
-            verdict=decisions.verdict,
-            warnings=(*dropped, *decisions.warnings),
+        dropped = phrases.dropped(sums.dropped)
+        return cls.gather(
+            decisions,
+            each,
+            plan,
+            warnings=(*([dropped] if dropped else []), *decisions.warnings),
             provenance=call.provenance(rows=sums.rows, dropped=sums.dropped, random=random),
             metric=plan.measure.name,
             reference=plan.reference.label,
             reference_kind=plan.reference.to,
             joint=plan.reference.joint,
-            overlapping=plan.overlapping,
-            alpha=plan.alpha,
-            tolerance=plan.tolerance,
-            groups=each.groups,
-            size=each.size,
-            n=each.n,
-            estimate=each.estimate,
             reference_value=each.reference,
-            disparity=each.disparity,
-            standard_error=each.standard_error,
             ci_low=each.low,
             ci_high=each.high,
-            status=decisions.status,
             **own,
         )
-
-    def table(self) -> dict[str, Any]:
-        """One row per group."""
-        return {
-            "group": list(self.labels),
-            "size": self.size,
-            "n": self.n,
-            "estimate": self.estimate,
-            "reference": self.reference_value,
-            "disparity": self.disparity,
-            "ci_low": self.ci_low,
-            "ci_high": self.ci_high,
-            "status": list(self.status),
-        }
 
     def detectable(self, power: float = 0.8) -> FloatArray:
         """The smallest disparity each group would show two-sided at ``alpha`` with this power, other groups aside.
@@ -128,34 +107,15 @@ class GroupResult(Result):
         """What is assumed, and how it was checked or that it cannot be."""
         return wording.assumptions(joint=self.joint, reference=self.reference, overlapping=self.overlapping)
 
-    def limits(self) -> tuple[str, ...]:
-        """What this result does not show."""
-        return wording.LIMITS
-
-    def _small(self, minimum: int) -> BoolArray:
-        """Groups whose numbers are withheld."""
-        return (self.size < minimum) | (self.n < minimum)
-
     def _drawn(self, verdicts: tuple[Verdict, ...], low: FloatArray, high: FloatArray, kind: str) -> alt.TopLevelMixin:
         """Intervals by group, coloured by ``verdicts``, with each group's null from ``low`` to ``high``."""
         from isonomy.likelihood.figure import intervals
 
-        return intervals(
-            self.labels,
-            self.disparity,
-            (self.ci_low, self.ci_high),
-            self.n,
-            verdicts,
-            self.status,
-            null=(low, high),
-            tolerance=self.tolerance,
-            title=wording.intervals(kind, self.alpha),
-            axis=self.measured,
-        )
+        return intervals(self, verdicts, low, high, wording.intervals(kind, self.alpha))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FlagResult(GroupResult):
+class FlagResult(LikelihoodResult):
     """Every group's disparity, tested. `to_frame` has one row per group.
 
     ``statistic``, ``pvalue`` and ``adjusted_pvalue`` are NaN, and ``verdicts`` inconclusive, for groups that were
@@ -163,6 +123,11 @@ class FlagResult(GroupResult):
     """
 
     question: ClassVar[str] = wording.FLAG_QUESTION
+    columns: ClassVar[tuple[str, ...]] = (
+        *LikelihoodResult.columns[:-1],
+        *("statistic", "pvalue", "adjusted_pvalue", "verdict", "status"),
+    )
+    withheld: ClassVar[tuple[str, ...]] = (*LikelihoodResult.withheld, "statistic", "pvalue", "adjusted_pvalue")
 
     null_low: float
     null_high: float
@@ -180,7 +145,7 @@ class FlagResult(GroupResult):
         assert plan.hypothesis is not None
         null = plan.hypothesis
         measured = wording.difference(plan.measure.name, plan.reference.label, value=plan.reference.to.is_value)
-        return cls._of(
+        return cls.of_groups(
             call,
             plan,
             sums,
@@ -191,12 +156,7 @@ class FlagResult(GroupResult):
             null_low=null.low,
             null_high=null.high,
             alternative=null.alternative,
-            adjust=plan.adjust,
-            statistic=estimates.statistic,
-            pvalue=estimates.pvalue,
             adjusted_pvalue=decisions.adjusted,
-            verdicts=decisions.verdicts,
-            contrast=decisions.contrast,
         )
 
     @property
@@ -215,18 +175,6 @@ class FlagResult(GroupResult):
             return wording.within_one_side(self.alternative)
         return Result.headline(self)
 
-    def table(self) -> dict[str, Any]:
-        """One row per group."""
-        columns = GroupResult.table(self)
-        status = columns.pop("status")
-        return columns | {
-            "statistic": self.statistic,
-            "pvalue": self.pvalue,
-            "adjusted_pvalue": self.adjusted_pvalue,
-            "verdict": list(self.verdicts),
-            "status": status,
-        }
-
     def findings(self) -> tuple[str, ...]:
         """An overview, then the groups with the smallest p-values, then what the reference's error changed."""
         tested = np.flatnonzero(~np.isnan(self.pvalue))
@@ -236,36 +184,18 @@ class FlagResult(GroupResult):
         overview = wording.flag_overview(
             [str(group) for group in self.flagged], within, tested.size, listed, self.alternative
         )
-        described = [
-            wording.group_finding(
-                group=str(self.groups[i]),
-                metric=self.metric,
-                n=float(self.n[i]),
-                estimate=float(self.estimate[i]),
-                reference=float(self.reference_value[i]),
-                disparity=float(self.disparity[i]),
-                interval=(float(self.ci_low[i]), float(self.ci_high[i])),
-                alpha=self.alpha,
-                pvalue=float(self.pvalue[i]),
-                adjusted=float(self.adjusted_pvalue[i]),
-                verdict=self.verdicts[i],
-                alternative=self.alternative,
-            )
-            for i in order
-        ]
+        described = [wording.group_finding(self, i) for i in order]
         return (overview, *described, *([self.contrast] if self.contrast else []))
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
-        small = self._small(minimum)
-        withheld = suppress(self, small, (*WITHHELD, "statistic", "pvalue", "adjusted_pvalue"))
-        verdicts = tuple(Verdict.INCONCLUSIVE if hide else v for v, hide in zip(self.verdicts, small, strict=True))
+        hidden = GroupResult.suppressed(self, minimum)
         # The sentence about the reference's error names groups.
-        return replace(withheld, verdicts=verdicts, contrast="" if small.any() else self.contrast)
+        return hidden if hidden is self else replace(hidden, contrast="")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CertifyResult(GroupResult):
+class CertifyResult(LikelihoodResult):
     """One joint test of all groups, with simultaneous intervals. `to_frame` has one row per group.
 
     ``region`` holds the values behind `contains`: it is stored by ``to_json(rows=True)`` only, and None otherwise.
@@ -273,6 +203,7 @@ class CertifyResult(GroupResult):
 
     question: ClassVar[str] = wording.CERTIFY_QUESTION
     decisive: ClassVar[tuple[str, ...]] = ("pvalue", "tolerance_pvalue")
+    withheld: ClassVar[tuple[str, ...]] = (*LikelihoodResult.withheld, "tolerance_pvalue")
 
     likelihood: str
     statistic: float
@@ -288,7 +219,7 @@ class CertifyResult(GroupResult):
         """Lay out what was estimated and decided."""
         measured = wording.difference(plan.measure.name, plan.reference.label, value=plan.reference.to.is_value)
         common = float(plan.null) if isinstance(plan.null, Real) else None
-        return cls._of(
+        return cls.of_groups(
             call,
             plan,
             sums,
@@ -355,4 +286,4 @@ class CertifyResult(GroupResult):
 
     def suppressed(self, minimum: int) -> Self:
         """A copy without the rows behind `contains`, and the numbers of groups with fewer than ``minimum`` rows."""
-        return replace(suppress(self, self._small(minimum), (*WITHHELD, "tolerance_pvalue")), region=None)
+        return replace(GroupResult.suppressed(self, minimum), region=None)

@@ -9,8 +9,8 @@ import numpy as np
 
 from isonomy.errors import UsageError, near
 from isonomy.frames import Partition, Rows, Source
-from isonomy.likelihood.plan import Plan, Reference, To
-from isonomy.likelihood.ratio.lines import Lines, Units
+from isonomy.likelihood.plan import Estimate, Plan, Reference, To
+from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.means import Binary, Real
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
@@ -44,47 +44,30 @@ class Tally:
         """The groups 0..size-1 of ``codes``; lines with code -1, or outside the condition, are left out."""
         return self.lines.means(codes if self.inside is None else np.where(self.inside, codes, -1), size)
 
-    def standard(self) -> tuple[Units, Lines]:
-        """The units in which a joint likelihood is solved, and the lines in them."""
-        units = self.lines.units(self.inside)
-        return units, self.lines.standard(units, self.inside)
-
 
 def tally(source: Source, plan: Plan) -> Tally:
     """One pass over the rows."""
     answer = source.rows(plan.request) if plan.by_row else source.cells(plan.request)
     weight, keys = (answer.weight, answer.columns) if isinstance(answer, Rows) else (answer.count, answer.keys)
     inside, value = plan.measure.inside(answer), plan.measure.value(answer)
+    mass = np.ones(value.size) if weight is None else weight
     chosen = keys["reference"] == 1 if plan.reference.to is To.GROUP else None
+    influence, kept = None, slice(None) if inside.all() else inside
+    if plan.reference.estimate is not None:
+        influence, kept = np.asarray(keys["influence"], dtype=float), slice(None)
+        value = np.where(inside, value, 0.0)
+        _refuse_uncentred(influence, mass, plan.reference.estimate)
     sums = Tally(
-        lines=Lines(plan.measure.binary, value, weight),
-        partitions=answer.partitions,
-        sizes=tuple(_sizes(partition, weight) for partition in answer.partitions),
-        inside=None,
-        in_reference=chosen,
+        lines=Lines(plan.measure.binary, value[kept], None if weight is None else weight[kept], influence),
+        partitions=tuple(replace(partition, codes=partition.codes[kept]) for partition in answer.partitions),
+        sizes=tuple(partition.sum(mass) for partition in answer.partitions),
+        inside=None if influence is None else inside,
+        in_reference=None if chosen is None else chosen[kept],
         rows=answer.rows,
         dropped=answer.dropped,
     )
-    if plan.reference.estimate is not None:
-        influence = np.asarray(keys["influence"], dtype=float)
-        lines = replace(sums.lines, value=np.where(inside, value, 0.0), influence=influence)
-        _refuse_uncentred(influence, lines.mass, plan.reference)
-        return replace(sums, lines=lines, inside=inside)
-    if not inside.all():
-        sums = replace(
-            sums,
-            lines=Lines(plan.measure.binary, value[inside], None if weight is None else weight[inside]),
-            partitions=tuple(replace(p, codes=p.codes[inside]) for p in answer.partitions),
-            in_reference=None if chosen is None else chosen[inside],
-        )
     _refuse_missing(sums, plan.reference)
     return sums
-
-
-def _sizes(partition: Partition, weight: FloatArray | None) -> FloatArray:
-    if weight is not None:
-        return partition.sum(weight)
-    return np.bincount(partition.codes + 1, minlength=len(partition.groups) + 1)[1:].astype(float)
 
 
 def _refuse_missing(sums: Tally, reference: Reference) -> None:
@@ -96,10 +79,9 @@ def _refuse_missing(sums: Tally, reference: Reference) -> None:
     raise UsageError(f"reference: no row inside the metric's condition has {label}.{near(label, known)}")
 
 
-def _refuse_uncentred(influence: FloatArray, mass: FloatArray, reference: Reference) -> None:
+def _refuse_uncentred(influence: FloatArray, mass: FloatArray, estimate: Estimate) -> None:
     """Influence values average to zero at the estimate, or the likelihood would test another reference."""
-    assert reference.estimate is not None
-    column = reference.estimate.influence
+    column = estimate.influence
     mean = float(np.average(influence, weights=mass))
     error = np.sqrt(float(np.average((influence - mean) ** 2, weights=mass)) / float(mass.sum()))
     if error == 0 and mean == 0:
@@ -110,5 +92,5 @@ def _refuse_uncentred(influence: FloatArray, mass: FloatArray, reference: Refere
         raise UsageError(
             f"reference: the influence values in {column!r} must average to zero, but their mean is {mean:.6g} with a "
             f"standard error of {error:.3g}; take their mean from them, or check that they belong to the estimate "
-            f"{reference.estimate.value:g}."
+            f"{estimate.value:g}."
         )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
+
+if TYPE_CHECKING:
+    from isonomy.likelihood.result import FlagResult
 
 FLAG_QUESTION = "Which groups does this model treat differently, by how much, and is that more than chance?"
 CERTIFY_QUESTION = "Taken together, do the groups differ from the reference by more than chance?"
@@ -32,15 +36,10 @@ def intervals(kind: str, alpha: float) -> str:
 
 def null(low: float, high: float, alternative: str, measured: str) -> str:
     """The null hypothesis of every group; ``measured`` is the `difference` it is about."""
-    what = f"the group's {measured}"
-    match alternative:
-        case "two-sided":
-            return f"For each group, {what} is {phrases.number(low)}."
-        case "greater":
-            return f"For each group, {what} is at most {phrases.number(low)}."
-        case "less":
-            return f"For each group, {what} is at least {phrases.number(low)}."
-    return f"For each group, {what} lies between {phrases.number(low)} and {phrases.number(high)}."
+    sides = {"two-sided": "is", "greater": "is at most", "less": "is at least"}
+    between = f"lies between {phrases.number(low)} and {phrases.number(high)}"
+    limit = f"{sides[alternative]} {phrases.number(low)}" if alternative in sides else between
+    return f"For each group, the group's {measured} {limit}."
 
 
 def joint_null(measured: str, groups: int, disparity: float | None) -> str:
@@ -80,32 +79,19 @@ def within_one_side(alternative: str) -> str:
     return f"Within tolerance. Every group: {WITHIN[alternative][0].lower()}{WITHIN[alternative][1:]}"
 
 
-def group_finding(
-    *,
-    group: str,
-    metric: str,
-    n: float,
-    estimate: float,
-    reference: float,
-    disparity: float,
-    interval: tuple[float, float],
-    alpha: float,
-    pvalue: float,
-    adjusted: float,
-    verdict: Verdict,
-    alternative: str,
-) -> str:
+def group_finding(result: FlagResult, i: int) -> str:
     """One group: effect size, interval, p-value and verdict."""
     shown = {
         Verdict.VIOLATION: "Flagged.",
-        Verdict.WITHIN_TOLERANCE: WITHIN.get(alternative, "Shown to lie within the tolerance."),
+        Verdict.WITHIN_TOLERANCE: WITHIN.get(result.alternative, "Shown to lie within the tolerance."),
         Verdict.INCONCLUSIVE: "Not flagged: these data cannot tell.",
-    }[verdict]
+    }[result.verdicts[i]]
+    interval = phrases.interval(result.ci_low[i], result.ci_high[i], result.alpha)
     return (
-        f"{group}: {metric} {phrases.number(estimate)} over {phrases.count(n)} rows against "
-        f"{phrases.number(reference)}, a difference of {phrases.signed(disparity)} "
-        f"({phrases.interval(*interval, alpha)}; {phrases.pvalue(pvalue)}, adjusted {phrases.pvalue(adjusted)}). "
-        f"{shown}"
+        f"{result.groups[i]}: {result.metric} {phrases.number(result.estimate[i])} over {phrases.count(result.n[i])} "
+        f"rows against {phrases.number(result.reference_value[i])}, a difference of "
+        f"{phrases.signed(result.disparity[i])} ({interval}; {phrases.pvalue(result.pvalue[i])}, adjusted "
+        f"{phrases.pvalue(result.adjusted_pvalue[i])}). {shown}"
     )
 
 
@@ -163,11 +149,6 @@ def tree_warning(unreached: int) -> str:
     )
 
 
-def empty_warning(groups: Sequence[str]) -> str:
-    """Groups without a row."""
-    return f"No row is in {phrases.listed(groups)} (inside the metric's condition): listed and not tested."
-
-
 def small_warning(too_small: int, min_size: int) -> str:
     """Groups below the minimum size."""
     return (
@@ -185,19 +166,13 @@ def constant_warning(constant: int, binary: bool) -> str:
     return f"In {constant:,} groups the metric has one value only: there is no variance to judge by, and no test."
 
 
-def range_warning(groups: Sequence[str]) -> str:
-    """Nulls that no weighting of the rows can meet."""
-    return f"The null lies outside the range of the data for {phrases.listed(groups)}: p is 0 by convention."
-
-
-def unbounded_warning(groups: Sequence[str]) -> str:
-    """Intervals without an end."""
-    return f"The interval has no end on at least one side for {phrases.listed(groups)}."
-
-
-def unsolved_warning(groups: Sequence[str]) -> str:
-    """Solvers that stopped early."""
-    return f"The likelihood could not be maximised for {phrases.listed(groups)}: what depends on it is not reported."
+# What is wrong with the groups of a status.
+CONCERNS: Mapping[Status, str] = {
+    Status.EMPTY: "No row is in {} (inside the metric's condition): listed and not tested.",
+    Status.OUTSIDE_RANGE: "The null lies outside the range of the data for {}: p is 0 by convention.",
+    Status.UNBOUNDED: "The interval has no end on at least one side for {}.",
+    Status.NOT_CONVERGED: "The likelihood could not be maximised for {}: what depends on it is not reported.",
+}
 
 
 def resampled_warning(resamples: int) -> str:
@@ -235,23 +210,14 @@ def spare_warning(groups: Sequence[str], least: int, tested: int) -> str:
     )
 
 
-def joint_status_warning(status: Status) -> str:
-    """A joint test that did not end normally."""
-    match status:
-        case Status.INFEASIBLE:
-            return (
-                "The null contradicts itself: these groups are all rows together, and whatever their shares they "
-                "cannot all differ from the reference in this way. T is infinite and p is 0 by convention."
-            )
-        case Status.OUTSIDE_RANGE:
-            return "No weighting of the rows meets all constraints at once: T is infinite and p is 0 by convention."
-    return "The joint likelihood was not maximised to full accuracy: read the statistic as approximate."
-
-
-def dropped_warning(dropped: Sequence[tuple[str, int]]) -> str:
-    """Rows left out because a value is missing."""
-    shown = [f"{phrases.count(n)} with no {column!r}" for column, n in dropped]
-    return f"Rows were left out because values are missing: {phrases.listed(shown)}."
+# A joint test that did not end normally.
+JOINT_STATUSES: Mapping[Status, str] = {
+    Status.INFEASIBLE: "The null contradicts itself: these groups are all rows together, and whatever their shares "
+    "they cannot all differ from the reference in this way. T is infinite and p is 0 by convention.",
+    Status.OUTSIDE_RANGE: "No weighting of the rows meets all constraints at once: T is infinite and p is 0 by "
+    "convention.",
+}
+JOINT_APPROXIMATE = "The joint likelihood was not maximised to full accuracy: read the statistic as approximate."
 
 
 def certify_finding(statistic: float, df: int, pvalue: float, method: str) -> str:
@@ -293,11 +259,8 @@ def assumptions(*, joint: bool, reference: str, overlapping: bool) -> tuple[tupl
         else "The groups are disjoint."
     )
     return (
-        (
-            "Rows are independent of one another.",
-            "Cannot be checked from the table: repeated people or clusters break it.",
-        ),
-        ("Rows are a sample of the population the conclusion is about.", "Cannot be checked from the table."),
+        phrases.INDEPENDENT,
+        phrases.SAMPLE,
         (f"The reference is {reference}.", treated),
         (
             "Groups are large enough for the chi-square limit.",

@@ -21,12 +21,11 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.roots import roots
 
 ComplexArray = npt.NDArray[np.complex128]
-Rows = npt.NDArray[np.intp]
-Path = Callable[[FloatArray, FloatArray, Rows], ComplexArray]
+Path = Callable[[FloatArray, FloatArray, IntArray], ComplexArray]
 
 # Truncation and discretisation are both pushed to exp(-DIGITS), about 1e-16.
 DIGITS = 37.0
@@ -69,7 +68,7 @@ class _Law:
     def saddle(self, x: FloatArray, right: bool) -> FloatArray:
         """The zero in u of phi'(u) = x + 1/(1/2 - u) - sum half/(beta + u); phi is convex on either side."""
 
-        def slope(u: FloatArray, index: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        def slope(u: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
             gap = self.beta + u[:, None]
             z = 0.5 - u
             return x[index] + 1 / z - (self.half / gap).sum(axis=1), z**-2 + (self.half / gap**2).sum(axis=1)
@@ -80,16 +79,8 @@ class _Law:
             high = np.minimum(0.5, total / (x + 2))
             return roots(slope, 0.0, high, x0=0.9 * high, direction="increasing", maxiter=500).x
         # For u > 1/2, with v = u - 1/2: 1/v <= x <= (1 + total)/v at the root.
-        return (
-            0.5
-            + roots(
-                lambda v, i: slope(0.5 + v, i),
-                0.5 / x,
-                2 * (1 + total) / x,
-                direction="increasing",
-                maxiter=500,
-            ).x
-        )
+        low, high = 0.5 / x, 2 * (1 + total) / x
+        return 0.5 + roots(lambda v, i: slope(0.5 + v, i), low, high, direction="increasing", maxiter=500).x
 
     def phi(self, u: ComplexArray, x: FloatArray, side: float) -> ComplexArray:
         """Log of the integrand, M(z) exp(-z x) / (side z), at z = 1/2 - u."""
@@ -106,7 +97,7 @@ class _Law:
         skew = 2 * (self.half / gap**3).sum(axis=1) - 2 * c**-3
         peak = self.phi(u.astype(complex), x, side).real
 
-        def log_integrand(t: FloatArray, kappa: FloatArray, rows: Rows) -> ComplexArray:
+        def log_integrand(t: FloatArray, kappa: FloatArray, rows: IntArray) -> ComplexArray:
             bend = kappa[rows, None]
             path = np.asarray(u[rows, None] - bend * t**2 - 1j * t, dtype=complex)
             z = self.phi(path, x[rows, None], side)

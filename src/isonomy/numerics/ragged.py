@@ -6,7 +6,7 @@ shrinking set of groups takes just their rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -27,30 +27,15 @@ class Ragged:
         The columns given, in group order (within a group: in the order they came).
     weights
         The weights in the same order, or None.
-    order
-        Where each row came from: ``columns[k][i]`` was row ``order[i]`` of the input.
-
-    Examples
-    --------
-    >>> rows = Ragged.from_codes([1, 0, -1, 1], 3, [5.0, 6.0, 7.0, 8.0])
-    >>> rows.columns[0], rows.sizes
-    (array([6., 5., 8.]), array([1, 2, 0]))
-    >>> rows.sum(rows.columns[0])
-    array([ 6., 13.,  0.])
     """
 
     offsets: IntArray
     columns: tuple[AnyArray, ...]
     weights: FloatArray | None
-    order: IntArray
 
     @classmethod
     def from_codes(
-        cls,
-        codes: npt.ArrayLike,
-        n_groups: int,
-        *columns: npt.ArrayLike,
-        weights: npt.ArrayLike | None = None,
+        cls, codes: npt.ArrayLike, n_groups: int, *columns: npt.ArrayLike, weights: npt.ArrayLike | None = None
     ) -> Ragged:
         """Sort ``columns`` (and ``weights``) by ``codes`` in 0..n_groups-1; rows with code -1 are left out."""
         keys = np.asarray(codes)
@@ -62,12 +47,7 @@ class Ragged:
         if keys.size and (keys.min() < -1 or keys.max() >= n_groups):
             raise IndexError(f"codes must lie in -1..{n_groups - 1}, saw {keys.min()}..{keys.max()}.")
         order, offsets = _order(keys, n_groups)
-        return cls(
-            offsets=offsets,
-            columns=tuple(a[order] for a in arrays),
-            weights=None if mass is None else mass[order],
-            order=order,
-        )
+        return cls(offsets, tuple(a[order] for a in arrays), None if mass is None else mass[order])
 
     @property
     def n_groups(self) -> int:
@@ -88,11 +68,6 @@ class Ragged:
     def totals(self) -> FloatArray:
         """Weight per group: the number of rows when there are no weights."""
         return self.sizes.astype(float) if self.weights is None else self.sum(self.weights)
-
-    @property
-    def codes(self) -> IntArray:
-        """The group of every row, in group order."""
-        return np.repeat(np.arange(self.n_groups), self.sizes)
 
     def sum(self, array: npt.ArrayLike) -> FloatArray:
         """Sum of ``array`` (one entry per row, in group order; further axes are kept) over each group."""
@@ -123,21 +98,6 @@ class Ragged:
         sizes = self.offsets[groups + 1] - self.offsets[groups]
         before = np.cumsum(sizes) - sizes
         return np.repeat(self.offsets[groups] - before, sizes) + np.arange(int(sizes.sum()))
-
-    def take(self, index: npt.ArrayLike) -> Ragged:
-        """The same problem restricted to the groups ``index``, in that order."""
-        groups = np.asarray(index, dtype=np.intp)
-        if groups.size == self.n_groups and np.array_equal(groups, np.arange(self.n_groups)):
-            return self
-        rows = self.positions(groups)
-        sizes = self.offsets[groups + 1] - self.offsets[groups]
-        return replace(
-            self,
-            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp),
-            columns=tuple(c[rows] for c in self.columns),
-            weights=None if self.weights is None else self.weights[rows],
-            order=self.order[rows],
-        )
 
     def _reduce(self, ufunc: np.ufunc, array: FloatArray, identity: float) -> FloatArray:
         if array.shape[:1] != (self.n_rows,):

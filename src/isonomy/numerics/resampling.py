@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import BadCount, LengthMismatch, UsageError
-from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
+from isonomy.numerics.arrays import FloatArray, IntArray
 
 # A cell's binomial draw costs about as much as this many draws of a row (measured: equal between 8 and 24).
 BINOMIAL_COST = 12
 # Keys are counted without a sort when there are at most this many possible ones per row.
 DENSE = 4
+# Memory of the samples drawn at once.
+BLOCK_BYTES = 2**27
 # Mixed-radix keys stay below this, so that int64 never overflows.
 LARGEST_KEY = 2**62
 
@@ -36,12 +37,8 @@ class Cells:
         """The number of rows."""
         return float(self.counts.sum())
 
-    def sums(self) -> FloatArray:
-        """The column sums of the rows themselves."""
-        return self.counts @ self.values
 
-
-def collapse(columns: npt.ArrayLike | Sequence[npt.ArrayLike], weights: npt.ArrayLike | None = None) -> Cells:
+def collapse(columns: Sequence[npt.ArrayLike], weights: npt.ArrayLike | None = None) -> Cells:
     """Which distinct rows are there, and how often does each occur?
 
     The order of the cells depends on the rows as a set only, so draws made over them do not depend on the order in
@@ -50,17 +47,11 @@ def collapse(columns: npt.ArrayLike | Sequence[npt.ArrayLike], weights: npt.Arra
     Parameters
     ----------
     columns
-        A two-dimensional array (rows x columns), or a list or tuple of one-dimensional arrays.
+        One-dimensional arrays.
     weights
         How often each row counts; rows with weight 0 are left out.
-
-    Examples
-    --------
-    >>> cells = collapse([[1.0, 0.0, 1.0], [5.0, 7.0, 5.0]])
-    >>> cells.values.tolist(), cells.counts.tolist()
-    ([[0.0, 7.0], [1.0, 5.0]], [1.0, 2.0])
     """
-    arrays = _columns(columns)
+    arrays = [np.asarray(c, dtype=float) + 0.0 for c in columns]  # -0.0 becomes 0.0, which is the same row
     mass = None if weights is None else np.asarray(weights, dtype=float)
     if len({a.shape for a in arrays} | ({mass.shape} if mass is not None else set())) != 1:
         raise LengthMismatch("columns and weights of cells differ in length.")
@@ -74,74 +65,46 @@ def collapse(columns: npt.ArrayLike | Sequence[npt.ArrayLike], weights: npt.Arra
     return Cells(np.stack([a[member] for a in arrays], axis=1), counts)
 
 
-def bootstrap_sums(
-    cells: Cells,
-    resamples: int,
-    rng: np.random.Generator,
-    *,
-    strata: npt.ArrayLike | None = None,
-    block_bytes: int = 2**27,
-) -> FloatArray:
+def bootstrap_sums(cells: Cells, resamples: int, rng: np.random.Generator) -> FloatArray:
     """Column sums of ``resamples`` bootstrap samples: an array (resamples x columns).
 
     Each sample is as many rows as there are, drawn with replacement. Few cells: multinomial counts over the cells.
     About as many cells as rows: row numbers, counted. Both are the same law, and both work in blocks of at most about
-    ``block_bytes`` (one sample at the least). The draws are taken in sequence from ``rng``, so the size
-    of the blocks does not change them.
+    `BLOCK_BYTES` (one sample at the least). The draws are taken in sequence from ``rng``, so the size of the blocks
+    does not change them.
 
     Parameters
     ----------
     cells
         As `collapse` gives them. Counts must be whole numbers: a fractional weight is not a number of rows.
-    strata
-        An integer per cell: samples are drawn within each stratum, whose total stays fixed.
-
-    Examples
-    --------
-    >>> cells = collapse([[0.0, 0.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
-    >>> sums = bootstrap_sums(cells, 5, np.random.default_rng(1))
-    >>> sums.shape, sums[:, 1].tolist()
-    ((5, 2), [4.0, 4.0, 4.0, 4.0, 4.0])
     """
     counts = np.rint(cells.counts)
     if not np.all(np.isfinite(cells.counts)) or np.any(counts != cells.counts) or np.any(counts < 0):
         raise BadCount("counts: the bootstrap needs whole numbers of rows.")
     result = np.zeros((resamples, cells.values.shape[1]))
-    if strata is None:
-        parts: list[Any] = [slice(None)]
-    else:
-        group = np.asarray(strata)
-        if group.shape != counts.shape:
-            raise LengthMismatch(f"strata: {group.size} entries for {counts.size} cells.")
-        parts = [np.flatnonzero(group == one) for one in np.unique(group)]
-    for part in parts:
-        _add_sums(result, cells.values[part], counts[part].astype(np.int64), rng, block_bytes)
+    n, size = int(counts.sum()), counts.size
+    if n == 0:
+        return result
+    by_row = n < BINOMIAL_COST * size
+    owner = np.repeat(np.arange(size), counts.astype(np.intp)) if by_row else None
+    block = max(1, BLOCK_BYTES // (8 * (3 * n + 2 * size if by_row else 2 * size)))
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        if owner is None:
+            drawn = rng.multinomial(n, counts / n, size=rows)
+        else:
+            cell = owner[rng.integers(n, size=(rows, n))]
+            cell += np.arange(rows)[:, None] * size
+            drawn = np.bincount(cell.ravel(), minlength=rows * size).reshape(rows, size)
+        result[start : start + rows] = drawn.astype(float) @ cells.values
     return result
 
 
-@overload
-def pvalue(exceeding: int, resamples: int) -> float: ...
-@overload
-def pvalue(exceeding: AnyArray, resamples: int) -> FloatArray: ...
-def pvalue(exceeding: int | AnyArray, resamples: int) -> float | FloatArray:
-    """The resampled p-value (1 + exceeding) / (1 + resamples): never 0, and valid as the observed one is a draw too.
-
-    >>> pvalue(0, 999)
-    0.001
-    """
+def pvalue(exceeding: npt.ArrayLike, resamples: int) -> FloatArray:
+    """The resampled p-value (1 + exceeding) / (1 + resamples): never 0, and valid as the observed one is a draw too."""
     if resamples < 0 or np.any(np.asarray(exceeding) < 0) or np.any(np.asarray(exceeding) > resamples):
         raise UsageError(f"exceeding: must lie in 0..{resamples}.")
-    p = (1 + np.asarray(exceeding, dtype=float)) / (1 + resamples)
-    return p if isinstance(exceeding, np.ndarray) and exceeding.ndim else float(p)
-
-
-def _columns(columns: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[FloatArray]:
-    """One-dimensional float columns; adding 0.0 turns -0.0 into 0.0, which is the same row."""
-    if isinstance(columns, np.ndarray):
-        if columns.ndim != 2:
-            raise UsageError(f"columns: give a two-dimensional array or a list of columns, saw {columns.ndim} axes.")
-        return [np.asarray(c, dtype=float) + 0.0 for c in columns.T]
-    return [np.asarray(c, dtype=float) + 0.0 for c in columns]  # type: ignore[union-attr]
+    return (1 + np.asarray(exceeding, dtype=float)) / (1 + resamples)
 
 
 def _identify(arrays: list[FloatArray], mass: FloatArray | None) -> tuple[IntArray, FloatArray]:
@@ -179,28 +142,3 @@ def _code(array: FloatArray) -> tuple[npt.NDArray[np.int64], int]:
         return (array - low).astype(np.int64), int(high - low) + 1
     distinct, codes = np.unique(array, return_inverse=True)
     return codes.astype(np.int64), distinct.size
-
-
-def _add_sums(
-    result: FloatArray,
-    values: FloatArray,
-    counts: npt.NDArray[np.int64],
-    rng: np.random.Generator,
-    block_bytes: int,
-) -> None:
-    """Add one stratum's resampled sums to ``result``."""
-    n, size = int(counts.sum()), counts.size
-    if n == 0:
-        return
-    by_row = n < BINOMIAL_COST * size
-    owner = np.repeat(np.arange(size), counts) if by_row else None
-    block = max(1, block_bytes // (8 * (3 * n + 2 * size if by_row else 2 * size)))
-    for start in range(0, result.shape[0], block):
-        rows = min(block, result.shape[0] - start)
-        if owner is None:
-            drawn = rng.multinomial(n, counts / n, size=rows)
-        else:
-            cell = owner[rng.integers(n, size=(rows, n))]
-            cell += np.arange(rows)[:, None] * size
-            drawn = np.bincount(cell.ravel(), minlength=rows * size).reshape(rows, size)
-        result[start : start + rows] += drawn.astype(float) @ values

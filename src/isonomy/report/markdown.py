@@ -31,8 +31,7 @@ def _lines(document: Document) -> Iterator[str]:
         yield from _entry(entry)
     yield from ("## How to read this", "")
     yield from (f"- **{escaped(term)}**: {escaped(meaning)}" for term, meaning in wording.READING)
-    withheld = wording.suppression(document.suppress_below) if document.suppress_below else wording.no_suppression()
-    yield from ("", escaped(withheld), "", "## Provenance", "")
+    yield from ("", escaped(wording.suppression(document.suppress_below)), "", "## Provenance", "")
     yield from (f"- {escaped(name)}: {escaped(value)}" for name, value in document.facts)
 
 

@@ -53,9 +53,7 @@ def _page(document: Document, rows: int) -> str:
             tally=document.tally,
             first=_FIRST_FINDINGS,
             headline=wording.headline(document.tally),
-            suppression=wording.suppression(document.suppress_below)
-            if document.suppress_below
-            else wording.no_suppression(),
+            suppression=wording.suppression(document.suppress_below),
             facts=[(visible(name), visible(value)) for name, value in document.facts],
             config=visible(document.config),
             wording=wording,

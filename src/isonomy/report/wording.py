@@ -122,7 +122,6 @@ COLUMNS = {
     "pvalue_accuracy": "Accuracy p‑value",
 }
 
-NOTHING_TO_SHOW = "There is no table for this result."
 NO_SCRIPT = "Charts, sorting and search need JavaScript. Every number in the charts is in the tables."
 
 
@@ -145,15 +144,12 @@ def column(name: str) -> str:
 
 def suppression(minimum: int) -> str:
     """What was withheld."""
+    if not minimum:
+        return "No numbers were withheld: this audit sets no minimum size for a published group."
     return (
         f"Numbers of groups with fewer than {minimum:,} rows are withheld in every output of this audit (primary "
         "suppression). A withheld number may still be worked out where all other groups and their total are published."
     )
-
-
-def no_suppression() -> str:
-    """Nothing was withheld."""
-    return "No numbers were withheld: this audit sets no minimum size for a published group."
 
 
 def headline(tally: dict[str, int]) -> str:

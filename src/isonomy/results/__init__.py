@@ -3,7 +3,7 @@
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
 from isonomy.results.call import QUESTIONS, Call, Question, open_call, question
-from isonomy.results.shape import Columns, Options, Provenance, Result, provenance, suppress
+from isonomy.results.shape import Columns, GroupResult, Options, Provenance, Result, provenance, suppress
 from isonomy.results.storage import SCHEMA_VERSION, from_dict, from_json, storable
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Call",
     "Columns",
+    "GroupResult",
     "Options",
     "Provenance",
     "Question",

@@ -52,12 +52,8 @@ class Question:
 QUESTIONS: dict[str, Question] = {}
 
 
-def _none(options: Options) -> Collection[str]:
-    return ()
-
-
 def question(
-    plan: Callable[..., Planned], *, idle: Callable[[Options], Collection[str]] = _none
+    plan: Callable[..., Planned], *, idle: Callable[[Options], Collection[str]] = lambda _: ()
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function a public test: its calls are checked, and an audit can ask it.
 

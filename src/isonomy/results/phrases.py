@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 VERDICTS = {
     "violation": "Violation: a difference was shown.",
@@ -36,6 +36,14 @@ UNTOLERANT = (
     "Inconclusive: no difference was shown. Without a tolerance that is all it can mean: no number of rows can show "
     "that groups are equal."
 )
+
+# Assumptions of several methods.
+UNCHECKED = "Cannot be checked from the table."
+INDEPENDENT = (
+    "Rows are independent of one another.",
+    "Cannot be checked from the table: repeated people or clusters break it, and intervals are then too short.",
+)
+SAMPLE = ("Rows are a sample of the population the conclusion is about.", UNCHECKED)
 
 
 def verdict(call: str, name: str, *, tolerant: bool = True) -> str:
@@ -95,6 +103,25 @@ def listed(items: Sequence[str], limit: int = 5) -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def about(sentence: str, labels: Sequence[str]) -> str:
+    """A sentence with the labels where it has braces."""
+    return sentence.format(listed(labels))
+
+
+def few(least: int, rows: str, labels: Sequence[str]) -> str:
+    """Groups too small for large-sample laws; ``rows``: what there are fewer than ``least`` of."""
+    return (
+        f"Fewer than {least} {rows} {listed(labels)}: intervals and p-values rest on large-sample theory that may not "
+        "hold there."
+    )
+
+
+def dropped(columns: Mapping[str, int]) -> str:
+    """Rows left out because a value is missing; nothing where there are none."""
+    shown = [f"{count(n)} with no {column!r}" for column, n in columns.items() if n]
+    return f"Rows were left out because values are missing: {listed(shown)}." if shown else ""
 
 
 def summary(

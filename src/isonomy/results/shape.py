@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -10,12 +11,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isonomy.errors import choose
 from isonomy.frames.groups import Group
 from isonomy.inference import Verdict, answered
-from isonomy.numerics.arrays import AnyArray
+from isonomy.numerics.arrays import AnyArray, BoolArray
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
@@ -92,12 +92,15 @@ class Result(ABC):
     """What every test returns: frozen, not iterable, the same type on every path.
 
     Subclasses hold numbers in arrays (one entry per group, grid point or round) and say in `table` how they are
-    laid out, in `findings` what they show, in `limits` what they do not.
+    laid out, in `findings` what they show, in `limits` what they do not. What is assumed and not shown whatever the
+    data are the class variables ``always_assumed`` and ``never_shown``.
     """
 
     question: ClassVar[str]
     method: ClassVar[str]
     references: ClassVar[tuple[str, ...]] = ()
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = ()
+    never_shown: ClassVar[tuple[str, ...]] = ()
     decisive: ClassVar[tuple[str, ...]] = ("pvalue",)  # the fields with the p-values the verdict rests on
 
     null: str
@@ -107,6 +110,15 @@ class Result(ABC):
 
     def __post_init__(self) -> None:
         read_only(self)
+
+    @classmethod
+    def gather(cls, *steps: object, **own: Any) -> Self:
+        """Lay out what the steps found: each field is one of the ``own``, or that of the first step with its name."""
+        for name in [item.name for item in fields(cls) if item.name not in own]:
+            step = next((step for step in steps if hasattr(step, name)), None)
+            if step is not None:
+                own[name] = getattr(step, name)
+        return cls(**own)
 
     @abstractmethod
     def table(self) -> Columns:
@@ -119,13 +131,13 @@ class Result(ABC):
         The first is the one that decided the verdict, unless `deciding` says otherwise.
         """
 
-    @abstractmethod
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
+        return self.always_assumed
 
-    @abstractmethod
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
+        return self.never_shown
 
     @abstractmethod
     def plot(self) -> alt.TopLevelMixin:
@@ -168,7 +180,8 @@ class Result(ABC):
 
     def to_dict(self, *, rows: bool = False) -> dict[str, object]:
         """The result in plain JSON types. ``rows``: with what lists single rows, if the result holds any."""
-        return {"schema_version": SCHEMA_VERSION, "result": encode(_without_library(self), rows=rows)}
+        unplaced = replace(self, provenance=replace(self.provenance, backend="polars"))
+        return {"schema_version": SCHEMA_VERSION, "result": encode(unplaced, rows=rows)}
 
     def to_json(self, *, indent: int | None = None, rows: bool = False) -> str:
         """The result as JSON; `isonomy.from_json` brings it back. ``rows``: with what lists single rows."""
@@ -176,10 +189,7 @@ class Result(ABC):
 
     def to_frame(self, backend: str | None = None) -> Any:
         """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""
-        if backend is None:
-            mine = self.provenance.backend
-            backend = mine if mine in FRAME_LIBRARIES else "polars"
-        return as_frame(self.table(), backend)
+        return as_frame(self.table(), backend, self.provenance.backend)
 
     def __str__(self) -> str:
         return self.summary()
@@ -192,11 +202,38 @@ class Result(ABC):
         from isonomy.results.theme import to_svg
 
         bundle = {"text/plain": self.summary()}
-        try:
+        with contextlib.suppress(ImportError):  # charts need the optional renderer only for display
             bundle["image/svg+xml"] = to_svg(self.plot())
-        except ImportError:  # charts need the optional renderer only for display
-            return bundle
         return bundle
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GroupResult(Result):
+    """A result whose arrays have one entry per group, on their last axis."""
+
+    columns: ClassVar[tuple[str, ...]]  # of the table, after the group: each is a field, if need be under another name
+    fields_shown: ClassVar[Mapping[str, str]] = {"verdict": "verdicts"}
+    counts: ClassVar[tuple[str, ...]] = ("n",)  # a group is small if one of these is
+    withheld: ClassVar[tuple[str, ...]]  # the numbers of small groups
+
+    groups: tuple[Group, ...]
+    status: tuple[Status, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The groups' names."""
+        return tuple(group.label for group in self.groups)
+
+    def table(self) -> Columns:
+        """One row per group."""
+        values = {name: getattr(self, self.fields_shown.get(name, name)) for name in self.columns}
+        size = len(self.groups)  # what is one number for all groups stands in every row
+        return {"group": self.labels} | {n: v if np.ndim(v) else np.full(size, v) for n, v in values.items()}
+
+    def suppressed(self, minimum: int) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
+        small = np.any([getattr(self, name) < minimum for name in self.counts], axis=0)
+        return suppress(self, small, self.withheld)
 
 
 def read_only(part: object) -> None:
@@ -213,8 +250,10 @@ def read_only(part: object) -> None:
                     read_only(inner)
 
 
-def as_frame(columns: Columns, backend: str) -> Any:
-    """Columns as a frame of the named library."""
+def as_frame(columns: Columns, backend: str | None, caller: str = "polars") -> Any:
+    """Columns as a frame of the named library, else of the caller's; polars if that has no frames of its own."""
+    if backend is None:
+        backend = caller if caller in FRAME_LIBRARIES else "polars"
     choose("backend", backend, FRAME_LIBRARIES)
     plain = {name: _column(name, values) for name, values in columns.items()}
     if backend == "pandas":
@@ -238,19 +277,17 @@ def _column(name: str, values: Sequence[object] | AnyArray) -> Sequence[object] 
     return [value.value if isinstance(value, StrEnum) else value for value in values]
 
 
-def _without_library(result: Result) -> Result:
-    return replace(result, provenance=replace(result.provenance, backend="polars"))
+def suppress(result: R, small: BoolArray, withheld: Sequence[str], status: str = "status") -> R:
+    """Withhold the ``withheld`` arrays (one entry per group) where ``small``: NaN, with `Status.SUPPRESSED`.
 
-
-def suppress(result: R, small: NDArray[np.bool_], withheld: Sequence[str], status: str = "status") -> R:
-    """Withhold the ``withheld`` arrays (one entry per group) where ``small``: NaN, with `Status.SUPPRESSED`."""
+    The verdict on such a group, if it has one of its own, is withheld too.
+    """
     if not small.any():
         return result
-    changes: dict[str, Any] = {}
-    for name in withheld:
-        values = np.array(getattr(result, name), dtype=np.float64)
-        values[small] = np.nan
-        changes[name] = values
-    statuses = [Status.SUPPRESSED if hide else old for old, hide in zip(getattr(result, status), small, strict=True)]
-    changes[status] = tuple(statuses)
+    changes: dict[str, Any] = {name: np.where(small, np.nan, getattr(result, name)) for name in withheld}
+    for name, hidden in ((status, Status.SUPPRESSED), ("verdicts", Verdict.INCONCLUSIVE)):
+        if hasattr(result, name):
+            changes[name] = tuple(
+                hidden if hide else old for old, hide in zip(getattr(result, name), small, strict=True)
+            )
     return replace(result, **changes)

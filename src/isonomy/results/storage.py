@@ -61,10 +61,8 @@ def encode(value: object, *, rows: bool = False) -> Json:
             return _encode_array(value)
         case Group():
             return {_TAG: "Group", "items": [[name, encode(level, rows=rows)] for name, level in value.items]}
-        case datetime():
-            return {_TAG: "datetime", "value": value.isoformat()}
         case date():
-            return {_TAG: "date", "value": value.isoformat()}
+            return {_TAG: "datetime" if isinstance(value, datetime) else "date", "value": value.isoformat()}
         case Mapping():
             return {_TAG: "mapping", "items": [[encode(k), encode(v, rows=rows)] for k, v in value.items()]}
         case tuple() | list():
@@ -107,10 +105,8 @@ def decode(value: Json) -> Json:
             return {decode(k): decode(v) for k, v in value["items"]}
         case "Group":
             return Group(tuple((name, decode(level)) for name, level in value["items"]))
-        case "datetime":
-            return datetime.fromisoformat(value["value"])
-        case "date":
-            return date.fromisoformat(value["value"])
+        case "datetime" | "date":
+            return (datetime if tag == "datetime" else date).fromisoformat(value["value"])
     cls = find_class(tag)
     if issubclass(cls, Enum):
         return cls(value["value"])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import altair as alt
+
+    from isonomy.numerics.arrays import IntArray
+
 
 # Colour-blind safe (Okabe and Ito), with enough contrast on white and on dark grey.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A6D00", "#666666")
@@ -34,7 +38,7 @@ def short(label: str, length: int = LABEL_LENGTH) -> str:
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-def data(columns: Mapping[str, Any]) -> Any:
+def data(columns: Mapping[str, object]) -> alt.InlineData:
     """Columns as inline chart data. Missing and non-finite numbers become null."""
     import altair as alt
     import numpy as np
@@ -48,14 +52,14 @@ def data(columns: Mapping[str, Any]) -> Any:
     return alt.InlineData(values=rows)
 
 
-def thin(size: int, limit: int = MAXIMUM_POINTS) -> Any:
+def thin(size: int, limit: int = MAXIMUM_POINTS) -> IntArray:
     """Indices of at most ``limit`` of ``size`` points, evenly spread, ends kept."""
     import numpy as np
 
     return np.arange(size) if size <= limit else np.unique(np.linspace(0, size - 1, limit).astype(np.intp))
 
 
-def finish(chart: Any) -> Any:
+def finish(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
     """Give a finished chart the common look."""
     return chart.configure(**CONFIG)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,7 +63,7 @@ def members(rng: np.random.Generator, units: int, share: FloatArray) -> IntArray
     return np.minimum(np.searchsorted(np.cumsum(share), rng.random(units), side="right"), len(share) - 1)
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain(values: Mapping[str, object]) -> dict[str, object]:
     """The mapping with numpy scalars and arrays turned into Python numbers and lists, at every depth."""
     return {
         key: plain(value)

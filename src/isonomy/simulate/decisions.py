@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from isonomy.options import checked
 from isonomy.simulate import normal
 from isonomy.simulate.arguments import members, probability, shares
 from isonomy.simulate.rates import Names, rates_by_group
-from isonomy.simulate.simulated import Block, Simulated
+from isonomy.simulate.simulated import Block, Simulated, Truth
 
 Planted = Mapping[str, Mapping[str, float]]
 
@@ -93,7 +92,7 @@ def decisions(
         block: Block = {c: np.array(levels[d])[cells[cell, d]] for d, c in enumerate(names)}
         return block | {"outcome": outcome, "prediction": (score >= 0.5).astype(np.int8), "score": score}
 
-    def facts() -> dict[str, Any]:
+    def facts() -> Truth:
         hit, miss = base * positive, base * (1 - positive)
         alarm, pass_by = (1 - base) * negative, (1 - base) * (1 - negative)
         masses = np.stack([np.ones_like(base), hit, alarm, miss, pass_by], axis=1)

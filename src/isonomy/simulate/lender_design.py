@@ -100,7 +100,7 @@ def curve(label: str, score: ArrayLike, level: str = "user") -> FloatArray:
     _, income, history = WEIGHTS
     # What a cell's applicants repay above (or below) what their score says, on the probit scale.
     excess = INCOME * INCOME_MEAN / _RESIDUAL - income * INCOME_MEAN - history * HISTORY_MEAN
-    z = np.clip(normal.quantile(score), -30, 30)[..., None]
+    z = np.clip(normal.quantile(np.asarray(score, dtype=np.float64)), -30, 30)[..., None]
     # In logarithms: far from every cell's scores the densities themselves underflow.
     log_density = np.where(inside > 0, -0.5 * ((z - mean) / sd) ** 2, -np.inf)
     weight = SHARE * np.exp(log_density - log_density.max(-1, keepdims=True))

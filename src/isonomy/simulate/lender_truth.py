@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from isonomy.numerics.arrays import FloatArray
 from isonomy.simulate import lender_design as design
-from isonomy.simulate.arguments import plain
 from isonomy.simulate.lender_design import BAND_SHARE, BANDS, RACE_SHARE, RACES, SEXES, Score
 from isonomy.simulate.rates import Names, rates, rates_by_group
+from isonomy.simulate.simulated import Truth
 from isonomy.simulate.uplift import effects_by_group
 
 _GRID = np.round(np.arange(0.4, 0.951, 0.05), 2)
@@ -23,7 +22,7 @@ _COLUMNS: Names = {
 }
 
 
-def truth() -> dict[str, Any]:
+def truth() -> Truth:
     """The planted facts for each of the five questions, and in words."""
     flag = _flag()
     answers = {
@@ -43,13 +42,13 @@ def _masses(score: Score) -> FloatArray:
     return np.stack(parts, axis=1) * design.SHARE[:, None]
 
 
-def _flag() -> dict[str, Any]:
+def _flag() -> Truth:
     cells = np.array(list(product(range(4), range(2), range(3))), dtype=np.intp)
     masses = _masses(design.status_quo())[:, None, :] * BAND_SHARE[None, :, None]
     return rates_by_group(_COLUMNS, cells, masses.reshape(len(cells), -1))
 
 
-def _project(groups: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+def _project(groups: Mapping[str, Mapping[str, float]]) -> Truth:
     criteria = {"equal_opportunity": "tpr", "predictive_equality": "fpr", "statistical_parity": "selection_rate"}
     disparity = {
         f"{column}={level}": {
@@ -61,27 +60,25 @@ def _project(groups: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
     return {"threshold": design.THRESHOLD, "disparity": disparity}
 
 
-def _improvability() -> dict[str, Any]:
+def _improvability() -> Truth:
     scores = {"status_quo": design.status_quo(), "candidate": design.candidate()}
     by_race = {a: [rates(mass) for mass in _masses(s).reshape(4, 2, -1).sum(1)] for a, s in scores.items()}
     groups = {f"race={race}": {a: by_race[a][j] for a in scores} for j, race in enumerate(RACES)}
     unfairness = {a: {u: np.ptp([race[u] for race in by_race[a]]) for u in by_race[a][0]} for a in scores}
     better = all(race["candidate"]["ppv"] > race["status_quo"]["ppv"] for race in groups.values())
-    return plain(
-        {
-            "threshold": {a: score.threshold for a, score in scores.items()},
-            "capacity": {a: design.SHARE @ score.approved() for a, score in scores.items()},
-            "groups": groups,
-            "unfairness": unfairness,
-            "improves": better and unfairness["candidate"]["tpr"] < unfairness["status_quo"]["tpr"],
-        }
-    )
+    return {
+        "threshold": {a: score.threshold for a, score in scores.items()},
+        "capacity": {a: design.SHARE @ score.approved() for a, score in scores.items()},
+        "groups": groups,
+        "unfairness": unfairness,
+        "improves": better and unfairness["candidate"]["tpr"] < unfairness["status_quo"]["tpr"],
+    }
 
 
-def _treatment() -> dict[str, Any]:
+def _treatment() -> Truth:
     """E v = 0 and E v^2 = 1/3, as in `uplift`; age has no part in acceptance, only in the model's error."""
     observed = design.EFFECT * (1 + design.TREND * design.HETEROGENEITY / 3)
-    groups: dict[str, Any] = {}
+    groups: Truth = {}
     for column, (levels, share) in _COLUMNS.items():
         average = np.full(len(levels), BAND_SHARE @ design.EFFECT_ERROR)
         error = design.EFFECT_ERROR if column == "age_band" else average
@@ -92,14 +89,14 @@ def _treatment() -> dict[str, Any]:
     return {"measure": "relative", "groups": groups}
 
 
-def _parity() -> dict[str, Any]:
+def _parity() -> Truth:
     labels = [f"{column}={level}" for column, (levels, _) in _COLUMNS.items() for level in levels]
     labels += [f"race={race} & sex={sex}" for race, sex in design.CELLS]
     groups = {label: {at: design.curve(label, _GRID, at) for at in ("user", "aggregate")} for label in labels}
-    return plain({"grid": _GRID, "groups": groups})
+    return {"grid": _GRID, "groups": groups}
 
 
-def _facts(answers: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def _facts(answers: Truth) -> dict[str, tuple[str, ...]]:
     tpr = {label: values["tpr"] for label, values in answers["flag"]["groups"].items()}
     black, white = tpr["race=Black"], tpr["race=White"]
     races = answers["improvability"]["groups"].values()

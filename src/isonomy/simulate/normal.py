@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr as cdf
+from scipy.special import ndtri as quantile
 
 from isonomy.numerics.arrays import FloatArray
 
-
-def cdf(x: ArrayLike) -> FloatArray:
-    """Standard normal distribution function."""
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr(np.asarray(x, dtype=np.float64)), dtype=np.float64)
-
-
-def quantile(p: ArrayLike) -> FloatArray:
-    """Standard normal quantile; infinite at 0 and 1."""
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(np.asarray(p, dtype=np.float64)), dtype=np.float64)
+__all__ = ["both_above", "cdf", "quantile"]
 
 
 def both_above(a: ArrayLike, b: ArrayLike, correlation: ArrayLike) -> FloatArray:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
 
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.simulate.arguments import plain
+from isonomy.simulate.simulated import Truth
 
 Names = dict[str, tuple[tuple[str, ...], FloatArray]]  # group column -> levels and their shares
 
 
-def rates_by_group(names: Names, cells: IntArray, masses: FloatArray) -> dict[str, Any]:
+def rates_by_group(names: Names, cells: IntArray, masses: FloatArray) -> Truth:
     """``population``, ``groups``, ``rest`` and ``disparity`` for all labels of all depths.
 
     ``cells`` holds the level codes of the finest cells, one column per group column; ``masses`` their share, P(tp),
@@ -38,11 +37,11 @@ def rates_by_group(names: Names, cells: IntArray, masses: FloatArray) -> dict[st
     return {"population": population, "groups": groups, "rest": rest, "disparity": disparity}
 
 
-def rates(mass: FloatArray) -> dict[str, Any]:
+def rates(mass: FloatArray) -> dict[str, float]:
     """The rates of a group from its share, P(tp), P(fp), P(fn) and P(tn)."""
     share, tp, fp, fn, tn = mass
     with np.errstate(invalid="ignore", divide="ignore"):
-        values = {
+        return {
             "share": share,
             "base_rate": (tp + fn) / share,
             "selection_rate": (tp + fp) / share,
@@ -55,4 +54,3 @@ def rates(mass: FloatArray) -> dict[str, Any]:
             "accuracy": (tp + tn) / share,
             "error_rate": (fp + fn) / share,
         }
-    return plain(values)

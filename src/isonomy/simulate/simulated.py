@@ -19,15 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isonomy.options import Number, Whole, check
+from isonomy.simulate.arguments import plain
 
 if TYPE_CHECKING:
     import polars as pl
 
 Array = NDArray[Any]
+Truth = dict[str, Any]  # numbers and labels in mappings of any depth
 Seed = Annotated[int, Number(least=0, whole=True)]
 
 BLOCK = 65_536  # units per block: part of what "same seed, same data" means, so never an argument
-
 
 Block = dict[str, Array]
 Draw = Callable[[np.random.Generator, int, int], Block]
@@ -45,7 +46,7 @@ class Simulated:
     rows: int
     seed: int
     draw: Draw = field(repr=False)
-    facts: Callable[[], dict[str, Any]] = field(repr=False)
+    facts: Callable[[], Truth] = field(repr=False)
     rows_per_unit: float = field(default=1.0, repr=False)
 
     def __post_init__(self) -> None:
@@ -53,9 +54,9 @@ class Simulated:
         check("seed", self.seed, Seed)
 
     @cached_property
-    def truth(self) -> dict[str, Any]:
+    def truth(self) -> Truth:
         """What an error-free audit of the population would show."""
-        return self.facts()
+        return plain(self.facts())
 
     @cached_property
     def columns(self) -> dict[str, Array]:
@@ -67,23 +68,24 @@ class Simulated:
         """The data as a polars frame; text columns are String."""
         import polars as pl
 
-        return pl.concat([_frame(block) for block in self._blocks()], rechunk=True)
+        return pl.concat([pl.DataFrame(block) for block in self._blocks()], rechunk=True)
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the same rows as ``frame()`` to one parquet file in bounded memory, and return its path.
 
         The file appears complete or not at all.
         """
+        import polars as pl
         from polars.io.plugins import register_io_source
 
         target = Path(path)
         partial = target.with_name(target.name + ".partial")
-        schema = _frame(self.draw(self._rng(0), 0, 1)).schema
+        schema = pl.DataFrame(self.draw(self._rng(0), 0, 1)).schema
 
         def source(
             with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
         ) -> Iterator[pl.DataFrame]:
-            yield from map(_frame, self._blocks())
+            yield from map(pl.DataFrame, self._blocks())
 
         try:
             register_io_source(source, schema=schema).sink_parquet(partial, row_group_size=262_144)
@@ -108,9 +110,3 @@ class Simulated:
             block = self.draw(self._rng(number), start, units)
             yield {name: column[:missing] for name, column in block.items()}
             number, start, missing = number + 1, start + units, missing - len(next(iter(block.values())))
-
-
-def _frame(block: Block) -> pl.DataFrame:
-    import polars as pl
-
-    return pl.DataFrame(block)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.options import Finite, Number, checked
-from isonomy.simulate.arguments import Each, Groups, each, group_shares, members, plain, probability
-from isonomy.simulate.simulated import Array, Block, Simulated
+from isonomy.simulate.arguments import Each, Groups, each, group_shares, members, probability
+from isonomy.simulate.simulated import Array, Block, Simulated, Truth
 
 Slope = Annotated[float, Number(least=-1, most=1)]
 Spread = Annotated[float, Number(least=0)]
@@ -121,7 +121,7 @@ def uplift(
             "baseline": base[g] * (1 + tilt * v),
         }
 
-    def facts() -> dict[str, Any]:
+    def facts() -> Truth:
         product = trend / 3 if relative else 0.0  # E of (1 + trend v) times v; differences are averaged plainly
         observed = true * (1 + product * heterogeneity)
         average = true + wrong
@@ -158,20 +158,18 @@ def effects_by_group(
         with np.errstate(invalid="ignore"):  # a single group has no rest
             rest_observed, rest_predicted = others @ observed / others.sum(), others @ predicted / others.sum()
         error = predicted[j] - observed[j]
-        groups[label] = plain(
-            {
-                "share": share[j],
-                "treated": arm[j],
-                "control_mean": m0[j],
-                "treated_mean": m1[j],
-                "observed": observed[j],
-                "predicted": predicted[j],
-                "predicted_average": sums["average"][j],
-                "error": error,
-                "bias": error - (rest_predicted - rest_observed),
-                "rest_observed": rest_observed,
-                "rest_predicted": rest_predicted,
-                "rest_error": rest_predicted - rest_observed,
-            }
-        )
+        groups[label] = {
+            "share": share[j],
+            "treated": arm[j],
+            "control_mean": m0[j],
+            "treated_mean": m1[j],
+            "observed": observed[j],
+            "predicted": predicted[j],
+            "predicted_average": sums["average"][j],
+            "error": error,
+            "bias": error - (rest_predicted - rest_observed),
+            "rest_observed": rest_observed,
+            "rest_predicted": rest_predicted,
+            "rest_error": rest_predicted - rest_observed,
+        }
     return groups

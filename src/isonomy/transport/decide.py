@@ -8,6 +8,7 @@ import numpy as np
 
 from isonomy.inference import Verdict, settle
 from isonomy.numerics.status import Status
+from isonomy.results import phrases
 from isonomy.transport import wording
 from isonomy.transport.estimate import Estimates
 from isonomy.transport.plan import Plan
@@ -37,20 +38,20 @@ def _warnings(estimates: Estimates, plan: Plan) -> list[str]:
     asked, inference = estimates.asked, estimates.inference
     warnings = []
     if inference.redundant.size:
-        warnings.append(wording.redundant([asked.names[t] for t in inference.redundant]))
+        warnings.append(phrases.about(wording.REDUNDANT, [asked.names[t] for t in inference.redundant]))
     if inference.left_out:
         untested = np.flatnonzero(inference.constant)
         labels = [asked.events[asked.component[t]].label for t in untested]
         warnings.append(wording.constant([asked.names[t] for t in untested], labels))
     few = sorted({event.name for event in asked.events if event.count < FEW})
     if few:
-        warnings.append(wording.few(few, FEW))
+        warnings.append(phrases.few(FEW, "rows in", few))
     if inference.pooled:
         warnings.append(wording.POOLED)
     if not plan.distance.tested:
         warnings.append(wording.SQUARED)
     elif inference.status is not Status.OK:
-        warnings.append(wording.status_warning(inference.status))
+        warnings.append(wording.STATUSES[inference.status])
     if not estimates.movers.complete:
         warnings.append(wording.shortened(estimates.movers.row.size))
     return warnings

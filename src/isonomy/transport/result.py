@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from isonomy.errors import choose
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.results import Call, Columns, Result, Verdict, storable, suppress
-from isonomy.results.shape import FRAME_LIBRARIES, as_frame, read_only
+from isonomy.results.shape import as_frame, read_only
 from isonomy.results.storage import OF_ROWS
 from isonomy.transport import wording
 from isonomy.transport.decide import Decisions
@@ -89,10 +88,7 @@ class Movement:
 
     def to_frame(self, backend: str | None = None) -> Any:
         """The rows in the caller's library (pandas, polars or pyarrow); polars for any other input."""
-        if backend is None:
-            backend = self.backend if self.backend in FRAME_LIBRARIES else "polars"
-        choose("backend", backend, FRAME_LIBRARIES)
-        return as_frame(self.table(), backend)
+        return as_frame(self.table(), backend, self.backend)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -126,6 +122,7 @@ class ProjectionResult(Result):
     question: ClassVar[str] = wording.QUESTION
     method: ClassVar[str] = wording.METHOD
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.ASSUMPTIONS
 
     criterion: str
     statistic: float
@@ -165,27 +162,18 @@ class ProjectionResult(Result):
         """Lay the numbers out."""
         cells, events, inference = tally.cells, estimates.events, estimates.inference
         criterion = wording.OWN if isinstance(plan.criterion, Discerning) else plan.criterion
-        return cls(
+        return cls.gather(
+            decisions,
+            inference,
+            estimates,
+            plan,
             null=wording.null(criterion, plan.tolerance, plan.tolerance_side),
-            verdict=decisions.verdict,
-            warnings=decisions.warnings,
             provenance=call.provenance(
                 rows=round(cells.rows), dropped=tally.dropped, random=plan.null.side != "equality"
             ),
             criterion=criterion,
             statistic=inference.solution.value,
-            pvalue=inference.pvalue,
-            critical_value=inference.critical_value,
-            wald_statistic=inference.wald_statistic,
-            wald_pvalue=inference.wald_pvalue,
-            equivalence_pvalue=inference.equivalence_pvalue,
-            status=inference.status,
             tested=plan.distance.tested,
-            alpha=plan.alpha,
-            tolerance=plan.tolerance,
-            tolerance_side=plan.tolerance_side,
-            bandwidth=inference.bandwidth,
-            weights=inference.weights,
             moments=len(estimates.asked.names),
             rows=cells.rows,
             moved=float(inference.solution.moved.sum()),
@@ -194,15 +182,10 @@ class ProjectionResult(Result):
             outcome=tuple(event.label for event in events),
             n=np.array([event.count for event in events]),
             rate=np.array([event.rate for event in events]),
-            disparity=estimates.disparity,
             ci_low=estimates.interval[0],
             ci_high=estimates.interval[1],
             moved_up=estimates.moved[0],
             moved_down=estimates.moved[1],
-            share_moved=estimates.share_moved,
-            mean_distance=estimates.mean_distance,
-            reach=estimates.reach,
-            statuses=decisions.statuses,
             plan=Movement.of(estimates.movers, cells, plan.distance.columns, call.source.backend),
         )
 
@@ -219,9 +202,7 @@ class ProjectionResult(Result):
 
     def headline(self) -> str:
         """The verdict as a sentence."""
-        if not self.answered:
-            return wording.NOT_TESTED
-        if self.criterion == wording.OWN:
+        if self.answered and self.criterion == wording.OWN:
             return wording.own_verdict(self.verdict, self.tolerance, self.tolerance_side)
         if self.verdict is Verdict.WITHIN_TOLERANCE and self.tolerance and self.tolerance_side != "both":
             return wording.within_one_side(self.tolerance, self.tolerance_side)
@@ -242,7 +223,9 @@ class ProjectionResult(Result):
         if self.tolerance:
             sentences.append(self._equivalence(self.tolerance))
         moving = [i for i in np.argsort(-self.share_moved) if self.share_moved[i] > 0][:LISTED]
-        return (*sentences, *(self._movers(i) for i in moving))
+        numbers = zip(self.share_moved, self.moved_up, self.moved_down, self.mean_distance, strict=True)
+        moves = list(zip(self.group, self.outcome, numbers, strict=True))
+        return (*sentences, *(wording.movers(self.criterion, *moves[i][:2], *moves[i][2]) for i in moving))
 
     def deciding(self) -> str:
         """The largest difference, and the test that decided."""
@@ -273,15 +256,6 @@ class ProjectionResult(Result):
     def _equivalence(self, tolerance: float) -> str:
         return wording.equivalence(self.criterion, self.equivalence_pvalue, tolerance, self.tolerance_side)
 
-    def _movers(self, i: int) -> str:
-        up, down = self.moved_up[i], self.moved_down[i]
-        share, mean = self.share_moved[i], self.mean_distance[i]
-        return wording.movers(self.criterion, self.group[i], self.outcome[i], share, up, down, mean)
-
-    def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and what was checked."""
-        return wording.ASSUMPTIONS
-
     def limits(self) -> tuple[str, ...]:
         """What this does not show."""
         return wording.limits(self.tolerance)
@@ -290,7 +264,7 @@ class ProjectionResult(Result):
         """Who would have to move, and how far."""
         from isonomy.transport.figure import movement_chart
 
-        return movement_chart(self.group, self.outcome, self.n, self.moved_up, self.moved_down, self.mean_distance)
+        return movement_chart(self)
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of small groups, and lists no single row of anybody."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import narwhals as nw
 import numpy as np
 
 from isonomy.errors import DataError, MissingValues, NotBinary, NotEnoughData
 from isonomy.frames import COUNT, Cells, Partition, Pass, Request, Rows, Source, aggregate, collect
+from isonomy.frames.adapt import Lazy
 from isonomy.frames.checks import flag
 from isonomy.frames.expressions import either, levels, number
 from isonomy.frames.sums import number_rows
@@ -26,9 +27,6 @@ from isonomy.transport.program.cells import Attribute, Coding, total
 from isonomy.transport.program.distances import Distance, PerGroup, Score
 from isonomy.transport.program.measured import VANISHED, Boundary, Measured, MeasuredArrays, robust, tie
 from isonomy.transport.program.segments import Pool, Segments, fractions
-
-if TYPE_CHECKING:
-    from narwhals.typing import Frame
 
 PLAN_ROWS = 10_000  # rows listed in a plan, nearest first
 FETCH = 4 * PLAN_ROWS  # rows fetched for a plan, about
@@ -188,7 +186,7 @@ class TallyByPasses:
         ends = _points(plan.distance, start)
         return Movers(nowhere, cell[listed], distance[listed], share[listed], *ends, complete and goal >= mass)
 
-    def _kept(self) -> Frame:
+    def _kept(self) -> Lazy:
         """The rows that the passes keep: without those dropped for what is missing in them."""
         plan, kept = self._plan, self._source.frame
         if self.dropped:

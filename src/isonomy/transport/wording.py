@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from isonomy.numerics.status import Status
@@ -15,7 +15,6 @@ REFERENCES = (
     "projections. ICML 2021.",
 )
 
-NOT_TESTED = "Not answered: nothing was tested, for the reason given in the warnings."
 POOLED = (
     "Some groups are selected always or never, so their own rates give no variance; variances are taken at the rates "
     "that hold under the null."
@@ -172,29 +171,20 @@ def own_verdict(verdict: Verdict, tolerance: float | None, side: Side) -> str:
     )
 
 
-def status_warning(status: Status) -> str:
-    """What a status other than OK means here."""
-    return {
-        Status.INFEASIBLE: "The projection is infeasible: too many rows cannot move (infinite distance). That is a "
-        "fact about the distances, not evidence about the null; the p-value is that of the Wald test.",
-        Status.ATOMS: "Many rows share the same distance to the boundary, or lie on it (rounded or grouped scores), so "
-        "the distances have no density there and the projection's law does not apply; the p-value is that of the Wald "
-        "test.",
-        Status.UNSUPPORTED: "Too few rows for the projection's law: fewer than 5 of some compared group lie within a "
-        "bandwidth of the boundary or, at the edge of the tolerance, fewer than 10 would be selected, or refused; the "
-        "p-value is that of the Wald test, taken at the rates of the null.",
-        Status.CONSTANT: "The decisions do not vary, so nothing can be tested: no p-value.",
-        Status.NOT_CONVERGED: "The solver stopped before it found the least change (a limit, or rounding errors), so "
-        "there is no statistic and no plan; the p-value is that of the Wald test.",
-    }[status]
-
-
-def few(names: Sequence[str], limit: int) -> str:
-    """Groups too small for large-sample laws."""
-    return (
-        f"Fewer than {limit} rows in {phrases.listed(names)}: the p-values are large-sample ones and are not reliable "
-        "here."
-    )
+# What a status other than OK means here.
+STATUSES: Mapping[Status, str] = {
+    Status.INFEASIBLE: "The projection is infeasible: too many rows cannot move (infinite distance). That is a "
+    "fact about the distances, not evidence about the null; the p-value is that of the Wald test.",
+    Status.ATOMS: "Many rows share the same distance to the boundary, or lie on it (rounded or grouped scores), so "
+    "the distances have no density there and the projection's law does not apply; the p-value is that of the Wald "
+    "test.",
+    Status.UNSUPPORTED: "Too few rows for the projection's law: fewer than 5 of some compared group lie within a "
+    "bandwidth of the boundary or, at the edge of the tolerance, fewer than 10 would be selected, or refused; the "
+    "p-value is that of the Wald test, taken at the rates of the null.",
+    Status.CONSTANT: "The decisions do not vary, so nothing can be tested: no p-value.",
+    Status.NOT_CONVERGED: "The solver stopped before it found the least change (a limit, or rounding errors), so "
+    "there is no statistic and no plan; the p-value is that of the Wald test.",
+}
 
 
 def constant(names: Sequence[str], labels: Sequence[int | None]) -> str:
@@ -206,9 +196,8 @@ def constant(names: Sequence[str], labels: Sequence[int | None]) -> str:
     )
 
 
-def redundant(names: Sequence[str]) -> str:
-    """Comparisons that follow from the others."""
-    return f"Left out because they follow from the other comparisons: {phrases.listed(names)}."
+# Comparisons that follow from the others.
+REDUNDANT = "Left out because they follow from the other comparisons: {}."
 
 
 def shortened(listed: int) -> str:
@@ -240,7 +229,8 @@ def no_threshold(low: float, high: float) -> str:
 
 
 ASSUMPTIONS = (
-    ("Rows are independent draws from one population.", "Cannot be checked from the table."),
+    phrases.INDEPENDENT,
+    phrases.SAMPLE,
     (
         "The distance has a continuous, positive density at the boundary.",
         "Ties near the boundary are counted; with many, the Wald test is reported instead.",
@@ -249,7 +239,7 @@ ASSUMPTIONS = (
         "The share of each group among rows at a given distance varies continuously at the boundary.",
         "Not checked.",
     ),
-    ("The classifier was not fitted on these rows.", "Cannot be checked from the table."),
+    ("The classifier was not fitted on these rows.", phrases.UNCHECKED),
 )
 
 _LIMITS = (

@@ -8,7 +8,6 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.errors import UsageError
 from isonomy.frames import Groups
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import (
@@ -28,7 +27,7 @@ from isonomy.options import (
 from isonomy.results import open_call, question
 from isonomy.treatment.decide import decide, decide_corrections
 from isonomy.treatment.effects.collapse import CollapseName, Estimator, Measure, Rest
-from isonomy.treatment.effects.models import Predictor, from_model, from_pair
+from isonomy.treatment.effects.models import Predictor, effects_of
 from isonomy.treatment.effects.shrinkage import Loss, risk_of, strategies_of
 from isonomy.treatment.estimate import estimate, estimate_corrections
 from isonomy.treatment.plan import Adjust, Resamples, RestCorrection, Variance, idle_roles, plan, plan_corrections
@@ -337,11 +336,4 @@ def predicted_effects(
     >>> predicted_effects(Model(), np.array([[1.0], [2.0]]), measure="relative", baseline=[0.5, 0.4]).round(3).tolist()
     [1.2, 1.5]
     """
-    if not isinstance(model, (tuple, list)):
-        return from_model(model, X, measure=measure, gives=gives or "difference", baseline=baseline, column=column)
-    if len(model) != 2:
-        raise UsageError(f"model: {len(model)} models; a pair is (control, treated).")
-    for name, value in (("gives", gives), ("baseline", baseline)):
-        if value is not None:
-            raise UsageError(f"{name}: a pair of outcome models gives any effect by itself; leave it out.")
-    return from_pair(model[0], model[1], X, measure, column)
+    return effects_of(model, X, measure=measure, gives=gives, baseline=baseline, column=column)

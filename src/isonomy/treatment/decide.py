@@ -13,6 +13,7 @@ from isonomy.inference import decide as settle
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
+from isonomy.results import phrases
 from isonomy.treatment import wording
 from isonomy.treatment.estimate import CorrectionsEstimates, Estimates
 from isonomy.treatment.plan import CorrectionsPlan, Plan
@@ -57,12 +58,12 @@ def _group_warnings(estimates: Estimates, plan: Plan, open_ended: BoolArray) -> 
     few = answered & (estimates.events < FEW_EVENTS) & (plan.treatment is not None)
     warnings = [wording.lost_replicates(estimates.lost)] if estimates.lost > 0 else []
     warnings += _unanswered(estimates.groups, estimates.status)
-    if open_ended.any():
-        warnings.append(wording.unbounded(_labels(estimates.groups, open_ended)))
-    if alone.any():
-        warnings.append(wording.no_rest(_labels(estimates.groups, alone)))
+    for sentence, concerned in ((wording.UNBOUNDED, open_ended), (wording.NO_REST, alone)):
+        if concerned.any():
+            warnings.append(phrases.about(sentence, _labels(estimates.groups, concerned)))
     if few.any():
-        warnings.append(wording.few_events(_labels(estimates.groups, few), FEW_EVENTS))
+        rows = "rows with an outcome above zero in an arm of"
+        warnings.append(phrases.few(FEW_EVENTS, rows, _labels(estimates.groups, few)))
     return warnings
 
 

@@ -74,7 +74,7 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
     positive = gap.value >= 0
     near, far = np.where(positive, above, -below), np.where(positive, below, -above)
     rows = [sums.moments().n for sums in tally.sums]
-    normal = t_critical(plan.alpha / 2, np.array(np.inf)) + t_critical(1 - plan.power, np.array(np.inf))
+    normal = t_critical(plan.alpha / 2, np.inf) + t_critical(1 - plan.power, np.inf)
     return Estimates(
         groups=tuple(group for groups in tally.groups for group in groups),
         status=status,
@@ -176,12 +176,11 @@ def estimate_corrections(tally: Tally, plan: CorrectionsPlan, rng: np.random.Gen
         alpha=plan.errors.alpha,
     )
     kept = [len(groups) for groups in tally.groups]
-    remainders, statistics = [], []
-    for sums, size, child in zip(tally.sums, kept, rng.spawn(len(kept)), strict=True):
-        halves = _tracked(_halves(plan, child), plan.progress)
-        remainder, statistic = evaluation.run(sums, halves, child)
-        remainders.append(remainder.first(size))
-        statistics.append(statistic[:, :size])
+    runs = [
+        evaluation.run(sums, size, _tracked(_halves(plan, child), plan.progress), child)
+        for sums, size, child in zip(tally.sums, kept, rng.spawn(len(kept)), strict=True)
+    ]
+    remainders, statistics = zip(*runs, strict=True)
     moments = [sums.moments() for sums in tally.sums]
     whole = [errors_of(m, plan.errors.formula).status[:size] for m, size in zip(moments, kept, strict=True)]
     together = Remainders.beside(remainders)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from isonomy.errors import DataError, UsageError
@@ -146,7 +147,10 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         self.pooled_correction_ = float(np.nan_to_num(share * whole.value)[0])
         otherwise = self.pooled_correction_ if self.unknown == "pooled" else 0.0
         self.correction_ = np.where(errors.usable, self.factor_ * np.nan_to_num(self.error_), otherwise)
-        self._warn()
+        labels = [g.label for g, s in zip(self.groups_, self.status_, strict=True) if s is not Status.OK]
+        if labels:
+            say = wording.corrected_by_all if self.unknown == "pooled" else wording.uncorrected
+            warnings.warn(say(labels), UserWarning, stacklevel=2)
         return self
 
     def predict(self, X: object) -> FloatArray:
@@ -172,14 +176,8 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         """The name of the column that `transform` returns."""
         return np.array(["corrected_effect"], dtype=object)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.string = True
         return tags
-
-    def _warn(self) -> None:
-        labels = [g.label for g, s in zip(self.groups_, self.status_, strict=True) if s is not Status.OK]
-        if labels:
-            say = wording.corrected_by_all if self.unknown == "pooled" else wording.uncorrected
-            warnings.warn(say(labels), UserWarning, stacklevel=3)

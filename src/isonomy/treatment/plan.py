@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -88,6 +88,21 @@ class Plan:
         named = {"y": "outcome", "f": "effect", "h": "baseline"}
         covariates = {name: f"features[{i}]" for i, name in enumerate(self.formula.covariates)}
         return {term: role for term, role in (named | covariates).items() if role in self.roles}
+
+
+class Experiment(TypedDict, total=False):
+    """The options of `plan` that say how errors are estimated from an experiment; a corrector has them too."""
+
+    effect: Required[str]
+    groups: Required[Groups]
+    treatment: str
+    outcome: str
+    baseline: str | None
+    measure: Measure
+    collapse: CollapseName | None
+    rest: Rest
+    resamples: int
+    alpha: float
 
 
 def _kind(outcome: Expression) -> Expression:
@@ -177,35 +192,26 @@ def _collapse(collapse: CollapseName | None, measure: Measure, baseline: str | N
             f"collapse: {collapse!r} weighs by the baseline, which a relative effect needs and a difference does "
             'not; with measure="difference" leave it out or give "average".'
         )
-    if not experiment:
-        return _collapse_without_outcomes(collapse, measure, baseline)
-    name: CollapseName = "average" if measure == "difference" else collapse or "control_outcome"
-    needed = measure == "relative" and COLLAPSES[name].baseline
-    if needed and baseline is None:
-        raise MissingRole(
-            f"baseline: collapse={name!r} weighs by the predicted outcome without treatment; name its column."
-        )
-    if baseline is not None and not needed:
-        raise UsageError(
-            f"baseline: measure={measure!r} with collapse={name!r} does not look at it; leave it out, or choose "
-            'collapse="weighted" or "normalised" of a relative effect.'
-        )
-    return name
-
-
-def _collapse_without_outcomes(collapse: CollapseName | None, measure: Measure, baseline: str | None) -> CollapseName:
-    """Collapsing when only predictions are there: outcomes cannot be the weights."""
-    if measure == "difference":
-        return "average"
-    if baseline is None:
+    relative = measure == "relative"
+    name: CollapseName = (collapse or ("control_outcome" if experiment else "normalised")) if relative else "average"
+    if relative and not experiment and baseline is None:
         raise MissingRole(
             "baseline: without outcomes, relative effects are weighed by the predicted outcome without treatment; "
             'name its column, or use measure="difference".'
         )
-    name = collapse or "normalised"
-    if name not in ("normalised", "average"):
+    if relative and not experiment and name not in ("normalised", "average"):
         raise MissingRole(
             f'collapse: {name!r} uses outcomes; without treatment and outcome use "normalised" or "average".'
+        )
+    needed = relative and COLLAPSES[name].baseline
+    if experiment and needed and baseline is None:
+        raise MissingRole(
+            f"baseline: collapse={name!r} weighs by the predicted outcome without treatment; name its column."
+        )
+    if experiment and baseline is not None and not needed:
+        raise UsageError(
+            f"baseline: measure={measure!r} with collapse={name!r} does not look at it; leave it out, or choose "
+            'collapse="weighted" or "normalised" of a relative effect.'
         )
     return name
 
@@ -255,44 +261,23 @@ class CorrectionsPlan:
 def plan_corrections(
     source: Source,
     *,
-    effect: str,
-    treatment: str,
-    outcome: str,
-    groups: Groups,
-    baseline: str | None = None,
-    measure: Measure = "relative",
-    collapse: CollapseName | None = None,
-    strategies: Sequence[str] | None = None,
-    rest: Rest = "standardised",
-    rest_correction: RestCorrection = "rows",
-    splits: int = 10,
-    resamples: int = 50,
-    buckets: int = 20,
-    alpha: float = 0.05,
-    progress: bool = False,
+    strategies: Sequence[str] | None,
+    rest_correction: RestCorrection,
+    splits: int,
+    buckets: int,
+    progress: bool,
+    **errors: Unpack[Experiment],
 ) -> CorrectionsPlan:
     """Check the options of `evaluate_corrections` against each other and against the schema."""
     if buckets % 2:
         raise UsageError(f"buckets: {buckets!r} is not allowed; give an even whole number from 2 up.")
-    if collapse == "positives_inverse":
+    if errors.get("collapse") == "positives_inverse":
         raise UsageError(
             'collapse: "positives_inverse" divides by the effect, so every correction needs another pass over the '
             'rows; use another collapse, for instance "control_outcome".'
         )
     return CorrectionsPlan(
-        errors=plan(
-            source,
-            effect=effect,
-            groups=groups,
-            treatment=treatment,
-            outcome=outcome,
-            baseline=baseline,
-            measure=measure,
-            collapse=collapse,
-            rest=rest,
-            resamples=resamples,
-            alpha=alpha,
-        ),
+        errors=plan(source, **errors),
         strategies=tuple(dict.fromkeys(("none", *strategies_of(strategies)))),
         rest_correction=rest_correction,
         splits=splits,

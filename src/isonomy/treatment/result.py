@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
-from isonomy.frames import Group
 from isonomy.numerics.arrays import FloatArray
-from isonomy.numerics.status import Status
-from isonomy.results import Call, Columns, Result, Verdict, suppress
+from isonomy.results import Call, Columns, GroupResult, Verdict
 from isonomy.treatment import wording
 from isonomy.treatment.decide import CorrectionsDecisions, Decisions
 from isonomy.treatment.effects.collapse import Measure
@@ -32,7 +30,7 @@ _FURTHER = ("treated", "error_adjusted_pvalue", "critical_bias", "detectable_bia
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TreatmentBiasResult(Result):
+class TreatmentBiasResult(GroupResult):
     """Error of each group's predicted effect, and its bias against all other groups. One entry per group.
 
     ``error`` is predicted minus observed; ``bias`` is the group's error minus that of the others. ``critical_bias`` is
@@ -44,8 +42,9 @@ class TreatmentBiasResult(Result):
     method: ClassVar[str] = wording.METHOD
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
     decisive: ClassVar[tuple[str, ...]] = ("adjusted_pvalue",)
+    columns: ClassVar[tuple[str, ...]] = (*_NUMBERS, "verdict", "status", *_FURTHER)
+    withheld: ClassVar[tuple[str, ...]] = (*_NUMBERS, *_FURTHER, "statistic")
 
-    groups: tuple[Group, ...]
     n: FloatArray
     treated: FloatArray
     predicted: FloatArray
@@ -66,7 +65,6 @@ class TreatmentBiasResult(Result):
     critical_bias: FloatArray
     detectable_bias: FloatArray
     verdicts: tuple[Verdict, ...]
-    status: tuple[Status, ...]
     measure: Measure
     alpha: float
     tolerance: float | None
@@ -77,10 +75,11 @@ class TreatmentBiasResult(Result):
     def of(cls, call: Call, plan: Plan, tally: Tally, estimates: Estimates, decisions: Decisions) -> Self:
         """The result of a call."""
         formula = plan.formula
-        return cls(
+        return cls.gather(
+            decisions,
+            estimates,
+            plan,
             null=wording.null(plan.tolerance, formula.measure),
-            verdict=decisions.verdict,
-            warnings=decisions.warnings,
             provenance=call.provenance(
                 rows=tally.rows,
                 dropped=tally.dropped,
@@ -88,44 +87,9 @@ class TreatmentBiasResult(Result):
                 collapse=formula.collapse,
                 features=plan.features,
             ),
-            groups=estimates.groups,
-            n=estimates.n,
-            treated=estimates.treated,
-            predicted=estimates.predicted,
-            observed=estimates.observed,
-            error=estimates.error,
-            error_se=estimates.error_se,
-            error_low=estimates.error_low,
-            error_high=estimates.error_high,
-            error_pvalue=estimates.error_pvalue,
-            error_adjusted_pvalue=decisions.error_adjusted_pvalue,
-            bias=estimates.bias,
-            bias_se=estimates.bias_se,
-            bias_low=estimates.bias_low,
-            bias_high=estimates.bias_high,
-            bias_pvalue=estimates.bias_pvalue,
-            adjusted_pvalue=decisions.adjusted_pvalue,
-            statistic=estimates.statistic,
-            critical_bias=estimates.critical_bias,
-            detectable_bias=estimates.detectable_bias,
-            verdicts=decisions.verdicts,
-            status=decisions.status,
             measure=formula.measure,
-            alpha=plan.alpha,
-            tolerance=plan.tolerance,
-            power=plan.power,
             experiment=plan.observed_effects is None,
         )
-
-    def table(self) -> Columns:
-        """The columns of `to_frame`, in order."""
-        return {
-            "group": [group.label for group in self.groups],
-            **{name: getattr(self, name) for name in _NUMBERS},
-            "verdict": list(self.verdicts),
-            "status": list(self.status),
-            **{name: getattr(self, name) for name in _FURTHER},
-        }
 
     def findings(self) -> tuple[str, ...]:
         """The count of shown biases, then groups by adjusted p-value, the smallest first."""
@@ -134,25 +98,11 @@ class TreatmentBiasResult(Result):
         within = sum(v is Verdict.WITHIN_TOLERANCE for v in self.verdicts)
         sentences = [wording.count(shown, within, int(tested.sum()))]
         order = np.lexsort((-np.abs(self.statistic), self.adjusted_pvalue))
-        sentences += [self._finding(i) for i in order[:20] if tested[i]]
+        sentences += [wording.finding(self, i) for i in order[:20] if tested[i]]
         detectable = self.detectable_bias[np.isfinite(self.detectable_bias)]
         if len(detectable):
             sentences.append(wording.detectable(detectable.min(), detectable.max(), self.power))
         return tuple(sentences)
-
-    def _finding(self, i: int) -> str:
-        return wording.finding(
-            self.groups[i].label,
-            float(self.n[i]),
-            predicted=float(self.predicted[i]),
-            observed=float(self.observed[i]),
-            bias=float(self.bias[i]),
-            low=float(self.bias_low[i]),
-            high=float(self.bias_high[i]),
-            adjusted=float(self.adjusted_pvalue[i]),
-            verdict=self.verdicts[i],
-            alpha=self.alpha,
-        )
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
@@ -171,13 +121,9 @@ class TreatmentBiasResult(Result):
 
         return groups(self, quantity)
 
-    def suppressed(self, minimum: int) -> Self:
-        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
-        return suppress(self, np.asarray(self.n < minimum), (*_NUMBERS, *_FURTHER, "statistic"))
-
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CorrectionsResult(Result):
+class CorrectionsResult(GroupResult):
     """What remains of group errors and biases after each correction, on rows it has not seen.
 
     Axes: strategy, then split and swap (``runs``), then group. Densities are over groups, runs and bootstrap
@@ -187,8 +133,12 @@ class CorrectionsResult(Result):
     question: ClassVar[str] = wording.EVALUATION_QUESTION
     method: ClassVar[str] = wording.EVALUATION_METHOD
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.assumptions(experiment=True, arms_differ=False)[:3]
+    never_shown: ClassVar[tuple[str, ...]] = wording.EVALUATION_LIMITS
+    withheld: ClassVar[tuple[str, ...]] = (
+        *("n", "factor", "error", "bias", "error_pvalue", "bias_pvalue", "detection_statistic"),
+    )
 
-    groups: tuple[Group, ...]
     n: FloatArray
     strategies: tuple[str, ...]
     factor: FloatArray  # (strategy, run, group): share of the detected error that was subtracted
@@ -202,7 +152,6 @@ class CorrectionsResult(Result):
     bias_density: FloatArray
     error_scale: float  # the standard deviations the densities are measured in
     bias_scale: float
-    status: tuple[Status, ...]
     alpha: float
 
     @classmethod
@@ -215,33 +164,25 @@ class CorrectionsResult(Result):
         decisions: CorrectionsDecisions,
     ) -> Self:
         """The result of a call."""
-        remainders = estimates.remainders
-        return cls(
+        return cls.gather(
+            decisions,
+            estimates,
+            estimates.remainders,
+            plan,
+            plan.errors,
             null=wording.EVALUATION_NULL,
-            verdict=decisions.verdict,
-            warnings=decisions.warnings,
             provenance=call.provenance(
                 rows=tally.rows,
                 dropped=tally.dropped,
                 collapse=plan.errors.formula.collapse,
                 strategies=plan.strategies,
             ),
-            groups=estimates.groups,
-            n=estimates.n,
-            strategies=plan.strategies,
-            factor=remainders.factor,
-            error=remainders.error,
-            bias=remainders.bias,
-            error_pvalue=remainders.error_pvalue,
-            bias_pvalue=remainders.bias_pvalue,
             detection_statistic=estimates.statistic,
             density_at=estimates.bias_densities.at,
             error_density=estimates.error_densities.density,
             bias_density=estimates.bias_densities.density,
             error_scale=estimates.error_densities.scale,
             bias_scale=estimates.bias_densities.scale,
-            status=estimates.status,
-            alpha=plan.errors.alpha,
         )
 
     def spread(self, quantity: Quantity = "bias") -> FloatArray:
@@ -280,29 +221,11 @@ class CorrectionsResult(Result):
         ]
         return (wording.best(self.strategies[order[0]]), *sentences)
 
-    def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
-        return wording.assumptions(experiment=True, arms_differ=False)[:3]
-
-    def limits(self) -> tuple[str, ...]:
-        """What this result does not show."""
-        return wording.EVALUATION_LIMITS
-
     def plot(self, quantity: Literal["bias", "error", "statistic"] = "bias") -> alt.TopLevelMixin:
         """Densities of what remains ("bias", "error"), or t statistics before correction ("statistic")."""
         from isonomy.treatment.figure import densities, statistics
 
         return statistics(self) if quantity == "statistic" else densities(self, quantity)
-
-    def suppressed(self, minimum: int) -> Self:
-        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
-        small = np.asarray(self.n < minimum)
-        if not small.any():
-            return self
-        names = ("n", "factor", "error", "bias", "error_pvalue", "bias_pvalue", "detection_statistic")
-        withheld: dict[str, Any] = {name: np.where(small, np.nan, getattr(self, name)) for name in names}
-        status = tuple(Status.SUPPRESSED if hide else old for old, hide in zip(self.status, small, strict=True))
-        return replace(self, **withheld, status=status)
 
 
 def _mean(array: FloatArray) -> FloatArray:

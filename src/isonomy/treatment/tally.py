@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import DataError
-from isonomy.frames import Group, Partition, Request, Rows, Source, open_source
+from isonomy.frames import Cells, Group, Partition, Request, Rows, Source, open_source
 from isonomy.frames.estimators import Column, column_of, eager
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.treatment.effects.adjust import cross_fitted
 from isonomy.treatment.effects.moments import CONTROL, TREATED
-from isonomy.treatment.effects.sums import Lines, Place, Sums
+from isonomy.treatment.effects.sums import Lines, Sums
 from isonomy.treatment.plan import INDEPENDENT, CorrectionsPlan, Plan
 
 _PRIME = 2**31 - 1
@@ -71,11 +71,12 @@ def _tally_buckets(source: Source, plan: Plan, buckets: int, rng: np.random.Gene
 def _tally_cells(source: Source, request: Request, plan: Plan, buckets: int) -> Tally:
     cells = source.cells(request)
     bucket = "split" if "split" in cells.keys else "bucket"
-    size = len(cells.count)
-    codes = [_codes(cells.keys, name, size) for name in (bucket, "treatment", "kind")]
-    places = [Place(*_group_codes(partition), codes[0], buckets, *codes[1:]) for partition in cells.partitions]
-    sums = [Sums.added(plan.formula.columns, place, cells.count, cells.values) for place in places]
-    return _checked(Tally(_groups(cells.partitions), tuple(sums), cells.rows, cells.dropped), plan)
+    half, arm, kind = (_codes(cells.keys, name, len(cells.count)) for name in (bucket, "treatment", "kind"))
+    sums = tuple(
+        Sums.added(plan.formula.columns, (groups, buckets), (group, half, arm, kind), cells.count, cells.values)
+        for group, groups in map(_group_codes, cells.partitions)
+    )
+    return _tallied(cells, sums, plan)
 
 
 def _tally_predicted(source: Source, plan: Plan, rng: np.random.Generator) -> Tally:
@@ -101,8 +102,16 @@ def _tally_predicted(source: Source, plan: Plan, rng: np.random.Generator) -> Ta
 def _tally_lines(
     rows: Rows, lines: Lines, plan: Plan, buckets: int, line: IntArray, weight: FloatArray, bucket: IntArray
 ) -> Tally:
-    sums = lines.sums(plan.formula.columns, line, weight, bucket, buckets)
-    return _checked(Tally(_groups(rows.partitions), sums, rows.rows, rows.dropped, lines), plan)
+    return _tallied(rows, lines.sums(plan.formula.columns, line, weight, bucket, buckets), plan, lines)
+
+
+def _tallied(read: Cells | Rows, sums: tuple[Sums, ...], plan: Plan, lines: Lines | None = None) -> Tally:
+    if not all(np.isfinite(one.products).all() and np.isfinite(one.sums).all() for one in sums):
+        raise DataError(
+            f"effect: column {plan.effect!r} holds 0, and collapse={plan.formula.collapse!r} divides by it; choose "
+            "another."
+        )
+    return Tally(tuple(partition.groups for partition in read.partitions), sums, read.rows, read.dropped, lines)
 
 
 def _lines(rows: Rows, plan: Plan) -> Lines:
@@ -123,19 +132,6 @@ def _group_codes(partition: Partition) -> tuple[IntArray, int]:
     """The group of each entry, and how many there are. Rows in no group become one last group: part of every rest."""
     outside, named = partition.codes < 0, len(partition.groups)
     return np.where(outside, named, partition.codes), named + bool(outside.any())
-
-
-def _groups(partitions: Sequence[Partition]) -> tuple[tuple[Group, ...], ...]:
-    return tuple(partition.groups for partition in partitions)
-
-
-def _checked(tally: Tally, plan: Plan) -> Tally:
-    if not all(np.isfinite(sums.products).all() and np.isfinite(sums.sums).all() for sums in tally.sums):
-        raise DataError(
-            f"effect: column {plan.effect!r} holds 0, and collapse={plan.formula.collapse!r} divides by it; choose "
-            "another."
-        )
-    return tally
 
 
 def _coefficients(rng: np.random.Generator) -> list[int]:
@@ -172,12 +168,12 @@ def tally_experiment(
     """
     keys = {str(name): _values(X, name, "group_columns") for name in groups}
     fresh = open_source(keys).fresh
-    table: dict[str, object] = {fresh(role): _values(X, name, f"{role}_column") for role, name in roles.items()}
-    names = {role: fresh(role) for role in (*roles, "outcome")} | ({} if weight is None else {"count": fresh("count")})
+    names, count = {role: fresh(role) for role in (*roles, "outcome")}, fresh("count")
+    table = keys | {names[role]: _values(X, name, f"{role}_column") for role, name in roles.items()}
     table[names["outcome"]] = np.asarray(y).ravel()
-    if weight is not None:
-        table[names["count"]] = np.asarray(weight).ravel()
-    return open_source({**keys, **table}, count=names.pop("count", None)), names
+    if weight is None:
+        return open_source(table), names
+    return open_source(table | {count: np.asarray(weight).ravel()}, count=count), names
 
 
 def tally_rows(X: object, effect: Column, groups: Sequence[Column]) -> tuple[FloatArray, tuple[Group, ...], IntArray]:

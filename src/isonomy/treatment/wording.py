@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
 from isonomy.treatment.effects.collapse import CollapseName, Measure
+
+if TYPE_CHECKING:
+    from isonomy.treatment.result import TreatmentBiasResult
 
 QUESTION = "Does the model get the treatment effect of some groups wrong, more than that of others?"
 METHOD = "Group errors of predicted treatment effects (Persson et al.), Fieller and Welch inference"
@@ -38,28 +42,18 @@ def null(tolerance: float | None, measure: Measure) -> str:
     )
 
 
-def finding(
-    label: str,
-    n: float,
-    *,
-    predicted: float,
-    observed: float,
-    bias: float,
-    low: float,
-    high: float,
-    adjusted: float,
-    verdict: Verdict,
-    alpha: float,
-) -> str:
+def finding(result: TreatmentBiasResult, i: int) -> str:
     """One group: what was predicted, what was observed, and how its error compares with the others'."""
+    predicted, observed, bias = result.predicted[i], result.observed[i], result.bias[i]
     error = predicted - observed
     text = (
-        f"{label} ({phrases.count(n)} rows): predicted effect {phrases.number(predicted)}, observed "
-        f"{phrases.number(observed)}, an error of {phrases.signed(error)}; in the other groups together the error is "
-        f"{phrases.signed(error - bias)}. The difference of the two, the bias, is {phrases.signed(bias)} "
-        f"({phrases.interval(low, high, alpha)}, adjusted {phrases.pvalue(adjusted)})"
+        f"{result.groups[i]} ({phrases.count(result.n[i])} rows): predicted effect {phrases.number(predicted)}, "
+        f"observed {phrases.number(observed)}, an error of {phrases.signed(error)}; in the other groups together the "
+        f"error is {phrases.signed(error - bias)}. The difference of the two, the bias, is {phrases.signed(bias)} "
+        f"({phrases.interval(result.bias_low[i], result.bias_high[i], result.alpha)}, adjusted "
+        f"{phrases.pvalue(result.adjusted_pvalue[i])})"
     )
-    return text + _ENDS[verdict]
+    return text + _ENDS[result.verdicts[i]]
 
 
 _ENDS: Mapping[Verdict, str] = {
@@ -101,20 +95,8 @@ def detectable(smallest: float, largest: float, power: float) -> str:
     )
 
 
-def few_events(labels: Sequence[str], least: int) -> str:
-    """Groups whose intervals rest on few outcomes."""
-    return (
-        f"Fewer than {least} rows with an outcome above zero in an arm of {phrases.listed(labels)}: intervals and "
-        "p-values rest on large-sample theory that may not hold there."
-    )
-
-
-def unbounded(labels: Sequence[str]) -> str:
-    """Groups whose control mean may be zero."""
-    return (
-        f"The control mean of {phrases.listed(labels)} cannot be told from zero, so the interval of a relative effect "
-        "has no end."
-    )
+UNBOUNDED = "The control mean of {} cannot be told from zero, so the interval of a relative effect has no end."
+NO_REST = "Nothing to compare {} with: only the error is given, not the bias."
 
 
 def like_differences(predicted: float, observed: float) -> str:
@@ -124,11 +106,6 @@ def like_differences(predicted: float, observed: float) -> str:
         "observed: they look like differences. A relative effect is a ratio and 1 is no effect; for differences use "
         'measure="difference".'
     )
-
-
-def no_rest(labels: Sequence[str]) -> str:
-    """A group with nothing to compare to."""
-    return f"Nothing to compare {phrases.listed(labels)} with: only the error is given, not the bias."
 
 
 def lost_replicates(share: float) -> str:
@@ -168,7 +145,7 @@ def assumptions(experiment: bool, arms_differ: bool) -> tuple[tuple[str, str], .
     return (
         assigned if experiment else _BROUGHT,
         ("One row's treatment does not change another row's outcome.", f"{_UNCHECKED}."),
-        ("Rows are independent.", "Not checked: repeated rows of one person make intervals too short."),
+        phrases.INDEPENDENT,
         (
             "The model was fitted on other rows.",
             "Not checked: on its own training rows a model's errors look too small.",

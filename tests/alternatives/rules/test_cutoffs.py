@@ -1,19 +1,12 @@
-"""Splits, quantiles, and scores into decisions."""
+"""Splits, and scores into decisions."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from isonomy.alternatives.rules.cutoffs import decisions, quantile, split
+from isonomy.alternatives.rules.cutoffs import decisions, split
 from isonomy.errors import DataError
-
-
-@pytest.mark.parametrize("level", [0.0, 0.1, 0.5, 0.97, 1.0])
-def test_quantile_is_numpys(level: float) -> None:
-    rng = np.random.default_rng(1)
-    values, weight = rng.normal(size=40).round(1), rng.integers(0, 4, 40)
-    assert quantile(values, weight, level) == pytest.approx(np.quantile(np.repeat(values, weight), level))
 
 
 def test_split_draws_whole_rows() -> None:

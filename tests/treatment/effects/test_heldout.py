@@ -20,9 +20,9 @@ def sums(rows: int = 4_000) -> Sums:
     return lines.sums(("y", "yf"), np.arange(rows), np.ones(rows), np.arange(rows) % 2, 2)[0]
 
 
-def run(*, single: bool = False) -> tuple[Remainders, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+def run(*, size: int = 3, single: bool = False) -> tuple[Remainders, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
     evaluation = Evaluation(Formula(), ("none", "mean"), single, 20, 0.05)
-    return evaluation.run(sums(), HALVES, np.random.default_rng(1))
+    return evaluation.run(sums(), size, HALVES, np.random.default_rng(1))
 
 
 def test_axes_are_strategy_run_and_group() -> None:
@@ -30,8 +30,11 @@ def test_axes_are_strategy_run_and_group() -> None:
     assert remainders.error.shape == (2, 2, 3)
     assert remainders.bias_draws.shape == (2, 2, 20, 3)
     assert statistics.shape == (2, 3)
-    assert remainders.first(2).bias_draws.shape == (2, 2, 20, 2)
-    assert Remainders.beside([remainders, remainders.first(1)]).error.shape == (2, 2, 4)
+    first, statistics = run(size=1)
+    assert first.bias_draws.shape == (2, 2, 20, 1)
+    assert statistics.shape == (2, 1)
+    np.testing.assert_array_equal(first.bias_draws, remainders.bias_draws[..., :1])
+    assert Remainders.beside([remainders, first]).error.shape == (2, 2, 4)
 
 
 def test_what_remains_is_the_difference_of_the_halves() -> None:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from isonomy.errors import DataError
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.quantiles import quantiles
 
 Weight = NDArray[np.int64]  # how many rows each line stands for
 
@@ -31,19 +32,10 @@ def decisions(
     if threshold is not None:
         cutoff = threshold
     elif capacity is not None:
-        cutoff = quantile(values, learn, 1 - capacity)
+        cutoff = float(quantiles(values, learn, 1 - capacity, linear=True))
     else:
         raise DataError(
             f"{what}: the values are not all 0 or 1, so they are scores; give capacity (the share to select) or "
             "threshold (select scores above it), or 0/1 decisions."
         )
     return (values > cutoff).astype(float), cutoff
-
-
-def quantile(values: FloatArray, weight: Weight, level: float) -> float:
-    """numpy's default quantile of values each repeated ``weight`` times."""
-    order = np.argsort(values, kind="stable")
-    ends = np.cumsum(weight[order])
-    position = level * (int(ends[-1]) - 1)
-    low, high = values[order[np.searchsorted(ends, (np.floor(position), np.ceil(position)), side="right")]]
-    return float(low + (position - np.floor(position)) * (high - low))

@@ -21,7 +21,7 @@ import numpy as np
 from isonomy.alternatives.rules.rounds import level
 from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import Alpha, Number, Whole, check, checked
+from isonomy.options import Alpha, Number, Whole, checked
 
 _NODES = 401
 Cost = float | Callable[[int], float]
@@ -41,6 +41,7 @@ class Game:
     payoff: float  # the analyst's
 
 
+@checked
 def splits_bound(alpha: Alpha = 0.05) -> int:
     """The smallest K above -2 ln(alpha) / (1 - alpha)^2 (Proposition 1).
 
@@ -54,7 +55,6 @@ def splits_bound(alpha: Alpha = 0.05) -> int:
     >>> splits_bound(0.05)
     7
     """
-    check("alpha", alpha, Alpha)
     return math.floor(-2 * math.log(alpha) / (1 - alpha) ** 2) + 1
 
 
@@ -80,7 +80,6 @@ def false_rejection(reruns: Whole, *, splits: Whole = 7, alpha: Alpha = 0.05, co
     >>> round(false_rejection(1, splits=1), 6), round(false_rejection(10, splits=1), 4)
     (0.05, 0.4013)
     """
-    check("reruns", reruns, Whole)
     weights, rejects = _run(splits, alpha, correlation)
     return _at_least_once(reruns, weights, rejects)
 

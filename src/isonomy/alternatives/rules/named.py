@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isonomy.alternatives.rules.algorithm import Algorithm, Decide, People, SelectionRule, Training
+from isonomy.alternatives.rules.algorithm import Algorithm, People, SelectionRule, Training
 from isonomy.alternatives.rules.milp import MILPRule
 from isonomy.errors import MissingRole, UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
@@ -142,18 +142,6 @@ class ReductionsRule:
         return Algorithm(decide)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NamedRule:
-    """Any rule, with its name for tables and sentences."""
-
-    rule: SelectionRule
-    name: str
-
-    def __call__(self, training: Training) -> Decide:
-        """Find an algorithm."""
-        return self.rule(training)
-
-
 def _linear(group_aware: bool) -> SelectionRule:
     from sklearn.linear_model import LinearRegression
 
@@ -185,20 +173,19 @@ _RULES: Mapping[str, Callable[[bool], SelectionRule]] = {
 NAMES = tuple(_RULES)
 
 
-def selection_rule(given: object, *, group_aware: bool, features: Sequence[str]) -> NamedRule:
-    """A rule from its name, a scikit-learn estimator, a rule object or any callable."""
+def selection_rule(given: object, *, group_aware: bool, features: Sequence[str]) -> tuple[SelectionRule, str]:
+    """A rule from its name, a scikit-learn estimator, a rule object or any callable; and what it is called."""
     if not features and (isinstance(given, str) or hasattr(given, "fit")):
         raise MissingRole("features: a rule that fits needs them; name the columns the candidate may use.")
     if isinstance(given, str):
         if given not in _RULES:
             raise UnknownOption("rule", given, (*NAMES, "a scikit-learn estimator", "a callable"))
-        return NamedRule(_RULES[given](group_aware), given)
+        return _RULES[given](group_aware), given
     if hasattr(given, "predict") and not isinstance(given, type):
-        return NamedRule(EstimatorRule(given, group_aware), type(given).__name__)
+        return EstimatorRule(given, group_aware), type(given).__name__
     if isinstance(given, type) or not callable(given):
         raise UsageError(
             f"rule: {given!r} is not allowed; give one of {', '.join(NAMES)}, a scikit-learn estimator (an object, "
             "not its class), or a callable rule(training) -> algorithm."
         )
-    name = getattr(given, "name", getattr(given, "__name__", type(given).__name__))
-    return NamedRule(given, str(name))
+    return given, str(getattr(given, "name", getattr(given, "__name__", type(given).__name__)))

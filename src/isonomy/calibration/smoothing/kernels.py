@@ -91,6 +91,14 @@ def published(points: FloatArray, n: float, axis: Axis) -> FloatArray:
     return length * np.maximum(1.06 * np.sqrt(s * (1 - s)) * rate, rate / 10)
 
 
+def line_sums(at: FloatArray, width: FloatArray, score: FloatArray, weights: FloatArray) -> FloatArray:
+    """Sums of K u^k and K u^k Y for `local_line`, over ``score``; ``weights``: of each score, and times its outcome."""
+    u = (score[:, None] - at) / width
+    k = kernel(u)
+    ku = k * u
+    return np.stack([weights[0] @ k, weights[0] @ ku, weights[0] @ (ku * u), weights[1] @ k, weights[1] @ ku])
+
+
 def local_line(s0: FloatArray, s1: FloatArray, s2: FloatArray, t0: FloatArray, t1: FloatArray) -> FloatArray:
     """The local line's value at its centre, from sums of K u^k and K u^k Y; the local mean where there is no slope."""
     spread = s0 * s2 - s1 * s1
@@ -111,10 +119,6 @@ def local_linear(axis: Axis, weight: FloatArray, total: FloatArray, width: Float
     width = np.interp(at, axis.centres, width)
     weight, total = weight.reshape(-1, step).sum(axis=1), total.reshape(-1, step).sum(axis=1)
     held = weight > 0
-    w, t = weight[held], total[held]
-    u = (at[held][None, :] - at[:, None]) / width[:, None]
-    k = kernel(u)
-    ku = k * u
-    fit = local_line(k @ w, ku @ w, (ku * u) @ w, k @ t, ku @ t)
+    fit = local_line(*line_sums(at, width, at[held], np.stack([weight[held], total[held]])))
     known = np.isfinite(fit)
     return Curve(axis, np.interp(axis.centres, at[known], fit[known]))

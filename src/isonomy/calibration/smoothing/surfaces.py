@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isonomy.calibration.smoothing.maps import quantiles, spread
+from isonomy.calibration.smoothing.maps import spread
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.quantiles import quantiles
 
 GRID = {1: 201, 2: 41, 3: 21}  # knots per score, by number of scores: values in between are interpolated
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
+from isonomy.likelihood.ratio.joint import Joint
 from isonomy.likelihood.ratio.means import Means
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.roots import roots
@@ -114,16 +115,6 @@ class Shifted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weighting:
-    """The likeliest weighting under the hypothesis: T, and each block's share and mean."""
-
-    statistic: float
-    shares: FloatArray
-    means: FloatArray
-    status: Status
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Rests:
     """Blocks that are all rows together; the first ``disparities.size`` are tested against their rests.
 
@@ -135,8 +126,11 @@ class Rests:
     euclidean: bool
     free: bool = False
 
-    def solve(self) -> Weighting:
-        """T from the data's own shares or, should no weighting be found from there, from equal ones."""
+    def solve(self) -> Joint:
+        """T from the data's own shares or, should no weighting be found from there, from equal ones.
+
+        ``scale`` and ``move`` of the answer say how the likeliest weighting changes each block's share and mean.
+        """
         own = self._from(self._share)
         if own.status is Status.OK:
             return own
@@ -151,7 +145,7 @@ class Rests:
     def _variance(self) -> FloatArray:
         return np.maximum(self.blocks.variance, FLAT * self.blocks.variance.max())
 
-    def _from(self, shares: FloatArray) -> Weighting:
+    def _from(self, shares: FloatArray) -> Joint:
         """Sequential quadratic programming in units of the unknowns' standard errors."""
         blocks, tested, own = self.blocks, self.disparities.size, self._share
         rows, mean = float(blocks.n.sum()), float(own @ blocks.mean)
@@ -198,14 +192,14 @@ class Rests:
         met = bool((np.abs(self._balance(at)[0]) <= MET * scale).all())
         slack = MET * np.sqrt(spread / rows)
         met &= self.euclidean or bool(((means >= blocks.low - slack) & (means <= blocks.high + slack)).all())
+        value, status = float(solution.fun), Status.OK if solution.success else Status.NOT_CONVERGED
         if not met:
-            return Weighting(np.inf, at[: own.size], means, Status.OUTSIDE_RANGE)
-        value = float(solution.fun)
-        if not self.euclidean:
+            value, status = np.inf, Status.OUTSIDE_RANGE
+        elif not self.euclidean:
             alone = blocks.statistic(np.clip(means, blocks.low, blocks.high), np.arange(own.size))
             value = float(np.sum(alone + 2.0 * blocks.n * np.log(own / at[: own.size])))
-        status = Status.OK if solution.success else Status.NOT_CONVERGED
-        return Weighting(max(value, 0.0), at[: own.size], means, status)
+        scale, move = at[: own.size] / own, means - blocks.mean
+        return Joint(max(value, 0.0), tested, np.empty(0), status, scale=scale, move=move)
 
     def _means(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The blocks' means and their derivatives by the unknowns."""

@@ -61,8 +61,6 @@ def bartlett_factor(problem: Profile, resamples: int, rng: np.random.Generator) 
 
 def _resampled_mean(problem: Profile, j: int, resamples: int, rng: np.random.Generator) -> float:
     """The mean of T* at the sample's disparity over resamples in which it is finite."""
-    assert problem.other is not None
-    assert problem.other_index is not None
     n = round(float(problem.own.n[problem.own_index[j]]))
     m = round(float(problem.other.n[problem.other_index[j]]))
     sizes = np.full(resamples, n)
@@ -125,15 +123,9 @@ class Adjusted(OfProfile):
         index = np.arange(self.problem.own_index.size)
         return self._at(np.broadcast_to(np.asarray(disparity, dtype=float), index.shape), index)
 
-    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """The disparities with T at most ``critical``; an end is infinite when T never reaches it."""
-        level = np.broadcast_to(np.asarray(critical, dtype=float), self.problem.own_index.shape)
-        return self._end(level, -1.0), self._end(level, 1.0)
-
-    def _end(self, level: FloatArray, sign: float) -> FloatArray:
-        estimate, error = self.disparity, self.standard_error
-        wanted = np.sqrt(level)
-        reached = self._limit() > level
+    def end(self, level: FloatArray, sign: float) -> FloatArray:
+        """Where T reaches ``level``; infinite where it never does."""
+        estimate, error, wanted = self.disparity, self.standard_error, np.sqrt(level)
 
         def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
             step = 1e-5
@@ -141,9 +133,7 @@ class Adjusted(OfProfile):
             near = np.sqrt(self._at(estimate[active] + sign * (x + step) * error[active], active))
             return here - wanted[active], (near - here) / step
 
-        far = np.where(reached, np.inf, 0.0)
-        solution = roots(gap, np.zeros(wanted.size), far, x0=wanted, rtol=1e-11, direction="increasing")
-        return np.where(reached & solution.ok, estimate + sign * solution.x * error, sign * np.inf)
+        return self.outward(gap, wanted, np.where(self._limit() > level, np.inf, 0.0), sign)
 
     def _limit(self) -> FloatArray:
         """T as the tested mean goes to infinity: n rows at -1 and one at c."""
@@ -154,7 +144,6 @@ class Adjusted(OfProfile):
     def _at(self, disparity: FloatArray, index: IntArray) -> FloatArray:
         """Solve Σ z/(1 + λz) = 0 over the group's rows and the additional one."""
         problem = self.problem
-        assert problem.theta is not None
         group = problem.own_index[index]
         target = problem.theta[index] + disparity
         n, mean = problem.own.n[group], problem.own.mean[group]
@@ -196,12 +185,11 @@ def _tilted(
     gap = p - target
     b = 1.0 + lam * gap
     w = lam / b
-    sums = means.sums(w, group)
-    h = 1.0 - w * sums.q
-    first = (sums.q + gap * h) / b
-    flat = h - w * (sums.q - w * sums.s)
-    second = (sums.s + 2.0 * gap * (sums.q - w * sums.s) + gap**2 * flat) / b**2
-    return n * first, n * second, n * (sums.log + np.log(b))
+    q, s, log = means.sums(w, group)
+    h = 1.0 - w * q
+    flat = h - w * (q - w * s)
+    second = (s + 2.0 * gap * (q - w * s) + gap**2 * flat) / b**2
+    return n * (q + gap * h) / b, n * second, n * (log + np.log(b))
 
 
 def plugged(likelihood: Likelihood) -> Likelihood | None:

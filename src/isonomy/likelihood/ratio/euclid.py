@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from isonomy.likelihood.ratio.profile import Kind, OfProfile
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.numerics.roots import roots
 
 # Points of the first look for the minimum over θ, and golden-section steps after it (each gains a factor 0.618).
 GRID = 65
@@ -47,16 +46,9 @@ class Euclidean(OfProfile):
         with np.errstate(divide="ignore"):
             return np.where(uncentred < self.rows, uncentred / (1.0 - uncentred / self.rows), np.inf)
 
-    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """The disparities with T at most ``critical``; an end is infinite when T never reaches it."""
-        level = np.broadcast_to(np.asarray(critical, dtype=float), self.problem.own_index.shape)
-        # T = c where Tu = c / (1 + c/n).
-        target = level / (1.0 + level / self.rows)
-        return self._end(target, -1.0), self._end(target, 1.0)
-
-    def _end(self, target: FloatArray, sign: float) -> FloatArray:
-        estimate, error = self.disparity, self.standard_error
-        wanted = np.sqrt(target)
+    def end(self, level: FloatArray, sign: float) -> FloatArray:
+        """Where T = c, which is where Tu = c / (1 + c/n); infinite where it never is."""
+        estimate, error, wanted = self.disparity, self.standard_error, np.sqrt(level / (1.0 + level / self.rows))
 
         def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
             here = estimate[active] + sign * x * error[active]
@@ -70,10 +62,7 @@ class Euclidean(OfProfile):
 
         far = np.full(wanted.size, FAR)
         reached = gap(far, np.arange(wanted.size))[0] > 0
-        solution = roots(
-            gap, np.zeros(wanted.size), np.where(reached, far, 0.0), x0=wanted, rtol=1e-11, direction="increasing"
-        )
-        end = np.where(reached & solution.ok, estimate + sign * solution.x * error, sign * np.inf)
+        end = self.outward(gap, wanted, np.where(reached, far, 0.0), sign)
         # Two constant blocks of rows have no second moment to measure a disparity by.
         return np.where(error > 0, end, np.nan)
 
@@ -85,8 +74,7 @@ class Euclidean(OfProfile):
         """
         problem = self.problem
         mean = problem.own.mean[problem.own_index[index]]
-        if problem.other is None:
-            assert problem.theta is not None
+        if problem.kind is Kind.FIXED:
             return self._uncentred(disparity, problem.theta[index], index), problem.theta[index]
         a, b = problem.reference[index], mean - disparity
         low, high = np.minimum(a, b), np.maximum(a, b)
@@ -94,7 +82,6 @@ class Euclidean(OfProfile):
             low, high = low - BEYOND * (high - low), high + BEYOND * (high - low)
         grid = low + np.linspace(0.0, 1.0, GRID)[:, None] * (high - low)
         # Tu moves on the scale of the blocks' standard deviations, and jumps where a block's rows are all equal.
-        assert problem.other_index is not None
         spread = np.minimum(
             problem.own.variance[problem.own_index[index]], problem.other.variance[problem.other_index[index]]
         )
@@ -114,8 +101,6 @@ class Euclidean(OfProfile):
     def _meeting(self, disparity: FloatArray, index: IntArray) -> FloatArray:
         """The θ at which one of the functions sums to zero, one problem per column: where Tu may dip."""
         problem = self.problem
-        assert problem.other is not None
-        assert problem.other_index is not None
         group, partner = problem.own_index[index], problem.other_index[index]
         mean, other = problem.own.mean[group] - disparity, problem.other.mean[partner]
         if problem.kind is Kind.DISJOINT:
@@ -151,9 +136,8 @@ class Euclidean(OfProfile):
         first, second = n * gap, n * (problem.own.variance[group] + gap**2)
         with np.errstate(divide="ignore", invalid="ignore"):
             alone = np.where(first == 0, 0.0, first**2 / second)
-            if problem.other is None:
+            if problem.kind is Kind.FIXED:
                 return alone
-            assert problem.other_index is not None
             partner = problem.other_index[index]
             m, rest = problem.other.n[partner], problem.other.mean[partner] - theta
             total, square = m * rest, m * (problem.other.variance[partner] + rest**2)

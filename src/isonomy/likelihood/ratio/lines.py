@@ -70,10 +70,20 @@ class Lines:
         influence = None if self.influence is None else columns[2][starts]
         return columns[0][starts], Lines(self.binary, columns[1][starts], weight, influence)
 
-    def units(self, inside: BoolArray | None) -> Units:
-        """Of the lines ``inside`` the metric's condition; a 0/1 metric keeps its own, in which counts are enough."""
+    def standard(self, inside: BoolArray | None) -> tuple[Units, Lines]:
+        """The units in which a joint likelihood is solved, and the lines in them: 0 outside the metric's condition.
+
+        A 0/1 metric keeps its own units, in which counts are enough.
+        """
         if self.binary:
-            return Units()
+            return Units(), self
+        units = self._units(inside)
+        value = units.standard(self.value)
+        influence = None if self.influence is None else self.influence / units.scale
+        value = value if inside is None else np.where(inside, value, 0.0)
+        return units, replace(self, value=value, influence=influence)
+
+    def _units(self, inside: BoolArray | None) -> Units:
         value, weight = self.value, self.weight
         if inside is not None:
             value, weight = value[inside], None if weight is None else weight[inside]
@@ -85,11 +95,3 @@ class Lines:
         spread = reach * np.sqrt(np.average(((value - centre) / reach) ** 2, weights=weight))
         # The nearest power of two: scaling then rounds nothing.
         return Units(centre, float(np.exp2(np.rint(np.log2(spread)))) if spread > 0 else 1.0)
-
-    def standard(self, units: Units, inside: BoolArray | None) -> Lines:
-        """The same lines in these units; 0 outside the metric's condition."""
-        if units == Units():
-            return self
-        value = units.standard(self.value)
-        influence = None if self.influence is None else self.influence / units.scale
-        return replace(self, value=value if inside is None else np.where(inside, value, 0.0), influence=influence)

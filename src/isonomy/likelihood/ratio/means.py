@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import xlog1py
 
-from isonomy.likelihood.ratio.moments import Moments, Sums, blocks, filled, sketch
+from isonomy.likelihood.ratio.moments import Moments, blocks, sketch
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.roots import roots
@@ -83,14 +83,7 @@ class Means(ABC):
 
 
 class Binary(Means):
-    """Groups of 0/1 rows, known by two counts each.
-
-    Examples
-    --------
-    >>> groups = Binary(n=[20, 50], ones=[5, 0])
-    >>> groups.statistic(np.array([0.5, 0.1]), np.array([0, 1])).round(4)
-    array([ 5.2325, 10.5361])
-    """
+    """Groups of 0/1 rows, known by two counts each."""
 
     def __init__(self, n: npt.ArrayLike, ones: npt.ArrayLike) -> None:
         self.n = np.asarray(n, dtype=float)
@@ -159,16 +152,16 @@ class Tilted(Means):
         """The rows of one group, and their counts where there are any."""
 
     @abstractmethod
-    def exact(self, w: FloatArray, index: IntArray) -> Sums:
-        """The three sums from the rows."""
+    def exact(self, w: FloatArray, index: IntArray) -> FloatArray:
+        """The three sums, each divided by n, from the rows: mean x'/(1+wx'), its square, log(1+wx')."""
 
-    def sums(self, w: FloatArray, index: IntArray) -> Sums:
-        """The three sums, from power sums where their remainder is negligible and from the rows elsewhere."""
-        series, enough = self.moments.sums(w, index)
-        if enough.all():
-            return series
+    def sums(self, w: FloatArray, index: IntArray) -> FloatArray:
+        """The same, from power sums where their remainder is negligible and from the rows elsewhere."""
+        sums, enough = self.moments.sums(w, index)
         rows = np.flatnonzero(~enough)
-        return series.replaced(rows, self.exact(w[rows], index[rows]))
+        if rows.size:
+            sums[:, rows] = self.exact(w[rows], index[rows])
+        return sums
 
     def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
         """Weights stay positive strictly between these."""
@@ -179,12 +172,11 @@ class Tilted(Means):
         """The module's formulas, with mean x'/(1+wx')² = q - w s and mean 1/(1+wx')² = h - w (q - w s)."""
         w, n = coordinate, self.n[index]
         with np.errstate(all="ignore"):
-            sums = self.sums(w, index)
-            q, s = sums.q, sums.s
+            q, s, log = self.sums(w, index)
             h = 1.0 - w * q
             first = q - w * s
             mean = self.mean[index] + q / h
-            statistic = 2.0 * n * np.maximum(sums.log + np.log1p(-w * q), 0.0)
+            statistic = 2.0 * n * np.maximum(log + np.log1p(-w * q), 0.0)
             dmean = (q * first - s * h) / h**2
         return Point(w * h, mean, statistic, h - w * first, dmean)
 
@@ -211,7 +203,8 @@ class Tilted(Means):
             return point.multiplier - multiplier[hard[active]], point.dmultiplier
 
         start = (multiplier / (1.0 + multiplier**2 * self.variance[index]))[hard]
-        return filled(w, hard, roots(gap, low[hard], high[hard], x0=start, direction="increasing").x)
+        w[hard] = roots(gap, low[hard], high[hard], x0=start, direction="increasing").x
+        return w
 
     def locate(self, mean: FloatArray, index: IntArray) -> Point:
         """Solve m(w) = mean; the left side decreases from the largest row to the smallest."""
@@ -226,26 +219,16 @@ class Tilted(Means):
 
         solution = roots(gap, low, high, x0=np.zeros(where.size), direction="decreasing")
         point = self.at(solution.x, picked)
-        outside = np.where(mean == self.mean[index], 0.0, np.inf)
-        sign = np.where(mean <= self.low[index], np.inf, -np.inf)
-        return Point(
-            multiplier=filled(sign, where, point.multiplier),
-            mean=np.asarray(mean, dtype=float),
-            statistic=filled(outside, where, point.statistic),
-            dmultiplier=filled(np.full(mean.shape, np.nan), where, point.dmultiplier),
-            dmean=filled(np.full(mean.shape, np.nan), where, point.dmean),
-        )
+        statistic = np.where(mean == self.mean[index], 0.0, np.inf)
+        multiplier = np.where(mean <= self.low[index], np.inf, -np.inf)
+        dmultiplier, dmean = np.full((2, mean.size), np.nan)
+        statistic[where], multiplier[where] = point.statistic, point.multiplier
+        dmultiplier[where], dmean[where] = point.dmultiplier, point.dmean
+        return Point(multiplier, mean, statistic, dmultiplier, dmean)
 
 
 class Real(Tilted):
-    """Groups of real-valued rows.
-
-    Examples
-    --------
-    >>> groups = Real(Ragged.from_codes([0, 0, 0, 1, 1], 2, [1.0, 2.0, 6.0, 0.0, 1.0]))
-    >>> groups.statistic(np.array([2.0, 3.0]), np.array([0, 1])).round(4)
-    array([0.8926,    inf])
-    """
+    """Groups of real-valued rows."""
 
     def __init__(self, rows: Ragged) -> None:
         """``rows`` holds the metric's value as its first column, and the rows' counts as weights."""
@@ -264,12 +247,12 @@ class Real(Tilted):
         self.radius = np.where(constant, 0.0, self.radius)
         self.below, self.above = (np.where(constant, 0.0, v) for v in (self.below, self.above))
         self.moments = Moments.of_rows(rows, self.centred, self.radius, self.n)
-        self.variance = self.moments.variance
+        self.variance = self.moments.central(2)
 
-    def exact(self, w: FloatArray, index: IntArray) -> Sums:
+    def exact(self, w: FloatArray, index: IntArray) -> FloatArray:
         """Three segment sums, a block of groups at a time."""
         sizes = self.rows.sizes[index]
-        q, s, log = np.empty(index.size), np.empty(index.size), np.empty(index.size)
+        sums = np.empty((3, index.size))
         for start, stop in blocks(sizes):
             chosen = index[start:stop]
             starts = np.cumsum(sizes[start:stop]) - sizes[start:stop]
@@ -277,15 +260,10 @@ class Real(Tilted):
             first, last = self.rows.offsets[chosen[0]], self.rows.offsets[chosen[-1] + 1]
             rows = slice(first, last) if contiguous else self.rows.positions(chosen)
             x = self.centred[rows]
-            scaled = x * np.repeat(w[start:stop], sizes[start:stop])
-            ratio = x / (1.0 + scaled)
-            columns = [ratio, ratio * ratio, np.log1p(scaled)]
-            if self.rows.weights is not None:
-                columns = [c * self.rows.weights[rows] for c in columns]
-            for target, column in zip((q, s, log), columns, strict=True):
-                target[start:stop] = np.add.reduceat(column, starts)
-        n = self.n[index]
-        return Sums(q / n, s / n, log / n)
+            weights = None if self.rows.weights is None else self.rows.weights[rows]
+            terms = _terms(x, x * np.repeat(w[start:stop], sizes[start:stop]), weights)
+            sums[:, start:stop] = [np.add.reduceat(term, starts) for term in terms]
+        return sums / self.n[index]
 
     def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
         """The rows of one group, and their counts."""
@@ -320,9 +298,9 @@ class Rest(Tilted):
         self.below, self.above = self.low - self.mean, self.high - self.mean
         self.radius = np.maximum(-self.below, self.above)
         self.moments = groups.moments.of_rest(groups.n, groups.mean, self.n, self.mean, self.radius)
-        self.variance = self.moments.variance
+        self.variance = self.moments.central(2)
         for g in np.flatnonzero(~self.moments.usable & (self.n > 0)):
-            self.variance[g] = self.exact(np.zeros(1), np.array([g])).s[0]
+            self.variance[g] = self.exact(np.zeros(1), np.array([g]))[1, 0]
 
     def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
         """The rows of all groups but one, and their counts."""
@@ -330,31 +308,34 @@ class Rest(Tilted):
         keep = np.r_[0 : rows.offsets[group], rows.offsets[group + 1] : rows.n_rows]
         return rows.columns[0][keep], None if rows.weights is None else rows.weights[keep]
 
-    def exact(self, w: FloatArray, index: IntArray) -> Sums:
+    def exact(self, w: FloatArray, index: IntArray) -> FloatArray:
         """All rows for each group asked for; of very many rows, a sketch of all of them less the group's own."""
         rows = self.groups.rows
         # A group that holds the most extreme row of all would leave that row in the sketch.
         inner = (self.groups.low[index] >= self.low[index]) & (self.groups.high[index] <= self.high[index])
         sketched = inner & (rows.n_rows > SKETCHED)
-        q, s, log = np.empty(index.size), np.empty(index.size), np.empty(index.size)
+        sums = np.zeros((3, index.size))
         for i, g in enumerate(index):
             if sketched[i]:
                 pieces = [(*self._sketch, 1.0), (*self.groups.values(int(g)), -1.0)]
             else:
                 pieces = [(*self.values(int(g)), 1.0)]
-            totals = np.zeros(3)
             for values, mass, sign in pieces:
                 x = values - self.mean[g]
-                ratio = x / (1.0 + w[i] * x)
-                columns = (ratio, ratio * ratio, np.log1p(w[i] * x))
-                totals += [sign * np.sum(c if mass is None else c * mass) for c in columns]
-            q[i], s[i], log[i] = totals / self.n[g]
-        return Sums(q, s, log)
+                sums[:, i] += [sign * np.sum(term) for term in _terms(x, w[i] * x, mass)]
+        return sums / self.n[index]
 
     @cached_property
     def _sketch(self) -> tuple[FloatArray, FloatArray]:
         """A few thousand weighted values that stand for all rows in a smooth sum."""
         return sketch(self.groups.rows.columns[0], self.groups.rows.weights)
+
+
+def _terms(x: FloatArray, wx: FloatArray, mass: FloatArray | None) -> list[FloatArray]:
+    """What each row adds to the three sums, times the rows it stands for."""
+    ratio = x / (1.0 + wx)
+    terms = [ratio, ratio * ratio, np.log1p(wx)]
+    return terms if mass is None else [term * mass for term in terms]
 
 
 def _others(values: FloatArray, ufunc: np.ufunc) -> FloatArray:

@@ -49,19 +49,12 @@ class Pair:
 
     @property
     def standard_error(self) -> float:
-        """From the influence function 1_G (M - mean) n/n_G less that of the reference."""
+        """From the influence function 1_G (M - mean) n/n_G less that of the reference, each over n."""
         mean, reference = self.means
-        scale = self.data.total / float(self.in_group @ self.data.n)
-        other = np.ones_like(self.in_group)
-        if self.estimate is None:
-            other = self.in_reference * self.data.total / float(self.in_reference @ self.data.n)
-        slope = np.zeros((self.in_group.size, 1, self.data.columns.shape[0]))
-        slope[:, 0, 0] = scale * self.in_group - (other if self.estimate is None else 0.0)
-        if self.estimate is not None:
-            slope[:, 0, 1] = -1.0
-        offset = scale * self.in_group * mean - (other * reference if self.estimate is None else 0.0)
-        influence = Functions(slope, np.zeros((offset.size, 1, 0)), offset[:, None])
-        return float(np.sqrt(self.data.moments(influence, np.zeros(0))[1][0, 0])) / self.data.total
+        second = self.data.moments(self.functions(mean - reference), np.array([reference]))[1]
+        other = self.data.total if self.estimate is not None else float(self.in_reference @ self.data.n)
+        parts = np.array([1.0 / float(self.in_group @ self.data.n), -1.0 / other])
+        return float(np.sqrt(parts @ second @ parts))
 
     def functions(self, disparity: float) -> Functions:
         """1_G (M - θ - ε) and the reference's own equation."""

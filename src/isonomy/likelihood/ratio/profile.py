@@ -18,7 +18,7 @@ T increases along the curve away from the estimate, so a test is one root (ε = 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from isonomy.likelihood.ratio.means import Binary, Means
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.numerics.roots import roots
+from isonomy.numerics.roots import Values, roots
 
 
 class Kind(StrEnum):
@@ -70,16 +70,16 @@ class Profile:
     kind: Kind
     own: Means
     own_index: IntArray
-    theta: FloatArray | None = None
-    other: Means | None = None
-    other_index: IntArray | None = None
+    theta: FloatArray = field(default_factory=lambda: np.empty(0))
+    other: Means = field(default_factory=lambda: Binary([], []))
+    other_index: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
     @classmethod
     def pooled(cls, parts: Sequence[Profile]) -> Profile:
         """The problems of several profiles of one kind, all of them of 0/1 rows, as one profile."""
         every = np.arange(sum(part.own_index.size for part in parts))
         own = _counts([(part.own, part.own_index) for part in parts])
-        if parts[0].other is None:
+        if parts[0].kind is Kind.FIXED:
             return cls(parts[0].kind, own, every, theta=np.concatenate([part.reference for part in parts]))
         other = _counts([(part.other, part.other_index) for part in parts])
         return cls(parts[0].kind, own, every, other=other, other_index=every)
@@ -89,16 +89,14 @@ class Profile:
         """The group's share of its reference's rows; 0 unless nested."""
         if self.kind is not Kind.NESTED:
             return np.zeros(self.own_index.size)
-        assert self.other is not None
         n = self.own.n[self.own_index]
         return n / (n + self.other.n[self.other_index])
 
     @property
     def reference(self) -> FloatArray:
         """The estimated, or given, reference."""
-        if self.theta is not None:
+        if self.kind is Kind.FIXED:
             return self.theta
-        assert self.other is not None
         share = self.share
         return share * self.own.mean[self.own_index] + (1.0 - share) * self.other.mean[self.other_index]
 
@@ -106,18 +104,16 @@ class Profile:
     def disparity(self) -> FloatArray:
         """The estimated disparity."""
         mean = self.own.mean[self.own_index]
-        if self.theta is not None:
+        if self.kind is Kind.FIXED:
             return mean - self.theta
-        assert self.other is not None
         return (1.0 - self.share) * (mean - self.other.mean[self.other_index])
 
     @property
     def range(self) -> tuple[FloatArray, FloatArray]:
         """The disparities that some weighting of the rows can give lie strictly between these."""
         low, high = self.own.low[self.own_index], self.own.high[self.own_index]
-        if self.theta is not None:
+        if self.kind is Kind.FIXED:
             return low - self.theta, high - self.theta
-        assert self.other is not None
         return low - self.other.high[self.other_index], high - self.other.low[self.other_index]
 
     def plugged(self) -> Profile:
@@ -128,9 +124,8 @@ class Profile:
     def standard_error(self) -> FloatArray:
         """The large-sample standard error of the disparity."""
         own = self.own.variance[self.own_index] / self.own.n[self.own_index]
-        if self.theta is not None:
+        if self.kind is Kind.FIXED:
             return np.sqrt(own)
-        assert self.other is not None
         share, other = self.share, self.other_index
         squared = (1.0 - share) ** 2 * (own + self.other.variance[other] / self.other.n[other])
         if self.kind is Kind.NESTED:
@@ -144,11 +139,9 @@ class Profile:
         group = self.own_index[index]
         point = self.own.at(coordinate, group)
         n = self.own.n[group]
-        if self.other is None:
-            assert self.theta is not None
+        if self.kind is Kind.FIXED:
             slope = -2.0 * n * point.multiplier * point.dmean
             return Curve(point.mean - self.theta[index], point.statistic, point.dmean, slope)
-        assert self.other_index is not None
         partner = self.other_index[index]
         m = self.other.n[partner]
         facing = self.other.coordinate(-n / m * point.multiplier, partner)
@@ -174,7 +167,7 @@ class Profile:
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
         """T for the hypothesis that each disparity is ``disparity``; inf outside the range of the data."""
         target = np.broadcast_to(np.asarray(disparity, dtype=float), self.own_index.shape)
-        if self.theta is not None:
+        if self.kind is Kind.FIXED:
             return self.own.statistic(target + self.theta, self.own_index)
         if self.kind is Kind.NESTED and not target.any():
             # Equal means: the share is free, and the group may as well be compared with the other rows alone.
@@ -241,8 +234,23 @@ class OfProfile:
         """The large-sample standard error of the disparity."""
         return self.problem.standard_error
 
+    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The disparities with T at most ``critical``; an end is infinite when T never reaches it."""
+        level = np.broadcast_to(np.asarray(critical, dtype=float), self.problem.own_index.shape)
+        return self.end(level, -1.0), self.end(level, 1.0)
 
-def _counts(groups: Sequence[tuple[Means | None, IntArray | None]]) -> Binary:
+    def end(self, level: FloatArray, sign: float) -> FloatArray:
+        """Where T reaches ``level``; infinite where it never does."""
+        raise NotImplementedError
+
+    def outward(self, gap: Values, start: FloatArray, far: FloatArray, sign: float) -> FloatArray:
+        """Where ``gap`` is 0, in standard errors from the estimate and at most ``far``; infinite where it is not."""
+        solution = roots(gap, np.zeros(far.size), far, x0=start, rtol=1e-11, direction="increasing")
+        end = self.disparity + sign * solution.x * self.standard_error
+        return np.where((far > 0) & solution.ok, end, sign * np.inf)
+
+
+def _counts(groups: Sequence[tuple[Means, IntArray]]) -> Binary:
     """The chosen groups of several sets of 0/1 rows, in one set."""
     binary = [(means, index) for means, index in groups if isinstance(means, Binary)]
     return Binary(np.concatenate([m.n[i] for m, i in binary]), np.concatenate([m.ones[i] for m, i in binary]))

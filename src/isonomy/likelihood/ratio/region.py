@@ -263,10 +263,11 @@ class Region:
         if not rows[:size].all():
             return Joint(np.inf, df, np.empty(0), Status.OUTSIDE_RANGE)
         means = self.lines.means(blocks[self.pattern], size)
-        weighting = Rests(means, target, self.method == "eel", self.free).solve()
-        scale = np.append(weighting.shares * means.n.sum() / means.n, 1.0)[blocks]
-        move = np.append(weighting.means - means.mean, 0.0)[None, blocks]
-        return Joint(weighting.statistic, df, np.empty(0), weighting.status, scale=scale, move=move)
+        joint = Rests(means, target, self.method == "eel", self.free).solve()
+        assert joint.scale is not None
+        assert joint.move is not None
+        scale, move = np.append(joint.scale, 1.0)[blocks], np.append(joint.move, 0.0)[None, blocks]
+        return replace(joint, df=df, scale=scale, move=move)
 
 
 def _contradictory(disparities: FloatArray, rest: bool) -> bool:

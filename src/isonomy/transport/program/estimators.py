@@ -19,12 +19,13 @@ from isonomy.transport.program.cost import Norm, check_names
 from isonomy.transport.program.distances import Distance, Kernel, Linear, Tree
 
 SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+LOGISTIC = ("LogisticRegression", "LogisticRegressionCV")
 KERNELS = ("linear", "rbf", "poly")  # of SVC: those that are positive definite
 
 
 @checked
 def of(
-    estimator: Any,
+    estimator: object,
     features: Annotated[Sequence[str], NAMES] | None = None,
     *,
     norm: Norm = "l2",
@@ -72,10 +73,9 @@ def of(
             "a fitted scikit-learn classifier, or an object of isonomy.transport.distances."
         ) from None
     cut = None if threshold is None else float(threshold)
-    steps = [step for _, step in estimator.steps] if hasattr(estimator, "steps") else [estimator]
     names = _names(estimator, features)
-    scaled = _affine(steps[:-1], len(names))
-    model = steps[-1]
+    *scalers, model = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
+    scaled = _affine(scalers, len(names))
     if len(getattr(model, "classes_", ())) != 2:
         raise _no_distance(type(model).__name__)
     kernel = type(model).__name__ == "SVC" and (squared or model.kernel != "linear")
@@ -91,9 +91,9 @@ def of(
                 'norm="l2".'
             )
         return _kernel(model, names, scaled, cut or 0.0, squared)
-    if _is_linear(model):
+    if hasattr(model, "intercept_") and len(np.atleast_2d(getattr(model, "coef_", [[], []]))) == 1:  # one hyperplane
         theta = np.ravel(_plain(model.coef_))
-        at = 0.0 if cut is None else _logit(cut) if _logistic(model) else cut
+        at = 0.0 if cut is None else _logit(cut) if type(model).__name__ in LOGISTIC else cut
         intercept = float(np.ravel(model.intercept_)[0]) + float(theta @ scaled.shift) - at
         coefficients, centre = (theta * scaled.scale).tolist(), scaled.centre.tolist()
         return Linear(names, tuple(coefficients), intercept, norm, tuple(centre) if any(centre) else ())
@@ -112,7 +112,7 @@ def _no_distance(kind: str) -> UsageError:
     )
 
 
-def _names(estimator: Any, features: Sequence[str] | None) -> tuple[str, ...]:
+def _names(estimator: object, features: Sequence[str] | None) -> tuple[str, ...]:
     given = getattr(estimator, "feature_names_in_", None) if features is None else features
     if given is None:
         raise UsageError(
@@ -125,15 +125,6 @@ def _names(estimator: Any, features: Sequence[str] | None) -> tuple[str, ...]:
     if len(names) != expected:
         raise UsageError(f"features: {len(names)} names for an estimator fitted on {expected} columns.")
     return names
-
-
-def _is_linear(model: Any) -> bool:
-    """One hyperplane."""
-    return hasattr(model, "coef_") and hasattr(model, "intercept_") and np.shape(np.atleast_2d(model.coef_))[0] == 1
-
-
-def _logistic(model: Any) -> bool:
-    return type(model).__name__ in ("LogisticRegression", "LogisticRegressionCV")
 
 
 def _logit(p: float) -> float:

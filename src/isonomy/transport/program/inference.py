@@ -57,8 +57,16 @@ def infer(
 ) -> Inference:
     """Solve the program, and compare its value with what chance would give. Without ``alpha``: no critical value."""
     cells = rows.cells
-    constant = _constant(cells, asked)
-    kept, redundant = _independent(asked, null)
+    constant = np.zeros(asked.value.size, dtype=bool)
+    if asked.null_variance is not None:
+        # Among rows that are all selected or all refused the difference is 0, whoever is compared.
+        constant = (cells.count * asked.null_variance) @ asked.phi**2 == 0
+    kept = independent(asked.phi)
+    redundant = np.setdiff1d(np.arange(asked.value.size), kept)
+    if redundant.size and null.side != "equality":
+        raise UsageError(
+            "tolerance: some comparisons follow from the others; give groups that are not functions of each other."
+        )
     left_out = bool(constant.any()) and not constant[kept].all()
     kept = kept[~constant[kept]] if left_out else kept
     if null.side == "both" and kept.size > MOST_MOMENTS:
@@ -68,7 +76,10 @@ def infer(
         )
     phi, value = null.sign * asked.phi[:, kept], null.sign * asked.value[kept]
     sigma, own_rates = _sigma(cells, asked, kept)
-    solution = _project(rows, phi, value, null)
+    # Flipping a refused row adds phi to the moment, flipping a selected one takes it away.
+    vectors = (1 - 2 * cells.selected)[:, None] * phi
+    bounds = null.bounds(value.size, cells.rows)
+    solution = solve(rows.pool(vectors), Constraint(vectors, cells.rows * value, *bounds))
     width = bandwidth or 1.06 * rows.spread * cells.rows ** (-1 / 5)
     own = None if sigma is None else sigma[np.ix_(kept, kept)]
     curvature, status = _curvature(rows, phi, own, width, asked.events)
@@ -114,32 +125,6 @@ def infer(
     )
 
 
-def _independent(asked: Moments, null: Null) -> tuple[IntArray, IntArray]:
-    """Places of the moments that do not follow from the others, and of those that do."""
-    kept = independent(asked.phi)
-    redundant = np.setdiff1d(np.arange(asked.value.size), kept)
-    if redundant.size and null.side != "equality":
-        raise UsageError(
-            "tolerance: some comparisons follow from the others; give groups that are not functions of each other."
-        )
-    return kept, redundant
-
-
-def _project(rows: Measured, phi: FloatArray, value: FloatArray, null: Null) -> Solution:
-    cells = rows.cells
-    low, high = null.bounds(value.size, cells.rows)
-    # Flipping a refused row adds phi to the moment, flipping a selected one takes it away.
-    vectors = (1 - 2 * cells.selected)[:, None] * phi
-    return solve(rows.pool(vectors), Constraint(vectors, cells.rows * value, low, high))
-
-
-def _constant(cells: Cells, asked: Moments) -> BoolArray:
-    """Comparisons among rows that are all selected or all refused: the difference is 0, whoever is compared."""
-    if asked.null_variance is None:
-        return np.zeros(asked.value.size, dtype=bool)
-    return (cells.count * asked.null_variance) @ asked.phi**2 == 0
-
-
 def _sigma(cells: Cells, asked: Moments, kept: IntArray) -> tuple[FloatArray | None, bool]:
     """Covariance at the groups' own rates (True), or at the null's where some are 0 or 1; None where nothing varies."""
     own = covariance(cells, asked.influence)
@@ -177,19 +162,13 @@ def _curvature(
     if sigma is None:
         return curvature, Status.OK
     # Rows at the boundary itself are averaged away over a bandwidth, yet they are the first to move, and free.
-    free = float((_on_boundary(rows) @ (phi != 0)).max())
+    segments = rows.pool(np.ones((cells.count.size, 1))).coarse()
+    at = np.flatnonzero(segments.high == 0)
+    free = float((total(segments.group[at], segments.count[at], cells.count.size) @ (phi != 0)).max())
     flips = flips_of_chance(cells, phi, sigma, curvature, width, boundary)
     if boundary.tie > TIES * flips or free > max(SOME, FREE * flips):
         return None, Status.ATOMS
     return curvature, Status.OK
-
-
-def _on_boundary(rows: Measured) -> FloatArray:
-    """Rows of each cell at distance 0: they are a segment of their own."""
-    size = rows.cells.count.size
-    segments = rows.pool(np.ones((size, 1))).coarse()
-    at = np.flatnonzero(segments.high == 0)
-    return total(segments.group[at], segments.count[at], size)
 
 
 def flips_of_chance(

@@ -91,16 +91,6 @@ def _spread(value: FloatArray, weight: FloatArray | None) -> float:
     mean = np.average(value, weights=weight)
     with np.errstate(over="ignore"):
         deviation = float(np.sqrt(np.average((value - mean) ** 2, weights=weight)))
-    return robust(deviation, *_quartiles(value, weight))
-
-
-def _quartiles(value: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
-    """The least values with a quarter and three quarters of the mass up to them: a row counted twice is two rows."""
-    if weight is None:
-        first, third = (int(np.ceil(q * value.size)) - 1 for q in QUARTILES)
-        parts = np.partition(value, (first, third))
-        return float(parts[first]), float(parts[third])
-    order = np.argsort(value, kind="stable")
-    reached = np.cumsum(weight[order])
-    first, third = (int(np.searchsorted(reached, q * reached[-1])) for q in QUARTILES)
-    return float(value[order[first]]), float(value[order[third]])
+    # The least values with a quarter and three quarters of the mass up to them: a row counted twice is two rows.
+    low, high = np.quantile(value, QUARTILES, weights=weight, method="inverted_cdf")
+    return robust(deviation, float(low), float(high))

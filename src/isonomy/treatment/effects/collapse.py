@@ -31,26 +31,6 @@ class Collapse:
     baseline: bool = False  # needs the predicted outcome without treatment
 
 
-def _control_outcome(arms: Arms) -> Smooth:
-    """Outcomes of the controls as weights: sum_c Y f / n_c. For 0/1 outcomes, f among the control positives."""
-    return arms.control("yf")
-
-
-def _average(arms: Arms) -> Smooth:
-    """Plain average, equation (56): right only if Y(0) does not depend on X."""
-    return arms.control("y") * arms.overall("f")
-
-
-def _weighted(arms: Arms) -> Smooth:
-    """Predicted baselines as weights, divided by the control mean: equation (16)."""
-    return arms.overall("hf")
-
-
-def _normalised(arms: Arms) -> Smooth:
-    """Predicted baselines as weights, normalised to sum to one."""
-    return arms.control("y") * arms.overall("hf") / arms.overall("h")
-
-
 def _positives(arms: Arms) -> Smooth:
     """Positive outcomes of both arms, equation (20): (c lambda^2 + t psi) / (c lambda + t)."""
     events_control, events_treated, sum_control, sum_treated = _event_sums(arms)
@@ -77,10 +57,15 @@ def _event_sums(arms: Arms) -> tuple[Smooth, Smooth, Smooth, Smooth]:
 
 
 COLLAPSES: Mapping[CollapseName, Collapse] = {
-    "control_outcome": Collapse(("y", "yf"), _control_outcome),
-    "average": Collapse(("y", "f"), _average),
-    "weighted": Collapse(("y", "h", "hf"), _weighted, baseline=True),
-    "normalised": Collapse(("y", "h", "hf"), _normalised, baseline=True),
+    # Outcomes of the controls as weights: sum_c Y f / n_c. For 0/1 outcomes, f among the control positives.
+    "control_outcome": Collapse(("y", "yf"), lambda arms: arms.control("yf")),
+    # Plain average, equation (56): right only if Y(0) does not depend on X.
+    "average": Collapse(("y", "f"), lambda arms: arms.control("y") * arms.overall("f")),
+    # Predicted baselines as weights: divided by the control mean (16), or normalised to sum to one.
+    "weighted": Collapse(("y", "h", "hf"), lambda arms: arms.overall("hf"), baseline=True),
+    "normalised": Collapse(
+        ("y", "h", "hf"), lambda arms: arms.control("y") * arms.overall("hf") / arms.overall("h"), baseline=True
+    ),
     "positives": Collapse(("y", "yf"), _positives),
     "positives_inverse": Collapse(("y", "yf", "y/f"), _positives_inverse),
 }

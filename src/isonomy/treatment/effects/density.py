@@ -32,9 +32,9 @@ class Densities:
         return cls(at, np.stack([density(s / scale, at) for s in kept]), scale)
 
 
-def density(sample: FloatArray, at: FloatArray, widen: float = 2.0) -> FloatArray:
+def density(sample: FloatArray, at: FloatArray) -> FloatArray:
     """Gaussian kernel density at the points ``at``; values are binned first, far finer than the bandwidth."""
-    width = widen * silverman(sample)
+    width = 2 * silverman(sample)
     if not width > 0:
         return np.full(at.shape, np.nan)
     edges = np.linspace(-3 * REACH, 3 * REACH, _BINS + 1)

@@ -32,19 +32,15 @@ class Remainders:
     bias_draws: FloatArray
 
     @classmethod
-    def joined(cls, runs: list[list[Remainders]]) -> Remainders:
-        """Runs, each of several strategies, as arrays with the axes strategy and run."""
-        names = [part.name for part in fields(cls)]
-        return cls(*(np.array([[getattr(one, name) for one in run] for run in runs]).swapaxes(0, 1) for name in names))
+    def joined(cls, runs: list[list[Remainders]], size: int) -> Remainders:
+        """Runs, each of several strategies, as arrays with the axes strategy and run; the first ``size`` groups."""
+        arrays = (np.array([[getattr(one, part.name) for one in run] for run in runs]) for part in fields(cls))
+        return cls(*(array.swapaxes(0, 1)[..., :size] for array in arrays))
 
     @classmethod
     def beside(cls, parts: Sequence[Remainders]) -> Remainders:
         """The groups of several partitions, one after another."""
         return cls(*(np.concatenate([getattr(p, part.name) for p in parts], axis=-1) for part in fields(cls)))
-
-    def first(self, size: int) -> Remainders:
-        """The first groups only."""
-        return Remainders(*(getattr(self, part.name)[..., :size] for part in fields(self)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,14 +53,16 @@ class Evaluation:
     resamples: int
     alpha: float  # of the strategy "significant"
 
-    def run(self, sums: Sums, halves: Iterable[Halves], rng: np.random.Generator) -> tuple[Remainders, FloatArray]:
-        """What remains in every run, and the statistics (run, group) of bias before correction."""
+    def run(
+        self, sums: Sums, size: int, halves: Iterable[Halves], rng: np.random.Generator
+    ) -> tuple[Remainders, FloatArray]:
+        """What remains of the first ``size`` groups in every run, and the statistics (run, group) of bias before."""
         runs, statistics = [], []
         for detection, mitigation in halves:
             detected, rest, statistic = self._detect(sums.part(detection), rng)
             statistics.append(statistic)
             runs.append(list(self._correct(sums.part(mitigation), detected, rest, rng)))
-        return Remainders.joined(runs), np.array(statistics)
+        return Remainders.joined(runs, size), np.array(statistics)[:, :size]
 
     def _detect(self, part: Sums, rng: np.random.Generator) -> tuple[Detected, Detected, FloatArray]:
         """Errors of the groups and of their rests on the detection rows, and the statistic of their bias."""

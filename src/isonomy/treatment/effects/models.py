@@ -21,32 +21,34 @@ class Predictor(Protocol):
         """One prediction per row of ``X``."""
 
 
-def from_pair(control: Predictor, treated: Predictor, X: object, measure: Measure, column: int | None) -> FloatArray:
-    """The effect between two outcome models."""
-    before, after = _outcome(control, X, column), _outcome(treated, X, column)
-    return _finite(after - before if measure == "difference" else _divide(after, before))
-
-
-def from_model(
+def effects_of(
     model: object,
     X: object,
     *,
     measure: Measure,
-    gives: Measure,
+    gives: Measure | None,
     baseline: npt.ArrayLike | Predictor | None,
     column: int | None,
 ) -> FloatArray:
-    """The effect that one model predicts, in the measure that is wanted."""
+    """The effect that one model predicts, or two outcome models between them, in the measure that is wanted."""
+    if isinstance(model, (tuple, list)):
+        if len(model) != 2:
+            raise UsageError(f"model: {len(model)} models; a pair is (control, treated).")
+        for name, value in (("gives", gives), ("baseline", baseline)):
+            if value is not None:
+                raise UsageError(f"{name}: a pair of outcome models gives any effect by itself; leave it out.")
+        before, after = (_outcome(one, X, column) for one in model)
+        return _finite(after - before if measure == "difference" else _divide(after, before))
     method: Callable[[object], npt.ArrayLike] | None = getattr(model, "effect", None) or getattr(model, "predict", None)
     if method is None:
         raise UsageError(f"model: {type(model).__name__} has neither effect(X) nor predict(X).")
-    effect = _one(np.asarray(method(X), dtype=float), column)
-    if gives == measure:
+    effect, given = _one(np.asarray(method(X), dtype=float), column), gives or "difference"
+    if given == measure:
         return _finite(effect)
     if baseline is None:
         raise UsageError(
-            f"baseline: the model gives a {gives} effect; a {measure} one needs the outcome without treatment. "
-            f"Give it, or ask for measure={gives!r} here and in the audit."
+            f"baseline: the model gives a {given} effect; a {measure} one needs the outcome without treatment. "
+            f"Give it, or ask for measure={given!r} here and in the audit."
         )
     level = _outcome(baseline, X, None) if isinstance(baseline, Predictor) else np.asarray(baseline, dtype=float)
     if level.shape != effect.shape:

@@ -7,7 +7,6 @@ back has p = alpha. A difference is the ratio whose bottom is 1, and all formula
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -23,7 +22,7 @@ def t_tail(statistic: FloatArray, df: FloatArray) -> FloatArray:
     return np.asarray(special.stdtr(df, -np.asarray(statistic)), dtype=np.float64)
 
 
-def t_critical(tail: float, df: FloatArray) -> FloatArray:
+def t_critical(tail: float, df: FloatArray | float) -> FloatArray:
     """The value that Student's law exceeds with probability ``tail``."""
     return np.asarray(-special.stdtrit(df, tail), dtype=np.float64)
 
@@ -85,15 +84,11 @@ class Ratio:
         """The difference of two independent ratios, to first order."""
         return plain(self.value - other.value, self.variance + other.variance, _welch(self, other))
 
-    def each(self, change: Callable[[FloatArray], FloatArray]) -> Ratio:
-        """The same change made to every array: some groups taken, or more added."""
-        return Ratio(*(change(getattr(self, part.name)) for part in fields(self)))
-
     def together(self, size: FloatArray, usable: BoolArray) -> Ratio:
         """All usable groups as one, each with its share of rows: the rest of a further group that has no rows."""
-        further = self.each(lambda array: np.append(array, 1.0))
+        further = Ratio(*(np.append(getattr(self, part.name), 1.0) for part in fields(self)))
         rest = standardised_rest(further, np.append(size, 0.0), np.append(usable, False))
-        return rest.each(lambda array: array[-1:])
+        return Ratio(*(getattr(rest, part.name)[-1:] for part in fields(rest)))
 
 
 def plain(value: FloatArray, variance: FloatArray, df: FloatArray | float = np.inf) -> Ratio:

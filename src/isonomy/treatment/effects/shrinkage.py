@@ -31,59 +31,35 @@ class Detected:
 
     error: FloatArray
     se: FloatArray
-    df: FloatArray
+    df: FloatArray | float
     square: FloatArray
 
     @classmethod
     def from_law(cls, error: FloatArray, se: FloatArray, df: FloatArray | float = np.inf) -> Detected:
         """Moments from the estimate and its standard error."""
-        return cls(error, se, np.broadcast_to(np.asarray(df, dtype=float), np.shape(error)), error**2 + se**2)
+        return cls(error, se, df, error**2 + se**2)
 
     @classmethod
     def from_draws(cls, error: FloatArray, draws: FloatArray, df: FloatArray | float = np.inf) -> Detected:
         """Moments from resamples of the estimate (first axis)."""
         variance, square = draw_moments(draws)
-        df = np.broadcast_to(np.asarray(df, dtype=float), np.shape(error))
         return cls(error, np.sqrt(variance), df, square)
 
 
-def _none(detected: Detected, alpha: float) -> FloatArray:
-    """No correction."""
-    return np.zeros(np.shape(detected.error))
-
-
-def _mean(detected: Detected, alpha: float) -> FloatArray:
-    """The whole estimate, however uncertain."""
-    return np.ones(np.shape(detected.error))
-
-
-def _significant(detected: Detected, alpha: float) -> FloatArray:
-    """The whole estimate if |B / sd| exceeds Student's critical value; equation (42), with its absolute value."""
-    return (np.abs(detected.error) > t_critical(alpha / 2, detected.df) * detected.se).astype(float)
-
-
-def _mse_plus(detected: Detected, alpha: float) -> FloatArray:
-    """B^2 / E[B*^2], equation (46)."""
-    return detected.error**2 / detected.square
-
-
-def _mse_minus(detected: Detected, alpha: float) -> FloatArray:
-    """(E[B*^2] - sd^2) / E[B*^2], equation (47). Equal to (46) up to the resamples' own error."""
-    return (detected.square - detected.se**2) / detected.square
-
-
-def _positive_part(detected: Detected, alpha: float) -> FloatArray:
-    """max(0, 1 - sd^2 / B^2): the unbiased estimate of b^2 is B^2 - sd^2, so this is its positive part over B^2."""
-    return 1 - detected.se**2 / detected.error**2
-
-
+# The share of a detected error that each strategy subtracts, given the error rate; `factor` keeps it in [0, 1].
 STRATEGIES: Mapping[Strategy, Callable[[Detected, float], FloatArray]] = {
-    "none": _none,
-    "mean": _mean,
-    "significant": _significant,
-    "mse_plus": _mse_plus,
-    "mse_minus": _mse_minus,
-    "positive_part": _positive_part,
+    "none": lambda detected, alpha: np.zeros(np.shape(detected.error)),
+    "mean": lambda detected, alpha: np.ones(np.shape(detected.error)),
+    # All of it if |B / sd| exceeds Student's critical value; equation (42), with its absolute value.
+    "significant": lambda detected, alpha: (
+        np.abs(detected.error) > t_critical(alpha / 2, detected.df) * detected.se
+    ).astype(float),
+    # B^2 / E[B*^2], equation (46).
+    "mse_plus": lambda detected, alpha: detected.error**2 / detected.square,
+    # (E[B*^2] - sd^2) / E[B*^2], equation (47). Equal to (46) up to the resamples' own error.
+    "mse_minus": lambda detected, alpha: (detected.square - detected.se**2) / detected.square,
+    # The unbiased estimate of b^2 is B^2 - sd^2: its positive part over B^2.
+    "positive_part": lambda detected, alpha: 1 - detected.se**2 / detected.error**2,
 }
 
 

@@ -83,20 +83,18 @@ class Arms:
         return Smooth(np.full(self.moments.n.shape[:-1], value), flat)
 
     def _mean(self, arm: int, name: str) -> Smooth:
-        mean, slope = self.moments.mean, self.slopes.get((arm, name))
+        mean, slope, share = self.moments.mean, self.slopes.get((arm, name)), self._share()[..., None]
         value = mean[..., arm, self._index(name)]
         if slope is not None:
-            overall = (self._share()[..., None] * mean).sum(-2)
-            value = value + (slope * (overall - mean[..., arm, :])).sum(-1)
-        return Smooth(value, self._gradient(arm, name, slope) if self.gradients else None)
-
-    def _gradient(self, arm: int, name: str, slope: FloatArray | None) -> FloatArray:
-        gradient = np.zeros(self.moments.mean.shape)
+            value = value + (slope * ((share * mean).sum(-2) - mean[..., arm, :])).sum(-1)
+        if not self.gradients:
+            return Smooth(value, None)
+        gradient = np.zeros(mean.shape)
         gradient[..., arm, :] = self._unit(name)
         if slope is not None:
-            gradient += self._share()[..., None] * slope[..., None, :]
+            gradient += share * slope[..., None, :]
             gradient[..., arm, :] -= slope
-        return gradient
+        return Smooth(value, gradient)
 
     def _share(self) -> FloatArray:
         n = self.moments.n

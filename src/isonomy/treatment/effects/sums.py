@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 
 import numpy as np
 
@@ -18,18 +20,6 @@ from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.treatment.effects.moments import Column, Moments, column, products
 
 KINDS = 3  # 0, 1, any other
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Place:
-    """The cell of each entry: its group, bucket, arm and kind."""
-
-    group: IntArray
-    groups: int
-    bucket: IntArray
-    buckets: int
-    arm: IntArray
-    kind: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,10 +32,20 @@ class Sums:
     products: FloatArray
 
     @classmethod
-    def added(cls, columns: tuple[str, ...], place: Place, count: FloatArray, values: Mapping[str, FloatArray]) -> Sums:
-        """Add entries into their cells. ``values``: the sum of each of `products` in every entry, by its name."""
-        shape = (place.groups, place.buckets, 2, KINDS)
-        at = np.ravel_multi_index((place.group, place.bucket, place.arm, place.kind), shape)
+    def added(
+        cls,
+        columns: tuple[str, ...],
+        size: tuple[int, int],
+        place: tuple[IntArray, IntArray, IntArray, IntArray],
+        count: FloatArray,
+        values: Mapping[str, FloatArray],
+    ) -> Sums:
+        """Add entries into their cells. ``size``: groups and buckets; ``place``: group, bucket, arm and kind of each.
+
+        ``values``: the sum of each of `products` in every entry, by its name.
+        """
+        shape = (*size, 2, KINDS)
+        at = np.ravel_multi_index(place, shape)
 
         def total(weights: FloatArray) -> FloatArray:
             return np.bincount(at, weights=weights, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
@@ -84,11 +84,7 @@ class Lines:
 
     def values(self, product: Column) -> FloatArray:
         """A product of factors, line by line."""
-        result = np.ones(len(self.arm))
-        for i, term in enumerate(product.terms):
-            factor = 1.0 / self.factors["f"] if term == "1/f" else self.factors[term]
-            result = factor if i == 0 else result * factor
-        return result
+        return reduce(mul, (1.0 / self.factors["f"] if term == "1/f" else self.factors[term] for term in product.terms))
 
     def sums(
         self, columns: tuple[str, ...], line: IntArray, weight: FloatArray, bucket: IntArray, buckets: int
@@ -98,6 +94,6 @@ class Lines:
             values = {name: self.values(product)[line] * weight for name, product in products(columns).items()}
         arm, kind = self.arm[line], self.kind[line]
         return tuple(
-            Sums.added(columns, Place(group[line], groups, bucket, buckets, arm, kind), weight, values)
+            Sums.added(columns, (groups, buckets), (group[line], bucket, arm, kind), weight, values)
             for group, groups in self.groups
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_results import fake, untested
 
 import isonomy as iso
 from isonomy.audit import Audit
 from isonomy.testing import assert_no_violation
+from support.fakes import fake, untested
 
 CONFIG = {
     "columns": {"prediction": "prediction", "groups": "race"},

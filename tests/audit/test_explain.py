@@ -1,0 +1,109 @@
+"""What is said about a mistake in an audit file: where it is, what was written, what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from isonomy.audit import parse
+from isonomy.audit.config import build
+from isonomy.audit.explain import line_of
+from isonomy.errors import ConfigError
+
+
+def wrong(text: str) -> str:
+    """The message about a file with a mistake."""
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('metric = "tpr"', 'metirc = "tpr"', "line 29: tests[0].metirc: unknown key. Did you mean 'metric'? Allowed: "),
+        ('metric = "tpr"', "", "line 27: tests[0].metric: this key is needed and missing."),
+        ('metric = "tpr"', 'metric = "trp"', "tests[0].metric: 'trp' is not allowed. Did you mean 'tpr'"),
+        (
+            'kind = "flag"\nmetric = "tpr"',
+            'kind = "flga"',
+            "'flga' is not allowed. Did you mean 'flag'? Allowed: flag, cert",
+        ),
+        ('kind = "flag"\nmetric = "tpr"', "", "tests[0]: kind: this key is needed and missing. Allowed: flag"),
+        ("seed = 7", 'seed = "7"', "line 2: seed: '7' is not allowed. Allowed: a whole number."),
+        ("seed = 7", "seed = -1", "seed: -1 is not allowed. Allowed: greater than or equal to 0."),
+        ("seed = 7", "sede = 7", "line 2: sede: unknown key. Did you mean 'seed'?"),
+        ('missing = "drop"', 'missing = "dorp"', "line 8: data.missing: 'dorp' is not allowed. Did you mean 'drop'?"),
+        ('outcome = "repaid"', "outcome = 3", "line 11: columns.outcome: 3 is not allowed. Allowed: text."),
+        ("edges = [25, 45]", "edges = [45, 25]", "columns.groups[1]: edges [45.0, 25.0] must increase."),
+        ("edges = [25, 45]", "edges = []", "columns.groups[1].edges: [] is not allowed."),
+        ('op = "in"', 'op = "=="', 'filters[0]: op "==" takes one value.'),
+        ("value = [2025, 2026]", "", 'filters[0]: op "in" needs a value.'),
+        ("value = [2025, 2026]", 'value = [2025, "a"]', "values of one type"),
+        (
+            "[tolerances]\nflag = 0.02",
+            "[tolerances]\nflga = 0.02",
+            "tolerances.flga: unknown key. Did you mean 'flag'?",
+        ),
+        ("[tolerances]\nflag = 0.02", "[tolerances]\nflag = nan", "tolerances.flag: nan is not allowed."),
+        ('"violation", "inc', '"violatoin", "inc', "fail_on[0]: 'violatoin' is not allowed. Did you mean 'violation'?"),
+        (
+            'value = "Male"}',
+            'vlaue = "Male"}',
+            "where[1].vlaue: unknown key. Did you mean 'value'? Allowed: column, op, v",
+        ),
+        ("reference = {", "reference = [", "not TOML"),
+        (
+            'path = "decisions-*.parquet"',
+            'path = "x"\nquery = "select 1"\nengine = "duckdb"',
+            "give path or query, not both",
+        ),
+        ('path = "decisions-*.parquet"', 'query = "select 1"', "a query needs an engine"),
+    ],
+)
+def test_mistakes_are_named(good: str, old: str, new: str, words: str) -> None:
+    assert old in good
+    assert words in wrong(good.replace(old, new, 1))
+
+
+def test_every_mistake_is_told_at_once_in_order(good: str) -> None:
+    lines = wrong(good.replace("seed", "sede").replace('"drop"', '"dorp"').replace('"tpr"', '"trp"')).splitlines()
+    assert [line.split(":")[1].strip() for line in lines] == ["sede", "data.missing", "tests[0].metric"]
+
+
+def test_a_key_has_a_line(good: str) -> None:
+    assert line_of(good, ("tests", 1, "metric")) == 34
+    assert line_of(good, ("columns", "groups", 1)) == 13
+    assert line_of(good, ("nothing",)) is None
+
+
+def test_a_mapping_has_no_lines() -> None:
+    with pytest.raises(ConfigError, match=r"^audit: tests\[0\]\.x: unknown key"):
+        build({"tests": [{"kind": "flag", "metric": "tpr", "x": 1}]})
+
+
+def test_long_values_and_odd_keys_are_cut_and_quoted() -> None:
+    with pytest.raises(ConfigError) as caught:
+        build({"tests": [{"kind": "flag", "metric": "x" * 500}], "a\nb": 1, "k" * 100: 2})
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert max(map(len, lines)) < 500
+    assert any(r"'a\nb': unknown key" in line for line in lines)
+    assert any("'xxx" in line and "..." in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("test", "keys"),
+    [
+        ({"kind": "flag", "metric": {"name": "m", "value": "v", "wher": []}}, "name, value, where, binary"),
+        ({"kind": "flag", "metric": "tpr", "reference": {"value": 1.0, "influence": "i", "x": 1}}, "value, influence"),
+        ({"kind": "flag", "metric": "tpr", "groups": [{"column": "a", "edges": [1], "x": 1}]}, "column, edges"),
+        ({"kind": "flag", "metric": "tpr", "filters": [{"column": "a", "value": 1, "x": 1}]}, "column, op, value"),
+        (
+            {"kind": "improvability", "status_quo": "p", "accuracy": {"utility": "tpr", "outcome": "o", "x": 1}},
+            "utility, outcome",
+        ),
+    ],
+)
+def test_the_keys_of_the_table_at_fault_are_listed(test: dict[str, object], keys: str) -> None:
+    with pytest.raises(ConfigError, match=rf"unknown key\..* Allowed: {keys}\."):
+        build({"tests": [test]})

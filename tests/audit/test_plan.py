@@ -1,0 +1,208 @@
+"""From the file to calls: roles filled in, columns checked, seeds and passes known before a row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import polars as pl
+import pytest
+
+import isonomy as iso
+from isonomy.audit import Audit
+from isonomy.audit.config import build
+from isonomy.audit.plan import Planned, check, plan, used
+from isonomy.errors import ConfigError
+from isonomy.frames import Source, open_source
+
+COLUMNS = {"outcome": "outcome", "prediction": "prediction", "score": "score", "groups": ["race"]}
+
+
+def planned(test: Mapping[str, object], **keys: Any) -> Planned:
+    """One test, ready to be made."""
+    return plan(build({"tests": [test], **keys}))[0]
+
+
+def options(test: dict[str, object], **columns: object) -> dict[str, object]:
+    return dict(planned(test, columns=columns).options)
+
+
+def test_roles_come_from_columns_unless_the_test_says_otherwise() -> None:
+    common: dict[str, object] = {
+        "outcome": "y",
+        "prediction": "p",
+        "score": "s",
+        "groups": ["g"],
+        "user": "u",
+        "features": ["a"],
+    }
+    assert options({"kind": "flag", "metric": "tpr"}, **common) == {
+        "metric": "tpr", "outcome": "y", "prediction": "p", "score": "s", "groups": ["g"],
+    }  # fmt: skip
+    assert options({"kind": "predictive_parity", "user": False}, **common) == {
+        "outcome": "y", "score": "s", "groups": ["g"],
+    }  # fmt: skip
+    assert options({"kind": "predictive_parity", "score": "other"}, **common)["score"] == "other"
+    assert "score" not in options({"kind": "project", "distance": "d"}, **common)
+    assert "features" not in options({"kind": "improvability", "status_quo": "p", "candidate": "c"}, **common)
+    assert "features" in options({"kind": "improvability", "status_quo": "p", "rule": "lasso"}, **common)
+    assert "features" not in options({"kind": "treatment_bias"}, **common)
+
+
+def test_tolerances_are_for_tests_that_set_none() -> None:
+    tests = plan(
+        build(
+            {
+                "tolerances": {"flag": 0.1},
+                "tests": [
+                    {"kind": "flag", "metric": "tpr"},
+                    {"kind": "flag", "metric": "fpr", "tolerance": 0.2},
+                    {"kind": "certify", "metric": "fpr"},
+                ],
+            }
+        )
+    )
+    assert [one.options.get("tolerance") for one in tests] == [0.1, 0.2, None]
+
+
+def test_seeds_depend_on_the_name_alone() -> None:
+    tests = [{"kind": "predictive_parity", "id": name} for name in "abc"]
+    seeds = {one.name: one.seed for one in plan(build({"seed": 3, "tests": tests}))}
+    fewer = {one.name: one.seed for one in plan(build({"seed": 3, "tests": tests[::-1][:2]}))}
+    assert len(set(seeds.values())) == 3
+    assert fewer == {name: seeds[name] for name in ("c", "b")}
+    assert plan(build({"seed": 4, "tests": tests}))[0].seed != seeds["a"]
+    own = plan(build({"tests": [{"kind": "predictive_parity", "rng": 5}]}))[0]
+    assert own.ready()["rng"] == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [("project", "tolerance", 0), ("flag", "null", [-0.1, 0.1]), ("predictive_parity", "grid", [0.2, 0.5])],
+)
+def test_a_file_can_say_what_a_call_can(kind: str, key: str, value: object) -> None:
+    test = {"kind": kind, key: value} | ({"metric": "tpr"} if kind == "flag" else {})
+    assert planned(test).options[key] == value
+
+
+def test_options_are_made_ready_for_the_function() -> None:
+    test = planned({"kind": "flag", "metric": "tpr", "groups": [{"column": "age", "edges": [25]}]})
+    assert test.kind == "flag"
+    assert test.ready() == {"metric": "tpr", "groups": [iso.cut("age", [25])], "rng": test.seed}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fingerprint": "other"},
+        {"suppress_below": 11},
+        {
+            "filters": build({"tests": [{"kind": "flag", "metric": "tpr", "filters": [{"column": "a", "value": 1}]}]})
+            .tests[0]
+            .filters
+        },
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_whatever_changes_a_number_changes_the_identity(changes: dict[str, Any]) -> None:
+    test = {"kind": "flag", "metric": "tpr"}
+    given: dict[str, Any] = {"fingerprint": "abc", "suppress_below": 10, "filters": []}
+    assert planned(test).identity(**given) == planned(test, title="Another").identity(**given)
+    assert planned(test).identity(**given) != planned(test).identity(**(given | changes))
+    assert planned(test).identity(**given) != planned(test, tolerances={"flag": 0.1}).identity(**given)
+
+
+def test_every_column_is_named_with_its_key() -> None:
+    config = build(
+        {
+            "data": {"count": "n"},
+            "columns": {"outcome": "y", "prediction": "p", "groups": ["race"]},
+            "filters": [{"column": "year", "value": 2025}],
+            "tests": [{"kind": "flag", "metric": "tpr", "groups": "sex", "filters": [{"column": "age", "value": 3}]}],
+        }
+    )
+    assert {(key, column) for key, column, _ in used(config, plan(config))} == {
+        ("data.count", "n"),
+        ("filters[0].column", "year"),
+        ("tests[0].filters[0].column", "age"),
+        ("columns.outcome", "y"),
+        ("columns.prediction", "p"),
+        ("tests[0].groups", "sex"),
+    }
+
+
+def test_the_columns_that_are_needed_are_returned(table: pl.DataFrame) -> None:
+    config = build({"columns": COLUMNS, "tests": [{"kind": "flag", "metric": "tpr"}]})
+    needed = check(config, plan(config), open_source(table).schema, "audit.toml")
+    assert sorted(needed) == ["outcome", "prediction", "race", "score"]
+
+
+def test_every_problem_is_told_at_once(table: pl.DataFrame) -> None:
+    config = build(
+        {"columns": {**COLUMNS, "outcome": "outcom"}, "tests": [{"kind": "flag", "metric": "tpr", "groups": "rase"}]}
+    )
+    with pytest.raises(ConfigError) as caught:
+        check(config, plan(config), open_source(table).schema, "a.toml")
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("a.toml: ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"columns": {**COLUMNS, "outcome": "outcom"}}, "columns.outcome: no column 'outcom' in the data."),
+        (
+            {"tests": [{"kind": "flag", "metric": "tpr", "groups": ["rase"]}]},
+            "tests[0].groups: no column 'rase' in the data. Did you mean 'race'?",
+        ),
+        ({"filters": [{"column": "race", "op": "<", "value": 3}]}, "cannot be compared with 3"),
+        ({"columns": {**COLUMNS, "groups": [{"column": "race", "edges": [1]}]}}, "only numbers can be cut"),
+        (
+            {"columns": {"groups": ["race"]}, "tests": [{"kind": "predictive_parity"}]},
+            "tests[0].outcome: predictive_parity needs it",
+        ),
+        ({"data": {"count": "n"}}, "count: no column 'n' in the data"),
+    ],
+)
+def test_columns_are_checked_before_any_row_is_read(
+    table: pl.DataFrame, audit: Callable[..., Audit], changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(iso.errors.UsageError) as caught:
+        audit(table, **changes).validate()
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Categorical, pl.Enum(["no", "yes"])])
+def test_text_is_no_outcome(
+    table: pl.DataFrame, audit: Callable[..., Audit], dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = pl.when(pl.col("outcome") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")).cast(dtype)
+    monkeypatch.setattr(Source, "sums", None)  # no row is read
+    with pytest.raises(ConfigError, match=r"columns\.outcome: column 'outcome' is text .*\"yes\" to 1"):
+        audit(table.with_columns(words.alias("outcome"))).validate()
+    assert audit(table.with_columns(pl.col("outcome").cast(pl.Boolean))).validate()
+
+
+def test_every_method_says_what_it_will_ask(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test asks of the cells first was among its plan's requests: nothing is summed a second time."""
+    tests: list[dict[str, Any]] = [
+        {"kind": "flag", "metric": "tpr"},
+        {"kind": "certify", "metric": "fpr"},
+        {"kind": "improvability", "groups": "sex", "status_quo": "prediction", "candidate": "better", "splits": 1},
+        {"kind": "treatment_bias", "effect": "score", "treatment": "better"},
+    ]
+    for test in tests:
+        one = planned(test, columns=COLUMNS)
+        source = open_source(table)
+        requests = one.requests(source)
+        assert requests, test["kind"]
+        source.prefetch(requests)
+        with monkeypatch.context() as patch:
+            patch.setattr(Source, "_pass", None)
+            getattr(iso, one.kind)(source, **one.ready())
+
+
+def test_what_is_wrong_with_a_test_is_told_when_it_is_made(table: pl.DataFrame) -> None:
+    test = planned({"kind": "flag", "metric": "tpr", "alternative": "outside"}, columns=COLUMNS)
+    assert test.requests(open_source(table)) == ()

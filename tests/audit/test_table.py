@@ -1,0 +1,149 @@
+"""The audited table: opened as the file says, narrowed to what the tests need, fingerprinted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import isonomy as iso
+from isonomy.audit import Audit, AuditResult
+from isonomy.audit.conditions import Condition
+from isonomy.audit.config import Data
+from isonomy.audit.table import identified, narrow, open_table, refuse_separator
+from isonomy.errors import ConfigError, DataError, EmptyFrame
+from isonomy.frames import Source, open_source
+from support.same import same
+
+FLAGS = [{"kind": "flag", "metric": "tpr"}, {"kind": "flag", "metric": "fpr"}]
+MakeAudit = Callable[..., Audit]
+
+
+def numbers(result: AuditResult) -> dict[str, Any]:
+    return {test["id"]: test.get("result") for test in result.to_dict()["tests"]}
+
+
+def test_every_kind_of_input_gives_the_same_numbers(table: pl.DataFrame, parquet: Path, audit: MakeAudit) -> None:
+    expected = numbers(audit(table).run())
+    file = {"path": parquet.name}
+    for place in (file, {**file, "in_memory": False}, {"path": "*.parquet"}, {"path": str(parquet)}):
+        same(numbers(audit(place=place, folder=parquet.parent).run()), expected)
+
+
+def test_a_query_is_left_to_its_engine(parquet: Path, audit: MakeAudit) -> None:
+    pytest.importorskip("duckdb")
+    query = {"engine": "duckdb", "query": "select * from decisions", "tables": {"decisions": parquet.name}}
+    done = audit(tests=FLAGS, place=query, folder=parquet.parent).run()
+    assert dict(done.document.facts)["Backend"] == "duckdb"
+    assert done.document.rows == 3_000
+    broken = {**query, "query": "select * from nothing"}
+    with pytest.raises(ConfigError, match=r"data\.query: DuckDB cannot run it"):
+        audit(tests=FLAGS, place=broken, folder=parquet.parent).run()
+
+
+def test_a_database_is_read_and_not_written(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(tmp_path / "a.db")) as connection:
+        connection.execute("create table people as select range as x from range(5)")
+    data: dict[str, Any] = {"engine": "duckdb", "database": "a.db"}
+    opened = open_table(Data(**data, query="select * from people where x > 1"), tmp_path)
+    assert opened.source.head(9)["x"].to_list() == [2, 3, 4]
+    with pytest.raises(ConfigError, match="DuckDB cannot run it"):
+        open_table(Data(**data, query="drop table people"), tmp_path)
+
+
+@pytest.mark.spark
+def test_a_spark_query(parquet: Path, audit: MakeAudit, spark: Any) -> None:
+    query = {"engine": "spark", "query": "select * from decisions", "tables": {"decisions": parquet.name}}
+    done = audit(tests=FLAGS[:1], place=query, folder=parquet.parent).run()
+    assert done.document.rows == 3_000
+    assert done.results
+
+
+def test_files_are_read_once_and_only_the_needed_columns(
+    parquet: Path, audit: MakeAudit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[list[str]] = []
+    narrowed = Source.narrowed
+
+    def watched(self: Source, columns: Any, condition: Any, *, hold: bool) -> Source:
+        assert hold
+        source = narrowed(self, columns, condition, hold=hold)
+        read.append(list(source.schema))
+        return source
+
+    monkeypatch.setattr(Source, "narrowed", watched)
+    audit(place={"path": str(parquet)}).run()
+    assert read == [["race", "sex", "outcome", "prediction", "score", "better"]]
+
+
+def test_the_table_of_the_caller_takes_the_place_of_the_file(table: pl.DataFrame, tmp_path: Path) -> None:
+    opened = open_table(Data(path="nothing.parquet", missing="drop"), tmp_path, table)
+    assert (opened.name, opened.size, opened.source.missing) == ("a polars table", None, "drop")
+
+
+def test_the_size_is_that_of_all_files(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        pl.DataFrame({"x": [1, 2]}).write_parquet(tmp_path / f"{name}.parquet")
+    size = (tmp_path / "a.parquet").stat().st_size
+    assert open_table(Data(path="a.parquet"), tmp_path).size == size
+    assert open_table(Data(path="*.parquet"), tmp_path).size == 2 * size
+    assert open_table(Data(path="."), tmp_path).size == 2 * size
+
+
+@pytest.mark.parametrize(("in_memory", "lazy"), [(None, False), (True, False), (False, True)])
+def test_files_of_moderate_size_are_held(parquet: Path, in_memory: bool | None, lazy: bool) -> None:
+    opened = open_table(Data(path=parquet.name), parquet.parent)
+    source = narrow(opened, ["race", "outcome"], [Condition(column="sex", value="Male")], in_memory)
+    assert source.lazy is lazy
+    assert list(source.schema) == ["race", "outcome"]
+    assert identified(source).rows == len(pl.read_parquet(parquet).filter(pl.col("sex") == "Male"))
+
+
+def test_the_fingerprint_changes_with_the_rows(table: pl.DataFrame) -> None:
+    def of(frame: pl.DataFrame) -> str:
+        return identified(open_source(frame)).digest
+
+    assert of(table) == of(table.sample(fraction=1, shuffle=True, seed=3))
+    assert of(table) != of(table[:-1])
+    changed = table.with_columns(
+        pl.when(pl.int_range(pl.len()) == 5).then(1 - pl.col("outcome")).otherwise("outcome").alias("outcome")
+    )
+    assert of(table) != of(changed)
+
+
+def test_filters_that_leave_nothing(table: pl.DataFrame, audit: MakeAudit) -> None:
+    with pytest.raises(EmptyFrame, match="no row is left"):
+        audit(table, filters=[{"column": "race", "value": "nobody"}]).run()
+
+
+def test_no_data(audit: MakeAudit) -> None:
+    with pytest.raises(ConfigError, match="no path and no query"):
+        audit(None).run()
+    with pytest.raises(iso.errors.UsageError, match="no file at"):
+        audit(place={"path": "nothing.parquet"}).run()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_without_rows(table: pl.DataFrame, audit: MakeAudit, tmp_path: Path, kind: str) -> None:
+    empty, path = table[:0], tmp_path / f"d.{kind}"
+    empty.write_csv(path) if kind == "csv" else empty.write_parquet(path)
+    with pytest.raises(EmptyFrame, match="data: the table has no rows"):
+        audit(place={"path": path.name}, folder=tmp_path).run(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_separated_by_semicolons(audit: MakeAudit, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("race;prediction\na;1\nb;0\n")
+    with pytest.raises(DataError, match=r"separated by ';', not by commas.*separator=';'"):
+        audit(place={"path": "d.csv"}, folder=tmp_path).validate()
+
+
+def test_one_column_may_have_any_name_but_that_of_several() -> None:
+    refuse_separator(["a,b"], "d.csv")
+    refuse_separator(["a;b", "c"], "d.csv")
+    with pytest.raises(DataError, match=r"read_csv\('d.csv', separator='\|'\).write_parquet\('d.parquet'\)"):
+        refuse_separator(["a|b"], "folder/d.csv")

@@ -1,0 +1,192 @@
+"""What the terminal shows, and how a command ends: labels are text, errors have no traceback, codes tell them apart."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import isonomy
+from isonomy.cli import show
+from support.fakes import HOSTILE, fake, untested
+
+Run = Callable[..., Any]
+Change = Callable[[str, str], None]
+
+
+def test_no_colour_and_no_progress_when_not_a_terminal(folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "isonomy", "audit", "audit.toml"], capture_output=True, text=True)
+    assert "\x1b" not in done.stdout + done.stderr
+    assert done.stderr == ""
+
+
+class TestExitCodes:
+    def test_0_all_right(self, folder: Path, run: Run) -> None:
+        assert run("audit", "audit.toml").exit_code == 0
+        assert run("validate", "audit.toml").exit_code == 0
+
+    def test_1_a_verdict_in_fail_on(
+        self, folder: Path, run: Run, change: Change, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(isonomy, "flag", lambda data, **_: fake(verdict="inconclusive"), raising=False)
+        change("fail_on = []", 'fail_on = ["inconclusive"]')
+        assert run("audit", "audit.toml").exit_code == 1
+        assert (folder / "isonomy-report" / "report.html").exists()
+
+    @pytest.mark.parametrize(
+        "pair",
+        [
+            ('kind = "flag"', 'kind = "flga"'),
+            ('outcome = "outcome"', 'outcome = "outcom"'),
+            ("[data]", "[data"),
+            ('path = "decisions.parquet"', 'path = "nothing.parquet"'),
+            ('path = "decisions.parquet"', 'path = "audit.toml"'),
+        ],
+    )
+    def test_2_bad_file(self, pair: tuple[str, str], run: Run, change: Change) -> None:
+        change(*pair)
+        for command in ("audit", "validate"):
+            done = run(command, "audit.toml")
+            assert done.exit_code == 2, done.output
+            assert "Traceback" not in done.output
+            assert "error: " in done.output
+
+    def test_2_bad_usage(self, folder: Path, run: Run) -> None:
+        assert run("audit").exit_code == 2
+        assert run("audit", "none.toml").exit_code == 2
+        assert run("adit").exit_code == 2
+        assert run("demo", "--rows", "many").exit_code == 2
+
+    def test_2_options_a_function_refuses(self, run: Run, change: Change) -> None:
+        change('metric = "tpr"', 'metric = "tpr"\nalternative = "outside"')
+        assert run("audit", "audit.toml").exit_code == 2
+
+    def test_3_bad_data(self, folder: Path, run: Run, change: Change) -> None:
+        frame = pl.read_parquet("decisions.parquet")
+        frame.with_columns(pl.lit(7).alias("prediction")).write_parquet("decisions.parquet")
+        done = run("audit", "audit.toml")
+        assert done.exit_code == 3
+        assert "neither 0 nor 1" in " ".join(done.output.split())
+        frame[:0].write_parquet("decisions.parquet")
+        assert run("audit", "audit.toml").exit_code == 3
+        (folder / "twice.csv").write_text("race,race,prediction\na,b,1\n")
+        change("decisions.parquet", "twice.csv")
+        for command in (("audit", "audit.toml"), ("validate", "audit.toml"), ("init", "twice.csv", "-o", "x.toml")):
+            assert run(*command).exit_code == 3
+
+    def test_3_nothing_to_test(self, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(isonomy, "flag", lambda data, **_: untested(), raising=False)
+        done = run("audit", "audit.toml")
+        assert done.exit_code == 3
+        assert "Not answered: no group could be tested" in " ".join(done.output.split())
+
+    def test_they_are_explained(self, run: Run) -> None:
+        for arguments in (("--help",), ("audit", "--help")):
+            text = " ".join(run(*arguments).output.split())
+            assert "2 before 3 before 4 before 1" in text
+
+    def test_4_a_test_crashed(self, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(isonomy, "flag", lambda data, **_: 1 / 0, raising=False)
+        done = run("audit", "audit.toml")
+        assert done.exit_code == 4
+        assert "ZeroDivisionError" in done.output
+        assert "Traceback" not in done.output
+        assert isinstance(run("audit", "audit.toml", "--debug").exception, ZeroDivisionError)
+
+    def test_the_order_is_2_3_4_1(self, folder: Path, run: Run, config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        def flag(data: object, *, metric: str, **_: object) -> Any:
+            errors = {
+                "tpr": isonomy.errors.NotBinary("x"),
+                "fpr": ValueError("x"),
+                "ppv": isonomy.errors.UsageError("x"),
+            }
+            if metric in errors:
+                raise errors[metric]
+            return fake(verdict="violation")
+
+        monkeypatch.setattr(isonomy, "flag", flag, raising=False)
+        codes = []
+        metrics = ["npv"]
+        for added in (None, "fpr", "tpr", "ppv"):
+            metrics += [added] if added else []
+            tests = "".join(f'[[tests]]\nkind = "flag"\nmetric = "{metric}"\n' for metric in metrics)
+            (folder / "audit.toml").write_text(
+                'fail_on = ["violation"]\n' + config[config.index("[data]") : config.index("[[tests]]")] + tests
+            )
+            codes.append(run("audit", "audit.toml").exit_code)
+        assert codes == [1, 4, 3, 2]
+
+    def test_130_interrupted(self, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(data: object, **_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(isonomy, "flag", interrupted, raising=False)
+        done = run("audit", "audit.toml")
+        assert done.exit_code == 130
+        assert "--resume" in done.output
+        assert not (folder / "isonomy-report" / "report.html").exists()
+
+
+def test_errors_without_traceback_unless_asked(change: Change) -> None:
+    change('kind = "flag"', 'kind = "flga"')
+    quiet = subprocess.run([sys.executable, "-m", "isonomy", "audit", "audit.toml"], capture_output=True, text=True)
+    assert "Traceback" not in quiet.stderr
+    assert "audit.toml, line 8: tests[0]: kind: 'flga' is not allowed. Did you mean 'flag'?" in quiet.stderr
+    loud = subprocess.run(
+        [sys.executable, "-m", "isonomy", "audit", "audit.toml", "--debug"], capture_output=True, text=True
+    )
+    assert "Traceback" in loud.stderr
+
+
+def test_hostile_labels_in_the_terminal(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for label in HOSTILE:
+        monkeypatch.setattr(isonomy, "flag", lambda data, label=label, **_: fake([label]), raising=False)
+        output = run("audit", "audit.toml").output
+        assert "\x1b" not in output
+        assert "\x07" not in output
+        assert "\u202e" not in output
+        visible = re.sub(r"\s+", "", output)
+        if "[red]" in label:
+            assert "[red]rich[/red]" in visible
+        assert len(output) < 3_000
+
+
+def test_the_terminal_shows_what_decided_and_the_first_warnings(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned = replace(fake(decider=2), warnings=("First warning.", "Second.", "Third."))
+    monkeypatch.setattr(isonomy, "flag", lambda data, **_: warned, raising=False)
+    text = " ".join(run("audit", "audit.toml").output.split())
+    assert "For race=Asian the difference is +0.200" in text
+    assert "race=Black" not in text
+    assert "! Rows were left out because values are missing: 3 with no 'income'. ! First warning." in text
+    assert "! 2 more warnings in the report." in text
+    assert "Second." not in text
+
+
+def test_a_column_name_is_never_markup(run: Run, change: Change) -> None:
+    change('outcome = "outcome"', 'outcome = "[bold]x[/bold] \\u001b[31m"')
+    output = run("validate", "audit.toml").output
+    assert "[bold]x[/bold]" in output
+    assert "\x1b" not in output
+
+
+def test_what_is_told_of_a_file_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    show.valid(Path("a.toml"), 2, ["two\nlines", *(f"c{i}" for i in range(40))])
+    output = capsys.readouterr().out
+    assert output.startswith("a.toml: all right. 2 tests; columns: two ⏎ lines, c0,")
+    assert output.endswith("c28, ....\n")
+
+
+def test_guesses_and_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> None:
+    show.started(["outcome = \x1b[31mrepaid"], Path("b.toml"))
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == "  outcome = ␛[31mrepaid"
+    assert last.endswith("isonomy audit b.toml")
