@@ -137,7 +137,7 @@ def test_words_and_their_near_matches() -> None:
 def test_a_word_is_allowed_only_as_the_type_it_is_written_in() -> None:
     assert allowed(2, Literal[2, 3])
     refuses(Literal[2, 3], 2.0, "2", True, np.int64(2))
-    with pytest.raises(UsageError, match=r"levels: 4 is not allowed; give '2' or '3'"):
+    with pytest.raises(UsageError, match=r"levels: 4 is not allowed. Allowed: 2, 3"):
         check("levels", 4, Literal[2, 3])
 
 
@@ -161,7 +161,7 @@ def test_a_union_allows_what_any_of_its_parts_allows() -> None:
     refuses(annotation, True, [0.5], NAN)
     with pytest.raises(UnknownOption, match="Did you mean 'population'"):
         check("reference", "populaton", annotation)
-    with pytest.raises(UsageError, match="'population', 'rest', a finite number, a mapping or None"):
+    with pytest.raises(UsageError, match="'population', 'rest', a finite number, a mapping such as .* or None"):
         check("reference", [0.5], annotation)
 
 

@@ -10,7 +10,7 @@ import ast
 from importlib import import_module
 from pathlib import Path
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 
 def _exports() -> dict[str, str]:

@@ -159,9 +159,10 @@ def check(argument: str, value: object, annotation: object) -> None:
         return
     alternatives = members(annotation)
     words = [str(word) for one in alternatives if get_origin(one) is Literal for word in get_args(one)]
-    if isinstance(value, str) and words:
+    phrases = [phrase for phrase in map(_phrase, alternatives) if phrase]
+    if words and (isinstance(value, str) or not phrases):
         raise UnknownOption(argument, value, words, _also(annotation))
-    allowed = [*(repr(word) for word in words), *filter(None, map(_phrase, alternatives))]
+    allowed = [*(repr(word) for word in words), *phrases]
     raise UsageError(f"{argument}: {shown(value)} is not allowed; give {_either(allowed)}.")
 
 
@@ -251,8 +252,8 @@ def _phrase(annotation: object) -> str:
         return _PLAIN[kind]
     if not isinstance(kind, type):
         return ""
-    if issubclass(kind, Mapping):
-        return "a mapping"
+    if issubclass(kind, Mapping):  # of plain objects: how a group is named by its columns
+        return """a mapping such as {"race": "White"}""" if object in get_args(annotation) else "a mapping"
     if issubclass(kind, Sequence):
         inner = [phrase for part in get_args(annotation)[:1] for phrase in map(_phrase, members(part)) if phrase]
         return f"a list ({_either(inner)} each)" if inner else "a list"

@@ -82,10 +82,10 @@ def test_json_of_another_version_is_refused(example: Example) -> None:
     with pytest.raises(UsageError, match="not JSON"):
         from_json("{")
     with pytest.raises(UsageError, match="unknown result type 'os'"):
-        from_json('{"schema_version": 1, "result": {"$type": "os"}}')
+        from_json('{"schema_version": 2, "result": {"$type": "os"}}')
     for body in ('"result": [1]', '"result": {}', '"result": {"$type": "Example"}', '"other": 1'):
         with pytest.raises(UsageError, match="from_json"):
-            from_json(f'{{"schema_version": 1, {body}}}')
+            from_json(f'{{"schema_version": 2, {body}}}')
 
 
 def test_what_could_not_be_read_back_is_not_written(example: Example) -> None:

@@ -23,7 +23,7 @@ def test_json_round_trip(result: ProjectionResult) -> None:
     assert isinstance(again, ProjectionResult)
     assert again.to_json() == result.to_json()
     assert again.plan is None
-    assert again.to_frame().equals(result.to_frame())
+    assert again.to_frame().equals(result.to_frame().drop("reach"))  # one person's distance is not stored
     again.plot()
 
 

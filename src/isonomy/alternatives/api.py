@@ -13,7 +13,7 @@ from isonomy.alternatives.result import ImprovabilityResult
 from isonomy.alternatives.rules.utilities import UtilityLike
 from isonomy.alternatives.tally import tally
 from isonomy.frames import Groups
-from isonomy.options import Alpha, Column, Form, Fraction, Missing, MissingGroup, Names, Seeded, Whole
+from isonomy.options import Alpha, Column, Form, Fraction, Missing, MissingGroup, Names, Number, Seeded, Whole
 from isonomy.results import open_call, question
 
 
@@ -45,7 +45,7 @@ def improvability(
     alpha: Alpha = 0.05,
     pvalue_form: Literal["add_one", "paper"] = "add_one",
     min_size: Whole = 10,
-    n_jobs: int = 1,
+    n_jobs: Annotated[int, Number(whole=True, unit="-1 for every core")] = 1,
     progress: bool = False,
     rng: Seeded = None,
     count: Column | None = None,

@@ -55,11 +55,15 @@ Utility = UtilityName | UtilityOf
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """One form: its type in a file, the columns a value names, and the value as the function takes it."""
+    """One form: its type in a file, the columns a value names, and the value as the function takes it.
+
+    ``note`` describes the key where a file writes it in another way than a call does.
+    """
 
     type: object
     columns: Callable[[object], Iterator[Column]]
     ready: Callable[[object], object]
+    note: str = ""
 
 
 def _no_columns(value: object) -> Iterator[Column]:
@@ -100,16 +104,37 @@ _PAIR = Annotated[list[float], Field(min_length=2, max_length=2)]
 FORMS: dict[str, Written] = {
     "column": Written(str, _named, plain),
     "names": Written(list[str], _named, plain),
-    "groups": Written(GroupSpec | list[GroupSpec], _named, groups),
-    "metric": Written(MetricName | OwnMetric, _unless_a_word, metric),
-    "reference": Written(Reference, _unless_a_word, reference),
+    "groups": Written(
+        GroupSpec | list[GroupSpec],
+        _named,
+        groups,
+        "Whom to compare: column names, `{column, edges}`, `{name, where}`.",
+    ),
+    "metric": Written(
+        MetricName | OwnMetric,
+        _unless_a_word,
+        metric,
+        "The quantity to compare: a name, or `{name, value, where, binary}`.",
+    ),
+    "reference": Written(
+        Reference,
+        _unless_a_word,
+        reference,
+        'What groups are compared with: "population", "rest", a number, a group such as `{race = "White"}`, or '
+        "`{value, influence}`: an estimate with a column of its influence values.",
+    ),
     "group": Written(str | dict[str, Scalar], _no_columns, plain),
     "utility": Written(Utility, _outcomes, plain),
     "utilities": Written(Utility | list[Utility], _outcomes, plain),
-    "rule": Written(RuleName, _no_columns, plain),
+    "rule": Written(RuleName, _no_columns, plain, "What finds a candidate from the features."),
     "split": Written(str, _split, plain),
     "observed_effects": Written(dict[str, _PAIR], _no_columns, _pairs),
-    "seed": Written(Annotated[int, Field(ge=0)] | None, _no_columns, plain),
+    "seed": Written(
+        Annotated[int, Field(ge=0)] | None,
+        _no_columns,
+        plain,
+        "A seed of its own; without it, one made from the audit's seed and the test's id.",
+    ),
 }
 _OTHER = Written(None, _no_columns, plain)
 

@@ -16,7 +16,7 @@ from pydantic import Discriminator, Field, create_model
 
 import isonomy
 from isonomy.audit.conditions import Condition, GroupSpec, Table
-from isonomy.audit.forms import in_a_file
+from isonomy.audit.forms import in_a_file, written
 from isonomy.options import hints
 from isonomy.results import QUESTIONS, Question
 from isonomy.results.call import READING
@@ -103,12 +103,13 @@ def _model(kind: str) -> type[Test]:
 
 
 def _field(kind: str, name: str, annotation: object, parameter: inspect.Parameter) -> tuple[object, object]:
-    """A keyword as a key of the file. A role may be left to [columns], and false says that there is none."""
-    description = described(kind).get(name)
+    """A keyword as a key of the file. A role may be left to [columns]; false says that a test does without it."""
+    description = written(annotation).note or described(kind).get(name)
+    needed = parameter.default is parameter.empty
     if name in Columns.model_fields:
-        return in_a_file(annotation) | Literal[False] | None, Field(default=None, description=description)
-    required = parameter.default is parameter.empty
-    return in_a_file(annotation), Field(default=... if required else parameter.default, description=description)
+        role = in_a_file(annotation) | None
+        return role if needed else role | Literal[False], Field(default=None, description=description)
+    return in_a_file(annotation), Field(default=... if needed else parameter.default, description=description)
 
 
 @cache
@@ -116,7 +117,14 @@ def described(kind: str) -> dict[str, str]:
     """What the function's documentation says of each parameter, on one line."""
     text = inspect.getdoc(getattr(isonomy, kind)) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", text, re.DOTALL | re.MULTILINE)
-    return dict(_entries(section[1])) if section else {}
+    entries = dict(_entries(section[1])) if section else {}
+    return {name: _elsewhere(name, description) for name, description in entries.items()}
+
+
+def _elsewhere(name: str, description: str) -> str:
+    """A description, or that of the function it refers to: "As in `isonomy.flag`."."""
+    other = re.match(r"As in `(?:isonomy\.)?(\w+)`", description)
+    return described(other[1]).get(name, description) if other and hasattr(isonomy, other[1]) else description
 
 
 def _entries(section: str) -> Iterator[tuple[str, str]]:

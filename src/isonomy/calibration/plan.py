@@ -129,7 +129,7 @@ def plan_parity(
     source: Source,
     *,
     score: str,
-    grid: Sequence[float] | None,
+    grid: float | Sequence[float] | None,
     bandwidth: Widths,
     method: Comparison,
     kernel: Kernel,
@@ -188,7 +188,7 @@ def plan_metrics(
     source: Source,
     *,
     score: str | Sequence[str] | Mapping[str, str],
-    grid: Sequence[float] | None,
+    grid: float | Sequence[float] | None,
     bandwidth: Widths,
     **rows: Unpack[Common],
 ) -> MetricsPlan:
@@ -205,10 +205,10 @@ def _one_set(rows: Plan, reason: str = "") -> None:
         raise UsageError(f"groups: give one column (or one named condition){reason}.")
 
 
-def _grid(grid: Sequence[float] | None) -> FloatArray | None:
+def _grid(grid: float | Sequence[float] | None) -> FloatArray | None:
     if grid is None:
         return None
-    points = np.asarray(grid, dtype=np.float64)
+    points = np.atleast_1d(np.asarray(grid, dtype=np.float64))
     if not points.size or not np.all(np.isfinite(points)) or np.any(np.diff(points) <= 0):
         raise UsageError(f"grid: {grid!r} is not allowed; give None or finite scores in increasing order.")
     return points

@@ -21,7 +21,7 @@ from isonomy.numerics.arrays import AnyArray
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1: the first edition, whose results held single rows
 # The metadata of a field that lists single rows or raw values: it is stored only on request, and None otherwise.
 OF_ROWS: Mapping[str, bool] = {"rows": True}
 

@@ -193,7 +193,8 @@ class ProjectionResult(Result):
         """One row per group and label."""
         numbers = {"selection_rate" if name == "rate" else name: getattr(self, name) for name in _NUMBERS}
         labels = {"group": self.group, "against": self.against, "outcome": self.outcome}
-        return {**labels, **numbers, "status": self.statuses}
+        furthest = {} if self.reach is None else {"reach": self.reach}
+        return {**labels, **numbers, **furthest, "status": self.statuses}
 
     def to_dict(self, *, rows: bool = False) -> dict[str, object]:
         """The result in plain JSON types; who would move is left out, unless ``rows`` asks for it."""

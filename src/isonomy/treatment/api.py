@@ -20,7 +20,6 @@ from isonomy.options import (
     Number,
     Power,
     Seeded,
-    Tolerance,
     Whole,
     checked,
 )
@@ -53,7 +52,7 @@ def treatment_bias(
     split: Annotated[str, Form("split")] | None = None,
     variance: Variance = "influence",
     adjust: Adjust = "holm",
-    tolerance: Tolerance = None,
+    tolerance: Annotated[float, Number(above=0, unit="in units of the effect")] | None = None,
     alpha: Alpha = 0.05,
     power: Power = 0.8,
     depth: Whole = 1,
