@@ -161,7 +161,7 @@ def test_a_union_allows_what_any_of_its_parts_allows() -> None:
     refuses(annotation, True, [0.5], NAN)
     with pytest.raises(UnknownOption, match="Did you mean 'population'"):
         check("reference", "populaton", annotation)
-    with pytest.raises(UsageError, match="'population', 'rest', a finite number, a mapping such as .* or None"):
+    with pytest.raises(UsageError, match=r"'population', 'rest', a finite number, a mapping such as .* or None"):
         check("reference", [0.5], annotation)
 
 

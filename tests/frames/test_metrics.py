@@ -29,6 +29,8 @@ EXPECTED: dict[str, Callable[[], float]] = {
     "fnr": lambda: 1 - sk.recall_score(Y, P),
     "tnr": lambda: sk.recall_score(Y, P, pos_label=0),
     "ppv": lambda: sk.precision_score(Y, P),
+    "false_discovery_rate": lambda: 1 - sk.precision_score(Y, P),
+    "false_omission_rate": lambda: 1 - sk.precision_score(Y, P, pos_label=0),
     "npv": lambda: sk.precision_score(Y, P, pos_label=0),
     "accuracy": lambda: sk.accuracy_score(Y, P),
     "error_rate": lambda: 1 - sk.accuracy_score(Y, P),

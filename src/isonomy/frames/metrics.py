@@ -72,6 +72,8 @@ RATES: dict[str, _Rate] = {
     "tnr": _Rate(_BOTH, lambda k: k["outcome"] == 0, lambda k: k["prediction"] == 0),
     "ppv": _Rate(_BOTH, lambda k: k["prediction"] == 1, lambda k: k["outcome"] == 1),
     "npv": _Rate(_BOTH, lambda k: k["prediction"] == 0, lambda k: k["outcome"] == 0),
+    "false_discovery_rate": _Rate(_BOTH, lambda k: k["prediction"] == 1, lambda k: k["outcome"] == 0),
+    "false_omission_rate": _Rate(_BOTH, lambda k: k["prediction"] == 0, lambda k: k["outcome"] == 1),
     "accuracy": _Rate(_BOTH, _all, lambda k: k["outcome"] == k["prediction"]),
     "error_rate": _Rate(_BOTH, _all, lambda k: k["outcome"] != k["prediction"]),
 }
@@ -110,6 +112,8 @@ ALSO_CALLED = {
     "positive_predictive_value": "ppv",
     "predictive_parity": "ppv",
     "negative_predictive_value": "npv",
+    "fdr": "false_discovery_rate",
+    "for": "false_omission_rate",
     "demographic_parity": "selection_rate",
     "statistical_parity": "selection_rate",
     "approval_rate": "selection_rate",

@@ -72,6 +72,8 @@ GLOSSARY = {
     "ppv": "positive predictive value, the share with outcome 1 among those selected",
     "npv": "negative predictive value, the share with outcome 0 among those not selected",
     "accuracy": "the share of people for whom prediction and outcome agree",
+    "false_discovery_rate": "the share with outcome 0 among those selected",
+    "false_omission_rate": "the share with outcome 1 among those not selected",
     "error_rate": "the share of people for whom prediction and outcome differ",
     "mean_prediction": "the average prediction",
     "mean_error": "the average of prediction minus outcome",
