@@ -50,6 +50,7 @@ def test_unfairness_and_accuracy_by_hand(data: dict[str, Any], ask: dict[str, An
 
 def test_capacity_cuts_at_the_training_quantile(data: dict[str, Any], ask: dict[str, Any]) -> None:
     result = iso.improvability(data, **(ask | {"train_fraction": 0.6}))
+    assert result.cutoffs is not None
     for column, k in (("need_score", 0), ("cost_score", 1)):
         share = [(data[column] > cut).mean() for cut in result.cutoffs[:, k]]
         assert np.allclose(share, 0.1, atol=0.02)

@@ -173,7 +173,7 @@ def test_hostile_groups_go_through_the_real_thing(audit: MakeAudit, tmp_path: Pa
 NUMBER = re.compile(r"\d+\.\d{9,}(?:e-?\d+)?")
 
 
-def planted(rows: int = 2_400) -> dict[str, np.ndarray[Any, Any]]:
+def planted(rows: int = 2_402) -> dict[str, np.ndarray[Any, Any]]:
     """A table in which each real number occurs once, and users have names."""
     rng = np.random.default_rng(17)
     score = rng.random(rows)

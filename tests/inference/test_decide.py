@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isonomy.errors import UnknownOption
-from isonomy.inference.decide import Verdict, answered, decide, inside, overall, settle
+from isonomy.inference.decide import Verdict, answered, conclude, inside, overall, rejected, settle
 from isonomy.inference.multiplicity import METHODS, adjust
 
 V, W, I = Verdict.VIOLATION, Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE  # noqa: E741
@@ -131,19 +131,19 @@ def test_mirrored_intervals_and_alternatives_give_the_same_answer() -> None:
 
 
 def test_decide_adjusts_before_it_concludes() -> None:
-    plain, holm = (decide([0.02, 0.04], alpha=0.05, adjust=method) for method in ("none", "holm"))
+    plain, holm = (conclude([0.02, 0.04], alpha=0.05, adjust=method) for method in ("none", "holm"))
     assert plain.verdicts == (V, V)
     np.testing.assert_allclose(holm.adjusted, [0.04, 0.04])
     assert holm.verdicts == (V, V)
-    bonferroni = decide([0.02, 0.04], alpha=0.05, adjust="bonferroni")
+    bonferroni = conclude([0.02, 0.04], alpha=0.05, adjust="bonferroni")
     np.testing.assert_allclose(bonferroni.adjusted, [0.04, 0.08])
     assert bonferroni.verdicts == (V, I)
     with pytest.raises(UnknownOption, match="Did you mean 'holm'"):
-        decide([0.1], alpha=0.05, adjust="hlm")
+        conclude([0.1], alpha=0.05, adjust="hlm")
 
 
 def test_a_hypothesis_that_was_not_tested_is_not_counted() -> None:
-    decisions = decide([0.03, NAN, NAN], alpha=0.05, adjust="bonferroni")
+    decisions = conclude([0.03, NAN, NAN], alpha=0.05, adjust="bonferroni")
     np.testing.assert_array_equal(decisions.adjusted, [0.03, NAN, NAN])
     assert decisions.verdicts == (V, I, I)
     assert decisions.overall is V
@@ -151,28 +151,28 @@ def test_a_hypothesis_that_was_not_tested_is_not_counted() -> None:
 
 def test_nothing_was_tested() -> None:
     for pvalue in ([], [NAN, NAN]):
-        decisions = decide(pvalue, alpha=0.05, adjust="holm")
+        decisions = conclude(pvalue, alpha=0.05, adjust="holm")
         assert decisions.overall is I
         assert set(decisions.verdicts) <= {I}
 
 
 def test_overall_is_within_only_if_everything_concerned_is() -> None:
     within = [True, True, False]
-    assert decide([0.5, 0.6, NAN], alpha=0.05, within=within).overall is I
+    assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within).overall is I
     # The reference itself has nothing to show.
-    assert decide([0.5, 0.6, NAN], alpha=0.05, within=within, concerned=[True, True, False]).overall is W
-    assert decide([0.5, 0.6, NAN], alpha=0.05, within=within, concerned=[False, False, False]).overall is I
+    assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within, concerned=[True, True, False]).overall is W
+    assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within, concerned=[False, False, False]).overall is I
 
 
 def test_a_violation_counts_whoever_is_concerned() -> None:
-    decisions = decide([0.5, 0.001], alpha=0.05, within=[True, False], concerned=[True, False])
+    decisions = conclude([0.5, 0.001], alpha=0.05, within=[True, False], concerned=[True, False])
     assert decisions.verdicts == (W, V)
     assert decisions.overall is V
 
 
 @given(pvalues, st.sampled_from(METHODS), st.floats(0.001, 0.5))
 def test_the_parts_and_the_whole_agree(p: list[float], method: str, alpha: float) -> None:
-    decisions = decide(p, alpha=alpha, adjust=method)
+    decisions = conclude(p, alpha=alpha, adjust=method)
     np.testing.assert_array_equal(decisions.adjusted, adjust(p, method))
     assert decisions.verdicts == settle(decisions.adjusted, alpha)
     assert decisions.overall is overall(decisions.verdicts)
@@ -184,13 +184,13 @@ def test_the_parts_and_the_whole_agree(p: list[float], method: str, alpha: float
 def test_the_order_of_hypotheses_does_not_matter(p: list[float], random: Any) -> None:
     order = list(range(len(p)))
     random.shuffle(order)
-    plain, shuffled = decide(p, alpha=0.05, adjust="bh"), decide([p[i] for i in order], alpha=0.05, adjust="bh")
+    plain, shuffled = conclude(p, alpha=0.05, adjust="bh"), conclude([p[i] for i in order], alpha=0.05, adjust="bh")
     assert shuffled.verdicts == tuple(plain.verdicts[i] for i in order)
     assert shuffled.overall is plain.overall
 
 
 def test_decisions_are_frozen() -> None:
-    decisions = decide([0.5], alpha=0.05)
+    decisions = conclude([0.5], alpha=0.05)
     with pytest.raises(AttributeError):
         decisions.overall = V  # type: ignore[misc]
 
@@ -213,3 +213,15 @@ def test_decisions_are_frozen() -> None:
 )
 def test_answered(verdict: Verdict, p: Any, expected: bool) -> None:
     assert answered(verdict, p) is expected
+
+
+def test_rejected_means_at_most_alpha() -> None:
+    assert rejected([0.05, 0.0500001, np.nan], 0.05).tolist() == [True, False, False]
+    assert bool(rejected(0.05, 0.05))
+
+
+def test_p_values_of_the_tolerance_are_adjusted_with_the_others() -> None:
+    decisions = conclude([0.5, 0.5], alpha=0.05, adjust="bonferroni", within_pvalue=[0.02, 0.03])
+    assert decisions.verdicts == (Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE)
+    assert conclude([0.01], alpha=0.05, within_pvalue=[0.001]).overall is Verdict.VIOLATION
+    assert conclude([0.5], alpha=0.05, within_pvalue=[np.nan]).overall is Verdict.INCONCLUSIVE

@@ -33,7 +33,7 @@ class Decisions:
 
 def decide(estimates: Estimates, plan: Plan) -> Decisions:
     """Conclude from the combined p-value."""
-    verdict = inference.decide([estimates.pvalue], alpha=plan.alpha).overall
+    verdict = inference.conclude([estimates.pvalue], alpha=plan.alpha).overall
     return Decisions(verdict, _warnings(estimates, plan))
 
 

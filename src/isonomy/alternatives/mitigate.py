@@ -31,7 +31,7 @@ class Recommendation:
     accuracy: FloatArray
     fairness: FloatArray
     selected: FloatArray
-    cutoff: float
+    cutoff: float | None = field(metadata=OF_ROWS)  # a score of the training part
     labels: tuple[str, ...]
     independent: bool = False
     algorithm: Algorithm | None = field(default=None, repr=False, metadata=OF_ROWS)
@@ -42,7 +42,8 @@ class Recommendation:
         if self.algorithm is None or self.plan is None:
             raise UsageError("decide: the algorithm is not stored in JSON; run improvability again with its seed.")
         values = np.asarray(self.algorithm(read_people(open_source(data), self.plan, self.labels)), dtype=float)
-        return values if np.isnan(self.cutoff) else (values > self.cutoff).astype(float)
+        ready = self.cutoff is None or np.isnan(self.cutoff)
+        return values if ready else (values > self.cutoff).astype(float)
 
 
 def recommend(

@@ -79,7 +79,8 @@ class ImprovabilityResult(Result):
     supported_fairness_gain: float
     supported_accuracy_gain: float
     selected: FloatArray  # (rounds, 2): shares of the test part selected by candidate and status quo
-    cutoffs: FloatArray  # (rounds, 2): NaN where decisions came ready
+    # (rounds, 2), scores of the training part: NaN where decisions came ready
+    cutoffs: FloatArray | None = field(metadata=OF_ROWS)
     train_rows: NDArray[np.int64]
     test_rows: NDArray[np.int64]  # (rounds, groups)
     undefined: NDArray[np.int64]  # resamples with an empty denominator
@@ -238,7 +239,9 @@ class ImprovabilityResult(Result):
 
     def suppressed(self, minimum: int) -> Self:
         """A copy without resamples, and without the accuracies of groups with fewer than ``minimum`` test rows."""
-        bare = replace(self, evidence=None)
+        best = self.recommended
+        shown = None if best is None else replace(best, cutoff=None, algorithm=None, plan=None)
+        bare = replace(self, evidence=None, cutoffs=None, recommended=shown)
         small = (self.test_rows < minimum).any(axis=0)
         if not small.any():
             return bare

@@ -25,7 +25,7 @@ from isonomy.calibration.plan import MarginalPlan, MetricsPlan, ParityPlan, Thre
 from isonomy.calibration.smoothing.orders import Order
 from isonomy.calibration.tally import Tally, ThresholdsTally
 from isonomy.frames import Group
-from isonomy.inference import settle
+from isonomy.inference import rejected, settle
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.results import Call, Columns, GroupResult, Result, Status, Verdict, storable
@@ -169,7 +169,7 @@ class ParityFamily(Family, Curves):
 
     def _order(self, alpha: float) -> str:
         order = self.order
-        if order.better < 0 or not order.pvalue <= alpha:
+        if order.better < 0 or not rejected(order.pvalue, alpha):
             return wording.order_not_shown(order.pvalue)
         better, worse = self.groups[order.better].label, self.groups[order.worse].label
         return wording.order_reversed(order.pvalue, better, order.at, order.difference, worse, order.above)

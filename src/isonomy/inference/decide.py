@@ -38,12 +38,13 @@ class Decisions:
     overall: Verdict
 
 
-def decide(
+def conclude(
     pvalue: npt.ArrayLike,
     *,
     alpha: float,
     adjust: str = "none",
     within: npt.ArrayLike | None = None,
+    within_pvalue: npt.ArrayLike | None = None,
     concerned: npt.ArrayLike | None = None,
 ) -> Decisions:
     """Adjust p-values for one another, and conclude.
@@ -58,16 +59,20 @@ def decide(
         A method of `isonomy.inference.multiplicity.adjust`; "none" for p-values that are adjusted already.
     within : array_like of bool, optional
         Which hypotheses were shown to lie within the tolerance; None where there is no tolerance.
+    within_pvalue : array_like, optional
+        In place of ``within``: p-values of "at least as large as the tolerance", adjusted in the same way.
     concerned : array_like of bool, optional
         Which hypotheses count in the overall verdict; all, unless one is the reference itself.
 
     Examples
     --------
-    >>> decisions = decide([0.01, 0.5, float("nan")], alpha=0.05, adjust="holm", within=[False, True, False])
+    >>> decisions = conclude([0.01, 0.5, float("nan")], alpha=0.05, adjust="holm", within=[False, True, False])
     >>> [verdict.value for verdict in decisions.verdicts], decisions.overall.value
     (['violation', 'within_tolerance', 'inconclusive'], 'violation')
     """
     adjusted = multiplicity.adjust(pvalue, adjust)
+    if within_pvalue is not None:
+        within = rejected(multiplicity.adjust(within_pvalue, adjust), alpha)
     verdicts = settle(adjusted, alpha, within)
     counted = np.ones(len(verdicts), dtype=bool) if concerned is None else np.asarray(concerned, dtype=bool)
     violated = Verdict.VIOLATION in verdicts
@@ -78,11 +83,20 @@ def decide(
     )
 
 
+def rejected(pvalue: npt.ArrayLike, alpha: float) -> BoolArray:
+    """Which hypotheses are rejected: p at most alpha. A hypothesis without a p-value is not.
+
+    >>> rejected([0.05, 0.051, float("nan")], 0.05)
+    array([ True, False, False])
+    """
+    return np.asarray(pvalue, dtype=float) <= alpha
+
+
 def settle(adjusted: npt.ArrayLike, alpha: float, within: npt.ArrayLike | None = None) -> tuple[Verdict, ...]:
     """The verdict that follows from each adjusted p-value, and from whether the tolerance was shown to hold."""
     pvalues = np.atleast_1d(np.asarray(adjusted, dtype=float))
     shown = np.zeros(pvalues.shape, dtype=bool) if within is None else np.atleast_1d(np.asarray(within, dtype=bool))
-    kinds = np.where(pvalues <= alpha, 0, np.where(shown, 1, 2))
+    kinds = np.where(rejected(pvalues, alpha), 0, np.where(shown, 1, 2))
     names = (Verdict.VIOLATION, Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE)
     return tuple(names[kind] for kind in kinds)
 

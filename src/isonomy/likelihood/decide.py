@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isonomy.inference import Verdict, inside
-from isonomy.inference import decide as conclude
+from isonomy.inference import Verdict, conclude, inside, rejected
 from isonomy.inference.multiplicity import adjust, intersections
 from isonomy.likelihood import wording
 from isonomy.likelihood.estimate import Estimates, JointEstimates
@@ -95,8 +94,8 @@ def _contrast(adjusted: FloatArray, estimates: Estimates, plan: Plan) -> str:
     """What the other treatment of the reference's error would have decided."""
     if estimates.contrast is None:
         return ""
-    other = _adjusted(estimates.contrast, estimates, plan) <= plan.alpha
-    differ = [str(estimates.groups[i]) for i in np.flatnonzero(other != (adjusted <= plan.alpha))]
+    other = rejected(_adjusted(estimates.contrast, estimates, plan), plan.alpha)
+    differ = [str(estimates.groups[i]) for i in np.flatnonzero(other != rejected(adjusted, plan.alpha))]
     if plan.reference.joint:
         return wording.plugin_contrast(int(estimates.tested.sum()), differ)
     return wording.joint_contrast(differ, plan.correction is not None)

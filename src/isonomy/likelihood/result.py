@@ -11,7 +11,7 @@ import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.frames import Group
-from isonomy.inference import Verdict, inside, settle
+from isonomy.inference import Verdict, inside, rejected, settle
 from isonomy.likelihood import wording
 from isonomy.likelihood.decide import Decisions
 from isonomy.likelihood.estimate import Estimates, JointEstimates
@@ -279,7 +279,7 @@ class CertifyResult(LikelihoodResult):
             largest = [wording.largest_finding(str(self.groups[i]), float(self.disparity[i]), ends, self.alpha)]
         if self.tolerance is None:
             return (joint, *largest, wording.LARGE_SAMPLE)
-        outside = [str(self.groups[i]) for i in known if self.tolerance_pvalue[i] <= self.alpha]
+        outside = [str(self.groups[i]) for i in known if rejected(self.tolerance_pvalue[i], self.alpha)]
         within = int(inside(self.ci_low[known], self.ci_high[known], self.tolerance).sum())
         decided = wording.tolerance_finding(outside, within, known.size, self.tolerance)
         return (decided, *largest, joint, wording.RESTS_ON_THE_TOLERANCE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isonomy.inference import Verdict, settle
+from isonomy.inference import Verdict, conclude
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
 from isonomy.transport import wording
@@ -27,11 +27,11 @@ class Decisions:
 def decide(estimates: Estimates, plan: Plan) -> Decisions:
     """Conclude by the one rule for all tests: within tolerance is what the test of equivalence shows."""
     inference = estimates.inference
-    (verdict,) = settle(inference.pvalue, plan.alpha, within=inference.equivalence_pvalue <= plan.alpha)
+    decisions = conclude([inference.pvalue], alpha=plan.alpha, within_pvalue=[inference.equivalence_pvalue])
     statuses = [Status.REFERENCE] * len(estimates.events)
     for at, constant in zip(estimates.place, inference.constant, strict=True):
         statuses[at] = Status.CONSTANT if constant else Status.OK
-    return Decisions(verdict, tuple(statuses), tuple(_warnings(estimates, plan)))
+    return Decisions(decisions.overall, tuple(statuses), tuple(_warnings(estimates, plan)))
 
 
 def _warnings(estimates: Estimates, plan: Plan) -> list[str]:

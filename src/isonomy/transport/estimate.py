@@ -12,7 +12,7 @@ from isonomy.transport.plan import Plan
 from isonomy.transport.program.cells import Cells
 from isonomy.transport.program.criteria import Event, Moments, moments
 from isonomy.transport.program.inference import Inference, infer
-from isonomy.transport.tally import Movers, Tally
+from isonomy.transport.tally import TRACE, Movers, Tally
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +47,10 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
     most = 1.0 if asked.events else np.inf  # rates differ by at most 1
     member = np.array([event.member for event in events], dtype=float)
     up, down = (member @ np.where(cells.selected == decision, solution.moved, 0.0) for decision in (0, 1))
-    with np.errstate(invalid="ignore"):
-        mean = (member @ solution.cost) / (up + down)
+    up, down = (np.where(rows <= TRACE, 0.0, rows) for rows in (up, down))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # The mean over a single row would be that row's own distance.
+        mean = np.where(up + down > 1 + TRACE, (member @ solution.cost) / (up + down), np.nan)
     return Estimates(
         asked=asked,
         inference=inference,

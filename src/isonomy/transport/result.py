@@ -273,6 +273,8 @@ class ProjectionResult(Result):
         small = self.n < minimum
         # A rate and its difference from the reference give the reference's rate away.
         given_away = small | np.isin(self._reference(), np.flatnonzero(small))
+        few = self.moved_up + self.moved_down < minimum
+        unlisted = replace(unlisted, mean_distance=np.where(few, np.nan, self.mean_distance))
         hidden = suppress(unlisted, given_away, _COMPARED, "statuses")
         return suppress(hidden, small, _NUMBERS, "statuses")
 

@@ -266,7 +266,7 @@ def _threshold(source: Source, prediction: str, score: str) -> float:
         )
     refused, selected = scores[0]["high"], scores[1]["low"]
     if refused > selected:
-        raise DataError(wording.no_threshold(selected, refused))
+        raise DataError(wording.NO_THRESHOLD)
     return float(refused + selected) / 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import Literal
 
 from isonomy.numerics.status import Status
@@ -114,10 +115,8 @@ def movers(criterion: str, name: str, label: int | None, share: float, up: float
     """Who would have to move."""
     who = f"Rows that {name!r} is about" if criterion == OWN else f"{name}, {_AMONG[label]}"
     ways = [f"{phrases.count(n)} from {way}" for n, way in ((up, UP), (down, DOWN)) if n > 0.5]
-    return (
-        f"{who}: {phrases.number(100 * share)} % would move ({' and '.join(ways) or 'under one row'}), "
-        f"by {phrases.number(mean)} on average."
-    )
+    average = "" if isnan(mean) else f", by {phrases.number(mean)} on average"
+    return f"{who}: {phrases.number(100 * share)} % would move ({' and '.join(ways) or 'under one row'}){average}."
 
 
 def equivalence(criterion: str, p: float, tolerance: float, side: Side) -> str:
@@ -219,13 +218,10 @@ def disagreement(rows: float) -> str:
     )
 
 
-def no_threshold(low: float, high: float) -> str:
-    """Scores of selected and refused rows overlap."""
-    return (
-        "threshold: none was given, and no one threshold separates the decisions (a row with score "
-        f"{phrases.number(low)} is selected, one with score {phrases.number(high)} is not). Give the threshold, or a "
-        "distance column."
-    )
+NO_THRESHOLD = (
+    "threshold: none was given, and no one threshold separates the decisions: some rows are selected whose scores are "
+    "below those of rows that are not. Give the threshold, or a distance column."
+)
 
 
 ASSUMPTIONS = (

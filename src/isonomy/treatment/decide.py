@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isonomy.frames import Group
-from isonomy.inference import Verdict
-from isonomy.inference import decide as settle
+from isonomy.inference import Verdict, conclude
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
@@ -35,8 +34,8 @@ class Decisions:
 
 def decide(estimates: Estimates, plan: Plan) -> Decisions:
     """Adjust over all groups of the call, and conclude; verdicts are about the bias."""
-    within = None if plan.tolerance is None else adjust(estimates.within_pvalue, plan.adjust) <= plan.alpha
-    decisions = settle(estimates.bias_pvalue, alpha=plan.alpha, adjust=plan.adjust, within=within)
+    within = None if plan.tolerance is None else estimates.within_pvalue
+    decisions = conclude(estimates.bias_pvalue, alpha=plan.alpha, adjust=plan.adjust, within_pvalue=within)
     bounded = np.isfinite(estimates.error_low) & np.isfinite(estimates.error_high)
     open_ended = _are_answered(estimates) & ~bounded
     status = tuple(
@@ -107,7 +106,7 @@ class CorrectionsDecisions:
 
 def decide_corrections(estimates: CorrectionsEstimates, plan: CorrectionsPlan) -> CorrectionsDecisions:
     """Adjust the groups' p-values of bias without correction for one another, and conclude."""
-    decisions = settle(estimates.combined_pvalue, alpha=plan.errors.alpha, adjust="holm")
+    decisions = conclude(estimates.combined_pvalue, alpha=plan.errors.alpha, adjust="holm")
     return CorrectionsDecisions(
         verdict=decisions.overall, warnings=tuple(_unanswered(estimates.groups, estimates.status))
     )

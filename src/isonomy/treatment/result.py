@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
+from isonomy.inference import rejected
 from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Call, Columns, GroupResult, Verdict
 from isonomy.treatment import wording
@@ -192,7 +193,7 @@ class CorrectionsResult(GroupResult):
     def rejected(self, quantity: Quantity = "bias") -> FloatArray:
         """Share of tests of what remains that reject, over groups and runs; one entry per strategy."""
         pvalue = self.bias_pvalue if quantity == "bias" else self.error_pvalue
-        return _mean(np.where(np.isfinite(pvalue), pvalue <= self.alpha, np.nan))
+        return _mean(np.where(np.isfinite(pvalue), rejected(pvalue, self.alpha), np.nan))
 
     def table(self) -> Columns:
         """One row per strategy."""

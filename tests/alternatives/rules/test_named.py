@@ -22,6 +22,7 @@ def test_regressors(data: dict[str, Any], fit: dict[str, Any], rule: Any, group_
     result = iso.improvability(data, **fit, rule=rule, group_aware=group_aware)
     assert (abs(result.selected[:, 0] - 0.1) < 0.04).all()
     assert result.rule in ("linear", "lasso", "RandomForestRegressor")
+    assert result.cutoffs is not None
     assert (result.cutoffs[:, 0] > 0).all()
 
 
@@ -39,6 +40,7 @@ def test_classifiers_with_capacity_and_without(data: dict[str, Any], fit: dict[s
     scored = iso.improvability(data, **fit, rule=rule)
     assert (abs(scored.selected[:, 0] - 0.1) < 0.04).all()
     decided = iso.improvability(data, **(fit | {"capacity": None}), rule=rule)
+    assert decided.cutoffs is not None
     assert np.isnan(decided.cutoffs).all()
     assert (decided.selected[:, 0] > 0.2).all()
 
