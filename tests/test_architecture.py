@@ -104,8 +104,17 @@ def test_every_method_has_the_same_files(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_row_visits_the_steps_in_order_and_none_twice(method: str) -> None:
-    """A step imports steps before it alone; wording, figure and mathematics import no step but what was asked."""
+def test_the_same_names_mean_the_same_steps(method: str) -> None:
+    names = {"plan": "Plan", "tally": "Tally", "estimate": "Estimates", "decide": "Decisions"}
+    for step, kind in names.items():
+        tree = ast.parse((PACKAGE / method / f"{step}.py").read_text())
+        defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        assert {step, kind} <= defined, f"{method}/{step}.py"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_steps_import_the_steps_before_them_alone(method: str) -> None:
+    """And wording, figure and mathematics import no step at all."""
     folder = PACKAGE / method
     inner = MATHEMATICS[method]
     for path in folder.rglob("*.py"):

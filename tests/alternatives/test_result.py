@@ -42,7 +42,8 @@ def test_suppression(data: dict[str, Any], ask: dict[str, Any]) -> None:
     assert shown.cutoffs is None
     if result.recommended is not None:
         assert shown.recommended is not None
-        assert shown.recommended.cutoff is shown.recommended.algorithm is None
+        assert shown.recommended.cutoff is None
+        assert shown.recommended.algorithm is None
         same(shown.recommended, result.recommended, ("accuracy", "fairness", "selected"), rel=0, abs=0)
     hidden = result.suppressed(10_000)
     assert np.isnan(hidden.accuracy[..., :2]).all()

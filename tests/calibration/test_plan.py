@@ -15,8 +15,8 @@ from isonomy.calibration import (
     marginal_outcomes,
     predictive_parity,
 )
-from isonomy.calibration.plan import ParityPlan
-from isonomy.calibration.tally import tally_parity
+from isonomy.calibration.plan import Plan
+from isonomy.calibration.tally import tally
 from isonomy.errors import (
     EmptyFrame,
     MissingRole,
@@ -147,9 +147,9 @@ def planned(name: str, source: Source, **options: Any) -> Planned:
     return QUESTIONS[name].planned(source, options)
 
 
-def parity(source: Source, **options: Any) -> ParityPlan:
+def parity(source: Source, **options: Any) -> Plan:
     asked = planned("predictive_parity", source, **ROLES, **options)
-    assert isinstance(asked, ParityPlan)
+    assert isinstance(asked, Plan)
     return asked
 
 
@@ -160,7 +160,7 @@ def test_a_plan_says_what_an_engine_is_asked_first(monkeypatch: pytest.MonkeyPat
     plan = parity(source, user="m")
     source.prefetch(plan.requests)
     monkeypatch.setattr(source, "_pass", None)  # no further grouped pass can be made
-    assert tally_parity(source, plan).rows == 400
+    assert tally(source, plan).rows == 400
     assert planned("marginal_outcomes", source, **AT_HALF).requests == ()
     assert (
         len(planned("calibration_metrics", source, outcome="y", score={"a": "s", "b": "y"}, groups="g").requests) == 2

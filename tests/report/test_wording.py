@@ -64,13 +64,6 @@ def test_numbers_agree_with_their_nouns() -> None:
     assert wording.more_warnings(2) == "2 more warnings in the report."
 
 
-def test_rows_left_out_are_told_by_column() -> None:
-    assert wording.dropped({"income": 1_200, "age": 0}) == (
-        "Rows were left out because values are missing: 1,200 with no 'income'."
-    )
-    assert wording.dropped({}) == ""
-
-
 def test_no_kind_of_interval_is_said_to_agree_with_the_verdict() -> None:
     text = dict(wording.READING)["Interval"]
     assert "interval of any kind may leave out zero" in text

@@ -90,3 +90,10 @@ def test_a_summary_has_its_parts_in_order_and_no_empty_one() -> None:
     assert places == sorted(places)
     assert max(map(len, text.splitlines())) <= 100
     assert "Warnings" not in phrases.summary(**parts, warnings=[])
+
+
+def test_rows_left_out_are_told_by_column() -> None:
+    assert phrases.dropped({"income": 1_200, "age": 0}) == (
+        "Rows were left out because values are missing: 1,200 with no 'income'."
+    )
+    assert phrases.dropped({}) == ""

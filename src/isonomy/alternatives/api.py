@@ -161,8 +161,8 @@ def improvability(
     """
     call = open_call("improvability", locals())
     asked = plan(call.source, **call.options)
-    lines = tally(call.source, asked)
-    estimates = estimate(lines, asked, call.rng)
+    sums = tally(call.source, asked)
+    estimates = estimate(sums, asked, call.rng)
     decisions = decide(estimates, asked)
-    recommended = recommend(lines, asked, estimates, decisions, call.rng.spawn(1)[0])
-    return ImprovabilityResult.of(call, asked, lines, estimates, decisions, recommended)
+    recommended = recommend(sums, asked, estimates, decisions, call.rng.spawn(1)[0])
+    return ImprovabilityResult.of(call, asked, sums, estimates, decisions, recommended)

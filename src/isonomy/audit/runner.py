@@ -205,7 +205,10 @@ class _Tables:
 
 
 def _message(error: Exception) -> str:
-    return str(error) if isinstance(error, isonomy.errors.IsonomyError) else f"{type(error).__name__}: {error}"
+    """What is stored of an error. Only our own messages are known to quote no row of anybody."""
+    if isinstance(error, isonomy.errors.IsonomyError):
+        return str(error)
+    return f"{type(error).__name__}, which isonomy does not raise itself; --debug (or debug=True) shows where and why."
 
 
 def _kind(error: Exception) -> str:

@@ -7,23 +7,23 @@ from typing import Annotated
 
 import numpy as np
 
-from isonomy.calibration.decide import decide_marginal, decide_metrics, decide_parity, decide_thresholds
-from isonomy.calibration.estimate import estimate_marginal, estimate_metrics, estimate_parity, estimate_thresholds
+from isonomy.calibration.decide import decide, decide_marginal, decide_metrics, decide_thresholds
+from isonomy.calibration.estimate import estimate, estimate_marginal, estimate_metrics, estimate_thresholds
 from isonomy.calibration.plan import (
     Comparison,
     EdgeFit,
     Level,
     PairAdjustment,
+    plan,
     plan_marginal,
     plan_metrics,
-    plan_parity,
     plan_thresholds,
 )
 from isonomy.calibration.result import CalibrationMetrics, MarginalResult, ParityResult, ThresholdsResult
 from isonomy.calibration.smoothing.bands import Adjustment
 from isonomy.calibration.smoothing.kernels import Kernel
 from isonomy.calibration.smoothing.margins import Direction
-from isonomy.calibration.tally import tally_marginal, tally_metrics, tally_parity, tally_thresholds
+from isonomy.calibration.tally import tally, tally_marginal, tally_metrics, tally_thresholds
 from isonomy.errors import UsageError
 from isonomy.frames import Groups
 from isonomy.frames.estimators import series_of, user_codes
@@ -47,7 +47,7 @@ from isonomy.options import (
 from isonomy.results import open_call, question
 
 
-@question(plan_parity)
+@question(plan)
 def predictive_parity(
     data: object,
     *,
@@ -160,10 +160,10 @@ def predictive_parity(
     'violation'
     """
     call = open_call("predictive_parity", locals())
-    plan = plan_parity(call.source, **call.options)
-    rows = tally_parity(call.source, plan)
-    estimates = estimate_parity(rows, plan, call.rng)
-    return ParityResult.of(call, plan, rows, estimates, decide_parity(estimates, plan))
+    asked = plan(call.source, **call.options)
+    sums = tally(call.source, asked)
+    estimates = estimate(sums, asked, call.rng)
+    return ParityResult.of(call, asked, sums, estimates, decide(estimates, asked))
 
 
 @question(plan_marginal)
@@ -239,10 +239,10 @@ def marginal_outcomes(
     'violation'
     """
     call = open_call("marginal_outcomes", locals())
-    plan = plan_marginal(call.source, **call.options)
-    rows = tally_marginal(call.source, plan)
-    estimates = estimate_marginal(rows, plan)
-    return MarginalResult.of(call, plan, rows, estimates, decide_marginal(estimates, plan))
+    asked = plan_marginal(call.source, **call.options)
+    sums = tally_marginal(call.source, asked)
+    estimates = estimate_marginal(sums, asked)
+    return MarginalResult.of(call, asked, sums, estimates, decide_marginal(estimates, asked))
 
 
 @question(plan_thresholds)
@@ -315,10 +315,10 @@ def equalize_thresholds(
     True
     """
     call = open_call("equalize_thresholds", locals())
-    plan = plan_thresholds(call.source, **call.options)
-    rows = tally_thresholds(call.source, plan)
-    estimates = estimate_thresholds(rows, plan)
-    return ThresholdsResult.of(call, plan, rows, estimates, decide_thresholds(estimates, plan))
+    asked = plan_thresholds(call.source, **call.options)
+    sums = tally_thresholds(call.source, asked)
+    estimates = estimate_thresholds(sums, asked)
+    return ThresholdsResult.of(call, asked, sums, estimates, decide_thresholds(estimates, asked))
 
 
 @question(plan_metrics)
@@ -384,10 +384,10 @@ def calibration_metrics(
     True
     """
     call = open_call("calibration_metrics", locals())
-    plan = plan_metrics(call.source, **call.options)
-    rows = tally_metrics(call.source, plan)
-    estimates = estimate_metrics(rows, plan)
-    return CalibrationMetrics.of(call, plan, rows, estimates, decide_metrics(estimates, plan))
+    asked = plan_metrics(call.source, **call.options)
+    sums = tally_metrics(call.source, asked)
+    estimates = estimate_metrics(sums, asked)
+    return CalibrationMetrics.of(call, asked, sums, estimates, decide_metrics(estimates, asked))
 
 
 @checked

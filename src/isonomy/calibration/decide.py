@@ -9,13 +9,13 @@ import numpy as np
 
 from isonomy.calibration import wording
 from isonomy.calibration.estimate import (
+    Estimates,
     MarginalEstimates,
     MetricsEstimates,
     Pairs,
-    ParityEstimates,
     ThresholdsEstimates,
 )
-from isonomy.calibration.plan import MarginalPlan, MetricsPlan, ParityPlan, ThresholdsPlan
+from isonomy.calibration.plan import MarginalPlan, MetricsPlan, Plan, ThresholdsPlan
 from isonomy.inference import Verdict, inside, multiplicity, overall, settle
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.results import Status
@@ -58,7 +58,7 @@ class ThresholdsDecisions:
     warnings: tuple[str, ...]
 
 
-def decide_parity(estimates: ParityEstimates, plan: ParityPlan) -> Decisions:
+def decide(estimates: Estimates, plan: Plan) -> Decisions:
     """Holm's method over families and over pairs; a pair differs only where its family was shown to."""
     # Every score that was asked for has to be within the tolerance; on the default grid only those that are known.
     least, most = (np.minimum, np.maximum) if plan.grid is not None else (np.fmin, np.fmax)
@@ -109,7 +109,7 @@ def _families(
     return tuple(decisions)
 
 
-def _parity_warnings(estimates: ParityEstimates, plan: ParityPlan) -> tuple[str, ...]:
+def _parity_warnings(estimates: Estimates, plan: Plan) -> tuple[str, ...]:
     warnings = wording.score_warnings(estimates.unit, plan.method)
     for one in estimates.families:
         lost = int(np.isnan(one.difference).sum())

@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from isonomy.calibration.plan import DEGREES, MarginalPlan, MetricsPlan, ParityPlan, ThresholdsPlan
+from isonomy.calibration.plan import DEGREES, MarginalPlan, MetricsPlan, Plan, ThresholdsPlan
 from isonomy.calibration.smoothing.bands import Band, Judgement, Smoothed, attenuation, beyond, student_width, welch
 from isonomy.calibration.smoothing.kernels import Bandwidth
 from isonomy.calibration.smoothing.margins import Outcomes, common_outcome, fit_margins
@@ -78,7 +78,7 @@ class Margins(Pairs):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ParityEstimates:
+class Estimates:
     """The curves of every family of groups. ``unit``: all scores lie in [0, 1]."""
 
     families: tuple[Curves, ...]
@@ -127,14 +127,14 @@ class MetricsEstimates:
     scores: Mapping[str, Measures]
 
 
-def estimate_parity(tally: Tally, plan: ParityPlan, rng: np.random.Generator) -> ParityEstimates:
+def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
     """Compare the groups of each family."""
     children = zip(tally.families, rng.spawn(len(tally.families)), strict=True)
     curves = tuple(_curves(family, plan, child) for family, child in children)
-    return ParityEstimates(curves, tally.families[0].axis.unit)
+    return Estimates(curves, tally.families[0].axis.unit)
 
 
-def _curves(family: Family, plan: ParityPlan, rng: np.random.Generator) -> Curves:
+def _curves(family: Family, plan: Plan, rng: np.random.Generator) -> Curves:
     weight, total = family.sums.histogram()
     grid = plan.grid if plan.grid is not None else family.axis.grid(weight.sum(axis=0))
     plain = plan.method == "nadaraya-watson"
@@ -184,7 +184,7 @@ def _curves(family: Family, plan: ParityPlan, rng: np.random.Generator) -> Curve
 
 def _band(
     family: Family,
-    plan: ParityPlan,
+    plan: Plan,
     smoother: Smoother,
     smoothed: Smoothed,
     bandwidth: Bandwidth,

@@ -27,7 +27,7 @@ DEGREES: dict[EdgeFit, int] = {"local-quadratic": 2, "local-linear": 1, "nadaray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class RowsPlan:
     """What every question about a score asks: which columns are read, and whether users or rows have one vote each."""
 
     outcome: str
@@ -43,7 +43,7 @@ class Plan:
 class Compared:
     """What both tests are told: the rows, and how the groups of each family are compared."""
 
-    rows: Plan
+    rows: RowsPlan
     kernel: Kernel
     alpha: float
     tolerance: float | None
@@ -51,7 +51,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ParityPlan(Compared):
+class Plan(Compared):
     """The question of `predictive_parity`."""
 
     method: Comparison
@@ -81,7 +81,7 @@ class MarginalPlan(Compared):
 class ThresholdsPlan:
     """The question of `equalize_thresholds`."""
 
-    rows: Plan
+    rows: RowsPlan
     threshold: float
     direction: Direction
     bandwidth: float | None
@@ -92,7 +92,7 @@ class ThresholdsPlan:
 class MetricsPlan:
     """The question of `calibration_metrics`."""
 
-    scores: Mapping[str, Plan]  # by the name each score is reported under
+    scores: Mapping[str, RowsPlan]  # by the name each score is reported under
     grid: FloatArray | None
     bandwidth: Widths
 
@@ -112,7 +112,7 @@ class Common(TypedDict, total=False):
     depth: int
 
 
-def plan_rows(source: Source, score: str, **rows: Unpack[Common]) -> Plan:
+def plan_rows(source: Source, score: str, **rows: Unpack[Common]) -> RowsPlan:
     """The columns of a call. ``level`` is "user" if a user is given, else "aggregate"."""
     outcome, user, level = rows["outcome"], rows.get("user"), rows.get("level")
     source.require(outcome=outcome, score=score, user=user)
@@ -122,10 +122,10 @@ def plan_rows(source: Source, score: str, **rows: Unpack[Common]) -> Plan:
     grouping = source.grouping(rows["groups"], rows.get("depth", 1))
     values = {NOT_BINARY: off_binary(outcome)} | ({} if user is None else {NO_USER: without_value(source, user)})
     checks = Request(grouping=grouping, numeric={"outcome": outcome, "score": score}, values=values)
-    return Plan(outcome, score, grouping, user, chosen, checks, (checks,) if source.lazy else ())
+    return RowsPlan(outcome, score, grouping, user, chosen, checks, (checks,) if source.lazy else ())
 
 
-def plan_parity(
+def plan(
     source: Source,
     *,
     score: str,
@@ -139,14 +139,14 @@ def plan_parity(
     alpha: float,
     resamples: int,
     **rows: Unpack[Common],
-) -> ParityPlan:
+) -> Plan:
     """Check the options of `predictive_parity` against one another and the schema."""
     if tolerance is not None and method == "cumulative":
         raise UsageError('tolerance: the cumulative test has none; choose another method, such as "residual".')
     read = plan_rows(source, score, **rows)
     points = _grid(grid)
     compared = (read, kernel, alpha, tolerance, reference)
-    return ParityPlan(*compared, method, adjust, resamples, points, bandwidth)
+    return Plan(*compared, method, adjust, resamples, points, bandwidth)
 
 
 def plan_marginal(
@@ -200,7 +200,7 @@ def plan_metrics(
     return MetricsPlan(scores, _grid(grid), bandwidth)
 
 
-def _one_set(rows: Plan, reason: str = "") -> None:
+def _one_set(rows: RowsPlan, reason: str = "") -> None:
     if len(rows.grouping.dimensions) != 1:
         raise UsageError(f"groups: give one column (or one named condition){reason}.")
 

@@ -14,14 +14,14 @@ from isonomy.calibration import wording
 from isonomy.calibration.decide import Decisions, FamilyDecisions, ThresholdsDecisions
 from isonomy.calibration.estimate import (
     Curves,
+    Estimates,
     MarginalEstimates,
     Margins,
     MetricsEstimates,
     Pairs,
-    ParityEstimates,
     ThresholdsEstimates,
 )
-from isonomy.calibration.plan import MarginalPlan, MetricsPlan, ParityPlan, ThresholdsPlan
+from isonomy.calibration.plan import MarginalPlan, MetricsPlan, Plan, ThresholdsPlan
 from isonomy.calibration.smoothing.orders import Order
 from isonomy.calibration.tally import Tally, ThresholdsTally
 from isonomy.frames import Group
@@ -269,9 +269,7 @@ class ParityResult(Tested[ParityFamily]):
     level: str
 
     @classmethod
-    def of(
-        cls, call: Call, plan: ParityPlan, tally: Tally, estimates: ParityEstimates, decisions: Decisions
-    ) -> ParityResult:
+    def of(cls, call: Call, plan: Plan, tally: Tally, estimates: Estimates, decisions: Decisions) -> ParityResult:
         """Lay out what was found."""
         parts = zip(estimates.families, decisions.families, decisions.orders, strict=True)
         return cls.gather(

@@ -12,7 +12,7 @@ from itertools import combinations
 import narwhals as nw
 import numpy as np
 
-from isonomy.calibration.plan import NO_USER, NOT_BINARY, MarginalPlan, MetricsPlan, ParityPlan, Plan, ThresholdsPlan
+from isonomy.calibration.plan import NO_USER, NOT_BINARY, MarginalPlan, MetricsPlan, Plan, RowsPlan, ThresholdsPlan
 from isonomy.calibration.smoothing import ranks
 from isonomy.calibration.smoothing.axis import BINS, Axis
 from isonomy.calibration.smoothing.kernels import KERNELS, Kernel
@@ -116,9 +116,9 @@ class ThresholdsTally:
         return Selected(counts["rows"], counts["before"], counts["after"], lowest)
 
 
-def tally_parity(source: Source, plan: ParityPlan) -> Tally:
+def tally(source: Source, plan: Plan) -> Tally:
     """All rows with a score and an outcome."""
-    rows = tally(source, plan.rows)
+    rows = tally_rows(source, plan.rows)
     refuse_percent(rows.families[0].binary, plan.tolerance)
     return rows
 
@@ -156,10 +156,10 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
 
 def tally_metrics(source: Source, plan: MetricsPlan) -> dict[str, Tally]:
     """All rows, once for each score."""
-    return {name: tally(source, rows) for name, rows in plan.scores.items()}
+    return {name: tally_rows(source, rows) for name, rows in plan.scores.items()}
 
 
-def tally(source: Source, plan: Plan, axis: Axis | None = None) -> Tally:
+def tally_rows(source: Source, plan: RowsPlan, axis: Axis | None = None) -> Tally:
     """Read the rows of a table in memory (or one that this process reads anyway), or prepare the sums of an engine.
 
     The axis is that of the rows' own scores unless one is given.
@@ -168,13 +168,13 @@ def tally(source: Source, plan: Plan, axis: Axis | None = None) -> Tally:
     return _from_memory(source, plan, axis) if held else _from_engine(source, plan, axis)
 
 
-def _above(source: Source, plan: Plan, threshold: float) -> Tally:
+def _above(source: Source, plan: RowsPlan, threshold: float) -> Tally:
     """The rows from the threshold up. Missing scores stay, so that they are reported as elsewhere."""
     column = nw.col(plan.score)
     kept = (column >= threshold) | missing(column, source.schema[plan.score])
     axis = _axis(complete_rows(source, {SCORE: plan.score}))  # of all rows, whatever else of a row is missing
     try:
-        return tally(source.filter(kept), plan, axis)
+        return tally_rows(source.filter(kept), plan, axis)
     except EmptyFrame:
         raise EmptyFrame(
             f"threshold: no row has a score of {threshold:g} or more; give one on the scale of {plan.score!r}."
@@ -183,7 +183,7 @@ def _above(source: Source, plan: Plan, threshold: float) -> Tally:
         raise OneGroup(f"{error} Only rows with a score of {threshold:g} or more are compared.") from None
 
 
-def _nobody(source: Source, plan: Plan, threshold: float) -> tuple[str, ...]:
+def _nobody(source: Source, plan: RowsPlan, threshold: float) -> tuple[str, ...]:
     """Groups of which no row has a score from the threshold up."""
     # Rows below the threshold are not part of the test: a group that is missing there is no error.
     adapted = Adapted(source.frame, source.backend, source.lazy)
@@ -212,7 +212,7 @@ def _bin(axis: Axis) -> nw.Expr:
     return position(nw.col(SCORE), axis.low, BINS / axis.length, BINS)
 
 
-def _missing_users(source: Source, plan: Plan, n: int, dropped: Mapping[str, int]) -> dict[str, int]:
+def _missing_users(source: Source, plan: RowsPlan, n: int, dropped: Mapping[str, int]) -> dict[str, int]:
     """The rows dropped, ``n`` of them more because they have no user."""
     if n and source.missing == "raise":
         raise MissingValues(
@@ -223,7 +223,7 @@ def _missing_users(source: Source, plan: Plan, n: int, dropped: Mapping[str, int
     return {**dropped, **({column: dropped.get(column, 0) + n} if n else {})}
 
 
-def _from_memory(source: Source, plan: Plan, axis: Axis | None) -> Tally:
+def _from_memory(source: Source, plan: RowsPlan, axis: Axis | None) -> Tally:
     keys = {} if plan.user is None else {"user": nw.col(plan.user)}
     rows = source.rows(Request(grouping=plan.grouping, numeric=plan.checks.numeric, keys=keys))
     columns = {"score": rows.columns["score"], "outcome": rows.columns["outcome"]}
@@ -251,7 +251,7 @@ def _from_memory(source: Source, plan: Plan, axis: Axis | None) -> Tally:
     return Tally(tuple(families), score.size if lines is None else round(float(lines.sum())), dropped)
 
 
-def _from_engine(source: Source, plan: Plan, axis: Axis | None) -> Tally:
+def _from_engine(source: Source, plan: RowsPlan, axis: Axis | None) -> Tally:
     cells = source.cells(plan.checks)
     gone = 0 if plan.user is None else round(float(cells.values[NO_USER].sum()))
     dropped = _missing_users(source, plan, gone, cells.dropped)

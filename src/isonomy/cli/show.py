@@ -107,10 +107,11 @@ def finish(result: AuditResult, *, decide: bool) -> None:
 def _warnings(entry: Entry) -> list[str]:
     """What to know before believing the line above: rows left out, the first warnings, and how many more there are."""
     from isonomy.report import wording
+    from isonomy.results import phrases
 
     if entry.result is None:
         return []
-    dropped = wording.dropped(entry.result.provenance.dropped)
+    dropped = phrases.dropped(entry.result.provenance.dropped)
     warnings = list(dict.fromkeys([dropped, *entry.result.warnings] if dropped else entry.result.warnings))
     more = len(warnings) - _WARNINGS
     return warnings[:_WARNINGS] + ([wording.more_warnings(more)] if more > 0 else [])

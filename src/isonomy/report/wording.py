@@ -177,12 +177,6 @@ def chart_label(heading: str) -> str:
     return f"Chart: {heading} The table below it holds the same numbers."
 
 
-def dropped(columns: Mapping[str, int]) -> str:
-    """Rows left out because a value is missing; nothing where there are none."""
-    shown = [f"{phrases.count(n)} with no {column!r}" for column, n in columns.items() if n]
-    return f"Rows were left out because values are missing: {phrases.listed(shown)}." if shown else ""
-
-
 def more_warnings(n: int) -> str:
     """Warnings the terminal has no room for."""
     return f"{_plural(n, 'more warning', 'more warnings')} in the report."

@@ -117,7 +117,7 @@ def project(
     """
     call = open_call("project", locals())
     asked = plan(call.source, **call.options)
-    rows = tally(call.source, asked)
-    estimates = estimate(rows, asked, call.rng)
+    sums = tally(call.source, asked)
+    estimates = estimate(sums, asked, call.rng)
     decisions = decide(estimates, asked)
-    return ProjectionResult.of(call, asked, rows, estimates, decisions)
+    return ProjectionResult.of(call, asked, sums, estimates, decisions)
