@@ -44,6 +44,7 @@ MATHEMATICS = {
 }
 HEAVY = ("pyspark", "duckdb", "pandas", "pyarrow", "sklearn", "altair", "vl_convert", "scipy.stats", "polars")
 FILES = sorted(PACKAGE.rglob("*.py"))
+TESTS = Path(__file__).parent
 
 
 def part_of(module: str) -> str:
@@ -142,6 +143,13 @@ def test_words_and_mathematics_keep_to_themselves(method: str) -> None:
     for path in (PACKAGE / method / MATHEMATICS[method]).rglob("*.py"):
         modules = set(imports(path))
         assert not [m for m in modules if m.endswith(".wording") or m.startswith("isonomy.results")], path
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_every_source_has_a_test_file_of_its_name(path: Path) -> None:
+    relative = path.relative_to(PACKAGE)
+    if path.name not in ("__init__.py", "__main__.py", "arrays.py"):  # arrays.py holds names of types alone
+        assert (TESTS / relative.parent / f"test_{relative.name}").exists()
 
 
 def test_every_public_test_has_a_plan() -> None:

@@ -67,7 +67,7 @@ MADE: dict[str, Any] = {
 }
 
 
-def table(n: int = 4_000, seed: int = 0) -> dict[str, Any]:
+def scored_rows(n: int = 4_000, seed: int = 0) -> dict[str, Any]:
     """Group a: E[Y | s] = s; group b: s^2."""
     rng = np.random.default_rng(seed)
     g = np.where(rng.random(n) < 0.5, "a", "b")
@@ -100,7 +100,7 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("method", METHODS)
 def test_each_group_is_calibrated(method: Any, frame: str) -> None:
-    data = table()
+    data = scored_rows()
     X = FRAMES[frame]({k: data[k] for k in ("s", "g", "m", "other")})
     model = GroupCalibrator(method, **NAMES).fit(X, data["y"])
     again = pickle.loads(pickle.dumps(model))
@@ -114,7 +114,7 @@ def test_each_group_is_calibrated(method: Any, frame: str) -> None:
 
 @pytest.mark.parametrize("frame", FRAMES)
 def test_pipelines_searches_and_cross_validation(frame: str) -> None:
-    data = table(1_200)
+    data = scored_rows(1_200)
     X = FRAMES[frame]({k: data[k] for k in ("s", "g", "m", "other")})
     pipeline = make_pipeline(FunctionTransformer(), GroupCalibrator(**NAMES))
     assert pipeline.fit(X, data["y"]).predict(X).shape == (1_200,)
@@ -132,7 +132,7 @@ def test_pipelines_searches_and_cross_validation(frame: str) -> None:
 
 
 def test_calibration_lowers_the_errors_on_held_out_users() -> None:
-    data = table(8_000)
+    data = scored_rows(8_000)
     held_out = split_users(data["m"], rng=0)
     frame = pl.DataFrame(data)
     model = GroupCalibrator(**NAMES).fit(frame.filter(~held_out), data["y"][~held_out])
@@ -148,7 +148,7 @@ def test_calibration_lowers_the_errors_on_held_out_users() -> None:
 
 
 def test_mapping_onto_a_group_keeps_its_scores() -> None:
-    data = table(20_000)
+    data = scored_rows(20_000)
     X = pl.DataFrame({k: data[k] for k in ("s", "g", "m")})
     both: tuple[Any, ...] = ({"g": "a"}, ("a",))
     for onto in both:
@@ -163,7 +163,7 @@ def test_mapping_onto_a_group_keeps_its_scores() -> None:
 
 
 def test_small_and_unknown_groups_are_pooled() -> None:
-    data = table()
+    data = scored_rows()
     data["g"] = np.where(np.arange(4_000) < 10, "tiny", data["g"])
     X = pl.DataFrame({"s": data["s"], "g": data["g"]})
     model = GroupCalibrator(score_column="s", group_columns="g").fit(X, data["y"])
@@ -182,7 +182,7 @@ def test_monotone(method: Any) -> None:
 
 
 def test_users_have_one_vote_each() -> None:
-    data = table(2_000)
+    data = scored_rows(2_000)
     X = pl.DataFrame({k: data[k] for k in ("s", "g", "m")})
     busy = np.repeat(np.arange(2_000), np.where(data["m"] == 3, 50, 1))  # one user, fifty times
     once = GroupCalibrator(**NAMES).fit(X, data["y"]).predict(X)
@@ -193,7 +193,7 @@ def test_users_have_one_vote_each() -> None:
 def test_platt_is_logistic_regression_by_group() -> None:
     from sklearn.linear_model import LogisticRegression
 
-    data = table()
+    data = scored_rows()
     mine = data["g"] == "b"
     found = GroupCalibrator("platt", group_columns=1).fit(np.column_stack([data["s"], mine.astype(float)]), data["y"])
     reference = LogisticRegression(C=np.inf, tol=1e-10).fit(data["s"][mine, None], data["y"][mine])
@@ -219,7 +219,7 @@ def test_platt_is_logistic_regression_by_group() -> None:
     ],
 )
 def test_bad_arguments(options: dict[str, Any], error: type[Exception]) -> None:
-    data = table(200)
+    data = scored_rows(200)
     with pytest.raises(error):
         GroupCalibrator(**options).fit(pl.DataFrame({k: data[k] for k in ("s", "g")}), data["y"])
 
@@ -230,13 +230,13 @@ def test_names_need_a_frame() -> None:
 
 
 def test_text_outcomes_are_to_be_recoded() -> None:
-    data = table(200)
+    data = scored_rows(200)
     with pytest.raises(UsageError, match="recode"):
         GroupCalibrator().fit(data["s"][:, None], np.where(data["y"] == 1, "yes", "no"))
 
 
 def test_columns_by_number_can_be_mapped_onto() -> None:
-    data = table(2_000)
+    data = scored_rows(2_000)
     X = np.column_stack([data["s"], data["g"] == data["g"][0]]).astype(float)
     mapped = GroupCalibrator(group_columns=1, onto={1: 1.0}).fit(X, data["y"])
     own = X[:, 1] == 1

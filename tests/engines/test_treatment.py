@@ -27,7 +27,7 @@ NUMBERS = (
 
 
 @pytest.fixture(scope="module")
-def table() -> dict[str, Any]:
+def trial_rows() -> dict[str, Any]:
     return dict(iso.simulate.uplift(6_000, groups=3, baseline=0.3, error={"b": 0.3}, outcome="real").columns)
 
 
@@ -41,34 +41,34 @@ def table() -> dict[str, Any]:
     ],
     ids=["default", "regression", "normalised", "intersections"],
 )
-def test_bias(engine: Engine, table: dict[str, Any], options: dict[str, Any]) -> None:
-    expected = iso.treatment_bias(table, **{**ROLES, **options})
-    found = iso.treatment_bias(engine(table), **{**ROLES, **options})
+def test_bias(engine: Engine, trial_rows: dict[str, Any], options: dict[str, Any]) -> None:
+    expected = iso.treatment_bias(trial_rows, **{**ROLES, **options})
+    found = iso.treatment_bias(engine(trial_rows), **{**ROLES, **options})
     assert [g.label for g in found.groups] == [g.label for g in expected.groups]
     for name in NUMBERS:
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-8, err_msg=name)
 
 
-def test_random_splits(engine: Engine, table: dict[str, Any], request: pytest.FixtureRequest) -> None:
+def test_random_splits(engine: Engine, trial_rows: dict[str, Any], request: pytest.FixtureRequest) -> None:
     options = {**ROLES, "splits": 2, "resamples": 10, "rng": 3}
-    found = iso.evaluate_corrections(engine(table), **options)
+    found = iso.evaluate_corrections(engine(trial_rows), **options)
     assert found.n.sum() == 6_000
     if "spark" in request.node.name:  # Spark numbers rows by partition: another split, equally random
         assert np.isfinite(found.bias).all()
         return
-    expected = iso.evaluate_corrections(table, **options)
+    expected = iso.evaluate_corrections(trial_rows, **options)
     for name in ("factor", "error", "bias", "bias_pvalue", "bias_density"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-7, atol=1e-10, err_msg=name)
 
 
-def head(table: dict[str, Any]) -> dict[str, Any]:
-    return {name: values[:300] for name, values in table.items()}
+def head(trial_rows: dict[str, Any]) -> dict[str, Any]:
+    return {name: values[:300] for name, values in trial_rows.items()}
 
 
 def with_predictions_of(data: Any) -> Any:
     return iso.treatment_bias(data, **ROLES, estimator="aipw", features=["x"], rng=3).error
 
 
-def test_aipw_brings_any_engine_into_memory(engine: Engine, table: dict[str, Any]) -> None:
-    found, expected = with_predictions_of(engine(head(table))), with_predictions_of(head(table))
+def test_aipw_brings_any_engine_into_memory(engine: Engine, trial_rows: dict[str, Any]) -> None:
+    found, expected = with_predictions_of(engine(head(trial_rows))), with_predictions_of(head(trial_rows))
     np.testing.assert_allclose(found, expected, rtol=1e-8)

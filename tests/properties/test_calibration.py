@@ -17,7 +17,7 @@ ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "user": "m
 SEEDS = st.integers(0, 10_000)
 
 
-def table(seed: int, n: int = 500) -> dict[str, Any]:
+def scored_rows(seed: int, n: int = 500) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     s = rng.beta(2, 2, n)
     g = rng.integers(0, 2, n)
@@ -38,7 +38,7 @@ def assert_same(a: dict[str, Any], b: dict[str, Any], sign: int = 1) -> None:
 @given(SEEDS)
 @settings(max_examples=8)
 def test_order_of_rows_and_names_of_users(seed: int) -> None:
-    data = table(seed)
+    data = scored_rows(seed)
     order = np.random.default_rng(seed).permutation(500)
     moved = {name: values[order] for name, values in data.items()} | {"m": 7 * data["m"][order] + 3}
     assert_same(numbers(data), numbers(moved))
@@ -47,21 +47,21 @@ def test_order_of_rows_and_names_of_users(seed: int) -> None:
 @given(SEEDS)
 @settings(max_examples=8)
 def test_swapping_the_groups_flips_the_difference(seed: int) -> None:
-    data = table(seed)
+    data = scored_rows(seed)
     assert_same(numbers(data), numbers(data | {"g": 1 - data["g"]}), sign=-1)
 
 
 @given(SEEDS)
 @settings(max_examples=8)
 def test_each_row_twice_changes_nothing_at_user_level(seed: int) -> None:
-    data = table(seed)
+    data = scored_rows(seed)
     assert_same(numbers(data), numbers({name: np.repeat(values, 2) for name, values in data.items()}))
 
 
 @given(SEEDS, st.floats(0.5, 50), st.floats(-20, 20))
 @settings(max_examples=8)
 def test_outcomes_can_be_rescaled(seed: int, scale: float, shift: float) -> None:
-    data = table(seed)
+    data = scored_rows(seed)
     data["y"] = data["y"] + np.random.default_rng(seed).normal(size=500)
     plain, moved = (numbers(data | {"y": y}) for y in (data["y"], shift + scale * data["y"]))
     np.testing.assert_allclose(moved["difference"], scale * plain["difference"], rtol=1e-6, atol=1e-9 * scale)
@@ -92,7 +92,7 @@ def test_kernels_have_the_moments_they_promise() -> None:
 @given(SEEDS)
 @settings(max_examples=8)
 def test_weights_count_rows(seed: int) -> None:
-    data = table(seed)
+    data = scored_rows(seed)
     X = np.column_stack([data["s"], data["g"]])
     weight = np.random.default_rng(seed).integers(0, 4, 500)
     for method in ("near_unbiased", "binning", "isotonic", "platt"):

@@ -24,7 +24,7 @@ ROWS = st.lists(
 )
 
 
-def table(rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray[Any, Any]]:
+def in_columns(rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray[Any, Any]]:
     names = ("g", "h", "y", "s", "n")
     return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
@@ -52,7 +52,7 @@ def by_group(got: Cells) -> dict[str, tuple[float, float]]:
 def test_permuting_rows_changes_nothing(rows: list[tuple[Any, ...]], random: Any) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)
-    one, other = tally(table(rows)), tally(table(shuffled))
+    one, other = tally(in_columns(rows)), tally(in_columns(shuffled))
     assert one.count.tolist() == other.count.tolist()
     assert by_group(one) == by_group(other)
 
@@ -60,7 +60,7 @@ def test_permuting_rows_changes_nothing(rows: list[tuple[Any, ...]], random: Any
 @given(ROWS)
 def test_renaming_groups_only_renames(rows: list[tuple[Any, ...]]) -> None:
     renamed = [({"a": "z", "b": "y", "c": "x"}[g], *rest) for g, *rest in rows]
-    one, other = by_group(tally(table(rows))), by_group(tally(table(renamed)))
+    one, other = by_group(tally(in_columns(rows))), by_group(tally(in_columns(renamed)))
     back = str.maketrans("zyx", "abc")
     assert {("g=" + k[2:3].translate(back) + k[3:] if k.startswith("g=") else k): v for k, v in other.items()} == one
 
@@ -68,13 +68,13 @@ def test_renaming_groups_only_renames(rows: list[tuple[Any, ...]]) -> None:
 @given(ROWS.filter(lambda rows: any(row[4] for row in rows)))
 def test_counts_stand_for_repeated_rows(rows: list[tuple[Any, ...]]) -> None:
     repeated = [row for row in rows for _ in range(row[4])]
-    one, other = tally(table(rows), count="n"), tally(table(repeated))
+    one, other = tally(in_columns(rows), count="n"), tally(in_columns(repeated))
     assert one.count.tolist() == other.count.tolist()
     assert by_group(one) == by_group(other)
 
 
 @given(ROWS)
 def test_doubling_counts_doubles_sums(rows: list[tuple[Any, ...]]) -> None:
-    once = by_group(tally(table([(*row[:4], 1) for row in rows]), count="n"))
-    twice = by_group(tally(table([(*row[:4], 2) for row in rows]), count="n"))
+    once = by_group(tally(in_columns([(*row[:4], 1) for row in rows]), count="n"))
+    twice = by_group(tally(in_columns([(*row[:4], 2) for row in rows]), count="n"))
     assert twice == {label: (2 * n, 2 * s) for label, (n, s) in once.items()}

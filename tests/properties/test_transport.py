@@ -21,7 +21,7 @@ few = settings(max_examples=int(os.environ.get("ISONOMY_EXAMPLES", "10")))  # ea
 criteria = st.sampled_from(["equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"])
 
 
-def table(seed: int, n: int = 400) -> dict[str, Any]:
+def classified_rows(seed: int, n: int = 400) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     group = rng.choice(["a", "b", "c"], n)
     x = rng.normal(size=(n, 2)) + 0.3 * (group == "b")[:, None]
@@ -41,7 +41,7 @@ def run(data: dict[str, Any], criterion: Equality, **options: Any) -> Projection
     return iso.project(data, outcome="y", prediction="c", groups="g", criterion=criterion, **given_, **options)
 
 
-def same(a: ProjectionResult, b: ProjectionResult, scale: float = 1.0) -> None:
+def same_up_to_scale(a: ProjectionResult, b: ProjectionResult, scale: float = 1.0) -> None:
     assert b.statistic == pytest.approx(a.statistic * scale, rel=1e-9, abs=1e-12)
     assert b.pvalue == pytest.approx(a.pvalue, rel=1e-9)
     assert b.wald_pvalue == pytest.approx(a.wald_pvalue, rel=1e-9)
@@ -51,44 +51,44 @@ def same(a: ProjectionResult, b: ProjectionResult, scale: float = 1.0) -> None:
 @few
 @given(seeds, criteria, st.sampled_from([1e-6, 0.01, 0.37, 100.0, 1e6]))
 def test_rescaling_all_features_changes_no_pvalue(seed: int, criterion: Equality, scale: float) -> None:
-    data = table(seed)
+    data = classified_rows(seed)
     plane = distances.Linear(("x0", "x1"), (1.0, 0.5), -0.1)
     scaled = distances.Linear(("x0", "x1"), (1.0 / scale, 0.5 / scale), -0.1)
     larger = data | {"x0": data["x0"] * scale, "x1": data["x1"] * scale}
-    same(run(data, criterion, distance=plane), run(larger, criterion, distance=scaled), scale)
+    same_up_to_scale(run(data, criterion, distance=plane), run(larger, criterion, distance=scaled), scale)
 
 
 @few
 @given(seeds, criteria)
 def test_order_of_rows_changes_nothing(seed: int, criterion: Equality) -> None:
-    data = table(seed)
+    data = classified_rows(seed)
     order = np.random.default_rng(seed).permutation(400)
-    same(run(data, criterion), run({name: values[order] for name, values in data.items()}, criterion))
+    same_up_to_scale(run(data, criterion), run({name: values[order] for name, values in data.items()}, criterion))
 
 
 @few
 @given(seeds, criteria)
 def test_names_of_groups_change_nothing(seed: int, criterion: Equality) -> None:
-    data = table(seed)
+    data = classified_rows(seed)
     names = {"a": "z", "b": "q", "c": "m"}
-    same(run(data, criterion), run(data | {"g": np.array([names[g] for g in data["g"]])}, criterion))
+    same_up_to_scale(run(data, criterion), run(data | {"g": np.array([names[g] for g in data["g"]])}, criterion))
 
 
 @few
 @given(seeds)
 def test_doubled_rows_cost_twice_as_much(seed: int) -> None:
-    data = table(seed)
+    data = classified_rows(seed)
     once = run(data, "equalized_odds", bandwidth=0.3)
     twice = run({k: np.tile(v, 2) for k, v in data.items()}, "equalized_odds", bandwidth=0.3)
     counted = run(data | {"n": np.full(400, 2)}, "equalized_odds", bandwidth=0.3, count="n")
     assert twice.statistic == pytest.approx(2 * once.statistic, rel=1e-9)
-    same(twice, counted)
+    same_up_to_scale(twice, counted)
 
 
 @few
 @given(seeds, st.floats(0.001, 0.2))
 def test_a_tolerance_never_costs_more(seed: int, tolerance: float) -> None:
-    data = table(seed)
+    data = classified_rows(seed)
     exact = run(data, "equal_opportunity").statistic
     within = run(data, "equal_opportunity", tolerance=tolerance, rng=0).statistic
     one_sided = run(data, "equal_opportunity", tolerance=tolerance, tolerance_side="upper", rng=0).statistic

@@ -14,21 +14,21 @@ import isonomy as iso
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 
 
-def group(table: dict[str, Any], name: str) -> tuple[Any, Any, Any, Any]:
-    here = table["group"] == name
-    return tuple(np.asarray(table[k], dtype=float)[here] for k in ("treatment", "outcome", "effect", "x"))
+def group(trial_rows: dict[str, Any], name: str) -> tuple[Any, Any, Any, Any]:
+    here = trial_rows["group"] == name
+    return tuple(np.asarray(trial_rows[k], dtype=float)[here] for k in ("treatment", "outcome", "effect", "x"))
 
 
 @pytest.fixture(scope="module", params=["binary", "real"])
-def table(request: pytest.FixtureRequest) -> dict[str, Any]:
+def trial_rows(request: pytest.FixtureRequest) -> dict[str, Any]:
     return dict(iso.simulate.uplift(9_000, 2, groups=3, baseline=0.2, treated=0.3, outcome=request.param).columns)
 
 
-def test_the_error_is_a_welch_test(table: dict[str, Any]) -> None:
+def test_the_error_is_a_welch_test(trial_rows: dict[str, Any]) -> None:
     """B = b exactly when the means of Y (f - b) among controls and of Y among the treated are equal."""
-    result = iso.treatment_bias(table, **ROLES)
+    result = iso.treatment_bias(trial_rows, **ROLES)
     for i, name in enumerate("abc"):
-        t, y, f, _ = group(table, name)
+        t, y, f, _ = group(trial_rows, name)
 
         def welch(b: float, t: Any = t, y: Any = y, f: Any = f) -> Any:
             return stats.ttest_ind(y[t == 0] * (f[t == 0] - b), y[t == 1], equal_var=False)
@@ -44,11 +44,11 @@ def test_the_error_is_a_welch_test(table: dict[str, Any]) -> None:
         assert result.error_high[i] == pytest.approx(high, abs=0.01 * se)
 
 
-def test_the_influence_function_of_the_paper_row_by_row(table: dict[str, Any]) -> None:
+def test_the_influence_function_of_the_paper_row_by_row(trial_rows: dict[str, Any]) -> None:
     """(1-T)/(1-pi) [Y (f - P) + tau (Y - m0)] / m0 - T/pi (Y - m1) / m0, its variance over the rows."""
-    result = iso.treatment_bias(table, **ROLES)
+    result = iso.treatment_bias(trial_rows, **ROLES)
     for i, name in enumerate("abc"):
-        t, y, f, _ = group(table, name)
+        t, y, f, _ = group(trial_rows, name)
         m0, m1, pi = y[t == 0].mean(), y[t == 1].mean(), t.mean()
         p, tau = (y * f)[t == 0].mean() / m0, m1 / m0
         influence = (1 - t) / (1 - pi) * (y * (f - p) + tau * (y - m0)) / m0 - t / pi * (y - m1) / m0
@@ -57,9 +57,9 @@ def test_the_influence_function_of_the_paper_row_by_row(table: dict[str, Any]) -
         assert result.error_se[i] == pytest.approx(np.sqrt(np.mean(influence**2) / len(t)), rel=2e-3)
 
 
-def test_a_difference_against_scipy(table: dict[str, Any]) -> None:
+def test_a_difference_against_scipy(trial_rows: dict[str, Any]) -> None:
     """With a constant prediction the error of a difference is a plain Welch comparison of arm means."""
-    made = {**table, "effect": np.full(len(table["x"]), 0.05)}
+    made = {**trial_rows, "effect": np.full(len(trial_rows["x"]), 0.05)}
     result = iso.treatment_bias(made, **ROLES, measure="difference")
     for i, name in enumerate("abc"):
         t, y, _, _ = group(made, name)
@@ -80,9 +80,9 @@ def test_the_ratio_of_means_against_statsmodels() -> None:
         assert result.observed[i] == pytest.approx(sm.stats.Table2x2(np.array(counts)).riskratio, rel=1e-12)
 
 
-def test_regression_adjustment_against_statsmodels(table: dict[str, Any]) -> None:
+def test_regression_adjustment_against_statsmodels(trial_rows: dict[str, Any]) -> None:
     """Lin's estimator: least squares of Y on T, centred x and their product; the coefficient of T."""
-    made = {**table, "effect": np.full(len(table["x"]), 0.05)}
+    made = {**trial_rows, "effect": np.full(len(trial_rows["x"]), 0.05)}
     result = iso.treatment_bias(made, **ROLES, measure="difference", estimator="regression", features=["x"])
     for i, name in enumerate("abc"):
         t, y, _, x = group(made, name)
@@ -93,10 +93,10 @@ def test_regression_adjustment_against_statsmodels(table: dict[str, Any]) -> Non
         assert result.error_se[i] == pytest.approx(fit.bse[1], rel=0.02)
 
 
-def test_adjusted_pvalues_against_statsmodels(table: dict[str, Any]) -> None:
+def test_adjusted_pvalues_against_statsmodels(trial_rows: dict[str, Any]) -> None:
     from statsmodels.stats.multitest import multipletests
 
     names: list[tuple[Any, str]] = [("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")]
     for ours, theirs in names:
-        result = iso.treatment_bias(table, **ROLES, adjust=ours)
+        result = iso.treatment_bias(trial_rows, **ROLES, adjust=ours)
         np.testing.assert_allclose(result.adjusted_pvalue, multipletests(result.bias_pvalue, method=theirs)[1])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from isonomy import simulate
-from isonomy.simulate import lender_design
 from support.sampling import clustered, rows_of, standard_errors
 
 ROWS = 250_000
@@ -68,29 +67,6 @@ def test_utilities_of_both_scores() -> None:
                 assert abs(clustered(((value - known[metric]) * where)[rows], user[rows])) < LIMIT
 
 
-def test_curves_of_the_score() -> None:
-    columns = large().columns
-    user, s, y = columns["user"], columns["score"], columns["repaid"]
-    votes = {"user": 1 / np.bincount(user)[user], "aggregate": np.ones(ROWS)}
-    for label, curves in large().truth["predictive_parity"]["groups"].items():
-        assert curves["user"] == pytest.approx(lender_design.curve(label, GRID).tolist(), abs=1e-12)
-        for low in (0.5, 0.7):
-            rows = rows_of(columns, label) & (s >= low) & (s < low + 0.2)
-            for level, weight in votes.items():
-                residual = (y[rows] - lender_design.curve(label, s[rows], level)) * weight[rows]
-                assert abs(clustered(residual, user[rows])) < LIMIT
-
-
-def test_the_candidate_score_means_the_same_for_every_user_group() -> None:
-    columns = large().columns
-    user, s, y = columns["user"], columns["candidate"], columns["repaid"]
-    weight = 1 / np.bincount(user)[user]
-    for label in ("race=White", "race=Black", "race=Hispanic", "race=Asian"):
-        for low in np.arange(0.1, 1, 0.2):
-            rows = rows_of(columns, label) & (s >= low) & (s < low + 0.2)
-            assert abs(clustered(((y - s) * weight)[rows], user[rows])) < LIMIT
-
-
 def test_effects_of_the_offer() -> None:
     columns, truth = large().columns, large().truth["treatment_bias"]["groups"]
     y, f = columns["accepted"].astype(float), columns["predicted_effect"]
@@ -105,22 +81,6 @@ def test_effects_of_the_offer() -> None:
     assert truth["age_band=60-79"]["error"] == pytest.approx(0.25)
     assert [truth[f"age_band={b}"]["error"] for b in ("21-29", "30-59")] == pytest.approx([0, 0], abs=1e-12)
     assert truth["race=Black"]["bias"] == pytest.approx(0, abs=1e-12)
-
-
-def test_what_is_truly_alike_is_exactly_alike() -> None:
-    truth = large().truth
-    rates = truth["flag"]["groups"]
-    bands = [rates[f"age_band={b}"] for b in ("21-29", "30-59", "60-79")]
-    for one, other in ((bands[0], bands[1]), (bands[0], bands[2]), (rates["race=White"], rates["race=Asian"])):
-        assert all(one[m] == pytest.approx(other[m], abs=1e-12) for m in one if m != "share")
-    curves = {label: np.array(curve["user"]) for label, curve in truth["predictive_parity"]["groups"].items()}
-    for label in ("race=White", "age_band=60-79"):
-        other = {"race=White": "race=Asian", "age_band=60-79": "age_band=21-29"}[label]
-        np.testing.assert_allclose(curves[label], curves[other], rtol=0, atol=1e-12)
-    assert np.all(curves["race=Black"] > curves["race=White"] + 0.01)
-    gaps = truth["project"]["disparity"]
-    assert gaps["race=Asian"]["equal_opportunity"] == pytest.approx(0, abs=1e-12)
-    assert gaps["race=Black"]["equal_opportunity"] < -0.2
 
 
 def test_each_question_has_an_answer_at_the_demonstration_s_size() -> None:
@@ -155,15 +115,6 @@ def test_each_question_has_an_answer_at_the_demonstration_s_size() -> None:
         control, treated = (y * f)[rows & ~offer], y[rows & offer]
         z = (control.mean() - treated.mean()) / np.sqrt(control.var() / len(control) + treated.var() / len(treated))
         assert (z > 4) if planted else (abs(z) < 3.5)
-
-
-def test_facts_are_sentences_for_all_five_questions() -> None:
-    facts = large().truth["facts"]
-    assert list(facts) == ["flag", "project", "improvability", "treatment_bias", "predictive_parity"]
-    for sentences in facts.values():
-        assert sentences
-        assert all(s.endswith(".") and "fair" not in s.lower() for s in sentences)
-    assert "33.3%" in facts["flag"][1]
 
 
 def test_ages_and_applicants() -> None:

@@ -18,7 +18,7 @@ from isonomy.treatment.plan import CorrectionsPlan, plan
 from isonomy.treatment.tally import Tally, tally, tally_corrections, tally_experiment, tally_rows
 
 
-def table(n: int = 5_000) -> dict[str, Any]:
+def trial_rows(n: int = 5_000) -> dict[str, Any]:
     rng = np.random.default_rng(8)
     y = np.where(rng.random(n) < 0.5, 0.0, rng.choice([1.0, 2.5, -1.0], n))
     return {
@@ -50,7 +50,7 @@ def buckets_of(source: Source, buckets: int, seed: int) -> Tally:
 
 @pytest.mark.parametrize("collapse", ["control_outcome", "weighted", "positives_inverse"])
 def test_moments_equal_numpy(collapse: str) -> None:
-    made = table()
+    made = trial_rows()
     baseline = "h" if collapse == "weighted" else None
     moments = sums_of(open_source(made), collapse=collapse, baseline=baseline).sums[0].moments()
     formulas = {
@@ -69,7 +69,7 @@ def test_moments_equal_numpy(collapse: str) -> None:
 
 def test_buckets_are_equal_random_parts() -> None:
     n = 60_000
-    made = {**table(n)}
+    made = {**trial_rows(n)}
     cells = buckets_of(open_source(made), 20, 3).sums[0]
     sizes = cells.n.sum((0, 2, 3))
     assert sizes.sum() == n
@@ -82,7 +82,7 @@ def test_buckets_do_not_follow_the_order_of_rows() -> None:
     """A table sorted by group, or alternating, must not have its structure copied into the buckets."""
     n = 40_000
     for pattern in (np.arange(n) % 2, np.arange(n) % 20, (np.arange(n) >= n // 2).astype(int)):
-        made = {**table(n), "g": pattern}
+        made = {**trial_rows(n), "g": pattern}
         cells = buckets_of(open_source(made), 10, 11).sums[0]
         counts = cells.n.sum((2, 3))
         expected = counts.sum(1, keepdims=True) / 10
@@ -92,21 +92,21 @@ def test_buckets_do_not_follow_the_order_of_rows() -> None:
 
 def test_neighbouring_rows_are_split_independently() -> None:
     n = 40_000
-    made = {**table(n), "g": np.repeat(np.arange(n // 2), 2)}
+    made = {**trial_rows(n), "g": np.repeat(np.arange(n // 2), 2)}
     counts = buckets_of(open_source(made), 2, 2).sums[0].n.sum((2, 3))
     together = (counts.max(1) == 2).mean()
     assert abs(together - 0.5) < 4 * np.sqrt(0.25 / (n // 2))
 
 
 def test_seeds_decide_buckets() -> None:
-    source = open_source(table())
+    source = open_source(trial_rows())
     one, two, other = (buckets_of(source, 4, s).sums[0].sums for s in (1, 1, 2))
     np.testing.assert_allclose(one, two, rtol=1e-9)
     assert not np.allclose(one, other)
 
 
 def test_rows_outside_a_condition_are_the_last_group() -> None:
-    made = table()
+    made = trial_rows()
     counted = sums_of(open_source(made), groups=where("low", iso.col("h") < 0.5))
     assert [len(groups) for groups in counted.groups] == [1]
     cells = counted.sums[0]
@@ -116,7 +116,7 @@ def test_rows_outside_a_condition_are_the_last_group() -> None:
 
 
 def test_a_line_of_several_rows_is_spread_over_buckets() -> None:
-    made = {**table(300), "k": np.full(300, 50)}
+    made = {**trial_rows(300), "k": np.full(300, 50)}
     sample = buckets_of(open_source(made, count="k"), 5, 1)
     cells = sample.sums[0]
     assert sample.rows == 15_000
@@ -127,7 +127,7 @@ def test_a_line_of_several_rows_is_spread_over_buckets() -> None:
 
 
 def test_a_feature_may_be_called_like_a_column_of_ours() -> None:
-    made = {**table(), "y2": table()["y"]}
+    made = {**trial_rows(), "y2": trial_rows()["y"]}
     named = {"outcome": "y2", "estimator": "regression"}
     one = sums_of(open_source(made), **named, features=["h"]).sums[0].moments()
     clash = {**{k: v for k, v in made.items() if k not in ("y", "h")}, "y": made["h"]}
@@ -137,7 +137,7 @@ def test_a_feature_may_be_called_like_a_column_of_ours() -> None:
 
 
 def test_engines_without_row_numbers_say_so() -> None:
-    source = open_source(pl.DataFrame(table()))
+    source = open_source(pl.DataFrame(trial_rows()))
 
     class Kind:
         def __getattr__(self, name: str) -> Any:
@@ -159,7 +159,7 @@ def test_engines_without_row_numbers_say_so() -> None:
 def test_columns_may_be_called_like_names_of_ours() -> None:
     """Random splits number the rows and AIPW predicts outcomes: not under a name the table has."""
     names = ("row", "bucket", "kind", "p0", "p1", "__row", "__bucket")
-    made = table(600)
+    made = trial_rows(600)
     clash = {**made, **{name: np.arange(600) % 7 for name in names}}
     for options in ({"split": "independent"}, {"estimator": "aipw", "features": ["h"]}):
         one, two = (sums_of(open_source(columns), **options).sums[0] for columns in (made, clash))
@@ -169,7 +169,7 @@ def test_columns_may_be_called_like_names_of_ours() -> None:
 
 
 def test_rows_in_memory_add_up_to_the_cells() -> None:
-    made = {**table(900), "half": np.arange(900) % 2}
+    made = {**trial_rows(900), "half": np.arange(900) % 2}
     cells = sums_of(open_source(made), split="half").sums[0]
     rows = sums_of(open_source(made), split="half", estimator="aipw", features=["h"]).sums[0]
     np.testing.assert_array_equal(rows.n, cells.n)
@@ -177,7 +177,7 @@ def test_rows_in_memory_add_up_to_the_cells() -> None:
 
 
 def test_a_group_column_of_a_corrector_may_be_called_like_a_role() -> None:
-    made = table(50)
+    made = trial_rows(50)
     X = {"outcome": made["g"], "effect": made["f"], "treatment": made["t"]}
     source, names = tally_experiment(
         pl.DataFrame(X), made["y"], None, ["outcome"], {"effect": "effect", "treatment": "treatment"}

@@ -15,7 +15,7 @@ T = np.array([0] * 5 + [1] * 5)
 H = np.array([0.4, 0.6, 0.2, 0.2, 0.1, 0.3, 0.5, 0.9, 0.1, 0.7])
 
 
-def table() -> dict[str, object]:
+def trial_rows() -> dict[str, object]:
     return {
         "group": ["a"] * 10 + ["b"] * 10,
         "effect": np.tile(F, 2),
@@ -39,7 +39,7 @@ BY_HAND = {
 @pytest.mark.parametrize("collapse", COLLAPSES)
 def test_by_hand(collapse: CollapseName) -> None:
     result = iso.treatment_bias(
-        table(),
+        trial_rows(),
         effect="effect",
         treatment="treatment",
         outcome="outcome",
@@ -55,7 +55,7 @@ def test_by_hand(collapse: CollapseName) -> None:
 
 def test_differences_are_averaged() -> None:
     result = iso.treatment_bias(
-        table(), effect="effect", treatment="treatment", outcome="outcome", groups="group", measure="difference"
+        trial_rows(), effect="effect", treatment="treatment", outcome="outcome", groups="group", measure="difference"
     )
     np.testing.assert_allclose(result.predicted, F.mean())
     np.testing.assert_allclose(result.observed, 0.6 - 0.4)
