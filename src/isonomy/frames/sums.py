@@ -132,7 +132,7 @@ def in_order(cells: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def _plain(key: pl.Series) -> pl.Series:
-    """One type a kind of value: text, Int64, Float64, Boolean, dates. Whole floats become integers again.
+    """One type for each kind of value: text, Int64, Float64, Boolean, dates. Whole floats become integers again.
 
     (Pandas turns integers into floats when one is missing; the labels must not differ for that.)
     """

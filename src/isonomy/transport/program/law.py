@@ -134,7 +134,7 @@ def maximum(
     """m(W) for each row W of ``moments``, by coordinate ascent over all rows at once."""
     result = np.zeros(len(moments))
     active = np.arange(len(moments))
-    w = np.ascontiguousarray(moments.T)  # one moment a line: every step below runs along memory
+    w = np.ascontiguousarray(moments.T)  # one moment per line: every step below runs along memory
     gamma, residual, best = np.zeros_like(w), w.copy(), np.zeros(len(moments))
     for _ in range(SWEEPS):
         for j in range(slack.size):
