@@ -24,7 +24,7 @@ from isonomy.likelihood.ratio.euclid import Euclidean
 from isonomy.likelihood.ratio.joint import Joint
 from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.means import Binary, Means, Real, Tilted
-from isonomy.likelihood.ratio.profile import Kind, OfProfile, Profile
+from isonomy.likelihood.ratio.profile import Inverted, Kind, OfProfile, Profile
 from isonomy.likelihood.ratio.region import Region
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
@@ -115,7 +115,7 @@ class Corrected(OfProfile):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Adjusted(OfProfile):
+class Adjusted(Inverted):
     """Adjusted empirical likelihood against a known reference (``problem.kind`` is fixed)."""
 
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:

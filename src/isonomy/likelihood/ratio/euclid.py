@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.likelihood.ratio.profile import Kind, OfProfile
+from isonomy.likelihood.ratio.profile import Inverted, Kind
 from isonomy.numerics.arrays import FloatArray, IntArray
 
 # Points of the first look for the minimum over θ, and golden-section steps after it (each gains a factor 0.618).
@@ -33,7 +33,7 @@ GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Euclidean(OfProfile):
+class Euclidean(Inverted):
     """The Euclidean likelihood of each problem of a `Profile`; ``rows`` is n, all rows of the audit."""
 
     rows: float

@@ -17,6 +17,7 @@ T increases along the curve away from the estimate, so a test is one root (ε = 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -234,14 +235,20 @@ class OfProfile:
         """The large-sample standard error of the disparity."""
         return self.problem.standard_error
 
+
+class Inverted(OfProfile, ABC):
+    """A likelihood whose interval is found end by end, from the estimate outward."""
+
+    __slots__ = ()
+
     def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The disparities with T at most ``critical``; an end is infinite when T never reaches it."""
         level = np.broadcast_to(np.asarray(critical, dtype=float), self.problem.own_index.shape)
         return self.end(level, -1.0), self.end(level, 1.0)
 
+    @abstractmethod
     def end(self, level: FloatArray, sign: float) -> FloatArray:
         """Where T reaches ``level``; infinite where it never does."""
-        raise NotImplementedError
 
     def outward(self, gap: Values, start: FloatArray, far: FloatArray, sign: float) -> FloatArray:
         """Where ``gap`` is 0, in standard errors from the estimate and at most ``far``; infinite where it is not."""
