@@ -8,7 +8,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test check lint types unit coverage studies validity spark bench docs papers clean help
+.PHONY: demo test check lint types unit fuzz coverage studies validity spark bench docs papers clean help
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -50,11 +50,14 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
+fuzz: $(VENV)/.dev  ## hostile calls of every public function, for an hour at most (CALLS=500 SEED=7 looks only)
+	PYTHONPATH=tests $(BIN)/python -m fuzz.sweep $(if $(CALLS),--calls $(CALLS)) $(if $(SEED),--seed $(SEED))
+
 coverage: $(VENV)/.dev  ## the tests again, with the lines they do not reach
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --cov --cov-report=term:skip-covered
 
 studies: $(VENV)/.dev  ## the long simulations: size, power, coverage; writes docs/validity (hours; TABLES=50 looks only)
-	@for study in likelihood transport alternatives treatment calibration; do \
+	@for study in likelihood impact transport alternatives treatment calibration thresholds weights; do \
 	  echo "== $$study"; $(BIN)/python -m studies.$$study $(if $(TABLES),--tables $(TABLES)) || exit 1; done
 
 validity: $(VENV)/.dev  ## the long checks of solvers against brute force

@@ -37,7 +37,6 @@ alternative = iso.improvability(
     status_quo="approved",
     candidate="candidate_approved",
     fairness="tpr",
-    resamples=1_000,
     rng=1,
 )
 print(alternative.summary())

@@ -26,7 +26,7 @@ from isonomy.calibration.smoothing.axis import PERCENTS
 
 METHODS = {
     "baseline": None,
-    "near-unbiased": GroupCalibrator(),
+    "near-unbiased": GroupCalibrator(smoother="nadaraya-watson"),
     "Platt": GroupCalibrator("platt"),
     "isotonic": GroupCalibrator("isotonic"),
     "local-linear": GroupCalibrator(smoother="local-linear"),

@@ -20,7 +20,7 @@ from sklearn.svm import LinearSVC
 
 import isonomy as iso
 from isonomy.transport import distances
-from transport_data import DATASETS
+from transport_data import OURS
 
 PANELS: dict[str, tuple[str, Any]] = {
     "(a) logistic regression, COMPAS": ("compas", lambda c: LogisticRegression(C=c, max_iter=2_000)),
@@ -30,7 +30,7 @@ PENALTIES = 10.0 ** np.arange(-3, 4.5, 0.5)
 
 
 def curve(name: str, make: Any, seed: int = 2021) -> list[dict[str, float]]:
-    x, group, y = DATASETS[name]()
+    x, group, y = OURS[name]()
     order = np.random.default_rng(seed).permutation(len(y))
     train, test = order[: int(0.7 * len(y))], order[int(0.7 * len(y)) :]
     scaled = (x - x[train].mean(axis=0)) / np.maximum(x[train].std(axis=0), 1e-12)

@@ -9,12 +9,22 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import sparse, stats
 
 import isonomy as iso
+from isonomy.frames.design import Design
+from isonomy.inference.designs import Influence, spread
 from isonomy.inference.multiplicity import adjust
+from isonomy.likelihood.ratio.best import AgainstBest, every_pair, widest
+from isonomy.likelihood.ratio.functionals import evaluate
+from isonomy.likelihood.ratio.joint import Patterns
+from isonomy.likelihood.ratio.links import IDENTITY, LOG, LOGIT
+from isonomy.likelihood.ratio.means import Binary
+from isonomy.likelihood.ratio.overlap import Overlapping, Pair
+from isonomy.likelihood.ratio.profile import Kind, Profile, linked, odds_in_whole
+from isonomy.likelihood.ratio.standardised import Contrast, Sample, Sigma, Standardised
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.numerics.tails import chi2_sf
+from isonomy.numerics.tails import chi2_isf, chi2_sf
 from studies.designs import regression
 from studies.lines import Asked, Line, Number, Page, Run, Section, at_most, each, main, nominal, published, rejected
 
@@ -250,6 +260,158 @@ def detectable(rng: np.random.Generator, tables: int, reference: Any, rows: int,
     return rejected(p)
 
 
+# Scales, the best group, the widest gap, several metrics
+
+
+def scales(rng: np.random.Generator, tables: int, rows: int, rate: float, whole: bool) -> FloatArray:
+    """Whether 95 % intervals hold the truth: difference, ratio and odds ratio of a group at 0.8 times the rate.
+
+    Against another group of as many rows or, if ``whole``, against all rows of both. A table whose reference has no
+    ones has no interval of a ratio, and claims nothing: it counts as holding the truth.
+    """
+    share = rng.binomial(2 * rows, 0.5, tables) if whole else np.full(tables, rows)
+    own, other = Binary(share, rng.binomial(share, 0.8 * rate)), Binary(2 * rows - share, 0 * share)
+    other = Binary(other.n, rng.binomial((2 * rows - share).astype(int), rate))
+    every, held = np.arange(tables), []
+    reference = 0.9 * rate if whole else rate
+    for link in (IDENTITY, LOG, LOGIT):
+        if whole and link is LOGIT:
+            problem = odds_in_whole(own, every, other, every)
+        else:
+            kind = Kind.NESTED if whole else Kind.DISJOINT
+            problem = Profile(kind, linked(own, link), every, other=linked(other, link), other_index=every)
+        truth = float(link.delta(link.compared(0.8 * rate, reference)))
+        empty = ~link.comparable(problem.reference if link is not LOGIT or not whole else _pooled(own, other))
+        held.append(np.where(empty, True, problem.statistic(np.full(tables, truth)) <= chi2_isf(0.05, 1)))
+    return np.column_stack(held).astype(float)
+
+
+def standardised(rng: np.random.Generator, law: str, rows: int, shift: float, clusters: int = 0) -> list[float]:
+    """Whether 95 % intervals hold the true standardised difference of a group that lies ``shift`` higher.
+
+    Each of 2 ``rows`` is in the group or not by chance (a whole cluster is, where there are any, and has a part of its
+    values in common). Against the other rows in their standard deviation, in that pooled and in that of all rows; and
+    against all rows.
+    """
+    size = 2 * rows
+    member = np.arange(size) if not clusters else np.arange(size) * clusters // size
+    own = (rng.random(clusters or size) < 0.5)[member]
+    noise = rng.standard_normal(size) if law == "normal" else rng.exponential(size=size) - 1.0
+    common = np.sqrt(0.2) * rng.standard_normal(clusters)[member] if clusters else 0.0
+    value = common + noise * (np.sqrt(0.8) if clusters else 1.0) + shift * own
+    weights, ones = sparse.csr_array((np.ones(size), (member, np.arange(size)))), np.ones(size)
+    design = Design(ones, ones, ones, ones, lambda: iter([weights]))
+    everybody, whole = np.ones(size, dtype=bool), float(np.sqrt(1.0 + shift**2 / 4.0))
+    asked: tuple[tuple[Sigma, Contrast, float], ...] = (
+        ("reference", Contrast(own, ~own, ~own), shift),
+        ("pooled", Contrast(own, ~own), shift),
+        ("population", Contrast(own, ~own), shift / whole),
+        ("population", Contrast(own, everybody), shift / 2.0 / whole),
+    )
+    held = []
+    for sigma, contrast, truth in asked:
+        sample = Sample(value, ones, sigma)
+        likelihood = Standardised(sample, (contrast,), "el")
+        statistic = likelihood.statistic(truth)
+        if clusters:
+            totals = spread(design, Influence.of(sample.fit(contrast).influence / size, own))
+            statistic = totals.law(likelihood.standard_error**2).chi_square(statistic)
+        held.append(float(statistic[0] <= chi2_isf(0.05, 1)))
+    return held
+
+
+STANDARDISED = (
+    ("normal", 50, 0),
+    ("normal", 300, 0),
+    ("exponential", 50, 0),
+    ("exponential", 300, 0),
+    ("normal", 200, 50),
+    ("exponential", 1_000, 100),
+)
+
+
+def quantiles(rng: np.random.Generator, law: str, rows: int, level: float) -> list[float]:
+    """Whether the 95 % interval of the difference of two groups' quantiles, which are the same, holds 0."""
+    drawn = rng.standard_normal((2, rows)) if law == "normal" else rng.exponential(size=(2, rows))
+    columns = [{"value": values, "level": np.full(rows, level)} for values in drawn]
+    (value, own), (reference, other) = (evaluate("quantile", one, np.ones(rows)) for one in columns)
+    nothing, codes = np.zeros(rows), np.repeat([1, 0], rows)
+    lines = np.concatenate([value - reference + own, nothing]), np.concatenate([nothing, 2.0 * other])
+    pair = Pair(Patterns(codes, 2, lines, None), np.array([0.0, 1.0]), np.zeros(2), 0.0)
+    return [float(Overlapping((pair,), "el").statistic(0.0)[0] <= chi2_isf(0.05, 1))]
+
+
+def _pooled(own: Binary, other: Binary) -> FloatArray:
+    return np.asarray((own.ones + other.ones) / (own.n + other.n))
+
+
+BEST = {
+    "all equal": lambda k: np.ones(k),
+    "one worse, at 0.7 of the others": lambda k: np.append(np.ones(k - 1), 0.7),
+    "two tied for best, the others at 0.7": lambda k: np.append(np.ones(2), np.full(k - 2, 0.7)),
+}
+
+
+def best_groups(rng: np.random.Generator, tables: int, groups: int, rate: float, design: str) -> FloatArray:
+    """Of groups of 200 rows against the highest, by ratios: whether the first and the last group's intervals hold.
+
+    Then whether the first group, which is a best one, is said to be below 1, and whether the interval of the widest gap
+    holds it.
+    """
+    rates = rate * BEST[design](groups)  # type: ignore[no-untyped-call]
+    counts = Binary(np.full(groups * tables, 200), rng.binomial(200, rates, (tables, groups)).ravel())
+    means = linked(counts, LOG)
+    first, second = every_pair(groups)
+    start = groups * np.arange(tables)[:, None]
+    at, against = (start + first).ravel(), (start + second).ravel()
+    best = AgainstBest(Profile(Kind.DISJOINT, means, at, other=means, other_index=against), at)
+    low, high = (end.reshape(tables, groups) for end in best.interval(chi2_isf(0.05, 1)))
+    truth = np.log(rates / rates.max())
+    held = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
+    blamed = (best.statistic(0.0) >= chi2_isf(0.10, 1)).reshape(tables, groups)[:, 0]
+    once = first < second
+    gaps = []
+    for t in range(tables):
+        pairs = Profile(
+            Kind.DISJOINT, means, groups * t + first[once], other=means, other_index=groups * t + second[once]
+        )
+        _, least, most = widest(pairs, 0.05, int(once.sum()))
+        gaps.append(least <= -truth.min() + 1e-12 and -truth.min() <= most + 1e-12)
+    return np.column_stack([held[:, 0], held[:, -1], blamed, gaps]).astype(float)
+
+
+def no_gap(rng: np.random.Generator, tables: int, groups: int) -> FloatArray:
+    """Without any difference: whether the widest gap's interval holds 0, ours and that of a percentile bootstrap.
+
+    The bootstrap draws rows of the whole table, 300 times, as fairlearn does for `MetricFrame.difference`.
+    """
+    held = []
+    for _ in range(tables):
+        ones = rng.binomial(200, 0.3, groups)
+        counts = Binary(np.full(groups, 200), ones)
+        first, second = np.triu_indices(groups, 1)
+        pairs = Profile(Kind.DISJOINT, counts, first, other=counts, other_index=second)
+        cells = np.column_stack([ones, 200 - ones]).ravel() / (200 * groups)
+        again = rng.multinomial(200 * groups, cells, size=300).reshape(300, groups, 2)
+        rates = again[:, :, 0] / again.sum(axis=2)
+        lower = np.quantile(np.ptp(rates, axis=1), 0.025)
+        held.append([widest(pairs, 0.05, first.size)[1] <= 0, lower <= 0])
+    return np.asarray(held, dtype=float)
+
+
+FOUR: Any = ["selection_rate", "tpr", "fpr", "ppv"]
+
+
+def many_metrics(rng: np.random.Generator) -> list[float]:
+    """Of 10 equal groups and 4 metrics: whether any is flagged, and whether certify (3 metrics) says they differ."""
+    rows = 4_000
+    columns = {"g": rng.integers(0, 10, rows), "y": rng.integers(0, 2, rows), "p": rng.integers(0, 2, rows)}
+    options: dict[str, Any] = {"outcome": "y", "prediction": "p", "groups": "g"}
+    flagged = iso.flag(columns, metric=FOUR, **options)
+    joint = iso.certify(columns, metric=["selection_rate", "accuracy", "tpr"], **options)
+    return [float(len(flagged.flagged) > 0), float(joint.pvalue <= 0.05)]
+
+
 PAGE = Page(
     "likelihood",
     (
@@ -359,6 +521,90 @@ PAGE = Page(
                 for n in (20, 50)
             ),
             4,
+        ),
+        Section(
+            "Scales: coverage of nominal 95 % intervals of a group at 0.8 times the reference's rate",
+            ("reference", "rows in each", "rate"),
+            ("difference", "ratio", "odds ratio"),
+            tuple(
+                Run(
+                    (Line((name, f"{n:,}", str(rate)), (nominal(0.95), nominal(0.95), nominal(0.95))),),
+                    partial(scales, rows=n, rate=rate, whole=whole),
+                    1_000,
+                )
+                for name, whole in (("another group", False), ("the population", True))
+                for n in (50, 200, 2_000)
+                for rate in (0.02, 0.3, 0.9)
+            ),
+            3,
+        ),
+        Section(
+            "Standardised differences: coverage of nominal 95 % intervals",
+            ("law", "rows in each", "clusters", "true difference"),
+            ("σ of the reference", "pooled", "of all rows", "of all rows, against them"),
+            tuple(
+                Run(
+                    (Line((law, f"{n:,}", str(k) if k else "-", str(shift)), (nominal(0.95),) * 4),),
+                    each(partial(standardised, law=law, rows=n, shift=shift, clusters=k)),
+                    300,
+                )
+                for law, n, k in STANDARDISED
+                for shift in (0.0, 0.5)
+            ),
+            3,
+        ),
+        Section(
+            "Quantiles: coverage of nominal 95 % intervals of the difference of two groups",
+            ("law", "rows in each", "level"),
+            ("difference",),
+            tuple(
+                Run(
+                    (Line((law, str(n), str(level)), (nominal(0.95),)),),
+                    each(partial(quantiles, law=law, rows=n, level=level)),
+                    1_000,
+                )
+                for law in ("normal", "exponential")
+                for n in (50, 300)
+                for level in (0.5, 0.9)
+            ),
+            3,
+        ),
+        Section(
+            "Against the highest: coverage of nominal 95 % intervals of ratios, 200 rows in each group",
+            ("truth", "groups", "rate"),
+            ("a best group", "the last group", "a best group blamed", "the widest gap"),
+            tuple(
+                Run(
+                    (
+                        Line(
+                            (design, str(k), str(rate)),
+                            (Asked(0.95, "least"), Asked(0.95, "least"), at_most(0.05), Asked(0.95, "least")),
+                        ),
+                    ),
+                    partial(best_groups, groups=k, rate=rate, design=design),
+                    1_000,
+                )
+                for design in BEST
+                for k in (2, 5, 12)
+                for rate in (0.02, 0.3, 0.9)
+            ),
+            3,
+        ),
+        Section(
+            "The widest gap where there is none: intervals that hold 0",
+            ("groups",),
+            ("ours", "percentile bootstrap"),
+            tuple(
+                Run((Line((str(k),), (Asked(0.95, "least"),)),), partial(no_gap, groups=k), 1_000) for k in (2, 5, 12)
+            ),
+            3,
+        ),
+        Section(
+            "Several metrics at once: false alarms, 10 equal groups of about 400 rows",
+            ("metrics",),
+            ("flag: any of 40 (BH)", "certify: 3 metrics jointly"),
+            (Run((Line(("4",), (at_most(0.05), nominal(0.05))),), each(many_metrics), 1_000),),
+            3,
         ),
     ),
 )

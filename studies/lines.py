@@ -17,6 +17,7 @@ generator with the seed [name of the run, b]: neither the number of processes no
 from __future__ import annotations
 
 import argparse
+import itertools
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -257,6 +258,33 @@ def replace(text: str, section: Section, row: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def arranged(text: str, page: Page) -> str:
+    """The page with every line in the order of the study; a line that has no row yet is there as not run."""
+    for section in page.sections:
+        unknown = ["not run"] * len(section.measured)
+        asked = [(line, line.cells(unknown, run.tables, 3)) for run in section.runs for line in run.lines]
+        for line, cells in asked:
+            if not any(known.startswith(_row(line.design) + " ") for known in _rows(text, section)):
+                text = replace(text, section, (*cells[:-1], "0"))
+        present = _rows(text, section)
+        starts = [_row(line.design) + " " for line, _ in asked]
+        ordered = [next(row for row in present if row.startswith(start)) for start in starts]
+        others = [row for row in present if row.startswith("| expected events")]
+        text = text.replace("\n".join(present), "\n".join([*ordered, *others]), 1)
+    return text
+
+
+def _rows(text: str, section: Section) -> list[str]:
+    """The rows of a section's table."""
+    if f"## {section.title}\n" not in text:
+        return []
+    below = text.split(f"## {section.title}\n")[1].split("\n## ")[0].splitlines()
+    if _row(section.head) not in below:
+        return []
+    rows = below[below.index(_row(section.head)) + 2 :]
+    return list(itertools.takewhile(lambda row: row.startswith("|"), rows))
+
+
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
@@ -267,8 +295,12 @@ def main(page: Page, arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", type=int, help="simulated tables per line; fewer than the page has are only shown")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="lines whose name holds TEXT")
     parser.add_argument("--processes", type=int, choices=range(1, PROCESSES + 1), default=PROCESSES)
+    parser.add_argument("--arrange", action="store_true", help="only put every line on the page, in order")
     parser.add_argument("--list", action="store_true", help="name the lines, and run nothing")
     options = parser.parse_args(arguments)
+    if options.arrange:
+        page.path.write_text(arranged(page.path.read_text() if page.path.exists() else f"# {page.name}\n", page))
+        return
     missed = 0
     for section, run in page.chosen(options.only):
         if options.list:

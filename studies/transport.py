@@ -20,6 +20,7 @@ from scipy import stats
 import isonomy as iso
 from isonomy.numerics.arrays import FloatArray
 from studies.designs import classifier
+from studies.designs.fitted import FEATURES, applicants, models
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, rejected
 
 TABLES = 2_000
@@ -88,7 +89,14 @@ SCENARIOS = {
     "two-sided tolerance, one comparison": edge(TOLERANCE, "both"),
     "one-sided tolerance, two comparisons": edge({"1": TOLERANCE, "2": TOLERANCE}, "upper", levels=3),
     "two-sided tolerance, two comparisons": edge({"1": TOLERANCE, "2": -TOLERANCE}, "both", levels=3),
-    "deciles (Wald by status)": Scenario(change=deciles),
+    "tolerances that differ by level and side": Scenario(
+        {"levels": 3, "equal_opportunity": {"1": 0.1, "2": -0.03}},
+        {"tolerance": {"group=1": {"above": 0.1}, "group=2": {"below": 0.03, "above": 0.08}}},
+    ),
+    "scores rounded to 0.5": Scenario({"lattice": 0.5}),
+    "scores rounded to 0.05": Scenario({"lattice": 0.05}),
+    "three levels, scores rounded to 0.2": Scenario({"lattice": 0.2, "levels": 3}),
+    "deciles": Scenario(change=deciles),
     "one distance of 9999": Scenario(change=outlier),
     "5 % of the distances 1e6": Scenario(change=sentinels),
 }
@@ -261,6 +269,76 @@ def power(rng: np.random.Generator, scenario: Scenario, rows: int) -> list[float
     return [float(rejected(result.pvalue)), float(rejected(result.wald_pvalue)), welch]
 
 
+def by_distance(rng: np.random.Generator, name: str, rows: int) -> list[float]:
+    """Rejections at 0.05 without a difference, by the projection and by Wald, whether the law was used; with one."""
+    model, distance = models()[name]
+    numbers: list[float] = []
+    for shift in (0.0, 0.2):
+        group, x = applicants(rng, rows, shift)
+        columns = dict(zip(FEATURES, x.T, strict=True)) | {"group": group, "prediction": model.predict(x)}
+        roles: dict[str, Any] = {"prediction": "prediction", "groups": "group", "criterion": "statistical_parity"}
+        result = iso.project(columns, distance=distance, rng=rng, **roles)
+        numbers += [*rejected([result.pvalue, result.wald_pvalue]), float(result.status is iso.Status.OK)]
+    return numbers
+
+
+# Groups beside one of 1,600 rows, and the rate of all.
+SMALL = (
+    ("4 of 100", [100] * 4, 0.1),
+    ("4 of 100", [100] * 4, 0.3),
+    ("8 of 50", [50] * 8, 0.3),
+    ("10 of 20", [20] * 10, 0.05),
+    ("10 of 20", [20] * 10, 0.3),
+    ("1 of 50", [50], 0.1),
+    ("1 of 25", [25], 0.02),
+    ("1 of 25", [25], 0.5),
+)
+
+
+def small_groups(rng: np.random.Generator, sizes: list[int], rate: float) -> list[float]:
+    """Rejections at 0.05 of equal rates by the projection and by the Wald test, and whether the law was used."""
+    group = np.repeat(np.arange(1 + len(sizes)).astype(str), [1_600, *sizes])
+    score = rng.normal(size=group.size) - stats.norm.isf(rate)
+    result = iso.project(
+        {"group": group, "score": score, "prediction": (score >= 0).astype(int)},
+        prediction="prediction",
+        groups="group",
+        score="score",
+        threshold=0.0,
+        criterion="statistical_parity",
+        rng=rng,
+    )
+    return [*rejected([result.pvalue, result.wald_pvalue]), float(result.status is iso.Status.OK)]
+
+
+def curve_limits(rng: np.random.Generator, scenario: Scenario, true: float, rows: int) -> list[float]:
+    """Whether the curve's limits are on the wrong side of the largest difference, and whether there were any."""
+    result = scenario.ask(rng, scenario.draw(rng, rows))
+    curve = result.curve
+    assert curve is not None
+    return [curve.least > true, curve.most < true, curve.least > 0, np.isfinite(curve.most)]
+
+
+def planned_rows(rng: np.random.Generator, share: float, rate: float, tolerance: float | None) -> list[float]:
+    """Whether the verdict came that the planning of a first table foretold in 80 % of samples."""
+
+    def ask(rows: int, gap: float) -> iso.ProjectionResult:
+        group = np.where(np.arange(rows) < rows * share, "1", "0")
+        score = rng.normal(size=rows) + stats.norm.ppf(np.where(group == "1", rate + gap, rate))
+        columns = {"group": group, "score": score, "prediction": (score >= 0).astype(int)}
+        options: dict[str, Any] = {"criterion": "statistical_parity", "reference": {"group": "0"}, "threshold": 0.0}
+        return iso.project(
+            columns, prediction="prediction", groups="group", score="score", tolerance=tolerance, rng=rng, **options
+        )
+
+    pilot = ask(20_000, 0.0)
+    at = pilot.group.index("group=1")
+    if tolerance is None:
+        return [float(ask(20_000, float(pilot.detectable[at])).verdict is iso.Verdict.VIOLATION)]
+    rows = round(float(pilot.rows_needed[at]) / share)
+    return [float(ask(rows, 0.0).verdict is iso.Verdict.WITHIN_TOLERANCE)]
+
+
 def shares(outcomes: FloatArray) -> list[Any]:
     """Means, and a dash where there is no such test."""
     return ["–" if np.isnan(column).all() else float(column.mean()) for column in outcomes.T]
@@ -328,6 +406,79 @@ PAGE = Page(
             4,
         ),
         Section(
+            "Small groups",
+            ("groups beside 1,600 rows", "rate"),
+            ("projection", "Wald", "law used"),
+            tuple(
+                Run(
+                    (Line((name, f"{rate:g}"), (at_most(0.05), at_most(0.05))),),
+                    each(partial(small_groups, sizes=sizes, rate=rate)),
+                    400,
+                )
+                for name, sizes, rate in SMALL
+            ),
+        ),
+        Section(
+            "The tolerance curve",
+            ("true differences", "rows"),
+            ("lower limit above", "upper limit below", "lower limit above 0", "upper limit finite"),
+            tuple(
+                Run(
+                    (Line((name, f"{rows:,}"), (at_most(0.05), at_most(0.05))),),
+                    each(partial(curve_limits, scenario=scenario, true=true, rows=rows)),
+                    tables,
+                )
+                for name, true, scenario, tables in (
+                    ("none", 0.0, Scenario({}, {"curve": True}), 1_000),
+                    ("0.1", 0.1, Scenario({"equal_opportunity": 0.1}, {"curve": True}), 1_000),
+                    (
+                        "0.1 and -0.05",
+                        0.1,
+                        Scenario({"levels": 3, "equal_opportunity": {"1": 0.1, "2": -0.05}}, {"curve": True}),
+                        200,
+                    ),
+                )
+                for rows in (1_000, 4_000)
+            ),
+        ),
+        Section(
+            "Planning",
+            ("share of the group", "rate", "asked for"),
+            ("shown",),
+            tuple(
+                Run(
+                    (Line((f"{share:g}", f"{rate:g}", what), (Asked(0.8, slack=0.03),)),),
+                    each(partial(planned_rows, share=share, rate=rate, tolerance=tolerance)),
+                    1_000,
+                )
+                for share, rate in ((0.5, 0.5), (0.1, 0.3), (0.2, 0.1))
+                for what, tolerance in (("smallest difference shown", None), ("within 0.05", 0.05))
+            ),
+        ),
+        Section(
+            "Every distance that tests",
+            ("distance", "rows"),
+            ("null", "null, Wald", "law used", "shifted", "shifted, Wald", "law used there"),
+            tuple(
+                Run(
+                    (Line((name, f"{rows:,}"), (at_most(0.05), at_most(0.05))),),
+                    each(partial(by_distance, name=name, rows=rows)),
+                    400,
+                )
+                for name in (
+                    "linear",
+                    "linear, immutable and costs",
+                    "linear, by group (1 and 3)",
+                    "mixed",
+                    "kernel",
+                    "tree",
+                    "forest, on its score",
+                    "boosting, on its score",
+                )
+                for rows in (500, 2_000)
+            ),
+        ),
+        Section(
             "What goes wrong without the corrections",
             WHERE,
             LEVELS,
@@ -366,7 +517,7 @@ PAGE = Page(
                     each(partial(by_program, scenario=SCENARIOS[scenario], rows=rows)),
                     TABLES,
                 )
-                for name, scenario in (("paper's design", "paper's design"), ("deciles", "deciles (Wald by status)"))
+                for name, scenario in (("paper's design", "paper's design"), ("deciles", "deciles"))
                 for rows in SIZES
             ),
             4,

@@ -13,10 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from scipy import stats
 
 import isonomy as iso
+from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.treatment.effects.collapse import Formula
+from isonomy.treatment.effects.errors import errors_of
+from isonomy.treatment.effects.events import Counts, law_of, rest_of
+from isonomy.treatment.effects.events import Difference as EventGap
+from isonomy.treatment.effects.price import QUANTITIES, scores, standard_error
+from isonomy.treatment.effects.ratio import Ratio
+from isonomy.treatment.effects.shrinkage import Detected, correction, strategies_of
+from isonomy.treatment.effects.sums import Lines
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, rejected
 
 TABLES = 1_000
@@ -46,9 +56,9 @@ PLANTED: dict[str, Mapping[str, float]] = {
 
 
 def covers(rng: np.random.Generator, measure: Any, sizes: Sequence[int], **design: Any) -> list[BoolArray]:
-    """Whether 95 % intervals hold the true error, and the true bias, of each group."""
+    """Whether Fieller's 95 % intervals hold the true error, and the true bias, of each group."""
     table = experiment(rng, sizes, measure=measure, **design)
-    result = iso.treatment_bias(table.columns, **ROLES, measure=measure)
+    result = iso.treatment_bias(table.columns, **ROLES, measure=measure, test="welch")
     limits = {"error": (result.error_low, result.error_high), "bias": (result.bias_low, result.bias_high)}
     return [(low <= truth(table, name)) & (truth(table, name) <= high) for name, (low, high) in limits.items()]
 
@@ -56,7 +66,7 @@ def covers(rng: np.random.Generator, measure: Any, sizes: Sequence[int], **desig
 def rejects(rng: np.random.Generator, measure: Any, sizes: Sequence[int], **design: Any) -> list[FloatArray]:
     """Whether tests of no error, and of no bias, reject for each group, where there is none."""
     table = experiment(rng, sizes, measure=measure, **design)
-    result = iso.treatment_bias(table.columns, **ROLES, measure=measure)
+    result = iso.treatment_bias(table.columns, **ROLES, measure=measure, test="welch")
     return [rejected(result.error_pvalue), rejected(result.bias_pvalue)]
 
 
@@ -97,15 +107,212 @@ def welch(columns: Mapping[str, Any], error: FloatArray) -> FloatArray:
 
 
 def few_events(rng: np.random.Generator) -> list[BoolArray]:
-    """Coverage at a low base rate: the error by Fieller's interval and by the delta method's, and the bias."""
+    """Coverage at a low base rate: the error by the law of the counts, Fieller's interval and the delta method's."""
     table = experiment(rng, SMALL, baseline=0.05, treated=0.2)
-    result = iso.treatment_bias(table.columns, **ROLES)
+    default = iso.treatment_bias(table.columns, **ROLES)
+    fieller = iso.treatment_bias(table.columns, **ROLES, test="welch")
     error, bias = truth(table, "error"), truth(table, "bias")
     return [
-        (result.error_low <= error) & (error <= result.error_high),
-        np.abs(result.error - error) <= stats.t.isf(0.025, welch(table.columns, result.error)) * result.error_se,
-        (result.bias_low <= bias) & (bias <= result.bias_high),
+        (default.error_low <= error) & (error <= default.error_high),
+        (default.bias_low <= bias) & (bias <= default.bias_high),
+        (fieller.error_low <= error) & (error <= fieller.error_high),
+        np.abs(fieller.error - error) <= stats.t.isf(0.025, welch(table.columns, fieller.error)) * fieller.error_se,
+        (fieller.bias_low <= bias) & (bias <= fieller.bias_high),
     ]
+
+
+# Few events: tables of counts, so that a thousand tables of a million rows take minutes
+
+SHARES = {"half treated": 0.5, "5 % treated": 0.05}
+EVENTS = (10, 20, 40, 80)
+GROUPS = 30
+EFFECT = {"relative": 1.25, "difference": 0.05}
+
+
+def counted(
+    rng: np.random.Generator,
+    measure: str,
+    rows: Sequence[int] | FloatArray,
+    treated: float,
+    base: float = 0.1,
+    error: float | FloatArray = 0.0,
+) -> dict[str, FloatArray]:
+    """The experiment of `isonomy.simulate.uplift` as counts: x has two values, v = 2x - 1 = -+ 1 / sqrt(3)."""
+    size = np.asarray(rows)
+    g, v = np.meshgrid(np.arange(size.size), np.array([-1.0, 1.0]) / np.sqrt(3), indexing="ij")
+    n = rng.multinomial(size, [(1 - treated) / 2, (1 - treated) / 2, treated / 2, treated / 2])
+    effect = EFFECT[measure] * (1 + 0.2 * v)
+    m0 = base * (1 + 0.5 * v)
+    m1 = m0 * effect if measure == "relative" else m0 + effect
+    predicted = effect + np.broadcast_to(np.asarray(error, dtype=float), size.shape)[:, None]
+    columns: dict[str, list[FloatArray]] = {"group": [], "treatment": [], "outcome": [], "effect": [], "rows": []}
+    for arm, mean in ((0, m0), (1, m1)):
+        there = n[:, 2 * arm : 2 * arm + 2]
+        events = rng.binomial(there, mean)
+        for y, count in ((0, there - events), (1, events)):
+            values = {"group": g, "treatment": g * 0 + arm, "outcome": g * 0 + y, "effect": predicted, "rows": count}
+            for name, array in values.items():
+                columns[name].append(np.ravel(array))
+    return {name: np.concatenate(parts) for name, parts in columns.items()}
+
+
+def any_flagged(rng: np.random.Generator, tables: int, measure: str, treated: float) -> FloatArray:
+    """Whether any of 30 groups without bias is flagged, for each number of expected treated events.
+
+    The functions are those that `isonomy.treatment_bias` calls; `tests/validity` compares the two on single tables.
+    """
+    relative = measure == "relative"
+    mean = 0.1 * 1.25 * (1 + 0.1 / 3) if relative else 0.15
+    flags = []
+    for expected in EVENTS:
+        columns = [counted(rng, measure, [round(expected / mean / treated)] * GROUPS, treated) for _ in range(tables)]
+        pvalue = many_pvalues(columns, relative=relative)
+        flags.append([rejected(adjust(each_table, "holm")).any() for each_table in pvalue])
+    return np.array(flags, dtype=float).T
+
+
+def many_pvalues(tables: Sequence[Mapping[str, FloatArray]], *, relative: bool) -> FloatArray:
+    """P-values of bias (table, group) by the law of the counts, from tables of counts with groups of the same names."""
+    names = ("y", "yf") if relative else ("y", "f")
+    sums = []
+    for table in tables:
+        y, f, group = table["outcome"], table["effect"], table["group"].astype(np.intp)
+        lines = Lines(
+            {"y": y.astype(float), "f": f},
+            table["treatment"].astype(int),
+            y.astype(int),
+            table["rows"].astype(float),
+            ((group, GROUPS),),
+        )
+        place = np.zeros(y.size, dtype=np.intp)
+        sums.append(lines.sums(names, np.arange(y.size), lines.weight, place, 1)[0])
+    parts = [errors_of(one.moments(), Formula(measure="relative" if relative else "difference")) for one in sums]
+    counts = Counts(np.stack([one.counts.n for one in sums]), np.stack([one.counts.x for one in sums]))
+    fields = ("top", "bottom", "tt", "tb", "bb", "df")
+    error, rest = (
+        Ratio(*(np.stack([getattr(getattr(part, which), name) for part in parts]) for name in fields))
+        for which in ("error", "rest")
+    )
+    usable, every = np.stack([part.in_rest for part in parts]), np.ones(GROUPS, dtype=bool)
+    own = law_of(counts, error, rest.value, relative=relative)
+    others = rest_of(counts, rest, counts.n.sum(-1), usable, every, relative=relative)
+    pvalue = 2 * stats.norm.sf(np.abs(EventGap(own, others).quantile()))
+    effect = np.stack([part.effects.predicted for part in parts]) - rest.value
+    few = counts.expected(effect, relative=relative) < np.log(2 * usable.sum(-1, keepdims=True) / 0.05)
+    return np.where(few | ~usable, np.nan, np.minimum(pvalue, 1.0))
+
+
+def family_wise() -> tuple[Run, ...]:
+    """Both measures, half and 5 % treated."""
+    return tuple(
+        Run(
+            (Line((measure, share), (at_most(0.05),) * len(EVENTS)),),
+            partial(any_flagged, measure=measure, treated=treated),
+            TABLES,
+        )
+        for measure in PLANTED
+        for share, treated in SHARES.items()
+    )
+
+
+def omnibus(rng: np.random.Generator, measure: Any, events: Sequence[int] = EVENTS) -> list[float]:
+    """Whether the test of equal errors rejects where all 30 groups share an error."""
+    rejections = []
+    for expected in events:
+        columns = counted(rng, measure, [round(expected / 0.13)] * GROUPS, 0.5, error=0.1 * EFFECT[measure])
+        result = iso.treatment_bias(columns, **ROLES, measure=measure, count="rows")
+        rejections.append(float(rejected(result.omnibus_pvalue[0])))
+    return rejections
+
+
+# Rare outcomes, heavy tails, few treated
+
+RARE = (1_000, 5_000, 20_000, 100_000)
+
+
+def rare(rng: np.random.Generator, treated: float) -> list[FloatArray]:
+    """Outcomes of 1 %: whether intervals hold the true error and bias (0.2 in the first group), and who is tested."""
+    planted = np.array([0.2, 0.0, 0.0, 0.0])
+    columns = counted(rng, "relative", RARE, treated, base=0.01, error=planted)
+    result = iso.treatment_bias(columns, **ROLES, count="rows")
+    size = np.array(RARE)
+    bias = planted - (size @ planted - size * planted) / (size.sum() - size)
+    holds = [(low <= true) & (true <= high) for low, high, true in (
+        (result.error_low, result.error_high, planted), (result.bias_low, result.bias_high, bias)
+    )]  # fmt: skip
+    return [*holds, np.isfinite(result.adjusted_pvalue).astype(float)]
+
+
+def heavy(rng: np.random.Generator, treated: float, sizes: Sequence[int] = RARE) -> list[FloatArray]:
+    """Revenue of one customer in ten, log-normal with sigma 1.2: coverage of the error, and of groups that are tested.
+
+    The effect is a difference of 0: without error.
+    """
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    total = group.size
+    revenue = (rng.random(total) < 0.1) * np.exp(1.2 * rng.standard_normal(total))
+    columns = {"group": group, "treatment": rng.random(total) < treated, "outcome": revenue, "effect": np.zeros(total)}
+    result = iso.treatment_bias(columns, **ROLES, measure="difference")
+    holds = (result.error_low <= 0) & (result.error_high >= 0)
+    tested = np.isfinite(result.adjusted_pvalue)
+    return [holds.astype(float), np.where(tested, holds, np.nan), tested.astype(float)]
+
+
+# The price of fairness
+
+
+def price_covers(rng: np.random.Generator, tables: int, rows: int) -> FloatArray:
+    """Whether intervals of the paired changes hold those of the 400,000 rows that samples are drawn from."""
+    table = iso.simulate.uplift(
+        400_000, 7, groups=4, baseline=0.3, measure="difference", error={"b": 0.1, "d": -0.1}, noise=0.05
+    ).columns
+    before = table["effect"]
+    after = before - np.where(table["group"] == "b", 0.08, np.where(table["group"] == "d", -0.08, 0.01))
+    transformed = table["outcome"] * (table["treatment"] - 0.5) / 0.25
+
+    def changes(at: Any) -> list[tuple[float, float]]:
+        weight = np.ones(transformed[at].size)
+        pairs = zip(*(scores(transformed[at], f[at], f[at], weight, 0.3) for f in (before, after)), strict=True)
+        return [(b.value - a.value, standard_error(b.influence - a.influence, weight)) for a, b in pairs]
+
+    truths = np.array([value for value, _ in changes(slice(None))])
+    held = []
+    for _ in range(tables):
+        values, errors = np.array(changes(rng.integers(0, before.size, rows))).T
+        held.append(np.abs(values - truths) <= 1.959964 * errors)
+    return np.array(held, dtype=float)
+
+
+# Corrections: what is left of the bias
+
+DESIGNS = ("none", "common", "few large", "many small")
+ALL = (
+    *("none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"),
+    "empirical_bayes",
+    "empirical_bayes_t",
+)
+
+
+def left(rng: np.random.Generator, groups: int, design: str) -> list[float]:
+    """The mean over groups of the squared bias that each strategy leaves, in units of 0.0001."""
+    rows = np.round(np.exp(rng.uniform(np.log(1_000), np.log(30_000), groups))).astype(int)
+    error = np.zeros(groups)
+    if design == "common":
+        error[:] = 0.3
+    elif design == "few large":
+        error[: max(1, groups // 10)] = 0.6 * rng.choice([-1, 1])
+    elif design == "many small":
+        error = rng.normal(0.0, 0.12, groups)
+    columns = counted(rng, "relative", rows, 0.5, error=error)
+    X = pl.DataFrame({name: columns[name] for name in ("group", "treatment", "effect")})
+    fitted = iso.EffectCorrector(group_columns="group").fit(X, columns["outcome"], columns["rows"])
+    detected = Detected.from_law(fitted.error_, fitted.error_se_)
+    biases = []
+    for strategy in strategies_of(ALL):
+        remaining = error - correction(strategy, detected)
+        rest = (rows @ remaining - rows * remaining) / (rows.sum() - rows)
+        biases.append(1e4 * float(np.mean((remaining - rest) ** 2)))
+    return biases
 
 
 # Collapsing estimators: one group of 40,000 rows, true effect 1.2917
@@ -267,14 +474,89 @@ PAGE = Page(
             (
                 Run(
                     (
-                        Line(("error, Fieller (default)",), LARGE),
+                        Line(("error, default",), LARGE),
+                        Line(("bias, default",), LARGE),
+                        Line(('error, Fieller (`test="welch"`)',), LARGE),
                         Line(("error, delta method",)),
-                        Line(("bias",), LARGE),
+                        Line(('bias, `test="welch"`',), LARGE),
                     ),
                     each(few_events),
                     TABLES,
                 ),
             ),
+        ),
+        Section(
+            "Family-wise error with few events",
+            ("measure", "arms"),
+            tuple(f"{events} events" for events in EVENTS),
+            family_wise(),
+        ),
+        Section(
+            "Size of the test that all errors are equal",
+            ("measure",),
+            tuple(f"{events} events" for events in EVENTS),
+            tuple(
+                Run(
+                    (Line((measure,), (at_most(0.05),) * len(EVENTS)),), each(partial(omnibus, measure=measure)), TABLES
+                )
+                for measure in PLANTED
+            ),
+        ),
+        Section(
+            "Outcomes of 1 %",
+            ("arms", "quantity"),
+            of_sizes(RARE),
+            tuple(
+                Run(
+                    (
+                        Line((share, "error: coverage"), (None, None, nominal(0.95), nominal(0.95))),
+                        Line((share, "bias: coverage"), (None, None, nominal(0.95), nominal(0.95))),
+                        Line(
+                            (share, "tested"),
+                        ),
+                    ),
+                    each(partial(rare, treated=treated)),
+                    TABLES,
+                )
+                for share, treated in SHARES.items()
+            ),
+        ),
+        Section(
+            "Heavy-tailed revenue",
+            ("arms", "quantity"),
+            of_sizes(RARE),
+            tuple(
+                Run(
+                    (
+                        Line((share, "error: coverage")),
+                        Line((share, "error: coverage where tested")),
+                        Line((share, "tested")),
+                    ),
+                    each(partial(heavy, treated=treated)),
+                    400,
+                )
+                for share, treated in SHARES.items()
+            ),
+        ),
+        Section(
+            "Coverage of the price's interval",
+            ("rows",),
+            QUANTITIES,
+            tuple(
+                Run((Line((f"{rows:,}",), (asked,) * 3),), partial(price_covers, rows=rows), TABLES)
+                for rows, asked in ((1_000, Asked(0.95, "least")), (5_000, nominal(0.95)))
+            ),
+        ),
+        Section(
+            "Remaining squared bias",
+            ("groups", "errors"),
+            tuple(f"`{name}`" for name in ALL),
+            tuple(
+                Run((Line((f"{groups}", design)),), each(partial(left, groups=groups, design=design)), 500)
+                for groups in (4, 12, 60)
+                for design in DESIGNS
+            ),
+            1,
         ),
         Section(
             "Collapsing estimators",

@@ -205,8 +205,10 @@ def test_arrays_functions_and_generators() -> None:
 
 
 def test_what_the_method_checks_passes() -> None:
-    allows(Column, "race", 7, object())
-    allows(Names, ["race"], "race", 7)
+    allows(Column, "race", object(), ["a", "b"])
+    refuses(Column, 7, None, b"race", {"race": 1}, len, ...)
+    allows(Names, ["race"], "race")
+    refuses(Names, 7, None, iter(["race"]))
 
 
 @pytest.mark.parametrize("annotation", [Any, Mapping[str, Any], Sequence[Any]])

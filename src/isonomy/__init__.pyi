@@ -2,27 +2,33 @@
 
 from narwhals import col
 
-from isonomy import errors, simulate
+from isonomy import errors, mlflow, simulate
 from isonomy.alternatives import ImprovabilityResult, MILPRule, SurfaceResult, Utility, improvability
 from isonomy.audit import Audit, AuditResult
 from isonomy.calibration import (
     CalibrationMetrics,
+    CompositeResult,
     GroupCalibrator,
+    GroupThresholds,
     MarginalResult,
     MultiObjectiveCalibrator,
     ParityResult,
     ThresholdsResult,
     calibration_metrics,
+    composite_parity,
     equalize_thresholds,
     marginal_outcomes,
     predictive_parity,
     split_users,
 )
-from isonomy.frames import Group, Metric, cut, open_source, where
+from isonomy.frames import Group, Labels, Metric, cut, open_source, where
 from isonomy.likelihood import (
+    AdverseImpactResult,
     CertifyResult,
     Estimate,
     FlagResult,
+    StratifiedResult,
+    adverse_impact,
     certify,
     detectable_disparity,
     flag,
@@ -30,24 +36,30 @@ from isonomy.likelihood import (
     rows_needed,
 )
 from isonomy.results import Result, Status, Verdict, from_json
+from isonomy.scorers import disparity_scorer
 from isonomy.transport import Discerning, ProjectionResult, project
 from isonomy.treatment import (
     CorrectionsResult,
     EffectCorrector,
+    PriceResult,
     TreatmentBiasResult,
+    bias_sample_size,
     correction_risk,
     evaluate_corrections,
     predicted_effects,
+    price_of_fairness,
     treatment_bias,
 )
 
 __version__: str
 
 __all__ = [
+    "AdverseImpactResult",
     "Audit",
     "AuditResult",
     "CalibrationMetrics",
     "CertifyResult",
+    "CompositeResult",
     "CorrectionsResult",
     "Discerning",
     "EffectCorrector",
@@ -55,27 +67,35 @@ __all__ = [
     "FlagResult",
     "Group",
     "GroupCalibrator",
+    "GroupThresholds",
     "ImprovabilityResult",
+    "Labels",
     "MILPRule",
     "MarginalResult",
     "Metric",
     "MultiObjectiveCalibrator",
     "ParityResult",
+    "PriceResult",
     "ProjectionResult",
     "Result",
     "Status",
+    "StratifiedResult",
     "SurfaceResult",
     "ThresholdsResult",
     "TreatmentBiasResult",
     "Utility",
     "Verdict",
     "__version__",
+    "adverse_impact",
+    "bias_sample_size",
     "calibration_metrics",
     "certify",
     "col",
+    "composite_parity",
     "correction_risk",
     "cut",
     "detectable_disparity",
+    "disparity_scorer",
     "equalize_thresholds",
     "errors",
     "evaluate_corrections",
@@ -83,10 +103,12 @@ __all__ = [
     "from_json",
     "improvability",
     "marginal_outcomes",
+    "mlflow",
     "open_source",
     "power_of",
     "predicted_effects",
     "predictive_parity",
+    "price_of_fairness",
     "project",
     "rows_needed",
     "simulate",

@@ -17,6 +17,7 @@
     │   ├── MissingValues               nulls, NaN or infinite values in a needed column
     │   ├── MissingGroups               nulls in a column that defines groups
     │   ├── BadCount                    a negative, fractional or missing count
+    │   ├── BadWeight                   a negative weight, or weights that are all 0
     │   ├── OneGroup                    a comparison needs two groups
     │   └── NotEnoughData               too few rows to answer at all
     └── MethodError (RuntimeError)      the request was sound and could not be carried out
@@ -112,6 +113,10 @@ class MissingGroups(DataError):
 
 class BadCount(DataError):
     """A negative, fractional or missing count."""
+
+
+class BadWeight(DataError):
+    """A negative weight, or weights that are all 0."""
 
 
 class OneGroup(DataError):

@@ -8,6 +8,7 @@ to a function is then a keyword of the audit file.
     Tolerance           None or a number above 0
     Positive            a number above 0
     Whole               a whole number from 1 up
+    Draws               a whole number from 1 to 100,000: how often something is drawn or split
     Column              the name of a column, checked against the table
     Names               several names of columns, or one
 
@@ -18,7 +19,8 @@ method's ``plan.py``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+import numbers
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, wraps
 from numbers import Integral, Real
@@ -49,7 +51,10 @@ class Number:
         kind = Integral if self.whole else Real
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
             return False
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # more digits than any count, rate or seed has
+            return False
         limits = (
             (self.above, number.__gt__),
             (self.least, number.__ge__),
@@ -95,6 +100,30 @@ class Form:
 
     name: str
 
+    def admits(self, value: object) -> bool:
+        """Whether ``value`` may be of this form; what a table says about it is not known here."""
+        if self.name == "seed":
+            return value is None or isinstance(value, np.random.Generator) or Number(least=0, whole=True).admits(value)
+        if self.name == "split":
+            return isinstance(value, str)
+        if self.name not in ("column", "names"):
+            return True
+        odd = (
+            bool,
+            np.bool_,
+            numbers.Number,
+            bytes,
+            Mapping,
+            Set,
+            Iterator,
+            type,
+            np.random.Generator,
+            BaseException,
+            slice,
+        )
+        several = self.name == "column" or hasattr(value, "__iter__")
+        return value is not None and value is not ... and several and not isinstance(value, odd) and not callable(value)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Also:
@@ -116,7 +145,8 @@ Positive = Annotated[float, Number(above=0)]
 Finite = Annotated[float, Number()]
 Tolerance = Annotated[float, Number(above=0)] | None
 Whole = Annotated[int, Number(least=1, whole=True)]
-Column = Annotated[str, COLUMN]
+Draws = Annotated[int, Number(least=1, most=100_000, whole=True)]  # what is drawn or split so often must end
+Column = Annotated[Any, COLUMN]  # its name; or an array, or a condition: see frames/roles.py
 Names = Annotated[Sequence[str] | str, NAMES]
 Seeded = Annotated[int | np.random.Generator | None, Form("seed")]
 
@@ -171,6 +201,11 @@ def rules(annotation: object) -> tuple[object, ...]:
     return tuple(rule for member in members(annotation) for rule in getattr(member, "__metadata__", ()))
 
 
+def form_of(annotation: object) -> str | None:
+    """The name of an annotation's form, where it has one."""
+    return next((rule.name for rule in rules(annotation) if isinstance(rule, Form)), None)
+
+
 def members(annotation: object) -> tuple[object, ...]:
     """The alternatives of a union, or the annotation alone."""
     if get_origin(annotation) in (Union, UnionType):
@@ -194,8 +229,8 @@ def _admits(value: object, annotation: object) -> bool:
 
 def _fits(value: object, annotation: object) -> bool:
     origin = get_origin(annotation)
-    if origin is Annotated:  # a form is left to the method that knows it
-        return all(rule.admits(value) for rule in rules(annotation) if isinstance(rule, Number))
+    if origin is Annotated:  # other forms are left to the method that knows them
+        return all(rule.admits(value) for rule in rules(annotation) if isinstance(rule, (Number, Form)))
     if origin is Literal:
         # True == 1: a word is allowed only as the type it is written in.
         return any(type(value) is type(word) and value == word for word in get_args(annotation))
@@ -235,7 +270,12 @@ _PLAIN: dict[object, str] = {
     str: "text",
     NoneType: "None",
 }
-_FORMS = {"column": "the name of a column", "names": "names of columns"}
+_FORMS = {
+    "column": "the name of a column",
+    "names": "names of columns",
+    "split": "the name of a column",
+    "seed": "None, a whole number from 0 up or a numpy Generator",
+}
 
 
 def _phrase(annotation: object) -> str:

@@ -37,6 +37,8 @@ def assert_no_violation(
         tolerance: the stricter rule, and the only one under which a small sample cannot pass for lack of evidence.
         A test of an audit that stopped with an error always fails, and so does a result in which nothing was tested.
 
+    Examples
+    --------
     >>> import isonomy as iso
     >>> from isonomy.testing import assert_no_violation
     >>> table = iso.simulate.decisions(20_000, seed=1).columns

@@ -7,13 +7,15 @@ They are built like those of `isonomy.simulate`, which ships what the demonstrat
     alternatives    status quo and candidate scores with known utilities, on the null's boundary or off it
     discrepancies   the improvability paper's bivariate normal design
     scores          scores of repeated users with known outcome curves
+    people          decisions in clusters of rows, with weights, in groups that do not differ
     objectives      several scores for several outcomes
 """
 
 from studies.designs.alternatives import alternatives, discrepancies
 from studies.designs.classifier import classifier
 from studies.designs.objectives import expected, objectives
+from studies.designs.people import people
 from studies.designs.regression import regression
 from studies.designs.scores import scores
 
-__all__ = ["alternatives", "classifier", "discrepancies", "expected", "objectives", "regression", "scores"]
+__all__ = ["alternatives", "classifier", "discrepancies", "expected", "objectives", "people", "regression", "scores"]

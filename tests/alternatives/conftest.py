@@ -18,17 +18,30 @@ def data() -> Columns:
 
 @pytest.fixture
 def ask() -> Columns:
-    """The usual question: a ready candidate score, capacity 10 %, three small rounds."""
+    """The usual question by the paper's procedure: a ready candidate score, capacity 10 %, three small rounds."""
     return {
         "outcome": "need",
         "groups": "race",
         "status_quo": "cost_score",
         "candidate": "need_score",
         "capacity": 0.1,
+        "evidence": "paper",
         "splits": 3,
         "resamples": 300,
         "rng": 7,
     }
+
+
+@pytest.fixture
+def ready(ask: Columns) -> Columns:
+    """The same question on all rows."""
+    return {name: value for name, value in ask.items() if name not in ("evidence", "splits", "resamples")}
+
+
+@pytest.fixture
+def crossfit(ready: Columns) -> Columns:
+    """The same question to a rule that fits three features, in five folds, once."""
+    return ready | {"candidate": None, "features": ["x1", "x2", "lab"], "repeats": 1}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.alternatives import Utility
+from isonomy.alternatives import Training, Utility
 from support.same import same
 from support.tables import programme
 
@@ -156,3 +156,104 @@ def test_paper_pvalues_can_be_zero(data: dict[str, Any], ask: dict[str, Any]) ->
     paper = iso.improvability(data, **ask, pvalue_form="paper")
     ours = iso.improvability(data, **ask)
     np.testing.assert_allclose(ours.round_pvalues, (1 + 300 * paper.round_pvalues) / 301)
+
+
+def test_ready_candidates_use_every_row_and_select_the_capacity(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    result = iso.improvability(data, **ready)
+    assert result.evidence == "whole"
+    assert result.test_rows.sum() == 4000
+    np.testing.assert_allclose(result.selected, 0.1, atol=1e-12)
+    assert result.pvalue == result.round_pvalues[0]
+    assert result.reject
+    for change, part in (
+        (result.accuracy_change[0], result.accuracy[0]),
+        (result.fairness_change[0], result.fairness[0]),
+    ):
+        assert (change[:, 1] < change[:, 0]).all()
+        assert (change[:, 0] < change[:, 2]).all()
+        assert abs(change[:, 0]) == pytest.approx(abs(part[:, 0] / part[:, 1] - 1))
+    point = iso.improvability(data, **ready, accuracy_gain=result.supported_accuracy_gain + 1e-6)
+    assert not point.reject
+
+
+def test_an_overfitting_rule_selects_the_capacity(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    """A forest that interpolates, and scores that are all ties but a few: the paper's cut-offs select other shares."""
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.tree import DecisionTreeRegressor
+
+    def two_scores(training: Training) -> Any:
+        return lambda people: (people.features["lab"] > 1).astype(float)
+
+    for rule in (RandomForestRegressor(10), DecisionTreeRegressor(max_depth=2), two_scores):
+        result = iso.improvability(data, **crossfit, rule=rule)
+        np.testing.assert_allclose(result.selected, 0.1, atol=1e-12)
+        halves = iso.improvability(data, **(crossfit | {"repeats": None}), rule=rule, splits=2)
+        np.testing.assert_allclose(halves.selected, 0.1, atol=1e-12)
+
+
+def test_cross_fitting_is_repeatable_and_parallel(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    numbers = ("accuracy", "fairness", "accuracy_change", "fairness_change", "selected", "cutoffs", "pvalue")
+    serial = iso.improvability(data, **crossfit, rule="linear")
+    assert serial.evidence == "crossfit"
+    same(serial, iso.improvability(data, **crossfit, rule="linear", n_jobs=2), numbers, rel=0, abs=0)
+    assert serial.reject
+
+
+def test_a_margin_allows_a_loss_stated_beforehand(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    asked = iso.improvability(data, **ready, margin=0.02)
+    same(asked, iso.improvability(data, **ready, accuracy_gain=-0.02), ("accuracy", "fairness", "pvalue"))
+    assert asked.accuracy_gains == (-0.02, -0.02)
+    assert asked.pvalue <= iso.improvability(data, **ready).pvalue
+
+
+def test_a_group_left_as_it_is_counts_as_no_less_accurate(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    """Only White people are decided otherwise: the first edition's p-value was 1."""
+    mixed = np.where(data["race"] == "Black", data["decision"], data["better"])
+    ask = ready | {"status_quo": "decision", "candidate": "mixed", "capacity": None}
+    result = iso.improvability(data | {"mixed": mixed}, **ask)
+    assert result.accuracy[0, 0, 2] == 0
+    assert result.pvalue == max(result.accuracy[0, 1, 2], result.fairness[0, 0, 2])
+    assert any("decide alike for everybody of race=Black" in warning for warning in result.warnings)
+    more = iso.improvability(data | {"mixed": mixed}, **ask, accuracy_gain={"Black": 0.01, "White": 0.0})
+    assert more.pvalue == 1
+
+
+def test_the_status_quo_as_its_own_candidate(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    result = iso.improvability(data, **(ready | {"candidate": "cost_score"}))
+    assert result.pvalue == 1
+    assert any("same decisions as the status quo for everybody" in warning for warning in result.warnings)
+
+
+def test_a_dossier_of_several_candidates(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    several = {"need": "need_score", "same": "cost_score", "laboratory": "lab"}
+    tried: list[dict[str, str | float]] = [{"what": "a linear rule", "seed": 7, "date": "2025-03-01"}]
+    result = iso.improvability(data, **(ready | {"candidate": several}), tried=tried)
+    alone = iso.improvability(data, **ready)
+    assert result.round_pvalues[0] == pytest.approx(alone.pvalue, abs=0)
+    np.testing.assert_allclose(result.adjusted[0], 4 * alone.pvalue)
+    assert result.pvalue == result.adjusted.min()
+    assert result.verdicts[1] == "inconclusive"
+    assert "need" in result.alternatives
+    assert [entry["what"] for entry in result.log] == ["a linear rule", "need", "same", "laboratory"]
+    frame = result.to_frame("polars")
+    assert frame["candidate"].to_list() == list(several)
+    assert {"accuracy race=Black low", "unfairness outcome_among_selected high", "verdict"} <= set(frame.columns)
+    assert (result.accuracy_change[0, :, 1] < alone.accuracy_change[0, :, 1]).all()  # wider, for there are more
+    again = iso.from_json(result.to_json())
+    assert again.log == result.log
+    assert again.summary() == result.summary()
+    listed = iso.improvability(data, **(ready | {"candidate": ["need_score", "lab"]}))
+    assert listed.candidates == ("need_score", "lab")
+
+
+def test_text_features(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    town = np.array(["Rome", "Troy", "Ur"])[np.digitize(data["lab"], [1.0, 3.0])]
+    ask = crossfit | {"features": ["x1", "town"]}
+    with_town = iso.improvability(data | {"town": town}, **ask, rule="linear")
+    codes = {f"is {name}": (town == name).astype(float) for name in ("Troy", "Ur")}
+    by_hand = iso.improvability(data | codes, **(ask | {"features": ["x1", *codes]}), rule="linear")
+    np.testing.assert_allclose(with_town.accuracy[..., :2], by_hand.accuracy[..., :2], rtol=0.05)
+    best = with_town.recommended
+    if best is not None:
+        new = {"x1": data["x1"][:3], "town": ["Ur", "Rome", "Atlantis"]}
+        assert len(best.score(new)) == 3

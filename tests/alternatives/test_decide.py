@@ -34,6 +34,7 @@ def test_a_pvalue_equal_to_alpha_rejects(resamples: int, reject: bool) -> None:
         candidate="right",
         accuracy="accuracy",
         fairness="selection_rate",
+        evidence="paper",
         splits=1,
         resamples=resamples,
         alpha=0.05,

@@ -32,6 +32,7 @@ def test_a_gap_that_is_zero_by_coincidence_is_no_error() -> None:
         "status_quo": "d0",
         "candidate": "d1",
         "accuracy": "selection_rate",
+        "evidence": "paper",
     }
     d0, d1 = [1] * 6 + [0] * 6 + [1] * 4 + [0] * 8, [1, 0] * 12
     small = {"g": [0] * 12 + [1] * 12, "y": [0, 1] * 12, "d0": d0, "d1": d1}
@@ -101,7 +102,7 @@ def test_a_rule_may_find_nothing(data: dict[str, Any], fit: dict[str, Any]) -> N
     assert "none improves" in result.warnings[0]
     assert np.isnan(result.accuracy[..., 0]).all()
     assert not np.isnan(result.accuracy[..., 1]).any()
-    assert (result.surface().median_pvalues == 1).all()
+    assert (result.surface().pvalues == 1).all()
     assert iso.from_json(result.to_json()).summary() == result.summary()
 
 
@@ -129,3 +130,49 @@ def test_rounds_draw_from_generators_of_their_own(data: dict[str, Any], ask: dic
         iso.improvability(data, **(ask | {"rng": rng}), accuracy_gain=gain)
         after.append(rng.spawn(1)[0].random())
     assert after[0] == after[1]
+
+
+def test_a_capacity_that_selects_nobody(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    with pytest.raises(NotEnoughData, match=r"capacity: 0.0001 of 4,000 rows selects nobody"):
+        iso.improvability(data, **(ready | {"capacity": 0.0001}))
+
+
+def test_folds_without_an_algorithm_keep_the_status_quo(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    calls: list[int] = []
+
+    def sometimes(training: Training) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise ValueError("no luck")
+        if len(calls) == 3:
+            return lambda people: np.ones(len(people))
+        return lambda people: people.features["lab"]
+
+    result = iso.improvability(data, **crossfit, rule=sometimes)
+    assert any("In 2 of 5 fits" in warning and "no luck" in warning for warning in result.warnings)
+    np.testing.assert_allclose(result.selected, 0.1, atol=1e-12)
+    always = iso.improvability(data, **crossfit, rule=lambda training: lambda people: people.features["lab"])
+    assert result.accuracy[0, 1, 0] < always.accuracy[0, 1, 0]
+
+
+def test_a_rule_that_gives_everybody_one_score_finds_nothing(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    result = iso.improvability(data, **crossfit, rule=lambda training: lambda people: np.ones(len(people)))
+    assert result.pvalue == 1
+    assert set(result.status) == {"constant"}
+    assert "same score" in result.warnings[0]
+
+
+def test_a_rule_that_selects_nobody_of_a_group_finds_nothing(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    ask = crossfit | {"capacity": None, "status_quo": "decision", "features": ["x1", "group"]}
+    result = iso.improvability(
+        data,
+        **ask,
+        rule=lambda training: lambda people: ((people.features["x1"] > 0) & (people.group == 1)).astype(float),
+    )
+    assert result.pvalue == 1
+    assert "undefined for group" in result.warnings[0]
+    several = {"status_quo": "decision", "candidate": ["better", "nobody"], "capacity": None}
+    ready = {name: value for name, value in crossfit.items() if name not in ("features", "repeats")}
+    dossier = iso.improvability(data | {"nobody": np.zeros(4000)}, **(ready | several))
+    assert dossier.round_pvalues[1] == 1
+    assert any("Candidate 'nobody'" in warning for warning in dossier.warnings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 import isonomy as iso
 from isonomy.alternatives import Recommendation
-from isonomy.errors import UsageError
+from isonomy.errors import UnknownColumn, UsageError
+from support.tables import programme
 
 
 def test_recommended(data: dict[str, Any], ask: dict[str, Any]) -> None:
@@ -20,7 +22,7 @@ def test_recommended(data: dict[str, Any], ask: dict[str, Any]) -> None:
     assert isinstance(best, Recommendation)
     assert not best.independent
     decided = best.decide(data)
-    assert decided.mean() == pytest.approx(0.1, abs=0.002)
+    assert decided.mean() == pytest.approx(0.1, abs=0.01)
     for i, g in enumerate(("Black", "White")):
         chosen = (data["race"] == g) & (decided == 1)
         assert best.accuracy[i, 0] == pytest.approx(data["need"][chosen].mean())
@@ -37,3 +39,31 @@ def test_no_recommendation_without_rejection(data: dict[str, Any], ask: dict[str
     assert result.recommended is None
     assert result.verdict == "inconclusive"
     assert "No less discriminatory alternative was shown" in result.summary()
+
+
+def test_it_can_be_pickled_and_needs_only_its_columns(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    for rule in ("linear", "boosting", ["linear", "lasso"]):
+        best = iso.improvability(data, **crossfit, rule=rule).recommended
+        assert best is not None
+        again = pickle.loads(pickle.dumps(best))
+        new = {name: data[name][:40] for name in ("x1", "x2", "lab")}
+        np.testing.assert_array_equal(again.decide(new), best.decide(new))
+        np.testing.assert_array_equal(again.decide(new), (again.score(new) > again.cutoff_).astype(float))
+        assert hasattr(best.estimator_, "predict")
+
+
+def test_a_rule_that_looks_at_the_group_needs_it(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    best = iso.improvability(data, **crossfit, rule="linear", group_aware=True).recommended
+    assert best is not None
+    with pytest.raises(UnknownColumn, match="race"):
+        best.decide({name: data[name] for name in ("x1", "x2", "lab")})
+
+
+def test_the_cutoff_comes_from_rows_the_rule_had_not_seen(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    """A forest: cut at its own scores for the rows it was fitted on it would select too few."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    best = iso.improvability(data, **crossfit, rule=RandomForestRegressor(20)).recommended
+    assert best is not None
+    fresh = programme(4_000, seed=9)
+    assert best.decide(fresh).mean() == pytest.approx(0.1, abs=0.025)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 import isonomy as iso
+from isonomy.alternatives import PAPER
 from isonomy.alternatives.api import improvability
 from isonomy.alternatives.plan import Plan, idle_roles, plan
 from isonomy.errors import NotBinary, UnknownColumn, UnknownOption, UsageError, WrongType
 from isonomy.frames import Group, Source, open_source
-from isonomy.results.call import QUESTIONS
+from isonomy.results.call import QUESTIONS, READING
 
 
 def planned(source: Source, options: dict[str, Any]) -> Plan:
@@ -81,7 +82,7 @@ def test_options_that_nothing_looks_at_are_refused(data: dict[str, Any], ask: di
 def test_a_plan_takes_the_options_of_the_call_and_has_no_defaults_of_its_own() -> None:
     """An audit fills in the defaults of the call; a second set of them could differ."""
     asked, called = (inspect.signature(function).parameters for function in (plan, improvability))
-    assert set(asked) - {"source"} == set(called) - {"data", "rng", "count", "missing", "missing_group"}
+    assert set(asked) - {"source"} == set(called) - {"data", "rng", *READING}
     assert all(parameter.default is parameter.empty for parameter in asked.values())
 
 
@@ -89,7 +90,7 @@ def test_only_a_test_that_fits_nothing_begins_with_a_grouped_pass(data: dict[str
     source = open_source(data)
     del ask["rng"]
     (request,) = planned(source, ask).requests
-    assert list(request.keys) == ["outcome value", "status_quo value", "candidate value"]
+    assert list(request.keys) == ["outcome value", "status_quo value", "candidate[need_score] value"]
     assert planned(source, ask | {"candidate": None, "rule": "linear", "features": "x1"}).requests == ()
 
 
@@ -110,3 +111,38 @@ def test_what_is_said_of_groups_is_settled_in_their_order(data: dict[str, Any], 
     assert asked.training_share(criteria) == 0.5
     one = planned(open_source(data), ask | {"splits": 1, "capacity": None, "threshold": 1.0})
     assert one.training_share(one.settle(groups)) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"splits": 3, "evidence": "whole"}, "splits: nothing looks at it"),
+        ({"resamples": 30}, r"resamples: .*evidence=\"paper\""),
+        ({"folds": 3}, r"folds: .*\"crossfit\""),
+        ({"train_fraction": 0.4}, r"train_fraction: .*\"splits\" or \"paper\""),
+        ({"fairness_test": "paper"}, "fairness_test"),
+        ({"pvalue_form": "paper"}, "pvalue_form"),
+        ({"evidence": "crossfit"}, "nothing is fitted"),
+        ({"candidate": ["need_score", "lab"], "splits": 3}, "several are tested on all rows"),
+        ({"candidate": ["lab", "lab"]}, "twice"),
+        ({"candidate": []}, "none given"),
+        ({"candidate": None, "rule": "linear", "features": ["x1"], "evidence": "whole"}, "evidence"),
+        ({"margin": 0.01, "accuracy_gain": 0.1}, "margin, accuracy_gain"),
+        ({"margin": -0.1}, "margin"),
+        ({"folds": 1, "candidate": None, "rule": "linear", "features": ["x1"]}, "folds"),
+    ],
+)
+def test_what_goes_with_which_evidence(
+    data: dict[str, Any], ready: dict[str, Any], change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        iso.improvability(data, **(ready | change))
+
+
+def test_the_papers_procedure_has_a_name(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    result = iso.improvability(data, **ready, **PAPER, splits=3, resamples=100)
+    assert result.evidence == "paper"
+    assert result.pvalue == min(1, 2 * result.median_pvalue)
+    merged = iso.improvability(data, **ready, splits=3)
+    assert merged.evidence == "splits"
+    assert merged.pvalue <= min(1, 2 * merged.median_pvalue)

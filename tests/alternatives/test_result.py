@@ -21,7 +21,7 @@ def test_json_round_trip(data: dict[str, Any], ask: dict[str, Any]) -> None:
     again = iso.from_json(result.to_json())
     same(result, again, NUMBERS, rel=0, abs=0)
     assert again.summary() == result.summary()
-    np.testing.assert_array_equal(again.surface().median_pvalues, result.surface().median_pvalues)
+    np.testing.assert_array_equal(again.surface().pvalues, result.surface().pvalues)
     assert result.recommended is not None
     assert again.recommended.accuracy.tolist() == result.recommended.accuracy.tolist()
     assert again.cutoffs is again.recommended.cutoff is None  # they may be the scores of single people
@@ -38,7 +38,7 @@ def test_suppression(data: dict[str, Any], ask: dict[str, Any]) -> None:
     result = iso.improvability(data, **ask)
     shown = result.suppressed(10)
     same(shown, result, NUMBERS, rel=0, abs=0)
-    assert shown.evidence is None
+    assert shown.comparisons is None
     assert shown.cutoffs is None
     if result.recommended is not None:
         assert shown.recommended is not None
@@ -49,7 +49,7 @@ def test_suppression(data: dict[str, Any], ask: dict[str, Any]) -> None:
     assert np.isnan(hidden.accuracy[..., :2]).all()
     assert np.isnan(hidden.fairness[..., :2]).all()
     assert set(hidden.status) == {"suppressed"}
-    assert hidden.evidence is None
+    assert hidden.comparisons is None
     assert hidden.recommended is None
 
 
@@ -62,6 +62,7 @@ def result(data: dict[str, Any]) -> ImprovabilityResult:
         status_quo="cost_score",
         candidate="need_score",
         capacity=0.1,
+        evidence="paper",
         splits=3,
         resamples=300,
         rng=7,
@@ -74,16 +75,16 @@ def test_every_point_is_the_test_at_that_point(
 ) -> None:
     point = iso.improvability(data, **ask, accuracy_gain=a, fairness_gain=f)
     surface = result.surface(accuracy_gains=[a, 2.0], fairness_gains=[f, 2.0])
-    assert surface.median_pvalues[0, 0] == point.median_pvalue
+    assert surface.pvalues[0, 0] == point.pvalue
 
 
 def test_default_grid_is_the_papers(result: ImprovabilityResult) -> None:
     surface = result.surface()
     assert surface.accuracy_gains[[0, -1]].tolist() == [-1, 1]
     assert surface.fairness_gains[[0, -1]].tolist() == [0, 1]
-    assert surface.median_pvalues.shape == (201, 101)
-    at_zero = surface.median_pvalues[np.flatnonzero(np.isclose(surface.accuracy_gains, 0))[0], 0]
-    assert at_zero == result.median_pvalue
+    assert surface.pvalues.shape == (201, 101)
+    at_zero = surface.pvalues[np.flatnonzero(np.isclose(surface.accuracy_gains, 0))[0], 0]
+    assert at_zero == result.pvalue
     assert len(surface.to_frame()) == 201 * 101
 
 
@@ -127,11 +128,9 @@ def test_difference_grid_is_in_the_utilitys_unit(data: dict[str, Any], ask: dict
 
 
 def test_resamples_are_stored_on_request(result: ImprovabilityResult) -> None:
-    assert iso.from_json(result.to_json()).evidence is None
+    assert iso.from_json(result.to_json()).comparisons is None
     again = iso.from_json(result.to_json(rows=True))
-    np.testing.assert_array_equal(
-        again.surface([0.0, 0.07], [0.1]).median_pvalues, result.surface([0.0, 0.07], [0.1]).median_pvalues
-    )
+    np.testing.assert_array_equal(again.surface([0.0, 0.07], [0.1]).pvalues, result.surface([0.0, 0.07], [0.1]).pvalues)
 
 
 def test_arrays_are_read_only(result: ImprovabilityResult) -> None:

@@ -56,4 +56,4 @@ def test_equal_rows_are_one_line_in_canonical_order(fitted: bool) -> None:
     assert lines.weight.tolist() == [1, 1, 2]
     assert lines.rows == 4
     assert {name: column.tolist() for name, column in lines.features.items()} == ({"x": [6, 7, 5]} if fitted else {})
-    assert (lines.candidate is None) == fitted
+    assert list(lines.candidates) == ([] if fitted else ["c"])

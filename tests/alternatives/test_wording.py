@@ -19,17 +19,31 @@ def test_the_null_names_the_rule_and_every_requirement() -> None:
 
 @pytest.mark.parametrize(("reject", "words"), [(True, "0.0266, at most 0.05."), (False, "0.0266, above 0.02.")])
 def test_the_conclusion_says_which_side_of_alpha(reject: bool, words: str) -> None:
-    text = wording.conclusion(reject, 0.0266, 0.0133, 7, "lasso", 0.05 if reject else 0.02)
+    how = wording.basis("paper", 0.0133, 7, 5, 3, 1)
+    text = wording.conclusion(reject, 0.0266, 0.05 if reject else 0.02, wording.subject("lasso", (), (), reject), how)
     assert "median p-value of 7 random splits is 0.0133" in text
     assert words in text
-    assert wording.conclusion(reject, 0.02, 0.02, 1, "lasso", 0.05).count("One test") == 1
+
+
+def test_what_the_evidence_rests_on() -> None:
+    assert wording.basis("splits", 0.02, 1, 5, 3, 1) == "One test"
+    assert "7 random splits" in wording.basis("splits", 0.02, 7, 5, 3, 1)
+    assert "5 folds, 3 times" in wording.basis("crossfit", 0.02, 1, 5, 3, 1)
+    assert wording.basis("whole", 0.02, 1, 5, 3, 4).endswith("adjusted for 4 attempts")
+    assert wording.subject("x", ("a", "b", "c"), ("a", "c"), True) == "a and c"
+    assert wording.subject("x", ("a", "b"), (), False) == "none of 2 candidates"
 
 
 def test_effects_say_the_change_where_there_is_one() -> None:
-    assert ", +25.0 % (averages" in wording.accuracy_effect("tpr", "a", 0.5, 0.4)
-    assert " % " not in wording.fairness_effect("tpr", "a against b", float("nan"), 0.4)
+    change = wording.limits_of("accuracy", 0.25, 0.1, 0.4, scale="ratio", alpha=0.05)
+    assert change == "a gain of 25.0%, 95% limits 10.0% to 40.0% (for all gains together)"
+    assert wording.accuracy_effect("tpr", "a", 0.5, 0.4, change=change).endswith(f"status quo; {change}.")
+    nothing = wording.limits_of("fairness", 0.25, float("nan"), float("nan"), scale="ratio", alpha=0.05)
+    assert wording.fairness_effect("tpr", "a against b", float("nan"), 0.4, change=nothing).endswith("status quo.")
+    several = wording.fairness_effect("tpr", "a against b", 0.1, 0.4, change="", several=True)
+    assert several.endswith("0.400 with the status quo (a against b, chosen on rows of their own).")
     assert "no cut in unfairness is supported" in wording.supported("fairness", float("nan"), "ratio", 0.05)
-    assert "of up to 12.5 %" in wording.supported("accuracy", 0.125, "ratio", 0.05)
+    assert "of up to 12.5%" in wording.supported("accuracy", 0.125, "ratio", 0.05)
 
 
 def test_limits_depend_on_what_was_shown() -> None:

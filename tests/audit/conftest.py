@@ -23,6 +23,7 @@ TESTS: list[dict[str, Any]] = [
         "groups": "sex",
         "status_quo": "prediction",
         "candidate": "better",
+        "evidence": "paper",
         "splits": 1,
         "resamples": 100,
     },

@@ -93,6 +93,9 @@ def test_a_metric_of_one_s_own_becomes_that_of_the_functions() -> None:
     assert isinstance(own, iso.Metric)
     assert (own.name, own.binary) == ("thin", True)
     assert own.where is not None
+    median = metric(OwnMetric(name="median", value="ok", quantile=0.5))
+    assert isinstance(median, iso.Metric)
+    assert median.quantile == 0.5
     everybody = metric(OwnMetric(name="all", value="ok"))
     assert isinstance(everybody, iso.Metric)
     assert everybody.where is None

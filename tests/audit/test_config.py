@@ -62,7 +62,7 @@ def test_two_tests_of_one_name() -> None:
 
 
 def test_no_tests() -> None:
-    assert "tests: this key is needed and missing." in wrong('title = "x"')
+    assert "tests: no test is asked for" in wrong('title = "x"')
 
 
 def test_a_mapping_works_like_the_file() -> None:

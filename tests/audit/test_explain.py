@@ -33,7 +33,7 @@ def wrong(text: str) -> str:
         ("seed = 7", "seed = -1", "seed: -1 is not allowed. Allowed: greater than or equal to 0."),
         ("seed = 7", "sede = 7", "line 2: sede: unknown key. Did you mean 'seed'?"),
         ('missing = "drop"', 'missing = "dorp"', "line 8: data.missing: 'dorp' is not allowed. Did you mean 'drop'?"),
-        ('outcome = "repaid"', "outcome = 3", "line 11: columns.outcome: 3 is not allowed. Allowed: text."),
+        ('outcome = "repaid"', "outcome = 3", "line 11: columns.outcome: 3 is not allowed. Allowed: text, a table."),
         ("edges = [25, 45]", "edges = [45, 25]", "columns.groups[1]: edges [45.0, 25.0] must increase."),
         ("edges = [25, 45]", "edges = []", "columns.groups[1].edges: [] is not allowed."),
         ('op = "in"', 'op = "=="', 'filters[0]: op "==" takes one value.'),
@@ -58,6 +58,21 @@ def wrong(text: str) -> str:
             "give path or query, not both",
         ),
         ('path = "decisions-*.parquet"', 'query = "select 1"', "a query needs an engine"),
+        (
+            'metric = "tpr"',
+            'metric = "precision"',
+            "tests[0].metric: 'precision' is not allowed. It is called 'ppv' here.",
+        ),
+        (
+            'reference = {race = "White"}',
+            'reference = "White"',
+            "'White' is not allowed. A group is written with its column: {race = 'White'} or {age = 'White'}.",
+        ),
+        (
+            'outcome = "repaid"',
+            'outcome = {column = "repaid", equal = "yes"}',
+            "columns.outcome.equal: unknown key. Did you mean 'equals'? Allowed: column, equals.",
+        ),
     ],
 )
 def test_mistakes_are_named(good: str, old: str, new: str, words: str) -> None:
@@ -68,6 +83,13 @@ def test_mistakes_are_named(good: str, old: str, new: str, words: str) -> None:
 def test_every_mistake_is_told_at_once_in_order(good: str) -> None:
     lines = wrong(good.replace("seed", "sede").replace('"drop"', '"dorp"').replace('"tpr"', '"trp"')).splitlines()
     assert [line.split(":")[1].strip() for line in lines] == ["sede", "data.missing", "tests[0].metric"]
+
+
+@pytest.mark.parametrize("text", ['title = "x"', "tests = []"])
+def test_a_file_without_tests_says_so(text: str) -> None:
+    assert wrong(text).endswith(
+        "tests: no test is asked for; write at least one [[tests]] table, or take the # from one in the file."
+    )
 
 
 def test_a_key_has_a_line(good: str) -> None:

@@ -11,12 +11,12 @@ from pydantic import TypeAdapter, ValidationError
 
 import isonomy as iso
 from isonomy.alternatives import RULES
-from isonomy.audit.forms import FORMS, form_of, in_a_file, plain, written
+from isonomy.audit.forms import FORMS, in_a_file, plain, written
 from isonomy.audit.questions import KINDS, annotation_of
 from isonomy.frames import Groups
 from isonomy.frames.groups import Cut as CutGroup
 from isonomy.likelihood import Estimate
-from isonomy.options import Alpha, Column, Form, Names, Seeded, Tolerance, Whole, hints
+from isonomy.options import Alpha, Column, Form, Names, Seeded, Tolerance, Whole, form_of, hints
 
 UNKNOWN = Annotated[object, Form("nobody")]
 YOUNG = {"column": "age", "op": "<", "value": 25}
@@ -26,8 +26,10 @@ EXPECTED: dict[str, tuple[Any, list[str], Any]] = {
     "column": ("score", ["score"], "score"),
     "names": (["a", "b"], ["a", "b"], ["a", "b"]),
     "groups": (["race", {"column": "age", "edges": [25.0]}], ["race", "age"], ["race", CutGroup("age", (25.0,))]),
+    "given": ("band", ["band"], "band"),
     "metric": ("tpr", [], "tpr"),
     "reference": ({"value": 0.5, "influence": "i"}, ["i"], Estimate(0.5, "i")),
+    "comparator": ({"race": "White"}, [], {"race": "White"}),
     "group": ({"race": "White", "age": 3}, [], {"race": "White", "age": 3}),
     "utility": ({"utility": "tpr", "outcome": "sick"}, ["sick"], {"utility": "tpr", "outcome": "sick"}),
     "utilities": (
@@ -35,7 +37,8 @@ EXPECTED: dict[str, tuple[Any, list[str], Any]] = {
         ["sick"],
         ["accuracy", {"utility": "tpr", "outcome": "sick"}],
     ),
-    "rule": (RULES[0], [], RULES[0]),
+    "rule": (list(RULES[:2]), [], list(RULES[:2])),
+    "candidates": ({"better": "b", "cheaper": "c"}, ["b", "c"], {"better": "b", "cheaper": "c"}),
     "split": ("part", ["part"], "part"),
     "observed_effects": ({"race=Black": [0.1, 0.02]}, [], {"race=Black": (0.1, 0.02)}),
     "seed": (7, [], 7),

@@ -9,13 +9,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from isonomy.audit.guess import Look, guess_groups, guess_roles, look, opposed, recodable, sample, toml
+from isonomy.audit.guess import Guess, Role, guess, literal, sample, toml
 from isonomy.errors import DataError, EmptyFrame, UsageError
+from isonomy.frames.profile import profile
 
 
-def looks(**columns: list[Any]) -> list[Look]:
-    """What the columns of a small table look like."""
-    return [look(pl.Series(name, values)) for name, values in columns.items()]
+def guessed(**columns: list[Any]) -> Guess:
+    """What the columns of a small table are taken to mean."""
+    return guess(tuple(profile(pl.Series(name, values)) for name, values in columns.items()))
 
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n", "\x00\x7f", "é", "😀", "'''", "a\tb"])
@@ -23,79 +24,107 @@ def test_toml_strings(text: str) -> None:
     assert tomllib.loads(f"x = {toml(text)}")["x"] == text
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([True, False, None], Look("x", "binary", 3, True)),
-        ([0, 1, 1], Look("x", "binary", 2, False, 1.0, unit=True)),
-        ([0.0, 0.5, 1.0, float("nan")], Look("x", "number", 3, True, 0.5, unit=True)),
-        ([1, 2, 3], Look("x", "number", 3, False, 2.0)),
-        ([1.0, 1.0], Look("x", "number", 1, False, 1.0, unit=True)),
-        ([float("nan")], Look("x", "other", 0, True)),
-        (["a", "b", "b"], Look("x", "text", 2, False, pair=("a", "b"))),
-        (["Yes", "no ", "YES"], Look("x", "text", 3, False, yes=("YES", "Yes"))),
-        (["yes", "no", "maybe"], Look("x", "text", 3, False)),
-        ([[1], [2]], Look("x", "other", 0, False)),
-    ],
-    ids=str,
-)
-def test_what_a_column_looks_like(values: list[Any], expected: Look) -> None:
-    assert look(pl.Series("x", values)) == expected
-
-
-def test_categories_look_like_text() -> None:
-    for dtype in (pl.Categorical, pl.Enum(["a", "b"])):
-        assert look(pl.Series("x", ["a", "b"], dtype=dtype)) == Look("x", "text", 2, False, pair=("a", "b"))
+@pytest.mark.parametrize("value", ["no", 1.0, 0.0, 2.5])
+def test_toml_values(value: str | float) -> None:
+    assert tomllib.loads(f"x = {literal(value)}")["x"] == value
+    assert tomllib.loads(f"x = {Role('deny', value).toml()}")["x"] == {"column": "deny", "equals": value}
 
 
 def test_a_role_needs_a_telling_name_and_a_fitting_type() -> None:
     scores = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
-    columns = looks(y=[0, 1] * 3, approved=[1, 0] * 3, risk_score=scores, outcome=["a", "b"] * 3)
-    assert guess_roles(columns) == {"outcome": "y", "prediction": "approved", "score": "risk_score"}
+    found = guessed(y=[0, 1] * 3, approved=[1, 0] * 3, risk_score=scores, outcome=[["a"], ["b"]] * 3)
+    assert found.roles == {"outcome": Role("y"), "prediction": Role("approved"), "score": Role("risk_score")}
 
 
 def test_the_more_telling_name_wins() -> None:
-    assert guess_roles(looks(pass_fail=[0, 1], label=[1, 0]))["outcome"] == "label"
-    assert guess_roles(looks(Was_Approved=[0, 1], other=[0, 1]))["prediction"] == "Was_Approved"
+    assert guessed(pass_fail=[0, 1], label=[1, 0]).roles["outcome"] == Role("label")
+    assert guessed(Was_Approved=[0, 1], other=[0, 1]).roles["prediction"] == Role("Was_Approved")
+    assert guessed(loanApproved=[0, 1]).roles["prediction"] == Role("loanApproved")
 
 
-def test_an_experiment_needs_predicted_effects_and_a_count_is_not_guessed() -> None:
-    assert guess_roles(looks(treatment=[0, 1], count=[5, 6])) == {}
-    roles = guess_roles(looks(treatment=[0, 1, 0], uplift=[0.1, 0.2, 0.3]))
-    assert roles == {"treatment": "treatment", "effect": "uplift"}
-
-
-def test_groups_are_named_cut_or_the_few_levels_there_are() -> None:
-    assert guess_groups(looks(sex=["f", "m"], race=["a", "b"], x=["p", "q"]), {}) == ['"race"', '"sex"']
-    assert guess_groups(looks(age=list(range(30))), {}) == ['{column = "age", edges = [25, 45, 65]}']
-    assert guess_groups(looks(city=["p", "q"], x=[0.1, 0.2]), {}) == ['"city"', '"x"']
-    assert guess_groups(looks(x=[float(i) for i in range(30)]), {}) == ['{column = "x", edges = [14.5]}']
-    with pytest.raises(UsageError, match="no column looks like groups"):
-        guess_groups(looks(only=["a", "a"]), {})
-
-
-def test_a_column_with_a_role_is_no_group() -> None:
-    assert guess_groups(looks(race=["a", "b"], female=[0, 1]), {"prediction": "race"}) == ['"female"']
-
-
-def test_text_that_should_be_0_and_1() -> None:
-    columns = looks(approved=["yes", "no"], offer=["letter", "none"], city=["p", "q"], sex=["f", "m"])
-    assert [column.name for column in recodable(columns, {}, ['"sex"'])] == ["approved", "offer"]
-    assert recodable(columns, {"outcome": "approved", "treatment": "offer"}, []) == []
+def test_an_experiment_needs_predicted_effects() -> None:
+    assert guessed(treatment=[0, 1]).roles == {}
+    roles = guessed(treatment=[0, 1, 0], uplift=[0.1, 0.2, 0.3]).roles
+    assert roles == {"treatment": Role("treatment"), "effect": Role("uplift")}
 
 
 @pytest.mark.parametrize(
-    ("outcome", "prediction", "expected"),
-    [("default", "approved", True), ("repaid", "approved", False), ("default", "flagged", False)],
+    ("values", "equals"),
+    [
+        (["yes", "no"], "yes"),
+        (["N", "Y"], "Y"),
+        ([" Yes", "No"], " Yes"),
+        (["denied", "approved"], "approved"),
+        (["rejected", "hired"], "hired"),
+        ([2, 1], 1.0),
+        ([True, False], None),
+    ],
 )
-def test_outcomes_and_decisions_that_mean_opposite_things(outcome: str, prediction: str, expected: bool) -> None:
-    assert opposed({"outcome": outcome, "prediction": prediction}) is expected
-    assert not opposed({})
+def test_what_says_yes_is_1(values: list[Any], equals: object) -> None:
+    assert guessed(decision=values).roles == {"prediction": Role("decision", equals)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("values", [["letter", "none"], ["Yes", "YES", "No"], [3, 7]])
+def test_which_of_two_values_is_1_is_for_a_person_to_say(values: list[Any]) -> None:
+    found = guessed(decision=values, sex=["f", "m", "f"][: len(values)])
+    assert found.roles == {}
+    assert [role.equals for role in found.undecided["prediction"]] == sorted(set(values))
+    assert found.checks[0].startswith('"decision" ')
+    assert found.obstacle
+
+
+def test_more_than_two_values_are_no_decision() -> None:
+    assert guessed(decision=["yes", "no", "maybe"]).roles == guessed(decision=[1, 2, 3]).roles == {}
+
+
+def test_one_and_two_are_told() -> None:
+    (check,) = guessed(decision=[1, 2]).checks
+    assert check.startswith('"decision" holds 1 and 2: 1 is taken to mean yes')
+
+
+@pytest.mark.parametrize(
+    ("table", "roles"),
+    [
+        ({"deny": ["yes", "no"]}, {"prediction": Role("deny", "no")}),
+        ({"denied": [0, 1]}, {"prediction": Role("denied", 0.0)}),
+        ({"default": [0, 1], "approved": [1, 0]}, {"prediction": Role("approved"), "outcome": Role("default", 0.0)}),
+        ({"default": [0, 1], "flagged": [1, 0]}, {"prediction": Role("flagged"), "outcome": Role("default")}),
+        ({"repaid": [0, 1], "approved": [1, 0]}, {"prediction": Role("approved"), "outcome": Role("repaid")}),
+        ({"recid": ["n", "y"], "deny": [1, 2]}, {"prediction": Role("deny", 2.0), "outcome": Role("recid", "n")}),
+    ],
+)
+def test_1_is_the_good_side_where_names_tell_it(table: dict[str, list[Any]], roles: dict[str, Role]) -> None:
+    found = guessed(**table)
+    assert found.roles == roles
+    turned = [role.column for role in roles.values() if role.equals in (0.0, 2.0, "no", "n")]
+    assert [toml(name) in " ".join(found.checks) for name in turned] == [True] * len(turned)
+
+
+def test_groups_are_columns_named_so() -> None:
+    assert guessed(sex=["f", "m"], race=["a", "b"], x=["p", "q"]).groups == ('"race"', '"sex"')
+    assert guessed(tethnicityk=["a", "b"], city=["p", "q"], x=[1, 2]).groups == ()
+    assert guessed(race=["a", "b"], female=[0, 1]).groups == ('"race"', '"female"')
+    assert guessed(sex=["f", "f"]).groups == ()  # one level is nothing to compare
+
+
+@pytest.mark.parametrize(
+    ("ages", "edges"), [(range(18, 80), "[25, 45, 65]"), (range(30, 50), "[45]"), (range(25, 40), None)]
+)
+def test_raw_ages_are_cut_where_there_are_people_on_both_sides(ages: range, edges: str | None) -> None:
+    expected = (f'{{column = "age", edges = {edges}}}',) if edges else ()
+    assert guessed(age=list(ages)).groups == expected
+    assert guessed(age=[1, 2, 3]).groups == ('"age"',)  # bands
+
+
+def test_why_nothing_is_tested() -> None:
+    assert "No column was recognised as a decision" in guessed(rownames=[1, 2], age=[30, 40]).obstacle
+    assert "No column was recognised as groups" in guessed(approved=[0, 1], city=["p", "q"]).obstacle
+    assert guessed(approved=[0, 1], sex=["f", "m"]).obstacle == ""
 
 
 def test_a_sample_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("a,b\n1,x\n2,y\n")
-    assert sample(tmp_path / "d.csv").rows() == [(1, "x"), (2, "y")]
+    assert [column.name for column in sample(tmp_path / "d.csv")] == ["a", "b"]
     (tmp_path / "empty.csv").write_text("a,b\n")
     with pytest.raises(EmptyFrame, match="has no rows"):
         sample(tmp_path / "empty.csv")

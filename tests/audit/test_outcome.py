@@ -206,13 +206,14 @@ EVERY_KIND: list[dict[str, Any]] = [
         "capacity": 0.3,
         "rule": "linear",
         "features": ["income", "other_score"],
-        "splits": 1,
-        "resamples": 200,
+        "repeats": 1,
     },
     {"kind": "improvability", "id": "ready", "status_quo": "score", "candidate": "other_score", "capacity": 0.3},
     {"kind": "treatment_bias"},
+    {"kind": "evaluate_corrections", "strategies": ["mean"], "splits": 2, "resamples": 20},
     {"kind": "predictive_parity", "resamples": 200},
     {"kind": "marginal_outcomes", "threshold": 0.5},
+    {"kind": "equalize_thresholds", "threshold": 0.5, "target": "tpr", "resamples": 100},
 ]
 
 
@@ -244,7 +245,8 @@ def _files(folder: Path) -> Iterator[Path]:
 def _values() -> set[str]:
     table = planted()
     real = [values for values in table.values() if values.dtype.kind == "f"]
-    return {f"{value:.12g}" for values in real for value in values.tolist()}
+    # Scores cut off at 0 and 1 tell of nobody, and p-values are 1 to so many digits.
+    return {f"{value:.12g}" for values in real for value in values.tolist()} - {"0", "1"}
 
 
 def test_no_number_of_a_single_row_is_in_any_output(outputs: dict[str, str]) -> None:
@@ -264,3 +266,28 @@ def test_the_test_would_find_a_planted_value(outputs: dict[str, str]) -> None:
     text = outputs["results.json"] + json.dumps(float(planted()["amount"][7]))
     decimals = {f"{float(number):.12g}" for number in NUMBER.findall(text)}
     assert decimals & _values()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema_version": 1},
+        {"tests": 3},
+        {"tests": [{"id": "x"}]},
+        {"title": ["a"]},
+        {"rows": "many"},
+        {"provenance": []},
+        {"fail_on": [[]]},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_results_that_were_changed_by_hand_are_refused(change: dict[str, Any]) -> None:
+    stored = AuditResult(document()).to_dict() | change
+    with pytest.raises(iso.errors.UsageError, match=r"results\.json: "):
+        AuditResult.from_json(json.dumps(stored))
+
+
+@pytest.mark.parametrize("text", ["", "3", "[" * 100_000, '"x"', "{}"])
+def test_what_is_no_results_file_is_refused(text: str) -> None:
+    with pytest.raises(iso.errors.UsageError, match=r"results\.json: "):
+        AuditResult.from_json(text)

@@ -14,6 +14,7 @@ from isonomy.audit.config import build
 from isonomy.audit.plan import Planned, check, plan, used
 from isonomy.errors import ConfigError
 from isonomy.frames import Source, open_source
+from support.same import same
 
 COLUMNS = {"outcome": "outcome", "prediction": "prediction", "score": "score", "groups": ["race"]}
 
@@ -93,23 +94,18 @@ def test_options_are_made_ready_for_the_function() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"fingerprint": "other"},
-        {"suppress_below": 11},
-        {
-            "filters": build({"tests": [{"kind": "flag", "metric": "tpr", "filters": [{"column": "a", "value": 1}]}]})
-            .tests[0]
-            .filters
-        },
-    ],
+    [{"suppress_below": 11}, {"filters": [{"column": "a", "value": 1}]}, {"labels": {"population": "everybody"}}],
     ids=lambda changes: next(iter(changes)),
 )
-def test_whatever_changes_a_number_changes_the_identity(changes: dict[str, Any]) -> None:
+def test_whatever_changes_a_number_or_a_word_changes_the_identity(changes: dict[str, Any]) -> None:
+    def identity(fingerprint: str = "abc", **keys: Any) -> str:
+        return planned(test, **keys).identity(fingerprint, build({"tests": [test], **keys}))
+
     test = {"kind": "flag", "metric": "tpr"}
-    given: dict[str, Any] = {"fingerprint": "abc", "suppress_below": 10, "filters": []}
-    assert planned(test).identity(**given) == planned(test, title="Another").identity(**given)
-    assert planned(test).identity(**given) != planned(test).identity(**(given | changes))
-    assert planned(test).identity(**given) != planned(test, tolerances={"flag": 0.1}).identity(**given)
+    assert identity() == identity(title="Another")
+    assert identity() != identity("other")
+    assert identity() != identity(**changes)
+    assert identity() != identity(tolerances={"flag": 0.1})
 
 
 def test_every_column_is_named_with_its_key() -> None:
@@ -179,7 +175,7 @@ def test_text_is_no_outcome(
 ) -> None:
     words = pl.when(pl.col("outcome") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")).cast(dtype)
     monkeypatch.setattr(Source, "sums", None)  # no row is read
-    with pytest.raises(ConfigError, match=r"columns\.outcome: column 'outcome' is text .*\"yes\" to 1"):
+    with pytest.raises(ConfigError, match=r"columns\.outcome: column 'outcome' is text .*equals = \"yes\"}"):
         audit(table.with_columns(words.alias("outcome"))).validate()
     assert audit(table.with_columns(pl.col("outcome").cast(pl.Boolean))).validate()
 
@@ -206,3 +202,30 @@ def test_every_method_says_what_it_will_ask(table: pl.DataFrame, monkeypatch: py
 def test_what_is_wrong_with_a_test_is_told_when_it_is_made(table: pl.DataFrame) -> None:
     test = planned({"kind": "flag", "metric": "tpr", "alternative": "outside"}, columns=COLUMNS)
     assert test.requests(open_source(table)) == ()
+
+
+def test_validation_finds_what_the_tests_would_refuse(audit: Callable[..., Audit], table: pl.DataFrame) -> None:
+    tests = [{"kind": "flag", "metric": "tpr", "tolerance": 5}, {"kind": "flag", "metric": "brier", "score": False}]
+    with pytest.raises(ConfigError) as caught:
+        audit(table, tests=tests).validate()
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("audit: tests[0].tolerance: 5")
+    assert second.startswith("audit: tests[1].score: the metric 'brier' needs it")
+
+
+def test_a_role_may_be_a_condition(audit: Callable[..., Audit], table: pl.DataFrame) -> None:
+    words = table.with_columns(
+        pl.when(pl.col("prediction") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")).alias("said"),
+        (pl.col("outcome") + 1).alias("coded"),
+    )
+    plain = audit(table, tests=[{"kind": "flag", "metric": "tpr"}]).run().results["flag-tpr"]
+    roles = {"prediction": {"column": "said", "equals": "yes"}, "outcome": {"column": "coded", "equals": 2}}
+    asked = audit(words, tests=[{"kind": "flag", "metric": "tpr", **roles}])
+    assert asked.validate()
+    same(asked.run().results["flag-tpr"].table(), plain.table())
+    for column, equals, message in (("said", 1, "cannot be compared with 1"), ("sayd", "yes", "no column 'sayd'")):
+        test = {"kind": "flag", "metric": "tpr", "prediction": {"column": column, "equals": equals}}
+        with pytest.raises(ConfigError, match=message):
+            audit(words, tests=[test]).validate()
+    with pytest.raises(ConfigError, match=r"say what counts as 1: \{column = .said., equals"):
+        audit(words, tests=[{"kind": "flag", "metric": "tpr", "prediction": "said"}]).validate()

@@ -16,7 +16,7 @@ from isonomy.options import Alpha, Column, Power
 from isonomy.results import QUESTIONS
 
 # Said once for the whole audit ([data]), or shown by the audit itself.
-ELSEWHERE = {"data", "count", "missing", "missing_group", "progress"}
+ELSEWHERE = {"data", "count", "weight", "cluster", "missing", "missing_group", "progress"}
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -34,7 +34,7 @@ def test_keys_are_the_functions_keywords(kind: str) -> None:
 
 
 def test_a_new_keyword_is_a_new_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    def flag(data: object, *, groups: Groups, weight: Column | None = None, power: Power = 0.8) -> None:
+    def flag(data: object, *, groups: Groups, baseline: Column | None = None, power: Power = 0.8) -> None:
         """Who is treated differently?
 
         Parameters

@@ -20,6 +20,7 @@ IMPROVABILITY: dict[str, Any] = {
     "groups": "sex",
     "status_quo": "prediction",
     "candidate": "better",
+    "evidence": "paper",
     "splits": 1,
     "resamples": 100,
 }

@@ -1,7 +1,8 @@
-"""`isonomy init`: guesses, each of them told; and a file that runs."""
+"""`isonomy init`: guesses, each of them told; and a file that runs, or says why it asks for nothing."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,18 @@ TABLES: dict[str, dict[str, Any]] = {
     "decisions": {"race": RNG.choice(["a", "b"], N), "approved": binary() * 1, "repaid": binary() * 1},
     "only a score": {"gender": RNG.choice(["f", "m"], N), "label": binary() * 1, "y_prob": RNG.random(N)},
     "booleans": {"sex": RNG.choice(["f", "m"], N), "prediction": binary(), "outcome": binary()},
-    "nothing but numbers": {"a": RNG.normal(size=N), "b": RNG.normal(size=N)},
-    "nothing but an outcome": {"region": RNG.choice(["n", "s"], N), "churn": binary() * 1},
-    "strange names": {'he said "x"': RNG.choice(["p", "q"], N), "\\ predicted": binary() * 1, "é\x7f": RNG.random(N)},
+    "yes and no": {
+        "sex": RNG.choice(["f", "m"], N),
+        "deny": RNG.choice(["yes", "no"], N),
+        "default": RNG.choice(["Y", "N"], N),
+    },
+    "codes": {"sex": RNG.choice([1, 2], N), "hired": RNG.choice([1, 2], N)},
     "missing": {
         "race": [None, "a", "b", "b"] * (N // 4),
         "decision": [1, 0, None, 1] * (N // 4),
         "target": [0, 1, 1, 0] * (N // 4),
     },
+    "missing yes and no": {"race": ["a", "b"] * (N // 2), "decision": ["yes", "no", None, "no"] * (N // 4)},
     "ages": {"age": RNG.integers(18, 90, N), "hired": binary() * 1},
     "an experiment": {
         "country": RNG.choice(["DE", "FR"], N),
@@ -41,25 +46,83 @@ TABLES: dict[str, dict[str, Any]] = {
         "uplift": 1 + RNG.random(N) / 5,
         "converted": binary(0.4) * 1,
     },
-    "text outcome": {
-        "sex": RNG.choice(["f", "m"], N),
-        "income": RNG.choice(["<=50K", ">50K"], N),
-        "hours": RNG.normal(40, 5, N),
-    },
 }
+UNTOLD: dict[str, dict[str, Any]] = {
+    "nothing but numbers": {"a": RNG.normal(size=N), "b": RNG.normal(size=N)},
+    "nothing but an outcome": {"region": RNG.choice(["n", "s"], N), "churn": binary() * 1},
+    "strange names": {'he said "x"': RNG.choice(["p", "q"], N), "\\ predicted": binary() * 1, "é\x7f": RNG.random(N)},
+    "row numbers and ages": {"rownames": range(N), "age": RNG.integers(18, 90, N), "hours": RNG.normal(40, 5, N)},
+    "two words": {"sex": RNG.choice(["f", "m"], N), "decision": RNG.choice(["letter", "none"], N)},
+    "identifiers": {"id": [f"x{i}" for i in range(N)]},
+}
+
+
+def started(table: dict[str, Any], folder: Path, kind: str = "parquet") -> tuple[list[str], str]:
+    """What `init` says about a table, and the file it writes."""
+    frame, path = pl.DataFrame(table), folder / f"data.{kind}"
+    frame.write_csv(path) if kind == "csv" else frame.write_parquet(path)
+    guesses = write_starter(path, folder / "audit.toml", force=True)
+    return guesses, (folder / "audit.toml").read_text()
 
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_the_file_runs_as_it_is(name: str, kind: str, tmp_path: Path) -> None:
-    frame = pl.DataFrame(TABLES[name])
-    path = tmp_path / f"data.{kind}"
-    frame.write_csv(path) if kind == "csv" else frame.write_parquet(path)
-    file = tmp_path / "audit.toml"
-    write_starter(path, file)
-    done = Audit.from_toml(file).run()
+    started(TABLES[name], tmp_path, kind)
+    audit = Audit.from_toml(tmp_path / "audit.toml")
+    audit.validate()
+    done = audit.run()
     assert done.entries
     assert [entry.error for entry in done.entries if entry.error] == []
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_what_nothing_tells_is_not_tested(name: str, tmp_path: Path) -> None:
+    guesses, text = started(UNTOLD[name], tmp_path)
+    assert guesses[-1].startswith("No column was recognised as ")
+    assert guesses[-1].endswith("nothing is tested yet.")
+    assert guesses[-1][:40] in text
+    with pytest.raises(ConfigError, match=r"tests: no test is asked for; .* take the # from one"):
+        parse(text)
+
+
+def test_the_tests_that_were_left_out_can_be_taken_in(tmp_path: Path) -> None:
+    _, text = started(UNTOLD["two words"], tmp_path)
+    assert '# prediction = {column = "decision", equals = "letter"}' in text
+    assert '# prediction = {column = "decision", equals = "none"}' in text
+    text = text.replace("# prediction = ", "prediction = ", 1)
+    first = text.index("# [[tests]]")
+    taken = re.sub(r"(?m)^# ", "", text[first : text.index("\n\n", first)])
+    (tmp_path / "audit.toml").write_text(text[:first] + taken + "\n")
+    assert Audit.from_toml(tmp_path / "audit.toml").run().entries[0].answered
+
+
+@pytest.mark.parametrize("file", ["star.csv.gz", "acs12.csv", "nist_acs_tx2018.csv.gz", "law_school.csv"])
+def test_public_tables_without_a_decision_get_no_test(file: str, tmp_path: Path, data_folder: Path) -> None:
+    guesses = write_starter(data_folder / file, tmp_path / "audit.toml")
+    assert guesses[-1].startswith("No column was recognised as a decision")
+
+
+@pytest.mark.parametrize(
+    ("file", "prediction", "groups"),
+    [
+        ("hmda_boston.csv", {"column": "deny", "equals": "no"}, ["afam"]),
+        ("resume_names.csv", {"column": "call", "equals": "yes"}, ["ethnicity", "gender"]),
+    ],
+)
+def test_public_tables_with_one_are_audited(
+    file: str, prediction: Any, groups: list[str], tmp_path: Path, data_folder: Path
+) -> None:
+    write_starter(data_folder / file, tmp_path / "audit.toml")
+    columns = parse((tmp_path / "audit.toml").read_text()).columns.model_dump(exclude_none=True)
+    assert columns == {"prediction": prediction, "groups": groups}
+    result = Audit.from_toml(tmp_path / "audit.toml").run().results["flag-selection_rate"]
+    favourable = pl.col(prediction["column"]) == prediction["equals"]
+    rows = pl.read_csv(data_folder / file).group_by(groups[0]).agg(favourable.mean())
+    rates = {f"{groups[0]}={group}": rate for group, rate in rows.rows()}
+    frame = result.to_frame()
+    for label, estimate in zip(frame["group"], frame["estimate"], strict=True):
+        assert estimate == pytest.approx(rates.get(label, estimate), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -71,24 +134,25 @@ def test_the_file_runs_as_it_is(name: str, kind: str, tmp_path: Path) -> None:
             "an experiment",
             {"treatment": "treatment", "effect": "uplift", "outcome": "converted", "groups": ["country"]},
         ),
+        (
+            "yes and no",
+            {
+                "prediction": {"column": "deny", "equals": "no"},
+                "outcome": {"column": "default", "equals": "N"},
+                "groups": ["sex"],
+            },
+        ),
+        ("codes", {"prediction": {"column": "hired", "equals": 1}, "groups": ["sex"]}),
+        ("ages", {"prediction": "hired", "groups": [{"column": "age", "edges": [25, 45, 65]}]}),
     ],
 )
 def test_roles_are_guessed(name: str, expected: dict[str, Any], tmp_path: Path) -> None:
-    pl.DataFrame(TABLES[name]).write_parquet(tmp_path / "d.parquet")
-    guesses = write_starter(tmp_path / "d.parquet", tmp_path / "audit.toml")
-    columns = parse((tmp_path / "audit.toml").read_text()).columns.model_dump(exclude_none=True)
-    assert columns == expected
-    assert len(guesses) == len(expected)
-
-
-def test_an_outcome_and_a_decision_that_mean_opposite_things(tmp_path: Path) -> None:
-    table = {"default": [0, 1, 0, 1], "approved": [1, 0, 1, 1], "sex": ["f", "m", "f", "m"]}
-    for prediction, opposed in (("approved", True), ("flagged", False)):
-        pl.DataFrame(table).rename({"approved": prediction}).write_parquet(tmp_path / "d.parquet")
-        guesses = write_starter(tmp_path / "d.parquet", tmp_path / "audit.toml", force=True)
-        assert any(guess.startswith("check:") for guess in guesses) is opposed
-        assert ("# CHECK:" in (tmp_path / "audit.toml").read_text()) is opposed
-        parse((tmp_path / "audit.toml").read_text())
+    guesses, text = started(TABLES[name], tmp_path)
+    assert parse(text).columns.model_dump(exclude_none=True) == expected
+    checks = [guess.removeprefix("check: ") for guess in guesses if guess.startswith("check: ")]
+    assert len(guesses) == len(expected) + len(checks)
+    flat = re.sub(r"\n#   ", " ", text)
+    assert all(f"# CHECK: {check}" in flat for check in checks)
 
 
 def test_the_lender_s_roles(tmp_path: Path) -> None:
@@ -113,10 +177,16 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert Audit.from_toml(tmp_path / "out" / "audit.toml").validate()
 
 
+def test_a_second_file_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    pl.DataFrame(TABLES["decisions"]).write_csv(tmp_path / "d.csv")
+    for name, folder in (("audit", "isonomy-report"), ("second", "second-report")):
+        write_starter(tmp_path / "d.csv", tmp_path / f"{name}.toml")
+        audit = Audit.from_toml(tmp_path / f"{name}.toml")
+        assert audit.output == tmp_path / folder
+        audit.run(audit.output)
+
+
 def test_refusals(tmp_path: Path) -> None:
-    pl.DataFrame({"id": [f"x{i}" for i in range(100)]}).write_csv(tmp_path / "ids.csv")
-    with pytest.raises(UsageError, match="no column looks like groups"):
-        write_starter(tmp_path / "ids.csv", tmp_path / "a.toml")
     with pytest.raises(UsageError, match="no file at"):
         write_starter(tmp_path / "none.csv", tmp_path / "a.toml")
     (tmp_path / "empty.csv").write_text("a,b\n")
@@ -128,34 +198,6 @@ def test_refusals(tmp_path: Path) -> None:
         write_starter(tmp_path / "d.csv", tmp_path / "a.toml")
     write_starter(tmp_path / "d.csv", tmp_path / "a.toml", force=True)
     assert "[[tests]]" in (tmp_path / "a.toml").read_text()
-
-
-def test_yes_and_no_are_told_and_not_used(tmp_path: Path) -> None:
-    table = {
-        "application": [f"a{i}" for i in range(N)],
-        "gender": RNG.choice(["f", "m"], N),
-        "approved": RNG.choice(["yes", "no"], N),
-        "repaid": RNG.choice(["Yes", "YES", "No"], N),
-        "offer": RNG.choice(["letter", "none"], N),
-        "disability": RNG.choice(["Y", "N"], N),
-        "score_pct": RNG.random(N) * 100,
-    }
-    pl.DataFrame(table).write_csv(tmp_path / "d.csv")
-    guesses = write_starter(tmp_path / "d.csv", tmp_path / "audit.toml")
-    text = (tmp_path / "audit.toml").read_text()
-    checks = [line for line in text.splitlines() if line.startswith("# CHECK:")]
-    assert [line.removeprefix("# CHECK: ") for line in checks] == [g.removeprefix("check: ") for g in guesses[-3:]]
-    assert [line.split('"')[1] for line in checks] == ["approved", "repaid", "offer"]
-    assert '"approved" is yes/no text: recode it to 0/1' in checks[0]
-    for line in checks:  # the line that is proposed does what it says
-        rows = pl.read_csv(tmp_path / "d.csv")
-        how = line.split("with polars, ")[1].rstrip(".")
-        name = line.split('"')[1]
-        assert set(eval(how, {"rows": rows, "pl": pl})[name]) == {0, 1}
-    config = parse(text)
-    assert config.columns.outcome is config.columns.prediction is config.columns.treatment is None
-    assert config.columns.groups == ["gender", "disability"]  # a group may be yes or no
-    assert [test.model_dump()["prediction"] for test in config.tests] == ["score_pct"]
 
 
 def test_a_file_that_is_not_separated_by_commas(tmp_path: Path) -> None:
@@ -170,11 +212,3 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     for force in (False, True):
         with pytest.raises(ConfigError, match=r"is a folder; --output names a file, such as .*audit\.toml"):
             write_starter(tmp_path / "d.csv", tmp_path, force=force)
-
-
-def test_without_a_decision_neither_a_row_number_nor_a_group_is_averaged(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    frame = pl.DataFrame({"rownames": range(200), "age": rng.integers(18, 80, 200), "hours": rng.integers(1, 60, 200)})
-    frame.write_csv(tmp_path / "people.csv")
-    write_starter(tmp_path / "people.csv", tmp_path / "audit.toml")
-    assert 'prediction = "hours"' in (tmp_path / "audit.toml").read_text()

@@ -40,6 +40,7 @@ kind = "improvability"
 groups = "sex"
 status_quo = "prediction"
 candidate = "better"
+evidence = "paper"
 splits = 1
 resamples = 100
 [[tests]]

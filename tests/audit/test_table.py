@@ -51,7 +51,7 @@ def test_a_database_is_read_and_not_written(tmp_path: Path) -> None:
     data: dict[str, Any] = {"engine": "duckdb", "database": "a.db"}
     opened = open_table(Data(**data, query="select * from people where x > 1"), tmp_path)
     assert opened.source.head(9)["x"].to_list() == [2, 3, 4]
-    with pytest.raises(ConfigError, match="DuckDB cannot run it"):
+    with pytest.raises(ConfigError, match="exactly one SELECT"):
         open_table(Data(**data, query="drop table people"), tmp_path)
 
 
@@ -147,3 +147,55 @@ def test_one_column_may_have_any_name_but_that_of_several() -> None:
     refuse_separator(["a;b", "c"], "d.csv")
     with pytest.raises(DataError, match=r"read_csv\('d.csv', separator='\|'\).write_parquet\('d.parquet'\)"):
         refuse_separator(["a|b"], "folder/d.csv")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("copy (select 1) to 'out.csv'", "exactly one SELECT statement is allowed; DuckDB reads: COPY"),
+        ("select 1; drop table decisions", "DuckDB reads: SELECT, DROP"),
+        ("create table t as select 1", "DuckDB reads: CREATE"),
+        ("attach 'b.db'", "DuckDB reads: ATTACH"),
+        ("", "DuckDB reads: none"),
+        ("select * from 'secret.csv'", "Permission Error"),
+        ("select * from read_text('secret.csv')", "Permission Error"),
+        ("select * from glob('*')", "Permission Error"),
+    ],
+)
+def test_a_query_only_selects_from_what_is_named(query: str, words: str, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    (tmp_path / "people.csv").write_text("x\n1\n")
+    (tmp_path / "secret.csv").write_text("y\n2\n")
+    data = Data(engine="duckdb", query=query, tables={"people": "people.csv"})
+    with pytest.raises((ConfigError, DataError), match=words):
+        open_table(data, tmp_path).source.head(1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "secret.csv"]
+
+
+def test_the_tables_of_a_query_are_files_and_globs(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    for i in range(2):
+        pl.DataFrame({"x": [i]}).write_csv(tmp_path / f"p{i}.csv")
+        pl.DataFrame({"x": [i]}).write_parquet(tmp_path / f"it's {i}.parquet")
+    tables = {'odd "name"': "p*.csv", "q": "it's ?.parquet"}
+    query = 'select sum(x) as n from (select x from "odd ""name""" union all select x from q)'
+    opened = open_table(Data(engine="duckdb", query=query, tables=tables), tmp_path)
+    assert opened.source.head(1).rows() == [(2,)]
+    with pytest.raises(ConfigError, match=r"data\.tables\.q: no file at"):
+        open_table(Data(engine="duckdb", query="select 1", tables={"q": "none.csv"}), tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("query", ["drop table people", "create table t as select 1", "insert into people select 1"])
+def test_a_spark_query_only_selects(query: str, tmp_path: Path, spark: Any) -> None:
+    with pytest.raises(ConfigError, match="exactly one SELECT statement is allowed; Spark reads"):
+        open_table(Data(engine="spark", query=query), tmp_path)
+
+
+@pytest.mark.spark
+def test_a_spark_query_names_no_files(tmp_path: Path, spark: Any) -> None:
+    pl.DataFrame({"x": [1]}).write_parquet(tmp_path / "secret.parquet")
+    query = f"select * from parquet.`{tmp_path / 'secret.parquet'}`"
+    with pytest.raises(ConfigError, match="Spark cannot run it"):
+        open_table(Data(engine="spark", query=query), tmp_path)
+    assert spark.sql(query).count() == 1  # the session is left as it was

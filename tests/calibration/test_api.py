@@ -20,20 +20,12 @@ from isonomy.errors import (
     MissingValues,
     UsageError,
 )
-from support.tables import scored
+from support.tables import margins, scored
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 
 
 AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
-
-
-def margins(n: int = 3_000, power: float = 1.0, seed: int = 0) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    g = np.repeat(["a", "b"], n)
-    s = np.concatenate([rng.beta(2, 3, n), rng.beta(3, 2, n)])
-    y = (rng.random(2 * n) < np.where(g == "b", s**power, s)).astype(float)
-    return {"s": s, "y": y, "g": g, "m": rng.integers(0, n // 2, 2 * n)}
 
 
 METHODS = ("residual", "orthogonal", "nadaraya-watson", "cumulative")
@@ -164,9 +156,84 @@ def test_thresholds_one_way() -> None:
     assert "cannot also be kept" in up.warnings[0]
 
 
-def test_thresholds_of_groups_in_parity_hardly_move() -> None:
-    found = equalize_thresholds(margins(20_000), **AT_HALF)
-    assert np.all(np.abs(found.thresholds - 0.5) < 0.05)
+def test_equal_groups_keep_their_threshold() -> None:
+    data = margins(20_000)
+    found = equalize_thresholds(data, **AT_HALF, rng=0)
+    np.testing.assert_array_equal(found.thresholds, 0.5)
+    assert found.verdict is iso.Verdict.INCONCLUSIVE
+    assert "keep a common one" in found.headline()
+    moved = equalize_thresholds(data, **AT_HALF, change="all", rng=0)
+    assert np.all((moved.thresholds != 0.5) & (np.abs(moved.thresholds - 0.5) < 0.05))
+    assert "may make equal groups unequal" in moved.headline()
+
+
+def rate(metric: str, s: Any, y: Any, t: float) -> float:
+    """A metric by hand."""
+    chosen = s >= t
+    of = {"selection_rate": chosen, "tpr": chosen[y == 1], "fpr": chosen[y == 0], "predictive_value": y[chosen]}
+    return float(np.mean(of[metric]))
+
+
+@pytest.mark.parametrize("target", ["selection_rate", "tpr", "fpr", "predictive_value"])
+@pytest.mark.parametrize("capacity", [None, 0.2])
+def test_every_target_is_met(target: Any, capacity: float | None) -> None:
+    data = margins(20_000, power=2.0)
+    found = equalize_thresholds(data, **AT_HALF, target=target, capacity=capacity, resamples=100, rng=0)
+    assert found.metrics == (target,)
+    assert found.verdict is iso.Verdict.VIOLATION
+    wanted = np.mean(data["s"] >= 0.5) if capacity is None else capacity
+    assert found.overall_after == pytest.approx(wanted, abs=1e-3)
+    for g, name in enumerate("ab"):
+        s, y = data["s"][data["g"] == name], data["y"][data["g"] == name]
+        assert found.before[0, g] == pytest.approx(rate(target, s, y, 0.5))
+        assert found.after[0, g] == pytest.approx(rate(target, s, y, found.thresholds[g]))
+        assert found.after[0, g] == pytest.approx(found.target, abs=0.005)
+        assert found.thresholds_low[g] <= found.thresholds[g] <= found.thresholds_high[g]
+        assert found.selected_change[g] == np.sum(s >= found.thresholds[g]) - np.sum(s >= 0.5)
+    right = [np.mean((data["s"] >= 0.5) == data["y"]), 0.0]
+    right[1] = np.mean(np.where(data["g"] == "a", *(data["s"] >= t for t in found.thresholds)) == data["y"])
+    assert [found.accuracy_before, found.accuracy_after] == pytest.approx(right)
+
+
+def test_equal_odds_with_one_threshold_and_by_lot() -> None:
+    data = margins(20_000, power=2.0)
+    plain = equalize_thresholds(data, **AT_HALF, target="equalized_odds", resamples=100, rng=0)
+    drawn = equalize_thresholds(data, **AT_HALF, target="equalized_odds", randomize=True, resamples=100, rng=0)
+    assert plain.metrics == drawn.metrics == ("tpr", "fpr")
+    assert any("randomize=True can" in text for text in plain.warnings)
+    assert not drawn.warnings
+    assert np.ptp(drawn.after, axis=1).max() < 1e-3 < np.ptp(plain.after, axis=1).max()
+    assert {"lottery", "probability"} <= set(drawn.to_frame().columns)
+    assert "by lot from" in drawn.summary()
+    assert abs(drawn.overall_after - drawn.overall_before) < 1e-3
+
+
+def test_groups_that_do_not_differ_share_a_threshold() -> None:
+    rng = np.random.default_rng(0)
+    s, g = rng.random(30_000), np.repeat(["a", "b", "c"], 10_000)
+    y = (rng.random(30_000) < np.where(g == "c", s**2, s)).astype(int)
+    found = equalize_thresholds({"s": s, "g": g, "y": y}, **AT_HALF, target="tpr", resamples=100, rng=0)
+    assert found.blocks[0] == found.blocks[1] != found.blocks[2]
+    assert found.thresholds[0] == found.thresholds[1] != found.thresholds[2]
+
+
+def test_weights_and_clusters_of_thresholds() -> None:
+    data = margins(3_000, power=2.0)
+    size = data["s"].size
+    ask: dict[str, Any] = AT_HALF | {"resamples": 100, "rng": 0}
+    for target in ("tpr", "outcome_at_margin"):
+        plain = equalize_thresholds(data, **ask, target=target)
+        doubled = [
+            equalize_thresholds(data | {"w": np.full(size, w)}, **ask, target=target, weight="w") for w in (1.0, 2.0)
+        ]
+        for found in doubled:
+            np.testing.assert_allclose(found.thresholds, plain.thresholds)
+            assert found.pvalue == doubled[0].pvalue
+        twice = {name: np.tile(values, 2) for name, values in data.items()} | {"m": np.tile(np.arange(size), 2)}
+        alike = equalize_thresholds(twice, **ask, target=target, cluster="m")
+        counted = equalize_thresholds(data | {"m": np.arange(size)}, **ask, target=target, cluster="m")
+        width = [np.mean(one.thresholds_high - one.thresholds_low) for one in (alike, counted)]
+        assert width[0] > 0.9 * width[1]  # copies of a row are not more rows
 
 
 @pytest.mark.parametrize(

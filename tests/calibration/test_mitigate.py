@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from isonomy.calibration import (
     calibration_metrics,
+    equalize_thresholds,
     predictive_parity,
     split_users,
 )
-from isonomy.calibration.mitigate import GroupCalibrator, MultiObjectiveCalibrator
+from isonomy.calibration.mitigate import GroupCalibrator, GroupThresholds, MultiObjectiveCalibrator
 from isonomy.errors import (
     MissingValues,
     UnknownColumn,
@@ -169,7 +171,9 @@ def test_small_and_unknown_groups_are_pooled() -> None:
     model = GroupCalibrator(score_column="s", group_columns="g").fit(X, data["y"])
     assert model.pooled_groups_ == (("tiny",),)
     test = pl.DataFrame({"s": [0.5, 0.5], "g": ["tiny", "new"]})
-    np.testing.assert_allclose(model.predict(test), model.pooled_(np.array([0.5, 0.5])))
+    with pytest.warns(UserWarning, match=r"were not there in the fit .* together: new\.$"):
+        found = model.predict(test)
+    np.testing.assert_allclose(found, model.pooled_(np.array([0.5, 0.5])))
 
 
 @pytest.mark.parametrize("method", ["near_unbiased", "binning"])
@@ -188,6 +192,46 @@ def test_users_have_one_vote_each() -> None:
     once = GroupCalibrator(**NAMES).fit(X, data["y"]).predict(X)
     often = GroupCalibrator(**NAMES).fit(X[busy], data["y"][busy]).predict(X)
     np.testing.assert_allclose(often, once, atol=0.02)
+
+
+def calibrators() -> list[tuple[Any, list[str]]]:
+    each: list[Any] = [GroupCalibrator(method, **NAMES) for method in ("near_unbiased", "binning", "isotonic", "platt")]
+    both: dict[str, Any] = {"group_columns": "g", "user_column": "m"}
+    several = [MultiObjectiveCalibrator(score_columns=["s", "other"], **both)]
+    return [(one, ["y"]) for one in each] + [(one, ["y", "y2"]) for one in several]
+
+
+@pytest.mark.parametrize(("calibrator", "names"), calibrators(), ids=lambda value: type(value).__name__)
+def test_weights_of_users(calibrator: Any, names: list[str]) -> None:
+    data = scored_rows(2_000)
+    X = pl.DataFrame({k: data[k] for k in ("s", "g", "m", "other")})
+    outcome = np.column_stack([data["y"], 1 - data["y"]])[:, : len(names)]
+    y, weight = outcome if len(names) > 1 else outcome[:, 0], 1 + data["m"] % 4 / 2.0
+
+    def fitted(rows: Any = slice(None), w: Any = None, users: Any = None) -> np.ndarray:
+        table = X if users is None else X.with_columns(m=users)
+        return np.asarray(calibrator.fit(table[rows], y[rows], sample_weight=w).predict(X))
+
+    plain, weighted = fitted(), fitted(w=weight)
+    np.testing.assert_allclose(fitted(w=np.full(2_000, 7.0)), plain, atol=1e-6)
+    np.testing.assert_allclose(fitted(w=2 * weight), weighted, atol=1e-6)
+    assert not np.allclose(weighted, plain, atol=1e-4)
+    twice = np.repeat(np.arange(2_000), 2)
+    np.testing.assert_allclose(fitted(twice, weight[twice]), weighted, atol=1e-6)
+    own = pl.Series(np.arange(2_000))
+    alone = clone(calibrator).set_params(user_column=None).fit(X, y).predict(X)
+    np.testing.assert_allclose(fitted(users=own), alone, atol=1e-6)
+    np.testing.assert_allclose(fitted(twice, users=own), alone, atol=1e-6)
+
+
+def test_unequal_weights_make_a_group_smaller() -> None:
+    """Sixty users, of whom ten stand for nearly everybody, are too few for a calibrator of their own."""
+    data = scored_rows(2_000)
+    X = pl.DataFrame({"s": data["s"], "g": np.where(np.arange(2_000) < 60, "small", "large"), "m": np.arange(2_000)})
+    calibrator = GroupCalibrator(**NAMES)
+    assert calibrator.fit(X, data["y"]).pooled_groups_ == ()
+    weight = np.where(np.arange(2_000) < 10, 100.0, 1.0)
+    assert calibrator.fit(X, data["y"], sample_weight=weight).pooled_groups_ == (("small",),)
 
 
 def test_platt_is_logistic_regression_by_group() -> None:
@@ -257,9 +301,9 @@ def test_a_monotone_platt_curve_does_not_fall() -> None:
         ("platt", {"bins": 5}),
         ("isotonic", {"bins": 5}),
         ("platt", {"bandwidth": 0.1}),
-        ("isotonic", {"smoother": "local-linear"}),
+        ("isotonic", {"smoother": "nadaraya-watson"}),
         ("binning", {"bandwidth": 0.1}),
-        ("binning", {"smoother": "local-linear"}),
+        ("binning", {"smoother": "nadaraya-watson"}),
     ],
 )
 def test_options_without_effect_are_refused(method: Any, options: dict[str, Any]) -> None:
@@ -341,6 +385,86 @@ def test_users_that_differ_are_not_one() -> None:
     np.testing.assert_allclose(small.fit(frame, y).predict(frame), expected, rtol=1e-12)
     with pytest.raises(UsageError, match="2 dimensions"):
         split_users([[1, 2], [3, 4]])
+
+
+def test_users_told_apart_by_nanoseconds_are_not_one() -> None:
+    data = scored_rows(600)
+    user = np.arange(600) // 3
+    X = pl.DataFrame({"s": data["s"], "g": data["g"], "m": user})
+    expected = GroupCalibrator(**NAMES).fit(X, data["y"]).predict(X)
+    for kind in (pl.Datetime("ns"), pl.Datetime("ns", "Asia/Tokyo"), pl.Duration("ns"), pl.Int128, pl.Decimal(38, 0)):
+        typed = X.with_columns(pl.col("m").cast(kind))
+        np.testing.assert_array_equal(GroupCalibrator(**NAMES).fit(typed, data["y"]).predict(typed), expected)
+    frame = X.to_pandas().assign(m=user.astype("datetime64[ns]"))
+    np.testing.assert_array_equal(GroupCalibrator(**NAMES).fit(frame, data["y"]).predict(frame), expected)
+
+
+def test_large_decimals_stay_apart() -> None:
+    s, g, y = rows([Decimal("12345678901234567890.1"), Decimal("12345678901234567890.2")])
+    model = GroupCalibrator(**TWO_COLUMNS).fit(pl.DataFrame({"s": s, "g": g}), y)
+    assert len(model.groups_) == 2
+    whole = [int(value * 10) for value in g]
+    large = GroupCalibrator(**TWO_COLUMNS).fit(pl.DataFrame({"s": s, "g": pl.Series(whole, dtype=pl.Int128)}), y)
+    assert [key for (key,) in large.groups_] == [123456789012345678901, 123456789012345678902]
+
+
+def test_the_default_has_the_smaller_error() -> None:
+    """On log-odds, where scores crowd in the middle, Nadaraya-Watson pulls every curve to its mean."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(2, 3, 10_000)
+    s, y = np.log(p / (1 - p))[:, None], (rng.random(10_000) < p).astype(int)
+    errors = {}
+    for smoother in ("local-linear", "nadaraya-watson"):
+        model = GroupCalibrator(smoother=smoother).fit(s, y)
+        errors[smoother] = float(np.sqrt(np.mean((model.predict(s) - p) ** 2)))
+    assert GroupCalibrator().smoother == "local-linear"
+    assert errors["local-linear"] < 0.02 < errors["nadaraya-watson"]
+
+
+def thresholds(**options: Any) -> tuple[Any, pl.DataFrame, np.ndarray]:
+    data = scored_rows(8_000)
+    X = pl.DataFrame({k: data[k] for k in ("s", "g", "m")})
+    named: dict[str, Any] = {"score_column": "s", "group_columns": "g", **options}
+    return GroupThresholds(**named), X, data["y"]
+
+
+def test_thresholds_decide_new_rows() -> None:
+    rule, X, y = thresholds(target="tpr")
+    rule.fit(X, y)
+    result = equalize_thresholds(
+        X.with_columns(y=y), outcome="y", score="s", groups="g", threshold=0.5, target="tpr", resamples=100
+    )
+    np.testing.assert_allclose(rule.thresholds_, result.thresholds)
+    assert rule.groups_ == (("a",), ("b",))
+    new = pl.DataFrame({"g": ["b", "a", "b"], "s": [rule.thresholds_[1], rule.thresholds_[0] - 1e-9, 0.0]})
+    assert rule.predict(new).tolist() == [1, 0, 0]
+    with pytest.warns(UserWarning, match=r"decided by the present threshold: z\.$"):
+        assert rule.predict(pl.DataFrame({"g": ["z", "z"], "s": [0.5, 0.49]})).tolist() == [1, 0]
+    strict = rule.set_params(unknown="error")
+    with pytest.raises(UsageError, match="z were not there in the fit"):
+        strict.predict(pl.DataFrame({"g": ["z"], "s": [0.5]}))
+
+
+def test_a_lottery_is_drawn_for_those_in_between() -> None:
+    # Not the seed of the rows: the lottery would draw the numbers that their groups were drawn by.
+    rule, X, y = thresholds(target="equalized_odds", randomize=True, random_state=7)
+    chance = rule.fit(X, y).predict_chance(X)
+    drawn = (chance > 0) & (chance < 1)
+    assert drawn.any()
+    first = rule.predict(X)
+    np.testing.assert_array_equal(first, rule.predict(X))  # an int decides the same rows alike
+    assert first[drawn].mean() == pytest.approx(chance[drawn].mean(), abs=4 * 0.5 / np.sqrt(drawn.sum()))
+    np.testing.assert_array_equal(first[~drawn], chance[~drawn])
+
+
+def test_thresholds_from_numbers_weights_and_scores_alone() -> None:
+    rule, X, y = thresholds(target="selection_rate")
+    alone = rule.fit(X).thresholds_
+    np.testing.assert_array_equal(rule.fit(X, y, sample_weight=np.full(8_000, 3.0)).thresholds_, alone)
+    with pytest.raises(UsageError, match="group_columns: none given"):
+        GroupThresholds().fit(X, y)
+    with pytest.raises(ValueError, match="requires y"):
+        thresholds()[0].fit(X)
 
 
 @pytest.mark.parametrize("make", [GroupCalibrator, MultiObjectiveCalibrator])

@@ -20,6 +20,7 @@ from isonomy.calibration.tally import tally
 from isonomy.errors import (
     EmptyFrame,
     MissingRole,
+    NotBinary,
     NotEnoughData,
     UnknownColumn,
     UnknownOption,
@@ -28,37 +29,12 @@ from isonomy.errors import (
 )
 from isonomy.frames import Source, open_source
 from isonomy.results.call import QUESTIONS, Planned
-from support.tables import scored
+from support.tables import margins, measured, rated, rising, scored
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 
 
 AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
-
-
-def margins(n: int = 3_000, power: float = 1.0, seed: int = 0) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    g = np.repeat(["a", "b"], n)
-    s = np.concatenate([rng.beta(2, 3, n), rng.beta(3, 2, n)])
-    y = (rng.random(2 * n) < np.where(g == "b", s**power, s)).astype(float)
-    return {"s": s, "y": y, "g": g, "m": rng.integers(0, n // 2, 2 * n)}
-
-
-def rated(rate: Any, n: int = 10_000, seed: int = 0) -> dict[str, Any]:
-    """Groups a and b with uniform scores and E[Y | s, g] = rate(s, g)."""
-    rng = np.random.default_rng(seed)
-    s, g = rng.random(2 * n), np.repeat(["a", "b"], n)
-    return {"s": s, "g": g, "y": (rng.random(2 * n) < rate(s, g)).astype(float)}
-
-
-def rising(s: Any, g: Any) -> Any:
-    return np.where(g == "a", s, s**1.5)
-
-
-def measured(n: int = 4_000, seed: int = 0) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    s = rng.beta(2, 3, n)
-    return {"s": s, "g": rng.choice(["a", "b"], n), "y": (rng.random(n) < s).astype(int), "m": rng.integers(0, 900, n)}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +61,9 @@ def measured(n: int = 4_000, seed: int = 0) -> dict[str, Any]:
         ({"reference": {"g": "z"}}, UsageError),
         ({"reference": "a"}, UsageError),
         ({"tolerance": 5}, UsageError),
-        ({"tolerance": 0.1, "method": "cumulative"}, UsageError),
+        ({"bandwidth": 1e-5}, UsageError),
+        ({"bandwidth": "cross"}, UnknownOption),
+        ({"order_tolerance": -1}, UsageError),
         ({"rng": -1}, UsageError),
     ],
 )
@@ -123,6 +101,36 @@ def test_thresholds_refuse() -> None:
     extra["g"][-1], extra["s"][-1] = "c", 0.6
     with pytest.raises(NotEnoughData):
         equalize_thresholds(extra, **AT_HALF)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"target": "recall"}, UnknownOption, "target"),
+        ({"target": "tpr", "outcome": None}, MissingRole, "outcome: needed for target='tpr'"),
+        ({"target": "tpr", "bandwidth": 0.1}, UsageError, "bandwidth: 0.1 has no effect"),
+        ({"target": "tpr", "level": "aggregate"}, UsageError, "level: 'aggregate' has no effect"),
+        ({"randomize": True}, UsageError, "a lottery has no margin"),
+        ({"target": "tpr", "direction": "raise", "capacity": 0.2}, UsageError, "capacity: .* cannot keep a rate"),
+        ({"capacity": 1.5}, UsageError, "capacity"),
+        ({"threshold": 2.0, "target": "tpr"}, EmptyFrame, "threshold: no row has a score of 2 or more"),
+        ({"threshold": -1.0, "target": "tpr"}, UsageError, "threshold: every score is -1 or more"),
+        ({"outcome": "s", "target": "tpr"}, NotBinary, "outcome: column 's' has values that are neither 0 nor 1"),
+    ],
+)
+def test_thresholds_say_what_is_wrong(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        equalize_thresholds(margins(500), **(AT_HALF | options))
+
+
+def test_thresholds_of_groups_without_events() -> None:
+    data = margins(2_000)
+    data["y"] = np.where(data["g"] == "b", 0, data["y"])
+    with pytest.raises(NotEnoughData, match="1 groups have enough rows to know their tpr"):
+        equalize_thresholds(data, **AT_HALF, target="tpr")
+    one = data | {"m": np.zeros(data["s"].size, dtype=int)}
+    with pytest.raises(NotEnoughData, match="0 groups have enough"):
+        equalize_thresholds(one, **AT_HALF, target="selection_rate", user="m")
 
 
 @pytest.mark.parametrize("threshold", [np.float32(0.5), np.float64(0.5), np.array(0.5)[()]])

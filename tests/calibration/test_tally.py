@@ -20,32 +20,14 @@ from isonomy.errors import (
     EmptyFrame,
     MissingValues,
     OneGroup,
+    UsageError,
 )
-from support.tables import scored
+from support.tables import margins, rated, rising, scored
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 
 
 AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
-
-
-def margins(n: int = 3_000, power: float = 1.0, seed: int = 0) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    g = np.repeat(["a", "b"], n)
-    s = np.concatenate([rng.beta(2, 3, n), rng.beta(3, 2, n)])
-    y = (rng.random(2 * n) < np.where(g == "b", s**power, s)).astype(float)
-    return {"s": s, "y": y, "g": g, "m": rng.integers(0, n // 2, 2 * n)}
-
-
-def rated(rate: Any, n: int = 10_000, seed: int = 0) -> dict[str, Any]:
-    """Groups a and b with uniform scores and E[Y | s, g] = rate(s, g)."""
-    rng = np.random.default_rng(seed)
-    s, g = rng.random(2 * n), np.repeat(["a", "b"], n)
-    return {"s": s, "g": g, "y": (rng.random(2 * n) < rate(s, g)).astype(float)}
-
-
-def rising(s: Any, g: Any) -> Any:
-    return np.where(g == "a", s, s**1.5)
 
 
 def duck(columns: dict[str, Any]) -> Any:
@@ -165,3 +147,75 @@ def test_infinite_scores_are_missing(engine: Any, value: float) -> None:
     np.testing.assert_allclose(found.rate_after, expected.rate_after, rtol=1e-9)
     assert found.size.tolist() == expected.size.tolist()
     assert found.provenance.dropped == {"s": 600}
+
+
+def test_a_column_of_numbers_is_not_a_column_of_groups() -> None:
+    data = scored(500)
+    with pytest.raises(UsageError, match=r"groups: 's' has 1,000 groups, and at most 100 .* iso.cut"):
+        predictive_parity(data, outcome="y", score="s", groups="s", rng=1)
+
+
+@pytest.mark.parametrize("user", ["all unique", "all equal"])
+@pytest.mark.parametrize("level", ["user", "aggregate"])
+def test_users_who_are_all_unique_or_all_one(user: str, level: Any) -> None:
+    data = scored(1_000)
+    data["m"] = np.arange(2_000) if user == "all unique" else np.zeros(2_000, dtype=int)
+    result = predictive_parity(data, **ROLES, user="m", level=level, rng=1)
+    if user == "all equal":
+        assert not result.answered
+    else:
+        alone = predictive_parity(data, **ROLES, rng=1)
+        np.testing.assert_allclose(result.families[0].se, alone.families[0].se, rtol=1e-9)
+
+
+def test_scores_on_a_lattice() -> None:
+    data = scored(4_000, seed=3)
+    for steps in (1, 2, 10):
+        result = predictive_parity(data | {"s": np.ceil(data["s"] * steps) / steps}, **ROLES, rng=1)
+        assert result.answered
+        assert result.verdict is not iso.Verdict.WITHIN_TOLERANCE
+
+
+def weighted(seed: int = 0) -> dict[str, Any]:
+    data = scored(800, seed=seed)
+    return data | {"w": np.random.default_rng(seed).integers(1, 4, data["s"].size).astype(float)}
+
+
+@pytest.mark.parametrize("user", [None, "m"])
+def test_doubled_weights_change_nothing(user: str | None) -> None:
+    data = weighted()
+    questions: list[tuple[Any, dict[str, Any]]]
+    questions = [(predictive_parity, {"rng": 1}), (marginal_outcomes, {"threshold": 0.5})]
+    for ask, more in questions:
+        one, two = (
+            ask(data | {"w": factor * data["w"]}, **ROLES, **more, user=user, weight="w").families[0]
+            for factor in (1, 2)
+        )
+        for name in ("difference", "low", "high", "pair_pvalue", "effective"):
+            np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-9, err_msg=name)
+
+
+def test_equal_weights_are_no_weights() -> None:
+    data = weighted() | {"w": np.full(1_600, 3.0)}
+    plain, equal = (predictive_parity(data, **ROLES, rng=1, weight=w).families[0] for w in (None, "w"))
+    np.testing.assert_allclose(plain.se, equal.se, rtol=1e-9)
+    np.testing.assert_allclose(plain.effective, equal.effective, rtol=1e-9)
+
+
+def test_weights_are_not_counts() -> None:
+    """The curves are those of as many rows, the errors those of the rows there are."""
+    data = weighted()
+    options: dict[str, Any] = {"method": "nadaraya-watson", "bandwidth": 0.1, "grid": [0.3, 0.5, 0.7], "rng": 1}
+    heavy = predictive_parity(data, **ROLES, **options, weight="w").families[0]
+    counted = predictive_parity(data, **ROLES, **options, count="w").families[0]
+    np.testing.assert_allclose(heavy.difference, counted.difference, rtol=1e-9)
+    assert np.all(heavy.se > 1.2 * counted.se)
+
+
+def test_a_cluster_is_a_user_whose_rows_keep_their_votes() -> None:
+    data = weighted()
+    cluster = predictive_parity(data, **ROLES, rng=1, cluster="m")
+    user = predictive_parity(data, **ROLES, rng=1, user="m", level="aggregate")
+    np.testing.assert_array_equal(cluster.families[0].se, user.families[0].se)
+    with pytest.raises(UsageError, match="says already which rows belong together"):
+        predictive_parity(data, **ROLES, rng=1, cluster="m", user=ROLES["score"])

@@ -21,7 +21,7 @@ def test_sentences_are_careful(results: list[Any]) -> None:
 def test_a_pair_is_described_at_its_clearest_score() -> None:
     text = wording.pair_finding(("a", "b"), iso.Verdict.VIOLATION, 1e-9, 0.5, -0.12, (-0.2, -0.04), 0.05)
     assert text == (
-        "a against b: a difference was shown (p = 1.0e-09, adjusted for all pairs compared). Clearest at score 0.500: "
+        "a against b: a difference was shown (p < 0.001, adjusted for all pairs compared). Clearest at score 0.500: "
         "the expected outcomes of a and b differ by -0.120 (95 % interval -0.200 to -0.0400, simultaneous over scores)."
     )
 
@@ -34,5 +34,7 @@ def test_the_higher_outcome_is_named() -> None:
 
 
 def test_an_order_that_was_not_judged() -> None:
-    assert wording.order_not_shown(float("nan")) == "The order of scores could not be judged."
-    assert "No group was shown" in wording.order_not_shown(0.4)
+    inconclusive = iso.Verdict.INCONCLUSIVE
+    assert wording.order_not_shown(float("nan"), inconclusive) == "The order of scores could not be judged."
+    assert "No group was shown" in wording.order_not_shown(0.4, inconclusive)
+    assert "Shown that no group" in wording.order_not_shown(0.4, iso.Verdict.WITHIN_TOLERANCE)

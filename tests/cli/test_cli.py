@@ -93,7 +93,7 @@ def test_validate_reads_no_row(folder: Path, run: Run, monkeypatch: pytest.Monke
 def test_init_then_audit(folder: Path, run: Run) -> None:
     done = run("init", "decisions.parquet", "-o", "new.toml")
     assert done.exit_code == 0, done.output
-    assert "prediction = prediction" in done.output
+    assert 'prediction = "prediction"' in done.output
     assert run("init", "decisions.parquet", "-o", "new.toml").exit_code == 2
     assert run("init", "decisions.parquet", "-o", "new.toml", "--force").exit_code == 0
     assert run("validate", "new.toml").exit_code == 0
@@ -111,3 +111,52 @@ def test_two_audit_files_do_not_share_a_folder(folder: Path, run: Run, config: s
     assert "isonomy-report holds the report of audit.toml" in " ".join(done.output.split())
     assert (folder / "isonomy-report" / "results.json").read_text() == before
     assert run("audit", "other.toml", "-o", "elsewhere").exit_code == 0
+
+
+def test_a_report_is_written_again_from_its_results(folder: Path, run: Run) -> None:
+    run("audit", "audit.toml")
+    done = run("report", "isonomy-report/results.json", "-o", "again")
+    assert done.exit_code == 0, done.output
+    assert (folder / "again" / "report.html").read_text() == (folder / "isonomy-report" / "report.html").read_text()
+    assert run("report", "none.json").exit_code == 2
+    (folder / "bad.json").write_text("[" * 100_000)
+    bad = run("report", "bad.json")
+    assert bad.exit_code == 2
+    assert "bad.json: results.json: " in " ".join(bad.output.split())
+
+
+def test_pdf_without_a_browser_says_so(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("audit", "audit.toml")
+    monkeypatch.setenv("ISONOMY_BROWSER", "no-such-browser")
+    done = run("report", "isonomy-report/results.json", "-o", "again", "--pdf")
+    assert done.exit_code == 2
+    assert "Chromium" in done.output
+    assert not (folder / "again").exists()
+
+
+def test_compare_card_sql_counts_and_pack(folder: Path, run: Run) -> None:
+    assert run("audit", "audit.toml", "--pack").exit_code == 0
+    assert (folder / "isonomy-report" / "evidence.zip").exists()
+    results = "isonomy-report/results.json"
+    compared = run("compare", results, results, "-o", "compared")
+    assert compared.exit_code == 0, compared.output
+    assert "0 verdicts of 1 test changed" in compared.output
+    assert (folder / "compared" / "compare.html").exists()
+    assert run("card", results).output.startswith("## Fairness evaluation")
+    query = run("sql", "audit.toml", "--table", "'decisions.parquet'").output
+    assert query.startswith("SELECT\n")
+    duckdb = pytest.importorskip("duckdb")
+    duckdb.connect().execute(f"copy ({query}) to 'counts.csv' (header)")
+    done = run("audit", "audit.toml", "--counts", "counts.csv", "-o", "counted")
+    assert done.exit_code == 0, done.output
+    before, after = (json.loads((folder / name / "results.json").read_text()) for name in ("isonomy-report", "counted"))
+    assert before["tests"][0]["table"] == after["tests"][0]["table"]
+
+
+def test_init_that_found_nothing_to_test_says_why(folder: Path, run: Run) -> None:
+    (folder / "people.csv").write_text("rownames,age\n1,30\n2,40\n")
+    done = run("init", "people.csv", "-o", "new.toml")
+    assert done.exit_code == 0
+    assert "nothing is tested yet" in done.output
+    assert "take the # from the tests you want" in done.output
+    assert run("audit", "new.toml").exit_code == 2

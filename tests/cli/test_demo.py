@@ -14,6 +14,9 @@ from isonomy.audit import Audit, parse
 from isonomy.audit.questions import KINDS
 from isonomy.cli.demo import write_demo
 
+# Questions to which the simulated lender has no planted answer.
+UNPLANTED = {"composite_parity", "evaluate_corrections", "price_of_fairness"}
+
 
 def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any]) -> None:
     """Small, without pictures; the whole demo is opened in a browser elsewhere."""
@@ -35,7 +38,7 @@ def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable
 def test_the_file_asks_every_kind_of_question_and_knows_the_answer(tmp_path: Path) -> None:
     file = write_demo(tmp_path / "new" / "folder", rows=2_000, seed=0)
     config = parse(file.read_text())
-    assert {test.kind for test in config.tests} == set(KINDS)
+    assert {test.kind for test in config.tests} == set(KINDS) - UNPLANTED
     assert all(test.truth for test in config.tests)
     assert "2,000 loan applications" in config.description
     assert Audit.from_toml(file).validate()

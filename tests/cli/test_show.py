@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -190,3 +192,77 @@ def test_guesses_and_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> None
     first, last = capsys.readouterr().out.splitlines()
     assert first == "  outcome = ␛[31mrepaid"
     assert last.endswith("isonomy audit b.toml")
+
+
+LONG = """\
+fail_on = []
+[data]
+path = "decisions.parquet"
+[columns]
+outcome = "outcome"
+prediction = "prediction"
+groups = ["race"]
+[[tests]]
+kind = "flag"
+metric = "tpr"
+[[tests]]
+kind = "improvability"
+id = "long"
+groups = "sex"
+status_quo = "prediction"
+candidate = "better"
+evidence = "paper"
+resamples = 200000
+splits = 200
+[[tests]]
+kind = "flag"
+metric = "fpr"
+"""
+
+
+def test_ctrl_c_leaves_what_resume_finishes(folder: Path) -> None:
+    """A run that is interrupted in its second test says so; the next one keeps the first."""
+    table = pl.read_parquet("decisions.parquet").with_columns((pl.col("score") > 0.6).cast(pl.Int8).alias("better"))
+    table.write_parquet("decisions.parquet")
+    (folder / "audit.toml").write_text(LONG)
+    command = [sys.executable, "-m", "isonomy", "audit", "audit.toml"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    state = folder / "isonomy-report" / ".isonomy-state"
+    for _ in range(600):
+        if list(state.glob("*.json")) or running.poll() is not None:
+            break
+        time.sleep(0.1)
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 130, errors
+    assert "Interrupted at 'long': 1 of 3 tests are finished and kept." in " ".join(errors.split())
+    assert "--resume" in errors
+    assert not (folder / "isonomy-report" / "report.html").exists()
+    (folder / "audit.toml").write_text(LONG.replace("200000", "100").replace("200\n", "1\n"))
+    done = isonomy.Audit.from_toml("audit.toml").run("isonomy-report", resume=True)
+    assert [entry.resumed for entry in done.entries] == [True, False, False]
+
+
+def test_progress_tells_which_test_how_far_and_what_is_left() -> None:
+    audit = isonomy.Audit.from_dict({"tests": [{"kind": "flag", "metric": m} for m in ("tpr", "fpr", "ppv")]})
+    shown: list[tuple[str, int, int]] = []
+    watch = show._Watch(audit, lambda *what: shown.append(what))
+    for what, done in (("Reading the table", 0), ("flag-tpr", 0), ("flag-ppv", 2), ("Writing the report", 3)):
+        watch.tell(what, done, 3)
+    assert shown == [
+        ("Reading the table", 0, 3),
+        ("flag-tpr, then flag-fpr, flag-ppv", 0, 3),
+        ("flag-ppv", 2, 3),
+        ("Writing the report", 3, 3),
+    ]
+    assert watch.now == ("Writing the report", 3, 3)
+
+
+def test_a_long_audit_without_a_terminal_has_a_line_for_each_test(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "_LONG", -1.0)
+    done = run("audit", "audit.toml")
+    assert "[0/1] flag-tpr" in done.stderr
+    assert "[1/1] Writing the report" in done.stderr

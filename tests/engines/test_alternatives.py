@@ -23,6 +23,8 @@ def people() -> dict[str, Any]:
         "other": np.round(y + rng.normal(0, 1, n), 2),
         "x": np.round(y + rng.normal(0, 2, n), 3),
         "times": rng.integers(1, 3, n),
+        "town": rng.integers(0, 60, n),
+        "region": np.array(["north", "south", "west"])[rng.integers(0, 3, n)].tolist(),
     }
 
 
@@ -31,20 +33,25 @@ ASK: dict[str, Any] = {
     "groups": "race",
     "status_quo": "score",
     "capacity": 0.3,
+    "evidence": "paper",
     "splits": 3,
     "resamples": 100,
     "rng": 1,
 }
+NEW: dict[str, Any] = {"evidence": None, "splits": None, "resamples": None}
 MODES: dict[str, dict[str, Any]] = {
     "candidate": {"candidate": "other"},
     "counted": {"candidate": "other", "count": "times"},
     "rule": {"rule": "linear", "features": ["x"]},
+    "all rows": {"candidate": ["other", "x"], **NEW},
+    "all rows, weights and clusters": {"candidate": "other", "weight": "times", "cluster": "town", **NEW},
+    "cross-fitting, text": {"rule": "linear", "features": ["x", "region"], "repeats": 1, **NEW},
 }
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_equal_on_every_engine(engine: Engine, mode: str) -> None:
-    expected = iso.improvability(people(), **ASK, **MODES[mode])
-    result = iso.improvability(engine(people()), **ASK, **MODES[mode])
+    expected = iso.improvability(people(), **(ASK | MODES[mode]))
+    result = iso.improvability(engine(people()), **(ASK | MODES[mode]))
     same(result, expected, ("accuracy", "fairness", "round_pvalues", "selected", "cutoffs"), abs=0)
     assert [g.label for g in result.groups] == ["race=Black", "race=White"]

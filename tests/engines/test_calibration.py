@@ -16,9 +16,9 @@ GRID = [0.25, 0.5, 0.75]
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Polars queries are summed by polars, however small they are."""
-    monkeypatch.setattr("isonomy.calibration.tally.HELD", 0)
+def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries are read in parts, however small they are."""
+    monkeypatch.setattr("isonomy.calibration.tally.HELD", 400)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def numbers(result: Any) -> Any:
 
 
 @pytest.mark.parametrize("user", [None, "m"])
-@pytest.mark.parametrize("method", ["residual", "orthogonal", "cumulative", "nadaraya-watson"])
+@pytest.mark.parametrize("method", ["omnibus", "residual", "orthogonal", "cumulative", "nadaraya-watson"])
 def test_parity(engine: Any, columns: dict[str, Any], method: Any, user: str | None) -> None:
     options: dict[str, Any] = {"method": method, "user": user, "grid": GRID, "rng": 1}
     expected = numbers(predictive_parity(columns, **ROLES, **options))
@@ -52,7 +52,7 @@ def test_parity(engine: Any, columns: dict[str, Any], method: Any, user: str | N
 def test_a_query_that_fits_is_held(columns: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     summed = numbers(predictive_parity(pl.LazyFrame(columns), **ROLES, user="m", rng=1))
     monkeypatch.setattr("isonomy.calibration.tally.HELD", 2_000)
-    monkeypatch.setattr("isonomy.calibration.tally._from_engine", None)
+    monkeypatch.setattr("isonomy.calibration.tally.split", None)
     held = numbers(predictive_parity(pl.LazyFrame(columns), **ROLES, user="m", rng=1))
     np.testing.assert_allclose(held, summed, rtol=1e-9)
 
@@ -86,6 +86,11 @@ def test_marginal_thresholds_and_metrics(engine: Any, columns: dict[str, Any]) -
     found_thresholds = equalize_thresholds(data, **ROLES, threshold=0.4)
     np.testing.assert_allclose(found_thresholds.thresholds, expected_thresholds.thresholds, rtol=1e-9)
     assert found_thresholds.overall_after == expected_thresholds.overall_after
+    for ask in ({"target": "tpr", "user": "m"}, {"target": "equalized_odds", "randomize": True}):
+        options: dict[str, Any] = ROLES | ask | {"threshold": 0.4, "change": "all", "resamples": 100, "rng": 0}
+        wanted, found_rule = equalize_thresholds(columns, **options), equalize_thresholds(data, **options)
+        for name in ("thresholds", "thresholds_low", "lottery", "probability", "after", "pvalue"):
+            np.testing.assert_allclose(getattr(found_rule, name), getattr(wanted, name), rtol=1e-9)
     expected_metrics = calibration_metrics(columns, outcome="y", score="s", groups="g", user="m", grid=GRID)
     found_metrics = calibration_metrics(data, outcome="y", score="s", groups="g", user="m", grid=GRID)
     for name in ("calibration_error", "parity_error", "ece", "auc"):

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from sklearn.base import BaseEstimator
 
-from isonomy.errors import MissingValues, UnknownColumn, UsageError
+from isonomy.errors import EmptyFrame, MissingValues, UnknownColumn, UsageError, WrongType
 from isonomy.frames.estimators import (
     Columns,
     as_tuple,
@@ -23,6 +23,7 @@ from isonomy.frames.estimators import (
     outcomes,
     read_columns,
     series_of,
+    target,
     user_codes,
     votes,
 )
@@ -58,6 +59,10 @@ def test_levels_of_a_list_stay_what_they_are() -> None:
 def test_dates_stay_dates() -> None:
     _, keys = levels(np.array(["2020-01-02", "2019-05-06"], dtype="datetime64[ns]"), "group_columns")
     assert keys == [datetime(2019, 5, 6), datetime(2020, 1, 2)]
+    values = pl.Series([0, 1, None, 1]).cast(pl.Datetime("ns"))
+    codes, keys = levels(series_of(values), "group_columns")
+    assert keys == [datetime(1970, 1, 1), np.datetime64(1, "ns"), None]
+    assert codes.tolist() == [0, 1, 2, 1]
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
@@ -91,11 +96,46 @@ def test_without_groups_everybody_is_in_one() -> None:
     assert columns.group.tolist() == [0, 0, 0]
 
 
-def test_a_prediction_is_compared_with_the_fit() -> None:
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+def test_new_rows_are_known_by_name(library: Callable[..., Any]) -> None:
+    """In another order, with other columns and without those that a prediction does not read."""
+    new = library({"other": [1, 2], "race": ["a", "b"], "score": [0.5, 0.6]})
+    for numbers, groups in ((["score"], ["race"]), ([0], [1])):
+        estimator = BaseEstimator()
+        read_columns(estimator, library(TABLE), numbers=numbers, groups=groups, user="user", reset=True)
+        columns = read_columns(estimator, new, numbers=numbers, groups=groups, reset=False)
+        assert columns.numbers.ravel().tolist() == [0.5, 0.6]
+        assert columns.keys == (("a",), ("b",))
+    with pytest.raises(UnknownColumn, match="score_column: no column 'score'"):
+        read_columns(estimator, library({"race": ["a"]}), numbers=[0], groups=[1], reset=False)
+
+
+def test_new_rows_without_names_have_as_many_columns() -> None:
     estimator = BaseEstimator()
-    read_columns(estimator, pd.DataFrame(TABLE), numbers=["score"], reset=True)
-    with pytest.raises(ValueError, match="feature names"):
-        read_columns(estimator, pd.DataFrame(TABLE).rename(columns={"race": "r"}), numbers=["score"], reset=False)
+    read_columns(estimator, np.ones((2, 3)), numbers=[0], reset=True)
+    with pytest.raises(ValueError, match="2 features, but BaseEstimator is expecting 3"):
+        read_columns(estimator, np.ones((2, 2)), numbers=[0], reset=False)
+    with pytest.warns(UserWarning, match="fitted without feature names"), pytest.raises(ValueError, match="2 features"):
+        read_columns(estimator, pl.DataFrame({"a": [1.0], "b": [2.0]}), numbers=[0], reset=False)
+
+
+def test_bad_columns_are_named() -> None:
+    with pytest.raises(EmptyFrame, match="X: the table has no rows"):
+        read_columns(BaseEstimator(), pl.DataFrame(TABLE)[:0], numbers=["score"], reset=True)
+    with pytest.raises(WrongType, match="score_column: column 'race' is String"):
+        read_columns(BaseEstimator(), pl.DataFrame(TABLE), numbers=["race"], reset=True)
+    with pytest.raises(MissingValues, match="score_column: 1 rows have no value"):
+        read_columns(BaseEstimator(), pl.DataFrame({"score": [0.1, None]}), numbers=["score"], reset=True)
+
+
+@pytest.mark.parametrize("kind", [pl.Int128, pl.UInt128, pl.Decimal(38, 2)])
+def test_numbers_that_numpy_has_not_are_rounded(kind: Any) -> None:
+    frame = pl.DataFrame({"score": pl.Series([1, 2]).cast(kind)})
+    columns = read_columns(BaseEstimator(), frame, numbers=["score"], reset=True)
+    assert columns.numbers.ravel().tolist() == [1.0, 2.0]
+    assert np.asarray(target(frame["score"])).tolist() == [1.0, 2.0]
+    assert np.asarray(target(frame)).tolist() == [[1.0], [2.0]]
+    assert target(TABLE) is TABLE
 
 
 def test_one_column_or_several() -> None:
@@ -127,17 +167,21 @@ def test_rows_without_an_order_are_refused() -> None:
 
 def test_outcomes_are_numbers() -> None:
     assert outcomes(np.array([True, False])).tolist() == [1.0, 0.0]
-    with pytest.raises(UsageError, match="such as 'yes'; recode the outcome"):
-        outcomes(np.array(["yes", "no"], dtype=object))
+    for kind, words in ((object, "objects"), (str, "text")):
+        with pytest.raises(UsageError, match=f"^y: holds {words} such as 'yes'; recode the outcome"):
+            outcomes(np.array(["yes", "no"], dtype=kind))
 
 
 def test_the_votes_of_a_user_sum_to_one() -> None:
     numbers, group = np.ones((4, 1)), np.zeros(4, dtype=np.intp)
     alone = Columns(numbers, group, ((),), None)
-    assert votes(alone, [1.0, 2.0, 0.0, 3.0]).tolist() == [1.0, 2.0, 0.0, 3.0]
+    assert votes(alone, [1.0, 2.0, 0.0, 3.0]).each.tolist() == [1.0, 2.0, 0.0, 3.0]
     shared = Columns(numbers, group, ((),), np.array([0, 0, 1, 2]))
-    assert votes(shared, [1.0, 3.0, 0.0, 3.0]).tolist() == [0.25, 0.75, 0.0, 1.0]
-    assert votes(shared, None).tolist() == [0.5, 0.5, 1.0, 1.0]
+    weighted = votes(shared, [1.0, 3.0, 0.0, 3.0])
+    assert weighted.each.tolist() == [0.5, 1.5, 0.0, 3.0]  # users stand for 2 and 3 people
+    assert weighted.among(np.arange(4)).sum() == pytest.approx(5**2 / (0.5 * (1 + 9) + 9))
+    assert votes(shared, None).each.tolist() == [0.5, 0.5, 1.0, 1.0]
+    assert votes(shared, None).among(np.arange(4)).tolist() == [0.5, 0.5, 1.0, 1.0]
 
 
 def test_every_row_has_a_user() -> None:

@@ -8,7 +8,7 @@ import pytest
 import isonomy as iso
 from isonomy.errors import OneGroup
 from isonomy.frames import Request, collect, open_source
-from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_rows, in_key_order, person_codes
+from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_rows, person_codes
 from isonomy.options import MissingGroup
 
 COLUMNS = {
@@ -60,9 +60,3 @@ def test_persons_are_numbered_whatever_they_are_called() -> None:
     assert known is not None
     assert known.tolist() == [True, False, True, True]
     assert names[0] == names[3] != names[2]
-
-
-def test_rows_of_equal_keys_stay_in_order() -> None:
-    table = in_key_order(np.array([1, -1, 1, 0]), {"x": np.array([1.0, 2.0, 3.0, 4.0])})
-    assert table["key"].tolist() == [-1, 0, 1, 1]
-    assert table["x"].tolist() == [2.0, 4.0, 1.0, 3.0]

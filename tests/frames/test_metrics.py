@@ -13,7 +13,7 @@ import sklearn.metrics as sk
 import isonomy as iso
 from isonomy import errors
 from isonomy.frames import open_source
-from isonomy.frames.metrics import ALSO_CALLED, NAMES, measure
+from isonomy.frames.metrics import ALSO_CALLED, BUNDLES, MEANS, NAMES, RATES, measure
 
 rng = np.random.default_rng(1)
 N = 500
@@ -52,7 +52,7 @@ def mean(metric: Any, data: Any = TABLE, **roles: Any) -> float:
     return float(np.average(bound.value(answer)[inside], weights=weight[inside]))
 
 
-@pytest.mark.parametrize("metric", NAMES)
+@pytest.mark.parametrize("metric", [*RATES, *MEANS])  # the others: tests/likelihood/ratio/test_functionals.py
 def test_metric_equals_scikit_learn(metric: str) -> None:
     assert mean(metric) == pytest.approx(EXPECTED[metric](), rel=1e-12)
 
@@ -96,7 +96,7 @@ def test_names_that_others_use(name: str, ours: str) -> None:
 
 
 def test_names_that_others_use_are_not_ours() -> None:
-    assert set(ALSO_CALLED.values()) <= set(NAMES)
+    assert set(ALSO_CALLED.values()) <= {*NAMES, *BUNDLES}
     assert not set(ALSO_CALLED) & set(NAMES)
 
 
@@ -123,3 +123,47 @@ def test_own_metric_checks_its_values_inside_its_condition_only() -> None:
     bad = iso.Metric("m", value=iso.col("x"))
     with pytest.raises(errors.MissingValues, match="value: the expression has 1 rows"):
         source.rows(measure(source, bad, grouping=source.grouping("g")).request)
+
+
+LABELS = {"y": np.array(["no", "approved", "later"])[rng.integers(0, 3, N)], "g": np.tile(["a", "b"], N // 2)}
+LABELS["p"] = np.where(rng.random(N) < 0.7, LABELS["y"], np.roll(LABELS["y"], 1))
+LABELLED: dict[str, Any] = {"outcome": "y", "prediction": "p", "groups": "g", "positive": "approved"}
+
+
+@pytest.mark.parametrize("name", ["tpr", "fpr", "ppv", "accuracy", "f1", "balanced_accuracy"])
+def test_one_label_counts_as_1_in_every_library(name: str) -> None:
+    plain = {"y": (LABELS["y"] == "approved") * 1, "p": (LABELS["p"] == "approved") * 1, "g": LABELS["g"]}
+    expected = iso.flag(plain, metric=name, outcome="y", prediction="p", groups="g")
+    for data in (LABELS, pl.DataFrame(LABELS), pl.LazyFrame(LABELS), pl.DataFrame(LABELS).to_pandas()):
+        result = iso.flag(data, metric=name, **LABELLED)
+        assert result.estimate.tolist() == expected.estimate.tolist()
+        assert result.pvalue.tolist() == expected.pvalue.tolist()
+
+
+def test_recall_of_one_class_is_scikit_learns() -> None:
+    result = iso.flag(LABELS, metric="tpr", **LABELLED)
+    inside = LABELS["g"] == "a"
+    recalls = sk.recall_score(LABELS["y"][inside], LABELS["p"][inside], labels=["approved"], average=None)
+    assert result.estimate[0] == pytest.approx(recalls[0])
+    both = iso.certify(LABELS, metric=["tpr", "fpr"], **LABELLED)
+    assert both.df == 2
+
+
+def test_labels_that_no_row_has_are_refused_and_missing_ones_stay_missing() -> None:
+    def refused(data: Any = LABELS, **options: Any) -> str:
+        with pytest.raises(errors.IsonomyError) as error:
+            iso.flag(data, **{"metric": "tpr", **LABELLED, **options})
+        return str(error.value)
+
+    assert refused(positive="Approved") == "positive: no row has 'Approved' as its outcome or prediction."
+    assert "positive: column 'y' is String; it cannot be compared with 1" in refused(positive=1)
+    assert "has no 0/1 outcome or prediction" in refused(metric=iso.Metric("m", iso.col("y") == "no"))
+    gone = pl.DataFrame(LABELS).with_columns(y=pl.when(pl.int_range(N) > 0).then(pl.col("y")))
+    for data in (gone, gone.to_pandas()):
+        assert "1 rows" in refused(data)
+
+
+@pytest.mark.parametrize("options", [{"quantile": 1.5}, {"quantile": 0.5, "binary": True}], ids=str)
+def test_quantiles_lie_between_0_and_1(options: dict[str, Any]) -> None:
+    with pytest.raises(errors.UsageError, match="quantile needs a number between 0 and 1"):
+        iso.Metric("m", iso.col("y"), **options)

@@ -1,4 +1,4 @@
-"""Sums of products and joined tables: the same numbers in polars and DuckDB as in numpy."""
+"""Arrays of sums, extremes and parts: the same in polars and DuckDB as in numpy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import narwhals as nw
 import numpy as np
 import pytest
 
-from isonomy.frames.products import count_persons, cross_gram, ends_at, gram, gram_by_cell, position, with_table
+from isonomy.frames import collect
+from isonomy.frames.products import count_persons, ends_at, position, split, sums_at
 from support.engines import ENGINES
 
 
@@ -29,28 +30,6 @@ def columns() -> dict[str, Any]:
     }
 
 
-def test_gram_is_a_matrix_product(lazy: Any, columns: dict[str, Any]) -> None:
-    both, single = gram(lazy(columns), [["a", "b"], ["b"]])
-    values = np.column_stack([columns["a"], columns["b"]])
-    np.testing.assert_allclose(both, values.T @ values, rtol=1e-12)
-    np.testing.assert_allclose(single, [[columns["b"] @ columns["b"]]], rtol=1e-12)
-
-
-def test_cross_gram_joins_rows(lazy: Any, columns: dict[str, Any]) -> None:
-    keyed = columns | {"i": np.arange(300)}
-    frame = lazy(keyed)
-    (matrix,) = cross_gram(frame, frame.filter(nw.col("i") < 150), "i", [["a", "b"]])
-    values = np.column_stack([columns["a"], columns["b"]])
-    np.testing.assert_allclose(matrix, values[:150].T @ values[:150], rtol=1e-12)
-
-
-def test_products_of_sums_by_cell(lazy: Any, columns: dict[str, Any]) -> None:
-    table = np.zeros((80, 2))
-    np.add.at(table, (columns["u"], columns["g"]), columns["a"])
-    products = gram_by_cell(lazy(columns), "u", nw.col("g"), nw.col("a"), 2)
-    np.testing.assert_allclose(products, table.T @ table, rtol=1e-12)
-
-
 def test_persons_are_counted_once(lazy: Any, columns: dict[str, Any]) -> None:
     persons, several = count_persons(lazy(columns), "u", "g", 2)
     each = [set(columns["u"][columns["g"] == g]) for g in (0, 1)]
@@ -58,11 +37,21 @@ def test_persons_are_counted_once(lazy: Any, columns: dict[str, Any]) -> None:
     assert several == len(each[0] & each[1])
 
 
-def test_ends_and_places(lazy: Any, columns: dict[str, Any]) -> None:
+def test_ends(lazy: Any, columns: dict[str, Any]) -> None:
     low, high = ends_at(lazy(columns), nw.col("g"), 3, nw.col("a"))
     assert low[0] == columns["a"][columns["g"] == 0].min()
     assert high[1] == columns["a"][columns["g"] == 1].max()
     assert np.isnan(low[2])
-    placed = with_table(lazy(columns), position(nw.col("a"), 0.0, 1.0, 2), {"where": np.array([10.0, 20.0])})
-    total = gram(placed.with_columns(nw.lit(1.0).alias("one")), [["one", "where"]])[0][0, 1]
-    assert total == pytest.approx(np.where(columns["a"] < 1, 10.0, 20.0).sum())
+
+
+def test_places(lazy: Any, columns: dict[str, Any]) -> None:
+    place = position(nw.col("a"), 0.0, 1.0, 2)
+    sums = sums_at(lazy(columns), {"place": (place, 2)}, {"b": nw.col("b")})
+    np.testing.assert_allclose(sums["b"], [columns["b"][columns["a"] < 1].sum(), columns["b"][columns["a"] >= 1].sum()])
+
+
+def test_parts_have_all_the_rows_of_a_person(lazy: Any, columns: dict[str, Any]) -> None:
+    parts = [set(collect(part)["u"].to_list()) for part in split(lazy(columns), "u", 3)]
+    assert sum(len(part) for part in parts) == len(set(columns["u"].tolist()))
+    assert set.union(*parts) == set(columns["u"].tolist())
+    assert all(parts)

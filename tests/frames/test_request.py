@@ -26,6 +26,6 @@ def test_an_empty_request_asks_for_nothing() -> None:
     assert not any((cells.keys, cells.values))
 
 
-def test_weights_are_rounded_to_whole_rows() -> None:
-    columns = Rows(columns={}, weight=np.array([0.1] * 30), partitions=(), dropped={}, size=30)
+def test_counts_are_rounded_to_whole_rows() -> None:
+    columns = Rows(columns={}, count=np.array([0.1] * 30), partitions=(), dropped={}, size=30)
     assert columns.rows == 3

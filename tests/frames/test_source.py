@@ -301,7 +301,7 @@ def test_the_first_rows(engine: Any) -> None:
 def test_a_line_weighs_as_many_rows_as_it_stands_for() -> None:
     for count, expected in ((None, [1.0, 1.0, 1.0]), ("n", [1.0, 2.0, 3.0])):
         source = open_source(SMALL, count=count)
-        assert source.with_columns({"weight": source.weight}).head(3)["weight"].to_list() == expected
+        assert source.with_columns({"rows": source.number}).head(3)["rows"].to_list() == expected
 
 
 def test_expressions_are_checked_without_reading_a_row() -> None:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from isonomy.errors import UnknownOption, UsageError
-from isonomy.inference.multiplicity import METHODS, adjust, intersections, tree
+from isonomy.inference.multiplicity import METHODS, adjust, false_discoveries, intersections, max_t, tree
 
 STATSMODELS = {"bh": "fdr_bh", "by": "fdr_by", "holm": "holm", "bonferroni": "bonferroni"}
 pvalues = st.lists(st.sampled_from([0.0, 1e-12, 0.001, 0.01, 0.01, 0.04, 0.05, 0.3, 0.99, 1.0]), max_size=15)
@@ -143,3 +144,24 @@ def test_intersections_are_a_tree_whose_parents_have_one_item_less() -> None:
     turned = intersections(p, [item[::-1] for item in items], 0.05)
     np.testing.assert_array_equal(turned.adjusted, plain.adjusted)
     assert intersections([0.001], [["A", "F"]], 0.05).adjusted[0] == 0.001  # without parents it is at the top
+
+
+def test_max_t_holds_the_family_wise_rate_and_beats_holm() -> None:
+    rng = np.random.default_rng(1)
+    correlation = 0.9 * np.ones((8, 8)) + 0.1 * np.eye(8)
+    root = np.linalg.cholesky(correlation)
+    p = 2 * stats.norm.sf(np.abs(rng.standard_normal((6_000, 8)) @ root.T))
+    rate = {"max-t": 0.0, "holm": 0.0}
+    for each in p[:1_000]:
+        rate["max-t"] += bool((max_t(each, p[1_000:]) <= 0.05).any()) / 1_000
+        rate["holm"] += bool((adjust(each, "holm") <= 0.05).any()) / 1_000
+    assert rate["max-t"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 1_000)
+    assert rate["holm"] < rate["max-t"]
+
+
+def test_false_discoveries_of_independent_tests_are_alpha_times_the_share_of_nulls() -> None:
+    drawn = np.random.default_rng(2).random((20_000, 10))
+    # Three standard errors; every hypothesis true, which is the larger of the two rates.
+    assert false_discoveries(drawn, 0.05, np.zeros(10)) == pytest.approx(0.05, abs=0.005)
+    assert false_discoveries(drawn, 0.05, np.ones(10)) == pytest.approx(0.05, abs=0.005)
+    assert false_discoveries(np.full((10, 2), 0.9), 0.05, [False, False]) == 0.0

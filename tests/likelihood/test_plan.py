@@ -12,8 +12,9 @@ import isonomy as iso
 from isonomy.errors import UnknownColumn, UnknownOption, UsageError
 from isonomy.frames import open_source
 from isonomy.likelihood import Estimate
-from isonomy.likelihood.plan import plan
+from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.ratio.disparity import Hypothesis
+from isonomy.results import QUESTIONS
 
 RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
 M = iso.Metric("m", iso.col("x"))
@@ -27,12 +28,27 @@ DATA: dict[str, Any] = {
     "day": [date(2024, 1, 1 + i % 3) for i in range(ROWS)],
     "yes": np.tile([True, False, True], ROWS // 3),
 }
+
+
+def planned(source: Any, *, alternative: Any = None, **options: Any) -> Plan:
+    """The plan of `flag`, or without an alternative of `certify`."""
+    if alternative is None:
+        asked = QUESTIONS["certify"].planned(source, options)
+    else:
+        asked = QUESTIONS["flag"].planned(source, {**options, "alternative": alternative})
+    assert isinstance(asked, Plan)
+    return asked
+
+
 POSITIVE = iso.where("pos", iso.col("p") == 1)
 
 
 def test_a_lookup_by_an_influence_column_that_is_missing(lender: dict[str, Any]) -> None:
     with pytest.raises(UnknownColumn, match="psi"):
         iso.flag(lender, **RATE, reference=Estimate(0.4, "psi"))
+
+
+STANDARDISED: dict[str, Any] = {"metric": M, "scale": "standardised"}
 
 
 @pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
@@ -136,23 +152,23 @@ def test_impossible_hypotheses_are_refused(null: Any, alternative: Any, toleranc
     ],
 )
 def test_a_tolerance_sets_the_null(alternative: Any, expected: Hypothesis) -> None:
-    asked = plan(open_source(DATA), metric=M, groups="g", tolerance=0.02, alternative=alternative)
+    asked = planned(open_source(DATA), metric=M, groups="g", tolerance=0.02, alternative=alternative)
     assert asked.hypothesis == expected
 
 
 def test_a_joint_null_is_no_hypothesis_of_each_group() -> None:
-    assert plan(open_source(DATA), metric=M, groups="g", null=[0.1, 0.2]).hypothesis is None
+    assert planned(open_source(DATA), metric=M, groups="g", null=[0.1, 0.2]).hypothesis is None
 
 
 def test_counts_are_asked_for_in_one_pass_and_rows_in_none() -> None:
     """What an audit can share: a 0/1 metric against anything but an estimate."""
     source = open_source(DATA | {"psi": np.tile([-0.5, 0.5], ROWS // 2)})
     rate: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
-    asked = plan(source, **rate, reference={"h": 1})
+    asked = planned(source, **rate, reference={"h": 1})
     assert asked.requests == (asked.request,)
     assert set(asked.request.keys) == {"reference"}
-    assert plan(source, **rate, reference=Estimate(0.5, "psi")).requests == ()
-    assert plan(source, metric=M, groups="g").requests == ()
+    assert planned(source, **rate, reference=Estimate(0.5, "psi")).requests == ()
+    assert planned(source, metric=M, groups="g").requests == ()
 
 
 @pytest.mark.parametrize(
@@ -169,4 +185,32 @@ def test_counts_are_asked_for_in_one_pass_and_rows_in_none() -> None:
     ids=str,
 )
 def test_a_number_is_called_what_it_is(reference: Any, label: str) -> None:
-    assert plan(open_source(DATA), metric=M, groups="g", reference=reference).reference.label == label
+    assert iso.flag(DATA, metric=M, groups="g", reference=reference).reference == label
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": M, "scale": "ratio"}, "scale: 'ratio' needs values that are never negative; 'm' goes down to -"),
+        ({"metric": M, "scale": "odds_ratio"}, "scale: 'odds_ratio' needs a 0/1 metric"),
+        ({"scale": "ratio", "tolerance": 80}, "tolerance: 80 is not allowed for scale='ratio'; give a ratio between"),
+        ({"scale": "ratio", "tolerance": 1.25}, "0.8 tolerates ratios from 0.8 to 1.25"),
+        ({"scale": "ratio", "null": 0.0}, "null: 0.0 is not allowed for scale='ratio'; give ratios above 0"),
+        ({"scale": "odds_ratio", "null": (0.8, 1.2)}, "pass alternative='outside'"),
+        ({"scale": "ratio", "null": 0.5, "tolerance": 0.8}, "null: leave it at 1 when tolerance is given"),
+        ({"scale": "ratios"}, "scale: 'ratios' is not allowed. Did you mean 'ratio'"),
+        ({"scale": "standardised"}, "'selection_rate' is a 0/1 metric. Use scale='difference'"),
+        ({"sigma": "pooled"}, "sigma: 'pooled' needs scale='standardised', saw scale='difference'"),
+        ({**STANDARDISED, "sigma": "pooled"}, "sigma: 'pooled' needs two groups"),
+        ({**STANDARDISED, "sigma": "reference"}, "sigma: 'reference' needs a reference group"),
+        ({**STANDARDISED, "uncertainty": "plugin"}, "scale: 'standardised' counts the error of its reference"),
+        ({**STANDARDISED, "correction": "bartlett"}, "correction: not available with scale='standardised'"),
+        ({**STANDARDISED, "given": "h"}, "given: not available with scale='standardised'"),
+    ],
+    ids=str,
+)
+def test_scales_refuse_what_they_cannot_say(options: dict[str, Any], message: str) -> None:
+    rate = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
+    with pytest.raises(UsageError) as error:
+        iso.flag(DATA, **{**rate, **options})
+    assert message in str(error.value)

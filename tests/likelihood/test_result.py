@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import chi2, false_discovery_control
 
 import isonomy as iso
 from isonomy.errors import UsageError
@@ -21,7 +22,7 @@ def test_columns_and_their_order(lender: dict[str, Any]) -> None:
     frame = iso.flag(lender, **RATE).to_frame()
     assert frame.columns == [
         *("group", "size", "n", "estimate", "reference", "disparity", "ci_low", "ci_high", "statistic"),
-        *("pvalue", "adjusted_pvalue", "verdict", "status"),
+        *("pvalue", "adjusted_pvalue", "verdict", "direction", "status"),
     ]
 
 
@@ -35,7 +36,9 @@ def test_round_trip_suppression_and_plot(lender: dict[str, Any]) -> None:
     assert small.any()
     assert np.isnan(hidden.estimate[small]).all()
     assert {hidden.status[i] for i in np.flatnonzero(small)} == {Status.SUPPRESSED}
-    assert np.array_equal(hidden.estimate[~small], result.estimate[~small])
+    withheld = np.isnan(hidden.estimate)  # and groups that would give a small one away
+    assert withheld[small].all()
+    assert np.array_equal(hidden.estimate[~withheld], result.estimate[~withheld])
     chart = result.plot().to_dict()
     assert chart["layer"]
 
@@ -99,3 +102,74 @@ def test_a_round_trip_keeps_the_region_on_request(lender: dict[str, Any]) -> Non
 def test_a_tolerance_decides_and_not_the_joint_p_value(lender: dict[str, Any]) -> None:
     summary = iso.certify(lender, **RATE, tolerance=0.2).summary()
     assert "rests on the tolerance" in summary
+
+
+def several(n: int = 3_000) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    g = rng.choice(["a", "b", "c"], n)
+    p = (rng.uniform(size=n) < np.where(g == "a", 0.4, 0.6)).astype(int)
+    return {"g": g, "y": rng.integers(0, 2, n), "p": p}
+
+
+BOTH: dict[str, Any] = {"outcome": "y", "prediction": "p", "groups": "g"}
+
+
+def test_several_metrics_are_those_of_single_calls_adjusted_together() -> None:
+    table = several()
+    result = iso.flag(table, metric="equalized_odds", **BOTH)
+    singles = [iso.flag(table, metric=metric, **BOTH) for metric in ("tpr", "fpr")]
+    assert result.to_frame()["metric"].to_list() == ["tpr"] * 3 + ["fpr"] * 3
+    for name in ("estimate", "disparity", "ci_low", "ci_high", "pvalue", "n"):
+        assert getattr(result, name) == pytest.approx(np.concatenate([getattr(one, name) for one in singles]))
+    assert result.adjusted_pvalue == pytest.approx(false_discovery_control(result.pvalue))
+    again = iso.from_json(result.to_json())
+    assert again.metrics == result.metrics
+    assert again.widest() == result.widest()
+    assert "metric" not in singles[0].to_frame().columns
+
+
+def test_the_direction_follows_what_is_better() -> None:
+    result = iso.flag(several(), metric=["tpr", "fpr"], **BOTH)
+    word = dict(zip(zip(result.metrics, result.labels, strict=True), result.direction, strict=True))
+    assert (word["tpr", "g=a"], word["fpr", "g=a"]) == ("disfavoured", "favoured")
+    turned = iso.flag(several(), metric="tpr", **BOTH, better="lower")
+    assert turned.direction[0] == "favoured"
+    assert iso.flag(several(), metric="tpr", **BOTH, tolerance=0.5).direction == ("", "", "")
+
+
+def test_metrics_with_other_rows_missing_keep_their_own() -> None:
+    """Outcomes are known of the selected only: their selection rate is that of everybody all the same."""
+    table = several()
+    table["y"] = np.where(table["p"] == 1, table["y"].astype(float), np.nan)
+    result = iso.flag(table, metric=["selection_rate", "ppv"], **BOTH, missing="drop")
+    alone = iso.flag(table, metric="selection_rate", prediction="p", groups="g")
+    assert result.estimate[:3] == pytest.approx(alone.estimate)
+
+
+def test_the_widest_gap_is_that_of_the_pairs() -> None:
+    table = several()
+    scales: list[Any] = ["difference", "ratio"]
+    for scale in scales:
+        wide = iso.flag(table, metric=["tpr", "fpr"], **BOTH, scale=scale).widest()
+        pair = iso.flag(table, metric=wide.metric, **BOTH, scale=scale, reference={"g": wide.groups[1][2:]})
+        at = pair.labels.index(wide.groups[0])
+        assert wide.value == pytest.approx(abs(pair.disparity[at]))
+        assert wide.ci_low < wide.value < wide.ci_high
+    small = iso.flag({"p": [1, 0] * 30, "g": ["a"] * 60}, metric="selection_rate", prediction="p", groups="g")
+    with pytest.raises(UsageError, match="widest"):
+        small.widest()
+
+
+def test_certifying_several_metrics_adds_what_is_independent() -> None:
+    table = several()
+    both = iso.certify(table, metric="equalized_odds", **BOTH)
+    alone = [iso.certify(table, metric=metric, **BOTH) for metric in ("tpr", "fpr")]
+    assert both.statistic == pytest.approx(sum(one.statistic for one in alone))
+    assert both.pvalue == pytest.approx(chi2.sf(both.statistic, 4))  # no row counts for both
+    assert both.contains(both.disparity)
+    assert not both.contains(0.0)
+    # The same metric twice over, but for its sign: one chi-square of 2 df counted twice.
+    twice = iso.certify(table, metric=["tpr", "fnr"], **BOTH)
+    assert twice.pvalue == pytest.approx(chi2.sf(alone[0].statistic, 2), rel=1e-6)
+    with pytest.raises(UsageError, match="several can be certified jointly"):
+        iso.certify(table, metric=["tpr", "mae"], **BOTH)

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isonomy as iso
 from isonomy.alternatives.rules.bootstrap import Exceedance
 from isonomy.alternatives.rules.rounds import combined
+from isonomy.errors import NotEnoughData, UsageError
 from support.same import same
 
 SEEDS = st.integers(0, 10_000)
@@ -22,6 +24,7 @@ ASK: dict[str, Any] = {
     "status_quo": "s0",
     "candidate": "s1",
     "capacity": 0.3,
+    "evidence": "paper",
     "splits": 3,
     "resamples": 60,
     "min_size": 2,
@@ -116,3 +119,71 @@ def test_columns_that_are_not_asked_for_do_not_matter() -> None:
     data = people(1)
     extra = pl.DataFrame(data).with_columns(pl.lit(None).alias("empty"), pl.lit("text").alias("text"))
     same(iso.improvability(data, **ASK), iso.improvability(extra, **ASK), NUMBERS, abs=0)
+
+
+# --- weights and clusters
+
+READY_ASK = {name: value for name, value in ASK.items() if name not in ("evidence", "splits", "resamples")}
+FIT_ASK = READY_ASK | {"candidate": None, "rule": "linear", "features": ["x"], "repeats": 1}
+SHOWN = ("accuracy", "fairness", "accuracy_change", "fairness_change", "selected", "pvalue")
+
+
+@pytest.mark.parametrize("ask", [READY_ASK, FIT_ASK, FIT_ASK | {"repeats": None, "splits": 3}])
+def test_only_the_proportions_of_weights_matter(ask: dict[str, Any]) -> None:
+    data = people(3, 600)
+    weights = np.random.default_rng(0).integers(1, 5, 600) / 2
+    once = iso.improvability(data | {"w": weights}, **ask, weight="w")
+    twice = iso.improvability(data | {"w": 2 * weights}, **ask, weight="w")
+    same(once, twice, SHOWN, rel=1e-9, abs=1e-9)
+    assert (once.round_pvalues != iso.improvability(data, **ask).round_pvalues).all()
+
+
+@pytest.mark.parametrize("ask", [READY_ASK, FIT_ASK])
+def test_equal_weights_change_nothing(ask: dict[str, Any]) -> None:
+    data = people(4, 400)
+    weighted = iso.improvability(data | {"w": np.full(400, 2.5)}, **ask, weight="w")
+    same(weighted, iso.improvability(data, **ask), SHOWN, rel=1e-9, abs=1e-9)
+
+
+def test_every_row_its_own_cluster_is_no_cluster() -> None:
+    """But for the law: t with as many degrees of freedom as the smaller group has rows, less one."""
+    data = people(5, 3_000)
+    alone = iso.improvability(data | {"c": np.arange(3_000)}, **READY_ASK, cluster="c")
+    none = iso.improvability(data, **READY_ASK)
+    same(alone, none, ("selected",), abs=1e-12)
+    np.testing.assert_allclose(alone.accuracy[..., :2], none.accuracy[..., :2])
+    np.testing.assert_allclose(alone.accuracy[..., 2], none.accuracy[..., 2], rtol=0.1, atol=1e-9)
+    np.testing.assert_allclose(alone.fairness[..., 2], none.fairness[..., 2], rtol=0.1, atol=1e-9)
+    np.testing.assert_allclose(alone.accuracy_change, none.accuracy_change, rtol=0.01, atol=0.003)
+
+
+@pytest.mark.parametrize("ask", [READY_ASK, FIT_ASK])
+def test_copies_of_a_row_in_one_cluster_are_that_row(ask: dict[str, Any]) -> None:
+    """Four copies without clusters would halve the standard errors."""
+    data = people(6, 900)
+    copied = {name: np.repeat(column, 4) for name, column in data.items()} | {"c": np.repeat(np.arange(900), 4)}
+    original = iso.improvability(data | {"c": np.arange(900)}, **ask, cluster="c")
+    clustered = iso.improvability(copied, **ask, cluster="c")
+    np.testing.assert_allclose(clustered.accuracy_change, original.accuracy_change, rtol=0.1, atol=0.02)
+    np.testing.assert_allclose(clustered.round_pvalues, original.round_pvalues, rtol=0.3, atol=0.03)
+    careless = iso.improvability(copied, **ask)
+    width = [np.diff(r.accuracy_change[0, :, 1:]).max() for r in (clustered, careless)]
+    assert width[1] < 0.6 * width[0]
+
+
+def test_a_count_and_a_weight_are_different_things() -> None:
+    """Two rows know more than one that weighs twice as much."""
+    data = people(7, 500)
+    two = np.full(500, 2)
+    counted = iso.improvability(data | {"k": two}, **READY_ASK, count="k")
+    weighted = iso.improvability(data | {"k": two}, **READY_ASK, weight="k")
+    np.testing.assert_allclose(counted.accuracy[..., :2], weighted.accuracy[..., :2])
+    assert np.diff(counted.accuracy_change[0, :, 1:]).max() < 0.8 * np.diff(weighted.accuracy_change[0, :, 1:]).max()
+
+
+def test_few_clusters_are_refused() -> None:
+    data = people(8, 400)
+    with pytest.raises(NotEnoughData, match="effective clusters"):
+        iso.improvability(data | {"c": np.arange(400) % 6}, **READY_ASK, cluster="c")
+    with pytest.raises(UsageError, match="single rows"):
+        iso.improvability(data | {"c": np.arange(400)}, **ASK, cluster="c")

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isonomy.calibration import predictive_parity
+from isonomy.calibration import equalize_thresholds, predictive_parity
 from isonomy.calibration.mitigate import GroupCalibrator
 from isonomy.calibration.smoothing.axis import BINS, Axis, Curve
 from isonomy.calibration.smoothing.kernels import KERNELS, kernel
@@ -100,3 +100,21 @@ def test_weights_count_rows(seed: int) -> None:
         weighted = model.fit(X, data["y"], sample_weight=weight).predict(X)
         repeated = model.fit(np.repeat(X, weight, axis=0), np.repeat(data["y"], weight)).predict(X)
         np.testing.assert_allclose(weighted, repeated, rtol=1e-4 if method == "platt" else 1e-9)
+
+
+@given(SEEDS, st.sampled_from(["outcome_at_margin", "selection_rate", "tpr", "fpr", "equalized_odds"]))
+@settings(max_examples=8)
+def test_thresholds_do_not_depend_on_order_names_or_scale(seed: int, target: Any) -> None:
+    data = scored_rows(seed, 3_000)
+    ask: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "target": target, "change": "all"}
+    ask |= {"resamples": 100, "rng": 0}
+    plain = equalize_thresholds(data, threshold=0.5, **ask)
+    order = np.random.default_rng(seed).permutation(3_000)
+    moved = {name: values[order] for name, values in data.items()} | {"g": 1 - data["g"][order]}
+    np.testing.assert_allclose(equalize_thresholds(moved, threshold=0.5, **ask).thresholds[::-1], plain.thresholds)
+    counted = equalize_thresholds(data | {"n": np.full(3_000, 2)}, threshold=0.5, count="n", **ask)
+    if target != "outcome_at_margin":  # its bandwidth follows the number of rows
+        np.testing.assert_allclose(counted.thresholds, plain.thresholds)
+        assert counted.pvalue <= plain.pvalue
+    scaled = equalize_thresholds(data | {"s": 8.0 * data["s"]}, threshold=4.0, **ask)
+    np.testing.assert_allclose(scaled.thresholds / 8.0, plain.thresholds, atol=2e-3)

@@ -111,3 +111,50 @@ def test_duality(seed: int, m: int) -> None:
     for _ in range(5):
         assert dual_value(result.dual + rng.normal(size=m), segments, c) <= result.value + 1e-7
     assert result.value <= float(distance[flips].sum()) + 1e-9
+
+
+def weighted_rows(seed: int, n: int = 400) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    data = classified_rows(seed, n)
+    return data | {"w": np.exp(0.4 * rng.normal(size=n)), "person": rng.integers(0, 150, n), "row": np.arange(n)}
+
+
+@few
+@given(seeds, st.sampled_from([None, 0.05]))
+def test_only_the_proportions_of_weights_matter(seed: int, tolerance: float | None) -> None:
+    data = weighted_rows(seed)
+    once, twice = (
+        run(data | {"w": k * data["w"]}, "equal_opportunity", weight="w", tolerance=tolerance, rng=1)
+        for k in (1.0, 2.0)
+    )
+    same_up_to_scale(once, twice)
+    assert twice.ci_low == pytest.approx(once.ci_low, rel=1e-9, nan_ok=True)
+
+
+@few
+@given(seeds)
+def test_equal_weights_and_rows_of_their_own_are_no_design_up_to_the_small_sample_law(seed: int) -> None:
+    data = weighted_rows(seed)
+    plain = run(data, "statistical_parity")
+    for options in ({"cluster": "row"}, {"weight": "one"}):
+        result = run(data | {"one": np.full(400, 3.0)}, "statistical_parity", **options)
+        assert result.statistic == pytest.approx(plain.statistic, rel=1e-9)
+        assert result.bandwidth == pytest.approx(plain.bandwidth, rel=1e-9)
+        assert result.n.tolist() == plain.n.tolist()
+        at = [status is iso.Status.OK for status in plain.statuses]
+        width, own = result.ci_high - result.ci_low, plain.ci_high - plain.ci_low
+        assert width[at] == pytest.approx(own[at], rel=0.02)
+
+
+@few
+@given(seeds, st.sampled_from([None, 0.05]), st.booleans())
+def test_repeated_rows_of_one_person_add_nothing(seed: int, tolerance: float | None, weighted: bool) -> None:
+    data = weighted_rows(seed)
+    options: dict[str, Any] = {"cluster": "row", "tolerance": tolerance, "rng": 1} | (
+        {"weight": "w"} if weighted else {}
+    )
+    once = run(data, "equalized_odds", **options)
+    twice = run({k: np.tile(v, 2) for k, v in data.items()}, "equalized_odds", **options)
+    same_up_to_scale(once, twice, 2.0)
+    assert twice.ci_low == pytest.approx(once.ci_low, rel=1e-9, nan_ok=True)
+    assert twice.equivalence_pvalue == pytest.approx(once.equivalence_pvalue, rel=1e-9, nan_ok=True)

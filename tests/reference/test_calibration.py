@@ -10,6 +10,7 @@ import statsmodels.api as sm
 from sklearn.metrics import roc_auc_score
 
 from isonomy.calibration import calibration_metrics, marginal_outcomes, predictive_parity
+from isonomy.calibration.smoothing.axis import BINS
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 
@@ -20,7 +21,7 @@ def columns() -> dict[str, Any]:
     n = 1_200
     m = rng.integers(0, 300, n)
     g = np.where(m % 3 == 0, "a", "b")
-    s = rng.beta(2, 2, n)
+    s = (np.floor(rng.beta(2, 2, n) * BINS) + 0.5) / BINS  # one score to a bin of the axis: nothing is rounded
     return {"s": s, "g": g, "m": m, "y": (rng.random(n) < s).astype(float)}
 
 
@@ -35,10 +36,10 @@ def weighted_least_squares(design: Any, y: Any, weight: Any, user: Any) -> tuple
 @pytest.mark.parametrize("level", ["user", "aggregate"])
 @pytest.mark.parametrize("method", ["nadaraya-watson", "residual"])
 def test_curves_and_cluster_variance(columns: dict[str, Any], level: Any, method: Any) -> None:
-    """Nadaraya-Watson curves are intercepts of constants, the default's of local lines; kernel times vote as weight."""
+    """Curves are intercepts of constants (Nadaraya-Watson) or local lines, with intervals of local parabolas."""
     result = predictive_parity(columns, **ROLES, user="m", level=level, method=method, rng=1)
     family = result.families[0]
-    half = (family.curve_high - family.curve_low) / 2 / 1.959963984540054
+    degrees = {"nadaraya-watson": (0, 0), "residual": (1, 2)}  # of the curve, and of its interval
     each = np.bincount(columns["m"])[columns["m"]]
     checked = 0
     for g, name in enumerate("ab"):
@@ -48,10 +49,13 @@ def test_curves_and_cluster_variance(columns: dict[str, Any], level: Any, method
                 continue
             u = (columns["s"][mine] - point) / width
             weight = np.exp(-0.5 * u**2) / (each[mine] if level == "user" else 1)
-            design = np.ones((u.size, 1)) if method == "nadaraya-watson" else np.column_stack([np.ones(u.size), u])
-            value, variance = weighted_least_squares(design, columns["y"][mine], weight, columns["m"][mine])
-            assert family.curve[g, j] == pytest.approx(value, rel=1e-8)
-            assert half[g, j] ** 2 == pytest.approx(variance, rel=1e-8)
+            line, parabola = (np.column_stack([u**k for k in range(d + 1)]) for d in degrees[method])
+            value, _ = weighted_least_squares(line, columns["y"][mine], weight, columns["m"][mine])
+            centre, variance = weighted_least_squares(parabola, columns["y"][mine], weight, columns["m"][mine])
+            assert family.curve[g, j] == pytest.approx(np.clip(value, 0, 1), rel=1e-8)
+            error = 1.959963984540054 * np.sqrt(variance)
+            assert family.curve_low[g, j] == pytest.approx(max(centre - error, 0), rel=1e-7)
+            assert family.curve_high[g, j] == pytest.approx(min(centre + error, 1), rel=1e-7)
             checked += 1
     assert checked > 20
 
@@ -60,7 +64,7 @@ def test_difference_and_its_variance(columns: dict[str, Any]) -> None:
     """The paper's difference at a point is the group dummy's coefficient in one regression on both groups."""
     family = predictive_parity(columns, **ROLES, user="m", method="nadaraya-watson", rng=1).families[0]
     each = np.bincount(columns["m"])[columns["m"]]
-    for j in np.flatnonzero(family.supported[0]):
+    for j in np.flatnonzero(family.supported[0] & (np.abs(family.difference[0]) < 1)):
         u = (columns["s"] - family.grid[j]) / family.bandwidth[j]
         first = (columns["g"] == "a").astype(float)
         design = np.column_stack([first, np.ones(u.size)])

@@ -12,7 +12,7 @@ from scipy.optimize import linprog, minimize
 import isonomy as iso
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import weighted_chi2_isf, weighted_chi2_sf
-from isonomy.transport.program.law import Law, maximum
+from isonomy.transport.program.law import Law, Null, maximum
 from isonomy.transport.program.segments import SingleRows, SortedRows, fractions
 from isonomy.transport.program.solve import Constraint, dual_value, solve
 
@@ -159,14 +159,15 @@ def test_maximum_is_the_quadratic_programs() -> None:
         w = rng.normal(size=(3, m)) * 2
         for one_sided in (False, True):
             expected = [by_minimiser(row, s, slack, one_sided) for row in w]
-            assert maximum(w, s, slack, one_sided=one_sided) == pytest.approx(expected, abs=2e-6)
+            null = Null(np.full(m, -np.inf) if one_sided else -slack, slack)
+            assert maximum(w, s, null) == pytest.approx(expected, abs=2e-6)
 
 
 def test_two_sided_tolerance_is_the_folded_normal() -> None:
     """p = P(|V + sqrt(N) tol| - sqrt(N) tol >= a sigma), against simulation."""
     rng = np.random.default_rng(3)
     sigma, s, slack = 1.7, 0.6, 0.8
-    law = Law(np.array([[sigma**2]]), np.array([[s]]), np.array([slack]), "both")
+    law = Law(np.array([[sigma**2]]), np.array([[s]]), Null(np.array([-slack]), np.array([slack])))
     draws = np.abs(sigma * rng.standard_normal(1_000_000) + slack) - slack
     sample = np.where(draws > 0, draws, 0.0) ** 2 / (2 * s)
     for statistic in (0.5, 3.0, 9.0):

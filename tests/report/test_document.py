@@ -41,7 +41,7 @@ def test_an_entry_of_which_nothing_is_known() -> None:
 def test_an_entry_in_which_nothing_was_tested_is_bad_data() -> None:
     entry = Entry(name="a", kind="flag", result=untested(), title="My own")
     assert (entry.verdict, entry.fault, entry.heading) == (FAILED, "data", "My own")
-    assert entry.sentence == phrases.UNANSWERED
+    assert entry.sentence == phrases.unanswered(())
 
 
 def test_the_tally_counts_every_entry_once() -> None:

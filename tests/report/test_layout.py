@@ -12,7 +12,7 @@ from support.fakes import HOSTILE, fake, untested
 def test_every_piece_of_a_result_has_its_place() -> None:
     entry = Entry(name="flag-tpr", kind="flag", result=fake(), truth=("It is so.",), seed=7, seconds=0.25)
     part = section(3, entry, picture=False)
-    assert (part.anchor, part.verdict, part.badge) == ("test-3", "violation", "Violation")
+    assert (part.anchor, part.verdict, part.badge) == ("test-3", "violation", "Difference shown")
     assert str(part.null) == "The difference of every group is 0"
     assert [str(text) for text in part.truth] == ["It is so."]
     assert len(part.findings) == 3
@@ -20,13 +20,14 @@ def test_every_piece_of_a_result_has_its_place() -> None:
     assert part.table is not None
     assert len(part.table.rows) == 3
     assert part.chart is None
+    assert len(part.steps) == 3
     assert (len(part.assumptions), len(part.warnings), len(part.limits), len(part.references)) == (1, 1, 2, 1)
 
 
 def test_facts_say_where_a_result_came_from() -> None:
     entry = Entry(name="a", kind="flag", result=fake(), seed=7, seconds=0.25, peak_memory=3 * 2**20, resumed=True)
     facts = dict(section(1, entry, picture=False).facts)
-    assert facts["Call"] == "isonomy.flag"
+    assert facts["Function"] == "isonomy.flag"
     assert facts["Rows used"] == "600"
     assert facts["Rows left out, income missing"] == "3"
     assert facts["Option groups"] == "race"

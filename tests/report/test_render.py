@@ -65,7 +65,7 @@ def read(page: str) -> Reader:
 def test_everything_asked_for_is_there(read: Reader) -> None:
     for part in (
         "A made-up lender, first half of 2026",
-        "5 questions were put to the data: 2 violations shown, 1 shown within tolerance, 1 inconclusive and 1 could",
+        "5 questions were put to the data: 2 differences shown, 1 shown within tolerance, 1 inconclusive and 1 could",
         "Which groups are treated differently, and is it more than chance?",
         "For race=Black the difference is -0.200",
         "Hypothesis tested",

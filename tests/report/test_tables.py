@@ -21,13 +21,26 @@ def test_numbers_words_and_raw_values() -> None:
         }
     )
     first, second, third = shown.rows
-    assert [cell.text for cell in first] == ["a", "1,200", "−0.123", "< 1e-300", "Violation", "ok"]
-    assert [cell.raw for cell in first][1:4] == ["1200.0", "-0.123456789", "0.0"]
+    assert [cell.text for cell in first] == ["a", "Shown", "−0.123", "< 0.001", "Tested", "1,200"]
+    assert [cell.raw for cell in first][2:4] == ["-0.123456789", "0.0"]
     assert second[3].text == "0.0312"
-    assert [cell.text for cell in third][1:4] == ["–", "∞", "–"]
-    assert third[5].mark == "suppressed"
-    assert third[1].raw == ""
-    assert [column.numeric for column in shown.columns] == [False, True, True, True, False, False]
+    assert [cell.text for cell in third][2:4] == ["∞", "–"]
+    assert third[4].mark == "suppressed"
+    assert third[5].raw == ""
+    assert [column.numeric for column in shown.columns] == [False, False, True, True, False, True]
+
+
+def test_what_decides_stands_first_and_what_few_ask_for_is_set_apart() -> None:
+    names = ("statistic", "size", "own", "pvalue", "verdict", "group", "estimate", "ci_low", "ci_high", "disparity")
+    shown = table({name: [1.0] for name in names})
+    order = ["group", "verdict", "estimate", "disparity", "ci_low", "ci_high", "pvalue", "statistic", "size", "own"]
+    assert [column.name for column in shown.columns] == order
+    assert [column.name for column in shown.columns if column.minor] == ["size", "own"]
+
+
+@pytest.mark.parametrize(("columns", "width"), [(13, ""), (14, "wide"), (23, "vast")])
+def test_how_much_paper_a_table_takes(columns: int, width: str) -> None:
+    assert table({f"c{i}": [1.0] for i in range(columns)}).width == width
 
 
 @pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "=cmd|' /C calc'!A0"])

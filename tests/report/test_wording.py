@@ -18,7 +18,28 @@ def test_every_kind_has_words(kind: str) -> None:
 
 
 def test_every_verdict_has_a_badge_and_a_count() -> None:
-    assert set(wording.BADGES) == set(wording.TALLIES) == {*VERDICTS, FAILED}
+    assert set(wording.BADGES) == set(wording.NEXT) == {*VERDICTS, FAILED}
+    assert set(wording.TALLIES) == {*VERDICTS, FAILED, wording.SHOWN}
+
+
+def test_a_chip_says_what_was_asked() -> None:
+    assert wording.badge("flag", "violation") == "Difference shown"
+    assert wording.badge("improvability", "violation") == "Alternative shown"
+    assert wording.badge("own kind", "violation") == "Violation"
+    assert wording.badge("evaluate_corrections", "inconclusive") == "Corrections compared"
+    for kind in wording.NO_COMPLAINT:
+        assert "iolation" not in wording.badge(kind, "violation")
+        assert wording.look(kind, "violation") == wording.SHOWN
+        assert wording.look(kind, "inconclusive") == "inconclusive"
+    assert wording.look("flag", "violation") == "violation"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("verdict", [*VERDICTS, FAILED])
+def test_there_is_something_to_do_next(kind: str, verdict: str) -> None:
+    for step in wording.next_steps(kind, verdict):
+        assert step.endswith(".")
+        assert "=" not in step
 
 
 @pytest.mark.parametrize("metric", NAMES)
@@ -37,10 +58,10 @@ def test_a_gloss_explains_each_word_once() -> None:
     ("tally", "sentence"),
     [
         ({"violation": 0}, "No question was put to the data."),
-        ({"violation": 1}, "1 question was put to the data: 1 violation shown."),
+        ({"violation": 1}, "1 question was put to the data: 1 difference shown."),
         (
             {"violation": 2, "inconclusive": 1, "failed": 1},
-            "4 questions were put to the data: 2 violations shown, 1 inconclusive and 1 could not be answered.",
+            "4 questions were put to the data: 2 differences shown, 1 inconclusive and 1 could not be answered.",
         ),
     ],
 )

@@ -95,7 +95,16 @@ def test_a_source_is_shared_and_its_options_are_recorded() -> None:
     source = open_source(TABLE, count="n", missing_group="level")
     call = open_call("flag", {"data": source, "groups": "g"})
     assert call.source is source
-    assert dict(call.recorded) == {"groups": "g", "count": "n", "missing": "raise", "missing_group": "level"}
+    reading = {"count": "n", "weight": None, "cluster": None, "missing": "raise", "missing_group": "level"}
+    assert dict(call.recorded) == {"groups": "g", **reading}
+
+
+@pytest.mark.parametrize("argument", ["weight", "cluster"])
+def test_a_test_without_weights_refuses_a_source_with_them(argument: str) -> None:
+    reading: dict[str, Any] = {argument: "n"}
+    source = open_source(TABLE, **reading)
+    with pytest.raises(UsageError, match=f"{argument}: ask has no such option"):
+        open_call("ask", {"data": source, "groups": "g"})
 
 
 def test_what_changes_no_number_is_not_recorded() -> None:

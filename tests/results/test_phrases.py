@@ -28,7 +28,8 @@ def test_signed_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "text"), [(0.0, "p < 1e-300"), (1e-12, "p = 1.0e-12"), (0.0123, "p = 0.0123"), (0.5, "p = 0.50")]
+    ("p", "text"),
+    [(0.0, "p < 0.001"), (9.9e-4, "p < 0.001"), (0.001, "p = 0.0010"), (0.0123, "p = 0.0123"), (0.5, "p = 0.50")],
 )
 def test_pvalues_are_never_zero(p: float, text: str) -> None:
     assert phrases.pvalue(p) == text
@@ -59,7 +60,12 @@ def test_no_sentence_says_a_model_is_fair_unbiased_or_fixed() -> None:
 def test_every_verdict_is_a_sentence_that_begins_with_it(call: str) -> None:
     for verdict in Verdict:
         sentence = phrases.verdict(call, verdict.value)
-        assert sentence.startswith(verdict.value.replace("_", " ").capitalize() + ":")
+        first = (
+            "Shown:"
+            if (call, verdict) == ("improvability", "violation")
+            else f"{verdict.replace('_', ' ').capitalize()}:"
+        )
+        assert sentence.startswith(first)
         assert sentence.endswith(".")
 
 
@@ -67,6 +73,31 @@ def test_a_verdict_of_a_kind_and_one_without_a_tolerance() -> None:
     assert "an alternative" in phrases.verdict("improvability", "violation")
     assert phrases.verdict("flag", "inconclusive", tolerant=False) == phrases.UNTOLERANT
     assert phrases.verdict("flag", "violation", tolerant=False) == phrases.VERDICTS["violation"]
+
+
+@pytest.mark.parametrize(
+    ("value", "share", "points"),
+    [
+        (0.381, "38.1 %", "38.1 points"),
+        (-0.194, "-19.4 %", "19.4 points"),
+        (0.0, "0.0 %", "0.0 points"),
+        (0.00042, "0.04 %", "0.04 points"),
+        (1.0, "100.0 %", "100.0 points"),
+        (math.nan, "not available", "not available"),
+        (math.inf, "infinity", "infinity"),
+    ],
+)
+def test_shares_are_percentages_and_their_differences_points(value: float, share: str, points: str) -> None:
+    assert phrases.share(value) == share
+    assert phrases.points(value) == points
+
+
+def test_why_nothing_was_answered() -> None:
+    assert phrases.unanswered(["reference"]).startswith(
+        "Not answered: everybody compared is in one group, which leaves"
+    )
+    assert "no group could be tested" in phrases.unanswered(["too_small", "constant"])
+    assert "no group could be tested" in phrases.unanswered(["ok"])
 
 
 def test_what_is_not_available_is_not_a_number() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
@@ -179,3 +180,59 @@ def test_json_that_is_no_object_is_refused() -> None:
     with pytest.raises(UsageError, match="a JSON object is needed"):
         from_json("[1]")
     assert fake().to_dict()["schema_version"] == SCHEMA_VERSION
+
+
+TABLE = {"g": ["a", "b"] * 50, "p": [0, 1, 1, 0, 1] * 20}
+
+
+def test_text_is_as_wide_as_the_longest_there_is() -> None:
+    array = decode({"$type": "array", "dtype": "<U1000000000", "shape": [2], "data": ["a", "bc"]})
+    assert array.dtype.str.endswith("U2")
+
+
+def deep(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dtype": "V1000000000000"}, "an array of 'V1000000000000'"),
+        ({"dtype": "f8,f8"}, "an array of 'f8,f8'"),
+        ({"dtype": 7}, "an array of '7'"),
+        ({"shape": [10**12]}, "shape does not fit"),
+        ({"shape": ["3"]}, "not made of whole numbers"),
+        ({"data": "abc"}, "shape does not fit"),
+        ({"data": [1, {"x": 1}, 3]}, "not a stored result"),
+    ],
+)
+def test_arrays_that_were_changed_by_hand(change: dict[str, Any], words: str) -> None:
+    stored: Any = isonomy.flag(TABLE, metric="selection_rate", prediction="p", groups="g").to_dict()
+    stored["result"]["estimate"] |= change
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match=words):
+            isonomy.from_json(json.dumps(stored))
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (deep(200_000), "nested too deeply"),
+        (
+            '{"schema_version": VERSION, "result": ' + '{"$type": "mapping", "items": ' * 600 + "1" + "}" * 600 + "}",
+            "from_json",
+        ),
+        ('{"schema_version": VERSION, "tests": []}', "a whole audit .*AuditResult.from_json reads it"),
+        ('{"schema_version": VERSION, "result": {"$type": "Seed"}}', "not a stored result"),
+        ('{"schema_version": VERSION, "result": {"$type": "FlagResult", "null": 1}}', "not a stored result"),
+        ('{"schema_version": VERSION, "result": 3}', "not a stored result"),
+    ],
+    ids=["deep list", "deep mapping", "an audit", "a part", "fields missing", "a number"],
+)
+def test_files_that_are_no_result(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        isonomy.from_json(text.replace("VERSION", str(SCHEMA_VERSION)))

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from studies import alternatives, calibration, likelihood, lines, transport, treatment
+from studies import alternatives, calibration, impact, likelihood, lines, thresholds, transport, treatment, weights
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, published, rejected, replace
 
-PAGES = [study.PAGE for study in (likelihood, transport, alternatives, treatment, calibration)]
+STUDIES = (likelihood, impact, transport, alternatives, treatment, calibration, thresholds, weights)
+PAGES = [study.PAGE for study in STUDIES]
 
 
 def coin(rng: np.random.Generator, share: float = 0.05) -> float:
@@ -184,6 +185,15 @@ def test_every_line_has_its_row_on_the_page(page: Page) -> None:
         known = [line.design for run in one.runs for line in run.lines]
         assert [design for design in designs if not design[0].startswith("expected events")] == known
         assert all(len(row.strip("|").split("|")) == len(one.head) for row in rows)
+
+
+def test_lines_are_put_in_order_and_those_not_run_are_there_as_such() -> None:
+    run = [Run((Line((name,), (at_most(0.05),)),), each(lambda rng: [0.0]), 100) for name in ("first", "second")]
+    page = Page("page", (Section("Size", ("design",), ("rejected",), tuple(run)),))
+    text = replace("# Page\n\nProse.\n", page.sections[0], ("second", "at most 0.115", "0.040", "100"))
+    rows = [row for row in lines.arranged(text, page).splitlines() if row.startswith("|")][2:]
+    assert rows == ["| first | at most 0.115 | not run | 0 |", "| second | at most 0.115 | 0.040 | 100 |"]
+    assert lines.arranged(lines.arranged(text, page), page) == lines.arranged(text, page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -107,3 +107,31 @@ def scored(n: int = 1_500, seed: int = 0, slope: float = 1.0, groups: int = 2, p
     y = (rng.random(s.size) < np.where(g == groups - 1, slope * s**power, s)).astype(int)
     user = rng.integers(0, s.size // 4, s.size)
     return {"s": s, "y": y, "g": np.array(list("abcdef"))[g], "m": user}
+
+
+def margins(n: int = 3_000, power: float = 1.0, seed: int = 0) -> Columns:
+    """Groups a and b with unlike scores, of users with several rows: E[Y | s] is s, and s to a power in b."""
+    rng = np.random.default_rng(seed)
+    g = np.repeat(["a", "b"], n)
+    s = np.concatenate([rng.beta(2, 3, n), rng.beta(3, 2, n)])
+    y = (rng.random(2 * n) < np.where(g == "b", s**power, s)).astype(float)
+    return {"s": s, "y": y, "g": g, "m": rng.integers(0, n // 2, 2 * n)}
+
+
+def rated(rate: Any, n: int = 10_000, seed: int = 0) -> Columns:
+    """Groups a and b with uniform scores and E[Y | s, g] = rate(s, g)."""
+    rng = np.random.default_rng(seed)
+    s, g = rng.random(2 * n), np.repeat(["a", "b"], n)
+    return {"s": s, "g": g, "y": (rng.random(2 * n) < rate(s, g)).astype(float)}
+
+
+def rising(s: Any, g: Any) -> Any:
+    """s in group a, s^1.5 in b."""
+    return np.where(g == "a", s, s**1.5)
+
+
+def measured(n: int = 4_000, seed: int = 0) -> Columns:
+    """Scores that mean what they say, of 900 users."""
+    rng = np.random.default_rng(seed)
+    s = rng.beta(2, 3, n)
+    return {"s": s, "g": rng.choice(["a", "b"], n), "y": (rng.random(n) < s).astype(int), "m": rng.integers(0, 900, n)}

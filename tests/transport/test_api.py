@@ -6,10 +6,12 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import isonomy as iso
 from isonomy import errors
+from isonomy.audit import Audit
 from isonomy.transport import distances, estimators
 from support.tables import decided
 
@@ -33,7 +35,11 @@ def test_the_same_seed_gives_the_same_pvalue() -> None:
         ({"criterion": "demographic_parity"}, errors.UnknownOption, "It is called 'statistical_parity' here"),
         ({"criterion": "TPR"}, errors.UnknownOption, "It is called 'equal_opportunity' here.* Allowed: equal_opp"),
         ({"criterion": 3}, errors.UsageError, "criterion: 3 is not allowed; give 'equal_opportunity', .* a Discerning"),
-        ({"tolerance": -0.1}, errors.UsageError, "tolerance: -0.1 is not allowed; give a number from 0 up or None"),
+        (
+            {"tolerance": -0.1},
+            errors.UsageError,
+            "tolerance: -0.1 is not allowed; give a number from 0 up, a mapping or None",
+        ),
         ({"tolerance": "wide"}, errors.UsageError, "tolerance: 'wide'"),
         ({"tolerance": True}, errors.UsageError, "tolerance: True"),
         ({"tolerance": 0.1, "tolerance_side": "left"}, errors.UnknownOption, "both, upper, lower"),
@@ -73,3 +79,18 @@ def test_an_audit_can_ask() -> None:
 def test_distances_are_found_under_both_names() -> None:
     assert import_module("isonomy.transport.distances") is distances
     assert import_module("isonomy.transport.estimators") is estimators
+
+
+def test_an_audit_file_says_what_a_call_says() -> None:
+    data = pl.DataFrame(decided(shift=0.4) | {"person": np.arange(2_000) // 2})
+    tolerance = {"tpr": 0.05, "fpr": {"below": 0.1}}
+    options: dict[str, Any] = {"criterion": "equalized_odds", "threshold": 0.2, "tolerance": tolerance, "whole": True}
+    columns: dict[str, Any] = {"outcome": "y", "prediction": "c", "score": "score"}
+    test = {"kind": "project", "groups": ["group"], **options}
+    audit = Audit.from_dict({"seed": 3, "data": {"cluster": "person"}, "columns": columns, "tests": [test]}, data=data)
+    (entry,) = audit.run().entries
+    assert isinstance(entry.result, iso.ProjectionResult)
+    called = iso.project(data, groups="group", cluster="person", rng=3, **columns, **options)
+    assert entry.result.statistic == pytest.approx(called.statistic, rel=1e-12)
+    assert entry.result.equivalence_pvalue == called.equivalence_pvalue
+    assert entry.result.null == called.null

@@ -13,8 +13,8 @@ from isonomy.frames import open_source
 from isonomy.numerics.status import Status
 from isonomy.transport.decide import decide
 from isonomy.transport.estimate import estimate
-from isonomy.transport.plan import plan
 from isonomy.transport.tally import tally
+from support.movement import planned
 from support.tables import decided
 
 ROLES: dict[str, Any] = {"outcome": "y", "prediction": "c"}
@@ -74,8 +74,8 @@ def test_certainty_is_not_claimed_for_a_handful() -> None:
 def test_the_rule(pvalue: float, equivalence: float, verdict: iso.Verdict) -> None:
     """At most alpha, on either side; a violation outranks."""
     source = open_source(decided())
-    asked = plan(source, groups="group", **SCORE)
-    estimates = estimate(tally(source, asked), asked, np.random.default_rng(0))
+    asked = planned(source, groups="group", **SCORE)
+    estimates = estimate(source, tally(source, asked), asked, np.random.default_rng(0))
     inference = replace(estimates.inference, pvalue=pvalue, equivalence_pvalue=equivalence)
     assert decide(replace(estimates, inference=inference), asked).verdict is verdict
 
@@ -83,13 +83,12 @@ def test_the_rule(pvalue: float, equivalence: float, verdict: iso.Verdict) -> No
 def test_warnings_come_in_order() -> None:
     """What was left out first, then what the numbers rest on, then what the list leaves out."""
     source = open_source(decided())
-    asked = plan(source, groups="group", **SCORE)
-    estimates = estimate(tally(source, asked), asked, np.random.default_rng(0))
+    asked = planned(source, groups="group", **SCORE)
+    estimates = estimate(source, tally(source, asked), asked, np.random.default_rng(0))
     assert decide(estimates, asked).warnings == ()
-    inference = replace(estimates.inference, redundant=np.array([0]), pooled=True, status=Status.ATOMS)
-    movers = replace(estimates.movers, complete=False)
-    redundant, pooled, atoms, shortened = decide(replace(estimates, inference=inference, movers=movers), asked).warnings
+    inference = replace(estimates.inference, redundant=np.array([0]), pooled=True, status=Status.ATOMS, permuted=True)
+    redundant, pooled, atoms, permuted = decide(replace(estimates, inference=inference), asked).warnings
     assert redundant.startswith("Left out")
     assert "always or never" in pooled
     assert "share the same distance" in atoms
-    assert "nearest rows" in shortened
+    assert "by permutation" in permuted

@@ -91,3 +91,41 @@ def test_free_rows_move_first() -> None:
     data["distance"] = np.where(np.arange(2_000) % 10 == 0, 0.0, data["distance"])
     result = iso.project(data, groups="group", distance="distance", **ROLES)
     assert (listed(result).distance[:5] == 0).all()
+
+
+def test_whole_people_only() -> None:
+    """No fraction is left, and what remains of the difference is less than one person of each group."""
+    data = decided(shift=0.3)
+    for groups in ("group", "sex"):
+        result = iso.project(data, groups=groups, criterion="statistical_parity", whole=True, **SCORE)
+        plan = listed(result)
+        assert set(plan.fraction) == {1.0}
+        final = data["c"].copy()
+        final[plan.row] = 1 - final[plan.row]
+        rates = [final[data[groups] == level].mean() for level in np.unique(data[groups])]
+        smallest = min((data[groups] == level).sum() for level in np.unique(data[groups]))
+        assert np.ptp(rates) <= 1 / smallest
+
+
+def test_a_plan_is_looked_up_when_it_is_asked_for() -> None:
+    """Nobody is listed before; a table that has changed meanwhile is refused."""
+    data = decided(shift=0.3)
+    result = iso.project(data, groups="group", criterion="statistical_parity", **SCORE)
+    assert callable(result.listing)
+    assert listed(result) is listed(result)
+
+
+def test_planning_is_the_usual_arithmetic() -> None:
+    """Two groups of equal size and rate 1/2: se = 1 / sqrt(n)."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(["a", "b"], 10_000)
+    score = rng.permutation(np.tile([-1.0, 1.0], 10_000)) * rng.random(20_000)
+    data = {"g": group, "s": score, "c": score >= 0}
+    roles: dict[str, Any] = {"prediction": "c", "groups": "g", "score": "s", "threshold": 0.0, "rng": 0}
+    plain, tolerant = (iso.project(data, criterion="statistical_parity", tolerance=t, **roles) for t in (None, 0.05))
+    b = plain.statuses.index(Status.OK)
+    error = np.sqrt(2 * 0.25 / 10_000)
+    assert plain.detectable[b] == pytest.approx((1.959964 + 0.841621) * error, rel=1e-3)
+    assert np.isnan(plain.rows_needed[b])
+    assert tolerant.detectable[b] == pytest.approx(0.05 + (1.644854 + 0.841621) * error, rel=1e-3)
+    assert tolerant.rows_needed[b] == pytest.approx(2 * 0.25 * ((1.644854 + 1.281552) / 0.05) ** 2, rel=2e-3)

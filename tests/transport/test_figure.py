@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from isonomy.results.theme import specification, to_svg
-from isonomy.transport import ProjectionResult
+from isonomy.transport import ProjectionResult, ToleranceCurve, wording
 
 
 def test_picture(result: ProjectionResult) -> None:
@@ -41,3 +41,17 @@ def test_groups_that_do_not_move_have_no_mark(result: ProjectionResult) -> None:
     _, distances = values(replace(two, mean_distance=unknown).plot())
     assert [value["group"] for value in distances] == ["a", "b, outcome 1"]
     assert [value["mean"] for value in distances] == [None, 1.0]
+
+
+def test_the_tolerance_curve_is_drawn_below(result: ProjectionResult) -> None:
+    grid = np.linspace(0.0, 0.2, 5)
+    curve = ToleranceCurve(tolerance=grid, pvalue=grid * 5, within_pvalue=1 - grid * 5, least=0.01, most=0.19)
+    chart = specification(replace(result, curve=curve).plot())
+    movement, below = chart["vconcat"]
+    assert len(movement["hconcat"]) == 2
+    lines, level = below["layer"]
+    points = chart["datasets"][lines["data"]["name"]]
+    assert len(points) == 10
+    assert {point["test"] for point in points} == {wording.WITHIN, wording.BEYOND}
+    assert chart["datasets"][level["data"]["name"]] == [{"p": 0.05}]
+    to_svg(replace(result, curve=curve).plot())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -12,8 +11,9 @@ import isonomy as iso
 from isonomy import errors
 from isonomy.frames import open_source
 from isonomy.transport import distances
-from isonomy.transport.plan import Plan, idle_roles, plan
+from isonomy.transport.plan import Plan, idle_roles
 from isonomy.transport.tally import tally
+from support.movement import planned
 from support.tables import decided
 
 ROLES: dict[str, Any] = {"outcome": "y", "prediction": "c"}
@@ -34,7 +34,7 @@ SOME = iso.where("some", iso.col("age") < 30)
         ({"tolerance": 5}, errors.UsageError, "tolerance: 5.0 .* written 0.05"),
         ({"tolerance": 1.0}, errors.UsageError, "tolerance: 1.0"),
         ({"tolerance_side": "upper"}, errors.UsageError, "tolerance_side: 'upper' needs a tolerance"),
-        ({"prediction": None}, errors.UsageError, "prediction: None is not allowed; name the 0/1 column"),
+        ({"prediction": None}, errors.UsageError, "prediction: None is not allowed; give the name of a column"),
         ({"threshold": 0.5}, errors.DataError, "other side of the boundary"),
         ({"reference": {"group": "z"}}, errors.UnknownOption, "reference"),
         ({"reference": {"grup": "a"}}, errors.UnknownOption, "reference: 'grup' .* mean 'group'.* Allowed: group"),
@@ -55,7 +55,7 @@ def test_wrong_calls(options: dict[str, Any], error: type[Exception], message: s
 
 
 def asked(table: object, **options: Any) -> Plan:
-    return plan(open_source(table), **({"groups": "group"} | SCORE | options))
+    return planned(open_source(table), **({"groups": "group"} | SCORE | options))
 
 
 def test_the_first_pass_is_known_from_the_schema() -> None:
@@ -82,14 +82,6 @@ def test_planning_reads_no_row() -> None:
     assert planned.inferred
     with pytest.raises((AssertionError, errors.DataError, pl.exceptions.PolarsError), match="a row was read"):
         tally(open_source(table), planned)
-
-
-def test_which_differences_belong_to_the_null() -> None:
-    table = decided()
-    assert asked(table).null.side == asked(table, tolerance=0.0).null.side == "equality"
-    assert np.ravel(asked(table, tolerance=0.1).null.bounds(1, 100.0)).tolist() == [-10.0, 10.0]
-    upper, lower = (asked(table, tolerance=0.1, tolerance_side=side).null for side in ("upper", "lower"))
-    assert (upper.side, upper.sign, lower.side, lower.sign) == ("upper", 1.0, "upper", -1.0)
 
 
 def test_a_score_is_idle_where_distances_are_given() -> None:

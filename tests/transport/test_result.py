@@ -29,7 +29,7 @@ def test_json_round_trip(result: ProjectionResult) -> None:
 
 def test_rows_are_stored_only_on_request(result: ProjectionResult) -> None:
     stored = json.loads(result.to_json())["result"]
-    assert stored["plan"] is None
+    assert stored["listing"] is None
     with_rows = iso.from_json(result.to_json(rows=True))
     assert listed(with_rows).to_frame().equals(listed(result).to_frame())
     assert with_rows.to_json() == result.to_json()
@@ -37,7 +37,7 @@ def test_rows_are_stored_only_on_request(result: ProjectionResult) -> None:
 
 def test_no_row_is_shown(result: ProjectionResult) -> None:
     """Words, tables and pictures are the same without the rows."""
-    without = replace(result, plan=None)
+    without = replace(result, listing=None)
     assert without.summary() == result.summary()
     assert without.to_frame().equals(result.to_frame())
     assert specification(without.plot()) == specification(result.plot())
@@ -150,4 +150,4 @@ def test_a_complete_plan_is_not_called_shortened() -> None:
         data, prediction="c", groups="g", score="s", threshold=0.0, criterion="statistical_parity", count="n"
     )
     assert answer.moved > listed(answer).row.size + 1
-    assert not any("nearest rows" in w for w in answer.warnings)
+    assert listed(answer).complete

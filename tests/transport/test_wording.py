@@ -14,7 +14,7 @@ from isonomy.transport import Discerning, ProjectionResult, wording
 
 
 def test_words(result: ProjectionResult) -> None:
-    text = result.summary()
+    text = " ".join(result.summary().split())
     for word in ("is selected at a rate of", "flips", "critical value", "would move"):
         assert word in text
     assert not any(word in text.lower() for word in (" is fair", "unbiased", " fixed"))

@@ -28,9 +28,30 @@ def test_tolerance_decides_between_three_verdicts() -> None:
     assert wide.verdict is Verdict.WITHIN_TOLERANCE
 
 
-def test_few_events_are_warned_about() -> None:
-    made = experiment(3_000, baseline=0.01)
-    assert any("Fewer than 10 rows" in w for w in iso.treatment_bias(made, **ROLES).warnings)
+def test_the_floor_of_events_grows_with_the_number_of_groups() -> None:
+    """log(2 groups / alpha): 4.8 for three groups, 6.7 for twenty; about 5.5 events are expected in each arm."""
+    made = experiment(3_000, baseline=0.011, effect=1.0)
+    three = iso.treatment_bias(made, **ROLES)
+    assert set(three.status) == {Status.OK}
+    made["group"] = np.array([f"{name}{i % 7}" for i, name in enumerate(made["group"])])
+    many = iso.treatment_bias({k: np.tile(v, 7) for k, v in made.items()}, **ROLES)
+    assert Status.FEW_EVENTS in many.status
+    assert any("Inconclusive, because fewer than 6." in warning for warning in many.warnings)
+    untested = np.array([s is Status.FEW_EVENTS for s in many.status])
+    assert np.isnan(many.adjusted_pvalue[untested]).all()
+    assert np.isfinite(many.bias_low[untested]).all()
+    assert not any("Inconclusive" in w for w in iso.treatment_bias(made, **ROLES, test="welch").warnings)
+
+
+def test_a_heavy_tail_makes_few_events_of_many_rows() -> None:
+    rng = np.random.default_rng(0)
+    made = experiment(6_000, measure="difference", treated=0.05)
+    revenue = np.exp(2 * rng.standard_normal(6_000))
+    heavy = iso.treatment_bias({**made, "outcome": revenue}, **ROLES, measure="difference")
+    assert set(heavy.status) == {Status.FEW_EVENTS}
+    assert any("so skewed" in warning for warning in heavy.warnings)
+    normal = iso.treatment_bias({**made, "outcome": rng.standard_normal(6_000)}, **ROLES, measure="difference")
+    assert set(normal.status) == {Status.OK}
 
 
 def test_a_control_mean_near_zero_leaves_the_interval_open() -> None:
@@ -42,7 +63,7 @@ def test_a_control_mean_near_zero_leaves_the_interval_open() -> None:
         "y": np.r_[y, np.tile([0, 1], 50)],
         "f": np.linspace(1, 2, 200),
     }
-    result = iso.treatment_bias(made, effect="f", treatment="t", outcome="y", groups="g")
+    result = iso.treatment_bias(made, effect="f", treatment="t", outcome="y", groups="g", test="welch")
     assert result.status[0] is Status.UNBOUNDED
     assert np.isinf(result.error_high[0])
     assert np.isfinite(result.error_high[1])

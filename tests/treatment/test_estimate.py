@@ -73,10 +73,44 @@ def test_pooling_the_rest_is_confounded_and_standardising_is_not() -> None:
     assert any("confounded" in w for w in pooled.warnings)
 
 
-def test_critical_and_detectable_bias() -> None:
+def test_the_detectable_bias_is_found_with_the_stated_power() -> None:
     result = iso.treatment_bias(experiment(), **ROLES, power=0.9)
-    np.testing.assert_allclose(result.critical_bias / result.bias_se, 1.96, atol=0.001)
     np.testing.assert_allclose(result.detectable_bias / result.bias_se, 1.959964 + 1.281552, atol=1e-5)
+
+
+@pytest.mark.parametrize("measure", ["relative", "difference"])
+@pytest.mark.parametrize("test", ["automatic", "welch"])
+def test_the_critical_bias_is_that_of_the_test(measure: Any, test: Any) -> None:
+    """An estimate beyond it rejects, on every table, and predictions moved so far that it is reached have p = alpha."""
+    for seed in range(20):
+        made = experiment(1_500, seed, measure=measure, baseline=0.2)
+        result = iso.treatment_bias(made, **ROLES, measure=measure, test=test)
+        np.testing.assert_array_equal(np.abs(result.bias) >= result.critical_bias, result.bias_pvalue <= 0.05)
+    moved = made["effect"] + (made["group"] == "b") * np.sign(result.bias[1]) * (
+        result.critical_bias[1] - np.abs(result.bias[1])
+    )
+    again = iso.treatment_bias({**made, "effect": moved}, **ROLES, measure=measure, test=test)
+    assert again.bias_pvalue[1] == pytest.approx(0.05, abs=0.0005)
+
+
+def test_no_event_in_an_arm_is_not_certainty() -> None:
+    """0 of 8 treated positive: Welch's law takes the variance of that arm for 0, the law of the counts does not."""
+    made = experiment(6_000, baseline=0.4, effect=1.1)
+    few = np.flatnonzero(made["group"] == "a")
+    treated = few[made["treatment"][few] == 1]
+    keep = np.setdiff1d(np.arange(6_000), treated[8:])
+    made["outcome"][treated[:8]] = 0
+    kept = {name: values[keep] for name, values in made.items()}
+    for measure in ("relative", "difference"):
+        kept["effect"] = (1.1 if measure == "relative" else 0.04) + 0.01 * kept["x"]
+        welch, counts = (iso.treatment_bias(kept, **ROLES, measure=measure, test=t) for t in ("welch", "automatic"))
+        assert welch.adjusted_pvalue[0] < 1e-6
+        assert counts.bias_pvalue[0] > 0.003
+        assert counts.verdicts[0] is Verdict.INCONCLUSIVE
+        assert counts.status[0] is Status.FEW_EVENTS
+    # One prediction for everybody: nothing varies, up to rounding, and nothing is shown.
+    constant = iso.treatment_bias({**kept, "effect": np.full(len(keep), 1.1)}, **ROLES, test="welch")
+    assert constant.status[0] is Status.CONSTANT
 
 
 def test_effects_brought_by_the_caller() -> None:

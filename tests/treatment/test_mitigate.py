@@ -112,6 +112,69 @@ def test_weights_are_counts() -> None:
     np.testing.assert_allclose(counted.correction_, corrector().fit(repeated, repeated["outcome"]).correction_)
 
 
+def fitted_numbers(table: pl.DataFrame, **options: Any) -> np.ndarray:
+    weight = options.pop("sample_weight", None)
+    fitted = corrector(**options).fit(table, table["outcome"], sample_weight=weight)
+    return np.array([fitted.error_, fitted.error_se_, fitted.correction_, np.full(3, fitted.pooled_correction_)])
+
+
+def test_weights_and_clusters() -> None:
+    table = (
+        frame(6_000)
+        .with_row_index("id")
+        .with_columns(w=pl.Series(np.random.default_rng(0).uniform(0.5, 2, 6_000)), shop=pl.col("id") % 300)
+    )
+    weighted = fitted_numbers(table, weight_column="w")
+    audit = iso.treatment_bias(
+        table, effect="effect", treatment="treatment", outcome="outcome", groups="group", weight="w"
+    )
+    np.testing.assert_allclose(weighted[:2], [audit.error, audit.error_se], rtol=1e-9)
+    np.testing.assert_allclose(fitted_numbers(table.with_columns(2 * pl.col("w")), weight_column="w"), weighted)
+    np.testing.assert_allclose(fitted_numbers(table, sample_weight=table["w"]), weighted)
+    plain, own = fitted_numbers(table), fitted_numbers(table, cluster_column="id")
+    np.testing.assert_allclose(own, plain, rtol=2e-3)
+    copies = fitted_numbers(pl.concat([table, table]), cluster_column="id")
+    np.testing.assert_allclose(copies, own, rtol=1e-4)
+    shops = fitted_numbers(table, cluster_column="shop")
+    np.testing.assert_allclose(shops[0], plain[0])
+    assert not np.allclose(shops[1], plain[1], rtol=1e-3)
+
+
+def test_the_pooled_correction_of_clusters() -> None:
+    """One outcome per shop, repeated: the pooled error is as uncertain as one row per shop makes it."""
+    table = frame(3_000).with_row_index("id")
+    copies = pl.concat([table] * 5)
+    options: dict[str, Any] = {"strategy": "positive_part", "unknown": "pooled"}
+    one = corrector(**options).fit(table, table["outcome"])
+    many = corrector(**options, cluster_column="id").fit(copies, copies["outcome"])
+    assert many.pooled_correction_ == pytest.approx(one.pooled_correction_, rel=1e-3)
+    rows = corrector(**options).fit(copies, copies["outcome"])
+    assert rows.pooled_correction_ != pytest.approx(one.pooled_correction_, rel=1e-2)
+
+
+def test_bad_weights_and_clusters() -> None:
+    table = frame(600).with_columns(w=pl.lit(1.5), few=pl.int_range(600) % 8)
+    y, half = table["outcome"], np.full(600, 0.5)
+    with pytest.raises(UsageError, match=r"^variance: .bootstrap. takes rows as independent"):
+        corrector(weight_column="w", variance="bootstrap").fit(table, y)
+    with pytest.raises(UsageError, match=r"^sample_weight: not whole numbers"):
+        corrector(weight_column="w").fit(table, y, sample_weight=half)
+    with pytest.raises(UnknownColumn, match=r"^cluster_column"):
+        corrector(cluster_column="shop").fit(table, y)
+    with pytest.raises(DataError, match="negative"):
+        corrector().fit(table, y, sample_weight=-half)
+    with pytest.raises(MissingValues):
+        corrector().fit(table, y, sample_weight=np.where(np.arange(600) == 3, np.nan, 1.0))
+    with pytest.raises(UsageError, match="without observed_effects"):
+        corrector(weight_column="w", observed_effects={"a": (1.0, 0.1)}, measure="difference").fit(table)
+    with pytest.warns(UserWarning, match="could not be estimated: their predictions are left"):
+        fitted = corrector(cluster_column="few").fit(table, y)
+    assert set(fitted.status_) == {Status.FEW_CLUSTERS}
+    big = frame(3_000)
+    with pytest.warns(UserWarning, match="look like a survey's weights"):
+        corrector().fit(big, big["outcome"], sample_weight=np.arange(3_000) + 1)
+
+
 def test_several_group_columns_are_their_intersection() -> None:
     table = frame().with_columns(half=(pl.col("x") > 0.5).cast(pl.Int64))
     fitted = corrector(group_columns=["group", "half"]).fit(table, table["outcome"])
@@ -127,7 +190,8 @@ def test_an_unknown_group_is_an_error_or_gets_the_pooled_correction() -> None:
     with pytest.raises(DataError, match=r"group=z.*pooled"):
         strict.predict(new)
     pooled = corrector(strategy="mean", unknown="pooled").fit(table, table["outcome"])
-    moved = new["effect"].to_numpy() - pooled.predict(new)
+    with pytest.warns(UserWarning, match=r"correction of all groups together: group=z\.$"):
+        moved = new["effect"].to_numpy() - pooled.predict(new)
     np.testing.assert_allclose(moved, pooled.pooled_correction_)
     assert pooled.pooled_correction_ == pytest.approx(0.5 / 3, abs=0.05)
     np.testing.assert_allclose(pooled.predict(table), strict.predict(table))
@@ -203,3 +267,39 @@ def test_a_group_column_may_be_called_outcome() -> None:
     renamed = table.drop("outcome").rename({"group": "outcome"})
     fitted = corrector(group_columns="outcome").fit(renamed, table["outcome"])
     np.testing.assert_allclose(fitted.correction_, corrector().fit(table, table["outcome"]).correction_)
+
+
+def test_the_default_borrows_from_the_other_groups() -> None:
+    """All groups off by 0.3: their common error is taken away from each alike, and no bias is made."""
+    table = frame(12_000, error=0.3, groups={"a": 0.8, "b": 0.15, "c": 0.05})
+    default, own = (corrector(strategy=s).fit(table, table["outcome"]) for s in ("empirical_bayes_t", "positive_part"))
+    assert np.ptp(default.correction_) < 0.3 * np.ptp(own.correction_)
+    assert corrector().strategy == "empirical_bayes_t"
+    mine = corrector(strategy=lambda error, se: 0 * se + error.mean()).fit(table, table["outcome"])
+    np.testing.assert_allclose(mine.correction_, mine.error_.mean())
+
+
+def test_a_multiplied_ratio_stays_above_zero() -> None:
+    table = frame(20_000, error={"b": 1.2})
+    wild = table.with_columns(effect=pl.col("effect") * pl.col("x") * 2)  # some predictions are near 0
+    added, multiplied = (
+        corrector(strategy="mean", form=form).fit(wild, wild["outcome"]) for form in ("additive", "multiplicative")
+    )
+    assert (added.predict(wild) < 0).any()
+    assert (multiplied.predict(wild) >= 0).all()
+    roles: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
+    again = iso.treatment_bias(wild.with_columns(effect=multiplied.predict(wild)), **roles)
+    np.testing.assert_allclose(again.error, 0, atol=1e-9)
+    with pytest.raises(UsageError, match="relative effects"):
+        corrector(form="multiplicative", measure="difference").fit(wild, wild["outcome"])
+
+
+def test_effects_brought_from_elsewhere() -> None:
+    table = frame(20_000)
+    effects = {"a": (1.29, 0.01), "b": (1.29, 0.01), "c": (1.29, 0.01)}
+    fitted = corrector(strategy="mean", observed_effects=effects, baseline_column="baseline").fit(
+        table.drop("treatment", "outcome")
+    )
+    np.testing.assert_allclose(fitted.correction_, [0.0, 0.5, 0.0], atol=0.01)
+    with pytest.raises(UsageError, match="outcomes of the experiment"):
+        corrector().fit(table)

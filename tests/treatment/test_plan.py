@@ -37,7 +37,7 @@ def test_the_pass_can_be_made_before(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_pass_is_asked_for() -> None:
     requests = asked().requests
     assert len(requests) == 1
-    assert len(requests[0].values) == 5  # y, yf, and the three products of the two
+    assert len(requests[0].values) == 6  # y, yf, the three products of the two, and the cube of y
 
 
 @pytest.mark.parametrize("options", [{"split": "independent"}, {"estimator": "aipw", "features": ["x"]}])
@@ -101,7 +101,7 @@ def test_roles_that_nothing_would_look_at() -> None:
 
 def test_the_number_of_buckets_is_even() -> None:
     source = iso.open_source(experiment(100))
-    with pytest.raises(UsageError, match="even"):
+    with pytest.raises(UsageError, match="a multiple of 2"):
         corrections(source, buckets=7)
     assert corrections(source, strategies=["mean"]).strategies == ("none", "mean")
     assert corrections(source).requests == ()

@@ -188,6 +188,6 @@ def test_a_group_column_of_a_corrector_may_be_called_like_a_role() -> None:
 
 def test_rows_to_correct_keep_their_order_and_their_missing_groups() -> None:
     X = pl.DataFrame({"g": ["b", None, "a", "b"], "f": [1.0, 2.0, 3.0, 4.0]})
-    effects, groups, codes = tally_rows(X, "f", ["g"])
+    effects, groups, codes = tally_rows(X, "f", {"g": "g"})
     assert effects.tolist() == [1.0, 2.0, 3.0, 4.0]
     assert [groups[code].label for code in codes] == ["g=b", "g=(missing)", "g=a", "g=b"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 import isonomy as iso
@@ -26,7 +24,7 @@ def test_a_large_p_is_inconclusive_and_no_sentence_says_fair() -> None:
 def test_every_reason_for_no_answer_has_a_sentence() -> None:
     reasons = {
         Status.EMPTY, Status.NO_TREATED, Status.NO_CONTROL, Status.ZERO_BASELINE, Status.TOO_SMALL, Status.CONSTANT,
-        Status.UNSUPPORTED, Status.FAILED,
+        Status.UNSUPPORTED, Status.FAILED, Status.FEW_CLUSTERS,
     }  # fmt: skip
     assert set(wording.REASONS) == reasons
     assert wording.unanswered(["a", "b"], Status.NO_TREATED) == "No answer for a and b: no treated rows."
@@ -41,15 +39,12 @@ def test_every_reason_for_no_answer_has_a_sentence() -> None:
     ],
 )
 def test_a_finding_says_both_effects_and_ends_with_what_was_shown(verdict: Verdict, end: str) -> None:
-    numbers = {
-        "n": 1234.0, "predicted": 1.5, "observed": 1.2, "bias": 0.25, "bias_low": 0.1, "bias_high": 0.4,
-        "adjusted_pvalue": 0.003,
-    }  # fmt: skip
-    result = iso.treatment_bias(experiment(3_000), **ROLES)
-    arrays: dict[str, Any] = {name: np.full(len(result.groups), value) for name, value in numbers.items()}
-    sentence = wording.finding(replace(result, **arrays, verdicts=(verdict,) * len(result.groups)), 0)
+    sentence = wording.finding(
+        "group=a", rows=1234, predicted=1.5, observed=1.2, error=0.3, rest_error=0.05, bias=0.25, limits=(0.1, 0.4),
+        alpha=0.05, pvalue=0.003, verdict=verdict,
+    )  # fmt: skip
     assert sentence == (
-        f"{result.groups[0]} (1,234 rows): predicted effect 1.50, observed 1.20, an error of +0.300; in the other "
+        "group=a (1,234 rows): predicted effect 1.50, observed 1.20, an error of +0.300; in the other "
         "groups together the error is +0.0500. The difference of the two, the bias, is +0.250 (95 % interval 0.100 "
         f"to 0.400, adjusted p = 0.0030){end}"
     )
@@ -65,3 +60,9 @@ def test_what_is_assumed_depends_on_where_effects_come_from() -> None:
 def test_the_null_names_the_tolerance() -> None:
     assert "equals that of all other groups" in wording.null(None, "relative")
     assert "differs by at most 0.200 from" in wording.null(0.2, "difference")
+
+
+def test_the_headline_of_an_evaluation_is_about_what_is_left() -> None:
+    assert wording.less(0, 0, "none") == "Nothing was compared: no correction was evaluated."
+    assert wording.less(0, 3, "mean").startswith("Inconclusive: none of 3 corrections")
+    assert wording.less(2, 3, "mean") == "Less bias was shown to remain after 2 of 3 corrections; least after mean."

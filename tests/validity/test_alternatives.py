@@ -7,7 +7,9 @@ import pytest
 from studies.alternatives import PAGE
 from studies.lines import Run
 
-LINES = [run for run in PAGE.find("Size and power").runs if run.lines[0].asked and run.lines[0].asked[0] is not None]
+SECTIONS = ("Size and power", "Ready candidates", "Scores cut")
+RUNS = [run for title in SECTIONS for run in PAGE.find(title).runs]
+LINES = [run for run in RUNS if run.lines[0].asked and run.lines[0].asked[0] is not None]
 
 
 @pytest.mark.parametrize("run", LINES, ids=lambda run: run.name)
@@ -24,3 +26,9 @@ def test_the_largest_gap_cannot_be_resampled_as_it_is() -> None:
 
 def test_rerunning_until_it_rejects_does_not_pay() -> None:
     assert not PAGE.find("Analysts").find("10, 0.5").missed(1_000)
+
+
+def test_cross_fitting_holds_its_level_and_selects_the_capacity() -> None:
+    run = PAGE.find("Rules, cross").find("linear, unfairness, 1,000")
+    assert not run.missed(20)
+    assert float(run.measure(5)[0][1]) < 1e-12

@@ -19,7 +19,7 @@ from support.sampling import binomial_margin
         "two-sided tolerance, one comparison, 1,000",
         "one distance of 9999, 1,000",
         "5 % of the distances 1e6, 1,000",
-        "deciles (Wald by status), 1,000",
+        "deciles, 1,000",
     ],
 )
 def test_size(name: str) -> None:
@@ -63,7 +63,7 @@ def test_the_law_by_hand_is_the_law_that_is_used() -> None:
     rng = np.random.default_rng(10)
     for name in ("paper's design", "features times 0.01", "one distance of 9999"):
         for _ in range(5):
-            columns = SCENARIOS[name].draw(rng, 1_000)
+            columns = SCENARIOS[name].draw(rng, 4_000)
             result = SCENARIOS[name].ask(rng, columns)
             assert result.status is iso.Status.OK
             assert Law(columns, result).pvalue() == pytest.approx(result.pvalue, rel=1e-9)

@@ -1,5 +1,7 @@
 """Is there an alternative that is at least as accurate and less unequal? (Auerbach et al. 2025)"""
 
+from typing import Any
+
 from isonomy.alternatives.api import improvability
 from isonomy.alternatives.mitigate import Recommendation
 from isonomy.alternatives.result import ImprovabilityResult, SurfaceResult
@@ -15,10 +17,15 @@ from isonomy.alternatives.rules.manipulation import (
 )
 from isonomy.alternatives.rules.milp import MILPRule
 from isonomy.alternatives.rules.named import EstimatorRule, ReductionsRule
+from isonomy.alternatives.rules.thresholds import ThresholdsRule
 from isonomy.alternatives.rules.utilities import CRITERIA, READY, Utility
+
+# The procedure of the paper, for ``improvability(..., **PAPER)``.
+PAPER: dict[str, Any] = {"evidence": "paper", "fairness_test": "paper", "pvalue_form": "paper"}
 
 __all__ = [
     "CRITERIA",
+    "PAPER",
     "READY",
     "RULES",
     "Algorithm",
@@ -31,6 +38,7 @@ __all__ = [
     "ReductionsRule",
     "SelectionRule",
     "SurfaceResult",
+    "ThresholdsRule",
     "Training",
     "Utility",
     "enough_splits",

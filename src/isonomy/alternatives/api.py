@@ -1,4 +1,4 @@
-"""The public function: split, select, test, repeat."""
+"""The public function: fit, judge on other rows, test."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from isonomy.alternatives.result import ImprovabilityResult
 from isonomy.alternatives.rules.utilities import UtilityLike
 from isonomy.alternatives.tally import tally
 from isonomy.frames import Groups
-from isonomy.options import Alpha, Column, Form, Fraction, Missing, MissingGroup, Names, Number, Seeded, Whole
+from isonomy.options import Alpha, Column, Draws, Form, Fraction, Missing, MissingGroup, Names, Number, Seeded, Whole
 from isonomy.results import open_call, question
 
 
 @question(plan, idle=idle_roles)
 def improvability(
-    data: object,
+    data: object = None,
     *,
     outcome: Column,
     groups: Groups,
     status_quo: Column,
     features: Names | None = None,
-    candidate: Column | None = None,
+    candidate: Annotated[str | Sequence[str] | Mapping[str, str] | None, Form("candidates")] = None,
     rule: Annotated[object, Form("rule")] = None,
     group_aware: bool = False,
     capacity: Fraction | None = None,
@@ -34,14 +34,19 @@ def improvability(
     fairness: Annotated[UtilityLike | Sequence[UtilityLike] | None, Form("utilities")] = None,
     accuracy_gain: float | Mapping[str, float] = 0.0,
     fairness_gain: float | Mapping[str, float] = 0.0,
+    margin: Annotated[float, Number(least=0)] = 0.0,
     scale: Literal["ratio", "difference"] = "ratio",
     accuracy_weights: Literal["pooled"] | Mapping[str, float] | None = None,
     protected: Annotated[object, Form("group")] = None,
     disadvantage: Literal["lower", "higher"] | None = None,
     fairness_test: Literal["two_one_sided", "paper"] = "two_one_sided",
-    splits: Whole = 7,
-    train_fraction: Fraction = 0.5,
-    resamples: Whole = 10_000,
+    evidence: Literal["whole", "crossfit", "splits", "paper"] | None = None,
+    tried: Sequence[Mapping[str, str | float]] | None = None,
+    folds: Annotated[int, Number(least=2, whole=True)] | None = None,
+    repeats: Draws | None = None,
+    splits: Draws | None = None,
+    train_fraction: Fraction | None = None,
+    resamples: Draws | None = None,
     alpha: Alpha = 0.05,
     pvalue_form: Literal["add_one", "paper"] = "add_one",
     min_size: Whole = 10,
@@ -49,16 +54,19 @@ def improvability(
     progress: bool = False,
     rng: Seeded = None,
     count: Column | None = None,
+    weight: Column | None = None,
+    cluster: Column | None = None,
     missing: Missing = "raise",
     missing_group: MissingGroup = "raise",
 ) -> ImprovabilityResult:
     """Is there an alternative that is at least as accurate for every group and less unequal?
 
-    Null hypothesis: no algorithm that the rule can find is more accurate than the status quo for every group (by more
-    than ``accuracy_gain``) and less unequal between groups (by more than ``fairness_gain``). Each round splits the
-    rows, lets the rule find a candidate on the training part, and tests it on the other by the bootstrap; the round's
-    p-value is the largest over the components of the null, and the test's is twice the median over rounds. Valid
-    whatever the rule is; a rejection shows that a less discriminatory alternative exists.
+    Null hypothesis: no algorithm that the rule can find is at least as accurate as the status quo for every group (up
+    to the ``margin``, or by more than ``accuracy_gain``) and less unequal between groups (by more than
+    ``fairness_gain``).
+    Both algorithms are judged on rows that no rule was fitted on, where both select exactly the ``capacity``; the
+    p-value is the largest over the components of the null. A rejection shows that a less discriminatory alternative
+    exists.
 
     Parameters
     ----------
@@ -73,16 +81,18 @@ def improvability(
         The algorithm in use: 0/1 decisions, or a score that ``capacity`` or ``threshold`` turns into decisions.
     features : list of str, optional
         The columns a rule may use.
-    candidate : str, optional
-        In place of a rule: a column of ready decisions or scores. ``splits=1`` without ``capacity`` then tests it on
-        all rows (two groups).
-    rule : str, estimator or callable, optional
-        What finds the candidate: ``"linear"``, ``"lasso"``, ``"random_forest"``, ``"milp"``, ``"reductions"``, any
-        scikit-learn estimator, or any callable ``rule(training) -> algorithm``.
+    candidate : str, list or mapping, optional
+        In place of a rule: a column of ready decisions or scores, tested on all rows. Several columns, or a mapping
+        from names to columns, are adjusted for one another, and the result is a dossier of all of them.
+    rule : str, estimator, callable or list, optional
+        What finds the candidate: ``"linear"``, ``"lasso"``, ``"random_forest"``, ``"boosting"``,
+        ``"group_thresholds"``, ``"milp"``, ``"reductions"``, any scikit-learn estimator, or any callable
+        ``rule(training) -> algorithm``. Of a list, the one that does best on a part of the training rows.
     group_aware : bool, default False
         Whether a rule may use the group too.
     capacity : float, optional
-        Select scores strictly above the training part's 1 - capacity quantile.
+        The share of rows selected by the highest scores: exactly that of the rows both are judged on, those tied at the
+        cut-off with equal probability.
     threshold : float, optional
         Select scores strictly above it.
     accuracy : str, Utility or mapping, default "outcome_among_selected"
@@ -94,6 +104,10 @@ def improvability(
         Required gains: 0.1 asks for accuracy above 1.1 times, unfairness below 0.9 times the status quo's
         (``scale="ratio"``), or for differences in the utility's own unit (``scale="difference"``). Negative gains
         allow a loss. A number, or a mapping by group (by utility for fairness).
+    margin : float, default 0
+        The loss of accuracy that still counts as "as accurate", stated beforehand: 0.01 is one percent of the status
+        quo's (``scale="ratio"``), or one hundredth of the utility's unit. A group whose decisions are all as before
+        meets any.
     scale : {"ratio", "difference"}, default "ratio"
         What gains are measured in.
     accuracy_weights : "pooled" or mapping, optional
@@ -105,19 +119,30 @@ def improvability(
         whichever is worse for the utility.
     fairness_test : {"two_one_sided", "paper"}, default "two_one_sided"
         ``"two_one_sided"``: the candidate's gap must be shown to be smaller on both sides. ``"paper"``: the bootstrap
-        of the absolute gap, which over-rejects where the gap asked for is within about three standard errors of 0.
-    splits : int, default 7
-        Rounds. 7 make re-running the test unprofitable; see `isonomy.alternatives.manipulation`.
-    train_fraction : float, default 0.5
-        The share of rows that train.
-    resamples : int, default 10_000
-        Bootstrap resamples per round.
+        of the absolute gap (with ``evidence="paper"``), which over-rejects where the gap asked for is within about
+        three standard errors of 0.
+    evidence : {"whole", "crossfit", "splits", "paper"}, optional
+        By default ``"crossfit"`` for a rule (every row is decided by rules fitted without it, and one test made of all
+        rows), ``"whole"`` for ready candidates (all rows, one test), ``"splits"`` where ``splits`` is given (rounds of
+        split, select, test, merged as exchangeable p-values). ``"paper"``: rounds with cut-offs learned from the
+        training part, a bootstrap, and twice the median of the p-values.
+    tried : list of mappings, optional
+        The alternatives tried before this call, such as ``{"what": "a linear rule", "seed": 7, "date": "2025-03-01"}``.
+        Each counts as an attempt in the p-value, and stays in the result's log.
+    folds, repeats : int, optional
+        Of cross-fitting: 5 folds, 3 times.
+    splits : int, optional
+        Rounds of splitting: 7.
+    train_fraction : float, optional
+        The share of rows that train in a round: 0.5.
+    resamples : int, optional
+        Bootstrap resamples per round of the paper's form: 10,000.
     alpha : float, default 0.05
         The error rate.
     pvalue_form : {"add_one", "paper"}, default "add_one"
-        (1 + exceeding) / (1 + resamples), which is never 0, or exceeding / resamples.
+        Of the bootstrap: (1 + exceeding) / (1 + resamples), which is never 0, or exceeding / resamples.
     min_size : int, default 10
-        The fewest rows of a group in either part.
+        The fewest rows of a group in the table, or in either part of a split.
     n_jobs : int, default 1
         Processes (the numbers are the same for any); -1 for every core.
     progress : bool, default False
@@ -125,7 +150,13 @@ def improvability(
     rng : int or numpy.random.Generator, optional
         A seed; by default a fresh one is drawn and recorded.
     count : str, optional
-        A column that says how many equal rows each line stands for.
+        A column with the number of equal, independent rows each line stands for.
+    weight : str, optional
+        A column with the people each row stands for, such as a survey's weights. Only their proportions matter; the
+        capacity is a share of the people.
+    cluster : str, optional
+        A column that says which rows belong together: a person, a household, a branch. Folds and splits keep clusters
+        whole, and the error is measured between them; every group needs 10 effective ones.
     missing : {"raise", "drop"}, default "raise"
         What to do with rows that lack a needed value.
     missing_group : {"raise", "level", "drop"}, default "raise"
@@ -134,17 +165,19 @@ def improvability(
     Returns
     -------
     ImprovabilityResult
-        Every round, the combined p-value, the verdict, and the gains that the data support.
+        Every trial with its gains and their limits, the p-value of all, the verdict, and the gains supported.
 
     Notes
     -----
     When it misleads: when rows are not independent, when the decision changes the outcome, and when rules are tried
-    until one rejects. A result that does not reject says little: another rule might find an alternative.
+    until one rejects and are not named in ``tried``. Cross-fitting rests on rules that change little when a row does. A
+    result that does not reject says little: another rule might find an alternative.
 
     References
     ----------
     Auerbach, E., Liang, A., Okumura, K. and Tabord-Meehan, M. (2025), Testing the Fairness-Accuracy Improvability of
-    Algorithms: definition 2, section 3, corollary 1.
+    Algorithms: definition 2, section 3, corollary 1. Gasparin, M., Wang, R. and Ramdas, A. (2025), Combining
+    exchangeable p-values.
 
     Examples
     --------
@@ -155,7 +188,7 @@ def improvability(
     >>> data = {"group": group, "need": need, "cost_score": need + 2.0 * group + rng.normal(0, 2, 8000),
     ...         "need_score": need + rng.normal(0, 0.5, 8000)}
     >>> result = iso.improvability(data, outcome="need", groups="group", status_quo="cost_score",
-    ...     candidate="need_score", capacity=0.1, splits=3, resamples=500, rng=1)
+    ...     candidate="need_score", capacity=0.1, rng=1)
     >>> result.reject, result.pvalue < 0.05
     (True, True)
     """

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from isonomy import inference
 from isonomy.alternatives import wording
-from isonomy.alternatives.estimate import Estimates, Round
+from isonomy.alternatives.estimate import Estimates, Trial
 from isonomy.alternatives.plan import Plan
+from isonomy.alternatives.rules import rounds as together
 from isonomy.inference import Verdict
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
 
 FEW = 30  # rows in a denominator below which the bootstrap's law is called rough
@@ -20,9 +22,11 @@ NEAR = 2.0  # standard errors within which the status quo's unfairness is called
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
-    """The verdict on the null, and the warnings."""
+    """The verdict on the null, on every candidate where there are several, and the warnings."""
 
     verdict: Verdict
+    adjusted: FloatArray  # p-values adjusted for all attempts: one per candidate, or one for all rounds
+    verdicts: tuple[Verdict, ...]
     warnings: tuple[str, ...]
 
     @property
@@ -32,45 +36,59 @@ class Decisions:
 
 
 def decide(estimates: Estimates, plan: Plan) -> Decisions:
-    """Conclude from the combined p-value."""
-    verdict = inference.conclude([estimates.pvalue], alpha=plan.alpha).overall
-    return Decisions(verdict, _warnings(estimates, plan))
-
-
-def verdict_without_gains(supported: float) -> Verdict:
-    """The verdict where no gain is required: some gain is supported exactly where the test of none rejects."""
-    return Verdict.INCONCLUSIVE if np.isnan(supported) else Verdict.VIOLATION
+    """Conclude from the p-value of each candidate, or of all rounds together; every attempt made before counts."""
+    trials = estimates.trials
+    alone = len(trials) == 1 or plan.merge != "smallest"
+    single = together.combined([trial.pvalue for trial in trials], plan.merge)
+    pvalues = [float(single)] if alone else [trial.pvalue for trial in trials]
+    concluded = inference.conclude([*pvalues, *[1.0] * len(plan.tried)], alpha=plan.alpha, adjust="holm")
+    own = slice(0, len(pvalues))
+    return Decisions(concluded.overall, concluded.adjusted[own], concluded.verdicts[own], _warnings(estimates, plan))
 
 
 def _warnings(estimates: Estimates, plan: Plan) -> tuple[str, ...]:
-    """Warnings, each naming the rounds it concerns."""
-    rounds, criteria = estimates.rounds, estimates.criteria
-    tested = [r.comparison for r in rounds if r.comparison is not None]
+    """Warnings, each naming the rounds or candidates it concerns."""
+    trials, criteria = estimates.trials, estimates.criteria
+    tested = [t.comparison for t in trials if t.comparison is not None]
+    rounds = plan.evidence in ("splits", "paper")
 
-    def where(holds: Callable[[Round], bool]) -> list[int]:
-        return [number for number, r in enumerate(rounds, start=1) if holds(r)]
+    def concerned(holds: Sequence[bool]) -> str:
+        names = plan.candidates if len(plan.candidates) > 1 else None
+        return wording.concerned([i for i, here in enumerate(holds) if here], names, rounds=rounds)
+
+    def where(holds: Callable[[Trial], bool]) -> str:
+        return concerned([holds(trial) for trial in trials])
 
     warnings: list[str] = []
-    if lost := where(lambda r: r.comparison is None):
-        note = rounds[lost[0] - 1].note
+    if lost := where(lambda t: t.comparison is None):
+        note = next(t.note for t in trials if t.comparison is None)
         warnings.append(wording.nothing_found(lost, plan.rule_name, note or "no reason given"))
-    if late := where(lambda r: r.comparison is not None and r.status == Status.TIME_LIMIT):
-        gap = max(rounds[number - 1].details.get("gap", np.nan) for number in late)
-        warnings.append(wording.stopped(late, gap))
-    if empty := where(lambda r: r.comparison is not None and r.comparison.undefined > 0):
+    elif estimates.failures:
+        fits = plan.folds * plan.repeats
+        warnings.append(wording.failed(len(estimates.failures), fits, estimates.failures[0]))
+    late = [t for t in trials if t.comparison is not None and t.status == Status.TIME_LIMIT]
+    if late:
+        gap = max(t.details.get("gap", np.nan) for t in late)
+        warnings.append(wording.stopped(where(lambda t: t in late), gap))
+    if empty := where(lambda t: t.comparison is not None and t.comparison.undefined > 0):
         warnings.append(wording.undefined(empty, max(c.undefined for c in tested), plan.resamples))
-    if rough := where(lambda r: r.comparison is not None and r.comparison.fewest < FEW):
+    if rough := where(lambda t: t.comparison is not None and t.comparison.fewest < FEW):
         warnings.append(wording.few(rough, min(c.fewest for c in tested), criteria.accuracy.name))
+    if same := where(lambda t: t.comparison is not None and bool(t.identical.all())):
+        warnings.append(wording.same(same))
+    for i, name in enumerate(criteria.accuracies):
+        untouched = [bool(t.identical[i]) and not t.identical.all() for t in trials]
+        if alike := concerned(untouched):
+            warnings.append(wording.alike(alike, name, plan.evidence == "paper"))
     if criteria.protected is not None:
         label = criteria.labels[criteria.protected]
         for k, utility in enumerate(criteria.fairness):
-            zero = [number for number, r in enumerate(rounds, start=1) if r.fairness[k, 1] == 0]
-            if zero:
+            if zero := concerned([t.fairness[k, 1] == 0 for t in trials]):
                 warnings.append(wording.not_disadvantaged(zero, utility.name, label))
     distance = float(np.median([c.distance for c in tested])) if tested else np.inf
     if distance < NEAR:
         warnings.append(wording.near_fair(", ".join(u.name for u in criteria.fairness), distance))
-    if plan.rule is None and plan.capacity is None and plan.training_share(criteria):
+    if rounds and plan.rule is None and plan.capacity is None and plan.training_share(criteria):
         several = len(criteria.pairs) > 1
-        warnings.append(wording.SPLIT_FOR_PAIRS if several and len(rounds) == 1 else wording.NOTHING_LEARNED)
+        warnings.append(wording.SPLIT_FOR_PAIRS if several and len(trials) == 1 else wording.NOTHING_LEARNED)
     return tuple(warnings)

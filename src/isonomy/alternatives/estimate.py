@@ -1,35 +1,52 @@
-"""The rounds (split, select, test: steps 1 to 3 of section 3.1), on one core or several, and what they say together."""
+"""Both algorithms on rows that neither was fitted on, and what the comparisons say together.
+
+What is judged is one of four. *whole*: candidates that are ready, on all rows. *crossfit*: every row is decided by
+rules fitted without it, five folds, repeated; averaged, a decision is the probability that a mixture of the fitted
+rules selects the row. *splits*: rounds of split, select, test. *paper*: the same with the paper's cut-offs, learned
+from the training part, and its bootstrap.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from isonomy.alternatives.plan import Plan
-from isonomy.alternatives.rules import bootstrap, cutoffs
+from isonomy.alternatives.rules import bootstrap, cutoffs, influence
 from isonomy.alternatives.rules import rounds as together
-from isonomy.alternatives.rules.algorithm import Algorithm, Training, find, values_of
+from isonomy.alternatives.rules.algorithm import Algorithm, Training, applied, find
 from isonomy.alternatives.rules.bootstrap import Comparison, Component, PvalueForm
-from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria, group_sums, rates_of, summands
-from isonomy.alternatives.rules.cutoffs import Weight
+from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria
+from isonomy.alternatives.rules.cutoffs import Decided, Mass, Weight
 from isonomy.alternatives.rules.rounds import Curves
 from isonomy.alternatives.tally import Tally
 from isonomy.alternatives.wording import PROGRESS
-from isonomy.errors import DataError, IsonomyError, NotEnoughData
+from isonomy.errors import DataError, IsonomyError, NotEnoughData, RuleFailed
 from isonomy.frames import Request
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.inference.designs import FEWEST
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
+
+CHOOSING = 0.3  # of the rows choose the status quo's worst pair of more than two groups
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Round:
-    """What one round found. ``accuracy`` and ``fairness``: candidate, status quo and p-value of each component."""
+class Trial:
+    """One comparison: a round, a candidate, or all folds together.
+
+    ``accuracy`` and ``fairness`` hold candidate, status quo and p-value of each component; the changes hold each gain
+    with limits that are simultaneous within the trial.
+    """
 
     accuracy: FloatArray
     fairness: FloatArray
-    selected: FloatArray  # shares selected in the test part: candidate, status quo
+    accuracy_change: FloatArray
+    fairness_change: FloatArray
+    identical: BoolArray  # accuracy components for which both algorithms decide alike
+    selected: FloatArray  # shares selected: candidate, status quo
     cutoffs: FloatArray  # NaN where decisions came ready
     train_rows: int
     test_rows: IntArray  # by group
@@ -37,7 +54,7 @@ class Round:
     status: Status
     note: str
     details: Mapping[str, float]
-    comparison: Comparison | None  # None: the rule found no algorithm
+    comparison: Comparison | None  # None: no algorithm was found, or it cannot be judged
 
     @property
     def pvalue(self) -> float:
@@ -47,10 +64,11 @@ class Round:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Estimates:
-    """The rounds, and the one p-value and the supported gains that follow."""
+    """The trials, and the one p-value and the supported gains that follow."""
 
     criteria: Criteria
-    rounds: tuple[Round, ...]
+    trials: tuple[Trial, ...]
+    failures: tuple[str, ...]  # why folds are scored as no improvement, where a rule failed in some
     pvalue: float
     median_pvalue: float
     supported_fairness_gain: float
@@ -59,57 +77,197 @@ class Estimates:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Selection:
-    """What the rule found on some rows, and everybody's decision under both algorithms."""
+class Search:
+    """How the search for a candidate went."""
 
-    algorithm: Algorithm
-    decisions: tuple[FloatArray, FloatArray]  # status quo, candidate (NaN where nothing was found)
-    cutoffs: tuple[float, float]
-    worst: tuple[int, ...]
+    found: bool = True
+    status: Status = Status.OK
+    note: str = ""
+    details: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, algorithm: Algorithm) -> Search:
+        """Without the algorithm itself, which may be large."""
+        return cls(algorithm.decide is not None, algorithm.status, algorithm.note, algorithm.details)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """What is to be compared on the rows of ``weight``: decisions of the status quo and of the candidate."""
+
+    weight: Weight
+    decided: tuple[Decided, Decided]
+    worst: tuple[int, ...] | None = None  # None: to be chosen on a part of the rows
+    learn: Weight | None = None
+    search: Search = field(default_factory=Search)
 
 
 def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
-    """Run the rounds, each with its own generator, and combine them."""
+    """Make the trials, each with its own generator, and combine them."""
     criteria = plan.settle(tally.groups)
-    rounds = _run(tally, plan, criteria, rng.spawn(plan.splits))
-    pvalues, comparisons = [r.pvalue for r in rounds], [r.comparison for r in rounds]
-    accuracy, unfairness = (np.stack([getattr(r, part)[:, 1] for r in rounds]) for part in ("accuracy", "fairness"))
+    if plan.capacity is not None and plan.capacity * tally.rows < 1:
+        raise NotEnoughData(f"capacity: {plan.capacity:g} of {tally.rows:,} rows selects nobody; give a larger share.")
+    kinds: Mapping[str, Callable[..., tuple[tuple[Trial, ...], tuple[str, ...]]]]
+    kinds = {"whole": _whole, "crossfit": _crossfit, "splits": _rounds, "paper": _rounds}
+    trials, failures = kinds[plan.evidence](tally, plan, criteria, rng)
+    pvalues, comparisons = [t.pvalue for t in trials], [t.comparison for t in trials]
+    accuracy, unfairness = (np.stack([getattr(t, part)[:, 1] for t in trials]) for part in ("accuracy", "fairness"))
     grids = together.default_grids(criteria.scale, accuracy, unfairness)
-    level, form = together.level(plan.alpha, plan.splits), plan.pvalue_form
+    form, merge, attempts = plan.pvalue_form, plan.merge, plan.attempts
+    curves = together.curves(comparisons, *grids, form, merge, attempts)
+    supported = [
+        together.largest_supported(comparisons, "fairness", curves, plan.alpha, form, plan.margin),
+        together.largest_supported(comparisons, "accuracy", curves, plan.alpha, form),
+    ]
     return Estimates(
         criteria=criteria,
-        rounds=rounds,
-        pvalue=float(together.combined(pvalues)),
+        trials=trials,
+        failures=failures,
+        pvalue=float(together.combined(pvalues, merge, attempts)),
         median_pvalue=float(together.median(pvalues)),
-        supported_fairness_gain=together.largest_supported(comparisons, "fairness", grids[1], level, form),
-        supported_accuracy_gain=together.largest_supported(comparisons, "accuracy", grids[0], level, form),
-        curves=together.curves(comparisons, *grids, form),
+        supported_fairness_gain=supported[0],
+        supported_accuracy_gain=supported[1],
+        curves=curves,
     )
 
 
-def _run(tally: Tally, plan: Plan, criteria: Criteria, generators: Sequence[np.random.Generator]) -> tuple[Round, ...]:
-    """All rounds; the number of processes changes no number."""
+# --- ready candidates, on all rows
+
+
+def _whole(
+    tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator
+) -> tuple[tuple[Trial, ...], tuple[str, ...]]:
+    weight = tally.weight
+    _refuse_small(tally, weight, "table", plan.min_size)
+    status_quo = decided_on(tally.status_quo, plan, criteria, tally.masses(weight), "status_quo")
+    trials = []
+    for name, values in tally.candidates.items():
+        what = "candidate" if len(tally.candidates) == 1 else f"candidate {name!r}"
+        both = (status_quo, decided_on(values, plan, criteria, tally.masses(weight), what))
+        trials.append(_compared(tally, plan, criteria, Judged(weight, both), rng.spawn(1)[0]))
+    return tuple(trials), ()
+
+
+# --- cross-fitting
+
+
+def _crossfit(
+    tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator
+) -> tuple[tuple[Trial, ...], tuple[str, ...]]:
+    weight = tally.weight
+    _refuse_small(tally, weight, "table", plan.min_size)
+    if tally.rows < 2 * plan.folds:
+        raise NotEnoughData(f"folds: {tally.rows:,} rows are too few for {plan.folds}.")
+    status_quo = decided_on(tally.status_quo, plan, criteria, tally.masses(weight), "status_quo")
+    repeats = 1 if criteria.priced else plan.repeats  # a mean of prices is not a mixture of them
+    parts = [part for each in rng.spawn(repeats) for part in cutoffs.fold(weight, plan.folds, each, tally.cluster)]
+    tasks = [
+        (tally, plan, criteria, part, status_quo.share, each)
+        for part, each in zip(parts, rng.spawn(len(parts)), strict=True)
+    ]
+    fitted: list[tuple[Search, FloatArray]] = _run(plan, one_fold, tasks)
+    searches = [search for search, _ in fitted]
+    lost = [search.note for search in searches if not search.found]
+    if all(search.status is Status.FAILED for search in searches):
+        raise RuleFailed(f"fold 1: {lost[0]}")
+    names = sorted({name for search in searches for name in search.details})
+    details = {name: float(np.mean([search.details.get(name, 0.0) for search in searches])) for name in names}
+    status = next((search.status for search in searches if not search.found), Status.OK)
+    candidate = _mixture(tally, plan, criteria, parts, fitted)
+    whole = Search(len(lost) < len(parts), status, lost[0] if lost else "", details)
+    judged = Judged(weight, (status_quo, candidate), learn=weight, search=whole)
+    return (_compared(tally, plan, criteria, judged, rng.spawn(1)[0]),), tuple(lost)
+
+
+def _mixture(
+    tally: Tally, plan: Plan, criteria: Criteria, parts: Sequence[Weight], fitted: Sequence[tuple[Search, FloatArray]]
+) -> Decided:
+    """The share of the fitted rules that select each row: each fold selects the capacity among its own rows.
+
+    A fold in which the rule failed keeps the status quo: no improvement.
+    """
+    share, edge, cuts, capacity = np.zeros(len(tally.weight)), np.zeros(len(tally.weight)), [], plan.capacity
+    limits = {"capacity": capacity, "threshold": plan.threshold}
+    kept_scores = not criteria.priced and cutoffs.are_scores(tally.status_quo, "status_quo", **limits)
+    for part, (search, values) in zip(parts, fitted, strict=True):
+        lines = np.flatnonzero(part)
+        scores, scored = (values, not criteria.priced) if search.found else (tally.status_quo[lines], kept_scores)
+        if capacity is not None and scored:
+            near = cutoffs.reach(capacity, tally.rows)
+            decided, close, cutoff = cutoffs.at_capacity(scores, part[lines] * tally.mass[lines], capacity, near)
+            edge[lines] += close
+        else:
+            decision = decided_on(scores, plan, criteria, part[lines], f"rule {plan.rule_name!r}")
+            decided, cutoff = decision.share, decision.cutoff
+        cuts += [cutoff] if search.found else []
+        share[lines] += part[lines] * decided
+    middle = float(np.mean(cuts)) if cuts else np.nan
+    repeats = len(parts) // plan.folds
+    return Decided(share / (repeats * tally.weight), edge / (edge.sum() or 1.0), capacity or 0.0, middle)
+
+
+def one_fold(
+    tally: Tally, plan: Plan, criteria: Criteria, judge: Weight, status_quo: FloatArray, rng: np.random.Generator
+) -> tuple[Search, FloatArray]:
+    """Fit the rule without the rows of ``judge``, and apply it to their lines."""
+    assert plan.rule is not None
+    rows = training(tally, plan, criteria, tally.weight - judge, status_quo, rng)
+    algorithm = find(plan.rule, plan.rule_name, rows)
+    algorithm, values = applied(algorithm, plan.rule_name, tally.people.take(np.flatnonzero(judge)))
+    search = Search.of(algorithm)
+    if plan.capacity and search.found and not criteria.priced and len(values) > 1 and np.ptp(values) == 0:
+        note = f"rule {plan.rule_name!r} gives everybody the same score, so the capacity selects nobody in particular"
+        search = replace(search, found=False, status=Status.CONSTANT, note=note)
+    return search, values
+
+
+def training(
+    tally: Tally, plan: Plan, criteria: Criteria, learn: Weight, status_quo: FloatArray, rng: np.random.Generator
+) -> Training:
+    """What a rule sees: the rows of ``learn``, one by one."""
+    rows = np.repeat(np.arange(len(learn)), learn)
+    outcomes = {name: values[rows] for name, values in tally.outcomes.items()}
+    weight = None if np.ptp(tally.mass) == 0 else tally.mass[rows]
+    people = tally.people.take(rows)
+    return Training(people, outcomes, status_quo[rows], criteria, plan.capacity, plan.threshold, rng, weight)
+
+
+# --- rounds
+
+
+def _rounds(
+    tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator
+) -> tuple[tuple[Trial, ...], tuple[str, ...]]:
+    tasks = [(tally, plan, criteria, number, each) for number, each in enumerate(rng.spawn(plan.splits), start=1)]
+    trials = tuple(_run(plan, one_round, tasks))
+    if all(trial.status is Status.FAILED for trial in trials):
+        raise RuleFailed(f"round 1: {trials[0].note}")
+    return trials, ()
+
+
+def _run(plan: Plan, step: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """All tasks; the number of processes changes no number."""
     # One thread: sums over several threads differ in the last digit, and serial must equal parallel.
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    asked = replace(plan, request=Request(), groups=None)  # an engine's expressions need not reach other processes
-    tasks = [(tally, asked, criteria, number, rng) for number, rng in enumerate(generators, start=1)]
+    bare = replace(plan, request=Request(), groups=None)  # an engine's expressions need not reach other processes
+    tasks = [(tally, bare, *rest) for tally, _, *rest in tasks]
     if plan.n_jobs == 1:
-        rounds: Iterable[Round] = (one_round(*task) for task in tasks)
+        results: Iterable[Any] = (step(*task) for task in tasks)
     else:
         from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
-            rounds = Parallel(n_jobs=plan.n_jobs, return_as="generator")(delayed(one_round)(*task) for task in tasks)
+            results = Parallel(n_jobs=plan.n_jobs, return_as="generator")(delayed(step)(*task) for task in tasks)
     if plan.progress:
         from rich.progress import track
 
-        rounds = track(rounds, description=PROGRESS, total=len(tasks))
+        results = track(results, description=PROGRESS, total=len(tasks))
     with threadpool_limits(limits=1):
-        return tuple(rounds)
+        return list(results)
 
 
-def one_round(tally: Tally, plan: Plan, criteria: Criteria, number: int, rng: np.random.Generator) -> Round:
+def one_round(tally: Tally, plan: Plan, criteria: Criteria, number: int, rng: np.random.Generator) -> Trial:
     """Split, let the rule find a candidate on the training part, test it on the other."""
     try:
         return _one_round(tally, plan, criteria, rng)
@@ -118,112 +276,167 @@ def one_round(tally: Tally, plan: Plan, criteria: Criteria, number: int, rng: np
         raise
 
 
-def _one_round(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator) -> Round:
+def _one_round(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator) -> Trial:
     share = plan.training_share(criteria)
-    train, test = cutoffs.split(tally.weight, share, rng)
+    train, test = cutoffs.split(tally.weight, share, rng, tally.cluster)
     for part, weight in (("training", train), ("test", test)) if share else (("test", test),):
         _refuse_small(tally, weight, part, plan.min_size)
-    selection = select(tally, plan, criteria, train if share else test, rng)
-    algorithm, (a0, a1) = selection.algorithm, selection.decisions
-    if algorithm.decide is None:
-        comparison = None
-        measured = measure(tally, criteria, test, (a0, a0), selection.worst)
-        accuracy, fairness = (np.column_stack([m[:, 0] * np.nan, m[:, 1], np.ones(len(m))]) for m in measured)
-    else:
-        comparison = _compare(tally, plan, criteria, test, selection, rng)
-        accuracy = _laid_out(comparison.accuracy, criteria.accuracy_gains, plan.pvalue_form)
-        fairness = _laid_out(comparison.fairness, criteria.fairness_gains, plan.pvalue_form)
-    return Round(
-        accuracy=accuracy,
-        fairness=fairness,
-        selected=np.array([np.average(a, weights=test) for a in (a1, a0)]),
-        cutoffs=np.array(selection.cutoffs[::-1]),
-        train_rows=int(train.sum()),
-        test_rows=tally.sizes(test),
-        worst=selection.worst,
-        status=algorithm.status,
-        note=algorithm.note,
-        details=dict(algorithm.details),
-        comparison=comparison,
-    )
-
-
-def select(tally: Tally, plan: Plan, criteria: Criteria, learn: Weight, rng: np.random.Generator) -> Selection:
-    """Let the rule find a candidate on the rows of ``learn``; a candidate column stands for itself."""
-    a0, cut0 = _decisions(tally.status_quo, plan, criteria, learn, "status_quo")
+    learn = train if share else test
+    before = decided_on(tally.status_quo, plan, criteria, tally.masses(learn), "status_quo")
+    worst = _worst_pairs(tally, criteria, learn, before)
+    search, what = Search(), "candidate"
     if plan.rule is None:
-        assert tally.candidate is not None
-        values, algorithm, what = tally.candidate, Algorithm(lambda people: np.empty(0)), "candidate"
+        (values,) = tally.candidates.values()
     else:
-        rows = np.repeat(np.arange(len(learn)), learn)
-        training = Training(
-            people=tally.people.take(rows),
-            outcome=tally.outcomes[None][rows],
-            status_quo=a0[rows],
-            accuracy=criteria.accuracy,
-            capacity=plan.capacity,
-            scored=plan.capacity is not None or plan.threshold is not None,
-            rng=rng,
-        )
-        algorithm, what = find(plan.rule, plan.rule_name, training), f"rule {plan.rule_name!r}"
-        values = values_of(algorithm, plan.rule_name, tally.people, learn > 0)
-    a1, cut1 = _decisions(values, plan, criteria, learn, what)
-    return Selection(algorithm, (a0, a1), (cut0, cut1), _worst_pairs(tally, criteria, learn, a0))
+        search, values = _everywhere(tally, plan, criteria, learn, before.share, rng)
+        what = f"rule {plan.rule_name!r}"
+    where = tally.masses(learn if plan.evidence == "paper" else test)
+    status_quo = decided_on(tally.status_quo, plan, criteria, where, "status_quo")
+    ruled = plan.rule is not None
+    candidate = decided_on(values, plan, criteria, where, what, scores=ruled) if search.found else status_quo
+    return _compared(tally, plan, criteria, Judged(test, (status_quo, candidate), worst, train, search), rng)
 
 
-def _decisions(
-    values: FloatArray, plan: Plan, criteria: Criteria, learn: Weight, what: str
-) -> tuple[FloatArray, float]:
-    """Decisions and the cut-off that made them; prices, and the NaN of a rule that found nothing, stay as they are."""
-    if criteria.priced or np.isnan(values).all():
-        return values, np.nan
-    return cutoffs.decisions(values, learn, what, capacity=plan.capacity, threshold=plan.threshold)
+def _everywhere(
+    tally: Tally, plan: Plan, criteria: Criteria, learn: Weight, status_quo: FloatArray, rng: np.random.Generator
+) -> tuple[Search, FloatArray]:
+    """The rule fitted on the rows of ``learn``, and its values for every line.
+
+    The algorithm sees the two parts apart: one that ranks what it is given must not rank test with training rows.
+    """
+    assert plan.rule is not None
+    algorithm = find(plan.rule, plan.rule_name, training(tally, plan, criteria, learn, status_quo, rng))
+    values = np.full(len(learn), np.nan)
+    for index in (np.flatnonzero(learn), np.flatnonzero(learn == 0)):
+        if len(index):
+            algorithm, values[index] = applied(algorithm, plan.rule_name, tally.people.take(index))
+    return Search.of(algorithm), values
 
 
-def _worst_pairs(tally: Tally, criteria: Criteria, learn: Weight, a0: FloatArray) -> tuple[int, ...]:
+def decided_on(
+    values: FloatArray, plan: Plan, criteria: Criteria, weight: Mass, what: str, *, scores: bool = False
+) -> Decided:
+    """Decisions by a cut-off learned on the rows of ``weight``: the paper's quantile, or exactly the capacity of them.
+
+    Prices stay as they are. ``scores``: even what is 0 and 1 is cut at a capacity, as it comes from a rule.
+    """
+    if criteria.priced:
+        return Decided(values, np.zeros(len(values)))
+    limits = {"capacity": plan.capacity, "threshold": plan.threshold}
+    if plan.evidence == "paper":
+        return cutoffs.decisions(values, np.rint(weight).astype(np.int64), what, **limits)
+    return cutoffs.judged(values, weight, what, **limits, scores=scores)
+
+
+def _worst_pairs(tally: Tally, criteria: Criteria, learn: Weight, before: Decided) -> tuple[int, ...]:
     """The status quo's most unequal pair on the training part, for each fairness utility."""
     if len(criteria.pairs) == 1:
         return (0,) * len(criteria.fairness)
-    rates = rates_of(_sums(tally, criteria, learn, (a0, a0)))
+    _, worths = _lines(tally, criteria, Judged(learn, (before, before)))
+    rates = influence.observed_rates(worths)
     _refuse_undefined(criteria, rates, ("status quo",), "training")
     unfair = [criteria.unfairness(criteria.gaps(rates, k)[STATUS_QUO]) for k in range(len(criteria.fairness))]
     return tuple(int(np.argmax(one)) for one in unfair)
 
 
-def _sums(tally: Tally, criteria: Criteria, weight: Weight, both: Sequence[FloatArray]) -> FloatArray:
-    values = summands(criteria.utilities, tally.features, tally.outcomes, both)
-    return group_sums(values, tally.group, weight, len(tally.groups))
+# --- the comparison
 
 
-def measure(
-    tally: Tally, criteria: Criteria, weight: Weight, both: Sequence[FloatArray], worst: Sequence[int]
-) -> tuple[FloatArray, FloatArray]:
-    """Accuracy and unfairness of candidate and status quo: (components, 2) and (utilities, 2)."""
-    sums = _sums(tally, criteria, weight, both)
-    rates = rates_of(sums)
-    accuracy = criteria.accuracy_of(rates, sums)
-    unfair = [criteria.unfairness(criteria.gaps(rates, k)) for k in range(len(worst))]
-    pairs = [(f[CANDIDATE].max(), f[STATUS_QUO, q]) for f, q in zip(unfair, worst, strict=True)]
-    return np.column_stack([accuracy[CANDIDATE], accuracy[STATUS_QUO]]), np.array(pairs)
-
-
-def _compare(
-    tally: Tally, plan: Plan, criteria: Criteria, test: Weight, selection: Selection, rng: np.random.Generator
-) -> Comparison:
-    lines = np.flatnonzero(test)
-    values = summands(
-        criteria.utilities,
-        {name: column[lines] for name, column in tally.features.items()},
-        {name: column[lines] for name, column in tally.outcomes.items()},
-        [a[lines] for a in selection.decisions],
+def _lines(tally: Tally, criteria: Criteria, judged: Judged) -> tuple[influence.Lines, influence.Worth]:
+    """The lines that stand for some row, and what they are worth."""
+    kept = np.flatnonzero(judged.weight)
+    lines = influence.Lines(
+        {name: column[kept] for name, column in tally.features.items()},
+        {name: column[kept] for name, column in tally.outcomes.items()},
+        tally.group[kept],
+        tally.masses(judged.weight)[kept],
+        (_at(judged.decided[0], kept), _at(judged.decided[1], kept)),
+        (judged.weight * tally.mass**2)[kept],
+        None if tally.cluster is None else np.unique(tally.cluster[kept], return_inverse=True)[1],
     )
-    group, weight, n_groups = tally.group[lines], test[lines], len(tally.groups)
-    observed = group_sums(values, group, weight, n_groups)
-    _refuse_undefined(criteria, rates_of(observed), ("status quo", "candidate"), "test")
-    draws = bootstrap.resampled_sums(values, group, weight, n_groups, plan.resamples, rng)
-    comparison = bootstrap.compare(criteria, observed, draws, selection.worst)
-    _refuse_excluded(tally, criteria, comparison, selection)
-    return comparison
+    return lines, influence.worth(criteria, lines)
+
+
+def _at(decided: Decided, kept: IntArray) -> Decided:
+    return replace(decided, share=decided.share[kept], edge=decided.edge[kept])
+
+
+def measure(tally: Tally, criteria: Criteria, judged: Judged) -> tuple[FloatArray, FloatArray]:
+    """Accuracy and unfairness of candidate and status quo: (components, 2) and (utilities, 2)."""
+    _, worths = _lines(tally, criteria, judged)
+    rates = influence.observed_rates(worths)
+    accuracy = criteria.accuracy_of(rates, worths.sums)
+    unfair = np.array(
+        [criteria.unfairness(criteria.gaps(rates, k)).max(axis=-1) for k in range(len(criteria.fairness))]
+    )
+    return np.column_stack([accuracy[CANDIDATE], accuracy[STATUS_QUO]]), unfair[:, [CANDIDATE, STATUS_QUO]]
+
+
+def _compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng: np.random.Generator) -> Trial:
+    lines, worths = _lines(tally, criteria, judged)
+    rates = influence.observed_rates(worths)
+    search = judged.search
+    _refuse_undefined(criteria, rates, ("status quo",), "judged")
+    if search.found:
+        try:
+            _refuse_undefined(criteria, rates, ("status quo", "candidate"), "judged")
+        except NotEnoughData as error:
+            if plan.rule is None and len(plan.candidates) == 1:
+                raise
+            search = replace(search, found=False, status=Status.EMPTY, note=str(error))
+    worst, identical = judged.worst or (0,) * len(criteria.fairness), _identical(criteria, lines)
+    comparison, empty = None, (np.full((n, 3), np.nan) for n in (len(criteria.accuracies), len(criteria.fairness)))
+    changes = tuple(empty)
+    if not search.found:
+        measured = measure(tally, criteria, judged)
+        accuracy, fairness = (np.column_stack([m[:, 0] * np.nan, m[:, 1], np.ones(len(m))]) for m in measured)
+    else:
+        if plan.evidence == "paper":
+            draws = bootstrap.resampled_sums(
+                worths.values,
+                lines.group,
+                np.rint(lines.weight).astype(np.int64),
+                len(tally.groups),
+                plan.resamples,
+                rng,
+            )
+            comparison = bootstrap.compare(criteria, worths.sums, draws, worst)
+        else:
+            several = judged.worst is None and len(criteria.pairs) > 1
+            _refuse_few_clusters(criteria, lines)
+            kept = np.flatnonzero(judged.weight)
+            part = cutoffs.split(judged.weight[kept], CHOOSING, rng, lines.cluster)[0] if several else None
+            choosing = None if part is None else part * tally.mass[kept]
+            known = influence.moments(criteria, lines, worths, choosing=choosing, worst=worst)
+            level, worst = plan.alpha / plan.attempts, known.worst
+            compared = influence.compare(criteria, known, worths, identical, level, rng)
+            comparison, changes = compared.comparison, (compared.accuracy_change, compared.fairness_change)
+        _refuse_excluded(tally, criteria, comparison, judged)
+        accuracy = _laid_out(comparison.accuracy, criteria.accuracy_gains, plan.pvalue_form)
+        fairness = _laid_out(comparison.fairness, criteria.fairness_gains, plan.pvalue_form)
+    return Trial(
+        accuracy=accuracy,
+        fairness=fairness,
+        accuracy_change=changes[0],
+        fairness_change=changes[1],
+        identical=identical,
+        selected=np.array([np.average(d.share, weights=lines.weight) for d in lines.decided[::-1]]),
+        cutoffs=np.array([decided.cutoff for decided in judged.decided[::-1]]),
+        train_rows=0 if judged.learn is None else int(judged.learn.sum()),
+        test_rows=tally.sizes(judged.weight),
+        worst=worst,
+        status=search.status,
+        note=search.note,
+        details=dict(search.details),
+        comparison=comparison,
+    )
+
+
+def _identical(criteria: Criteria, lines: influence.Lines) -> BoolArray:
+    """Accuracy components none of whose rows is decided differently by the two algorithms."""
+    differs = lines.decided[0].share != lines.decided[1].share
+    by_group = np.bincount(lines.group, weights=differs, minlength=len(criteria.labels)) > 0
+    return ~by_group if criteria.weights is None else np.array([not differs.any()])
 
 
 def _laid_out(components: Sequence[Component], gains: Sequence[float], form: PvalueForm) -> FloatArray:
@@ -241,26 +454,35 @@ def _refuse_small(tally: Tally, weight: Weight, part: str, min_size: int) -> Non
             )
 
 
+def _refuse_few_clusters(criteria: Criteria, lines: influence.Lines) -> None:
+    for label, effective in zip(criteria.labels, lines.effective(len(criteria.labels)), strict=True):
+        if effective < FEWEST:
+            raise NotEnoughData(
+                f"cluster: group {label!r} has {effective:.1f} effective clusters; at least {FEWEST:g} are needed to "
+                "measure the error between them."
+            )
+
+
 def _refuse_undefined(criteria: Criteria, rates: FloatArray, algorithms: Sequence[str], part: str) -> None:
     for k, which, code in np.argwhere(np.isnan(rates[:, : len(algorithms)])):
         utility = criteria.utilities[k]
         if isinstance(criteria.weights, str) and utility not in criteria.fairness:
             continue  # accuracy over all rows needs no group's own
         raise NotEnoughData(
-            f"{utility.name} is undefined for group {criteria.labels[code]!r} under the {algorithms[which]}: no row of "
-            f"its {part} part is in the denominator (for outcome_among_selected: nobody is selected). Raise the "
+            f"{utility.name} is undefined for group {criteria.labels[code]!r} under the {algorithms[which]}: none of "
+            f"its {part} rows is in the denominator (for outcome_among_selected: nobody is selected). Raise the "
             "capacity, merge groups, or choose a utility whose denominator does not depend on the decision."
         )
 
 
-def _refuse_excluded(tally: Tally, criteria: Criteria, comparison: Comparison, selection: Selection) -> None:
+def _refuse_excluded(tally: Tally, criteria: Criteria, comparison: Comparison, judged: Judged) -> None:
     """What the theory excludes: a status quo with no unfairness at all; ratios of what is not positive.
 
     A gap that is 0 in a small test part by coincidence, and not on all rows, is no error: the p-value is large.
     """
     if criteria.protected is None and any(unfairness.status_quo == 0 for unfairness in comparison.fairness):
-        a0, worst = selection.decisions[STATUS_QUO], selection.worst
-        _, everywhere = measure(tally, criteria, tally.weight, (a0, a0), worst)
+        before = judged.decided[STATUS_QUO]
+        _, everywhere = measure(tally, criteria, Judged(tally.weight, (before, before)))
         for utility, (_, value) in zip(criteria.fairness, everywhere, strict=True):
             if value == 0:
                 raise DataError(

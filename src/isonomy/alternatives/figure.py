@@ -16,12 +16,43 @@ if TYPE_CHECKING:
 _ALGORITHMS = alt.Scale(domain=["alternative", "status quo"], range=[theme.PALETTE[0], theme.PALETTE[1]])
 _SHAPES = alt.Scale(domain=["alternative", "status quo"], range=["circle", "square"])
 _PVALUES = alt.Scale(type="sqrt", scheme="viridis", domain=[0, 1], reverse=True)
+_SHOWN = ["shown to be an alternative", "not shown"]
 _WIDE, _TALL = 60, 60  # cells of the heat map, and 100 points of contour: within the points a chart may have
 
 
 def result_chart(result: ImprovabilityResult) -> alt.TopLevelMixin:
-    """Rounds beside the surface."""
+    """Rounds beside the surface; of several candidates their frontier."""
+    if len(result.candidates) > 1:
+        return theme.finish(frontier_chart(result))
     return theme.finish(alt.vconcat(rounds_chart(result), surface_chart(result.surface())))
+
+
+def frontier_chart(result: ImprovabilityResult) -> alt.TopLevelMixin:
+    """Each candidate's least gain in accuracy against its least cut in unfairness, with simultaneous limits.
+
+    What lies above and to the right of both lines is as accurate and less unequal.
+    """
+    kept = theme.thin(len(result.candidates), 60)
+    gain, cut = (part[kept].min(axis=1) for part in (result.accuracy_change, result.fairness_change))
+    shown = ["shown to be an alternative" if v == "violation" else "not shown" for v in result.verdicts]
+    columns = {"candidate": [theme.short(result.candidates[i], 30) for i in kept], "shown": [shown[i] for i in kept]}
+    for name, part in (("gain", gain), ("cut", cut)):
+        columns |= {name: part[:, 0].tolist(), f"{name} low": part[:, 1].tolist(), f"{name} high": part[:, 2].tolist()}
+    base = alt.Chart(theme.data(columns))
+    unit = " (share of the status quo's)" if result.scale == "ratio" else ""
+    x, y = alt.X("cut:Q", title=f"cut in unfairness{unit}"), alt.Y("gain:Q", title=f"least gain in accuracy{unit}")
+    colour = alt.Color("shown:N", title=None, scale=alt.Scale(domain=_SHOWN, range=[theme.PALETTE[0], theme.RULE]))
+    zero = theme.data({"zero": [0.0]})
+    return alt.layer(
+        alt.Chart(zero).mark_rule(strokeDash=[4, 3]).encode(x="zero:Q"),
+        alt.Chart(zero).mark_rule(strokeDash=[4, 3]).encode(y=alt.datum(-result.margin)),
+        base.mark_rule().encode(x="cut low:Q", x2="cut high:Q", y=y, color=colour),
+        base.mark_rule().encode(x=x, y="gain low:Q", y2="gain high:Q", color=colour),
+        base.mark_point(filled=True, size=80, opacity=1).encode(
+            x=x, y=y, color=colour, tooltip=["candidate:N", "gain:Q", "cut:Q", "shown:N"]
+        ),
+        base.mark_text(align="left", dx=7, dy=-7).encode(x=x, y=y, text="candidate:N"),
+    ).properties(width=460, height=320)
 
 
 def rounds_chart(result: ImprovabilityResult) -> alt.HConcatChart:
@@ -70,7 +101,7 @@ def surface_chart(surface: SurfaceResult) -> alt.LayerChart:
             "high_f": high_f.ravel(),
             "low_a": low_a.ravel(),
             "high_a": high_a.ravel(),
-            "p": surface.median_pvalues[np.ix_(rows, columns)].ravel(),
+            "p": surface.pvalues[np.ix_(rows, columns)].ravel(),
         }
     )
     heat = (
@@ -81,13 +112,13 @@ def surface_chart(surface: SurfaceResult) -> alt.LayerChart:
             x2="high_f:Q",
             y=alt.Y("low_a:Q", title="required gain in accuracy", scale=alt.Scale(nice=False)),
             y2="high_a:Q",
-            color=alt.Color("p:Q", title="median p-value", scale=_PVALUES),
+            color=alt.Color("p:Q", title="p-value", scale=_PVALUES),
             stroke=alt.Stroke("p:Q", scale=_PVALUES, legend=None),
             tooltip=[alt.Tooltip("low_f:Q", title="cut"), alt.Tooltip("low_a:Q", title="gain"), "p:Q"],
         )
     )
     return (heat + _contour(surface) + _crossings(surface)).properties(
-        width=420, height=300, title=f"Supported (median p ≤ {surface.level:g}): below the line"
+        width=420, height=300, title=f"Supported (p ≤ {surface.level:g}): below the line"
     )
 
 

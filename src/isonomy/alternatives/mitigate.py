@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from isonomy.alternatives.decide import Decisions
-from isonomy.alternatives.estimate import Estimates, measure, select
+from isonomy.alternatives.estimate import Estimates, Judged, decided_on, measure, training
 from isonomy.alternatives.plan import Plan
-from isonomy.alternatives.rules.algorithm import Algorithm
-from isonomy.alternatives.tally import Tally, read_people
+from isonomy.alternatives.rules.algorithm import Algorithm, applied, find
+from isonomy.alternatives.rules.cutoffs import Decided
+from isonomy.alternatives.tally import Inputs, Tally
 from isonomy.errors import UsageError
 from isonomy.frames import open_source
 from isonomy.numerics.arrays import FloatArray
@@ -21,50 +22,90 @@ from isonomy.results.storage import OF_ROWS
 @storable
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Recommendation:
-    """The algorithm the rule makes of all rows. Its estimates are not independent of the rows it was fitted on.
+    """The algorithm that the rule makes of all rows, to be run on new ones; it can be pickled.
 
-    ``accuracy`` and ``fairness`` hold candidate and status quo of each component. `decide` applies the algorithm to
-    new rows; it is not kept in JSON.
+    ``accuracy`` and ``fairness`` hold candidate and status quo of each component on the rows it was fitted on: they are
+    not independent evidence. Its cut-off is the mean of those of the rows it was judged on, which no rule had seen
+    (with ``evidence="paper"`` that of the rows it was fitted on). The algorithm itself is not kept in JSON.
     """
 
     rule: str
     accuracy: FloatArray
     fairness: FloatArray
     selected: FloatArray
-    cutoff: float | None = field(metadata=OF_ROWS)  # a score of the training part
+    cutoff: float | None = field(metadata=OF_ROWS)  # may be the score of a single person
     labels: tuple[str, ...]
     independent: bool = False
     algorithm: Algorithm | None = field(default=None, repr=False, metadata=OF_ROWS)
-    plan: Plan | None = field(default=None, repr=False, metadata=OF_ROWS)
+    inputs: Inputs | None = field(default=None, repr=False, metadata=OF_ROWS)
+
+    @property
+    def estimator_(self) -> object:
+        """The fitted scikit-learn estimator, or whatever else the rule returned."""
+        return getattr(self._fitted[0].decide, "model", self._fitted[0].decide)
+
+    @property
+    def cutoff_(self) -> float | None:
+        """Scores above it are selected; None where the algorithm decides by itself."""
+        return None if self.cutoff is None or np.isnan(self.cutoff) else self.cutoff
+
+    def score(self, data: object) -> FloatArray:
+        """What the algorithm gives the rows of ``data``: scores, or decisions where it has no cut-off.
+
+        ``data`` needs the features, and the group columns only if the rule looks at them.
+        """
+        algorithm, inputs = self._fitted
+        return np.asarray(algorithm(inputs.read(open_source(data))), dtype=float)
 
     def decide(self, data: object) -> FloatArray:
-        """Decisions (0/1, or prices) for the rows of ``data``, which needs the features and the group columns."""
-        if self.algorithm is None or self.plan is None:
+        """Decisions (0/1, or prices) for the rows of ``data``."""
+        scores = self.score(data)
+        return scores if self.cutoff_ is None else (scores > self.cutoff_).astype(float)
+
+    @property
+    def _fitted(self) -> tuple[Algorithm, Inputs]:
+        if self.algorithm is None or self.inputs is None:
             raise UsageError("decide: the algorithm is not stored in JSON; run improvability again with its seed.")
-        values = np.asarray(self.algorithm(read_people(open_source(data), self.plan, self.labels)), dtype=float)
-        ready = self.cutoff is None or np.isnan(self.cutoff)
-        return values if ready else (values > self.cutoff).astype(float)
+        return self.algorithm, self.inputs
 
 
 def recommend(
     tally: Tally, plan: Plan, estimates: Estimates, decisions: Decisions, rng: np.random.Generator
 ) -> Recommendation | None:
-    """Run the rule on all rows and measure it on the same rows; None where nothing was shown, or nothing is found."""
+    """Run the rule on all rows and measure it on the same rows; None where nothing was shown, or nothing is found.
+
+    Of several ready candidates the one with the smallest p-value.
+    """
     if not decisions.reject:
         return None
-    criteria, whole = estimates.criteria, tally.weight
-    selection = select(tally, plan, criteria, whole, rng)
-    if selection.algorithm.decide is None:
-        return None
-    a0, a1 = selection.decisions
-    accuracy, fairness = measure(tally, criteria, whole, (a0, a1), selection.worst)
+    criteria, whole, name = estimates.criteria, tally.weight, plan.rule_name
+    masses = tally.masses(whole)
+    before = decided_on(tally.status_quo, plan, criteria, masses, "status_quo")
+    algorithm = None
+    if plan.rule is None:
+        several = len(plan.candidates) > 1
+        best = int(np.argmin([trial.pvalue for trial in estimates.trials])) if several else 0
+        name = plan.candidates[best] if several else name
+        values = tally.candidates[plan.candidates[best]]
+    else:
+        algorithm = find(plan.rule, name, training(tally, plan, criteria, whole, before.share, rng))
+        algorithm, values = applied(algorithm, name, tally.people)
+        if algorithm.decide is None:
+            return None
+    if criteria.priced or plan.rule is None or plan.evidence == "paper" or not plan.capacity:
+        after = decided_on(values, plan, criteria, masses, f"rule {name!r}")
+    else:
+        cutoff = float(np.nanmean([trial.cutoffs[0] for trial in estimates.trials]))
+        after = Decided((values > cutoff).astype(float), np.zeros(len(whole)), cutoff=cutoff)
+    accuracy, fairness = measure(tally, criteria, Judged(whole, (before, after)))
+    groups = plan.groups if plan.group_aware else None
     return Recommendation(
-        rule=plan.rule_name,
+        rule=name,
         accuracy=accuracy,
         fairness=fairness,
-        selected=np.array([np.average(a, weights=whole) for a in (a1, a0)]),
-        cutoff=selection.cutoffs[1],
+        selected=np.array([np.average(decided.share, weights=masses) for decided in (after, before)]),
+        cutoff=after.cutoff,
         labels=criteria.labels,
-        algorithm=None if plan.rule is None else selection.algorithm,
-        plan=None if plan.rule is None else plan,
+        algorithm=algorithm,
+        inputs=None if algorithm is None else Inputs(plan.features, tally.levels, groups, criteria.labels),
     )

@@ -12,16 +12,25 @@ from isonomy.alternatives.rules.algorithm import SelectionRule
 from isonomy.alternatives.rules.bootstrap import PvalueForm
 from isonomy.alternatives.rules.criteria import Criteria, FairnessTest, Scale
 from isonomy.alternatives.rules.named import selection_rule
+from isonomy.alternatives.rules.rounds import Merge
 from isonomy.alternatives.rules.utilities import Utility, UtilityLike, accuracy_utility, fairness_utilities
 from isonomy.alternatives.wording import CANDIDATE
 from isonomy.errors import MissingRole, UnknownOption, UsageError
 from isonomy.frames import Group, Grouping, Request, Source
-from isonomy.frames.expressions import number
+from isonomy.frames.expressions import is_text, number, text
 from isonomy.numerics.arrays import FloatArray
 
 Gain = float | Mapping[str, float]
 Weights = Literal["pooled"] | Mapping[str, float]
 Disadvantage = Literal["lower", "higher"]
+Evidence = Literal["whole", "crossfit", "splits", "paper"]
+_MERGES: Mapping[str, Merge] = {
+    "whole": "smallest",
+    "crossfit": "smallest",
+    "splits": "exchangeable",
+    "paper": "median",
+}
+WEIGHT, CLUSTER = "weight of a row", "cluster of a row"
 _WORSE: Mapping[str, Disadvantage] = {"higher": "lower", "lower": "higher"}
 
 
@@ -33,14 +42,23 @@ class Plan:
     columns: Mapping[str, str]  # what is read of each line: the argument, and the column it names
     groups: object
     features: tuple[str, ...]
+    texts: tuple[str, ...]  # the features that are not numbers
+    by_row: bool
     criteria: Criteria  # without labels, weights, accuracy gains and the protected group
     accuracy_gain: Gain
+    margin: float
     accuracy_weights: Weights | None
     protected: object
-    rule: SelectionRule | None  # None: the candidate is a column
+    candidates: tuple[str, ...]  # the names of ready ones
+    rule: SelectionRule | None  # None: the candidates are columns
     rule_name: str
+    group_aware: bool
     capacity: float | None
     threshold: float | None
+    evidence: Evidence
+    tried: tuple[Mapping[str, str | float], ...]
+    folds: int
+    repeats: int
     splits: int
     train_fraction: float
     resamples: int
@@ -52,11 +70,11 @@ class Plan:
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The grouped pass of a test that fits nothing; features are read row by row."""
-        return () if self.features else (self.request,)
+        """The grouped pass of a test that fits nothing; features, weights and clusters are read row by row."""
+        return () if self.by_row else (self.request,)
 
     def settle(self, groups: Sequence[Group]) -> Criteria:
-        """The criteria, with what was said of groups in the order of ``groups``."""
+        """The criteria, with what was said of groups in the order of ``groups``, and gains less the margin."""
         weights, gain = self.accuracy_weights, self.accuracy_gain
         criteria = replace(
             self.criteria,
@@ -66,7 +84,17 @@ class Plan:
         )
         if isinstance(gain, Mapping):
             return replace(criteria, accuracy_gains=tuple(_by_group("accuracy_gain", groups, gain).tolist()))
-        return replace(criteria, accuracy_gains=(float(gain),) * len(criteria.accuracies))
+        return replace(criteria, accuracy_gains=(float(gain) - self.margin,) * len(criteria.accuracies))
+
+    @property
+    def attempts(self) -> int:
+        """How many alternatives were tried in all: each counts in the p-value."""
+        return max(1, len(self.candidates)) + len(self.tried)
+
+    @property
+    def merge(self) -> Merge:
+        """How the p-values of rounds, or of candidates, become one."""
+        return _MERGES[self.evidence]
 
     def training_share(self, criteria: Criteria) -> float:
         """The share of rows that train; 0 where nothing is chosen on them, and every row is tested.
@@ -89,7 +117,7 @@ def plan(
     groups: object,
     status_quo: str,
     features: Sequence[str] | str | None,
-    candidate: str | None,
+    candidate: str | Sequence[str] | Mapping[str, str] | None,
     rule: object,
     group_aware: bool,
     capacity: float | None,
@@ -98,14 +126,19 @@ def plan(
     fairness: UtilityLike | Sequence[UtilityLike] | None,
     accuracy_gain: Gain,
     fairness_gain: Gain,
+    margin: float,
     scale: Scale,
     accuracy_weights: Weights | None,
     protected: object,
     disadvantage: Disadvantage | None,
     fairness_test: FairnessTest,
-    splits: int,
-    train_fraction: float,
-    resamples: int,
+    evidence: Evidence | None,
+    tried: Sequence[Mapping[str, str | float]] | None,
+    folds: int | None,
+    repeats: int | None,
+    splits: int | None,
+    train_fraction: float | None,
+    resamples: int | None,
     alpha: float,
     pvalue_form: PvalueForm,
     min_size: int,
@@ -126,32 +159,64 @@ def plan(
     if disadvantage is not None and protected is None:
         raise UsageError("disadvantage: says which gaps count against the protected group; give protected too.")
     _check_accuracies(accuracy_gain, accuracy_weights, scale)
+    if margin and accuracy_gain:
+        raise UsageError("margin, accuracy_gain: give one of them; a margin allows a loss, a gain asks for more.")
+    ready = _candidates(candidate)
+    known = _evidence(evidence, bool(ready), splits)
+    used: dict[Evidence, dict[str, object]] = {
+        "crossfit": {"folds": folds, "repeats": repeats},
+        "splits": {"splits": splits, "train_fraction": train_fraction},
+        "paper": {"splits": splits, "train_fraction": train_fraction, "resamples": resamples},
+        "whole": {},
+    }
+    given = {name: value for part in used.values() for name, value in part.items() if value is not None}
+    if idle := sorted(set(given) - set(used[known])):
+        where = [name for name, options in used.items() if idle[0] in options]
+        raise UsageError(f"{idle[0]}: nothing looks at it here; it belongs to evidence={_either(where)}.")
+    if known != "paper" and "paper" in (fairness_test, pvalue_form):
+        name = "fairness_test" if fairness_test == "paper" else "pvalue_form"
+        raise UsageError(f'{name}: "paper" is a form of the bootstrap; give evidence="paper" with it.')
+    if known == "paper" and source.designed:
+        raise UsageError("weight, cluster: the paper's bootstrap resamples single rows; choose other evidence.")
+    if known != "whole" and len(ready) > 1:
+        raise UsageError("candidate: several are tested on all rows; leave evidence and splits out.")
     accurate = accuracy_utility(accuracy)
     fair = fairness_utilities(fairness, accurate)
     # +1 where having less of the utility is the disadvantage, -1 where having more is.
     harm = tuple(1 if (disadvantage or _WORSE[utility.better]) == "lower" else -1 for utility in fair)
     gains = _fairness_gains([utility.name for utility in fair], fairness_gain, scale)
     criteria = Criteria(accurate, fair, (), scale=scale, harm=harm, fairness_test=fairness_test, fairness_gains=gains)
-    columns = {"outcome": outcome, "status_quo": status_quo} | ({} if candidate is None else {"candidate": candidate})
+    columns = {"outcome": outcome, "status_quo": status_quo}
+    columns |= {f"candidate[{name}]": column for name, column in ready.items()}
     columns |= {f"outcome of {u.name}": u.outcome for u in criteria.utilities if u.outcome is not None}
-    columns |= {f"features[{name}]": name for name in names}
+    columns |= {feature(name): name for name in names}
     fitted = (None, CANDIDATE) if rule is None else selection_rule(rule, group_aware=group_aware, features=names)
+    request, texts = _request(source, columns, groups, criteria.utilities, names)
     return Plan(
-        request=_request(source, columns, groups, criteria.utilities, rows=bool(names)),
+        request=request,
         columns=columns,
         groups=groups,
         features=names,
+        texts=texts,
+        by_row=bool(names) or source.designed,
         criteria=criteria,
         accuracy_gain=accuracy_gain,
+        margin=margin,
         accuracy_weights=accuracy_weights,
         protected=protected,
+        candidates=tuple(ready),
         rule=fitted[0],
         rule_name=fitted[1],
+        group_aware=getattr(fitted[0], "group_aware", True),
         capacity=capacity,
         threshold=threshold,
-        splits=splits,
-        train_fraction=train_fraction,
-        resamples=resamples,
+        evidence=known,
+        tried=tuple(dict(entry) for entry in tried or ()),
+        folds=folds or 5,
+        repeats=repeats or 3,
+        splits=splits or 7,
+        train_fraction=train_fraction or 0.5,
+        resamples=resamples or 10_000,
         alpha=alpha,
         pvalue_form=pvalue_form,
         min_size=min_size,
@@ -165,20 +230,66 @@ def intersections(source: Source, groups: object) -> Grouping:
     return source.grouping(groups, depth=len(source.grouping(groups).dimensions))
 
 
+def _candidates(given: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
+    """The columns of ready candidates by the names they go by."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        ready = {str(name): column for name, column in given.items()}
+    else:
+        listed = [given] if isinstance(given, str) else list(given)
+        ready = {str(column): column for column in listed}
+        if len(ready) < len(listed):
+            raise UsageError(f"candidate: {listed!r} names a column twice.")
+    if not ready:
+        raise UsageError("candidate: none given; name at least one column, or give a rule.")
+    return ready
+
+
+def _evidence(given: Evidence | None, ready: bool, splits: int | None) -> Evidence:
+    """What the test rests on: as asked, or by what was given."""
+    if given is None:
+        return "splits" if splits is not None else "whole" if ready else "crossfit"
+    if given == "crossfit" and ready:
+        raise UsageError("evidence: nothing is fitted where the candidate is ready; leave it out to use all rows.")
+    if given == "whole" and not ready:
+        raise UsageError('evidence: "whole" tests on the rows a rule was fitted on; give "crossfit" or "splits".')
+    return given
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(f'"{name}"' for name in names)
+
+
 def _request(
-    source: Source, columns: Mapping[str, str], groups: object, utilities: Sequence[Utility], *, rows: bool
-) -> Request:
-    """Every distinct line with its count; or the columns themselves, where features are fitted."""
+    source: Source, columns: Mapping[str, str], groups: object, utilities: Sequence[Utility], features: Sequence[str]
+) -> tuple[Request, tuple[str, ...]]:
+    """Every distinct line with its count; or the columns themselves, where features are fitted.
+
+    With the features that are not numbers, which are read as text.
+    """
     source.require(**columns)
     two_valued = any(u.binary_outcome and u.outcome is None for u in utilities)
     binary = {"outcome": columns["outcome"]} if two_valued else {}
-    numeric = {role: column for role, column in columns.items() if role not in binary}
+    texts = tuple(name for name in features if is_text(source.schema[name]))
+    numeric = {role: column for role, column in columns.items() if role not in (*binary, *map(feature, texts))}
+    keys = {} if features or source.designed else {f"{role} value": number(c) for role, c in numeric.items()}
+    if (weight := source.reading.weight) is not None:
+        numeric[WEIGHT] = weight
     return Request(
         grouping=intersections(source, groups),
         binary=binary,
         numeric=numeric,
-        keys={} if rows else {f"{role} value": number(column) for role, column in numeric.items()},
-    )
+        keys=keys
+        | {f"text {name}": text(name) for name in texts}
+        | ({} if source.cluster is None else {CLUSTER: text(source.cluster)}),
+        labels={feature(name): name for name in texts},
+    ), texts
+
+
+def feature(name: str) -> str:
+    """The role of a feature."""
+    return f"features[{name}]"
 
 
 def _check_accuracies(gain: Gain, weights: Weights | None, scale: Scale) -> None:

@@ -10,48 +10,55 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isonomy.alternatives import wording
-from isonomy.alternatives.decide import Decisions, verdict_without_gains
+from isonomy.alternatives.decide import Decisions
 from isonomy.alternatives.estimate import Estimates
 from isonomy.alternatives.mitigate import Recommendation
-from isonomy.alternatives.plan import Plan
+from isonomy.alternatives.plan import Evidence, Plan
 from isonomy.alternatives.rules import rounds as together
 from isonomy.alternatives.rules.bootstrap import Comparison, Component, Exceedance, PvalueForm
 from isonomy.alternatives.rules.criteria import Scale
+from isonomy.alternatives.rules.influence import Contrast
 from isonomy.alternatives.rules.rounds import Curves
 from isonomy.alternatives.tally import Tally
 from isonomy.errors import UsageError
 from isonomy.frames import Group
-from isonomy.numerics.arrays import FloatArray
+from isonomy.inference import Verdict, rejected
+from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.results import Call, Result, Status, storable
 from isonomy.results.storage import OF_ROWS
 
 if TYPE_CHECKING:
     import altair as alt
 
-for part in (Curves, Comparison, Component, Exceedance):
+for part in (Curves, Comparison, Component, Exceedance, Contrast):
     storable(part)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ImprovabilityResult(Result):
-    """The rounds, their combined p-value and what it means.
+    """The dossier: every candidate (or round, or all folds together), the p-value of all of them and what it means.
 
-    Arrays have one entry per round. ``accuracy`` (rounds, components, 3) and ``fairness`` (rounds, utilities, 3) hold
-    candidate, status quo and p-value; the components are the groups, or one where accuracy is pooled or weighted.
+    Arrays have one entry per trial: a ready candidate, a round of splitting, or one for all folds. ``accuracy``
+    (trials, components, 3) and ``fairness`` (trials, utilities, 3) hold candidate, status quo and p-value; the
+    components are the groups, or one where accuracy is pooled or weighted. ``accuracy_change`` and ``fairness_change``
+    hold each gain (cut) with limits that hold for all of a result's gains at once; NaN for the paper's bootstrap.
 
     Attributes
     ----------
     pvalue : float
-        min(1, 2 x median) of the rounds' p-values; with one round its own. The null is rejected where it is at most
-        ``alpha``.
+        One p-value for all trials and all attempts named. The null is rejected where it is at most ``alpha``.
     median_pvalue : float
-        The smallest median of the rounds' p-values, compared with alpha / 2 in the paper.
+        The smallest median of the trials' p-values, compared with alpha / 2 in the paper.
+    adjusted, verdicts : array and tuple
+        Of every candidate, adjusted by Holm over candidates and earlier attempts; one for rounds together.
+    tried : tuple
+        The attempts made before, as they were given.
     supported_fairness_gain, supported_accuracy_gain : float
         The largest gain at which the test still rejects, the other gain being 0: lower confidence bounds. NaN: none.
     recommended : Recommendation or None
         The rule's algorithm refitted on all rows when the test rejects, else None. Its estimates are not independent.
-    evidence : tuple or None
-        The resamples of each round (None where its rule found nothing), for surfaces over other grids. JSON keeps
+    comparisons : tuple or None
+        The questions of each trial (None where nothing could be judged), for surfaces over other grids. JSON keeps
         them on request only.
     """
 
@@ -61,6 +68,12 @@ class ImprovabilityResult(Result):
 
     groups: tuple[Group, ...]
     rule: str
+    candidates: tuple[str, ...]
+    evidence: Evidence
+    folds: int
+    repeats: int
+    tried: tuple[Mapping[str, Any], ...]
+    margin: float
     accuracy_utility: str
     accuracy_components: tuple[str, ...]
     fairness_utilities: tuple[str, ...]
@@ -72,14 +85,18 @@ class ImprovabilityResult(Result):
     resamples: int
     accuracy: FloatArray
     fairness: FloatArray
+    accuracy_change: FloatArray
+    fairness_change: FloatArray
+    adjusted: FloatArray
+    verdicts: tuple[Verdict, ...]
     round_pvalues: FloatArray
     pvalue: float
     median_pvalue: float
     reject: bool
     supported_fairness_gain: float
     supported_accuracy_gain: float
-    selected: FloatArray  # (rounds, 2): shares of the test part selected by candidate and status quo
-    # (rounds, 2), scores of the training part: NaN where decisions came ready
+    selected: FloatArray  # (rounds, 2): shares of the rows judged that candidate and status quo select
+    # (rounds, 2), scores of single people: NaN where decisions came ready
     cutoffs: FloatArray | None = field(metadata=OF_ROWS)
     train_rows: NDArray[np.int64]
     test_rows: NDArray[np.int64]  # (rounds, groups)
@@ -90,7 +107,7 @@ class ImprovabilityResult(Result):
     details: tuple[Mapping[str, float], ...]
     curves: Curves
     recommended: Recommendation | None = None
-    evidence: tuple[Comparison | None, ...] | None = field(default=None, repr=False, metadata=OF_ROWS)
+    comparisons: tuple[Comparison | None, ...] | None = field(default=None, repr=False, metadata=OF_ROWS)
     pvalue_form: PvalueForm = "add_one"
 
     @classmethod
@@ -104,8 +121,8 @@ class ImprovabilityResult(Result):
         recommended: Recommendation | None,
     ) -> Self:
         """Lay out what the steps found."""
-        criteria, rounds = estimates.criteria, estimates.rounds
-        comparisons = tuple(r.comparison for r in rounds)
+        criteria, trials = estimates.criteria, estimates.trials
+        comparisons = tuple(trial.comparison for trial in trials)
         fairness = tuple(utility.name for utility in criteria.fairness)
         pairs = [f"{criteria.labels[a]} against {criteria.labels[b]}" for a, b in criteria.pairs]
         return cls.gather(
@@ -125,45 +142,83 @@ class ImprovabilityResult(Result):
             ),
             provenance=call.provenance(rows=tally.rows, dropped=tally.dropped),
             rule=plan.rule_name,
+            candidates=plan.candidates,
             accuracy_utility=criteria.accuracy.name,
             accuracy_components=criteria.accuracies,
             fairness_utilities=fairness,
-            accuracy=np.stack([r.accuracy for r in rounds]),
-            fairness=np.stack([r.fairness for r in rounds]),
-            round_pvalues=np.array([r.pvalue for r in rounds]),
-            selected=np.stack([r.selected for r in rounds]),
-            cutoffs=np.stack([r.cutoffs for r in rounds]),
-            train_rows=np.array([r.train_rows for r in rounds]),
-            test_rows=np.stack([r.test_rows for r in rounds]),
+            accuracy=np.stack([r.accuracy for r in trials]),
+            fairness=np.stack([r.fairness for r in trials]),
+            accuracy_change=np.stack([r.accuracy_change for r in trials]),
+            fairness_change=np.stack([r.fairness_change for r in trials]),
+            round_pvalues=np.array([r.pvalue for r in trials]),
+            selected=np.stack([r.selected for r in trials]),
+            cutoffs=np.stack([r.cutoffs for r in trials]),
+            train_rows=np.array([r.train_rows for r in trials]),
+            test_rows=np.stack([r.test_rows for r in trials]),
             undefined=np.array([0 if c is None else c.undefined for c in comparisons]),
             distance=np.array([np.nan if c is None else c.distance for c in comparisons]),
-            worst_pairs=tuple(tuple(pairs[q] for q in r.worst) for r in rounds),
-            status=tuple(r.status for r in rounds),
-            details=tuple(r.details for r in rounds),
+            worst_pairs=tuple(tuple(pairs[q] for q in r.worst) for r in trials),
+            status=tuple(r.status for r in trials),
+            details=tuple(r.details for r in trials),
             recommended=recommended,
-            evidence=comparisons,
+            comparisons=comparisons,
         )
 
     def to_dict(self, *, rows: bool = False) -> dict[str, Any]:
         """The result in plain JSON types, without the recommended algorithm itself. ``rows``: with the resamples."""
-        kept = None if self.recommended is None else replace(self.recommended, algorithm=None, plan=None)
+        kept = None if self.recommended is None else replace(self.recommended, algorithm=None, inputs=None)
         return Result.to_dict(replace(self, recommended=kept), rows=rows)
 
-    def table(self) -> dict[str, Any]:
-        """The rounds, laid out as in the paper's Table 1."""
-        columns: dict[str, Any] = {"round": np.arange(1, len(self.round_pvalues) + 1)}
-        parts = [
-            *((f"accuracy {name}", self.accuracy[:, i]) for i, name in enumerate(self.accuracy_components)),
-            *((f"unfairness {name}", self.fairness[:, i]) for i, name in enumerate(self.fairness_utilities)),
+    @property
+    def rounds(self) -> bool:
+        """Whether the trials are rounds of splitting."""
+        return self.evidence in ("splits", "paper")
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """The candidates (or the rule) that were shown to be alternatives."""
+        names = self.candidates or (self.rule,)
+        return tuple(n for n, v in zip(names, self.verdicts, strict=True) if v is Verdict.VIOLATION)
+
+    @property
+    def log(self) -> tuple[dict[str, Any], ...]:
+        """Everything that was tried: the attempts named, then those of this call, with its seed and p-values."""
+        seed = None if self.provenance.seed is None else self.provenance.seed.entropy
+        names = self.candidates or (self.rule,)
+        own = [
+            {"what": name, "evidence": self.evidence, "seed": seed, "adjusted pvalue": float(p), "verdict": v.value}
+            for name, p, v in zip(names, self.adjusted, self.verdicts, strict=True)
         ]
-        for name, part in parts:
+        return (*(dict(entry) for entry in self.tried), *own)
+
+    def table(self) -> dict[str, Any]:
+        """One row per trial: the rounds laid out as in the paper's Table 1, or the candidates with their limits."""
+        trials = len(self.round_pvalues)
+        columns: dict[str, Any] = {"round": np.arange(1, trials + 1)}
+        if not self.rounds:
+            columns = {"candidate": list(self.candidates) or [self.rule]}
+        parts = [
+            *(
+                (f"accuracy {name}", self.accuracy[:, i], self.accuracy_change[:, i])
+                for i, name in enumerate(self.accuracy_components)
+            ),
+            *(
+                (f"unfairness {name}", self.fairness[:, i], self.fairness_change[:, i])
+                for i, name in enumerate(self.fairness_utilities)
+            ),
+        ]
+        for name, part, change in parts:
             columns |= {f"{name} candidate": part[:, 0], f"{name} status_quo": part[:, 1], f"{name} pvalue": part[:, 2]}
+            if self.evidence != "paper":
+                columns |= {f"{name} {word}": change[:, k] for k, word in enumerate(("gain", "low", "high"))}
+        columns["pvalue"] = self.round_pvalues
+        if not self.rounds:
+            columns |= {"adjusted": self.adjusted, "verdict": list(self.verdicts)}
         columns |= {
-            "pvalue": self.round_pvalues,
             "selected candidate": self.selected[:, 0],
             "selected status_quo": self.selected[:, 1],
             "undefined": self.undefined,
-            "rule": [self.rule] * len(self.round_pvalues),
+            "rule": [self.rule] * trials,
             "worst_pair": ["; ".join(pairs) for pairs in self.worst_pairs],
             "status": list(self.status),
         }
@@ -174,65 +229,93 @@ class ImprovabilityResult(Result):
     def surface(
         self, accuracy_gains: ArrayLike | None = None, fairness_gains: ArrayLike | None = None
     ) -> SurfaceResult:
-        """p-values over a grid of required gains, from the splits and resamples of this test.
+        """p-values over a grid of required gains, from the comparisons of this test.
 
         Parameters
         ----------
         accuracy_gains, fairness_gains : array_like, optional
             Increasing numbers. By default the paper's: accuracy gains from -1 to 1 and fairness gains from 0 to 1 by
-            0.01. Other grids need the resamples, which JSON does not keep unless it was written with ``rows=True``.
+            0.01. Other grids need the comparisons, which JSON does not keep unless it was written with ``rows=True``.
         """
         curves = self.curves
         if accuracy_gains is not None or fairness_gains is not None:
-            if self.evidence is None:
+            if self.comparisons is None:
                 raise UsageError("surface: JSON keeps the default grid only; run improvability again for another grid.")
             a = curves.accuracy_gains if accuracy_gains is None else accuracy_gains
             f = curves.fairness_gains if fairness_gains is None else fairness_gains
-            curves = together.curves(self.evidence, a, f, self.pvalue_form)
+            curves = together.curves(self.comparisons, a, f, self.pvalue_form, curves.merge, curves.attempts)
+        reach = [self.supported_fairness_gain, self.supported_accuracy_gain]
+        pvalues = curves.pvalues()
         return SurfaceResult.gather(
             curves,
             self,
             null=wording.SURFACE_NULL,
-            verdict=verdict_without_gains(self.supported_fairness_gain),
-            median_pvalues=curves.median_pvalues(),
-            fairness_gain=self.supported_fairness_gain,
-            accuracy_gain=self.supported_accuracy_gain,
+            # Some gain is supported exactly where the test of none rejects.
+            verdict=Verdict.INCONCLUSIVE if np.isnan(reach[0]) else Verdict.VIOLATION,
+            pvalues=pvalues,
+            supported=rejected(pvalues, self.alpha),
+            level=self.alpha,
+            fairness_gain=reach[0],
+            accuracy_gain=reach[1],
         )
 
     @property
     def level(self) -> float:
-        """What the median p-value is compared with: alpha / 2, or alpha for one round."""
+        """What the median p-value is compared with in the paper: alpha / 2, or alpha for one round."""
         return together.level(self.alpha, len(self.round_pvalues))
 
     def findings(self) -> tuple[str, ...]:
         """The conclusion, the sizes, the largest gains supported."""
-        splits = len(self.round_pvalues)
-        accuracy = zip(self.accuracy_components, together.averages(self.accuracy), strict=True)
-        fairness = zip(self.fairness_utilities, together.averages(self.fairness), strict=True)
+        trials, alpha = len(self.round_pvalues), self.alpha
+        who = wording.subject(self.rule, self.candidates, self.alternatives, self.reject)
+        attempts = self.curves.attempts
+        how = wording.basis(self.evidence, self.median_pvalue, trials, self.folds, self.repeats, attempts)
+        first = wording.conclusion(self.reject, self.pvalue, alpha, who, how)
+        shown = [self.candidates.index(name) for name in self.alternatives] if len(self.candidates) > 1 else None
+        kept = slice(None) if shown is None else (shown[:1] or [int(np.argmin(self.round_pvalues))])
         chosen = [set(pairs) for pairs in zip(*self.worst_pairs, strict=True)]
         pairs = [names.pop() if len(names) == 1 else wording.VARYING_PAIR for names in chosen]
+        accuracy, fairness = together.averages(self.accuracy[kept]), together.averages(self.fairness[kept])
+        alone = trials == 1 or shown is not None
+        gains, cuts = (
+            [wording.limits_of(kind, *map(float, row), scale=self.scale, alpha=alpha) if alone else "" for row in part]
+            for kind, part in (
+                ("accuracy", self.accuracy_change[kept][0]),
+                ("fairness", self.fairness_change[kept][0]),
+            )
+        )
         return (
-            wording.conclusion(self.reject, self.pvalue, self.median_pvalue, splits, self.rule, self.alpha),
-            *(wording.accuracy_effect(self.accuracy_utility, name, *both) for name, both in accuracy),
-            *(wording.fairness_effect(name, pair, *both) for (name, both), pair in zip(fairness, pairs, strict=True)),
-            wording.supported("fairness", self.supported_fairness_gain, self.scale, self.alpha),
-            wording.supported("accuracy", self.supported_accuracy_gain, self.scale, self.alpha),
-            wording.selected(*together.averages(self.selected)),
-            *(() if self.recommended is None else (wording.recommended(self.rule),)),
+            first,
+            *(
+                wording.accuracy_effect(self.accuracy_utility, name, *both, change=change)
+                for name, both, change in zip(self.accuracy_components, accuracy, gains, strict=True)
+            ),
+            *(
+                wording.fairness_effect(name, pair, *both, change=change, several=len(self.groups) > 2)
+                for name, pair, both, change in zip(self.fairness_utilities, pairs, fairness, cuts, strict=True)
+            ),
+            wording.supported("fairness", self.supported_fairness_gain, self.scale, alpha),
+            wording.supported("accuracy", self.supported_accuracy_gain, self.scale, alpha),
+            wording.selected(*together.averages(self.selected[kept])),
+            *(() if self.recommended is None or self.candidates else (wording.recommended(self.rule),)),
         )
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked."""
         distances = self.distance[~np.isnan(self.distance)]
         middle = float(np.median(distances)) if len(distances) else float("nan")
-        return wording.assumptions(len(self.round_pvalues), middle, int(self.test_rows.min()))
+        smallest = int(self.test_rows.min())
+        return wording.assumptions(self.evidence, len(self.round_pvalues), middle, smallest, self.rows_assumed())
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
         return wording.limits(self.reject)
 
     def plot(self) -> alt.TopLevelMixin:
-        """Accuracy and unfairness of both algorithms in every round, and the surface of p-values."""
+        """Accuracy and unfairness of both algorithms in every trial, and the surface of p-values.
+
+        Of several candidates the frontier: what each does to the worst group's accuracy, and to unfairness.
+        """
         from isonomy.alternatives.figure import result_chart
 
         return result_chart(self)
@@ -240,19 +323,22 @@ class ImprovabilityResult(Result):
     def suppressed(self, minimum: int) -> Self:
         """A copy without resamples, and without the accuracies of groups with fewer than ``minimum`` test rows."""
         best = self.recommended
-        shown = None if best is None else replace(best, cutoff=None, algorithm=None, plan=None)
-        bare = replace(self, evidence=None, cutoffs=None, recommended=shown)
+        shown = None if best is None else replace(best, cutoff=None, algorithm=None, inputs=None)
+        bare = replace(self, comparisons=None, cutoffs=None, recommended=shown)
         small = (self.test_rows < minimum).any(axis=0)
         if not small.any():
             return bare
         accuracy, fairness = self.accuracy.copy(), self.fairness.copy()
+        gains = self.accuracy_change.copy()
         if len(self.accuracy_components) == len(self.groups):
-            accuracy[:, small, :2] = np.nan
+            accuracy[:, small, :2] = gains[:, small] = np.nan
         fairness[:, :, :2] = np.nan  # a gap between two groups would give the small one away
         return replace(
             bare,
             accuracy=accuracy,
             fairness=fairness,
+            accuracy_change=gains,
+            fairness_change=np.full_like(self.fairness_change, np.nan),
             test_rows=np.where(small, 0, self.test_rows),
             recommended=None,
             status=(Status.SUPPRESSED,) * len(self.status),
@@ -262,9 +348,9 @@ class ImprovabilityResult(Result):
 @storable
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SurfaceResult(Result):
-    """Median p-values over required gains, with the contour of the level and its crossings.
+    """Combined p-values over required gains, with the contour of the level and its crossings.
 
-    ``level`` is alpha / 2 (alpha for one round): a point is supported where its median p-value is at most that.
+    A point is ``supported`` where its p-value is at most ``level``, which is alpha.
     ``fairness_gain`` is where the contour crosses delta_a = 0, ``accuracy_gain`` where it crosses delta_f = 0; NaN
     where even (0, 0) is not supported.
     """
@@ -276,7 +362,8 @@ class SurfaceResult(Result):
 
     accuracy_gains: FloatArray
     fairness_gains: FloatArray
-    median_pvalues: FloatArray
+    pvalues: FloatArray
+    supported: BoolArray
     level: float
     alpha: float
     scale: Scale
@@ -286,17 +373,16 @@ class SurfaceResult(Result):
     @property
     def contour(self) -> FloatArray:
         """For each fairness gain the largest accuracy gain supported without a break from below; NaN where none."""
-        return together.reach(self.median_pvalues <= self.level, self.accuracy_gains)
+        return together.reach(self.supported, self.accuracy_gains)
 
     def table(self) -> dict[str, Any]:
         """One row per grid point."""
         a, f = np.meshgrid(self.accuracy_gains, self.fairness_gains, indexing="ij")
-        p = self.median_pvalues.ravel()
         return {
             "accuracy_gain": a.ravel(),
             "fairness_gain": f.ravel(),
-            "median_pvalue": p,
-            "supported": p <= self.level,
+            "pvalue": self.pvalues.ravel(),
+            "supported": self.supported.ravel(),
         }
 
     def findings(self) -> tuple[str, ...]:

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from isonomy.results import phrases
 
 QUESTION = "Is there an alternative that is at least as accurate and less unequal?"
-METHOD = "Improvability by repeated sample splitting"
+METHOD = "Improvability on rows that no rule was fitted on"
 REFERENCES = (
     "Auerbach, Liang, Okumura and Tabord-Meehan (2025), Testing the Fairness-Accuracy Improvability of Algorithms.",
+    "Gasparin, Wang and Ramdas (2025), Combining exchangeable p-values.",
     "Obermeyer, Powers, Vogeli and Mullainathan (2019), Dissecting racial bias in an algorithm used to manage the "
     "health of populations, Science 366.",
 )
 CANDIDATE = "the candidate"
-PROGRESS = "Rounds of split, select, test"
+PROGRESS = "Rounds of fit and test"
 VARYING_PAIR = "the most unequal pair"  # where rounds chose different ones
 
 
@@ -47,111 +48,172 @@ def _gain(name: str, gain: float, scale: str, better: str, worse: str) -> str:
     return f"{name}: {better} by more than {amount}" if gain > 0 else f"{name}: {worse} by less than {amount}"
 
 
-def conclusion(reject: bool, pvalue: float, median: float, splits: int, rule: str, alpha: float) -> str:
-    """The sentence for the court."""
-    how = (
-        f"The median p-value of {splits} random splits is {median:.4f}, doubled for taking a median: "
-        f"{phrases.pvalue(pvalue)}"
-        if splits > 1
-        else f"One test: {phrases.pvalue(pvalue)}"
-    )
+def conclusion(reject: bool, pvalue: float, alpha: float, who: str, how: str) -> str:
+    """The sentence for the court. ``who``: of `subject`; ``how``: of `basis`."""
     if reject:
-        who = rule if rule == CANDIDATE else f"an algorithm found by the rule {rule!r}"
         return (
             f"A less discriminatory alternative was shown to exist: {who} meets every accuracy requirement and is less "
-            f"unequal than the status quo. {how}, at most {alpha:g}."
+            f"unequal than the status quo. {how}: {phrases.pvalue(pvalue)}, at most {alpha:g}."
         )
-    who = rule if rule == CANDIDATE else f"what the rule {rule!r} found"
     return (
-        f"No less discriminatory alternative was shown: {who} did not meet every requirement beyond chance. {how}, "
-        f"above {alpha:g}. Another alternative, or more rows, might."
+        f"No less discriminatory alternative was shown: {who} did not meet every requirement beyond chance. {how}: "
+        f"{phrases.pvalue(pvalue)}, above {alpha:g}. Another alternative, or more rows, might."
     )
 
 
-def accuracy_effect(utility: str, name: str, candidate: float, status_quo: float) -> str:
-    """Average accuracy of both algorithms."""
-    return f"{utility}, {name}: {_both(candidate, status_quo)}"
+def subject(rule: str, candidates: Sequence[str], shown: Sequence[str], reject: bool) -> str:
+    """Who meets the requirements, or does not."""
+    if len(candidates) > 1:
+        return phrases.listed(shown) if reject else f"none of {len(candidates)} candidates"
+    if rule == CANDIDATE:
+        return rule
+    return f"an algorithm found by the rule {rule!r}" if reject else f"what the rule {rule!r} found"
 
 
-def fairness_effect(utility: str, pair: str, candidate: float, status_quo: float) -> str:
-    """Average unfairness of both algorithms."""
-    return f"Unfairness in {utility} ({pair}): {_both(candidate, status_quo)}"
+def basis(evidence: str, median: float, splits: int, folds: int, repeats: int, attempts: int) -> str:
+    """What the p-value rests on."""
+    if evidence == "whole":
+        text = "Tested on all rows, the error of the cut-offs included"
+    elif evidence == "crossfit":
+        text = (
+            f"Every row was decided by rules fitted without it ({folds} folds, {repeats} times), and one test made of "
+            "all rows"
+        )
+    elif splits == 1:
+        text = "One test"
+    elif evidence == "splits":
+        text = f"{splits} random splits, merged as exchangeable p-values"
+    else:
+        text = f"The median p-value of {splits} random splits is {median:.4f}, doubled for taking a median"
+    return text if attempts == 1 else f"{text}; adjusted for {attempts} attempts"
 
 
-def _both(candidate: float, status_quo: float) -> str:
-    known = status_quo > 0 and candidate == candidate
-    change = f", {100 * (candidate - status_quo) / status_quo:+.1f} %" if known else ""
+def accuracy_effect(utility: str, name: str, candidate: float, status_quo: float, *, change: str) -> str:
+    """Accuracy of both algorithms. ``change``: of `limits_of`."""
+    return f"{utility}, {name}: {_both(candidate, status_quo, change)}"
+
+
+def fairness_effect(
+    utility: str, pair: str, candidate: float, status_quo: float, *, change: str, several: bool = False
+) -> str:
+    """Unfairness of both algorithms; of ``several`` pairs of groups each has a most unequal one of its own."""
+    if not several:
+        return f"Unfairness in {utility} ({pair}): {_both(candidate, status_quo, change)}"
+    tail = f"; {change}" if change else ""
     return (
-        f"{phrases.number(candidate)} with the alternative, {phrases.number(status_quo)} with the status quo{change} "
-        "(averages over rounds)."
+        f"Unfairness in {utility}: {phrases.number(candidate)} between the two groups that are most unequal with the "
+        f"alternative, {phrases.number(status_quo)} with the status quo ({pair}, chosen on rows of their own){tail}."
     )
+
+
+def _both(candidate: float, status_quo: float, change: str) -> str:
+    tail = f"; {change}" if change else ""
+    return f"{phrases.number(candidate)} with the alternative, {phrases.number(status_quo)} with the status quo{tail}."
+
+
+def limits_of(kind: str, change: float, low: float, high: float, *, scale: str, alpha: float) -> str:
+    """A gain with limits that hold for all gains at once; nothing where there are none."""
+    if low != low:
+        return ""
+    what = "a gain" if kind == "accuracy" else "a cut"
+    return (
+        f"{what} of {_amount(change, scale)}, {1 - alpha:.0%} limits {_amount(low, scale)} to {_amount(high, scale)} "
+        "(for all gains together)"
+    )
+
+
+def _amount(gain: float, scale: str) -> str:
+    return f"{gain:.1%}" if scale == "ratio" else phrases.number(gain)
 
 
 def supported(kind: str, gain: float, scale: str, alpha: float) -> str:
     """The largest gain that the data support: a lower confidence bound."""
     held = "accuracy no lower" if kind == "fairness" else "unfairness no larger"
-    what = "a cut in unfairness" if kind == "fairness" else "a gain in every accuracy"
+    what = "cut in unfairness" if kind == "fairness" else "gain in every accuracy"
     if gain != gain:
-        return f"With {held}, no {what[2:]} is supported at level {alpha:g}."
-    amount = f"{100 * gain:.1f} %" if scale == "ratio" else phrases.number(gain)
-    return f"With {held}, the data support {what} of up to {amount} at level {alpha:g}."
+        return f"With {held}, no {what} is supported at level {alpha:g}."
+    return f"With {held}, the data support a {what} of up to {_amount(gain, scale)} at level {alpha:g}."
 
 
 def selected(candidate: float, status_quo: float) -> str:
-    """Shares selected in the test parts."""
-    return (
-        f"Selected in the test parts: {100 * candidate:.2f} % by the alternative, {100 * status_quo:.2f} % by the "
-        "status quo (averages over rounds)."
-    )
+    """Shares selected of the rows both were judged on."""
+    return f"Selected of the rows judged: {candidate:.2%} by the alternative, {status_quo:.2%} by the status quo."
 
 
 def recommended(rule: str) -> str:
     """What the recommended algorithm's own estimates are worth."""
-    if rule == CANDIDATE:
-        return "result.recommended measures the candidate on all rows; the evidence is the table of rounds."
     return (
-        "The rule was fitted again on all rows; result.recommended holds that algorithm. Its estimates come from the "
-        "rows it was fitted on and are not independent evidence: the evidence is the table of rounds."
+        f"The rule {rule!r} was fitted again on all rows; result.recommended holds that algorithm. Its estimates come "
+        "from the rows it was fitted on and are not independent evidence: the evidence is the table of this result."
     )
 
 
 # --- warnings
 
 
-def nothing_found(rounds: Sequence[int], rule: str, note: str) -> str:
-    """Rounds in which the rule found no algorithm."""
-    return f"{_rounds(rounds)}: {rule} found no algorithm ({note}); the p-value is 1 there."
+def concerned(trials: Sequence[int], candidates: Sequence[str] | None, *, rounds: bool) -> str:
+    """The rounds or candidates that a warning is about; nothing where there are none."""
+    if not trials:
+        return ""
+    if rounds:
+        names, what = [str(trial + 1) for trial in trials], "Round"
+    elif candidates is not None:
+        names, what = [repr(candidates[trial]) for trial in trials], "Candidate"
+    else:
+        return "All rows"
+    return f"{what}{'s' if len(names) > 1 else ''} {phrases.listed(names, limit=7)}"
 
 
-def undefined(rounds: Sequence[int], most: int, resamples: int) -> str:
+def nothing_found(where: str, rule: str, note: str) -> str:
+    """Trials in which there is no algorithm to judge."""
+    return f"{where}: {rule} found no algorithm that can be judged ({note}); the p-value is 1 there."
+
+
+def failed(folds: int, fits: int, note: str) -> str:
+    """Folds scored as no improvement."""
+    return f"In {folds} of {fits} fits no algorithm was found: those folds keep the status quo's decisions. {note}"
+
+
+def same(where: str) -> str:
+    """The candidate is the status quo."""
+    return f"{where}: the alternative makes the same decisions as the status quo for everybody; it improves nothing."
+
+
+def alike(where: str, name: str, bootstrapped: bool) -> str:
+    """A group whose decisions are untouched."""
+    judged = "so its gain is 0 and the test cannot pass" if bootstrapped else "so its accuracy counts as no lower"
+    return f"{where}: both algorithms decide alike for everybody of {name}, {judged}."
+
+
+def undefined(where: str, most: int, resamples: int) -> str:
     """Resamples with an empty denominator."""
     return (
-        f"{_rounds(rounds)}: some resamples had nobody in a denominator (at most {most:,} of {resamples:,}). They "
+        f"{where}: some resamples had nobody in a denominator (at most {most:,} of {resamples:,}). They "
         "count as exceeding, which can only raise the p-value."
     )
 
 
-def few(rounds: Sequence[int], fewest: float, utility: str) -> str:
-    """The bootstrap rests on few rows."""
-    return f"{_rounds(rounds)}: only {fewest:.0f} rows in a denominator of {utility}; the bootstrap law is rough there."
+def few(where: str, fewest: float, utility: str) -> str:
+    """The law rests on few rows."""
+    return f"{where}: only {fewest:.0f} rows in a denominator of {utility}; the law of the test is rough there."
 
 
-def not_disadvantaged(rounds: Sequence[int], utility: str, protected: str) -> str:
+def not_disadvantaged(where: str, utility: str, protected: str) -> str:
     """One-sided unfairness is zero."""
-    return f"{_rounds(rounds)}: {protected} is not worse off in {utility} under the status quo; nothing to reduce."
+    return f"{where}: {protected} is not worse off in {utility} under the status quo; nothing to reduce."
 
 
 def near_fair(utility: str, ratio: float) -> str:
     """Assumption 1 is doubtful."""
     return (
-        f"The status quo's unfairness in {utility} is only {ratio:.1f} standard errors from zero in the median round. "
+        f"The status quo's unfairness in {utility} is only {ratio:.1f} standard errors from zero (median trial). "
         "The theory assumes that it is not zero; close to zero the test has little power and its level is not assured."
     )
 
 
-def stopped(rounds: Sequence[int], gap: float) -> str:
+def stopped(where: str, gap: float) -> str:
     """The solver stopped at its time limit."""
-    return f"{_rounds(rounds)}: the solver stopped at its time limit; the certified gap is at most {gap:.3g}."
+    return f"{where}: the solver stopped at its time limit; the certified gap is at most {gap:.3g}."
 
 
 NOTHING_LEARNED = (
@@ -164,32 +226,37 @@ SPLIT_FOR_PAIRS = (
 )
 
 
-def _rounds(rounds: Sequence[int]) -> str:
-    numbers = phrases.listed([str(r) for r in rounds], limit=7)
-    return f"Round {numbers}" if len(rounds) == 1 else f"Rounds {numbers}"
-
-
 # --- assumptions and limits
 
 
-def assumptions(splits: int, worst_se: float, smallest: int) -> tuple[tuple[str, str], ...]:
+STABLE = (
+    "The rules fitted on different folds are much alike: one row more or less changes few decisions.",
+    "Cannot be checked from one table; the folds share training rows, and the level was simulated for linear rules, "
+    "LASSO, forests, boosting and nearest neighbours (docs/validity).",
+)
+
+
+def assumptions(
+    evidence: str, splits: int, worst_se: float, smallest: int, rows: tuple[str, str]
+) -> tuple[tuple[str, str], ...]:
     """What is assumed, and how it was checked."""
     return (
-        phrases.INDEPENDENT,
+        rows,
         phrases.SAMPLE,
         (
             "The status quo is not perfectly fair (assumption 1).",
-            f"Its unfairness is {phrases.number(worst_se, 2)} bootstrap standard errors from zero in the median round.",
+            f"Its unfairness is {phrases.number(worst_se, 2)} standard errors from zero in the median trial.",
         ),
         (
-            "Test parts are large enough for the bootstrap (assumptions 2 and 3).",
-            f"The smallest group of any test part has {smallest:,} rows; resamples with an empty denominator are "
-            "counted.",
+            "The rows judged are many enough for large-sample laws (assumptions 2 and 3).",
+            f"The smallest group judged has {smallest:,} rows.",
         ),
+        *((STABLE,) if evidence == "crossfit" else ()),
         (
-            "Utilities, requirements, rule and number of splits were fixed before the data were seen.",
-            "Cannot be checked from the table; the seed and the options are in the provenance."
-            + (" One split is easy to re-run until it rejects." if splits == 1 else ""),
+            "Utilities, requirements, margin, rules and candidates were fixed before the data were seen, and every "
+            "attempt is listed.",
+            "Cannot be checked from the table; the seed, the options and the attempts named are in the result."
+            + (" One split is easy to re-run until it rejects." if evidence == "splits" and splits == 1 else ""),
         ),
         ("Decisions do not change the outcome that is measured.", phrases.UNCHECKED),
     )
@@ -202,8 +269,8 @@ def limits(reject: bool) -> tuple[str, ...]:
     )
     if reject:
         own = (
-            "It shows that a better algorithm exists and that the rule can find one. The algorithm of any one round is "
-            "not certified by it."
+            "It shows that a better algorithm exists: the candidate, or a mixture of those the rule finds. The "
+            "algorithm fitted on all rows is not itself certified by it."
         )
     return (
         own,

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 from isonomy.frames import Metric, conditions, cut, where
 from isonomy.frames.conditions import Comparison, Operator, Scalar
-from isonomy.frames.metrics import NAMES
+from isonomy.frames.metrics import BUNDLES, NAMES
 from isonomy.likelihood import Estimate
 
 
@@ -42,6 +42,20 @@ class Condition(Table):
     def comparison(self) -> Comparison:
         """The condition as the table's rows are asked."""
         return Comparison(self.column, self.op, self.value)
+
+
+class Role(Table):
+    """A 0/1 role said as a condition: 1 where a column has a value, such as `{column = "deny", equals = "no"}`."""
+
+    column: str
+    """The column's name."""
+    equals: Scalar | list[Scalar]
+    """The value, or the values, that count as 1; any other counts as 0."""
+
+    @property
+    def condition(self) -> Condition:
+        """The condition under which the role is 1."""
+        return Condition(column=self.column, op="in" if isinstance(self.equals, list) else "==", value=self.equals)
 
 
 class Cut(Table):
@@ -82,11 +96,11 @@ GroupSpec = Annotated[
 if TYPE_CHECKING:
     MetricName = str
 else:
-    MetricName = Literal[NAMES]
+    MetricName = Literal[(*NAMES, *BUNDLES)]
 
 
 class OwnMetric(Table):
-    """A metric of your own: the mean of a column over the rows that meet every condition."""
+    """A metric of your own: the mean (or a quantile) of a column over the rows that meet every condition."""
 
     name: str = Field(min_length=1)
     """What the metric is called in the report."""
@@ -96,6 +110,8 @@ class OwnMetric(Table):
     """Rows that count; without conditions, all."""
     binary: bool = False
     """Whether the column holds 0 and 1 only."""
+    quantile: float | None = Field(default=None, gt=0, lt=1)
+    """A quantile instead of the mean; 0.5 is the median."""
 
 
 class EstimateOf(Table):
@@ -119,7 +135,7 @@ def _any_of(schema: dict[str, object]) -> None:
 
 Reference = Annotated[
     Annotated[EstimateOf, Tag("estimate")]
-    | Annotated[Literal["population", "rest"] | float | dict[str, Scalar], Tag("other")],
+    | Annotated[Literal["population", "rest", "highest", "lowest"] | float | dict[str, Scalar], Tag("other")],
     Discriminator(_reference_tag),
     Field(json_schema_extra=_any_of),
 ]
@@ -138,12 +154,20 @@ def groups(spec: object) -> object:
     return spec
 
 
+def role(spec: object) -> object:
+    """A column, or the condition that makes one, as isonomy's functions take it."""
+    return spec.condition.comparison.expression() if isinstance(spec, Role) else spec
+
+
 def metric(spec: object) -> object:
     """The metric as isonomy's functions take it."""
+    if isinstance(spec, list):
+        return [metric(one) for one in spec]
     if not isinstance(spec, OwnMetric):
         return spec
     inside = conditions.all_of(part.comparison for part in spec.where)
-    return Metric(spec.name, value=conditions.column(spec.value), where=inside, binary=spec.binary)
+    value = conditions.column(spec.value)
+    return Metric(spec.name, value=value, where=inside, binary=spec.binary, quantile=spec.quantile)
 
 
 def reference(spec: object) -> object:
@@ -152,9 +176,11 @@ def reference(spec: object) -> object:
 
 
 def columns_of(spec: object) -> Iterator[tuple[str, Condition | Cut | None]]:
-    """The columns a group, a metric or a condition reads, each with what compares or cuts it."""
+    """The columns a role, a group, a metric or a condition reads, each with what compares or cuts it."""
     if isinstance(spec, str):
         yield spec, None
+    elif isinstance(spec, Role):
+        yield spec.column, spec.condition
     elif isinstance(spec, (Condition, Cut)):
         yield spec.column, spec
     elif isinstance(spec, EstimateOf):

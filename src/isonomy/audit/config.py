@@ -15,6 +15,7 @@ from isonomy.audit.explain import explain
 from isonomy.audit.forms import in_a_file
 from isonomy.audit.questions import KINDS, MODELS, AnyTest, Columns, annotation_of
 from isonomy.errors import ConfigError
+from isonomy.frames.labels import NOTHING, Labels
 from isonomy.options import Missing, MissingGroup
 
 
@@ -32,6 +33,8 @@ class Data(Table):
     tables: dict[str, str] = Field(default_factory=dict)
     """Names the query may use, and the parquet or csv files behind them."""
     count: str | None = None
+    weight: str | None = None
+    cluster: str | None = None
     """The column that says how many rows a line stands for, in a table that is already aggregated."""
     missing: Missing = "raise"
     """What to do about missing values in a needed column; dropped rows are counted in the report."""
@@ -49,6 +52,25 @@ class Data(Table):
         if self.query is None and (self.tables or self.database is not None):
             raise ValueError("tables and database belong to a query; there is none")
         return self
+
+
+class Words(Table):
+    """What readers see instead of the table's names and codes."""
+
+    columns: dict[str, str] = Field(default_factory=dict)
+    """Column names and their words."""
+    values: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """For each column, its values and their words; the intervals of a cut are values, such as "<25"."""
+    groups: dict[str, str] = Field(default_factory=dict)
+    """Whole groups, such as "race=Black & sex=2", and their words."""
+    metrics: dict[str, str] = Field(default_factory=dict)
+    """Metric names and their words, such as "approval rate"."""
+    population: str = ""
+    """Everybody, such as "all applicants"."""
+
+    def labels(self) -> Labels:
+        """The words as results use them."""
+        return Labels(**self.model_dump()) if self.model_fields_set else NOTHING
 
 
 def _tolerances() -> type[Table]:
@@ -84,6 +106,7 @@ class Config(Table):
     filters: list[Condition] = Field(default_factory=list)
     """Conditions every row of the audit meets."""
     tolerances: Tolerances = Tolerances()
+    labels: Words = Words()
     tests: list[AnyTest] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -110,10 +133,13 @@ def parse(text: str, file: str = "audit.toml") -> Config:
 
 def build(raw: Mapping[str, object], file: str = "audit", text: str | None = None) -> Config:
     """The audit in a mapping."""
+    if not isinstance(raw, Mapping):
+        raise ConfigError(f"{file}: a {type(raw).__name__}; give a mapping of the keys of an audit file.")
     try:
-        return Config.model_validate(dict(raw))
-    except ValidationError as error:
-        raise ConfigError(explain(error, raw, file, text)) from None
+        try:
+            return Config.model_validate(dict(raw))
+        except ValidationError as error:
+            raise ConfigError(explain(error, raw, file, text)) from None
     except RecursionError:
         raise ConfigError(f"{file}: nested too deeply.") from None
 

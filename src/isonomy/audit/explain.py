@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from isonomy.errors import near
+from isonomy.frames.metrics import ALSO_CALLED
 from isonomy.options import shown
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def explain(error: ValidationError, raw: Mapping[str, object], file: str, text: 
             continue  # a choice failed as a whole because of what is wrong inside it
         at = line_of(text, path) if text else None
         where = f"{file}, line {at}" if at else file
-        lines.append((at or 0, f"{where}: {_written(path)}{_message(path, items)}"))
+        lines.append((at or 0, f"{where}: {_written(path)}{_message(path, items, raw)}"))
     return "\n".join(line for _, line in sorted(lines, key=lambda pair: pair[0]))
 
 
@@ -76,7 +77,7 @@ def _written(path: Path) -> str:
     return f"{text}: " if text else ""
 
 
-def _message(path: Path, items: list[ErrorDetails]) -> str:
+def _message(path: Path, items: list[ErrorDetails], raw: Mapping[str, object]) -> str:
     from isonomy.audit.questions import MODELS
 
     first = items[0]
@@ -84,6 +85,8 @@ def _message(path: Path, items: list[ErrorDetails]) -> str:
     if "extra_forbidden" in kinds:
         allowed = _allowed(first["loc"])
         return f"unknown key.{near(str(path[-1]), allowed)} Allowed: {', '.join(allowed)}."
+    if path == ("tests",) and {"missing", "too_short"} & set(kinds):
+        return "no test is asked for; write at least one [[tests]] table, or take the # from one in the file."
     if "missing" in kinds:
         return "this key is needed and missing."
     if "union_tag_not_found" in kinds:
@@ -95,7 +98,30 @@ def _message(path: Path, items: list[ErrorDetails]) -> str:
         return f"{kinds['value_error']['ctx']['error']}."
     words, others = _choices(items)
     given, choices = first["input"], dict.fromkeys([*words, *others])
-    return f"{shown(given)} is not allowed.{near(str(given), words)} Allowed: {', '.join(choices)}."
+    hint = _group_hint(path, given, raw) or _alias(given, words) or near(str(given), words)
+    return f"{shown(given)} is not allowed.{hint} Allowed: {', '.join(choices)}."
+
+
+def _alias(given: object, words: list[str]) -> str:
+    """What another library's name for a metric is called here."""
+    ours = ALSO_CALLED.get(str(given).lower().replace("-", "_").replace(" ", "_"))
+    return f" It is called {ours!r} here." if ours in words else ""
+
+
+def _group_hint(path: Path, given: object, raw: Mapping[str, object]) -> str:
+    """How a reference group is written, where only its value was."""
+    if path[-1:] != ("reference",) or not isinstance(given, str):
+        return ""
+    test: object = raw
+    for key in path[:-1]:
+        test = test[key] if isinstance(test, (list, Mapping)) else {}  # type: ignore[index]
+    homes = [home for home in (test, raw.get("columns")) if isinstance(home, Mapping)]
+    groups: object = next((home["groups"] for home in homes if home.get("groups")), [])
+    listed = groups if isinstance(groups, list) else [groups]
+    columns = [one.get("column") if isinstance(one, Mapping) else one for one in listed]
+    written = [f"{{{column} = {shown(given)}}}" for column in columns if isinstance(column, str)]
+    forms = " or ".join(written[:3]) if written else f"{{column = {shown(given)}}}"
+    return f" A group is written with its column: {forms}."
 
 
 def _choices(items: list[ErrorDetails]) -> tuple[list[str], list[str]]:
@@ -119,8 +145,10 @@ def _allowed(loc: Path) -> list[str]:
         "data": config.Data,
         "columns": questions.Columns,
         "tolerances": config.Tolerances,
+        "labels": config.Words,
         "filters": conditions.Condition,
         "cut": conditions.Cut,
+        "Role": conditions.Role,
         "where": conditions.Where,
         "OwnMetric": conditions.OwnMetric,
         "estimate": conditions.EstimateOf,

@@ -23,14 +23,16 @@ from isonomy.audit.conditions import (
     MetricName,
     OwnMetric,
     Reference,
+    Role,
     Table,
     columns_of,
     groups,
     metric,
     reference,
+    role,
 )
 from isonomy.frames.conditions import Scalar
-from isonomy.options import Form, members, rules
+from isonomy.options import form_of, members
 
 Column = tuple[str, Condition | Cut | None]  # a column, and what compares or cuts it
 
@@ -75,8 +77,17 @@ def _named(value: object) -> Iterator[Column]:
         yield from columns_of(spec)
 
 
+def _listed(value: object) -> Iterator[Column]:
+    return _named(list(value.values()) if isinstance(value, Mapping) else value)
+
+
 def _unless_a_word(value: object) -> Iterator[Column]:
     return iter(()) if isinstance(value, str) else columns_of(value)
+
+
+def _unless_words(value: object) -> Iterator[Column]:
+    for spec in value if isinstance(value, list) else [value]:
+        yield from _unless_a_word(spec)
 
 
 def _split(value: object) -> Iterator[Column]:
@@ -102,7 +113,7 @@ def _pairs(value: object) -> object:
 _PAIR = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 FORMS: dict[str, Written] = {
-    "column": Written(str, _named, plain),
+    "column": Written(str | Role, _named, role),
     "names": Written(list[str], _named, plain),
     "groups": Written(
         GroupSpec | list[GroupSpec],
@@ -110,23 +121,37 @@ FORMS: dict[str, Written] = {
         groups,
         "Whom to compare: column names, `{column, edges}`, `{name, where}`.",
     ),
+    "given": Written(
+        GroupSpec | list[GroupSpec],
+        _named,
+        groups,
+        "Legitimate factors to compare within: column names, `{column, edges}`, `{name, where}`.",
+    ),
     "metric": Written(
-        MetricName | OwnMetric,
-        _unless_a_word,
+        MetricName | OwnMetric | list[MetricName | OwnMetric],
+        _unless_words,
         metric,
-        "The quantity to compare: a name, or `{name, value, where, binary}`.",
+        "The quantity to compare: a name, `{name, value, where, binary}`, or a list of these.",
     ),
     "reference": Written(
         Reference,
         _unless_a_word,
         reference,
-        'What groups are compared with: "population", "rest", a number, a group such as `{race = "White"}`, or '
+        'What groups are compared with: "population", "rest", "highest", "lowest", a number, a group such as '
+        '`{race = "White"}`, or '
         "`{value, influence}`: an estimate with a column of its influence values.",
+    ),
+    "comparator": Written(
+        Literal["highest"] | dict[str, Scalar],
+        _no_columns,
+        plain,
+        'What each table compares with: "highest", or a level of every column of groups.',
     ),
     "group": Written(str | dict[str, Scalar], _no_columns, plain),
     "utility": Written(Utility, _outcomes, plain),
     "utilities": Written(Utility | list[Utility], _outcomes, plain),
-    "rule": Written(RuleName, _no_columns, plain, "What finds a candidate from the features."),
+    "rule": Written(RuleName | list[RuleName], _no_columns, plain, "What finds a candidate from the features."),
+    "candidates": Written(str | list[str] | dict[str, str], _listed, plain),
     "split": Written(str, _split, plain),
     "observed_effects": Written(dict[str, _PAIR], _no_columns, _pairs),
     "seed": Written(
@@ -137,11 +162,6 @@ FORMS: dict[str, Written] = {
     ),
 }
 _OTHER = Written(None, _no_columns, plain)
-
-
-def form_of(annotation: object) -> str | None:
-    """The name of an annotation's form, where it has one."""
-    return next((rule.name for rule in rules(annotation) if isinstance(rule, Form)), None)
 
 
 def written(annotation: object) -> Written:

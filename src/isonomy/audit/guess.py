@@ -1,24 +1,20 @@
-"""What the columns of an undescribed table probably mean, from their names and types."""
+"""What the columns of an undescribed table probably mean, from their names and values.
+
+What neither a name nor a value tells is not guessed.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from isonomy.audit.table import refuse_separator
 from isonomy.errors import DataError, EmptyFrame, UsageError
 from isonomy.frames import open_source
-
-if TYPE_CHECKING:
-    import polars as pl
-
-_LOOK = 200_000  # rows looked at
-_LEVELS = 20  # a group column has at most this many values
-_YES = {"yes": "no", "y": "n", "true": "false", "t": "f"}  # text that says yes, and its opposite
+from isonomy.frames.profile import FEW, Profile, profiles
 
 # Words in a column's name, most telling first.
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -26,44 +22,60 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "effect": ("predicted_effect", "effect", "uplift", "cate", "ite"),
     "baseline": ("predicted_baseline", "baseline"),
     "prediction": (
-        "prediction", "predicted", "pred", "y_pred", "decision", "approved", "selected", "hired", "admitted", "granted",
-        "accepted", "flagged",
+        "prediction", "predicted", "pred", "y_pred", "decision", "approved", "approval", "selected", "hired",
+        "admitted", "granted", "accepted", "flagged", "callback", "called", "call", "interviewed", "promoted",
+        "enrolled", "deny", "denied", "denial", "rejected", "declined", "refused",
     ),
     "outcome": (
         "outcome", "label", "target", "y_true", "y", "repaid", "default", "recid", "two_year_recid", "churn",
-        "converted", "conversion", "visit", "success", "actual", "event", "pass", "callback",
+        "converted", "conversion", "visit", "success", "actual", "event", "pass",
     ),
     "score": ("score", "probability", "prob", "risk", "risk_score", "decile_score", "y_score", "logit"),
     "user": (
         "user", "user_id", "customer", "customer_id", "person_id", "member_id", "account_id", "applicant_id",
         "client_id",
     ),
-    "count": ("count", "n_rows", "freq", "frequency"),
 }  # fmt: skip
 _GROUPS = (
-    "race", "ethnicity", "sex", "gender", "age_band", "age_cat", "age_group", "age", "disability", "religion",
-    "nationality", "country", "region", "marital", "marital_status", "education", "group", "segment", "black", "female",
-    "male", "afam", "minority",
+    "race", "ethnicity", "sex", "gender", "age_band", "age_cat", "age_group", "age", "agep", "rac1p", "disability",
+    "religion", "nationality", "hispanic", "hisp", "latino", "afam", "black", "female", "male", "minority", "veteran",
+    "citizen", "country", "region", "marital", "marital_status", "married", "education", "group",
 )  # fmt: skip
-
-
-# An outcome and a decision that mean opposite things when both are 1.
+_ADVERSE = ("deny", "denied", "denial", "rejected", "declined", "refused")  # decisions that are bad for people
+_FAVOURABLE = ("approved", "approval", "selected", "hired", "admitted", "granted", "accepted", "promoted")
 _BAD_OUTCOMES = ("default", "recid", "churn", "fraud", "delinquent", "arrest", "fail", "claim")
-_GOOD_DECISIONS = ("approved", "selected", "hired", "admitted", "granted", "accepted")
+# Values that say yes, each beside those that say no.
+_YES = {
+    "yes": {"no"}, "y": {"n"}, "true": {"false"}, "t": {"f"}, "1": {"0"}, "pass": {"fail"}, "passed": {"failed"},
+    "good": {"bad"}, "approved": {"denied", "rejected", "declined"}, "accepted": {"rejected", "declined"},
+    "granted": {"denied", "refused"}, "hired": {"rejected", "not hired"}, "admitted": {"rejected", "denied"},
+}  # fmt: skip
+_AGES = (25, 45, 65)  # where raw ages are cut
+_RAW = 10  # an age column with more values than this holds years, not bands
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What the first rows of a column look like."""
+class Role:
+    """The column behind a role, as it stands or as a condition: 1 where it ``equals`` a value."""
 
-    name: str
-    kind: str  # "binary", "number", "text", "other"
-    levels: int
-    missing: bool
-    median: float | None = None
-    unit: bool = False  # every number lies in [0, 1]
-    yes: tuple[str, ...] = ()  # text that says yes or no: the values that say yes, as they are written
-    pair: tuple[str, ...] = ()  # the values of a text column that has two
+    column: str
+    equals: str | float | None = None
+
+    def toml(self) -> str:
+        """The role as an audit file writes it."""
+        name = toml(self.column)
+        return name if self.equals is None else f"{{column = {name}, equals = {literal(self.equals)}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What the columns probably mean, what a person has to look at, and why nothing can be tested, if so."""
+
+    roles: dict[str, Role]
+    groups: tuple[str, ...]  # as TOML
+    checks: tuple[str, ...] = ()
+    undecided: dict[str, tuple[Role, ...]] = field(default_factory=dict)  # which value is 1 is for a person to say
+    obstacle: str = ""
 
 
 def toml(text: str) -> str:
@@ -71,125 +83,171 @@ def toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def sample(data: Path) -> pl.DataFrame:
-    """The first rows of a table."""
+def literal(value: str | float) -> str:
+    """A value as TOML writes it; whole numbers without a point."""
+    if isinstance(value, str):
+        return toml(value)
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def sample(data: Path) -> tuple[Profile, ...]:
+    """What the columns of a table look like."""
     try:
-        rows = open_source(data).head(_LOOK)
+        source = open_source(data)
+        columns = profiles(source)
     except (UsageError, DataError):
         raise
     except Exception as error:
         raise UsageError(f"data: cannot read {data} ({type(error).__name__}: {error}).") from None
-    refuse_separator(rows.columns, str(data))
-    if not len(rows):
+    refuse_separator(list(source.schema), str(data))
+    if not columns:
         raise EmptyFrame(f"data: {data} has no rows.")
-    return rows
+    return columns
 
 
-def look(column: pl.Series) -> Look:
-    """What a column looks like."""
-    import polars as pl
-
-    kind = column.dtype
-    missing = bool(column.null_count())
-    if kind == pl.Boolean:
-        return Look(column.name, "binary", column.n_unique(), missing)
-    if kind.is_numeric():
-        numbers = column.cast(pl.Float64).fill_nan(None).drop_nulls()
-        finite = numbers.filter(numbers.is_finite())
-        missing |= len(finite) < len(column)
-        if not len(finite):
-            return Look(column.name, "other", 0, missing)
-        low, high = float(finite.min()), float(finite.max())  # type: ignore[arg-type]
-        levels = finite.n_unique()
-        binary = levels == 2 and low == 0 and high == 1
-        unit = low >= 0 and high <= 1
-        return Look(column.name, "binary" if binary else "number", levels, missing, float(finite.median()), unit)  # type: ignore[arg-type]
-    if kind in (pl.String, pl.Categorical) or isinstance(kind, pl.Enum):
-        levels = column.drop_nulls().n_unique()
-        values = sorted(map(str, column.drop_nulls().unique())) if levels <= _LEVELS else []
-        yes = tuple(value for value in values if value.strip().lower() in _YES)
-        no = {_YES[value.strip().lower()] for value in yes}
-        affirmative = yes if {value.strip().lower() for value in values if value not in yes} == no else ()
-        return Look(column.name, "text", levels, missing, yes=affirmative, pair=tuple(values) if levels == 2 else ())
-    return Look(column.name, "other", 0, missing)
+def guess(columns: tuple[Profile, ...]) -> Guess:
+    """Every role a name tells and a type fits, and the groups."""
+    roles, undecided, checks = _roles(columns)
+    groups = _groups(columns, {role.column for role in roles.values()})
+    return Guess(roles, groups, tuple(checks), undecided, _obstacle(set(roles), groups))
 
 
-_FITS: dict[str, Callable[[Look], bool]] = {
-    "treatment": lambda c: c.kind == "binary",
+def _two_valued(column: Profile) -> bool:
+    """0 and 1, true and false, or two other values one of which may mean yes."""
+    return column.kind == "binary" or (column.kind in ("number", "text") and (column.levels == 2 or _words(column)))
+
+
+def _words(column: Profile) -> bool:
+    """Text that says yes or no, in whatever spellings."""
+    words = {str(value).strip().lower() for value in column.values}
+    return column.kind == "text" and any(yes in words and words - {yes} <= no for yes, no in _YES.items())
+
+
+_FITS: dict[str, Callable[[Profile], bool]] = {
+    "treatment": _two_valued,
     "effect": lambda c: c.kind == "number" and c.levels > 2,
     "baseline": lambda c: c.kind == "number",
-    "prediction": lambda c: c.kind == "binary",
-    "outcome": lambda c: c.kind == "binary",
+    "prediction": _two_valued,
+    "outcome": _two_valued,
     "score": lambda c: c.kind == "number" and c.levels > 5,
-    "user": lambda c: c.kind in ("number", "text") and c.levels > _LEVELS,
-    "count": lambda c: c.kind == "number",
+    "user": lambda c: c.kind in ("number", "text") and c.levels > FEW,
 }
 
 
 def _closeness(name: str, words: tuple[str, ...]) -> int | None:
     """How telling a name is (smaller is more), or None."""
-    plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
+    plain = re.sub(r"[^a-z0-9]+", "_", parted.lower()).strip("_")
     for place, word in enumerate(words):
         if plain == word:
             return place
     parts = plain.split("_")
     for place, word in enumerate(words):
-        if len(word) > 2 and (word in parts or (len(word) > 4 and word in plain)):
+        begun = len(word) > 4 and any(part.startswith(word) for part in parts)
+        if len(word) > 2 and (word in parts or begun or ("_" in word and word in plain)):
             return len(words) + place
     return None
 
 
-def guess_roles(columns: list[Look]) -> dict[str, str]:
-    """Role -> column, where a name tells and the type fits."""
-    roles: dict[str, str] = {}
+def _roles(columns: tuple[Profile, ...]) -> tuple[dict[str, Role], dict[str, tuple[Role, ...]], list[str]]:
+    """The roles, those whose column has two values of which either may be 1, and what to check."""
+    chosen: dict[str, Profile] = {}
     for role, words in _NAMES.items():
-        free = [c for c in columns if c.name not in roles.values() and _FITS[role](c)]
-        named = [(near, c.name) for c in free if (near := _closeness(c.name, words)) is not None]
+        free = [c for c in columns if c not in chosen.values() and _FITS[role](c)]
+        # A column that is 0 and 1 as it stands goes before one whose values have to be told.
+        named = [(c.kind == "text", near, c.name, c) for c in free if (near := _closeness(c.name, words)) is not None]
         if named:
-            roles[role] = min(named)[1]
-    if "treatment" in roles and "effect" not in roles:
-        del roles["treatment"]  # an experiment without predictions of its effect answers none of the questions
-    roles.pop("count", None)  # a wrong guess would change every number: named in a comment instead
-    return roles
+            chosen[role] = min(named, key=lambda item: item[:3])[3]
+    if "treatment" in chosen and "effect" not in chosen:
+        del chosen["treatment"]  # an experiment without predictions of its effect answers none of the questions
+    roles: dict[str, Role] = {}
+    undecided: dict[str, tuple[Role, ...]] = {}
+    checks: list[str] = []
+    turned = _turned(chosen)
+    for role, column in chosen.items():
+        if role not in ("treatment", "prediction", "outcome"):
+            roles[role] = Role(column.name)
+            continue
+        yes, no, check = _sides(column)
+        if check:
+            checks.append(check)
+        if yes is None or no is None:
+            undecided[role] = tuple(Role(column.name, value) for value in column.values)
+        elif role in turned:
+            roles[role] = Role(column.name, no)
+            checks.append(turned[role])
+        else:
+            roles[role] = Role(column.name, None if column.kind == "binary" else yes)
+    return roles, undecided, checks
 
 
-def recodable(columns: list[Look], roles: dict[str, str], groups: list[str]) -> list[Look]:
-    """Text columns that should probably be 0 and 1: yes and no, or two values under the name of a role still free."""
-    taken = {*roles.values(), *groups}
-    free = [c for c in columns if c.kind == "text" and c.name not in taken and toml(c.name) not in taken]
-    open_roles = [_NAMES[role] for role in ("treatment", "prediction", "outcome") if role not in roles]
-    named = {c.name for c in free if c.pair and any(_closeness(c.name, words) is not None for words in open_roles)}
-    return [c for c in free if c.yes or c.name in named]
+def _sides(column: Profile) -> tuple[str | float | None, str | float | None, str]:
+    """The value that says yes and the one that says no, and what to check about them."""
+    if column.kind == "binary":
+        return 1.0, 0.0, ""
+    name = toml(column.name)
+    if column.kind == "number":
+        if column.values != (1.0, 2.0):
+            shown = " and ".join(map(literal, column.values))
+            return None, None, f"{name} holds {shown}: say which of them counts as 1."
+        return 1.0, 2.0, f"{name} holds 1 and 2: 1 is taken to mean yes, as in most surveys. Is it so?"
+    words = {str(value).strip().lower(): str(value) for value in column.values}
+    for yes, no in _YES.items():
+        if yes in words and len(words) == 2 and set(words) - {yes} <= no:
+            if len(column.values) > 2:
+                shown = ", ".join(map(toml, map(str, column.values)))
+                return None, None, f"{name} writes yes and no in several ways ({shown}): make them two first."
+            (other,) = set(words) - {yes}
+            return words[yes], words[other], ""
+    shown = " and ".join(map(literal, column.values))
+    return None, None, f"{name} holds {shown}: say which of them counts as 1."
 
 
-def opposed(roles: dict[str, str]) -> bool:
-    """Whether outcome 1 looks bad while prediction 1 looks good."""
-    outcome, prediction = roles.get("outcome", ""), roles.get("prediction", "")
-    bad = _closeness(outcome, _BAD_OUTCOMES) is not None
-    return bad and _closeness(prediction, _GOOD_DECISIONS) is not None
+def _turned(chosen: dict[str, Profile]) -> dict[str, str]:
+    """Roles whose yes is bad for people where 1 should be good, and what to say of them."""
+    name = {role: column.name for role, column in chosen.items()}
+    decision, outcome = name.get("prediction", ""), name.get("outcome", "")
+    turned: dict[str, str] = {}
+    adverse = _closeness(decision, _ADVERSE) is not None
+    if adverse:
+        turned["prediction"] = (
+            f"{toml(decision)} is a decision against a person: 1 is taken to mean that it was not made."
+        )
+    if (adverse or _closeness(decision, _FAVOURABLE) is not None) and _closeness(outcome, _BAD_OUTCOMES) is not None:
+        turned["outcome"] = (
+            f"{toml(outcome)} looks bad where the decision is good for a person: 1 is taken to mean that it did not "
+            "happen."
+        )
+    return turned
 
 
-def guess_groups(columns: list[Look], roles: dict[str, str]) -> list[str]:
-    """Up to three groupings, as TOML."""
-    taken = set(roles.values())
+def _groups(columns: tuple[Profile, ...], taken: set[str]) -> tuple[str, ...]:
+    """Up to three groupings, as TOML, of columns whose names say that they hold groups of people."""
     free = [c for c in columns if c.name not in taken]
     named = [(near, c) for c in free if (near := _closeness(c.name, _GROUPS)) is not None]
-    fitting = [c for _, c in sorted(named, key=lambda pair: pair[0]) if 2 <= c.levels <= _LEVELS]
-    cuts = [c for _, c in sorted(named, key=lambda pair: pair[0]) if c.kind == "number" and c.levels > _LEVELS]
-    chosen = [toml(c.name) for c in fitting[:3]]
-    chosen += [_cut(c) for c in cuts[:1] if len(chosen) < 3]
-    if not chosen:
-        coded = {c.name for c in recodable(columns, roles, [])}
-        few = [c for c in free if c.kind == "text" and 2 <= c.levels <= _LEVELS and c.name not in coded]
-        few += [c for c in free if c.kind in ("number", "binary") and 2 <= c.levels <= 10]
-        chosen = [toml(c.name) for c in few[:2]]
-    if not chosen:
-        chosen = [_cut(c) for c in free if c.kind == "number" and c.levels > 2][:1]
-    if not chosen:
-        raise UsageError("data: no column looks like groups of people; write the audit file by hand.")
-    return chosen
+    groups = [grouped for _, c in sorted(named, key=lambda pair: pair[0]) if (grouped := _grouping(c))]
+    return tuple(groups[:3])
 
 
-def _cut(column: Look) -> str:
-    edges = "[25, 45, 65]" if re.fullmatch(r"age.*", column.name.lower()) else f"[{column.median!r}]"
-    return f"{{column = {toml(column.name)}, edges = {edges}}}"
+def _grouping(column: Profile) -> str:
+    """A column as groups: its values where they are few, raw ages cut; nothing where it cannot be one."""
+    named = re.search(r"(^|[^a-z])agep?($|[^a-z])", column.name.lower())
+    if named and column.kind == "number" and column.levels > _RAW:
+        edges = [str(edge) for edge in _AGES if column.low < edge <= column.high]
+        return f"{{column = {toml(column.name)}, edges = [{', '.join(edges)}]}}" if edges else ""
+    return toml(column.name) if 2 <= column.levels <= FEW else ""
+
+
+def _obstacle(roles: set[str], groups: tuple[str, ...]) -> str:
+    """Why no test is asked for, in a sentence; nothing where one can be."""
+    testable = ({"prediction"}, {"outcome", "score"}, {"effect", "treatment", "outcome"})
+    if not any(needed <= roles for needed in testable):
+        return (
+            "No column was recognised as a decision (0/1, yes/no or 1/2, under a name such as approved, deny, hired or "
+            "prediction), and none as a score with its outcome: nothing is tested yet."
+        )
+    if not groups:
+        return (
+            "No column was recognised as groups of people (by a name such as race, sex or age): nothing is tested yet."
+        )
+    return ""

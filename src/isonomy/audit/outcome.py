@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from isonomy.audit import state
+from isonomy.errors import ConfigError, UsageError
 from isonomy.report import Document, Entry, html, junit, markdown, wording
+from isonomy.report.layout import section
+from isonomy.report.paper import browser, print_pdf
 from isonomy.results import SCHEMA_VERSION, Result, from_dict
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,9 +60,9 @@ class AuditResult:
 
     def summary(self) -> str:
         """The audit in words."""
-        lines = [self.document.title, "", wording.headline(self.document.tally), ""]
+        lines = [self.document.title, "", wording.headline(self.document.counts), ""]
         for entry in self.entries:
-            lines.append(f"[{wording.BADGES[entry.verdict]}] {entry.heading} ({entry.name})")
+            lines.append(f"[{entry.badge}] {entry.heading} ({entry.name})")
             lines.append(f"  {entry.lead}")
         return "\n".join(lines)
 
@@ -89,17 +94,21 @@ class AuditResult:
 
     @classmethod
     def from_json(cls, text: str) -> AuditResult:
-        """Rebuild an audit from results.json."""
-        stored = json.loads(text)
-        keys = ("title", "description", "created", "data", "rows", "suppress_below", "config")
-        return cls(
-            Document(
-                **{key: stored[key] for key in keys},
-                fail_on=tuple(stored["fail_on"]),
-                facts=tuple(stored["provenance"].items()),
-                entries=tuple(_restored(test) for test in stored["tests"]),
-            )
-        )
+        """Rebuild an audit from results.json. A file that was changed by hand is refused, or read as it stands."""
+        try:
+            stored = json.loads(text)
+            if stored.get("schema_version") != SCHEMA_VERSION:
+                version = stored.get("schema_version")
+                raise UsageError(f"results.json: schema_version is {version!r}; isonomy reads {SCHEMA_VERSION}.")
+            document = _document(stored)
+            for entry in document.entries:
+                section(1, entry, 1, picture=False)  # words and table of the wrong type are told here
+        except UsageError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError) as error:
+            reason = f"{type(error).__name__}: {str(error)[:200]}"
+            raise UsageError(f"results.json: not the results of an audit ({reason}).") from None
+        return cls(document)
 
     def write(self, folder: str | Path) -> AuditResult:
         """Write report.html, results.json, summary.md and junit.xml, each complete or not at all."""
@@ -112,6 +121,37 @@ class AuditResult:
         state.write(place / "junit.xml", junit(self.document))
         state.write(place / "report.html", html(self.document))
         return AuditResult(self.document, place)
+
+    def write_report(self, folder: str | Path, *, pdf: bool = False) -> list[Path]:
+        """Write report.html alone, and with ``pdf`` print it to report.pdf; returns what was written."""
+        place = Path(folder)
+        if pdf:
+            browser()  # said before anything is written
+        state.prepare(place)
+        page = place / "report.html"
+        state.write(page, html(self.document))
+        if not pdf:
+            return [page]
+        print_pdf(page, place / "report.pdf")
+        return [page, place / "report.pdf"]
+
+
+_LARGEST = 500_000_000  # bytes of a results.json that is read
+
+
+def read_results(path: str | Path) -> AuditResult:
+    """The audit in a results.json, refused in words where it is none."""
+    place = Path(path)
+    try:
+        if place.stat().st_size > _LARGEST:
+            raise ConfigError(f"{place}: larger than {_LARGEST:,} bytes; no audit writes that.")
+        text = place.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{place}: cannot be read ({error}).") from None
+    try:
+        return AuditResult.from_json(text)
+    except UsageError as error:
+        raise ConfigError(f"{place}: {error}") from None
 
 
 _PLAIN_FIELDS = ("kind", "title", "seconds", "peak_memory", "seed", "resumed", "error", "error_kind")
@@ -138,8 +178,37 @@ def _entry(entry: Entry) -> dict[str, object]:
     }
 
 
+_TEXTS = ("title", "description", "created", "data", "config")
+
+
+def _document(stored: Mapping[str, Any]) -> Document:
+    texts = {key: _checked(stored[key], str) for key in _TEXTS}
+    rows = stored["rows"]
+    return Document(
+        title=texts["title"],
+        description=texts["description"],
+        created=texts["created"],
+        data=texts["data"],
+        config=texts["config"],
+        rows=None if rows is None else _checked(rows, int),
+        suppress_below=_checked(stored["suppress_below"], int),
+        fail_on=tuple(_checked(verdict, str) for verdict in stored["fail_on"]),
+        facts=tuple((name, str(value)) for name, value in stored["provenance"].items()),
+        entries=tuple(_restored(test) for test in stored["tests"]),
+    )
+
+
+def _checked(value: object, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{str(value)[:40]!r} is a {type(value).__name__}")
+    return value
+
+
 def _restored(stored: Mapping[str, Any]) -> Entry:
     plain = {name: stored[name] for name in _PLAIN_FIELDS}
+    _checked(stored["id"], str)
+    _checked(plain["kind"], str)
+    _checked(float(plain["seconds"]), float)
     result = from_dict(stored["result"]) if "result" in stored else None
     return Entry(name=stored["id"], **plain, truth=tuple(stored["truth"]), result=result)
 

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 import isonomy
 from isonomy.audit.conditions import Condition, Cut
 from isonomy.audit.config import Config
-from isonomy.audit.forms import form_of, plain, written
+from isonomy.audit.forms import plain, written
 from isonomy.audit.questions import Columns, Test, annotation_of, required
 from isonomy.errors import ConfigError, IsonomyError, UnknownColumn
 from isonomy.frames import Request, Source
 from isonomy.frames.conditions import is_text
+from isonomy.frames.roles import with_conditions
 from isonomy.frames.sums import Schema
 from isonomy.numerics.randomness import named_seed
+from isonomy.options import form_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,17 +40,18 @@ class Planned:
         options = {key: written(annotation_of(self.kind, key)).ready(value) for key, value in self.options.items()}
         return options if self.seed is None else options | {"rng": self.seed}
 
-    def identity(self, fingerprint: str, suppress_below: int, filters: list[Condition]) -> str:
-        """Equal for runs that would give the same numbers."""
+    def identity(self, fingerprint: str, config: Config) -> str:
+        """Equal for runs that would give the same numbers in the same words."""
         contents = {
             "isonomy": isonomy.__version__,
             "kind": self.kind,
             "name": self.name,
             "options": {name: plain(value) for name, value in self.options.items()},
-            "filters": [plain(condition) for condition in (*filters, *self.test.filters)],
+            "filters": [plain(condition) for condition in (*config.filters, *self.test.filters)],
             "seed": self.seed,
             "data": fingerprint,
-            "suppress_below": suppress_below,
+            "suppress_below": config.suppress_below,
+            "labels": plain(config.labels),
         }
         return hashlib.sha256(json.dumps(contents, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
@@ -82,10 +85,26 @@ def _planned(config: Config, name: str, test: Test) -> Planned:
     return Planned(name, test, options, seed if isinstance(seed, int) else None)
 
 
+def refusals(planned: Iterable[Planned], source: Source, file: str) -> None:
+    """Raise what the tests themselves would refuse about their options, all of it at once. Reads the schema only."""
+    problems = []
+    for i, one in enumerate(planned):
+        try:
+            question = one.test.question
+            question.planned(*with_conditions(source, one.ready(), question.forms))
+        except IsonomyError as error:
+            problems.append(
+                f"{file}: tests[{i}].{error}" if str(error)[:1].islower() else f"{file}: tests[{i}]: {error}"
+            )
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
 def used(config: Config, planned: Iterable[Planned]) -> Iterator[tuple[str, str, Condition | Cut | None]]:
     """Every column the audit reads: the key that names it, its name, and what compares or cuts it."""
-    if config.data.count is not None:
-        yield "data.count", config.data.count, None
+    for name in ("count", "weight", "cluster"):
+        if (column := getattr(config.data, name)) is not None:
+            yield f"data.{name}", column, None
     for i, condition in enumerate(config.filters):
         yield f"filters[{i}].column", condition.column, condition
     for i, one in enumerate(planned):
@@ -105,7 +124,7 @@ def check(config: Config, planned: Iterable[Planned], schema: Schema, file: str)
     tests = list(planned)
     # Keys that name a column which is counted or averaged: every one but whom a row belongs to.
     named = {key for one in tests for key in one.options if form_of(annotation_of(one.kind, key)) == "column"}
-    numbers = {"count", *named} - {"user"}
+    numbers = {"count", "weight", *named} - {"user"}
     for key, column, how in used(config, tests):
         needed[column] = None
         if column not in schema:
@@ -114,10 +133,10 @@ def check(config: Config, planned: Iterable[Planned], schema: Schema, file: str)
             problems.append(f"{key}: column {column!r} is {schema[column]}; only numbers can be cut.")
         elif isinstance(how, Condition) and (problem := how.comparison.mismatch(schema[column])):
             problems.append(f"{key}: {problem}.")
-        elif key.rpartition(".")[2] in numbers and is_text(schema[column]):
+        elif how is None and key.rpartition(".")[2] in numbers and is_text(schema[column]):
             problems.append(
                 f"{key}: column {column!r} is text ({schema[column]}); numbers or booleans are needed. Recode it "
-                'first, for instance "yes" to 1 and "no" to 0.'
+                f'first, or say what counts as 1: {{column = "{column}", equals = "yes"}}.'
             )
     for i, one in enumerate(tests):
         lacking = [name for name in required(one.kind) if name not in one.options]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from pydantic import Discriminator, Field, create_model
 
 import isonomy
-from isonomy.audit.conditions import Condition, GroupSpec, Table
+from isonomy.audit.conditions import Condition, GroupSpec, Role, Table
 from isonomy.audit.forms import in_a_file, written
 from isonomy.options import hints
 from isonomy.results import QUESTIONS, Question
@@ -24,11 +24,16 @@ from isonomy.results.call import READING
 KINDS = (
     "flag",
     "certify",
+    "adverse_impact",
     "project",
     "improvability",
     "treatment_bias",
+    "evaluate_corrections",
+    "price_of_fairness",
     "predictive_parity",
+    "composite_parity",
     "marginal_outcomes",
+    "equalize_thresholds",
 )
 # Keywords that are not a test's own: [data] says how rows are read, and the command line shows progress.
 _ELSEWHERE = ("data", *READING, "progress")
@@ -37,17 +42,17 @@ _ELSEWHERE = ("data", *READING, "progress")
 class Columns(Table):
     """What the columns mean. A test may name a column of its own instead."""
 
-    outcome: str | None = None
-    """What happened, 0 or 1 (or a number)."""
-    prediction: str | None = None
-    """The decision, 0 or 1 (or a predicted number)."""
+    outcome: str | Role | None = None
+    """What happened, 0 or 1 (or a number); or a condition, `{column = "bad", equals = "no"}`."""
+    prediction: str | Role | None = None
+    """The decision, 0 or 1 (or a predicted number); or a condition, `{column = "deny", equals = "no"}`."""
     score: str | None = None
     """The score behind the decision."""
     groups: GroupSpec | list[GroupSpec] | None = None
     """Whom to compare: column names, `{column, edges}`, `{name, where}`."""
     user: str | None = None
     """Whom a row belongs to, where people appear many times."""
-    treatment: str | None = None
+    treatment: str | Role | None = None
     """Who was treated in a randomised experiment, 0 or 1."""
     effect: str | None = None
     """The predicted effect of the treatment."""
@@ -87,7 +92,8 @@ class Test(Table):
         for key in ("metric", "criterion", "measure"):
             value = getattr(self, key, None)
             if key in self.model_fields_set and value is not None:
-                return f"{self.kind}-{value if isinstance(value, str) else value.name}"
+                parts = value if isinstance(value, list) else [value]
+                return "-".join([self.kind, *(part if isinstance(part, str) else part.name for part in parts)])
         return self.kind
 
 

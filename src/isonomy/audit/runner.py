@@ -15,10 +15,10 @@ from pathlib import Path
 import isonomy
 from isonomy.audit import config as files
 from isonomy.audit.outcome import AuditResult
-from isonomy.audit.plan import Planned, check, plan
+from isonomy.audit.plan import Planned, check, plan, refusals
 from isonomy.audit.state import State, claim, prepare, refuse
 from isonomy.audit.table import Opened, identified, narrow, open_table
-from isonomy.errors import DataError, UsageError
+from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
 from isonomy.frames.conditions import all_of
 from isonomy.frames.fingerprint import Fingerprint
@@ -77,17 +77,33 @@ class Audit:
         """The audit in a mapping of the same shape as the file."""
         return cls(files.build(config), data=data, folder=folder)
 
+    def of_config(self, config: files.Config) -> Audit:
+        """The same audit under another configuration."""
+        other = Audit(config, data=self.data, folder=self.folder, file=self.file, text=self.text)
+        other._path = self._path
+        return other
+
     @property
     def output(self) -> Path:
         """Where the file says the report goes."""
         return self.folder / self.config.output
 
     def validate(self) -> list[str]:
-        """Check the file and the table's columns without reading a row; returns the columns the audit needs."""
-        return self._open()[2]
+        """Check the file, the table's columns and the tests' options; returns the columns the audit needs.
+
+        No row is read, except that a query is run for its first.
+        """
+        opened, planned, columns = self._open()
+        refusals(planned, opened.source, self.file)
+        if self.config.data.query is not None and self.data is None:
+            try:
+                opened.source.head(1)
+            except Exception as error:  # each engine has errors of its own
+                raise ConfigError(f"{self.file}: data.query: {type(error).__name__}: {error}") from error
+        return columns
 
     def _open(self) -> tuple[Opened, list[Planned], list[str]]:
-        opened = open_table(self.config.data, self.folder, self.data)
+        opened = open_table(self.config.data, self.folder, self.data, self.config.labels.labels())
         planned = plan(self.config)
         return opened, planned, check(self.config, planned, opened.source.schema, self.file)
 
@@ -131,7 +147,7 @@ class Audit:
 
     def _entry(self, one: Planned, tables: _Tables, fingerprint: Fingerprint, state: State) -> Entry:
         """One test: from an earlier run, or made now. Whatever happens in it, the others go on."""
-        identity = one.identity(fingerprint.digest, self.config.suppress_below, self.config.filters)
+        identity = one.identity(fingerprint.digest, self.config)
         entry = Entry(
             name=one.name,
             kind=one.kind,

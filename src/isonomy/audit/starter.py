@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from isonomy.audit.guess import Look, guess_groups, guess_roles, look, opposed, recodable, sample, toml
+from isonomy.audit.guess import Guess, guess, literal, sample, toml
 from isonomy.audit.state import write
 from isonomy.errors import ConfigError
+from isonomy.frames.profile import Profile
 
 _ROLES = {
     "outcome": "what happened, 0 or 1",
@@ -20,9 +21,7 @@ _ROLES = {
     "effect": "the predicted effect of the treatment",
     "baseline": "the predicted outcome without treatment",
 }
-_NUMBERED = re.compile(
-    r"(^|[^a-z])(id|ids|index|key|no|nr|rownames?|row|unnamed.*)$|^rownames?$|_id_"
-)  # rows, not people
+_EVERY = {"outcome", "prediction", "score", "effect", "treatment"}  # roles of the tests shown where none can be made
 
 
 def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]:
@@ -31,37 +30,53 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
         raise ConfigError(f"{output} is a folder; --output names a file, such as {output / 'audit.toml'}.")
     if output.exists() and not force:
         raise ConfigError(f"{output} exists; --force writes over it, --output names another.")
-    rows = sample(data)
-    columns = [look(rows[name]) for name in rows.columns]
-    roles = guess_roles(columns)
-    groups = guess_groups(columns, roles)
-    place = os.path.relpath(data.resolve(), output.resolve().parent)
+    columns = sample(data)
+    guessed = guess(columns)
+    place = Path(os.path.relpath(data.resolve(), output.resolve().parent)).as_posix()
     try:
-        write(output, starter_text(Path(place).as_posix(), columns, roles, groups))
+        write(output, starter_text(place, columns, guessed, report_folder(output)))
     except OSError as error:
         raise ConfigError(f"output: cannot write {output} ({error.strerror}).") from None
-    guesses = [f"{role} = {name}" for role, name in roles.items()] + [f"groups = {', '.join(groups)}"]
-    checks = ([_opposed(roles)] if opposed(roles) else []) + [_recode(c) for c in recodable(columns, roles, groups)]
-    return guesses + [f"check: {check}" for check in checks]
+    guesses = [f"{role} = {chosen.toml()}" for role, chosen in guessed.roles.items()]
+    guesses += [f"groups = {', '.join(guessed.groups)}"] if guessed.groups else []
+    notes = [f"check: {check}" for check in guessed.checks]
+    return guesses + notes + ([guessed.obstacle] if guessed.obstacle else [])
 
 
-def starter_text(place: str, columns: list[Look], roles: dict[str, str], groups: list[str]) -> str:
-    """A commented audit file that runs as it is."""
-    tests = list(_tests(columns, roles)) or _average(columns, roles, groups)
-    return "\n".join([*_head(place, columns, roles), *_columns(columns, roles, groups), *tests, ""])
+def report_folder(file: Path) -> str:
+    """A folder of its own for every audit file."""
+    return "isonomy-report" if file.stem == "audit" else f"{file.stem}-report"
 
 
-def _head(place: str, columns: list[Look], roles: dict[str, str]) -> Iterator[str]:
-    used = [c for c in columns if c.name in roles.values()]
-    drop = any(c.missing for c in used)
-    yield "# Written by `isonomy init`: every role below is a guess from names and types. Correct it, then run"
-    yield "#     isonomy validate <this file>      check it without reading rows"
+def starter_text(place: str, columns: tuple[Profile, ...], guessed: Guess, folder: str = "isonomy-report") -> str:
+    """A commented audit file: it runs as it is, or says why it asks for nothing yet."""
+    head = [*_head(place, columns, guessed, folder), *_columns(guessed), *_labels(columns, guessed)]
+    if not guessed.obstacle:
+        return "\n".join([*head, *_tests(columns, guessed, set(guessed.roles)), ""])
+    tests = [f"# {line}" if line else "" for line in _tests(columns, guessed, _EVERY)]
+    return "\n".join(
+        [
+            *head,
+            *_comment(guessed.obstacle),
+            "# Name the columns above, and take the # from the tests you want.",
+            "",
+            *tests,
+            "",
+        ]
+    )
+
+
+def _head(place: str, columns: tuple[Profile, ...], guessed: Guess, folder: str) -> Iterator[str]:
+    names = {role.column for role in guessed.roles.values()}
+    drop = any(column.missing for column in columns if column.name in names)
+    yield "# Written by `isonomy init`: every role below is a guess from names and values. Correct it, then run"
+    yield "#     isonomy validate <this file>      check it without running the tests"
     yield "#     isonomy audit <this file>         run it"
     yield ""
     yield 'title = "Fairness audit"'
     yield "seed = 0                     # same seed, same numbers"
     yield 'fail_on = ["violation"]      # verdicts that make the command end with exit code 1'
-    yield 'output = "isonomy-report"    # folder for report.html, results.json, summary.md, junit.xml'
+    yield f"output = {toml(folder)}    # folder for report.html, results.json, summary.md, junit.xml"
     yield "suppress_below = 10          # groups with fewer rows are withheld in every output"
     yield ""
     yield "[data]"
@@ -73,40 +88,25 @@ def _head(place: str, columns: list[Look], roles: dict[str, str]) -> Iterator[st
     )
     yield 'missing_group = "level"      # a missing group is a group of its own; or "drop", or "raise"'
     yield '# count = "n"                # where each line already stands for many rows'
+    yield '# weight = "w"               # where a row stands for more people than another, as in a survey'
+    yield '# cluster = "household"      # where rows belong together: one person, household or branch'
     yield ""
 
 
-def _opposed(roles: dict[str, str]) -> str:
-    return (
-        f"{toml(roles['outcome'])} = 1 looks bad and {toml(roles['prediction'])} = 1 looks good. If so, add a column "
-        "of the opposite outcome and name that one, or tpr will mean: selected, among those with the bad outcome."
-    )
-
-
-def _recode(column: Look) -> str:
-    """What to do about text that says yes or no. Which of two other values is 1 cannot be guessed."""
-    name = toml(column.name)
-    ones = column.yes or column.pair[-1:]
-    listed = ", ".join(map(toml, ones))
-    test = f"pl.col({name}) == {listed}" if len(ones) == 1 else f"pl.col({name}).is_in([{listed}])"
-    what = "yes/no text" if column.yes else f"text ({' and '.join(map(toml, column.pair))})"
-    how = f"rows.with_columns(({test}).cast(pl.Int8))"
-    return f"{name} is {what}: recode it to 0/1 before a test can use it; with polars, {how}."
-
-
-def _columns(columns: list[Look], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
-    if opposed(roles):
-        yield f"# CHECK: {_opposed(roles)}"
-    for column in recodable(columns, roles, groups):
-        yield f"# CHECK: {_recode(column)}"
+def _columns(guessed: Guess) -> Iterator[str]:
+    for check in guessed.checks:
+        yield from _comment(f"CHECK: {check}")
     yield "[columns]"
     for role, meaning in _ROLES.items():
-        if role in roles:
-            yield f"{role} = {toml(roles[role])}  # {meaning}"
+        if role in guessed.roles:
+            yield f"{role} = {guessed.roles[role].toml()}  # {meaning}"
+        elif role in guessed.undecided:
+            yield from (f"# {role} = {choice.toml()}  # {meaning}" for choice in guessed.undecided[role])
         else:
             yield f'# {role} = "..."  # {meaning}'
-    yield f"groups = [{', '.join(groups)}]"
-    yield "# Groups may also be cut or named:"
+    yield f"groups = [{', '.join(guessed.groups)}]" if guessed.groups else '# groups = ["..."]  # whom to compare'
+    yield "# A role may be a condition, 1 where it holds; groups may also be cut or named:"
+    yield '#   prediction = {column = "decision", equals = "approved"}'
     yield '#   {column = "age", edges = [25, 45]}'
     yield '#   {name = "young men", where = [{column = "age", op = "<", value = 25}, {column = "sex", value = "Male"}]}'
     yield ""
@@ -117,46 +117,51 @@ def _columns(columns: list[Look], roles: dict[str, str], groups: list[str]) -> I
     yield ""
 
 
-def _tests(columns: list[Look], roles: dict[str, str]) -> Iterator[str]:
+def _labels(columns: tuple[Profile, ...], guessed: Guess) -> Iterator[str]:
+    """What readers see instead of names and codes: commented, because only a person knows the words."""
+    yield "# What readers of the report see instead of names and codes:"
+    yield "# [labels]"
+    yield '# population = "all applicants"'
+    yield '# metrics = {selection_rate = "approved"}'
+    grouped = [column for column in columns if toml(column.name) in guessed.groups and column.values]
+    for column in grouped:
+        values = ", ".join(f'{toml(_key(value))} = "..."' for value in column.values[:4])
+        yield f"# values.{toml(column.name)} = {{{values}}}"
+    yield ""
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, 116, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
+
+
+def _key(value: str | float) -> str:
+    return value if isinstance(value, str) else literal(value)
+
+
+def _tests(columns: tuple[Profile, ...], guessed: Guess, roles: set[str]) -> Iterator[str]:
     """The tests these roles allow."""
-    have = set(roles)
-    scale = {c.name: c.unit for c in columns}
-    if "prediction" in have:
-        yield from _test("Who is selected?", 'kind = "flag"', 'metric = "selection_rate"', "# tolerance = 0.02")
-    if {"prediction", "outcome"} <= have:
+    score = guessed.roles.get("score")
+    unit = score is not None and any(column.unit for column in columns if column.name == score.column)
+    if "prediction" in roles:
+        yield from _test("Who is selected?", ['kind = "flag"', 'metric = "selection_rate"', "# tolerance = 0.02"])
+    if {"prediction", "outcome"} <= roles:
         yield from _test(
             "Are those with outcome 1 selected alike?",
-            'kind = "flag"',
-            'metric = "tpr"                # also fpr, ppv, accuracy, ...',
-            'reference = "population"      # or "rest", or a group such as {race = "White"}',
+            [
+                'kind = "flag"',
+                'metric = "tpr"                # also fpr, ppv, accuracy, ...',
+                'reference = "population"      # or "rest", or a group such as {race = "White"}',
+            ],
         )
-    if {"outcome", "score"} <= have:
-        if scale[roles["score"]]:
-            yield from _test("How good is the score in each group?", 'kind = "flag"', 'metric = "brier"')
-        yield from _test("Does the score mean the same in every group?", 'kind = "predictive_parity"')
-    if {"effect", "treatment", "outcome"} <= have:
-        yield from _test("Does the uplift model get some groups' effects wrong?", 'kind = "treatment_bias"')
+    if {"outcome", "score"} <= roles:
+        if unit:
+            yield from _test("How good is the score in each group?", ['kind = "flag"', 'metric = "brier"'])
+        yield from _test("Does the score mean the same in every group?", ['kind = "predictive_parity"'])
+    if {"effect", "treatment", "outcome"} <= roles:
+        yield from _test("Does the uplift model get some groups' effects wrong?", ['kind = "treatment_bias"'])
 
 
-def _average(columns: list[Look], roles: dict[str, str], groups: list[str]) -> Iterator[str]:
-    """Without a decision or a score there is still the average of something."""
-    column = roles.get("outcome") or roles.get("score")
-    if column is None:
-        whole = [c for c in columns if c.kind in ("binary", "number") and not c.missing]
-        numbers = [c for c in whole if not _NUMBERED.search(c.name.lower()) and toml(c.name) not in " ".join(groups)]
-        column = min(numbers, key=lambda c: c.kind).name if numbers else None  # 0/1 before other numbers
-    if column is None:
-        yield "# No column of numbers was found: there is nothing to compare yet."
-        column = columns[0].name
-    yield from _test(
-        "Does an average differ between groups?",
-        'kind = "flag"',
-        'metric = "mean_prediction"',
-        f"prediction = {toml(column)}   # no 0/1 decision was found: the groups' averages of this column are compared",
-    )
-
-
-def _test(title: str, *lines: str) -> Iterator[str]:
+def _test(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield "[[tests]]"
     yield f"title = {toml(title)}"
     yield from lines

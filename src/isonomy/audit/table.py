@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from isonomy.audit.conditions import Condition
 from isonomy.audit.config import Data
 from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
-from isonomy.frames import Source, open_source
+from isonomy.frames import Reading, Source, open_source
 from isonomy.frames.conditions import all_of, is_text
 from isonomy.frames.fingerprint import Fingerprint
 from isonomy.frames.fingerprint import fingerprint as fingerprint_of
+from isonomy.frames.labels import NOTHING, Labels
 
 HELD_BYTES = 2**30  # files up to this size are read once, the needed columns only, and then held
 
@@ -26,17 +28,17 @@ class Opened:
     size: int | None  # bytes on disk, where it is files
 
 
-def open_table(data: Data, folder: Path, given: object = None) -> Opened:
+def open_table(data: Data, folder: Path, given: object = None, labels: Labels = NOTHING) -> Opened:
     """Open the table. ``given`` is a table of the caller's own, which takes the place of a path or query."""
     if given is not None:
-        return Opened(_open(given, data), f"a {type(given).__module__.split('.')[0]} table", None)
+        return Opened(_open(given, data, labels), f"a {type(given).__module__.split('.')[0]} table", None)
     if data.query is not None:
         native = _duckdb(data, folder) if data.engine == "duckdb" else _spark(data, folder)
-        return Opened(_open(native, data), f"a query run by {data.engine}", None)
+        return Opened(_open(native, data, labels), f"a query run by {data.engine}", None)
     if data.path is None:
         raise ConfigError("data: no path and no query; say where the rows are.")
     path = folder / data.path
-    source = _open(path, data)
+    source = _open(path, data, labels)
     refuse_separator(list(source.schema), data.path)
     # A csv file with no line but its first has text columns only: say so before they are called the wrong type.
     if ".csv" in path.suffixes and all(map(is_text, source.schema.values())) and not len(source.head(1)):
@@ -56,9 +58,10 @@ def refuse_separator(columns: Sequence[str], path: str) -> None:
         )
 
 
-def _open(native: object, data: Data) -> Source:
+def _open(native: object, data: Data, labels: Labels) -> Source:
     try:
-        source = open_source(native, count=data.count, missing=data.missing, missing_group=data.missing_group)
+        reading = {part.name: getattr(data, part.name) for part in fields(Reading)}
+        source = open_source(native, **reading, labels=labels)
         _ = source.schema
     except (UsageError, DataError):
         raise
@@ -76,6 +79,7 @@ def _size(path: Path) -> int:
 
 
 def _duckdb(data: Data, folder: Path) -> object:
+    """The query's answer. It may read the database and the files named in ``tables``, and nothing else."""
     try:
         import duckdb
     except ImportError:
@@ -83,32 +87,86 @@ def _duckdb(data: Data, folder: Path) -> object:
     try:
         database = ":memory:" if data.database is None else str(folder / data.database)
         connection = duckdb.connect(database, read_only=data.database is not None)
-        # Literals doubled, identifiers quoted: the names come from the audit file.
-        connection.execute(f"set file_search_path = '{str(folder).replace(chr(39), chr(39) * 2)}'")
+        statements = connection.extract_statements(str(data.query))
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            kinds = ", ".join(str(one.type).rpartition(".")[2] for one in statements) or "none"
+            raise ConfigError(f"data.query: exactly one SELECT statement is allowed; DuckDB reads: {kinds}.")
+        allowed: list[str] = []
         for name, path in data.tables.items():
-            place = str(folder / path).replace("'", "''")
-            connection.execute(f"create temp view \"{name.replace(chr(34), chr(34) * 2)}\" as select * from '{place}'")
-        return connection.sql(str(data.query))
+            files = _files(name, folder / path)
+            connection.execute(f"create temp view {_quoted(name, chr(34))} as select * from {_read(files)}")
+            allowed += files
+        connection.execute(f"set allowed_paths = {_listed(allowed)}::varchar[]")
+        connection.execute("set enable_external_access = false")
+        connection.execute("set lock_configuration = true")
+        return connection.sql(statements[0].query)
     except duckdb.Error as error:
         raise ConfigError(f"data.query: DuckDB cannot run it ({error}).") from None
 
 
+def _quoted(text: str, mark: str) -> str:
+    """Literals and identifiers of SQL: marks inside are doubled, for the names come from the audit file."""
+    return f"{mark}{text.replace(mark, mark * 2)}{mark}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Texts as a SQL list."""
+    return f"[{', '.join(_quoted(text, chr(39)) for text in texts)}]"
+
+
+def _read(files: Sequence[str]) -> str:
+    """Files as DuckDB should read them: what is text for every other engine is text here, yes and no among it."""
+    first = Path(files[0])
+    if ".csv" not in first.suffixes:
+        return f"read_parquet({_listed(files)})"
+    text = [name for name, dtype in open_source(first).schema.items() if is_text(dtype)]
+    types = ", ".join(f"{_quoted(name, chr(39))}: 'VARCHAR'" for name in text)
+    return f"read_csv({_listed(files)}, types = {{{types}}})" if text else f"read_csv({_listed(files)})"
+
+
+def _files(table: str, path: Path) -> list[str]:
+    """The files behind a table: one, or those of a glob."""
+    pattern = any(mark in path.name for mark in "*?[")
+    files = sorted(path.parent.glob(path.name)) if pattern else [path] if path.is_file() else []
+    if not files:
+        raise ConfigError(f"data.tables.{table}: no file at {path}.")
+    return [str(file.resolve()) for file in files]
+
+
+_ON_FILES = "spark.sql.runSQLOnFiles"  # whether a query may name files instead of tables
+
+
 def _spark(data: Data, folder: Path) -> object:
+    """The query's answer. A query that does anything but select, or that names files of its own, is refused."""
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
         raise ConfigError('data.engine: "spark" is not installed; pip install "isonomy[spark]".') from None
     session = SparkSession.builder.getOrCreate()
+    before = session.conf.get(_ON_FILES, "true")
     try:
+        _refuse_commands(session, str(data.query))
         for name, path in data.tables.items():
             place = str(folder / path) if "://" not in path else path
             csv = path.endswith((".csv", ".csv.gz"))
             reader = session.read.option("header", True).option("inferSchema", True)
             (reader.csv(place) if csv else reader.parquet(place)).createOrReplaceTempView(name)
+        session.conf.set(_ON_FILES, "false")
         return session.sql(str(data.query))
     except PySparkException as error:
         raise ConfigError(f"data.query: Spark cannot run it ({error}).") from None
+    finally:
+        session.conf.set(_ON_FILES, str(before))
+
+
+def _refuse_commands(session: Any, query: str) -> None:
+    """Spark's own parser says whether the query is one statement that only reads."""
+    plan = session._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    logical = "org.apache.spark.sql.catalyst.plans.logical"
+    for kind in ("Command", "ParsedStatement"):
+        if session._jvm.java.lang.Class.forName(f"{logical}.{kind}").isInstance(plan):
+            raise ConfigError(f"data.query: exactly one SELECT statement is allowed; Spark reads: {plan.nodeName()}.")
 
 
 def narrow(opened: Opened, columns: Iterable[str], filters: list[Condition], in_memory: bool | None) -> Source:

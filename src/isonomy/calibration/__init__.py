@@ -1,30 +1,39 @@
 """Predictive rate parity: does a score mean the same thing for every group, when users appear many times?
 
-The estimators load scikit-learn and are imported only when they are asked for.
+What corrects scores loads scikit-learn and is imported only when it is asked for.
 """
 
 from typing import TYPE_CHECKING
 
 from isonomy.calibration.api import (
     calibration_metrics,
+    composite_parity,
     equalize_thresholds,
     marginal_outcomes,
     predictive_parity,
-    split_users,
 )
-from isonomy.calibration.result import CalibrationMetrics, MarginalResult, ParityResult, ThresholdsResult
+from isonomy.calibration.result import (
+    CalibrationMetrics,
+    CompositeResult,
+    MarginalResult,
+    ParityResult,
+    ThresholdsResult,
+)
 
 if TYPE_CHECKING:
-    from isonomy.calibration.mitigate import GroupCalibrator, MultiObjectiveCalibrator
+    from isonomy.calibration.mitigate import GroupCalibrator, GroupThresholds, MultiObjectiveCalibrator, split_users
 
 __all__ = [
     "CalibrationMetrics",
+    "CompositeResult",
     "GroupCalibrator",
+    "GroupThresholds",
     "MarginalResult",
     "MultiObjectiveCalibrator",
     "ParityResult",
     "ThresholdsResult",
     "calibration_metrics",
+    "composite_parity",
     "equalize_thresholds",
     "marginal_outcomes",
     "predictive_parity",
@@ -33,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in ("GroupCalibrator", "MultiObjectiveCalibrator"):
+    if name in ("GroupCalibrator", "GroupThresholds", "MultiObjectiveCalibrator", "split_users"):
         from isonomy.calibration import mitigate
 
         return getattr(mitigate, name)

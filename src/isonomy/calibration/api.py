@@ -5,30 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import numpy as np
-
-from isonomy.calibration.decide import decide, decide_marginal, decide_metrics, decide_thresholds
-from isonomy.calibration.estimate import estimate, estimate_marginal, estimate_metrics, estimate_thresholds
+from isonomy.calibration.decide import decide, decide_composite, decide_marginal, decide_metrics, decide_thresholds
+from isonomy.calibration.estimate import (
+    estimate,
+    estimate_composite,
+    estimate_marginal,
+    estimate_metrics,
+    estimate_thresholds,
+)
 from isonomy.calibration.plan import (
+    Change,
     Comparison,
+    DataDriven,
     EdgeFit,
     Level,
     PairAdjustment,
     plan,
+    plan_composite,
     plan_marginal,
     plan_metrics,
     plan_thresholds,
 )
-from isonomy.calibration.result import CalibrationMetrics, MarginalResult, ParityResult, ThresholdsResult
+from isonomy.calibration.result import (
+    CalibrationMetrics,
+    CompositeResult,
+    MarginalResult,
+    ParityResult,
+    ThresholdsResult,
+)
 from isonomy.calibration.smoothing.bands import Adjustment
 from isonomy.calibration.smoothing.kernels import Kernel
-from isonomy.calibration.smoothing.margins import Direction
-from isonomy.calibration.tally import tally, tally_marginal, tally_metrics, tally_thresholds
-from isonomy.errors import UsageError
+from isonomy.calibration.smoothing.targets import Direction, Target
+from isonomy.calibration.tally import tally, tally_composite, tally_marginal, tally_metrics, tally_thresholds
 from isonomy.frames import Groups
-from isonomy.frames.estimators import series_of, user_codes
-from isonomy.numerics.arrays import BoolArray
-from isonomy.numerics.randomness import resolve
 from isonomy.options import (
     Alpha,
     Column,
@@ -42,14 +51,13 @@ from isonomy.options import (
     Seeded,
     Tolerance,
     Whole,
-    checked,
 )
 from isonomy.results import open_call, question
 
 
 @question(plan)
 def predictive_parity(
-    data: object,
+    data: object = None,
     *,
     outcome: Column,
     score: Column,
@@ -57,32 +65,34 @@ def predictive_parity(
     user: Column | None = None,
     level: Level | None = None,
     grid: float | Sequence[float] | None = None,
-    bandwidth: Positive | Sequence[Positive] | None = None,
-    method: Comparison = "residual",
+    bandwidth: Positive | Sequence[Positive] | DataDriven | None = None,
+    method: Comparison = "omnibus",
     kernel: Kernel = "gaussian",
     reference: Mapping[str, object] | None = None,
     adjust: Adjustment = "sup-t",
     tolerance: Tolerance = None,
+    order_tolerance: Tolerance = None,
     alpha: Alpha = 0.05,
-    resamples: Annotated[int, Number(least=100, whole=True)] = 2_000,
+    resamples: Annotated[int, Number(least=100, most=100_000, whole=True)] = 2_000,
     depth: Whole = 1,
     count: Column | None = None,
+    weight: Column | None = None,
+    cluster: Column | None = None,
     missing: Missing = "raise",
     missing_group: MissingGroup = "raise",
     rng: Seeded = None,
 ) -> ParityResult:
     """Does a score mean the same thing for every group, when users may appear many times?
 
-    Null hypothesis: E[Y | S = s, G = g] is the same for all groups at every score of the grid (Definition 1 of the
-    paper). The order of scores (Definition 2) is tested beside it: no group has better outcomes at a lower score than
-    another at a higher one. Assumes that users are independent; rows of one user need not be, and a user may appear in
-    several groups.
+    Null hypothesis: E[Y | S = s, G = g] is the same for all groups at every score (Definition 1 of the paper), and in
+    order (Definition 2): no group has better outcomes at lower scores than another at higher ones. The verdict is on
+    both. Assumes that users are independent; rows of one user need not be, and a user may appear in several groups.
 
     Parameters
     ----------
     data : table
-        Any table isonomy reads. DuckDB, Spark, Ibis and polars queries of more than 16 million rows are summed where
-        they are.
+        Any table isonomy reads. Queries of more than 16 million rows are read in parts, each with all the rows of some
+        users.
     outcome : str
         Column of outcomes: 0/1, or any number.
     score : str
@@ -96,14 +106,18 @@ def predictive_parity(
         (users, if given, still decide the variance). Default: "user" if ``user`` is given.
     grid : sequence of float, optional
         Scores at which groups are compared, increasing. Default: the 1, 5, 10, ..., 95, 99 % quantiles.
-    bandwidth : float or sequence of float, optional
+    bandwidth : float, sequence of float or "cross-validation", optional
         Width of the kernel: a number, or one per grid point. Default: the paper's rule,
         max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5)/10), n being the users (or rows) of the average group, with [0, 1]
-        scaled to where the scores lie.
-    method : {"residual", "orthogonal", "nadaraya-watson", "cumulative"}, default "residual"
-        ``"residual"``: smooth each group's residuals from the pooled curve of the compared groups. ``"orthogonal"``:
-        smooth (1_g - share(S)) (Y - pooled(S)). ``"nadaraya-watson"``: the paper's, which rejects too often when groups
-        have different scores. ``"cumulative"``: cumulative differences in score order; no bandwidth in the comparison.
+        scaled to where the scores lie. ``"cross-validation"``: that rule times the factor, from 1/4 to 2, whose local
+        line best predicts the mean outcome of a bin of scores from the others.
+    method : {"omnibus", "orthogonal", "cumulative", "residual", "nadaraya-watson"}, default "omnibus"
+        ``"orthogonal"``: near each score, Y - pooled(S) on 1_g - share(S), so that neither the outcome curve nor the
+        groups' shares bias the difference; the largest over the grid is judged. ``"cumulative"``: sums of
+        (1_g - share(S)) (Y - pooled(S)) in score order; no bandwidth in the comparison. ``"omnibus"``: the smaller
+        p-value of these two, by their joint law. ``"residual"``: each group's mean residual from the pooled curve; it
+        rejects too often where one group's scores lie between another's. ``"nadaraya-watson"``: the paper's, without a
+        support rule, which rejects too often when groups have different scores.
     kernel : {"gaussian", "gaussian4", "gaussian6"}, default "gaussian"
         ``"gaussian"``, or of higher order: ``"gaussian4"``, ``"gaussian6"``.
     reference : mapping, optional
@@ -112,16 +126,24 @@ def predictive_parity(
         How p-values and bands allow for the number of grid points; ``"bonferroni"`` as in the paper. All pairs of all
         columns are adjusted by Holm's method.
     tolerance : float, optional
-        Differences up to this size are part of the null. The verdict is "within tolerance" if the whole band lies
-        inside it. Not for the cumulative test.
+        Differences up to this size are part of the null. The verdict is "within tolerance" if two one-sided tests at
+        alpha show it at every supported score (of the grid, if one is given), and of the order too.
+    order_tolerance : float, optional
+        The same for reversals of the order: how much better outcomes at lower scores may be. Default: ``tolerance``.
     alpha : float, default 0.05
         The error rate.
     resamples : int, default 2000
-        Normal draws behind sup-t, the ordering and the cumulative test, 100 or more. No row is resampled.
+        Normal draws behind sup-t, the cumulative test and the order, 100 or more. No row is resampled.
     depth : int, default 1
         How many columns of ``groups`` are crossed: 2 compares their pairwise intersections too.
     count : str, optional
         Column that says how many equal rows a line stands for.
+    weight : str, optional
+        Column of weights: how many people a row stands for, up to a common factor. At user level a user's vote is the
+        mean weight of its rows.
+    cluster : str, optional
+        Column that says which rows belong together, where there is no user: each row keeps its vote, and clusters
+        decide the variance.
     missing : {"raise", "drop"}, default "raise"
         What to do with rows without a score, an outcome or a user.
     missing_group : {"raise", "level", "drop"}, default "raise"
@@ -132,15 +154,23 @@ def predictive_parity(
     Returns
     -------
     ParityResult
-        `pvalue`, `verdict`, `families` (curves, bands, pairs, ordering); `to_frame()` has one row for each pair of
-        groups and grid point.
+        `pvalue` and `verdict` of both parts, `parity_pvalue` and `ordering_pvalue` of either, `families` (curves,
+        bands, pairs, order); `to_frame()` has one row for each pair of groups and grid point.
 
     Notes
     -----
     When it misleads: where few users have scores near a grid point, which is then reported as unsupported and not
-    tested. A difference narrower than the bandwidth is smoothed away. The verdict concerns parity; `ordering_pvalue`
-    has its own. A difference is estimated from residuals and has less bias than the difference of the two curves shown
-    beside it.
+    tested (10 effective events and non-events are needed in either group, of users within about a bandwidth). A
+    difference narrower than the bandwidth is smoothed away.
+
+    Differences between groups have nine tenths of ``alpha`` and the order has one tenth; p-values are divided by these
+    shares, so that all of them are compared with ``alpha``. The order compares mean outcomes in ten intervals of the
+    score, of one group in a lower with another in a higher one.
+
+    A difference is an average over a bandwidth, and has less bias than the difference of the two curves beside it. Its
+    band is robust: centred on a local parabola, so that it covers a difference that bends (Calonico, Cattaneo and
+    Farrell 2018). Scores are taken to the mean of their bin, of 1,024 on the axis: that changes a number by about
+    (bin / bandwidth)^2 / 24 of itself.
 
     References
     ----------
@@ -166,9 +196,77 @@ def predictive_parity(
     return ParityResult.of(call, asked, sums, estimates, decide(estimates, asked))
 
 
+@question(plan_composite)
+def composite_parity(
+    data: object,
+    *,
+    outcomes: Names,
+    scores: Names,
+    groups: Groups,
+    user: Column | None = None,
+    level: Level | None = None,
+    reference: Mapping[str, object] | None = None,
+    alpha: Alpha = 0.05,
+    resamples: Annotated[int, Number(least=100, most=100_000, whole=True)] = 2_000,
+    depth: Whole = 1,
+    count: Column | None = None,
+    weight: Column | None = None,
+    cluster: Column | None = None,
+    missing: Missing = "raise",
+    missing_group: MissingGroup = "raise",
+    rng: Seeded = None,
+) -> CompositeResult:
+    """Does every weighted sum of several scores mean the same thing for every group?
+
+    Null hypothesis: for all weights w of at least 0, E[sum w_k Y^k | sum w_k S^k = s, G = g] is the same for all
+    groups (section 5 of the paper). Weights on a lattice of the simplex are tested together, by the joint law of all of
+    them; the weights under which groups differ most clearly are reported. Assumes that users are independent.
+
+    Parameters
+    ----------
+    data : table
+        Any table isonomy reads, of up to a million rows.
+    outcomes, scores : sequence of str
+        Columns: two to four scores, and an outcome for each, in the same order.
+    groups, user, level, reference, alpha, resamples, depth, count, weight, cluster, missing, missing_group, rng
+        As in `predictive_parity`.
+
+    Returns
+    -------
+    CompositeResult
+        `pvalue`, `verdict`, `worst_weights`; `to_frame()` has one row for each pair of groups and weights.
+
+    Notes
+    -----
+    When it misleads: with few users, or weights between the points of the lattice (steps of 0.1 for two scores, 0.2
+    for three). The order of scores is not tested here.
+
+    References
+    ----------
+    C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate
+    Parity", section 5, Theorem 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isonomy.calibration import composite_parity
+    >>> rng = np.random.default_rng(0)
+    >>> g, a, b = np.repeat(["x", "y"], 1500), rng.random(3000), rng.random(3000)
+    >>> data = {"g": g, "a": a, "b": b, "u": rng.random(3000) < a, "v": rng.random(3000) < np.where(g == "x", b, b / 2)}
+    >>> result = composite_parity(data, outcomes=["u", "v"], scores=["a", "b"], groups="g", rng=1)
+    >>> result.verdict.value
+    'violation'
+    """
+    call = open_call("composite_parity", locals())
+    asked = plan_composite(call.source, **call.options)
+    sums = tally_composite(call.source, asked)
+    estimates = estimate_composite(sums, asked, call.rng)
+    return CompositeResult.of(call, asked, sums, estimates, decide_composite(estimates, asked))
+
+
 @question(plan_marginal)
 def marginal_outcomes(
-    data: object,
+    data: object = None,
     *,
     outcome: Column,
     score: Column,
@@ -176,7 +274,7 @@ def marginal_outcomes(
     groups: Groups,
     user: Column | None = None,
     level: Level | None = None,
-    bandwidth: Positive | None = None,
+    bandwidth: Positive | DataDriven | None = None,
     method: EdgeFit = "local-quadratic",
     kernel: Kernel = "gaussian",
     reference: Mapping[str, object] | None = None,
@@ -185,6 +283,8 @@ def marginal_outcomes(
     alpha: Alpha = 0.05,
     depth: Whole = 1,
     count: Column | None = None,
+    weight: Column | None = None,
+    cluster: Column | None = None,
     missing: Missing = "raise",
     missing_group: MissingGroup = "raise",
 ) -> MarginalResult:
@@ -198,16 +298,20 @@ def marginal_outcomes(
     ----------
     data : table
         Any table isonomy reads.
-    outcome, score, groups, user, level, kernel, reference, tolerance, alpha, depth, count, missing, missing_group
+    outcome, score, groups, user, level, kernel, reference, tolerance, alpha, depth
+        As in `predictive_parity`.
+    count, weight, cluster, missing, missing_group
         As in `predictive_parity`.
     threshold : float
         The score from which on the decision is positive.
-    bandwidth : float, optional
+    bandwidth : float or "cross-validation", optional
         Width of the kernel above the threshold. Default: the paper's rule at the threshold, with the users
         (or rows) of the average group above it.
     method : {"local-quadratic", "local-linear", "nadaraya-watson"}, default "local-quadratic"
-        ``"local-quadratic"``: its error at the edge of the data is of order h^3. ``"local-linear"`` keeps a bias from
-        curvature. ``"nadaraya-watson"``: the paper's, with a bias of order h at an edge.
+        The polynomial in the score that a group's outcome is taken for near the threshold, and that the *difference* of
+        two groups is: what both groups' curves have in common is taken out first, however steep it is.
+        ``"local-linear"`` keeps a bias from curvature. ``"nadaraya-watson"``: the paper's, with a bias of order h at
+        an edge.
     adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
         How p-values allow for the number of pairs of groups that are compared.
 
@@ -218,8 +322,9 @@ def marginal_outcomes(
 
     Notes
     -----
-    When it misleads: if people near the threshold were handled differently (overrides), or if outcomes just above it
-    change faster than the bandwidth can follow.
+    When it misleads: if people near the threshold were handled differently (overrides), or if the difference of two
+    groups changes faster just above it than the bandwidth can follow. The difference is not that of the two groups'
+    estimates beside it, which have a bias where the curve is steep that the difference has not.
 
     References
     ----------
@@ -247,60 +352,106 @@ def marginal_outcomes(
 
 @question(plan_thresholds)
 def equalize_thresholds(
-    data: object,
+    data: object = None,
     *,
-    outcome: Column,
+    outcome: Column | None = None,
     score: Column,
     threshold: Finite,
     groups: Groups,
+    target: Target = "outcome_at_margin",
+    capacity: Fraction | None = None,
+    change: Change = "shown",
     direction: Direction = "both",
+    randomize: bool = False,
     user: Column | None = None,
     level: Level | None = None,
     bandwidth: Positive | None = None,
+    alpha: Alpha = 0.05,
+    resamples: Annotated[int, Number(least=100, most=100_000, whole=True)] = 400,
     count: Column | None = None,
+    weight: Column | None = None,
+    cluster: Column | None = None,
     missing: Missing = "raise",
     missing_group: MissingGroup = "raise",
+    rng: Seeded = None,
 ) -> ThresholdsResult:
-    """Which group thresholds would make the outcomes at the margin equal?
+    """Which group thresholds would make a rate, or the outcomes at the margin, equal, and what would they cost?
 
-    Solves f_g(t_g) = m for all groups, together with sum_g p_g (1 - F_g(t_g)) = the present positive rate. (Display (2)
-    of the paper integrates f F where the rate is meant.) Outcomes are read from the present threshold up only.
+    First tests whether groups differ at the present threshold. Those that were not shown to differ keep a common
+    threshold; the others get one of their own, such that the metric is the same for all and as many people are
+    selected as before. `isonomy.GroupThresholds` is the same as an object that decides new rows.
+
+    Null hypothesis: at the present threshold the metric is the same in all groups. Assumes that rows (users, if given)
+    are independent, and that new rows are like these.
 
     Parameters
     ----------
-    data, outcome, score, threshold, user, level, count, missing, missing_group
+    data, score, user, count, missing, missing_group
         As in `marginal_outcomes`.
+    outcome : str, optional
+        Column of outcomes, 0/1; any number for outcomes at the margin, for which those below the present threshold are
+        not read. Not needed for selection rates.
+    threshold : float
+        The present threshold: the decision is positive when the score reaches it.
     groups : str, cut or where
         One column or condition: thresholds are set for disjoint groups.
+    target : {"outcome_at_margin", "selection_rate", "tpr", "fpr", "equalized_odds", "predictive_value"}
+        What is made equal. ``"outcome_at_margin"`` (default): the expected outcome of those at the threshold, the
+        paper's section 6.1. ``"tpr"``, ``"fpr"``: the share selected of those with outcome 1, or 0.
+        ``"equalized_odds"``: both; with one threshold per group their mean is made equal, which for two groups makes
+        the larger of the two differences as small as it can be. ``"predictive_value"``: the share of outcome 1 among
+        those selected.
+    capacity : float, optional
+        The share of all rows to be selected. Default: the share selected now.
+    change : {"shown", "all"}, default "shown"
+        ``"shown"``: groups of which no two were shown to differ share a threshold. ``"all"``: every group has its own,
+        which makes equal groups unequal by chance.
     direction : {"both", "raise", "lower"}, default "both"
-        ``"both"``: keep the overall positive rate. ``"raise"``: only raise thresholds, up to the highest marginal
-        outcome; nothing is extrapolated. ``"lower"``: only lower them, to the lowest. These two cannot keep the rate.
+        ``"both"``: keep the overall positive rate. ``"raise"``, ``"lower"``: thresholds only move one way, which cannot
+        keep the rate.
+    randomize : bool, default False
+        Whether people may be selected by lot between two thresholds: equal odds then hold for both rates (Hardt,
+        Price, Srebro), and scores that many people share can be cut up.
+    level : {"user", "aggregate"}, optional
+        As in `marginal_outcomes`, for outcomes at the margin. Other targets count rows; users decide the variance.
     bandwidth : float, optional
-        Of the outcome curves. Default: the paper's rule.
+        Of the outcomes at the margin. Default: the paper's rule.
+    alpha : float, default 0.05
+        The error rate, of the test and of the intervals.
+    resamples : int, default 400
+        Samples behind the intervals: rows drawn again, or people (clusters) with all their rows.
+    weight : str, optional
+        A column with the people each row stands for. Only their proportions matter.
+    cluster : str, optional
+        A column that says which rows vary together, such as a branch; users, if there is none.
+    rng : int or numpy.random.Generator, optional
+        Where the draws come from; a fresh seed is recorded if there is none.
 
     Returns
     -------
     ThresholdsResult
-        `thresholds`, marginal outcomes and positive rates before and after; `to_frame()` has one row for each group.
+        `thresholds` with intervals, the metric and the positive rate before and after, how many more people of each
+        group are selected, and the change of accuracy, with intervals; `pvalue` and `verdict` of the present threshold.
+        `to_frame()` has one row for each group.
 
     Notes
     -----
-    A threshold below the present one rests on a linear extrapolation and has the status "extrapolated". A group with
-    too few outcomes just above the threshold keeps it, with the status "unsupported". A group has the status
-    "infeasible" if its outcome at the new margin is not the common one (by more than its standard error), if nobody or
-    everybody would be above its threshold, or if its outcomes fall as the score rises: do not use its threshold. With
-    ``direction="both"`` the last two concern all groups, since the others make up for it. Where the next score above a
-    threshold is further off than a tenth of the bandwidth (few distinct scores), that score is the threshold: it
-    selects the same people, and the outcome at the margin is theirs.
+    A group with fewer than 10 effective events or non-events keeps the present threshold, status "unsupported". With
+    outcomes at the margin a threshold below the present one rests on a linear extrapolation, status "extrapolated". A
+    group has the status "infeasible" if it does not reach the common value (by more than its standard error: coarse
+    scores), and with outcomes at the margin if nobody or everybody would be above its threshold or its outcomes fall as
+    the score rises: do not use its threshold. Where the next score above a threshold is further off than a tenth of the
+    bandwidth (few distinct scores), that score is the threshold: it selects the same people.
 
-    When it misleads: below the present threshold, where nobody's outcome is known. Curves are local lines made
-    nondecreasing, so that an outcome has one threshold; `marginal_outcomes`, which only looks at the threshold, uses a
-    parabola there, and its numbers differ a little.
+    When it misleads: below the present threshold, where nobody's outcome is known; on rows the score's model was
+    fitted on. Intervals take it as known which groups are moved. Display (2) of the paper integrates f F where the
+    rate is meant.
 
     References
     ----------
     C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate
-    Parity", section 6.1, Theorem 4.
+    Parity", section 6.1, Theorem 4. M. Hardt, E. Price, N. Srebro, "Equality of opportunity in supervised learning",
+    NeurIPS, 2016.
 
     Examples
     --------
@@ -310,20 +461,24 @@ def equalize_thresholds(
     >>> s = rng.random(20_000)
     >>> g = np.repeat(["a", "b"], 10_000)
     >>> y = rng.random(20_000) < np.where(g == "a", s, s**2)
-    >>> result = equalize_thresholds({"y": y, "s": s, "g": g}, outcome="y", score="s", threshold=0.5, groups="g")
+    >>> data = {"y": y, "s": s, "g": g}
+    >>> result = equalize_thresholds(data, outcome="y", score="s", threshold=0.5, groups="g", rng=0)
     >>> bool(result.thresholds[0] < 0.5 < result.thresholds[1])
+    True
+    >>> result = equalize_thresholds(data, outcome="y", score="s", threshold=0.5, groups="g", target="tpr", rng=0)
+    >>> bool(abs(result.after[0, 0] - result.after[0, 1]) < 0.01)
     True
     """
     call = open_call("equalize_thresholds", locals())
     asked = plan_thresholds(call.source, **call.options)
     sums = tally_thresholds(call.source, asked)
-    estimates = estimate_thresholds(sums, asked)
+    estimates = estimate_thresholds(sums, asked, call.rng)
     return ThresholdsResult.of(call, asked, sums, estimates, decide_thresholds(estimates, asked))
 
 
 @question(plan_metrics)
 def calibration_metrics(
-    data: object,
+    data: object = None,
     *,
     outcome: Column,
     score: Names | Mapping[str, str],
@@ -333,6 +488,7 @@ def calibration_metrics(
     grid: float | Sequence[float] | None = None,
     bandwidth: Positive | Sequence[Positive] | None = None,
     count: Column | None = None,
+    weight: Column | None = None,
     missing: Missing = "raise",
     missing_group: MissingGroup = "raise",
 ) -> CalibrationMetrics:
@@ -342,7 +498,7 @@ def calibration_metrics(
     ----------
     data : table
         Rows that neither the model nor the calibrator has seen; split by user (`split_users`), never by row.
-    outcome, user, level, grid, bandwidth, count, missing, missing_group
+    outcome, user, level, grid, bandwidth, count, weight, missing, missing_group
         As in `predictive_parity`. The default grid has quantiles of each score.
     score : str, sequence of str or mapping of str to str
         One column, several, or names for them, such as ``{"before": "s", "after": "s_calibrated"}``.
@@ -388,41 +544,3 @@ def calibration_metrics(
     sums = tally_metrics(call.source, asked)
     estimates = estimate_metrics(sums, asked)
     return CalibrationMetrics.of(call, asked, sums, estimates, decide_metrics(estimates, asked))
-
-
-@checked
-def split_users(user: object, *, held_out: Fraction = 0.5, rng: Seeded = None) -> BoolArray:
-    """Mark a random share of users as held out: True for all rows of a held-out user.
-
-    Rows of one user are alike; splitting them between fit and test would make a calibrator look better than it is.
-    Rows without a user are refused: they are not all one person.
-
-    Parameters
-    ----------
-    user : array_like
-        Who each row belongs to: an array, a list, or a series of any frame library.
-    held_out : float, default 0.5
-        The share of users that are held out; at least one, and not all.
-    rng : int or numpy.random.Generator, optional
-        Where the draw comes from.
-
-    Returns
-    -------
-    numpy.ndarray of bool
-        One entry per row.
-
-    Examples
-    --------
-    >>> from isonomy.calibration import split_users
-    >>> split_users(["a", "b", "a", "c", "b"], held_out=0.5, rng=0).sum() in (1, 2, 3)
-    True
-    """
-    codes = user_codes(series_of(user), "user")
-    size = int(codes.max()) + 1 if codes.size else 0
-    if size < 2:
-        raise UsageError("user: a split needs at least two users.")
-    generator, _ = resolve(rng)
-    chosen = np.zeros(size, dtype=bool)
-    many = min(max(1, round(held_out * size)), size - 1)
-    chosen[generator.permutation(size)[:many]] = True
-    return chosen[codes]

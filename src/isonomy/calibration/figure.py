@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
+from isonomy.calibration import wording
 from isonomy.results import Columns, charts, theme
 
 if TYPE_CHECKING:
-    from isonomy.calibration.result import MarginalFamily, ParityFamily, ThresholdsResult
+    from isonomy.calibration.result import CompositeResult, MarginalFamily, ParityFamily, ThresholdsResult
 
 WIDTH, HEIGHT = 320, 240
 DRAWN_PAIRS = 6
@@ -70,6 +71,30 @@ def _banded(base: alt.Chart, name: str, value: str, axis: str, under: Sequence[a
     return alt.layer(*under, area, line).properties(width=WIDTH, height=HEIGHT)
 
 
+def composite(result: CompositeResult) -> alt.TopLevelMixin:
+    """The clearest difference of each pair against the weight of the first score."""
+    pairs, many = result.difference.shape
+    values = theme.data(
+        {
+            "pair": [
+                " minus ".join(theme.short(label, 28) for label in pair) for pair in result.labels for _ in range(many)
+            ],
+            "weight": np.tile(result.weights[:, 0], pairs),
+            "difference": result.difference.ravel(),
+        }
+    )
+    chart = (
+        alt.Chart(values)
+        .mark_point(filled=True)
+        .encode(
+            x=alt.X("weight:Q", title=f"Weight of {theme.short(result.scores[0])}"),
+            y=alt.Y("difference:Q", title="Clearest difference of outcomes"),
+            color=alt.Color("pair:N", title=None, sort=None, legend=alt.Legend(orient="bottom", columns=1)),
+        )
+    )
+    return theme.finish(alt.layer(charts.rule("y"), chart).properties(width=WIDTH, height=HEIGHT))
+
+
 def marginal(families: Sequence[MarginalFamily]) -> alt.TopLevelMixin:
     """Outcome at the threshold in each group, with its interval."""
     fields = {"outcome": "estimate", "low": "estimate_low", "high": "estimate_high"}
@@ -81,22 +106,31 @@ def marginal(families: Sequence[MarginalFamily]) -> alt.TopLevelMixin:
 
 
 def thresholds(result: ThresholdsResult) -> alt.TopLevelMixin:
-    """Each group's threshold and its outcome there, before and after."""
-    groups = [theme.short(label) for label in result.labels]
+    """Each group's threshold and its metrics there, before and after, with the interval of the new threshold."""
+    panels = [_moves(result, k) for k in range(len(result.metrics))]
+    return theme.finish(alt.hconcat(*panels) if len(panels) > 1 else panels[0])
+
+
+def _moves(result: ThresholdsResult, k: int) -> Panel:
+    groups, size = [theme.short(label) for label in result.labels], len(result.labels)
+    present = [result.threshold] * size
     values = theme.data(
         {
             "group": groups * 2,
-            "when": ["before"] * len(groups) + ["after"] * len(groups),
-            "threshold": [result.threshold] * len(groups) + result.thresholds.tolist(),
-            "outcome": np.concatenate([result.marginal_before, result.marginal_after]),
+            "when": ["before"] * size + ["after"] * size,
+            "threshold": present + result.thresholds.tolist(),
+            "low": present + result.thresholds_low.tolist(),
+            "high": present + result.thresholds_high.tolist(),
+            "value": np.concatenate([result.before[k], result.after[k]]),
         }
     )
+    title = wording.METRICS[result.metrics[k]].capitalize()
     base = alt.Chart(values).encode(
-        x=alt.X("threshold:Q", title="Threshold", scale=alt.Scale(zero=False)),
-        y=alt.Y("outcome:Q", title="Outcome at the margin", scale=alt.Scale(zero=False)),
-        color=alt.Color("group:N", title=None, sort=None),
+        y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), color=alt.Color("group:N", title=None, sort=None)
     )
-    line = base.mark_line().encode(detail="group:N")
-    point = base.mark_point(filled=True, size=80).encode(shape=alt.Shape("when:N", title=None, sort=None))
-    chart = alt.layer(line, point).properties(width=WIDTH, height=HEIGHT, title="Thresholds before and after")
-    return theme.finish(chart)
+    at = alt.X("threshold:Q", title="Threshold", scale=alt.Scale(zero=False))
+    interval = base.mark_rule().encode(x=alt.X("low:Q", title="Threshold"), x2="high:Q")
+    line = base.mark_line().encode(x=at, detail="group:N")
+    point = base.mark_point(filled=True, size=80).encode(x=at, shape=alt.Shape("when:N", title=None, sort=None))
+    chart = alt.layer(line, interval, point)
+    return chart.properties(width=WIDTH, height=HEIGHT, title="Thresholds before and after")

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, Literal, Protocol, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter
 
+from isonomy.calibration import wording
+from isonomy.calibration.decide import decide_thresholds
+from isonomy.calibration.estimate import estimate_thresholds
+from isonomy.calibration.plan import Change, plan_thresholds
 from isonomy.calibration.smoothing.axis import Axis
 from isonomy.calibration.smoothing.maps import Calibration, Fitter, LocalFit, Map, onto, same
 from isonomy.calibration.smoothing.surfaces import fit_surface
+from isonomy.calibration.smoothing.targets import Target as Equalized
+from isonomy.calibration.tally import tally_thresholds
 from isonomy.errors import UsageError
-from isonomy.frames.estimators import Column, Columns, Key, as_tuple, names_of, outcomes, read_columns, votes
-from isonomy.numerics.arrays import FloatArray, IntArray, ObjectArray
-from isonomy.options import Number, Positive, Whole, check_parameters
+from isonomy.frames import open_source
+from isonomy.frames.estimators import (
+    Column,
+    Columns,
+    Key,
+    Votes,
+    as_tuple,
+    eager,
+    names_of,
+    outcomes,
+    read_columns,
+    refuse_empty,
+    series_of,
+    target,
+    told,
+    user_codes,
+    votes,
+)
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
+from isonomy.numerics.randomness import resolve
+from isonomy.options import Alpha, Finite, Fraction, Number, Positive, Seeded, Whole, check_parameters, checked
 
 Size = Annotated[float, Number(least=0)]
 Target = Mapping[str, Hashable] | Mapping[int, Hashable] | Sequence[Hashable]  # a group, by column or in their order
 M = TypeVar("M")
 # Options a method does not read, with their defaults: another value is refused rather than ignored.
-_KERNEL: dict[str, object] = {"bandwidth": None, "smoother": "nadaraya-watson"}
+_KERNEL: dict[str, object] = {"bandwidth": None, "smoother": "local-linear"}
 _UNUSED: dict[Calibration, dict[str, object]] = {
     "near_unbiased": {},
     "binning": _KERNEL,
@@ -54,8 +79,9 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
     bandwidth : float, optional
         Of the kernel ("near_unbiased"); None: the paper's rule with the group's number of users (or rows),
         scaled to where most scores lie if some are not in [0, 1].
-    smoother : {"nadaraya-watson", "local-linear"}, default "nadaraya-watson"
-        ``"nadaraya-watson"`` as in the paper, or ``"local-linear"``, which has no bias at the ends ("near_unbiased").
+    smoother : {"local-linear", "nadaraya-watson"}, default "local-linear"
+        ``"local-linear"``, or ``"nadaraya-watson"`` as in the paper, which is biased where scores are not spread evenly
+        ("near_unbiased").
     monotone : bool, default False
         Whether calibrated scores may not fall as the score rises. ("isotonic" never lets them; a falling "platt" curve
         is replaced by the group's mean outcome.)
@@ -107,7 +133,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         user_column: Column | None = None,
         bins: Whole = 20,
         bandwidth: Positive | None = None,
-        smoother: LocalFit = "nadaraya-watson",
+        smoother: LocalFit = "local-linear",
         monotone: bool = False,
         onto: Target | None = None,
         min_size: Size = 50,
@@ -124,7 +150,11 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         self.min_size = min_size
 
     def fit(self, X: object, y: object, sample_weight: object = None) -> GroupCalibrator:
-        """Fit one calibrator per group, and one for everybody. ``sample_weight`` counts rows."""
+        """Fit one calibrator per group, and one for everybody.
+
+        ``sample_weight`` counts rows, as scikit-learn has it; with ``user_column`` it is the people that a user stands
+        for, such as a survey's weights: only the proportions matter, and unequal ones make a group worth fewer users.
+        """
         check_parameters(self, self.get_params(deep=False))
         for name, default in _UNUSED[self.method].items():
             if (value := getattr(self, name)) != default:
@@ -133,34 +163,40 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
                     "another method."
                 )
         columns = self._read(X, reset=True)
-        outcome = outcomes(column_or_1d(_required(self, y), warn=True))
+        with told("y"):
+            outcome = outcomes(column_or_1d(_required(self, y), warn=True))
         _same_length(outcome, columns)
         if not np.all(np.isfinite(outcome)):
-            raise ValueError("Input y contains NaN or infinity.")
+            raise UsageError("y: Input y contains NaN or infinity.")
         if self.method == "platt" and not np.all((outcome == 0) | (outcome == 1)):
             raise UsageError('method: "platt" needs outcomes of 0 and 1; choose another method.')
         vote = votes(columns, sample_weight)
-        held = vote > 0
+        each = vote.each
+        held = each > 0
         score = columns.numbers[:, 0]
-        axis = _axis(score[held], vote[held])
+        axis = _axis(score[held], each[held])
         fitter = Fitter(self.method, self.bins, self.bandwidth, self.smoother, self.monotone, axis)
 
         def calibrate(rows: IntArray) -> Map:
-            return fitter(score[rows], outcome[rows], vote[rows])
+            return fitter(score[rows], outcome[rows], vote.among(rows))
 
         self.pooled_, self.calibrators_, self.pooled_groups_ = _by_group(columns, vote, self.min_size, calibrate)
         self.groups_ = columns.keys
         if self.onto is not None:
             target = self._target(self.onto)
-            mapped = onto(self.calibrators_[target], score[held], vote[held], axis)
+            mapped = onto(self.calibrators_[target], score[held], each[held], axis)
             self.pooled_ = mapped(self.pooled_)
             self.calibrators_ = {k: same if k == target else mapped(own) for k, own in self.calibrators_.items()}
         return self
 
     def predict(self, X: object) -> FloatArray:
-        """Calibrated scores. A group not seen in fit gets the calibrator of everybody together."""
+        """Calibrated scores, from the score and group columns alone.
+
+        A group not seen in fit gets the calibrator of everybody together, with a warning.
+        """
         check_is_fitted(self)
         columns = self._read(X, reset=False)
+        _tell_unknown(columns, self.groups_)
         score = columns.numbers[:, 0]
         calibrated = np.empty(score.size)
         for number, key in enumerate(columns.keys):
@@ -222,7 +258,7 @@ class Together:
         return np.column_stack([regressor.predict(scores) for regressor in self.regressors])
 
 
-class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class MultiObjectiveCalibrator(TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Calibrate scores S^1..S^K of outcomes Y^1..Y^K together, so that every weighted sum of them is in parity.
 
     Each score is replaced by an estimate of E[Y^k | S^1..S^K, G]. By Theorem 2 of the paper the combined score
@@ -291,11 +327,13 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.min_size = min_size
 
     def fit(self, X: object, y: object, sample_weight: object = None) -> MultiObjectiveCalibrator:
-        """Fit; ``y`` has one column per outcome (a frame, or an array)."""
+        """Fit; ``y`` has one column per outcome (a frame, or an array); ``sample_weight`` as in `GroupCalibrator`."""
         check_parameters(self, self.get_params(deep=False))
+        refuse_empty(eager(X))
         if self.estimator is not None:
             _check_regressor(self.estimator)
-        values = outcomes(check_array(_required(self, y), dtype=None, ensure_2d=False, input_name="y"))
+        with told("y"):
+            values = outcomes(check_array(_required(self, y), dtype=None, ensure_2d=False, input_name="y"))
         self._flat = values.ndim == 1
         values = values[:, None] if self._flat else values
         if self.score_columns is not None and len(as_tuple(self.score_columns)) != values.shape[1]:
@@ -308,7 +346,7 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
         vote = votes(columns, sample_weight)
 
         def model(rows: IntArray) -> Model:
-            scores, own, weight = columns.numbers[rows], values[rows], vote[rows]
+            scores, own, weight = columns.numbers[rows], values[rows], vote.among(rows)
             if self.estimator is None:
                 return fit_surface(scores, own, weight, self.bandwidth)
             return Together([clone(self.estimator).fit(scores, outcome, sample_weight=weight) for outcome in own.T])
@@ -319,14 +357,24 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: object) -> FloatArray:
-        """Calibrated scores, one column per outcome."""
+        """Calibrated scores, one column per outcome, from the score and group columns alone."""
         check_is_fitted(self)
         columns = self._read(X, self.n_outputs_, reset=False)
+        _tell_unknown(columns, self.groups_)
         calibrated = np.empty((len(columns.numbers), self.n_outputs_))
         for number, key in enumerate(columns.keys):
             mine = columns.group == number
             calibrated[mine] = self.models_.get(key, self.pooled_).predict(columns.numbers[mine])
         return calibrated[:, 0] if self._flat else calibrated
+
+    def transform(self, X: object) -> FloatArray:
+        """Calibrated scores as columns, for a pipeline that goes on."""
+        return self.predict(X).reshape(-1, self.n_outputs_)
+
+    def get_feature_names_out(self, input_features: object = None) -> ObjectArray:
+        """The names of the columns that `transform` makes."""
+        check_is_fitted(self)
+        return np.array([f"calibrated_score_{k}" for k in range(self.n_outputs_)], dtype=object)
 
     def combine(self, X: object, weights: object) -> FloatArray:
         """The combined score sum_k w_k S^k, from calibrated scores."""
@@ -367,36 +415,202 @@ class MultiObjectiveCalibrator(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return tuple(free[:outcomes]) or (0,)  # an X without columns is refused with scikit-learn's own words
 
 
+class GroupThresholds(BaseEstimator):
+    """Decide new rows by thresholds of each group at which a rate, or the outcomes at the margin, are equal.
+
+    `isonomy.equalize_thresholds` as a scikit-learn estimator: ``fit`` finds the thresholds, ``predict`` decides.
+
+    Parameters
+    ----------
+    target : str, default "outcome_at_margin"
+        What is made equal, as in `isonomy.equalize_thresholds`.
+    threshold : float, default 0.5
+        The present threshold.
+    score_column : str or int, default 0
+        The score, a column of X by name (frames) or number.
+    group_columns : str, int or sequence of them
+        The columns that make the groups. Several mean their intersection.
+    user_column : str or int, optional
+        Whom a row belongs to; needed by ``fit`` only.
+    capacity, change, randomize, alpha
+        As in `isonomy.equalize_thresholds`.
+    unknown : {"present", "error"}, default "present"
+        What to do with a group that was not there in ``fit``: decide it by the present threshold and warn, or refuse.
+    random_state : int, Generator or None, default None
+        Seed of the lotteries, if there are any: an int decides the same rows alike each time.
+
+    Attributes
+    ----------
+    groups_ : tuple
+        The groups seen in fit (values of the group columns).
+    thresholds_, lottery_, probability_ : numpy.ndarray
+        One entry per group: selected from the threshold up, and with the probability from ``lottery_`` up to it.
+    pvalue_ : float
+        Of equality at the present threshold.
+    target_ : float
+        The common value aimed at.
+    status_ : tuple
+        How each threshold is to be taken.
+
+    Notes
+    -----
+    When it misleads: as `isonomy.equalize_thresholds`. `predict` gives decisions, not predictions of the outcome.
+
+    References
+    ----------
+    As in `isonomy.equalize_thresholds`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isonomy.calibration import GroupThresholds
+    >>> rng = np.random.default_rng(0)
+    >>> s, g = rng.random(20_000), rng.integers(0, 2, 20_000)
+    >>> y = rng.random(20_000) < np.where(g == 0, s, s**2)
+    >>> rule = GroupThresholds("tpr", group_columns=1).fit(np.column_stack([s, g]), y)
+    >>> rule.predict([[0.5, 0], [0.5, 1]])
+    array([1, 0])
+    """
+
+    def __init__(
+        self,
+        target: Equalized = "outcome_at_margin",
+        *,
+        threshold: Finite = 0.5,
+        score_column: Column = 0,
+        group_columns: Column | Sequence[Column] = (),
+        user_column: Column | None = None,
+        capacity: Fraction | None = None,
+        change: Change = "shown",
+        randomize: bool = False,
+        alpha: Alpha = 0.05,
+        unknown: Literal["present", "error"] = "present",
+        random_state: Seeded = None,
+    ) -> None:
+        self.target: Equalized = target
+        self.threshold = threshold
+        self.score_column = score_column
+        self.group_columns = group_columns
+        self.user_column = user_column
+        self.capacity = capacity
+        self.change: Change = change
+        self.randomize = randomize
+        self.alpha = alpha
+        self.unknown = unknown
+        self.random_state = random_state
+
+    def fit(self, X: object, y: object = None, sample_weight: object = None) -> GroupThresholds:
+        """Find the thresholds.
+
+        ``y``: outcomes, NaN where they are not known (for outcomes at the margin, below the present threshold); none
+        for selection rates. ``sample_weight``: the people each row stands for; only their proportions matter.
+        """
+        check_parameters(self, self.get_params(deep=False))
+        if not as_tuple(self.group_columns):
+            raise UsageError("group_columns: none given; name the columns of X that say which group a row belongs to.")
+        columns = self._read(X, reset=True)
+        table: dict[str, object] = {"score": columns.numbers[:, 0], "group": columns.group}
+        if columns.user is not None:
+            table["user"] = columns.user
+        if y is not None or self.target != "selection_rate":
+            outcome = outcomes(np.asarray(_required(self, y)).ravel())
+            _same_length(outcome, columns)
+            table["outcome"] = outcome
+        if sample_weight is not None:
+            table["weight"] = np.asarray(sample_weight).ravel()
+        source = open_source(table, weight=None if sample_weight is None else "weight")
+        asked = plan_thresholds(
+            source,
+            outcome="outcome" if "outcome" in table else None,
+            score="score",
+            threshold=self.threshold,
+            target=self.target,
+            capacity=self.capacity,
+            direction="both",
+            change=self.change,
+            randomize=self.randomize,
+            level=None,
+            bandwidth=None,
+            alpha=self.alpha,
+            resamples=0,
+            groups="group",
+            user="user" if columns.user is not None else None,
+        )
+        estimates = estimate_thresholds(tally_thresholds(source, asked), asked, np.random.default_rng(0))
+        decisions = decide_thresholds(estimates, asked)
+        place = [int(str(group.items[0][1])) for group in estimates.groups]
+        self.groups_ = tuple(columns.keys[k] for k in place)
+        self.thresholds_, self.lottery_ = estimates.thresholds, estimates.lottery
+        self.probability_, self.status_ = estimates.probability, decisions.status
+        self.pvalue_, self.target_ = estimates.pvalue, estimates.target
+        return self
+
+    def predict(self, X: object) -> IntArray:
+        """1 for those who are selected, 0 for the others, from the score and group columns alone."""
+        chance = self.predict_chance(X)
+        drawn = (chance > 0) & (chance < 1)
+        if drawn.any():
+            chance = np.where(drawn, np.random.default_rng(self.random_state).random(chance.size) < chance, chance)
+        return chance.astype(np.intp)
+
+    def predict_chance(self, X: object) -> FloatArray:
+        """The chance of being selected: 0 or 1, and between them in a lottery."""
+        check_is_fitted(self)
+        columns = self._read(X, reset=False)
+        place = {key: k for k, key in enumerate(self.groups_)}
+        unknown = [key for key in columns.keys if key not in place]
+        if unknown and self.unknown == "error":
+            raise UsageError(f"group_columns: {wording.undecided_groups(unknown)}")
+        if unknown:
+            warnings.warn(wording.present_groups(unknown), UserWarning, stacklevel=2)
+        at = np.array([place.get(key, len(place)) for key in columns.keys])[columns.group]
+        high, low = (np.append(values, self.threshold)[at] for values in (self.thresholds_, self.lottery_))
+        score = columns.numbers[:, 0]
+        return np.where(score >= high, 1.0, np.where(score >= low, np.append(self.probability_, 1.0)[at], 0.0))
+
+    def _read(self, X: object, *, reset: bool) -> Columns:
+        groups, user = as_tuple(self.group_columns), self.user_column if reset else None
+        return read_columns(self, X, numbers=(self.score_column,), groups=groups, user=user, reset=reset)
+
+
 def _by_group(
-    columns: Columns, vote: FloatArray, least: float, fit: Callable[[IntArray], M]
+    columns: Columns, vote: Votes, least: float, fit: Callable[[IntArray], M]
 ) -> tuple[M, dict[Key, M], tuple[Key, ...]]:
     """The model of everybody, that of each group with ``least`` votes or more, and the groups with fewer.
 
     ``fit`` makes a model of the rows it is given; rows without a vote take no part.
     """
-    if not np.any(vote > 0):
+    held = vote.each > 0
+    if not held.any():
         raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
-    pooled = fit(np.flatnonzero(vote > 0))
+    pooled = fit(np.flatnonzero(held))
     if columns.keys == ((),):
         return pooled, {(): pooled}, ()
     models: dict[Key, M] = {}
     for number, key in enumerate(columns.keys):
         mine = columns.group == number
-        if vote[mine].sum() >= max(least, np.finfo(float).tiny):
-            models[key] = fit(np.flatnonzero(mine & (vote > 0)))
+        if vote.among(mine).sum() >= max(least, np.finfo(float).tiny):
+            models[key] = fit(np.flatnonzero(mine & held))
     return pooled, models, tuple(key for key in columns.keys if key not in models)
+
+
+def _tell_unknown(columns: Columns, known: Sequence[Key]) -> None:
+    """Warn of groups that were not there in the fit: they get what everybody together would get."""
+    unknown = [key for key in columns.keys if key not in set(known)]
+    if unknown:
+        warnings.warn(wording.unknown_groups(unknown), UserWarning, stacklevel=3)
 
 
 def _required(estimator: BaseEstimator, y: object) -> object:
     if y is None:
         name = type(estimator).__name__
-        raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
-    return y
+        raise UsageError(f"y: This {name} estimator requires y to be passed, but the target y is None.")
+    return target(y)
 
 
 def _same_length(y: FloatArray, columns: Columns) -> None:
     if len(y) != len(columns.numbers):
-        raise ValueError(f"y: {len(y)} rows for {len(columns.numbers)} rows of X (inconsistent numbers of samples).")
+        raise UsageError(f"y: {len(y)} rows for {len(columns.numbers)} rows of X (inconsistent numbers of samples).")
 
 
 def _check_regressor(estimator: object) -> None:
@@ -415,3 +629,41 @@ def _axis(score: FloatArray, vote: FloatArray) -> Axis:
     axis = Axis.of(float(score.min()), float(score.max()))
     # One score far out must not widen every kernel.
     return axis if axis.unit else axis.focused(lambda on: on.histogram(score, vote))
+
+
+@checked
+def split_users(user: object, *, held_out: Fraction = 0.5, rng: Seeded = None) -> BoolArray:
+    """Mark a random share of users as held out: True for all rows of a held-out user.
+
+    Rows of one user are alike; splitting them between fit and test would make a calibrator look better than it is.
+    Rows without a user are refused: they are not all one person.
+
+    Parameters
+    ----------
+    user : array_like
+        Who each row belongs to: an array, a list, or a series of any frame library.
+    held_out : float, default 0.5
+        The share of users that are held out; at least one, and not all.
+    rng : int or numpy.random.Generator, optional
+        Where the draw comes from.
+
+    Returns
+    -------
+    numpy.ndarray of bool
+        One entry per row.
+
+    Examples
+    --------
+    >>> from isonomy.calibration import split_users
+    >>> split_users(["a", "b", "a", "c", "b"], held_out=0.5, rng=0).sum() in (1, 2, 3)
+    True
+    """
+    codes = user_codes(series_of(user), "user")
+    size = int(codes.max()) + 1 if codes.size else 0
+    if size < 2:
+        raise UsageError("user: a split needs at least two users.")
+    generator, _ = resolve(rng)
+    chosen = np.zeros(size, dtype=bool)
+    many = min(max(1, round(held_out * size)), size - 1)
+    chosen[generator.permutation(size)[:many]] = True
+    return chosen[codes]

@@ -9,19 +9,24 @@ from typing import Literal, Required, TypedDict, Unpack
 import numpy as np
 
 from isonomy.calibration.smoothing.bands import Adjustment
+from isonomy.calibration.smoothing.composites import STEPS, simplex
 from isonomy.calibration.smoothing.kernels import Kernel
-from isonomy.calibration.smoothing.margins import Direction
+from isonomy.calibration.smoothing.targets import Direction, Target
 from isonomy.errors import MissingRole, UsageError
 from isonomy.frames import Grouping, Request, Source
+from isonomy.frames.checks import refuse_nested
 from isonomy.frames.membership import without_value
 from isonomy.frames.products import off_binary
 from isonomy.numerics.arrays import FloatArray
 
 Level = Literal["user", "aggregate"]
-Comparison = Literal["residual", "orthogonal", "nadaraya-watson", "cumulative"]
+Comparison = Literal["omnibus", "orthogonal", "cumulative", "residual", "nadaraya-watson"]
 EdgeFit = Literal["local-quadratic", "local-linear", "nadaraya-watson"]
+Change = Literal["shown", "all"]
 PairAdjustment = Literal["holm", "bonferroni", "bh", "by", "none"]
-Widths = float | Sequence[float] | None
+DataDriven = Literal["cross-validation"]
+Widths = float | Sequence[float] | DataDriven | None
+MOST_SCORES = max(STEPS)
 NO_USER, NOT_BINARY = "no user", "not binary"
 DEGREES: dict[EdgeFit, int] = {"local-quadratic": 2, "local-linear": 1, "nadaraya-watson": 0}
 
@@ -34,9 +39,10 @@ class RowsPlan:
     score: str
     grouping: Grouping
     user: str | None
+    person: str | None  # the column of whom or what is independent of the others: the user, or the cluster
     level: Level
     checks: Request  # the rows of each group, and how many outcomes are not 0/1 or have no user
-    requests: tuple[Request, ...]  # the same where an engine holds the rows: kernel sums are passes of their own
+    requests: tuple[Request, ...]  # the same where an engine holds the rows: how many there are is asked first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,11 +65,26 @@ class Plan(Compared):
     draws: int
     grid: FloatArray | None
     bandwidth: Widths
+    order_tolerance: float | None
 
     @property
     def requests(self) -> tuple[Request, ...]:
         """The passes an audit can share."""
         return self.rows.requests
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompositePlan:
+    """The question of `composite_parity`."""
+
+    rows: RowsPlan  # of the first outcome and score; the groups and users are those of all
+    outcomes: tuple[str, ...]
+    scores: tuple[str, ...]
+    weights: FloatArray  # (W, scores)
+    reference: Mapping[str, object] | None
+    alpha: float
+    draws: int
+    requests: tuple[Request, ...] = ()  # rows are read, once for all weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,15 +98,27 @@ class MarginalPlan(Compared):
     requests: tuple[Request, ...] = ()  # only rows above the threshold are read: passes of their own
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ThresholdsPlan:
     """The question of `equalize_thresholds`."""
 
     rows: RowsPlan
+    outcome: str | None  # None: there is none, and selection rates are made equal
+    target: Target
     threshold: float
+    capacity: float | None
     direction: Direction
+    change: Change
+    randomize: bool
     bandwidth: float | None
+    alpha: float
+    draws: int
     requests: tuple[Request, ...] = ()
+
+    @property
+    def margin(self) -> bool:
+        """Whether outcomes at the margin are made equal, for which those below the threshold need not be known."""
+        return self.target == "outcome_at_margin"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,12 +135,17 @@ class MetricsPlan:
         return tuple(request for plan in self.scores.values() for request in plan.requests)
 
 
-class Common(TypedDict, total=False):
-    """Options that every question has: which columns are read, and who has a vote."""
+class Divided(TypedDict, total=False):
+    """Options that every question has: the groups, and whom a row belongs to."""
 
-    outcome: Required[str]
     groups: Required[object]
     user: str | None
+
+
+class Common(Divided, total=False):
+    """Options of most questions: the outcome, and who has a vote."""
+
+    outcome: Required[str]
     level: Level | None
     depth: int
 
@@ -116,13 +154,17 @@ def plan_rows(source: Source, score: str, **rows: Unpack[Common]) -> RowsPlan:
     """The columns of a call. ``level`` is "user" if a user is given, else "aggregate"."""
     outcome, user, level = rows["outcome"], rows.get("user"), rows.get("level")
     source.require(outcome=outcome, score=score, user=user)
+    refuse_nested(source.schema, "user", user)
     chosen: Level = level or ("aggregate" if user is None else "user")
     if chosen == "user" and user is None:
         raise MissingRole('level: "user" needs the column that says who each row belongs to; pass user=.')
     grouping = source.grouping(rows["groups"], rows.get("depth", 1))
     values = {NOT_BINARY: off_binary(outcome)} | ({} if user is None else {NO_USER: without_value(source, user)})
     checks = Request(grouping=grouping, numeric={"outcome": outcome, "score": score}, values=values)
-    return RowsPlan(outcome, score, grouping, user, chosen, checks, (checks,) if source.lazy else ())
+    source.check(checks)
+    return RowsPlan(
+        outcome, score, grouping, user, user or source.cluster, chosen, checks, (checks,) if source.lazy else ()
+    )
 
 
 def plan(
@@ -136,17 +178,42 @@ def plan(
     reference: Mapping[str, object] | None,
     adjust: Adjustment,
     tolerance: float | None,
+    order_tolerance: float | None,
     alpha: float,
     resamples: int,
     **rows: Unpack[Common],
 ) -> Plan:
     """Check the options of `predictive_parity` against one another and the schema."""
-    if tolerance is not None and method == "cumulative":
-        raise UsageError('tolerance: the cumulative test has none; choose another method, such as "residual".')
-    read = plan_rows(source, score, **rows)
+    read = _refuse_both(source, plan_rows(source, score, **rows))
     points = _grid(grid)
     compared = (read, kernel, alpha, tolerance, reference)
-    return Plan(*compared, method, adjust, resamples, points, bandwidth)
+    reversal = tolerance if order_tolerance is None else order_tolerance
+    return Plan(*compared, method, adjust, resamples, points, bandwidth, reversal)
+
+
+def plan_composite(
+    source: Source,
+    *,
+    outcomes: str | Sequence[str],
+    scores: str | Sequence[str],
+    reference: Mapping[str, object] | None,
+    alpha: float,
+    resamples: int,
+    level: Level | None,
+    depth: int,
+    **rows: Unpack[Divided],
+) -> CompositePlan:
+    """Check the options of `composite_parity` against one another and the schema."""
+    results, columns = (tuple([names] if isinstance(names, str) else names) for names in (outcomes, scores))
+    if len(results) != len(columns) or not 2 <= len(columns) <= MOST_SCORES:
+        raise UsageError(
+            f"scores: {len(columns)} scores for {len(results)} outcomes; give 2 to {MOST_SCORES} scores, and an "
+            "outcome for each, in the same order."
+        )
+    for outcome, score in zip(results, columns, strict=True):
+        source.require(outcomes=outcome, scores=score)
+    read = _refuse_both(source, plan_rows(source, columns[0], outcome=results[0], level=level, depth=depth, **rows))
+    return CompositePlan(read, results, columns, simplex(len(columns)), reference, alpha, resamples)
 
 
 def plan_marginal(
@@ -164,7 +231,7 @@ def plan_marginal(
     **rows: Unpack[Common],
 ) -> MarginalPlan:
     """Check the options of `marginal_outcomes` against one another and the schema."""
-    read = plan_rows(source, score, **rows)
+    read = _refuse_both(source, plan_rows(source, score, **rows))
     compared = (read, kernel, alpha, tolerance, reference)
     return MarginalPlan(*compared, float(threshold), method, adjust, bandwidth)
 
@@ -172,16 +239,50 @@ def plan_marginal(
 def plan_thresholds(
     source: Source,
     *,
+    outcome: str | None,
     score: str,
     threshold: float,
+    target: Target,
+    capacity: float | None,
     direction: Direction,
+    change: Change,
+    randomize: bool,
+    level: Level | None,
     bandwidth: float | None,
-    **rows: Unpack[Common],
+    alpha: float,
+    resamples: int,
+    **rows: Unpack[Divided],
 ) -> ThresholdsPlan:
     """Check the options of `equalize_thresholds` against one another and the schema."""
-    read = plan_rows(source, score, **rows)
+    margin = target == "outcome_at_margin"
+    if outcome is None and target != "selection_rate":
+        raise MissingRole(f"outcome: needed for target={target!r}; name the column that says what happened.")
+    for name, value in (("bandwidth", bandwidth), ("level", level)):
+        if value is not None and not margin:
+            raise UsageError(
+                f"{name}: {value!r} has no effect with target={target!r}, which counts rows; leave it at None, or "
+                'choose target="outcome_at_margin".'
+            )
+    if randomize and margin:
+        raise UsageError('randomize: True is not allowed with target="outcome_at_margin": a lottery has no margin.')
+    if direction != "both" and (capacity is not None or randomize):
+        other = "capacity" if capacity is not None else "randomize"
+        raise UsageError(f'{other}: thresholds that only move one way cannot keep a rate; leave direction at "both".')
+    read = plan_rows(source, score, outcome=score if outcome is None else outcome, level=level, **rows)
     _one_set(read, ": thresholds are set for disjoint groups")
-    return ThresholdsPlan(read, float(threshold), direction, bandwidth)
+    return ThresholdsPlan(
+        rows=read,
+        outcome=outcome,
+        target=target,
+        threshold=float(threshold),
+        capacity=capacity,
+        direction=direction,
+        change=change,
+        randomize=bool(randomize),
+        bandwidth=bandwidth,
+        alpha=alpha,
+        draws=resamples,
+    )
 
 
 def plan_metrics(
@@ -198,6 +299,15 @@ def plan_metrics(
     for read in scores.values():
         _one_set(read)
     return MetricsPlan(scores, _grid(grid), bandwidth)
+
+
+def _refuse_both(source: Source, rows: RowsPlan) -> RowsPlan:
+    if rows.user is not None and source.cluster not in (None, rows.user):
+        raise UsageError(
+            f"cluster: {source.cluster!r}; user={rows.user!r} says already which rows belong together. Give one of the "
+            "two, or the same column for both."
+        )
+    return rows
 
 
 def _one_set(rows: RowsPlan, reason: str = "") -> None:
@@ -221,7 +331,8 @@ def _named(score: object) -> dict[str, str]:
     if isinstance(score, Mapping):
         columns = dict(score)
     else:
-        columns = {name: name for name in score} if isinstance(score, (Sequence, np.ndarray)) else {}
+        listed = isinstance(score, (Sequence, np.ndarray)) and all(isinstance(name, str) for name in score)
+        columns = {name: name for name in score} if listed else {}  # type: ignore[attr-defined]
     if not columns or not all(isinstance(name, str) for name in columns):
         raise UsageError(
             f"score: {score!r} is not allowed; give a column, several, or names for them such as "

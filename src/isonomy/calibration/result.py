@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from isonomy.calibration import wording
-from isonomy.calibration.decide import Decisions, FamilyDecisions, ThresholdsDecisions
+from isonomy.calibration.decide import CompositeDecisions, Decisions, FamilyDecisions, ThresholdsDecisions
 from isonomy.calibration.estimate import (
+    CompositeEstimates,
     Curves,
     Estimates,
     MarginalEstimates,
@@ -21,11 +22,11 @@ from isonomy.calibration.estimate import (
     Pairs,
     ThresholdsEstimates,
 )
-from isonomy.calibration.plan import MarginalPlan, MetricsPlan, Plan, ThresholdsPlan
+from isonomy.calibration.plan import CompositePlan, MarginalPlan, MetricsPlan, Plan, ThresholdsPlan
 from isonomy.calibration.smoothing.orders import Order
-from isonomy.calibration.tally import Tally, ThresholdsTally
+from isonomy.calibration.tally import CompositeTally, Tally, ThresholdsTally
 from isonomy.frames import Group
-from isonomy.inference import rejected, settle
+from isonomy.inference import overall
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.results import Call, Columns, GroupResult, Result, Status, Verdict, storable
@@ -66,6 +67,9 @@ class Family(ABC):
         """The estimates of a family as they are, with what was shown; its p-value is the adjusted one."""
         numbers: dict[str, Any] = {item.name: getattr(estimates, item.name) for item in fields(estimates)}
         numbers |= {"pvalue": decisions.pvalue, "pair_adjusted": decisions.adjusted}
+        if decisions.order_verdict is not None:
+            order = replace(numbers["order"], pvalue=decisions.order_pvalue)
+            numbers |= {"order": order, "order_verdict": decisions.order_verdict}
         return cls(**numbers, pair_verdicts=decisions.verdicts, verdict=decisions.verdict)
 
     @abstractmethod
@@ -133,7 +137,11 @@ class ParityFamily(Family, Curves):
     """
 
     of_groups: ClassVar[tuple[str, ...]] = (*Family.of_groups, "curve", "curve_low", "curve_high")
-    of_pairs: ClassVar[tuple[str, ...]] = (*Family.of_pairs, "se", "pvalue_at", "adjusted_at", "pair_statistic")
+    of_pairs: ClassVar[tuple[str, ...]] = (
+        *(*Family.of_pairs, "se", "pvalue_at", "adjusted_at", "pair_statistic", "pointwise_low", "pointwise_high"),
+    )
+
+    order_verdict: Verdict
 
     def without(self, small: BoolArray) -> Self:
         """A copy that withholds the numbers of the groups marked ``small``."""
@@ -159,7 +167,7 @@ class ParityFamily(Family, Curves):
             return [wording.not_compared(self.dimensions)]
         sizes = (len(self.groups), self.grid.size, families)
         first = wording.family_finding(self.dimensions, self.verdict, self.pvalue, tolerance, *sizes)
-        return [first, *(self._pair(pair, alpha) for pair in self.ranked()[:MOST_PAIRS]), self._order(alpha)]
+        return [first, *(self._pair(pair, alpha) for pair in self.ranked()[:MOST_PAIRS]), self._order()]
 
     def _pair(self, pair: int, alpha: float) -> str:
         at = int(np.nanargmax(np.abs(self.difference[pair] / self.se[pair])))
@@ -167,10 +175,10 @@ class ParityFamily(Family, Curves):
         tested = self.labels(pair), self.pair_verdicts[pair], self.pair_adjusted[pair]
         return wording.pair_finding(*tested, self.grid[at], self.difference[pair, at], ends, alpha)
 
-    def _order(self, alpha: float) -> str:
+    def _order(self) -> str:
         order = self.order
-        if order.better < 0 or not rejected(order.pvalue, alpha):
-            return wording.order_not_shown(order.pvalue)
+        if order.better < 0 or self.order_verdict is not Verdict.VIOLATION:
+            return wording.order_not_shown(order.pvalue, self.order_verdict)
         better, worse = self.groups[order.better].label, self.groups[order.worse].label
         return wording.order_reversed(order.pvalue, better, order.at, order.difference, worse, order.above)
 
@@ -271,30 +279,32 @@ class ParityResult(Tested[ParityFamily]):
     @classmethod
     def of(cls, call: Call, plan: Plan, tally: Tally, estimates: Estimates, decisions: Decisions) -> ParityResult:
         """Lay out what was found."""
-        parts = zip(estimates.families, decisions.families, decisions.orders, strict=True)
+        parts = zip(estimates.families, decisions.families, strict=True)
         return cls.gather(
             decisions,
             plan,
             plan.rows,
             null=wording.parity_null(plan.rows.level, plan.tolerance),
             provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, level=plan.rows.level),
-            families=tuple(
-                ParityFamily.of(replace(curves, order=replace(curves.order, pvalue=order)), own)
-                for curves, own, order in parts
-            ),
+            families=tuple(ParityFamily.of(*part) for part in parts),
             test=plan.method,
             clustered=plan.rows.user is not None,
         )
 
     @property
+    def parity_pvalue(self) -> float:
+        """P-value of equal outcomes alone (Definition 1): the smallest of all pairs', adjusted."""
+        return smallest([pvalue for family in self.families for pvalue in family.pair_adjusted])
+
+    @property
     def ordering_pvalue(self) -> float:
-        """P-value of the order (Definition 2): the smallest of the families', each adjusted for all of them."""
+        """P-value of the order alone (Definition 2's second part): the smallest of the families', adjusted."""
         return smallest([family.order.pvalue for family in self.families])
 
     @property
     def ordering_verdict(self) -> Verdict:
-        """Violation if a reversed order was shown."""
-        return settle(self.ordering_pvalue, self.alpha)[0]
+        """Violation if a reversed order was shown; within tolerance if all reversals were shown to be."""
+        return overall([family.order_verdict for family in self.families])
 
     def findings(self) -> tuple[str, ...]:
         """Each family's test, its largest differences, and the order."""
@@ -314,6 +324,99 @@ class ParityResult(Tested[ParityFamily]):
         if beside is not None:
             return figure.side_by_side(list(zip(self.families, beside.families, strict=False)), names)
         return figure.parity(self.families, pointwise=self.provenance.options.get("adjust") == "none")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CompositeResult(Result):
+    """Parity of composite scores under every weight; see `isonomy.composite_parity`.
+
+    Arrays are (pairs,) or (pairs, weights): all pairs of all families, and the points of the simplex that were tested.
+    """
+
+    question: ClassVar[str] = wording.COMPOSITE_QUESTION
+    method: ClassVar[str] = wording.COMPOSITE_METHOD
+    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.PARITY_ASSUMPTIONS[1:]
+    never_shown: ClassVar[tuple[str, ...]] = wording.PARITY_LIMITS
+
+    scores: tuple[str, ...]
+    weights: FloatArray  # (weights, scores)
+    labels: tuple[tuple[str, str], ...]  # of each pair
+    pair_adjusted: FloatArray
+    pair_verdicts: tuple[Verdict, ...]
+    pvalue_at: FloatArray  # of each pair under each weight alone
+    difference: FloatArray  # the clearest under each weight
+    pvalue: float
+    alpha: float
+    clustered: bool
+
+    @classmethod
+    def of(
+        cls,
+        call: Call,
+        plan: CompositePlan,
+        tally: CompositeTally,
+        estimates: CompositeEstimates,
+        decisions: CompositeDecisions,
+    ) -> CompositeResult:
+        """Lay out the tests of all pairs."""
+        families = estimates.families
+        tests = [test for family in families for test in family.tests]
+        return cls.gather(
+            decisions,
+            plan,
+            null=wording.COMPOSITE_NULL,
+            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, level=plan.rows.level),
+            labels=tuple((f.groups[i].label, f.groups[j].label) for f in families for i, j in f.pairs),
+            pair_adjusted=decisions.adjusted,
+            pair_verdicts=decisions.verdicts,
+            pvalue_at=np.stack([test.each for test in tests]),
+            difference=np.stack([test.difference for test in tests]),
+            clustered=plan.rows.user is not None,
+        )
+
+    @property
+    def worst_weights(self) -> FloatArray:
+        """The weights under which each pair differs most clearly: (pairs, scores)."""
+        return self.weights[np.argmin(np.nan_to_num(self.pvalue_at, nan=2.0), axis=1)]
+
+    def table(self) -> Columns:
+        """One row for each pair of groups and weights."""
+        pairs, many = self.pvalue_at.shape
+        return {
+            "group": [label for label, _ in self.labels for _ in range(many)],
+            "reference": [label for _, label in self.labels for _ in range(many)],
+            **{f"weight {name}": np.tile(self.weights[:, k], pairs) for k, name in enumerate(self.scores)},
+            "difference": self.difference.ravel(),
+            "pvalue": self.pvalue_at.ravel(),
+            "adjusted_pvalue": np.repeat(self.pair_adjusted, many),
+        }
+
+    def findings(self) -> tuple[str, ...]:
+        """Each pair, with the weights under which it differs most clearly."""
+        worst = np.argmin(np.nan_to_num(self.pvalue_at, nan=2.0), axis=1)
+        order = np.argsort(np.nan_to_num(self.pair_adjusted, nan=2.0), kind="stable")[:MOST_PAIRS]
+        return tuple(
+            wording.composite_finding(
+                self.labels[p],
+                self.pair_verdicts[p],
+                self.pair_adjusted[p],
+                list(zip(self.scores, self.weights[worst[p]].tolist(), strict=True)),
+                self.difference[p, worst[p]],
+            )
+            for p in order
+            if not np.isnan(self.pair_adjusted[p])
+        )
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        return (wording.independent(self.clustered), *self.always_assumed)
+
+    def plot(self) -> alt.TopLevelMixin:
+        """The clearest difference under each weight of the first score, by pair."""
+        from isonomy.calibration import figure
+
+        return figure.composite(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -356,35 +459,53 @@ class MarginalResult(Tested[MarginalFamily]):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ThresholdsResult(GroupResult):
-    """Group thresholds with equal marginal outcomes; see `isonomy.equalize_thresholds`."""
+    """Group thresholds at which a metric is equal; see `isonomy.equalize_thresholds`.
+
+    ``before``, ``after`` and ``se`` have one line for each of the ``metrics``.
+    """
 
     question: ClassVar[str] = wording.THRESHOLDS_QUESTION
     method: ClassVar[str] = wording.THRESHOLDS_METHOD
-    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
-    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.THRESHOLDS_ASSUMPTIONS
+    references: ClassVar[tuple[str, ...]] = (*wording.REFERENCES, wording.HARDT)
     never_shown: ClassVar[tuple[str, ...]] = wording.THRESHOLDS_LIMITS
-    columns: ClassVar[tuple[str, ...]] = (
-        *("size", "threshold", "new_threshold", "marginal_before", "marginal_after", "marginal_se"),
-        *("rate_before", "rate_after", "status"),
-    )
-    fields_shown: ClassVar[Mapping[str, str]] = {"new_threshold": "thresholds"}
     counts: ClassVar[tuple[str, ...]] = ("size",)
     withheld: ClassVar[tuple[str, ...]] = (
-        *("thresholds", "marginal_before", "marginal_after", "marginal_se", "rate_before", "rate_after", "size"),
+        *("thresholds", "thresholds_low", "thresholds_high", "lottery", "lottery_low", "lottery_high", "probability"),
+        *("before", "after", "se", "rate_before", "rate_after", "size"),
+        *("selected_change", "selected_change_low", "selected_change_high"),
     )
 
+    metric: str  # what was asked to be equal
+    metrics: tuple[str, ...]  # the rates that this means
     size: FloatArray
     threshold: float
     thresholds: FloatArray
-    marginal_before: FloatArray
-    marginal_after: FloatArray
-    marginal_se: FloatArray
-    target: float
+    thresholds_low: FloatArray
+    thresholds_high: FloatArray
+    lottery: FloatArray
+    lottery_low: FloatArray
+    lottery_high: FloatArray
+    probability: FloatArray
+    blocks: IntArray  # groups of one number share a threshold; -1: too few rows
+    before: FloatArray
+    after: FloatArray
+    se: FloatArray
+    target: float  # the common value
+    pvalue: float  # of equality at the present threshold, adjusted for all pairs of groups
     rate_before: FloatArray
     rate_after: FloatArray
     overall_before: float
     overall_after: float
+    selected_change: FloatArray
+    selected_change_low: FloatArray
+    selected_change_high: FloatArray
+    accuracy_before: float
+    accuracy_after: float
+    accuracy_change_low: float
+    accuracy_change_high: float
     direction: str
+    change: str
+    alpha: float
 
     @classmethod
     def of(
@@ -396,44 +517,109 @@ class ThresholdsResult(GroupResult):
         decisions: ThresholdsDecisions,
     ) -> ThresholdsResult:
         """Lay out the thresholds and what they do."""
-        selected, rows = estimates.selected, round(float(estimates.selected.rows.sum()))
+        gained, right = estimates.selected_change, estimates.accuracy_change
+        rows = round(float(estimates.selected.size[0].sum()))
         return cls.gather(
             decisions,
             estimates,
             plan,
-            null=wording.THRESHOLDS_NULL,
-            verdict=Verdict.INCONCLUSIVE,
-            provenance=call.provenance(rows=rows, dropped=tally.dropped, random=False, level=plan.rows.level),
-            size=selected.rows,
-            marginal_before=estimates.outcomes.before,
-            marginal_after=estimates.outcomes.after,
-            rate_before=selected.rates[0],
-            rate_after=selected.rates[1],
-            overall_before=selected.overall[0],
-            overall_after=selected.overall[1],
+            null=wording.thresholds_null(plan.target, plan.threshold),
+            provenance=call.provenance(rows=rows, dropped=tally.dropped, level=plan.rows.level),
+            metric=plan.target,
+            target=estimates.target,
+            size=estimates.selected.size[0],
+            se=np.where(plan.margin & estimates.lowered, np.nan, estimates.se),
+            selected_change=gained.value,
+            selected_change_low=gained.low,
+            selected_change_high=gained.high,
+            accuracy_change_low=float(right.low),
+            accuracy_change_high=float(right.high),
         )
 
-    def summary(self) -> str:
-        """The thresholds in words. Nothing is tested, so there is no verdict to give."""
-        return wording.threshold_summary([self.question, *self.findings(), *self.warnings, *self.limits()])
+    @property
+    def marginal_before(self) -> FloatArray:
+        """The outcomes at the present margin, if these were made equal."""
+        return self._margin(self.before)
+
+    @property
+    def marginal_after(self) -> FloatArray:
+        """The outcomes at the new margins, if these were made equal."""
+        return self._margin(self.after)
+
+    @property
+    def marginal_se(self) -> FloatArray:
+        """Their standard errors; NaN where they are extrapolated."""
+        return self._margin(self.se)
+
+    def _margin(self, values: FloatArray) -> FloatArray:
+        return values[0] if self.metric == "outcome_at_margin" else np.full(len(self.groups), np.nan)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether a group has a lottery."""
+        return bool(np.any(self.lottery < self.thresholds))
+
+    def table(self) -> Columns:
+        """One row per group."""
+        size = len(self.groups)
+        columns: dict[str, Any] = {"group": self.labels, "size": self.size, "threshold": np.full(size, self.threshold)}
+        columns |= {"new_threshold": self.thresholds}
+        columns |= {"new_threshold_low": self.thresholds_low, "new_threshold_high": self.thresholds_high}
+        if self.drawn:
+            columns |= {"lottery": self.lottery, "lottery_low": self.lottery_low, "lottery_high": self.lottery_high}
+            columns |= {"probability": self.probability}
+        for k, metric in enumerate(self.metrics):
+            name = "marginal" if metric == "outcome_at_margin" else metric
+            columns |= {f"{name}_before": self.before[k], f"{name}_after": self.after[k], f"{name}_se": self.se[k]}
+        columns |= {"rate_before": self.rate_before, "rate_after": self.rate_after}
+        names = ("selected_change", "selected_change_low", "selected_change_high", "status")
+        return columns | {name: getattr(self, name) for name in names}
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """Of all targets, and of outcomes at the margin."""
+        own = wording.MARGIN_ASSUMPTIONS if self.metric == "outcome_at_margin" else ()
+        return (*wording.THRESHOLDS_ASSUMPTIONS, *own)
+
+    def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
+        return (*self.never_shown, *([wording.EXTRAPOLATED] if Status.EXTRAPOLATED in self.status else []))
+
+    def headline(self) -> str:
+        """What was shown of the present threshold, and what was done."""
+        moved = bool(np.any(self.thresholds != self.threshold))
+        return wording.thresholds_headline(self.verdict is Verdict.VIOLATION, moved, self.change)
 
     def findings(self) -> tuple[str, ...]:
-        """The thresholds and what they do."""
+        """The common value, the thresholds and what they do, and what they cost."""
         feasible = Status.INFEASIBLE not in self.status
-        common = wording.common_margin(self.target, self.overall_before, self.overall_after, feasible=feasible)
-        return common, *(
-            wording.threshold_finding(
-                label,
-                self.status[k],
-                (self.threshold, self.thresholds[k]),
-                (self.marginal_before[k], self.marginal_after[k]),
-                (self.rate_before[k], self.rate_after[k]),
+        findings = [
+            wording.common_target(self.metric, self.target, self.overall_before, self.overall_after, feasible=feasible)
+        ]
+        for k, label in enumerate(self.labels):
+            by_lot = self.lottery[k] < self.thresholds[k]
+            findings.append(
+                wording.threshold_finding(
+                    label,
+                    self.status[k],
+                    (self.threshold, self.thresholds[k]),
+                    (self.thresholds_low[k], self.thresholds_high[k]),
+                    (self.lottery[k], self.probability[k]) if by_lot else None,
+                    [(name, (self.before[j, k], self.after[j, k])) for j, name in enumerate(self.metrics)],
+                    (self.rate_before[k], self.rate_after[k]),
+                    self.alpha,
+                )
             )
-            for k, label in enumerate(self.labels)
-        )
+        moved = [k for k in range(len(self.groups)) if self.thresholds[k] != self.threshold]
+        for k in moved:
+            ends = (self.selected_change_low[k], self.selected_change_high[k])
+            findings.append(wording.selected_finding(self.labels[k], self.selected_change[k], ends, self.alpha))
+        if moved and not np.isnan(self.accuracy_after):
+            ends = (self.accuracy_change_low, self.accuracy_change_high)
+            findings.append(wording.cost_finding(self.accuracy_before, self.accuracy_after, ends, self.alpha))
+        return tuple(findings)
 
     def plot(self) -> alt.TopLevelMixin:
-        """Thresholds before and after, with the outcome at each."""
+        """Thresholds before and after, with the metric at each."""
         from isonomy.calibration import figure
 
         return figure.thresholds(self)

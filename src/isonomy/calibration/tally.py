@@ -1,44 +1,48 @@
-"""Rows in: the scores, outcomes, groups and users of a table, ready to be summed in memory or by their engine.
+"""Rows in: the scores, outcomes, groups and users of a table become votes at sites of the score axis.
 
-Both kinds of rows answer the same requests (`KernelSums`), so that nothing after this file knows where they are.
+Tables of many rows are read in parts that have all the rows of their users: sums and products of parts add up.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import partial, reduce
+from operator import add
 
 import narwhals as nw
 import numpy as np
 
-from isonomy.calibration.plan import NO_USER, NOT_BINARY, MarginalPlan, MetricsPlan, Plan, RowsPlan, ThresholdsPlan
+from isonomy.calibration.plan import (
+    NO_USER,
+    NOT_BINARY,
+    CompositePlan,
+    MarginalPlan,
+    MetricsPlan,
+    Plan,
+    RowsPlan,
+    ThresholdsPlan,
+)
 from isonomy.calibration.smoothing import ranks
 from isonomy.calibration.smoothing.axis import BINS, Axis
-from isonomy.calibration.smoothing.kernels import KERNELS, Kernel
-from isonomy.calibration.smoothing.memory import Memory
-from isonomy.calibration.smoothing.sums import Fit, KernelSums, Marks, Products, Smoother, Totals
-from isonomy.errors import EmptyFrame, MissingValues, NotEnoughData, OneGroup, refuse_percent
-from isonomy.frames import COUNT, Group, Request, Source, aggregate, missing
+from isonomy.calibration.smoothing.cells import PARTS, SUMS, Bins
+from isonomy.calibration.smoothing.cells import Cells as BinnedRows
+from isonomy.calibration.smoothing.moments import Moments
+from isonomy.errors import EmptyFrame, MissingValues, NotBinary, NotEnoughData, OneGroup, UsageError, refuse_percent
+from isonomy.frames import COUNT, Group, Reading, Request, Source, aggregate, missing
 from isonomy.frames.adapt import Adapted, Lazy
 from isonomy.frames.checks import flag
-from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_rows, in_key_order, person_codes
-from isonomy.frames.products import (
-    count_persons,
-    cross_gram,
-    ends_at,
-    gram,
-    gram_by_cell,
-    position,
-    sums_at,
-    with_table,
-)
+from isonomy.frames.groups import CONDITION, Partition
+from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_rows, person_codes
+from isonomy.frames.products import count_persons, ends_at, position, split, sums_at
 from isonomy.numerics.arrays import FloatArray, IntArray
 
-HELD = 2**24  # rows of a polars query (or file) that are read into memory, where sums are several times as fast
-FINE = 2**14  # bins of the score axis behind the share of each group above a threshold
-SCORE, OUTCOME, VOTE, USER = "__s", "__y", "__w", "__u"
-_MARK, _DENOMINATOR = "__m", "__q"
+HELD = 2**24  # rows of a query or file that are read at once; more are read in parts
+MOST_GROUPS = 100
+MANY = 2**20  # rows on which composite scores are compared
+SCORE, OUTCOME, VOTE, USER, COUNTED = "__s", "__y", "__w", "__u", "__n"
+_KNOWN, _PART, _TOGETHER = "__k", "__p", "__t"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,12 +51,28 @@ class Family:
 
     dimensions: tuple[str, ...]
     groups: tuple[Group, ...]
-    size: FloatArray  # rows of each group
-    users: FloatArray  # users of each group; its rows, when there are no users
-    spanning: int  # users who appear in more than one group
-    sums: KernelSums
-    axis: Axis
+    sums: Moments
     binary: bool  # whether every outcome is 0 or 1
+
+    @property
+    def axis(self) -> Axis:
+        """The axis of scores that the sums are taken on."""
+        return self.sums.axis
+
+    @property
+    def size(self) -> FloatArray:
+        """Rows of each group."""
+        return self.sums.rows
+
+    @property
+    def users(self) -> FloatArray:
+        """Users of each group; its rows, where there are no users."""
+        return self.sums.users
+
+    @property
+    def spanning(self) -> int:
+        """Users who appear in more than one group."""
+        return self.sums.spanning
 
     @property
     def average(self) -> float:
@@ -68,52 +88,75 @@ class Tally:
     rows: int
     dropped: Mapping[str, int]
     nobody: tuple[str, ...] = ()  # groups of which no row has a score from the threshold up
+    ranks: FloatArray | None = None  # ECE and AUC of everybody, then of each group, where they are asked for
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompositeTally:
+    """The families of groups of a call, each under every composite score."""
+
+    families: tuple[tuple[Family, ...], ...]
+    rows: int
+    dropped: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selected:
-    """Rows of each group and how many are positive, counted and not smoothed."""
+    """Rows of each group, counted and not smoothed: all, and those selected. First axis: present, low, high."""
 
-    rows: FloatArray
-    before: FloatArray  # at the present threshold
-    after: FloatArray  # at the new thresholds
-    lowest: FloatArray  # the lowest score that is positive at the new ones (NaN: none)
+    rows: FloatArray  # (3, G)
+    known: FloatArray  # with an outcome
+    total: FloatArray  # of their outcomes
+    lowest: FloatArray  # the lowest score from the upper threshold up (NaN: none)
+    size: FloatArray  # (3, G): rows, rows with an outcome and the total of their outcomes, selected or not
+
+    def mixed(self, probability: FloatArray) -> FloatArray:
+        """Rows, known and total (first axis) that are selected after a lottery between the two thresholds."""
+        each = np.stack([self.rows, self.known, self.total])
+        return np.asarray(probability * each[:, 1] + (1 - probability) * each[:, 2])
 
     @property
-    def rates(self) -> tuple[FloatArray, FloatArray]:
-        """The share of each group that is positive, before and after."""
-        return self.before / self.rows, self.after / self.rows
-
-    @property
-    def overall(self) -> tuple[float, float]:
-        """The share of all that is positive, before and after."""
-        return float(self.before.sum() / self.rows.sum()), float(self.after.sum() / self.rows.sum())
+    def before(self) -> FloatArray:
+        """Rows, known and total (first axis) that are selected at the present threshold."""
+        return np.stack([self.rows, self.known, self.total])[:, 0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThresholdsTally:
-    """Outcomes from the present threshold up, and the scores of everybody, whether their outcome is known or not."""
+    """The scores of everybody by group, with the outcomes that are known."""
 
-    family: Family
-    edges: FloatArray  # of fine bins of the score
-    counts: FloatArray  # rows of each group in each bin
+    groups: tuple[Group, ...]
+    cells: BinnedRows
+    parts: BinnedRows | None  # of independent parts of the table, where people may have several rows
+    axis: Axis
+    average: float  # users (or rows) of the average group whose outcomes at the margin are read
+    binary: bool
     dropped: Mapping[str, int]
-    scores: Lazy
+    people: Lazy
 
-    def selected(self, thresholds: FloatArray, present: float) -> Selected:
-        """Count who is positive at new thresholds, one per group."""
-        size, group, score = thresholds.size, nw.col(GROUP), nw.col(SCORE)
-        limit: nw.Expr = nw.lit(float(thresholds[-1]))
-        for g in range(size - 1):
-            limit = nw.when(group == g).then(nw.lit(float(thresholds[g]))).otherwise(limit)
+    def selected(self, present: float, low: FloatArray, high: FloatArray) -> Selected:
+        """Count who is selected at the present threshold, and from two thresholds of each group up."""
+        size, group, score = high.size, nw.col(GROUP), nw.col(SCORE)
+        sums = {"rows": nw.col(LINES), "known": nw.col(_KNOWN), "total": nw.col(_KNOWN) * nw.col(OUTCOME)}
+        limits = [np.full(size, present), low, high]
+        passed = [score >= _by_group(group, limit) for limit in limits]
         values = {
-            "rows": nw.col(LINES),
-            "before": nw.when(score >= present).then(nw.col(LINES)).otherwise(nw.lit(0.0)),
-            "after": nw.when(score >= limit).then(nw.col(LINES)).otherwise(nw.lit(0.0)),
+            f"{name} {k}": nw.when(above).then(value).otherwise(nw.lit(0.0))
+            for k, above in enumerate(passed)
+            for name, value in sums.items()
         }
-        counts = sums_at(self.scores, {"group": (group, size)}, values)
-        lowest, _ = ends_at(self.scores.filter(score >= limit), group, size, score)
-        return Selected(counts["rows"], counts["before"], counts["after"], lowest)
+        counts = sums_at(self.people, {"group": (group, size)}, sums | values)
+        lowest, _ = ends_at(self.people.filter(passed[2]), group, size, score)
+        each = {name: np.stack([counts[f"{name} {k}"] for k in range(3)]) for name in sums}
+        return Selected(**each, lowest=lowest, size=np.stack([counts[name] for name in sums]))
+
+
+def _by_group(group: nw.Expr, values: FloatArray) -> nw.Expr:
+    """The value of each row's group."""
+    expr: nw.Expr = nw.lit(float(values[-1]))
+    for g in range(values.size - 1):
+        expr = nw.when(group == g).then(nw.lit(float(values[g]))).otherwise(expr)
+    return expr
 
 
 def tally(source: Source, plan: Plan) -> Tally:
@@ -121,6 +164,46 @@ def tally(source: Source, plan: Plan) -> Tally:
     rows = tally_rows(source, plan.rows)
     refuse_percent(rows.families[0].binary, plan.tolerance)
     return rows
+
+
+def tally_composite(source: Source, plan: CompositePlan) -> CompositeTally:
+    """The moments of each composite score, of rows with all scores and outcomes."""
+    numbers = {f"scores[{k}]": name for k, name in enumerate(plan.scores)}
+    numbers |= {f"outcomes[{k}]": name for k, name in enumerate(plan.outcomes)}
+    weights = {} if source.reading.weight is None else {"weight": source.reading.weight}
+    keys = {} if plan.rows.person is None else {"user": nw.col(plan.rows.person)}
+    rows = source.rows(Request(grouping=plan.rows.grouping, numeric={**numbers, **weights}, keys=keys))
+    if rows.size > MANY:
+        raise UsageError(f"data: {rows.size:,} rows; composite scores are compared on up to {MANY:,}: take some users.")
+    user, kept = (np.arange(rows.size), None) if not keys else person_codes(rows.columns["user"])
+    lines, dropped = rows.count, dict(rows.dropped)
+    vote = rows.columns.get("weight", np.ones(rows.size)) * (1.0 if lines is None else lines)
+    if kept is not None:
+        dropped = _missing_users(source, plan.rows, int((~kept).sum()), dropped)
+        vote = np.where(kept, vote, 0.0)
+    if plan.rows.level == "user":
+        vote = vote / np.bincount(user, weights=lines)[user]
+    score, outcome = (
+        np.column_stack([rows.columns[f"{name}[{k}]"] for k in range(len(plan.scores))])
+        for name in ("scores", "outcomes")
+    )
+    families = []
+    for partition in rows.partitions:
+        groups, codes = compared(partition)
+        _refuse_many(partition, groups)
+        codes = codes if kept is None else np.where(kept, codes, -1)
+        own = []
+        for weight in plan.weights:
+            s, y = score @ weight, outcome @ weight
+            axis = Axis.of(float(s.min()), float(s.max())).focused(partial(_counted, s, lines))
+            sums = Moments.of(axis, codes, len(groups), s, y, vote, lines, user)
+            own.append(Family(partition.dimensions, groups, sums, binary=False))
+        families.append(tuple(own))
+    return CompositeTally(tuple(families), rows.rows, dropped)
+
+
+def _counted(score: FloatArray, lines: FloatArray | None, axis: Axis) -> FloatArray:
+    return axis.histogram(score, lines)
 
 
 def tally_marginal(source: Source, plan: MarginalPlan) -> Tally:
@@ -131,41 +214,130 @@ def tally_marginal(source: Source, plan: MarginalPlan) -> Tally:
 
 
 def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
-    """The rows from the threshold up, and where the scores of all rows lie."""
-    family = _above(source, plan.rows, plan.threshold).families[0]
-    axis, grouping, score = family.axis, plan.rows.grouping, plan.rows.score
-    # Missing scores are left out by the pass itself; until then they need a bin (Spark has no floor of infinity).
-    lost = missing(nw.col(score), source.schema[score])
-    known = nw.when(lost).then(nw.lit(axis.low)).otherwise(nw.col(score).cast(nw.Float64))
-    bins = position(known, axis.low, FINE / axis.length, FINE)
-    cells = source.cells(Request(grouping=grouping, numeric={"score": score}, keys={"bin": bins}))
-    partition = cells.partitions[0]
-    for group in partition.groups:
-        if group not in family.groups:
+    """Where the scores of all rows lie, and the outcomes that the target needs."""
+    rows, present = plan.rows, plan.threshold
+    groups, dropped, binary, size = _checked(source, plan)
+    column = nw.col(rows.outcome)
+    lost = missing(column, source.schema[rows.outcome])
+    told = source.with_columns(
+        {_KNOWN: 1.0 - flag(lost), OUTCOME: nw.when(lost).then(nw.lit(0.0)).otherwise(column.cast(nw.Float64))}
+    )
+    numbers = {SCORE: rows.score, _KNOWN: _KNOWN, OUTCOME: OUTCOME}
+    labels = {} if rows.user is None else {USER: rows.user}
+    together = source.cluster or rows.user  # rows that vary together
+    if together is None and source.reading.weight is not None:
+        told = told.numbered(together := source.fresh("row"))  # weighted rows, each by itself
+    labels |= {} if together is None else {_TOGETHER: together}
+    people = coded(complete_rows(told, numbers, labels, rows.grouping), rows.grouping, groups)
+    if source.reading.weight is not None:  # only the proportions of weights matter
+        weight = float(sums_at(people, {}, {"weight": nw.col(LINES)})["weight"])
+        people = people.with_columns((nw.col(LINES) * (size / weight)).alias(LINES))
+    if not plan.margin:  # rows without the outcome have been reported; with missing="drop" they take no part
+        people = people.filter(nw.col(_KNOWN) > 0)
+    read = nw.col(LINES) * nw.col(_KNOWN) * flag(nw.col(SCORE) >= present)
+    people = people.with_columns((nw.col(LINES) * nw.col(_KNOWN)).alias(_KNOWN), read.alias(VOTE))
+    if rows.user is not None and rows.level == "user":
+        own = nw.col(VOTE).sum().over(USER)
+        people = people.with_columns(nw.when(own > 0).then(nw.col(VOTE) / own).otherwise(nw.lit(0.0)).alias(VOTE))
+    axis = _axis(people)
+    bins = Bins.of(axis.low, axis.high, present)
+    cells = _binned(people, bins, len(groups))
+    if together is None:
+        return ThresholdsTally(groups, cells, None, axis, cells.vote.sum() / len(groups), binary, dropped, people)
+    known = people.filter(nw.col(VOTE) > 0)
+    users = cells.vote.sum() if rows.user is None else count_persons(known, USER, GROUP, len(groups))[0].sum()
+    everybody = aggregate(people, {_TOGETHER: nw.col(_TOGETHER)}, {})
+    numbered = everybody.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=_TOGETHER).alias(_PART))
+    pieces = min(PARTS, round(float(sums_at(everybody, {}, {})[COUNT])))
+    dealt = people.join(numbered.select(_TOGETHER, nw.col(_PART) % pieces), on=_TOGETHER, how="inner")
+    parts = _binned(dealt, bins.joined, len(groups), pieces)
+    return ThresholdsTally(groups, cells, parts, axis, users / len(groups), binary, dropped, people)
+
+
+def _checked(source: Source, plan: ThresholdsPlan) -> tuple[tuple[Group, ...], Mapping[str, int], bool, int]:
+    """The groups, the rows left out, whether every outcome is 0 or 1, and how many rows there are.
+
+    Raises where the table cannot answer.
+    """
+    rows, at = plan.rows, f"{plan.threshold:g}"
+    column = nw.col(rows.score)
+    above = source.filter((column >= plan.threshold) | missing(column, source.schema[rows.score]))
+    scores = source.cells(Request(grouping=rows.grouping, numeric={"score": rows.score}))
+    try:
+        read = (above if plan.margin else source).cells(rows.checks)
+        selected = read if plan.margin else above.cells(rows.checks)
+        groups, _ = compared(read.partitions[0])
+    except EmptyFrame:
+        raise EmptyFrame(
+            f"threshold: no row has a score of {at} or more; give one on the scale of {rows.score!r}."
+        ) from None
+    except OneGroup as error:
+        raise OneGroup(f"{error} Only rows with a score of {at} or more are compared.") from None
+    if not plan.margin and plan.capacity is None and selected.rows == read.rows:
+        raise UsageError(
+            f"threshold: every score is {at} or more, so that everybody is selected; give one among the scores of "
+            f"{rows.score!r}, or a capacity."
+        )
+    for group in scores.partitions[0].groups:
+        if group not in groups:
             raise NotEnoughData(
                 f"groups: {group.label} has no row from the threshold up; its margin cannot be estimated."
             )
-    place = [family.groups.index(group) for group in partition.groups]
-    rest = np.append(np.array(place, dtype=np.intp), len(family.groups) - 1)  # -1: everybody else
-    counts = np.zeros((len(family.groups), FINE))
-    np.add.at(counts, (rest[partition.codes], cells.keys["bin"].astype(np.intp)), cells.count)
-    edges = axis.low + axis.length * np.arange(FINE + 1) / FINE
-    everyone = complete_rows(source, {SCORE: score}, grouping=grouping)
-    return ThresholdsTally(family, edges, counts, cells.dropped, coded(everyone, grouping, family.groups))
+    binary = not float(read.values[NOT_BINARY].sum()) > 0
+    if not binary and plan.target not in ("outcome_at_margin", "selection_rate"):
+        raise NotBinary(
+            f"outcome: column {rows.outcome!r} has values that are neither 0 nor 1, and target={plan.target!r} counts "
+            "positives. Recode the column."
+        )
+    gone = 0 if rows.user is None else round(float(read.values[NO_USER].sum()))
+    whole = scores if plan.margin else read
+    return groups, _missing_users(source, rows, gone, whole.dropped), binary, whole.rows
+
+
+def _binned(people: Lazy, bins: Bins, groups: int, parts: int | None = None) -> BinnedRows:
+    """The rows of each group in each bin, of each part of the table if there are ``parts``."""
+    # From the present threshold, so that a score that equals it is not below it by some rounding.
+    place = ((nw.col(SCORE) - bins.present) * (1.0 / bins.step)).floor() + bins.before
+    keys = {} if parts is None else {"part": (nw.col(_PART), parts)}
+    keys |= {"group": (nw.col(GROUP), groups), "bin": (place.clip(0, bins.size - 1), bins.size)}
+    y, known = nw.col(OUTCOME), nw.col(_KNOWN)
+    values = {"rows": nw.col(LINES), "known": known, "total": known * y, "square": known * y * y}
+    values |= {"vote": nw.col(VOTE), "voted": nw.col(VOTE) * y}
+    sums = sums_at(people, keys, values)
+    return BinnedRows(bins, *(sums[name] for name in SUMS))
 
 
 def tally_metrics(source: Source, plan: MetricsPlan) -> dict[str, Tally]:
     """All rows, once for each score."""
-    return {name: tally_rows(source, rows) for name, rows in plan.scores.items()}
+    tallies = {name: tally_rows(source, rows) for name, rows in plan.scores.items()}
+    families = {name: tally.families[0] for name, tally in tallies.items()}
+    return {
+        name: replace(tally, ranks=_ranked(source, plan.scores[name], families[name].groups, families[name].axis))
+        for name, tally in tallies.items()
+    }
 
 
 def tally_rows(source: Source, plan: RowsPlan, axis: Axis | None = None) -> Tally:
-    """Read the rows of a table in memory (or one that this process reads anyway), or prepare the sums of an engine.
+    """Read the rows and add them up; many of them part by part, so that no more than a part is ever held.
 
-    The axis is that of the rows' own scores unless one is given.
+    A part has all the rows of some users, so that the sums of parts add up. The axis is that of the rows' own scores
+    unless one is given.
     """
-    held = not source.lazy or (source.frame.implementation.is_polars() and source.cells(plan.checks).rows <= HELD)
-    return _from_memory(source, plan, axis) if held else _from_engine(source, plan, axis)
+    rows = source.cells(plan.checks).rows if source.lazy else 0
+    if rows <= HELD:
+        return _read(source, plan, axis, None)
+    axis = axis or _axis(complete_rows(source, {SCORE: plan.score, OUTCOME: plan.outcome}))
+    known = tuple(compared(partition)[0] for partition in source.cells(plan.checks).partitions)
+    parts = split(source.frame, plan.person or plan.score, -(-rows // HELD))
+    tallies = [_read(source.derived(part), plan, axis, known) for part in parts]
+    families = tuple(
+        replace(own[0], sums=reduce(add, (family.sums for family in own)), binary=all(f.binary for f in own))
+        for own in zip(*(tally.families for tally in tallies), strict=True)
+    )
+    dropped = Counter[str]()
+    for one in tallies:
+        dropped.update(one.dropped)
+    return Tally(families, sum(one.rows for one in tallies), dict(dropped))
 
 
 def _above(source: Source, plan: RowsPlan, threshold: float) -> Tally:
@@ -188,7 +360,7 @@ def _nobody(source: Source, plan: RowsPlan, threshold: float) -> tuple[str, ...]
     # Rows below the threshold are not part of the test: a group that is missing there is no error.
     adapted = Adapted(source.frame, source.backend, source.lazy)
     unknown = source.missing_group if source.missing_group == "level" else "drop"
-    whole = Source(adapted, count=None, missing="drop", missing_group=unknown)
+    whole = Source(adapted, Reading(missing="drop", missing_group=unknown))
     above = flag(nw.col(plan.score) >= threshold)
     cells = whole.cells(Request(grouping=plan.grouping, keys={"above": above}))
     counts = [partition.sum(cells.keys["above"] * cells.count) for partition in cells.partitions]
@@ -223,215 +395,80 @@ def _missing_users(source: Source, plan: RowsPlan, n: int, dropped: Mapping[str,
     return {**dropped, **({column: dropped.get(column, 0) + n} if n else {})}
 
 
-def _from_memory(source: Source, plan: RowsPlan, axis: Axis | None) -> Tally:
-    keys = {} if plan.user is None else {"user": nw.col(plan.user)}
-    rows = source.rows(Request(grouping=plan.grouping, numeric=plan.checks.numeric, keys=keys))
-    columns = {"score": rows.columns["score"], "outcome": rows.columns["outcome"]}
-    columns |= {} if rows.weight is None else {"lines": rows.weight}
-    user, known = (None, None) if plan.user is None else person_codes(rows.columns["user"])
-    dropped = dict(rows.dropped)
-    if known is not None and user is not None:
-        gone = round(float((~known).sum() if rows.weight is None else rows.weight[~known].sum()))
-        dropped = _missing_users(source, plan, gone, dropped)
-        columns, user = {name: values[known] for name, values in columns.items()}, user[known]
+def _read(source: Source, plan: RowsPlan, axis: Axis | None, known: Sequence[tuple[Group, ...]] | None) -> Tally:
+    """The moments of a table (or of a part of one, whose groups are ``known``)."""
+    keys = {} if plan.person is None else {"user": nw.col(plan.person)}
+    weights = {} if source.reading.weight is None else {"weight": source.reading.weight}
+    rows = source.rows(Request(grouping=plan.grouping, numeric={**plan.checks.numeric, **weights}, keys=keys))
+    columns = {name: rows.columns[name] for name in ("score", "outcome", *weights)}
+    columns |= {} if rows.count is None else {"lines": rows.count}
+    dropped, kept, user = dict(rows.dropped), None, None
+    if plan.person is not None:
+        user, kept = person_codes(rows.columns["user"])
+        if kept is not None:
+            gone = round(float((~kept).sum() if rows.count is None else rows.count[~kept].sum()))
+            dropped = _missing_users(source, plan, gone, dropped)
+            columns, user = {name: values[kept] for name, values in columns.items()}, user[kept]
     score, outcome, lines = columns["score"], columns["outcome"], columns.get("lines")
-    each = np.bincount(user, weights=lines).astype(np.float64) if user is not None and plan.level == "user" else None
-    most = None if user is None else int(user.max()) + 1
+    # Weights as they are: parts of a table have one scale, and no number depends on it.
+    vote = columns.get("weight", np.ones(score.size)) * (1.0 if lines is None else lines)
+    if user is not None and plan.level == "user":
+        vote = vote / np.bincount(user, weights=lines)[user]
     if axis is None:
         axis = Axis.of(float(score.min()), float(score.max())).focused(lambda on: on.histogram(score, lines))
     binary = bool(np.all(outcome * (1 - outcome) == 0))
     families = []
-    for partition in rows.partitions:
-        groups, codes = compared(partition)
-        codes = codes if known is None else codes[known]
-        part = in_key_order(codes if user is None or most is None else codes * most + user, columns)
-        sums = Memory.of(part, len(groups), most, each, axis, binary)
-        own = (partition.dimensions, groups, sums.rows, sums.users, sums.shared.size)
-        families.append(Family(*own, sums, axis, binary))
+    for number, partition in enumerate(rows.partitions):
+        groups, codes = compared(partition) if known is None else _among(known[number], partition)
+        _refuse_many(partition, groups)
+        codes = codes if kept is None else codes[kept]
+        own = (score, outcome, vote, lines, user)
+        sums = Moments.of(axis, codes, len(groups), *own, part=known is not None)
+        families.append(Family(partition.dimensions, groups, sums, binary))
     return Tally(tuple(families), score.size if lines is None else round(float(lines.sum())), dropped)
 
 
-def _from_engine(source: Source, plan: RowsPlan, axis: Axis | None) -> Tally:
-    cells = source.cells(plan.checks)
-    gone = 0 if plan.user is None else round(float(cells.values[NO_USER].sum()))
-    dropped = _missing_users(source, plan, gone, cells.dropped)
+def _refuse_many(partition: Partition, groups: Sequence[Group]) -> None:
+    if len(groups) > MOST_GROUPS:
+        name = " & ".join(partition.dimensions)
+        raise UsageError(
+            f"groups: {name!r} has {len(groups):,} groups, and at most {MOST_GROUPS} can be compared with one "
+            "another; join some, for a number with iso.cut."
+        )
+
+
+def _among(groups: tuple[Group, ...], partition: Partition) -> tuple[tuple[Group, ...], IntArray]:
+    """The groups of a whole table, and the codes of a part of it among them."""
+    places = np.array([groups.index(group) for group in partition.groups], dtype=np.intp)
+    rest = len(groups) - 1 if groups[-1].items[0][0] == CONDITION else -1
+    return groups, np.append(places, rest)[partition.codes]
+
+
+def _ranked(source: Source, plan: RowsPlan, groups: tuple[Group, ...], axis: Axis) -> FloatArray:
+    """ECE and AUC of everybody, then of each group: sums by score are ranked, and summed again."""
     labels = {} if plan.user is None else {USER: plan.user}
-    frame = complete_rows(source, {SCORE: plan.score, OUTCOME: plan.outcome}, labels, plan.grouping)
-    vote = nw.col(LINES) / nw.col(LINES).sum().over(USER) if plan.level == "user" else nw.col(LINES)
-    frame = frame.with_columns(vote.alias(VOTE))
-    axis = _axis(frame) if axis is None else axis
-    binary = not float(cells.values[NOT_BINARY].sum()) > 0
-    families = []
-    for partition in cells.partitions:
-        groups, codes = compared(partition)
-        rows = coded(frame, plan.grouping, groups)
-        held = codes >= 0
-        size = np.bincount(codes[held], cells.count[held], len(groups)).astype(np.float64)
-        users, spanning = (size, 0) if plan.user is None else count_persons(rows, USER, GROUP, len(groups))
-        sums = Engine(rows, len(groups), plan.user is not None, spanning > 0, axis)
-        families.append(Family(partition.dimensions, groups, size, users, spanning, sums, axis, binary))
-    return Tally(tuple(families), cells.rows, dropped)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Engine:
-    """Kernel sums over rows that stay in their engine: added up by user, then by group, in nested grouped sums.
-
-    The frame has the columns named above; groups are coded 0 upwards. ``clustered``: it has users.
-    """
-
-    frame: Lazy
-    size: int
-    clustered: bool
-    spanning: bool  # whether a user appears in several groups
-    axis: Axis
-
-    def pair(self, first: int, second: int) -> Engine:
-        """The rows of two groups, as groups 0 and 1."""
-        if self.size == 2 and (first, second) == (0, 1):
-            return self
-        group = nw.col(GROUP)
-        kept = self.frame.filter((group == first) | (group == second))
-        code = nw.when(group == first).then(nw.lit(0)).otherwise(nw.lit(1))
-        return replace(self, frame=kept.with_columns(code.alias(GROUP)), size=2)
-
-    def histogram(self) -> tuple[FloatArray, FloatArray]:
-        """Votes, and votes times outcomes, by group and bin of the axis."""
-        keys = {"group": (nw.col(GROUP), self.size), "bin": (_bin(self.axis), BINS)}
-        sums = sums_at(self.frame, keys, {"weight": nw.col(VOTE), "total": nw.col(VOTE) * nw.col(OUTCOME)})
-        return sums["weight"], sums["total"]
-
-    def totals(self, smoother: Smoother) -> Totals:
-        """First pass; see `sums`."""
-        d, points = smoother.degree, range(smoother.points.size)
-        values: dict[str, nw.Expr] = {}
-        for j in points:
-            term, u = nw.col(f"k{j}"), _scaled(smoother, j)
-            values[f"m{j}"] = term * nw.col(_MARK if smoother.marks else OUTCOME)
-            values[f"q{j}"] = term * nw.col(_DENOMINATOR) if smoother.shared else term
-            for power in range(2 * d + 1):
-                values[f"p{power}_{j}"] = term
-                if power <= d:
-                    values[f"y{power}_{j}"] = term * nw.col(OUTCOME)
-                term = term * u
-        sums = sums_at(self._weighted(smoother), {"group": (nw.col(GROUP), self.size)}, values)
-
-        def table(prefix: str) -> FloatArray:
-            return np.stack([sums[f"{prefix}{j}"] for j in points], axis=1)
-
-        powers = np.stack([table(f"p{k}_") for k in range(2 * d + 1)])
-        outcome = np.stack([table(f"y{k}_") for k in range(d + 1)])
-        return Totals(powers, outcome, table("m") if smoother.marks else None, table("q") if smoother.shared else None)
-
-    def products(self, smoother: Smoother, fit: Fit) -> Products:
-        """Second pass; see `sums`. One query per group, and one per pair of groups that share users."""
-        points = range(smoother.points.size)
-        blocks = [[f"{kind}{j}" for j in points] for kind in ("ef" if smoother.curves else "e")]
-        second = np.zeros((len(blocks), self.size, self.size, len(points), len(points)))
-        square = np.zeros((self.size, len(points)))
-        influences = [self._influences(smoother, fit, g) for g in range(self.size)]
-        for g, by_user in enumerate(influences):
-            matrices = gram(by_user, [*blocks, *([f"n{j}"] for j in points)])
-            second[:, g, g] = matrices[: len(blocks)]
-            square[g] = np.ravel(matrices[len(blocks) :])
-        for a, b in combinations(range(self.size), 2) if self.spanning else ():
-            second[:, a, b] = cross_gram(influences[a], influences[b], USER, blocks)
-            second[:, b, a] = np.swapaxes(second[:, a, b], -1, -2)
-        return Products(second[0], second[1] if smoother.curves else np.empty(0), square)
-
-    def increments(self, marks: Marks, cell: IntArray, cells: int) -> tuple[FloatArray, FloatArray, float]:
-        """Sums of the marks in each score interval, of products over users, and of squares over rows."""
-        frame = with_table(self._marked(marks), _bin(self.axis), {"cell": cell})
-        value = nw.col(VOTE) * nw.col(_MARK)
-        square = value * value if self.clustered else value * value / nw.col(LINES)
-        sums = sums_at(frame, {"cell": (nw.col("cell"), cells)}, {"total": value, "square": square})
-        second = gram_by_cell(frame, USER, nw.col("cell"), value, cells) if self.clustered else np.diag(sums["square"])
-        return sums["total"], second, float(sums["square"].sum())
-
-    def ranked(self, unit: bool) -> FloatArray:
-        """ECE and AUC; the engine sums by score, ranks the scores and sums again."""
-        lines = []
-        weight, total, score = nw.col("weight"), nw.col("total"), nw.col("score")
-        for frame, size in ((self.frame.with_columns(nw.lit(0).alias(GROUP)), 1), (self.frame, self.size)):
-            keys = {"group": nw.col(GROUP), "score": nw.col(SCORE)}
-            by_score = aggregate(frame, keys, {"weight": nw.col(VOTE), "total": nw.col(VOTE) * nw.col(OUTCOME)})
-            ranked = by_score.with_columns((weight - total).alias("negative")).with_columns(
-                weight.cum_sum().over("group", order_by="score").alias("reached"),
-                nw.col("negative").cum_sum().over("group", order_by="score").alias("passed"),
-                weight.sum().over("group").alias("all"),
-            )
-            place = score if unit else (nw.col("reached") - weight) / nw.col("all")
-            bins = (place * ranks.BINS + (0.0 if unit else ranks.ROUNDING)).floor().clip(0, ranks.BINS - 1)
-            pairs = total * (nw.col("passed") - nw.col("negative") / 2)
-            values = {"weight": weight, "total": total, "gap": total - weight * score, "pairs": pairs}
-            sums = sums_at(ranked, {"group": (nw.col("group"), size), "bin": (bins, ranks.BINS)}, values)
-            for g in range(size):
-                votes, positive, above = (float(sums[name][g].sum()) for name in ("weight", "total", "pairs"))
-                lines.append(ranks.ece_and_auc(sums["gap"][g], votes, positive, above))
-        return np.array(lines)
-
-    def _weighted(self, smoother: Smoother) -> Lazy:
-        """Add the vote times the kernel at each grid point as columns: an engine then computes each once."""
-        return self._marked(smoother.marks).with_columns(
-            (nw.col(VOTE) * _kernel(_scaled(smoother, j), smoother.kernel)).alias(f"k{j}")
-            for j in range(smoother.points.size)
+    counted = {} if source.count is None else {COUNTED: source.count}
+    numbers = {SCORE: plan.score, OUTCOME: plan.outcome, **counted}
+    frame = complete_rows(source, numbers, labels, plan.grouping)
+    frame = frame if counted else frame.with_columns(nw.lit(1.0).alias(COUNTED))
+    vote = nw.col(LINES) / nw.col(COUNTED).sum().over(USER) if plan.level == "user" else nw.col(LINES)
+    frame = coded(frame.with_columns(vote.alias(VOTE)), plan.grouping, groups)
+    weight, total, score = nw.col("weight"), nw.col("total"), nw.col("score")
+    lines = []
+    for rows, size in ((frame.with_columns(nw.lit(0).alias(GROUP)), 1), (frame, len(groups))):
+        keys = {"group": nw.col(GROUP), "score": nw.col(SCORE)}
+        by_score = aggregate(rows, keys, {"weight": nw.col(VOTE), "total": nw.col(VOTE) * nw.col(OUTCOME)})
+        ranked = by_score.with_columns((weight - total).alias("negative")).with_columns(
+            weight.cum_sum().over("group", order_by="score").alias("reached"),
+            nw.col("negative").cum_sum().over("group", order_by="score").alias("passed"),
+            weight.sum().over("group").alias("all"),
         )
-
-    def _marked(self, marks: Marks | None) -> Lazy:
-        """Add the mark and its denominator; the curves are joined piece by piece."""
-        if marks is None:
-            return self.frame
-        curves = {"outcome": marks.outcome} | ({} if marks.share is None else {"share": marks.share})
-        pieces: dict[str, FloatArray] = {}
-        for name, curve in curves.items():
-            pieces[f"{name}_intercept"], pieces[f"{name}_slope"] = curve.pieces
-        score, centres = nw.col(SCORE), self.axis.centres
-        place = position(score, float(centres[0]), BINS / self.axis.length, BINS - 1)
-        inside = score.clip(float(centres[0]), float(centres[-1]))
-        outcome, share = (
-            nw.col(f"{name}_intercept") + nw.col(f"{name}_slope") * inside for name in ("outcome", "share")
-        )
-        residual = nw.col(OUTCOME) - outcome
-        frame = with_table(self.frame, place, pieces)
-        if marks.share is None:
-            return frame.with_columns(residual.alias(_MARK))
-        mark = nw.when(nw.col(GROUP) == 0).then((1 - share) * residual).otherwise(-share * residual)
-        return frame.with_columns(mark.alias(_MARK), (share * (1 - share)).alias(_DENOMINATOR))
-
-    def _influences(self, smoother: Smoother, fit: Fit, g: int) -> Lazy:
-        """One row per user of group ``g`` (per row, if there are no users): its influence on every number."""
-        frame = self._weighted(smoother).filter(nw.col(GROUP) == g)
-        y = nw.col(OUTCOME)
-        values: dict[str, nw.Expr] = {}
-        for j in range(smoother.points.size):
-            k, u = nw.col(f"k{j}"), _scaled(smoother, j)
-            # A line that stands for c rows is c independent rows, not one row of weight c.
-            k = k if self.clustered else k * (1.0 / nw.col(LINES).sqrt())
-            centre, divisor = float(fit.centre[g, j]), float(fit.divisor[g, j])
-            mark = nw.col(_MARK) if smoother.marks else y
-            off = mark - (nw.col(_DENOMINATOR) * centre if smoother.shared else centre)
-            values[f"e{j}"] = k * off * (1.0 / divisor if divisor else float("nan"))
-            values[f"n{j}"] = k
-            if smoother.curves:
-                lever, value = (_polynomial(c[:, g, j].tolist(), u) for c in (fit.lever, fit.beta))
-                values[f"f{j}"] = k * lever * (y - value)
-        if self.clustered:
-            return aggregate(frame, {USER: nw.col(USER)}, values).drop(COUNT)
-        return frame.select(*(expr.alias(name) for name, expr in values.items()))
-
-
-def _scaled(smoother: Smoother, j: int) -> nw.Expr:
-    return (nw.col(SCORE) - float(smoother.points[j])) * (1.0 / float(smoother.width[j]))
-
-
-def _kernel(u: nw.Expr, name: Kernel) -> nw.Expr:
-    """`kernels.kernel` as an expression."""
-    bell = (u * u * -0.5).exp()
-    return bell if name == "gaussian" else bell * _polynomial(KERNELS[name], u * u)
-
-
-def _polynomial(coefficients: Sequence[float], u: nw.Expr) -> nw.Expr:
-    value: nw.Expr = nw.lit(float(coefficients[-1]))
-    for coefficient in reversed(coefficients[:-1]):
-        value = u * value + coefficient
-    return value
+        place = score if axis.unit else (nw.col("reached") - weight) / nw.col("all")
+        bins = (place * ranks.BINS + (0.0 if axis.unit else ranks.ROUNDING)).floor().clip(0, ranks.BINS - 1)
+        pairs = total * (nw.col("passed") - nw.col("negative") / 2)
+        values = {"weight": weight, "total": total, "gap": total - weight * score, "pairs": pairs}
+        sums = sums_at(ranked, {"group": (nw.col("group"), size), "bin": (bins, ranks.BINS)}, values)
+        for g in range(size):
+            votes, positive, above = (float(sums[name][g].sum()) for name in ("weight", "total", "pairs"))
+            lines.append(ranks.ece_and_auc(sums["gap"][g], votes, positive, above))
+    return np.array(lines)

@@ -15,15 +15,32 @@ REFERENCES = (
     'M. Tygert, "Calibration of P-values for calibration and for deviation of a subpopulation from the full '
     'population", 2022.',
     'J. L. Montiel Olea, M. Plagborg-Moller, "Simultaneous confidence bands", Journal of Applied Econometrics, 2019.',
+    'S. Calonico, M. D. Cattaneo, M. H. Farrell, "On the effect of bias estimation on coverage accuracy in '
+    'nonparametric inference", Journal of the American Statistical Association, 2018.',
 )
 
+HARDT = 'M. Hardt, E. Price, N. Srebro, "Equality of opportunity in supervised learning", NeurIPS, 2016.'
+
 PARITY_QUESTION = "Does a score mean the same thing for every group?"
-PARITY_METHOD = "Predictive rate parity, by kernel smoothing with sums by user"
+PARITY_METHOD = "Predictive rate parity: equal outcomes at each score, and scores in order, with sums by user"
+COMPOSITE_QUESTION = "Does every weighted sum of these scores mean the same thing for every group?"
+COMPOSITE_METHOD = "Parity of composite scores, uniformly over their weights, with sums by user"
+COMPOSITE_NULL = (
+    "whatever the weights, groups with the same composite score have the same expected composite outcome, "
+    "at every score."
+)
 MARGINAL_QUESTION = "Do people who only just got a positive decision have the same outcomes in every group?"
 MARGINAL_METHOD = "Marginal outcomes at the threshold, by one-sided local regression with sums by user"
-THRESHOLDS_QUESTION = "Which thresholds would make the outcomes at the margin equal across groups?"
-THRESHOLDS_METHOD = "Group thresholds with equal marginal outcomes"
-THRESHOLDS_NULL = "nothing is tested: thresholds are chosen so that estimated outcomes at the margin agree."
+THRESHOLDS_QUESTION = "Which thresholds would make a rate, or the outcomes at the margin, equal across groups?"
+THRESHOLDS_METHOD = "Group thresholds that keep the number of people selected"
+METRICS = {
+    "outcome_at_margin": "outcome at the margin",
+    "selection_rate": "selection rate",
+    "tpr": "true positive rate",
+    "fpr": "false positive rate",
+    "equalized_odds": "mean of the true and the false positive rate",
+    "predictive_value": "share of positives among those selected",
+}
 
 PARITY_LIMITS = (
     phrases.NOT_PROOF,
@@ -38,9 +55,9 @@ MARGINAL_LIMITS = (
     "Equal outcomes at the margin say nothing about who gets which score, nor about errors in the outcome itself.",
 )
 THRESHOLDS_LIMITS = (
-    "Thresholds are estimated: outcomes at the new margins agree up to the error of the curves.",
-    "A threshold below the present one rests on outcomes extrapolated from above it and is a suggestion to be tried, "
-    "not a measurement.",
+    "Thresholds are estimated: on new rows the groups agree up to the error of the estimates. Intervals hold for the "
+    "groups that were moved, as if it had been known beforehand which these are.",
+    "Making one rate equal makes others unequal, unless groups have equal outcomes at every score.",
     "Separate thresholds for groups may be unlawful where you are; a recalibrated score with one threshold has the "
     "same effect.",
 )
@@ -57,7 +74,8 @@ _UNCLUSTERED = (
 PARITY_ASSUMPTIONS = (
     (
         "Sums over users are close to normal at each compared score.",
-        "Checked at each score: at least 10 effective events and non-events in both groups.",
+        "Checked at each score: at least 10 effective events and non-events are expected in both groups, of people "
+        "with scores within about a bandwidth.",
     ),
     ("Expected outcomes change little over one bandwidth.", _BANDWIDTH),
 )
@@ -69,11 +87,21 @@ MARGINAL_ASSUMPTIONS = (
     ("Expected outcomes are smooth just above the threshold.", _BANDWIDTH),
 )
 THRESHOLDS_ASSUMPTIONS = (
+    (
+        "New rows are like these: the same scores and outcomes in each group.",
+        "Cannot be checked from the table; compare the rates again once the thresholds are used.",
+    ),
+)
+MARGIN_ASSUMPTIONS = (
     ("Expected outcomes rise with the score.", "Curves were made nondecreasing; compare them with predictive_parity."),
     (
         "Below the present threshold outcomes continue along a straight line.",
         "Cannot be checked without outcomes there.",
     ),
+)
+EXTRAPOLATED = (
+    "A threshold below the present one rests on outcomes extrapolated from above it and is a suggestion to be tried, "
+    "not a measurement."
 )
 
 _PAIR_VERDICTS = {
@@ -86,7 +114,10 @@ _PAIR_VERDICTS = {
 def parity_null(level: str, tolerance: float | None) -> str:
     """The null hypothesis."""
     votes = "each user having one vote" if level == "user" else "each row having one vote"
-    return f"at every score of the grid the expected outcome {_same(tolerance)} in all groups, {votes}."
+    return (
+        f"at every score the expected outcome {_same(tolerance)} in all groups, and no group has higher outcomes at "
+        f"lower scores than another at higher ones, {votes}."
+    )
 
 
 def marginal_null(threshold: float, tolerance: float | None) -> str:
@@ -110,7 +141,7 @@ _OUTSIDE = (
 )
 _NADARAYA_WATSON = (
     "The Nadaraya-Watson test rejects too often when groups have different scores, even if the score means the same "
-    'for all; method="residual" does not.'
+    'for all; method="omnibus" does not.'
 )
 _NADARAYA_WATSON_AT_THE_EDGE = (
     "Nadaraya-Watson is biased at the edge of the data, where the threshold is, and differently so for groups with "
@@ -208,8 +239,13 @@ def pair_finding(
     )
 
 
-def order_not_shown(pvalue: float) -> str:
+def order_not_shown(pvalue: float, verdict: Verdict) -> str:
     """No reversed order was shown."""
+    if verdict is Verdict.WITHIN_TOLERANCE:
+        return (
+            "Shown that no group has outcomes at lower scores that are higher, by more than the tolerance, than "
+            "another's at higher scores."
+        )
     if math.isnan(pvalue):
         return "The order of scores could not be judged."
     return (
@@ -221,8 +257,21 @@ def order_not_shown(pvalue: float) -> str:
 def order_reversed(pvalue: float, better: str, at: float, difference: float, worse: str, above: float) -> str:
     """A reversed order was shown."""
     return (
-        f"The order is reversed ({phrases.pvalue(pvalue)}): {better} at score {phrases.number(at)} has an expected "
-        f"outcome {phrases.number(difference)} higher than {worse} at the higher score {phrases.number(above)}."
+        f"The order is reversed ({phrases.pvalue(pvalue)}): {better} at scores around {phrases.number(at)} has a mean "
+        f"outcome {phrases.number(difference)} higher than {worse} at the higher scores around {phrases.number(above)}."
+    )
+
+
+def composite_finding(
+    labels: tuple[str, str], verdict: Verdict, pvalue: float, weights: Sequence[tuple[str, float]], difference: float
+) -> str:
+    """What was shown of two groups under all weights, and the weights under which it is clearest."""
+    first, second = labels
+    named = ", ".join(f"{phrases.number(weight)} for {name}" for name, weight in weights)
+    return (
+        f"{first} against {second}: {_PAIR_VERDICTS[verdict]} for any weights ({phrases.pvalue(pvalue)}, adjusted for "
+        f"all weights and pairs). Clearest with the weights {named}, where expected composite outcomes differ by "
+        f"{phrases.signed(difference)}."
     )
 
 
@@ -253,13 +302,43 @@ def group_margin(label: str, estimate: float, ends: Ends, alpha: float, rows: fl
     )
 
 
-def rate_warnings(direction: str, kept: bool, before: float, after: float, left: Sequence[str]) -> tuple[str, ...]:
+def thresholds_null(target: str, threshold: float) -> str:
+    """What was tested before thresholds were moved."""
+    metrics = [METRICS[name] for name in (("tpr", "fpr") if target == "equalized_odds" else (target,))]
+    many = "are the same" if len(metrics) > 1 else "is the same"
+    return (
+        f"at the present threshold, {phrases.number(threshold)}, the {' and the '.join(metrics)} {many} in all groups."
+    )
+
+
+def thresholds_headline(shown: bool, moved: bool, change: str) -> str:
+    """What was shown of the present threshold, and what was done."""
+    if shown:
+        return (
+            "Violation: groups were shown to differ at the present threshold. These thresholds would make them equal."
+        )
+    if change == "all" and moved:
+        return (
+            "Inconclusive: groups were not shown to differ at the present threshold. Thresholds were moved all the "
+            "same, as asked, and may make equal groups unequal."
+        )
+    return "Inconclusive: groups were not shown to differ at the present threshold, and they keep a common one."
+
+
+def rate_warnings(
+    target: str, direction: str, kept: bool, before: float, after: float, left: Sequence[str]
+) -> tuple[str, ...]:
     """What to know of the positive rate before using the thresholds. ``left``: the groups whose threshold stays."""
     warnings = []
     if left:
+        few = (
+            "outcomes just above the threshold"
+            if target == "outcome_at_margin"
+            else f"rows to know the {METRICS[target]}"
+        )
         warnings.append(
-            f"Too few outcomes just above the threshold to know them (10 effective events and non-events are needed), "
-            f"so the threshold stays as it is: {phrases.listed(left)}."
+            f"Too few {few} (10 effective events and non-events are needed), so the threshold stays as it is: "
+            f"{phrases.listed(left)}."
         )
     if direction != "both":
         verb = "raised" if direction == "raise" else "lowered"
@@ -269,8 +348,8 @@ def rate_warnings(direction: str, kept: bool, before: float, after: float, left:
         )
     elif not kept:
         warnings.append(
-            f"The overall positive rate could not be kept: {phrases.number(before)} before, {phrases.number(after)} "
-            "after. Many equal scores at a threshold, or curves too flat, prevent it."
+            f"The overall positive rate could not be kept: {phrases.number(before)} was wanted, "
+            f"{phrases.number(after)} is reached. Many equal scores at a threshold, or curves too flat, prevent it."
         )
     return tuple(warnings)
 
@@ -289,46 +368,78 @@ def margin_warnings(falling: Sequence[str], nobody: Sequence[str], everybody: Se
     return tuple(warnings)
 
 
-def still_differ(lowest: str, low: float, highest: str, high: float) -> str:
-    """The outcomes at the new margins are not equal."""
+def still_differ(metric: str, lowest: str, low: float, highest: str, high: float, *, odds: bool = False) -> str:
+    """A metric is not equal at the new thresholds. ``odds``: two rates were to be equal, with one threshold each."""
+    remedy = " One threshold per group cannot make both rates equal; randomize=True can." if odds else ""
     return (
-        f"Outcomes at the margin still differ by more than their standard error: {phrases.number(low)} in {lowest}, "
-        f"{phrases.number(high)} in {highest}."
+        f"After the change groups still differ in the {METRICS[metric]} by more than its standard error: "
+        f"{phrases.number(low)} in {lowest}, {phrases.number(high)} in {highest}.{remedy}"
     )
 
 
-def common_margin(target: float, before: float, after: float, *, feasible: bool) -> str:
-    """The outcome all thresholds aim at, and the overall positive rate."""
-    aim = "Common outcome at the margin"
-    if not feasible:
-        aim = "Outcome at the margin aimed at, and not reached by every group"
+def common_target(target: str, value: float, before: float, after: float, *, feasible: bool) -> str:
+    """The number all thresholds aim at, and the overall positive rate."""
+    aim = f"Common {METRICS[target]}" if feasible else f"The {METRICS[target]} aimed at, and not reached by every group"
     return (
-        f"{aim}: {phrases.number(target)}. Overall positive rate {phrases.number(before, 4)} before, "
+        f"{aim}: {phrases.number(value)}. Overall positive rate {phrases.number(before, 4)} before, "
         f"{phrases.number(after, 4)} after."
     )
 
 
-def threshold_finding(label: str, status: Status, threshold: Ends, outcome: Ends, rate: Ends) -> str:
-    """One group's threshold, outcome at the margin and positive rate: before and after."""
+def threshold_finding(
+    label: str,
+    status: Status,
+    threshold: Ends,
+    ends: Ends,
+    lottery: Ends | None,
+    metrics: Sequence[tuple[str, Ends]],
+    rate: Ends,
+    alpha: float,
+) -> str:
+    """One group's threshold, metrics and positive rate: before and after.
+
+    ``lottery``: the score from which on people are drawn by lot, and their chance.
+    """
     if status is Status.UNSUPPORTED:
-        return f"{label}: threshold unchanged; too few outcomes just above it."
+        return f"{label}: threshold unchanged; too few rows to know what it does."
     caution = {
         Status.EXTRAPOLATED: " (extrapolated below the present threshold)",
-        Status.INFEASIBLE: " (infeasible: its margin cannot have the common outcome)",
+        Status.INFEASIBLE: " (infeasible: it cannot have the common value)",
     }.get(status, "")
-    return (
-        f"{label}: threshold {_moved(threshold)}{caution}; outcome at the margin {_moved(outcome)}; "
-        f"positive rate {_moved(rate)}."
+    changes = [f"{METRICS[name]} {_moved(values)}" for name, values in metrics]
+    if not any(name == "selection_rate" for name, _ in metrics):
+        changes.append(f"positive rate {_moved(rate)}")
+    moved = _moved(threshold)
+    if threshold[0] != threshold[1]:
+        moved += f" ({phrases.interval(*ends, alpha)})"
+    drawn = (
+        ""
+        if lottery is None
+        else f", by lot from {phrases.number(lottery[0])} up (chance {phrases.number(lottery[1])})"
     )
+    return f"{label}: threshold {moved}{drawn}{caution}; {'; '.join(changes)}."
+
+
+def cost_finding(before: float, after: float, ends: Ends, alpha: float) -> str:
+    """What the thresholds cost in accuracy."""
+    change = phrases.signed(after - before)
+    return f"Accuracy {_moved((before, after))}: change {change} ({phrases.interval(*ends, alpha)})."
+
+
+def selected_finding(label: str, change: float, ends: Ends, alpha: float) -> str:
+    """How many more or fewer people of a group are selected."""
+    more = "more" if change >= 0 else "fewer"
+    size = sorted(abs(end) for end in ends) if ends[0] * ends[1] >= 0 else None
+    within = (
+        f"{phrases.count(size[0])} to {phrases.count(size[1])}"
+        if size
+        else (f"{phrases.count(ends[0])} to {phrases.count(ends[1])}")
+    )
+    return f"{label}: {phrases.count(abs(change))} {more} selected ({100 * (1 - alpha):g} % interval {within})."
 
 
 def _moved(values: Ends) -> str:
     return " to ".join(phrases.number(value) for value in values)
-
-
-def threshold_summary(parts: Sequence[str]) -> str:
-    """The question, then findings, warnings and limits: no test, no verdict."""
-    return "\n".join([parts[0], "", *(f"  - {part}" for part in parts[1:])])
 
 
 def metric_warnings(score: str, lost: Sequence[str], single: Sequence[str], binary: bool) -> tuple[str, ...]:
@@ -347,3 +458,22 @@ def metric_warnings(score: str, lost: Sequence[str], single: Sequence[str], bina
     elif single:
         warnings.append(f"{score}: AUC needs both outcomes; only one is seen in {phrases.listed(single)} (NaN).")
     return tuple(warnings)
+
+
+def unknown_groups(keys: Sequence[tuple[object, ...]]) -> str:
+    """Groups that a calibrator was not fitted on."""
+    return f"Groups that were not there in the fit get the calibrator of everybody together: {_keys(keys)}."
+
+
+def present_groups(keys: Sequence[tuple[object, ...]]) -> str:
+    """Groups that have no threshold of their own."""
+    return f"Groups that were not there in the fit are decided by the present threshold: {_keys(keys)}."
+
+
+def undecided_groups(keys: Sequence[tuple[object, ...]]) -> str:
+    """Groups that have no threshold, and what to do."""
+    return f'{_keys(keys)} were not there in the fit; refit with them, or use unknown="present".'
+
+
+def _keys(keys: Sequence[tuple[object, ...]]) -> str:
+    return phrases.listed([", ".join(str(value) for value in key) for key in keys])

@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+ResultsFile = Annotated[Path, typer.Argument(help="results.json of an audit.", show_default=False)]
 AuditFile = Annotated[Path, typer.Argument(help="The audit file (TOML).", show_default=False)]
 
 
@@ -82,6 +83,12 @@ def audit(
         Path | None, typer.Option("--output", "-o", help="Folder for the report; by default, the file's own.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the tests an interrupted run finished.")] = False,
+    counts: Annotated[
+        Path | None, typer.Option("--counts", help="The answer to the query of `isonomy sql`, instead of the rows.")
+    ] = None,
+    pack: Annotated[
+        bool, typer.Option("--pack", help="Also write evidence.zip: report, results, audit file, environment, SHA-256.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Run an audit and write its report."""
@@ -89,7 +96,16 @@ def audit(
         from isonomy.audit import Audit
 
         prepared = Audit.from_toml(file)
-        show.finish(show.run(prepared, output or prepared.output, resume=resume, debug=debug), decide=True)
+        if counts is not None:
+            from isonomy.audit.counts import on_counts
+
+            prepared = on_counts(prepared, counts)
+        done = show.run(prepared, output or prepared.output, resume=resume, debug=debug)
+        if pack:
+            from isonomy.audit.pack import write_pack
+
+            show.wrote([write_pack(done)])
+        show.finish(done, decide=True)
 
 
 @app.command()
@@ -100,6 +116,69 @@ def validate(file: AuditFile, debug: Debug = False) -> None:
 
         prepared = Audit.from_toml(file)
         show.valid(file, len(prepared.config.tests), prepared.validate())
+
+
+@app.command()
+def report(
+    results: ResultsFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the report; by default, that of the results.")
+    ] = None,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Also print report.pdf, with an installed Chromium.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Write the report of an audit again from its results.json."""
+    with show.errors(debug):
+        from isonomy.audit.outcome import read_results
+
+        folder = output or results.parent
+        show.wrote(read_results(results).write_report(folder, pdf=pdf))
+
+
+@app.command()
+def compare(
+    old: Annotated[Path, typer.Argument(help="results.json of the earlier audit.", show_default=False)],
+    new: Annotated[Path, typer.Argument(help="results.json of the later audit.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for compare.html and compare.md; none by default.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Say which verdicts changed between two audits, and which disparities moved beyond their error."""
+    with show.errors(debug):
+        from isonomy.audit.compare import compare as compared
+        from isonomy.audit.outcome import read_results
+
+        comparison = compared(read_results(old), read_results(new))
+        show.comparison(comparison)
+        if output is not None:
+            show.wrote(comparison.write(output))
+
+
+@app.command()
+def card(results: ResultsFile, debug: Debug = False) -> None:
+    """Print the fairness section of a model card, as markdown, from results.json."""
+    with show.errors(debug):
+        from isonomy.audit.outcome import read_results
+        from isonomy.report.card import card as model_card
+
+        typer.echo(model_card(read_results(results).document), nl=False)
+
+
+@app.command()
+def sql(
+    file: AuditFile,
+    table: Annotated[
+        str | None, typer.Option("--table", help="The table to ask; by default, the file's query or path.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Print the grouped query whose answer `isonomy audit --counts` reads: no row leaves the warehouse."""
+    with show.errors(debug):
+        from isonomy.audit import Audit
+        from isonomy.audit.counts import grouped_query
+
+        typer.echo(grouped_query(Audit.from_toml(file).config, table))
 
 
 @app.command()

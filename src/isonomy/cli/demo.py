@@ -41,6 +41,14 @@ tolerance = 0.02
 truth = $flag
 
 [[tests]]
+kind = "adverse_impact"
+id = "impact ratios"
+title = "Of those who would repay, is every race approved at four fifths of the best-off race's rate or more?"
+groups = ["race"]
+filters = [{column = "repaid", value = 1}]
+truth = $impact
+
+[[tests]]
 kind = "certify"
 id = "approval by age"
 title = "Are people who would repay approved equally often at every age?"
@@ -104,6 +112,15 @@ title = "Do those who were only just approved repay equally often in every race?
 groups = ["race"]
 threshold = 0.7
 truth = $marginal
+
+[[tests]]
+kind = "equalize_thresholds"
+id = "thresholds"
+title = "Which thresholds would approve those who repay equally often in every race?"
+groups = ["race"]
+threshold = 0.7
+target = "tpr"
+truth = $flag
 """
 _AGE = "Age has no part in approval or repayment: people who would repay are approved alike at every age."
 _OFFER = "The model's error is the same in every race: relative to one another, no race is promised too much."
@@ -117,7 +134,12 @@ def write_demo(folder: Path, rows: int, seed: int) -> Path:
     lender = simulate.lender(rows, seed=seed)
     lender.write(folder / "lender.parquet")
     known = lender.truth["facts"]
-    facts = known | {"age": [_AGE], "offer": [_OFFER], "marginal": known["predictive_parity"][:1]}
+    facts = known | {
+        "age": [_AGE],
+        "offer": [_OFFER],
+        "marginal": known["predictive_parity"][:1],
+        "impact": known["flag"],
+    }
     truths = {name: _listed(sentences) for name, sentences in facts.items()}
     file = folder / "audit.toml"
     write(file, Template(_AUDIT).substitute(rows=f"{rows:,}", seed=seed, **truths))

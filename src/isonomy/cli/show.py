@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from isonomy.audit import Audit, AuditResult
+    from isonomy.audit.compare import Comparison
     from isonomy.report import Entry
 
 USAGE, DATA, CRASH, INTERRUPTED = 2, 3, 4, 130
-_STYLES = {"violation": "bold red", "within_tolerance": "green", "inconclusive": "dim", "failed": "bold magenta"}
+_STYLES = {
+    "violation": "bold red",
+    "shown": "bold blue",
+    "within_tolerance": "green",
+    "inconclusive": "dim",
+    "failed": "bold magenta",
+}
+_LONG = 10.0  # seconds after which an audit tells how far it is, where there is no bar
 _FINDING = 500  # characters of a finding the terminal shows; the report has all of it
 _WARNINGS, _WARNING = 2, 160  # warnings of a test the terminal shows, and characters of each
 
@@ -29,8 +38,9 @@ def errors(debug: bool) -> Iterator[None]:
 
     try:
         yield
-    except KeyboardInterrupt:
-        _complain("Interrupted. Nothing is half-written; `--resume` goes on from the last finished test.")
+    except (KeyboardInterrupt, Interrupted) as error:
+        what = str(error) or "Interrupted. Nothing is half-written."
+        _complain(f"{what} Go on with: isonomy audit <the audit file> --resume")
         raise typer.Exit(INTERRUPTED) from None
     except typer.Exit:
         raise
@@ -57,23 +67,64 @@ def _console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr)  # colour only on a terminal; NO_COLOR is respected
 
 
-def run(audit: Audit, output: Path, *, resume: bool, debug: bool) -> AuditResult:
-    """Run an audit with a progress bar, where there is a terminal to draw it on."""
-    console = _console(stderr=True)
-    if not console.is_terminal:
-        return audit.run(output, resume=resume, debug=debug)
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+class Interrupted(Exception):
+    """Ctrl-C during an audit: what was being done, and how many of its tests are kept."""
 
+    def __init__(self, what: str, done: int, total: int) -> None:
+        kept = f"{done} of {total} tests are finished and kept"
+        super().__init__(f"Interrupted at {what!r}: {kept}. Nothing is half-written.")
+
+
+class _Watch:
+    """Which test is being made, how far the audit is, and what is left."""
+
+    def __init__(self, audit: Audit, show: Callable[[str, int, int], None]) -> None:
+        self.names = audit.config.names
+        self.show = show
+        self.now = ("Opening the table", 0, len(self.names))
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        """Remember and show."""
+        self.now = (what, done, total)
+        left = self.names[done + 1 :] if done < total and what in self.names else []
+        self.show(f"{what}, then {', '.join(left)}" if left else what, done, total)
+
+
+def run(audit: Audit, output: Path, *, resume: bool, debug: bool) -> AuditResult:
+    """Run an audit with a progress bar, or where there is no terminal with a line for each test of a long one."""
+    with contextlib.ExitStack() as stack:
+        watch = _Watch(audit, _shown(_console(stderr=True), stack, len(audit.config.tests)))
+        try:
+            return audit.run(output, resume=resume, progress=watch.tell, debug=debug)
+        except KeyboardInterrupt:
+            raise Interrupted(*watch.now) from None
+
+
+def _shown(console: Console, stack: contextlib.ExitStack, total: int) -> Callable[[str, int, int], None]:
     from isonomy.report.text import one_line
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
-        task = bar.add_task("Opening the table", total=len(audit.config.tests))
+    if not console.is_terminal:
+        began = time.monotonic()
 
-        def tell(what: str, done: int, total: int) -> None:
-            bar.update(task, description=one_line(what, 60), completed=done, total=total)
+        def line(what: str, done: int, total: int) -> None:
+            if time.monotonic() - began > _LONG:
+                console.print(f"[{done}/{total}] {one_line(what, 300)}", markup=False, highlight=False, soft_wrap=True)
 
-        return audit.run(output, resume=resume, progress=tell, debug=debug)
+        return line
+    from rich import progress
+
+    columns = (
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
+    )
+    bar = stack.enter_context(progress.Progress(*columns, console=console, transient=True))
+    task = bar.add_task("Opening the table", total=total)
+    return lambda what, done, total: bar.update(task, description=one_line(what, 60), completed=done, total=total)
 
 
 def finish(result: AuditResult, *, decide: bool) -> None:
@@ -86,12 +137,12 @@ def finish(result: AuditResult, *, decide: bool) -> None:
 
     console = _console()
     console.print(Text(one_line(result.document.title, 200), style="bold"))
-    console.print(Text(wording.headline(result.document.tally)))
+    console.print(Text(wording.headline(result.document.counts)))
     lines = Table.grid(padding=(0, 2, 0, 0))
     lines.add_column(no_wrap=True)
     lines.add_column()
     for entry in result.entries:
-        badge = Text(wording.BADGES[entry.verdict], style=_STYLES[entry.verdict])
+        badge = Text(entry.badge, style=_STYLES[entry.look])
         heading = (one_line(entry.heading, 160), "bold"), (f"  {one_line(entry.name, 60)}", "dim")
         warned = [(f"\n! {one_line(warning, _WARNING)}", "yellow") for warning in _warnings(entry)]
         lines.add_row(badge, Text.assemble(*heading, "\n", one_line(entry.lead, _FINDING), *warned))
@@ -117,6 +168,31 @@ def _warnings(entry: Entry) -> list[str]:
     return warnings[:_WARNINGS] + ([wording.more_warnings(more)] if more > 0 else [])
 
 
+def wrote(paths: Iterable[Path]) -> None:
+    """Which files were written."""
+    for path in paths:
+        typer.echo(f"Wrote {path}")
+
+
+def comparison(compared: Comparison) -> None:
+    """What changed between two audits, as a table."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from isonomy.report.text import one_line
+
+    console = _console()
+    console.print(Text(compared.headline, style="bold"))
+    lines = Table("test", "before", "after", "what moved", box=None, pad_edge=False)
+    for change in compared.changes:
+        style = "bold" if change.changed else ""
+        cells = (one_line(change.name, 60), change.before, change.after, "; ".join(map(one_line, change.moves)))
+        lines.add_row(*(Text(cell, style=style) for cell in cells))
+    console.print(lines)
+    for note in compared.notes:
+        console.print(Text(f"! {note}"), soft_wrap=True)
+
+
 def valid(file: Path, tests: int, columns: list[str]) -> None:
     """The file can be run."""
     from isonomy.report.text import one_line
@@ -131,5 +207,7 @@ def started(guesses: list[str], output: Path) -> None:
     from isonomy.report.text import one_line
 
     for guess in guesses:
-        typer.echo(f"  {one_line(guess, 200)}")
-    typer.echo(f"Wrote {output}. Read it, correct the guesses, then: isonomy audit {output}")
+        typer.echo(f"  {one_line(guess, 300)}")
+    untested = bool(guesses) and guesses[-1].endswith("nothing is tested yet.")
+    what = "name its columns, and take the # from the tests you want" if untested else "correct the guesses"
+    typer.echo(f"Wrote {output}. Read it, {what}, then: isonomy audit {output}")

@@ -3,22 +3,27 @@
 The only part of isonomy that touches rows. Everything after it works on small arrays.
 """
 
+from isonomy.frames.design import Design
 from isonomy.frames.groups import Group, Grouping, Groups, Partition, cut, where
+from isonomy.frames.labels import Labels
 from isonomy.frames.metrics import Metric, MetricLike
 from isonomy.frames.request import Cells, Request, Rows
-from isonomy.frames.source import Source, open_source
+from isonomy.frames.source import Reading, Source, open_source
 from isonomy.frames.sums import COUNT, Pass, aggregate, collect, missing
 
 __all__ = [
     "COUNT",
     "Cells",
+    "Design",
     "Group",
     "Grouping",
     "Groups",
+    "Labels",
     "Metric",
     "MetricLike",
     "Partition",
     "Pass",
+    "Reading",
     "Request",
     "Rows",
     "Source",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import DataError, DuplicateColumns, EmptyFrame, LengthMismatch, MixedTypes, UsageError
+from isonomy.errors import DataError, DuplicateColumns, EmptyFrame, LengthMismatch, MixedTypes, UsageError, WrongType
 
 if TYPE_CHECKING:
     import polars as pl
@@ -191,7 +191,7 @@ def _from_mapping(data: Mapping[object, object]) -> pl.DataFrame:
         raise EmptyFrame("data: the mapping has no columns.")
     if len({str(name) for name in data}) < len(data):
         raise DuplicateColumns("data: two columns of the mapping have the same name when written as text.")
-    columns = {str(name): _column(str(name), values) for name, values in data.items()}
+    columns = {str(name): as_column(str(name), values) for name, values in data.items()}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name}: {n}" for name, n in lengths.items())
@@ -199,7 +199,8 @@ def _from_mapping(data: Mapping[object, object]) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _column(name: str, values: object) -> pl.Series:
+def as_column(name: str, values: object) -> pl.Series:
+    """An array, a Series or a list as a column."""
     import polars as pl
 
     series: object = nw.from_native(values, series_only=True, pass_through=True)
@@ -214,8 +215,11 @@ def _column(name: str, values: object) -> pl.Series:
     listed = [_plain(value) for value in (values if isinstance(values, Sequence) else np.asarray(values))]
     refuse_mixture(name, listed)
     if any(isinstance(v, float) for v in listed):
-        listed = [float(v) if isinstance(v, int) else v for v in listed]
-    return pl.Series(name, listed, strict=True)
+        listed = [float(v) if isinstance(v, int) and abs(v) < 2**1023 else v for v in listed]
+    try:
+        return pl.Series(name, listed, strict=True)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
+        raise WrongType(f"data: column {name!r} cannot be read: {first_line(error)}") from error
 
 
 def _plain(value: object) -> object:

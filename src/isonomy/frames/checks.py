@@ -24,7 +24,7 @@ from isonomy.errors import (
 from isonomy.frames.adapt import Lazy, refuse_mixture
 from isonomy.frames.groups import key_name
 from isonomy.frames.request import Request
-from isonomy.frames.sums import COUNT, DType, Schema, collect, missing
+from isonomy.frames.sums import COUNT, LARGEST, DType, Schema, collect, missing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,9 +79,9 @@ def check_types(schema: Schema, request: Request, frame: Lazy) -> None:
             _refuse_objects(frame, column, dtype)
             need = "0 and 1" if role in request.binary else "numbers"
             raise WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}. Recode it first.")
-    for dimension in request.grouping.dimensions if request.grouping else ():
-        if dimension.name in schema:
-            _refuse_objects(frame, dimension.name, schema[dimension.name])
+    named = [d.name for d in request.grouping.every if d.name in schema] if request.grouping else []
+    for column in (*named, *request.labels.values()):
+        _refuse_objects(frame, column, schema[column])
 
 
 def _refuse_objects(frame: Lazy, column: str, dtype: DType) -> None:
@@ -91,6 +91,12 @@ def _refuse_objects(frame: Lazy, column: str, dtype: DType) -> None:
         refuse_mixture(column, values)
         kind = type(next((value for value in values if value is not None), None)).__name__
         raise WrongType(f"data: column {column!r} holds {kind} objects; use text, numbers, booleans or dates.")
+
+
+def refuse_nested(schema: Schema, argument: str, column: str | None) -> None:
+    """Raise if a column that says who or what a row belongs to holds lists, structures or bytes."""
+    if column is not None and isinstance(schema[column], (nw.List, nw.Array, nw.Struct, nw.Binary)):
+        raise WrongType(f"{argument}: column {column!r} is {schema[column]}; use text, numbers or dates.")
 
 
 def refuse_bad_counts(column: str, n: float) -> None:
@@ -124,7 +130,7 @@ def complete(
             )
         _note_missing(dropped, role, column, float(count[gone].sum()), missing)
         keep &= ~gone
-    for role, column in request.numeric.items():
+    for role, column in request.needed.items():
         _note_missing(dropped, role, column, float(cells[name_of("missing", role)].sum()), missing)
     for role in request.probabilities:
         if n := cells[name_of("outside", role)].sum():
@@ -132,15 +138,17 @@ def complete(
                 f"{role}: {_named(request.numeric[role])} has {n:,.0f} rows outside [0, 1]; probabilities are needed. "
                 "Rescale the column, or choose a metric for numbers such as mse."
             )
-    if request.numeric:
+    if request.needed:
         keep &= cells[COMPLETE].to_numpy()
-    for dimension in request.grouping.dimensions if request.grouping else ():
+    for dimension in request.grouping.every if request.grouping else ():
         null = cells[key_name(dimension.name)].is_null().to_numpy()
         n = count[null].sum()
         if n and missing_group == "raise":
+            assert request.grouping is not None
+            argument, kind = ("given", "stratum") if dimension in request.grouping.strata else ("groups", "group")
             raise MissingGroups(
-                f'groups: {dimension.name!r} has {n:,.0f} rows with no value. Pass missing_group="level" to make them '
-                'a group of their own, or missing_group="drop" to leave them out and have them counted.'
+                f'{argument}: {dimension.name!r} has {n:,.0f} rows with no value. Pass missing_group="level" to make '
+                f'them a {kind} of their own, or missing_group="drop" to leave them out and have them counted.'
             )
         if n and missing_group == "drop":
             dropped[dimension.name] = round(n)
@@ -159,7 +167,8 @@ def _named(column: str | nw.Expr) -> str:
 def _note_missing(dropped: dict[str, int], role: str, column: str | nw.Expr, n: float, option: str) -> None:
     if n and option == "raise":
         raise MissingValues(
-            f"{role}: {_named(column)} has {n:,.0f} rows with a null, NaN or infinite value. "
+            f"{role}: {_named(column)} has {n:,.0f} rows with a null, NaN or infinite value "
+            f"(beyond {LARGEST:g} counts as infinite). "
             'Fix them, or pass missing="drop" to leave those rows out and have them counted.'
         )
     if n:

@@ -6,7 +6,8 @@ grid searches and cross-validation. Scikit-learn is loaded only when X is valida
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -14,8 +15,17 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import MissingValues, UnknownColumn, UsageError
-from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
+from isonomy.errors import (
+    DuplicateColumns,
+    EmptyFrame,
+    IsonomyError,
+    MissingValues,
+    UnknownColumn,
+    UsageError,
+    WrongType,
+)
+from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from isonomy.options import shown
 
 Column = str | int  # the name of a column of X, or its number
 Eager = nw.DataFrame[Any]
@@ -23,6 +33,7 @@ Series = nw.Series[Any]
 Values = AnyArray | Series
 Levels = tuple[IntArray, list[Hashable]]
 Key = tuple[Hashable, ...]
+_LARGE = (nw.Int128, nw.UInt128, nw.Decimal)  # numbers that no array of numpy holds as they are
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +48,15 @@ class Columns:
 
 def as_tuple(columns: Column | Sequence[Column]) -> tuple[Column, ...]:
     """One column or several, as a tuple."""
-    return (columns,) if isinstance(columns, (str, int, np.integer)) else tuple(columns)
+    if isinstance(columns, (str, int, np.integer)):
+        return (columns,)
+    if not isinstance(columns, (Sequence, np.ndarray)) or not all(
+        isinstance(c, (str, int, np.integer)) for c in columns
+    ):
+        raise UsageError(
+            f"group_columns, score_columns: {shown(columns)} is not allowed; give names or numbers of columns of X."
+        )
+    return tuple(columns)
 
 
 def read_columns(
@@ -53,28 +72,76 @@ def read_columns(
     """Take the named columns of X and check them.
 
     Only ``numbers`` have to be numbers; ``argument`` is what they are called in a message. ``reset``: whether this is
-    a fit, which remembers the columns of X on the ``estimator``, or a prediction, which compares them.
+    a fit, which remembers the columns of X on the ``estimator``, or a prediction (see `known_columns`).
     """
     from sklearn.utils.validation import check_array, validate_data
 
     frame = eager(X)
+    refuse_empty(frame)
     if frame is None:
         mixed = bool(groups) or user is not None
-        X = validate_data(estimator, X, reset=reset, dtype=None if mixed else "numeric", ensure_all_finite=not mixed)
-    else:
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        with told("X"):
+            kind = None if mixed else "numeric"
+            X = validate_data(estimator, X, reset=reset, dtype=kind, ensure_all_finite=not mixed)
+    elif reset:
+        validate_data(estimator, X, skip_check_array=True)
     table = np.asarray(X) if frame is None else frame
-    taken = np.column_stack([_plain(column_of(table, name, argument)) for name in numbers])
-    checked = check_array(taken, dtype=np.float64, input_name="X")
+    if not reset:
+        numbers, groups = known_columns(estimator, X, numbers), known_columns(estimator, X, groups)
+    taken = np.column_stack([_numbers(column_of(table, name, argument), argument) for name in numbers])
+    with told("X", ValueError if frame is None else (TypeError, ValueError)):
+        checked = check_array(taken, dtype=np.float64, input_name="X")
     parts = [levels(column_of(table, name, "group_columns"), "group_columns") for name in groups]
     codes, keys = _crossed(parts, len(checked))
     users = None if user is None else user_codes(column_of(table, user, "user_column"), "user_column")
     return Columns(checked, codes, keys, users)
 
 
+@contextmanager
+def told(argument: str, refused: type[Exception] | tuple[type[Exception], ...] = ValueError) -> Iterator[None]:
+    """What scikit-learn refuses, as an error of ours that names the argument.
+
+    (Of objects in an array scikit-learn wants a TypeError to be heard.)
+    """
+    try:
+        yield
+    except IsonomyError:
+        raise
+    except refused as error:
+        raise UsageError(f"{argument}: {error}") from error
+
+
+def refuse_empty(frame: Eager | None) -> None:
+    """Raise if a frame has no rows; of an array scikit-learn says so itself."""
+    if frame is not None and not len(frame):
+        raise EmptyFrame("X: the table has no rows.")
+
+
+def known_columns(estimator: object, X: object, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of new rows that an estimator reads, which may come in another order and with others or without.
+
+    Columns of a frame are known by name: those that were chosen by number, by the name that number had in the fit.
+    Columns of an array have no names, so that new rows must have as many as there were in the fit.
+    """
+    from sklearn.utils.validation import validate_data
+
+    names = getattr(estimator, "feature_names_in_", None)
+    numbered = any(not isinstance(column, str) for column in columns)
+    if eager(X) is None or (numbered and names is None):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        return tuple(columns)
+    return tuple(column if isinstance(column, str) or names is None else str(names[column]) for column in columns)
+
+
 def eager(X: object) -> Eager | None:
     """X as a narwhals frame, or None if it is an array or a list."""
-    frame: object = nw.from_native(X, pass_through=True)
+    # A sparse matrix may be a mapping too: scikit-learn refuses it in its own words.
+    if X is None or (isinstance(X, (str, bytes, Mapping)) and not hasattr(X, "tocsr")):
+        raise UsageError(f"X: a {type(X).__name__}; give a frame or an array with one row per person.")
+    try:
+        frame: object = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        raise DuplicateColumns("X: more than one column has the same name; rename or drop one.") from None
     if isinstance(frame, nw.LazyFrame):  # its rows have no order, so they cannot be matched with y
         kind = f"{type(X).__module__.partition('.')[0]} {type(X).__name__}"
         raise UsageError(f"X: a {kind} is read row by row here; collect it into a frame (or an array) first.")
@@ -87,31 +154,64 @@ def names_of(X: object) -> list[str] | None:
     return None if frame is None else frame.columns
 
 
+def target(y: object) -> object:
+    """What was passed as y, in a form that numpy holds: whole numbers of 128 bits and decimals as floats."""
+    values: object = nw.from_native(y, allow_series=True, pass_through=True)
+    if isinstance(values, nw.Series):
+        return _numbers(values, "y") if values.dtype in _LARGE else y
+    if isinstance(values, nw.DataFrame) and any(kind in _LARGE for kind in values.schema.values()):
+        return np.column_stack([_numbers(values[name], "y") for name in values.columns])
+    return y
+
+
 def outcomes(y: AnyArray) -> FloatArray:
     """Outcomes as numbers."""
     try:
         return y.astype(np.float64)
     except (TypeError, ValueError):
         raise UsageError(
-            f"y: holds {y.dtype} such as {y.flat[0]!r}; recode the outcome as 0 and 1, or numbers."
+            f"y: holds {_kind(y)} such as {shown(y.tolist()[0])}; recode the outcome as 0 and 1, or numbers."
         ) from None
 
 
-def votes(columns: Columns, sample_weight: object) -> FloatArray:
-    """The vote of each row: its weight, which sums to one for each user if there are users."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Votes:
+    """The vote of each row, and the vote it would have without weights: some rows are worth fewer if theirs differ."""
+
+    each: FloatArray
+    equal: FloatArray
+
+    def among(self, rows: IntArray | BoolArray) -> FloatArray:
+        """The votes of some rows, which sum to the number of users with equal weights that they are worth (Kish)."""
+        each, equal = self.each[rows], self.equal[rows]
+        largest = float(each.max(initial=0.0))
+        if self.each is self.equal or largest == 0:
+            return each
+        each = each / largest  # squares of large weights would overflow
+        return each * float(each.sum() / (each**2 / equal).sum())
+
+
+def votes(columns: Columns, sample_weight: object) -> Votes:
+    """The votes of rows. Without users a weight counts rows, as scikit-learn has it: 2 is a row that is there twice.
+
+    With users it is the people that a user stands for, whose rows share them; only the proportions matter.
+    """
     from sklearn.utils.validation import _check_sample_weight
 
-    given: FloatArray = _check_sample_weight(sample_weight, columns.numbers, dtype=np.float64, ensure_non_negative=True)
+    given: FloatArray
+    with told("sample_weight"):
+        given = _check_sample_weight(sample_weight, columns.numbers, dtype=np.float64, ensure_non_negative=True)
     if columns.user is None:
-        return given
-    each = np.bincount(columns.user, weights=given)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(given > 0, given / each[columns.user], 0.0)
+        return Votes(given, given)
+    equal = 1 / np.maximum(np.bincount(columns.user, weights=given > 0), 1)[columns.user]
+    return Votes(given * equal, equal)
 
 
 def column_of(X: Eager | AnyArray, name: Column, argument: str) -> Values:
     """A column of a frame or of an array."""
     frame = isinstance(X, nw.DataFrame)
+    if len(X.shape) != 2:
+        raise UsageError(f"X: has {len(X.shape)} dimensions; give a frame, or an array of rows and columns.")
     width = X.shape[1]
     if not isinstance(name, str) and not -width <= name < width:
         size = "" if frame else f" (n_features = {width})"
@@ -142,12 +242,12 @@ def levels(values: Values, argument: str) -> Levels:
     Values stay what they are in Python, whatever else is in the column: a row of one group has the same key alone, in
     any batch, and in any frame library (1, 1.0 and numpy's 1 are equal keys).
     """
-    numbers = values.to_numpy() if isinstance(values, nw.Series) and not values.is_null().any() else values
-    if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "biuf":
+    if isinstance(values, nw.Series) and values.dtype in (nw.Datetime, nw.Duration):
+        values = _instants(values)
+    numbers = values.to_numpy() if isinstance(values, nw.Series) and _fits(values) else values
+    if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "biufmM":
         distinct, codes = np.unique(numbers, return_inverse=True)
-        return codes.astype(np.intp), [None if value != value else value for value in distinct.tolist()]
-    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-        values = values.astype("datetime64[us]")  # as nanoseconds they would turn into whole numbers
+        return codes.astype(np.intp), [None if value != value else value for value in _scalars(distinct)]
     rows = values.to_list() if isinstance(values, nw.Series) else values.tolist()
     known: dict[Hashable, int] = {}
     try:
@@ -173,8 +273,43 @@ def user_codes(values: Values, argument: str) -> IntArray:
     return codes
 
 
-def _plain(values: Values) -> AnyArray:
-    return values.to_numpy() if isinstance(values, nw.Series) else values
+def _numbers(values: Values, argument: str) -> AnyArray:
+    """A column of numbers as an array; whole numbers of 128 bits and decimals are rounded to floats."""
+    if not isinstance(values, nw.Series):
+        return values
+    if values.dtype in _LARGE:
+        values = values.cast(nw.Float64)
+    elif not (values.dtype.is_numeric() or values.dtype in (nw.Boolean, nw.Object, nw.Unknown)):
+        raise WrongType(f"{argument}: column {values.name!r} is {values.dtype}; give a column of numbers.")
+    unknown = int(values.is_null().sum())
+    if unknown:
+        raise MissingValues(f"{argument}: {unknown:,} rows have no value. Fix them, or leave those rows out.")
+    return values.to_numpy()
+
+
+def _fits(values: Series) -> bool:
+    """Whether an array of the column's values has them all, as they are."""
+    return values.dtype not in _LARGE and not values.is_null().any()
+
+
+def _instants(values: Series) -> AnyArray:
+    """Points in time, or lengths of it, in the unit they have; of a time zone, those of UTC."""
+    if isinstance(values.dtype, nw.Datetime) and values.dtype.time_zone is not None:
+        values = values.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    return values.to_numpy()
+
+
+def _scalars(values: AnyArray) -> list[Hashable]:
+    """Values of Python; instants that it has none for, being between microseconds, stay numpy's."""
+    if values.dtype.kind not in "mM":
+        return list(values.tolist())
+    whole = values.astype(f"{values.dtype.kind}8[us]")
+    return [us if same else own for own, us, same in zip(values, whole.tolist(), whole == values, strict=True)]
+
+
+def _kind(values: AnyArray) -> str:
+    """What an array holds, in a word."""
+    return {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "durations"}.get(values.dtype.kind, "values")
 
 
 def _key(value: Hashable) -> Hashable:

@@ -7,12 +7,24 @@ from collections.abc import Mapping, Sequence
 import narwhals as nw
 import numpy as np
 
+from isonomy.frames.sums import DType
+
 Expression = nw.Expr
 
 
 def number(column: str | nw.Expr) -> nw.Expr:
     """A column, or what an expression gives, as a number."""
     return (nw.col(column) if isinstance(column, str) else column).cast(nw.Float64)
+
+
+def is_text(dtype: DType) -> bool:
+    """Whether a column holds something other than numbers (true and false are numbers)."""
+    return not (dtype.is_numeric() or dtype == nw.Boolean)
+
+
+def text(column: str) -> nw.Expr:
+    """A column of any type as text."""
+    return nw.col(column).cast(nw.String)
 
 
 def constant(value: float) -> nw.Expr:

@@ -7,8 +7,9 @@ finest cells; a *partition* is any set of dimensions taken together, rolled up f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
+from math import comb
 from numbers import Integral
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Levels = tuple[IntArray, list[object]]
 
 MISSING = "(missing)"
+MOST_SETS = 10_000  # sets of dimensions that are taken together
 CONDITION = ""  # the dimension under which a named condition is stored in a group's mapping
 
 
@@ -99,9 +101,10 @@ def where(name: str, condition: nw.Expr) -> Where:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group of people: which value each dimension has. The label is derived."""
+    """One group of people: which value each dimension has. The label is derived, unless readers know another name."""
 
     items: tuple[tuple[str, object], ...]
+    name: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, mapping: Mapping[str, object]) -> Group:
@@ -119,7 +122,7 @@ class Group:
     @property
     def label(self) -> str:
         """Reads like ``race=Black & sex=Female``; a named condition is its name."""
-        return " & ".join(
+        return self.name or " & ".join(
             str(value) if name == CONDITION else f"{name}={MISSING if value is None else value}"
             for name, value in self.items
         )
@@ -152,11 +155,27 @@ class Grouping:
 
     dimensions: tuple[Dimension, ...]
     depth: int = 1
+    strata: tuple[Dimension, ...] = ()  # what groups are compared within; not groups themselves
+
+    @property
+    def every(self) -> tuple[Dimension, ...]:
+        """The dimensions of groups and of strata."""
+        return (*self.dimensions, *self.strata)
 
     @property
     def keys(self) -> dict[str, nw.Expr]:
         """The keys of the finest cells."""
-        return {dimension.name: dimension.key for dimension in self.dimensions}
+        return {dimension.name: dimension.key for dimension in self.every}
+
+    def within(self, strata: Grouping) -> Grouping:
+        """The same groups, to be compared within the levels of other dimensions: people outside a condition too."""
+        both = {d.name for d in self.dimensions} & {d.name for d in strata.dimensions}
+        if both:
+            raise UsageError(
+                f"given: {', '.join(map(repr, sorted(both)))} makes the groups too; a group cannot be compared "
+                "within itself. Leave it out of one of the two."
+            )
+        return replace(self, strata=tuple(replace(d, condition=False) for d in strata.dimensions))
 
     @property
     def subsets(self) -> Iterator[tuple[Dimension, ...]]:
@@ -198,6 +217,12 @@ def grouping(schema: Schema, groups: object, depth: int = 1, *, argument: str = 
         raise UsageError(f"{argument}: {', '.join(names)} names one group twice.")
     if isinstance(depth, bool) or not isinstance(depth, Integral) or depth < 1:
         raise UsageError(f"depth: {depth!r}; give a whole number from 1 (no intersections) up.")
+    sets = sum(comb(len(dimensions), size) for size in range(1, min(int(depth), len(dimensions)) + 1))
+    if sets > MOST_SETS:
+        raise UsageError(
+            f"depth: {depth} over {len(dimensions)} {argument} asks for {sets:,} sets of columns, and {MOST_SETS:,} "
+            "are the most. Lower the depth, or name fewer columns."
+        )
     return Grouping(dimensions, int(depth))
 
 
@@ -228,9 +253,10 @@ def key_name(dimension: str) -> str:
 
 
 def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]:
-    """Roll cells (or rows) up to every group asked for."""
-    levels = {d.name: _levels(d, cells[key_name(d.name)]) for d in grouping.dimensions}
-    return tuple(_partition(subset, levels, len(cells)) for subset in grouping.subsets)
+    """Roll cells (or rows) up to every group asked for, and to the strata, which come last."""
+    levels = {d.name: _levels(d, cells[key_name(d.name)]) for d in grouping.every}
+    subsets = [*grouping.subsets, *([grouping.strata] if grouping.strata else [])]
+    return tuple(_partition(subset, levels, len(cells)) for subset in subsets)
 
 
 def _levels(dimension: Dimension, column: pl.Series) -> Levels:
@@ -251,7 +277,7 @@ def _codes(column: pl.Series, values: pl.Series) -> IntArray:
     if column.dtype == pl.String:  # compare each text once, then numbers
         numbers = pl.concat([values, column]).cast(pl.Categorical).to_physical()  # one cast: numbers are its own
         column, values = numbers[len(values) :], numbers[: len(values)]
-    elif not column.dtype.is_integer():
+    elif not column.dtype.is_integer() or column.dtype in (pl.Int128, pl.UInt128):
         return column.rank("dense").fill_null(len(values)).to_numpy().astype(np.intp) - 1
     known = values.drop_nulls().to_numpy()
     order = np.argsort(known)

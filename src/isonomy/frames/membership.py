@@ -20,7 +20,7 @@ from isonomy.frames.checks import flag
 from isonomy.frames.groups import CONDITION, Group, Grouping, Partition
 from isonomy.frames.source import Source
 from isonomy.frames.sums import missing
-from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from isonomy.numerics.arrays import AnyArray, BoolArray, IntArray
 
 LINES = "__c"  # how many rows a line stands for
 GROUP = "__g"  # number of a row's group
@@ -69,7 +69,7 @@ def complete_rows(
     frame: Lazy = kept.select(
         *(nw.col(column).cast(nw.Float64).alias(name) for name, column in numbers.items()),
         *(nw.col(column).alias(name) for name, column in (labels or {}).items()),
-        source.weight.alias(LINES),
+        (source.number * source.weight).alias(LINES),
         *(key.alias(f"__d{i}") for i, key in enumerate(keys)),
     )
     if source.missing_group == "drop":
@@ -98,6 +98,8 @@ def person_codes(values: AnyArray) -> tuple[NDArray[np.int64], BoolArray | None]
         if high - low < 4 * values.size:  # dense enough to be its own code
             return (values - values.dtype.type(low)).astype(np.int64), None
     column = pl.Series(values, strict=False)
+    if column.dtype == pl.Object:  # decimals, for one
+        column = pl.Series([None if value is None else str(value) for value in values.tolist()])
     if column.dtype.is_float():
         column = column.fill_nan(None)
     known = column.is_not_null().to_numpy()
@@ -105,11 +107,3 @@ def person_codes(values: AnyArray) -> tuple[NDArray[np.int64], BoolArray | None]
         column = column.cast(pl.Categorical).to_physical()
     codes = (column.rank("dense").fill_null(1).cast(pl.Int64) - 1).to_numpy()
     return codes, None if known.all() else known
-
-
-def in_key_order(key: IntArray, columns: Mapping[str, FloatArray]) -> dict[str, AnyArray]:
-    """Columns in the order of ``key``, which comes back as ``"key"``; rows of equal keys stay in order."""
-    import polars as pl
-
-    table = pl.DataFrame({"key": key, **columns}).sort("key", maintain_order=True)
-    return {name: table[name].to_numpy() for name in table.columns}

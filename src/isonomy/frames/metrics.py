@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import narwhals as nw
@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isonomy.errors import MissingRole, UnknownOption, UsageError
+from isonomy.frames.conditions import Comparison, Scalar
 from isonomy.frames.groups import Grouping
 from isonomy.frames.request import Cells, Request, Rows
 from isonomy.frames.source import Source
+from isonomy.frames.sums import identity
 from isonomy.numerics.arrays import BoolArray
 from isonomy.options import Form
 
@@ -25,20 +27,30 @@ class Metric:
     """A metric of your own: the mean of ``value`` over the rows where ``where`` holds.
 
     Both are narwhals expressions over the table's columns; without ``where`` every row counts. Say ``binary=True``
-    when the value is always 0 or 1 (or true or false): the audit then needs counts only.
+    when the value is always 0 or 1 (or true or false): the audit then needs counts only. With ``quantile`` it is that
+    quantile of the value instead of its mean: 0.5 is the median.
 
     >>> import isonomy as iso
     >>> thin = iso.Metric("thin-file approval", value=iso.col("ok"), where=iso.col("accounts") < 3, binary=True)
     >>> thin.name
     'thin-file approval'
+    >>> iso.Metric("median amount", value=iso.col("amount"), quantile=0.5).quantile
+    0.5
     """
 
     name: str
     value: nw.Expr
     where: nw.Expr | None = None
     binary: bool = False
+    quantile: float | None = None
 
     def __post_init__(self) -> None:
+        if self.quantile is not None and (self.binary or not 0 < self.quantile < 1):
+            seen = "binary=True" if self.binary else f"{self.quantile!r}"
+            raise UsageError(
+                f"Metric({self.name!r}): quantile needs a number between 0 and 1, of values that are not 0/1; saw "
+                f"{seen}."
+            )
         for part, expr in (("value", self.value), ("where", self.where)):
             if not isinstance(expr, nw.Expr) and not (part == "where" and expr is None):
                 raise UsageError(
@@ -47,7 +59,7 @@ class Metric:
                 )
 
 
-MetricLike = Annotated[str | Metric, Form("metric")]
+MetricLike = Annotated[str | Metric | Sequence[str | Metric], Form("metric")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +108,33 @@ MEANS: dict[str, tuple[tuple[str, ...], Callable[..., nw.Expr]]] = {
     "log_loss": (("outcome", "score"), _log_loss),
 }
 
-NAMES = (*RATES, *MEANS)
+# Metrics that are no mean over rows: the roles they are computed from, and those that must be 0/1.
+FUNCTIONALS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "balanced_accuracy": (_BOTH, _BOTH),
+    "f1": (_BOTH, _BOTH),
+    "auc": (("outcome", "score"), ("outcome",)),
+    "rmse": (_BOTH, ()),
+    "r2": (_BOTH, ()),
+}
+# Several metrics under one name.
+BUNDLES = {"equalized_odds": ("tpr", "fpr")}
+# Errors: less of them is better. Of any other metric more is.
+ERRORS = frozenset(
+    {
+        "fpr",
+        "fnr",
+        "false_discovery_rate",
+        "false_omission_rate",
+        "error_rate",
+        "mae",
+        "mse",
+        "rmse",
+        "brier",
+        "log_loss",
+    }
+)
+
+NAMES = (*RATES, *MEANS, *FUNCTIONALS)
 ALSO_CALLED = {
     "true_positive_rate": "tpr",
     "true_positive": "tpr",
@@ -119,9 +157,16 @@ ALSO_CALLED = {
     "approval_rate": "selection_rate",
     "positive_rate": "selection_rate",
     "calibration": "mean_error",
+    "equalised_odds": "equalized_odds",
     "mean_absolute_error": "mae",
     "mean_squared_error": "mse",
     "brier_score": "brier",
+    "f1_score": "f1",
+    "roc_auc": "auc",
+    "roc_auc_score": "auc",
+    "r2_score": "r2",
+    "balanced_accuracy_score": "balanced_accuracy",
+    "root_mean_squared_error": "rmse",
     "logloss": "log_loss",
     "cross_entropy": "log_loss",
 }
@@ -135,6 +180,29 @@ class Measure:
     binary: bool
     request: Request
     _rate: _Rate | None = None
+    functional: str = ""  # which of `FUNCTIONALS` (or "quantile"), for a metric that is no mean over rows
+    level: float | None = None  # of a quantile
+    positive: Scalar | None = None  # the label that counts as 1
+
+    @property
+    def by_row(self) -> bool:
+        """Whether values are needed row by row: counts are enough where every column is 0/1."""
+        return bool(self.request.numeric) or not (self.binary or self.functional)
+
+    def roles(self, answer: Cells | Rows) -> dict[str, NDArray[np.float64]]:
+        """The columns of a metric that is no mean over rows."""
+        keys = answer.keys if isinstance(answer, Cells) else answer.columns
+        if self.level is not None:
+            values = np.asarray(keys["value"], dtype=np.float64)
+            return {"value": values, "level": np.full(values.shape, self.level)}
+        return {role: np.asarray(keys[role], dtype=np.float64) for role in FUNCTIONALS[self.functional][0]}
+
+    def refuse_absent(self, answer: Cells | Rows) -> None:
+        """Raise if no row has the label that counts as 1: it is probably written in another way."""
+        keys = answer.keys if isinstance(answer, Cells) else answer.columns
+        labelled = [role for role in self.request.binary if role in _BOTH]
+        if self.positive is not None and not any(bool((keys[role] == 1).any()) for role in labelled):
+            raise UsageError(f"positive: no row has {self.positive!r} as its {' or '.join(labelled)}.")
 
     def inside(self, answer: Cells | Rows) -> BoolArray:
         """Which cells (or rows) meet the metric's condition."""
@@ -149,9 +217,42 @@ class Measure:
     def value(self, answer: Cells | Rows) -> NDArray[np.float64]:
         """The metric's value in each cell (0 or 1) or row. Meaningful where `inside`."""
         keys = answer.keys if isinstance(answer, Cells) else answer.columns
+        if self.functional:
+            return np.zeros(len(next(iter(keys.values()))))
         if self._rate is not None:
             return self._rate.hit({role: keys[role] for role in self._rate.roles}).astype(np.float64)
         return np.asarray(keys["value"], dtype=np.float64)
+
+
+def listed(metric: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric, ...]:
+    """The metrics asked for, one by one, each once."""
+    given = (metric,) if isinstance(metric, (str, Metric)) else tuple(metric) if isinstance(metric, Sequence) else ()
+    single = tuple(one for entry in given for one in BUNDLES.get(entry if isinstance(entry, str) else "", (entry,)))
+    names = [one.name if isinstance(one, Metric) else one for one in single]
+    if not single or not all(isinstance(one, (str, Metric)) for one in single):
+        raise UsageError(
+            f"metric: {metric!r}; give a name ({', '.join((*NAMES, *BUNDLES))}), an iso.Metric, or a list."
+        )
+    if len(set(names)) < len(names):
+        raise UsageError(f"metric: {', '.join(map(str, names))} names one metric twice.")
+    return single
+
+
+def together(requests: Sequence[Request]) -> Request | None:
+    """One request whose pass has the cells of all of them; None if they differ in more than their 0/1 columns."""
+    binary = {role: column for request in requests for role, column in request.binary.items()}
+    plain = all(isinstance(column, str) or role in _BOTH for role, column in binary.items())
+    alike = all(
+        _equal(request.binary.get(role, column), column) for request in requests for role, column in binary.items()
+    )
+    simple = not any(request.numeric or request.values for request in requests)
+    return replace(requests[0], binary=binary) if plain and alike and simple else None
+
+
+def _equal(one: str | nw.Expr, other: str | nw.Expr) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return isinstance(one, str) and isinstance(other, str) and one == other
+    return one is other or identity(one) == identity(other)
 
 
 def measure(
@@ -162,20 +263,32 @@ def measure(
     outcome: str | None = None,
     prediction: str | None = None,
     score: str | None = None,
+    positive: Scalar | None = None,
 ) -> Measure:
     """Bind a metric to a table's columns. Reads the schema only.
 
-    A 0/1 metric is read from ``source.cells(measure.request)``, any other from ``source.rows(measure.request)``.
+    With ``positive`` the outcome and the prediction are 1 where they are that label, and 0 where they are another. A
+    0/1 metric is read from ``source.cells(measure.request)``, any other from ``source.rows(measure.request)``.
     """
     given = {"outcome": outcome, "prediction": prediction, "score": score}
     source.require(**given)
+    if positive is not None:
+        bound = measure(source, metric, grouping=grouping, outcome=outcome, prediction=prediction, score=score)
+        return _labelled(source, bound, positive)
     if isinstance(metric, Metric):
         return _own(source, metric, grouping)
     if not isinstance(metric, str):
         raise UsageError(f"metric: {metric!r}; give a name ({', '.join(NAMES)}) or an iso.Metric.")
+    name = source.labels.metrics.get(metric, metric)
     if metric in RATES:
         rate = RATES[metric]
-        return Measure(metric, True, Request(grouping, binary=_roles(metric, rate.roles, given)), rate)
+        return Measure(name, True, Request(grouping, binary=_roles(metric, rate.roles, given)), rate)
+    if metric in FUNCTIONALS:
+        roles, codes = FUNCTIONALS[metric]
+        named = _roles(metric, roles, given)
+        binary = {role: column for role, column in named.items() if role in codes}
+        numeric = {role: column for role, column in named.items() if role not in codes}
+        return Measure(name, False, Request(grouping, binary, numeric), functional=metric)
     if metric in MEANS:
         roles, formula = MEANS[metric]
         named = _roles(metric, roles, given)
@@ -184,8 +297,23 @@ def measure(
         numeric = {r: c for r, c in named.items() if r not in binary}
         values = {"value": formula(**columns)}
         chances = ("score",) if "score" in numeric else ()
-        return Measure(metric, False, Request(grouping, binary, numeric, values=values, probabilities=chances))
-    raise UnknownOption("metric", metric, NAMES, ALSO_CALLED)
+        return Measure(name, False, Request(grouping, binary, numeric, values=values, probabilities=chances))
+    raise UnknownOption("metric", metric, (*NAMES, *BUNDLES), ALSO_CALLED)
+
+
+def _labelled(source: Source, bound: Measure, positive: Scalar) -> Measure:
+    """A metric whose outcome and prediction are labels, one of which counts as 1; a missing label stays missing."""
+    if not any(role in _BOTH for role in bound.request.binary):
+        raise UsageError(f"positive: the metric {bound.name!r} has no 0/1 outcome or prediction; leave it out.")
+    binary: dict[str, str | nw.Expr] = {}
+    for role, column in bound.request.binary.items():
+        binary[role] = column
+        if role in _BOTH and isinstance(column, str):
+            label = Comparison(column, "==", positive)
+            if problem := label.mismatch(source.schema[column]):
+                raise UsageError(f"positive: {problem}.")
+            binary[role] = nw.when(~nw.col(column).is_null()).then(label.expression())
+    return replace(bound, request=replace(bound.request, binary=binary), positive=positive)
 
 
 def _roles(metric: str, roles: tuple[str, ...], given: Mapping[str, str | None]) -> dict[str, str]:
@@ -209,4 +337,5 @@ def _own(source: Source, metric: Metric, grouping: Grouping | None) -> Measure:
         binary["inside"] = metric.where
     if metric.binary:
         return Measure(metric.name, True, Request(grouping, {**binary, "value": value}))
-    return Measure(metric.name, False, Request(grouping, binary, {"value": value}))
+    request, functional = Request(grouping, binary, {"value": value}), "" if metric.quantile is None else "quantile"
+    return Measure(metric.name, False, request, functional=functional, level=metric.quantile)

@@ -1,22 +1,18 @@
-"""More than plain sums, asked of an engine: sums of products, nested by person, and functions joined from small tables.
-
-No row leaves polars, DuckDB, Spark or a warehouse: nested grouped sums and joins, then a few numbers are collected.
-"""
+"""More than plain sums, asked of an engine: arrays of sums, extremes by key, and rows in parts by a hash."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations_with_replacement, product
+from collections.abc import Mapping
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.sums import COUNT, aggregate, collect, extremes
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import FloatArray
 
 Terms = Mapping[str, nw.Expr]
-_OTHER, _PLACE = "__other", "__place"
 
 
 def sums_at(frame: Lazy, keys: Mapping[str, tuple[nw.Expr, int]], values: Terms) -> dict[str, FloatArray]:
@@ -32,33 +28,6 @@ def sums_at(frame: Lazy, keys: Mapping[str, tuple[nw.Expr, int]], values: Terms)
         if len(table):
             arrays[name][at if at else ...] = table[name].to_numpy() if at else table[name][0]
     return arrays
-
-
-def gram(frame: Lazy, blocks: Sequence[Sequence[str]]) -> list[FloatArray]:
-    """For each block of columns the matrix of the sums of their products."""
-    pairs = [(a, b) for block in blocks for a, b in combinations_with_replacement(block, 2)]
-    totals = sums_at(frame, {}, {f"{a} {b}": nw.col(a) * nw.col(b) for a, b in pairs})
-    matrices = [np.zeros((len(block), len(block))) for block in blocks]
-    for block, matrix in zip(blocks, matrices, strict=True):
-        for i, j in combinations_with_replacement(range(len(block)), 2):
-            matrix[i, j] = matrix[j, i] = totals[f"{block[i]} {block[j]}"]
-    return matrices
-
-
-def cross_gram(first: Lazy, second: Lazy, on: str, blocks: Sequence[Sequence[str]]) -> list[FloatArray]:
-    """The same between columns of two frames, over the rows of equal ``on``."""
-    both = first.join(second, on=on, how="inner", suffix=_OTHER)
-    pairs = [(a, b) for block in blocks for a, b in product(block, block)]
-    totals = sums_at(both, {}, {f"{a} {b}": nw.col(a) * nw.col(f"{b}{_OTHER}") for a, b in pairs})
-    return [np.array([[float(totals[f"{a} {b}"]) for b in block] for a in block]) for block in blocks]
-
-
-def gram_by_cell(frame: Lazy, on: str, cell: nw.Expr, value: nw.Expr, size: int) -> FloatArray:
-    """Products of the sums of ``value`` in each two of ``size`` cells, added up over the values of ``on``."""
-    each = aggregate(frame, {"on": nw.col(on), "cell": cell}, {"value": value}).drop(COUNT)
-    both = each.join(each, on="on", how="inner", suffix=_OTHER)
-    cells = {"a": (nw.col("cell"), size), "b": (nw.col(f"cell{_OTHER}"), size)}
-    return sums_at(both, cells, {"value": nw.col("value") * nw.col(f"value{_OTHER}")})["value"]
 
 
 def count_persons(frame: Lazy, person: str, group: str, size: int) -> tuple[FloatArray, int]:
@@ -88,29 +57,21 @@ def position(column: nw.Expr, start: float, step: float, size: int) -> nw.Expr:
     return ((column - start) * step).floor().clip(0, size - 1)
 
 
-def with_table(frame: Lazy, place: nw.Expr, columns: Mapping[str, FloatArray | IntArray]) -> Lazy:
-    """The frame with further columns: the entries of arrays at the place that a whole number says."""
-    size = len(next(iter(columns.values())))
-    small = {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
-    table = _beside(frame, {_PLACE: np.arange(size, dtype=np.float64)} | small)
-    return frame.with_columns(place.alias(_PLACE)).join(table, on=_PLACE, how="inner").drop(_PLACE)
-
-
-def _beside(frame: Lazy, columns: Mapping[str, FloatArray]) -> Lazy:
-    """A small table of numbers in the same session as ``frame``, to be joined to it."""
-    import polars as pl
-
-    small = pl.DataFrame(dict(columns))
-    engine = frame.implementation
+def split(frame: Lazy, column: str, parts: int) -> list[Lazy]:
+    """The rows in parts of about equal size, by a hash of one column: rows of equal values are in one part."""
+    native, engine = frame.to_native(), frame.implementation
+    conditions: list[Any]
     if engine.is_polars():
-        return nw.from_native(small.lazy())
-    native = frame.to_native()
-    if engine.is_duckdb():
-        arrow = small.to_arrow()
-        assert arrow is not None  # DuckDB finds it by its name
-        return nw.from_native(native.query("_", "select * from arrow"))
-    if engine.is_pyspark():
-        return nw.from_native(native.sparkSession.createDataFrame(small.rows(), small.columns))
-    import ibis
+        import polars as pl
 
-    return nw.from_native(ibis.memtable(small.to_arrow()))
+        conditions = [pl.col(column).hash() % parts == k for k in range(parts)]
+    elif engine.is_duckdb():
+        quoted = column.replace('"', '""')
+        conditions = [f'hash("{quoted}") % {parts} = {k}' for k in range(parts)]
+    elif engine.is_pyspark():
+        from pyspark.sql import functions
+
+        conditions = [functions.pmod(functions.hash(column), functions.lit(parts)) == k for k in range(parts)]
+    else:
+        conditions = [(native[column].hash() % parts + parts) % parts == k for k in range(parts)]
+    return [nw.from_native(native.filter(condition)) for condition in conditions]

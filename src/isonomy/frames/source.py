@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from itertools import count as count_up
 from typing import TYPE_CHECKING
 
 import narwhals as nw
+import numpy as np
 
 from isonomy import options
 from isonomy.errors import DataError, EmptyFrame, UnknownColumn, UsageError, WrongType
@@ -21,8 +24,24 @@ from isonomy.frames.checks import (
     flag,
     name_of,
     refuse_bad_counts,
+    refuse_nested,
 )
-from isonomy.frames.groups import Grouping, grouping, key_name, partitions
+from isonomy.frames.design import (
+    CELL,
+    CLUSTER,
+    FOURTH,
+    MASS,
+    ROWS_AT_ONCE,
+    SECOND,
+    Matrix,
+    designed,
+    masses_by,
+    membership_matrix,
+    refuse_bad_weights,
+    refuse_cluster,
+)
+from isonomy.frames.groups import Grouping, Partition, grouping, key_name, partitions
+from isonomy.frames.labels import NOTHING, Labels
 from isonomy.frames.request import Cells, Request, Rows
 from isonomy.frames.sums import (
     COUNT,
@@ -35,11 +54,27 @@ from isonomy.frames.sums import (
     in_order,
     missing,
     number_rows,
+    part_of,
     plain_keys,
 )
+from isonomy.numerics.arrays import FloatArray
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+LOOKED_AT = 5_000  # lines whose counts are looked at for being a survey's weights
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a table is read: what its rows stand for, and what becomes of missing values."""
+
+    count: str | None = None
+    weight: str | None = None
+    cluster: str | None = None
+    missing: options.Missing = "raise"
+    missing_group: options.MissingGroup = "raise"
 
 
 class Source:
@@ -48,27 +83,25 @@ class Source:
     ``frame`` is the narwhals frame, for the few computations that are more than a grouped sum.
     """
 
-    def __init__(
-        self,
-        adapted: Adapted,
-        *,
-        count: str | None,
-        missing: options.Missing = "raise",
-        missing_group: options.MissingGroup = "raise",
-    ) -> None:
+    def __init__(self, adapted: Adapted, reading: Reading, labels: Labels = NOTHING) -> None:
         self.frame = adapted.frame
         self.lines = adapted.frame  # as given, those that stand for no row included: a plan numbers them all
         self.backend = adapted.backend
         self.lazy = adapted.lazy
         self._bytes = adapted.bytes
-        self.missing: options.Missing = missing
-        self.missing_group: options.MissingGroup = missing_group
-        self.count = count
+        self.reading = reading
+        self.count, self.cluster = reading.count, reading.cluster
+        self.missing, self.missing_group = reading.missing, reading.missing_group
+        self._with: dict[tuple[str, str], tuple[nw.Expr, Source]] = {}
+        self.labels = labels
         self._passes: dict[tuple[tuple[str, str], ...], tuple[Pass, pl.DataFrame]] = {}
-        if count is not None:
-            self.require(count=count)
-            if not self.schema[count].is_numeric():
-                raise WrongType(f"count: column {count!r} is {self.schema[count]}; counts are whole numbers.")
+        self.require(count=reading.count, weight=reading.weight, cluster=reading.cluster)
+        for argument, column in (("count", reading.count), ("weight", reading.weight)):
+            if column is not None and not self.schema[column].is_numeric():
+                kind = "counts are whole numbers" if argument == "count" else "weights are numbers"
+                raise WrongType(f"{argument}: column {column!r} is {self.schema[column]}; {kind}.")
+        refuse_nested(self.schema, "cluster", reading.cluster)
+        if (count := reading.count) is not None:
             # A line that stands for no row is not there: the rows it stands for would not be either.
             self.frame = self.frame.filter((nw.col(count) != 0) | nw.col(count).is_null())
 
@@ -83,13 +116,17 @@ class Source:
             if column is not None and (not isinstance(column, str) or column not in self.schema):
                 raise UnknownColumn(argument, column, self.schema)
 
-    def grouping(self, groups: object, depth: int = 1) -> Grouping:
+    def grouping(self, groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
         """Resolve what the caller wrote under ``groups`` against the schema; no row is read."""
-        resolved = grouping(self.schema, groups, depth)
+        resolved = grouping(self.schema, groups, depth, argument=argument)
         for dimension in resolved.dimensions:
             if dimension.condition:
                 self.check_expression(f"where({dimension.name!r})", dimension.key, boolean=True)
         return resolved
+
+    def check(self, request: Request) -> None:
+        """Raise unless the columns of a request are there and of the types it needs. Reads no row."""
+        check_types(self.schema, request, self.frame)
 
     def check_expression(self, argument: str, expr: nw.Expr, *, boolean: bool = False) -> None:
         """Raise unless the engine can evaluate ``expr`` to numbers (to true or false, if ``boolean``). Reads no row."""
@@ -105,12 +142,7 @@ class Source:
 
     def derived(self, frame: Lazy) -> Source:
         """Another frame under the same options: rows left out, or columns of ours added."""
-        return Source(
-            Adapted(frame, self.backend, self.lazy, self._bytes),
-            count=self.count,
-            missing=self.missing,
-            missing_group=self.missing_group,
-        )
+        return Source(Adapted(frame, self.backend, self.lazy, self._bytes), self.reading, self.labels)
 
     def filter(self, condition: nw.Expr) -> Source:
         """The same table, restricted to the rows for which ``condition`` holds."""
@@ -122,7 +154,7 @@ class Source:
         wanted = set(columns)
         chosen = kept.select(*(name for name in self.schema if name in wanted))
         data = collect(chosen) if hold else chosen.to_native()
-        return open_source(data, count=self.count, missing=self.missing, missing_group=self.missing_group)
+        return Source(adapt(data), self.reading, self.labels)
 
     def head(self, rows: int) -> pl.DataFrame:
         """The first rows, in memory."""
@@ -131,6 +163,13 @@ class Source:
     def with_columns(self, columns: Mapping[str, nw.Expr]) -> Source:
         """The same table with further columns computed from its own."""
         return self.derived(self.frame.with_columns(*(expr.alias(name) for name, expr in columns.items())))
+
+    def with_role(self, name: str, expr: nw.Expr) -> Source:
+        """The same table with one further column; asked for again, the same source with the sums it remembers."""
+        key = (name, identity(expr))
+        if key not in self._with:
+            self._with[key] = (expr, self.with_columns({name: expr}))  # kept: an identity may be that of an object
+        return self._with[key][1]
 
     def numbered(self, name: str) -> Source:
         """The same table with a number for each row, from 0 in the order the engine holds them."""
@@ -142,9 +181,29 @@ class Source:
         return next(name for name in tries if not any(column.startswith(name) for column in self.schema))
 
     @property
-    def weight(self) -> nw.Expr:
+    def number(self) -> nw.Expr:
         """How many rows each line stands for."""
         return nw.lit(1.0) if self.count is None else nw.col(self.count).cast(nw.Float64)
+
+    @property
+    def weight(self) -> nw.Expr:
+        """What each of a line's rows weighs, as the column has it."""
+        column = self.reading.weight
+        return nw.lit(1.0) if column is None else nw.col(column).cast(nw.Float64)
+
+    @cached_property
+    def like_weights(self) -> bool:
+        """Whether the counts look like a survey's weights: among the first lines many different, large numbers."""
+        if self.count is None:
+            return False
+        counts = collect(self.frame.select(nw.col(self.count).cast(nw.Float64)).head(LOOKED_AT))[self.count]
+        mean = counts.mean()
+        return len(counts) >= LOOKED_AT // 5 and counts.n_unique() >= 100 and isinstance(mean, float) and mean >= 10
+
+    @property
+    def designed(self) -> bool:
+        """Whether rows have weights or clusters."""
+        return self.reading.weight is not None or self.cluster is not None
 
     def sums(self, request: Pass) -> pl.DataFrame:
         """One grouped pass (or the remembered one): keys, `COUNT` and values, cells in canonical order.
@@ -196,26 +255,65 @@ class Source:
         for shared in merged.values():
             self.sums(shared)
 
-    def cells(self, request: Request) -> Cells:
-        """Sums over the finest cells, with the values checked in the same pass."""
-        cells, dropped = self._complete(request, self.sums(self._plan(request)))
+    def cells(self, request: Request, shared: Request | None = None) -> Cells:
+        """Sums over the finest cells, with the values checked in the same pass.
+
+        ``shared`` is a request with further 0/1 columns, whose pass is made instead: what is missing in those does not
+        matter here.
+        """
+        import polars as pl
+
+        asked = self._asked(request)
+        plan = self._plan(asked if shared is None or self.designed else self._asked(shared))
+        cells, dropped = self._complete(asked, self.sums(plan))
+        design = None
+        if self.designed:
+            count = cells[COUNT].to_numpy()
+            parts = None if self.cluster is None else partial(self._clusters, asked, plan.keys, cells)
+            design = designed(count, self._masses(cells), parts)
+            scaled = [name_of("value", name) for name in request.values]
+            cells = cells.with_columns(pl.col(scaled) * (count.sum() / cells[name_of("design", MASS)].sum()))
         keys = {role: cells[name_of("role", role)].to_numpy() for role in request.binary}
         return Cells(
             count=cells[COUNT].to_numpy(),
             keys=keys | {name: cells[name_of("key", name)].to_numpy() for name in request.keys},
             values={name: cells[name_of("value", name)].to_numpy() for name in request.values},
-            partitions=() if request.grouping is None else partitions(request.grouping, cells),
+            partitions=self._partitions(request, cells),
             dropped=dropped,
+            design=design,
         )
+
+    def _masses(self, lines: pl.DataFrame) -> dict[str, FloatArray]:
+        """The sums of powers of the weights of each line's rows, which none of may be negative."""
+        if self.reading.weight is not None:
+            refuse_bad_weights(self.reading.weight, float(lines[name_of("design", "bad")].sum()))
+        return {power: lines[name_of("design", power)].to_numpy() for power in (MASS, SECOND, FOURTH)}
+
+    def _clusters(
+        self, request: Request, keys: Mapping[str, nw.Expr], cells: pl.DataFrame, scale: float
+    ) -> Iterator[Matrix]:
+        """Masses by cluster and cell, in parts that fit into memory."""
+        assert self.cluster is not None
+        parts = math.ceil(float(cells[COUNT].sum()) / ROWS_AT_ONCE) if self.lazy else 1
+        place = cells.select(list(keys)).with_row_index(CELL)
+        for part in range(parts):
+            frame = part_of(self.frame, self.cluster, part, parts) if parts > 1 else self.frame
+            table = masses_by(frame, nw.col(self.cluster), keys, self.weight * self.number, place)
+            yield membership_matrix(table[CLUSTER], table[CELL].to_numpy(), table[MASS].to_numpy() * scale, len(cells))
 
     def rows(self, request: Request) -> Rows:
         """The requested columns row by row, checked as in `cells`. Lines whose ``count`` is 0 are left out."""
         import polars as pl
 
-        plan = self._plan(request)
+        asked = self._asked(request)
+        plan = self._plan(asked)
         numbers = {name_of("number", r): checked(self.schema, c)[0] for r, c in request.numeric.items()}
-        columns = dict(plan.keys) | dict(plan.values) | {name: e.cast(nw.Float64) for name, e in numbers.items()}
-        columns[COUNT] = nw.lit(1.0) if self.count is None else nw.col(self.count).cast(nw.Float64)
+        # Values are weighted in sums alone: here each row keeps its own.
+        own = {name_of("value", name): expr for name, expr in request.values.items()}
+        columns = {**plan.keys, **plan.values, **own} | {name: e.cast(nw.Float64) for name, e in numbers.items()}
+        columns[COUNT] = self.number
+        if self.cluster is not None:
+            columns[CLUSTER] = nw.col(self.cluster)
         stem = self.fresh("column ")
         placed = {f"{stem}{i}": expr for i, expr in enumerate(columns.values())}
         # ``with_columns`` first: a selection of literals alone would have one row.
@@ -226,28 +324,58 @@ class Source:
             bad = counts.is_null() | ~counts.is_finite() | (counts < 0) | (counts != counts.floor())
             refuse_bad_counts(self.count, float(bad.sum()))
         table = plain_keys(table, [key_name(name) for name in request.grouping.keys] if request.grouping else [])
-        counted = [name for name in columns if name.startswith(("missing ", "outside "))]
-        table, dropped = self._complete(request, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))
+        counted = [name for name in columns if name.startswith(("missing ", "outside ", "design "))]
+        table, dropped = self._complete(asked, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))
+        design = None
+        if self.designed:
+            parts = None if self.cluster is None else partial(_single, table)
+            design = designed(table[COUNT].to_numpy(), self._masses(table), parts)
         kinds = {"role": request.binary, "key": request.keys, "number": request.numeric, "value": request.values}
         return Rows(
             columns={name: table[name_of(kind, name)].to_numpy() for kind, names in kinds.items() for name in names},
-            weight=None if self.count is None else table[COUNT].to_numpy(),
-            partitions=() if request.grouping is None else partitions(request.grouping, table),
+            count=None if self.count is None else table[COUNT].to_numpy(),
+            partitions=self._partitions(request, table),
             dropped=dropped,
             size=len(table),
+            design=design,
         )
+
+    def _asked(self, request: Request) -> Request:
+        """The request and what the design needs of each row."""
+        if request.grouping is not None:
+            refuse_cluster(self.cluster, {dimension.name for dimension in request.grouping.dimensions})
+        weight, cluster = self.reading.weight, self.cluster
+        return replace(
+            request,
+            numeric=request.numeric if weight is None else {**request.numeric, "weight": weight},
+            labels=request.labels if cluster is None else {**request.labels, "cluster": cluster},
+        )
+
+    def _partitions(self, request: Request, cells: pl.DataFrame) -> tuple[Partition, ...]:
+        """The groups the cells (or rows) make up, under the names readers know."""
+        rolled = () if request.grouping is None else partitions(request.grouping, cells)
+        if self.labels is NOTHING:
+            return rolled
+        return tuple(replace(part, groups=self.labels.named(part.groups)) for part in rolled)
 
     def _plan(self, request: Request) -> Pass:
         """The pass behind a request: its own keys and values, and the checks that ride along."""
-        check_types(self.schema, request, self.frame)
+        self.check(request)
         keys = {key_name(name): key for name, key in request.grouping.keys.items()} if request.grouping else {}
         for role, column in request.binary.items():
             few = isinstance(column, str) and column in self._bytes
             keys[name_of("role", role)] = coded(*checked(self.schema, column), few=few)
         keys |= {name_of("key", name): expr for name, expr in request.keys.items()}
-        values = {name_of("value", name): expr for name, expr in request.values.items()}
-        if request.numeric:
-            gone = {role: missing(*checked(self.schema, column)) for role, column in request.numeric.items()}
+        plain = self.reading.weight is None
+        values = {
+            name_of("value", name): expr if plain else expr.cast(nw.Float64) * self.weight
+            for name, expr in request.values.items()
+        }
+        if self.designed:
+            values |= {name_of("design", power): self._power(power) for power in (MASS, SECOND, FOURTH)}
+            values[name_of("design", "bad")] = flag(self.weight < 0)
+        if request.needed:
+            gone = {role: missing(*checked(self.schema, column)) for role, column in request.needed.items()}
             keys[COMPLETE] = ~nw.any_horizontal(*gone.values(), ignore_nulls=True)
             values |= {name_of("missing", role): flag(condition) for role, condition in gone.items()}
         for role in request.probabilities:
@@ -255,10 +383,23 @@ class Source:
             values[name_of("outside", role)] = flag((number < 0) | (number > 1))
         return Pass(keys, values)
 
+    def _power(self, power: str) -> nw.Expr:
+        """A power of the weights, 0 where there is none: such a row is not complete, and is left out."""
+        square = self.weight * self.weight
+        value = {MASS: self.weight, SECOND: square, FOURTH: square * square}[power]
+        column = self.reading.weight
+        return value if column is None else nw.when(~missing(self.weight, nw.Float64())).then(value).otherwise(0.0)
+
     def _complete(self, request: Request, cells: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         if not len(cells):
             raise EmptyFrame("data: the table has no rows.")
         return complete(request, cells, missing=self.missing, missing_group=self.missing_group)
+
+
+def _single(table: pl.DataFrame, scale: float) -> Iterator[Matrix]:
+    """Rows as lines of their own: one matrix, one entry for each row."""
+    mass = table[name_of("design", MASS)].to_numpy() * scale
+    yield membership_matrix(table[CLUSTER], np.arange(len(table)), mass, len(table))
 
 
 @options.checked
@@ -266,13 +407,19 @@ def open_source(
     data: object,
     *,
     count: str | None = None,
+    weight: str | None = None,
+    cluster: str | None = None,
     missing: options.Missing = "raise",
     missing_group: options.MissingGroup = "raise",
+    labels: Labels = NOTHING,
 ) -> Source:
-    """Open any supported table. A `Source` passes through, so that an audit can share one."""
-    if isinstance(data, Source):
-        given = (count, missing, missing_group)
-        if given not in ((None, "raise", "raise"), (data.count, data.missing, data.missing_group)):
-            raise UsageError("count, missing, missing_group: set them where the source is opened.")
-        return data
-    return Source(adapt(data), count=count, missing=missing, missing_group=missing_group)
+    """Open any supported table. A `Source` passes through, so that an audit can share one.
+
+    ``labels``: the words that results use for columns, values, groups and metrics.
+    """
+    reading = Reading(count, weight, cluster, missing, missing_group)
+    if not isinstance(data, Source):
+        return Source(adapt(data), reading, labels)
+    if reading not in (Reading(), data.reading):
+        raise UsageError(f"{', '.join(field.name for field in fields(Reading))}: set them where the source is opened.")
+    return data

@@ -28,6 +28,7 @@ DType = nw.dtypes.DType
 Schema = Mapping[str, DType]
 
 COUNT = "__count"
+LARGEST = 1e70  # larger numbers count as infinite: no sum holds their fourth powers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,10 +115,27 @@ def number_rows(frame: Lazy, name: str, backend: str) -> Lazy:
     )
 
 
+def part_of(frame: Lazy, column: str, part: int, parts: int) -> Lazy:
+    """One of ``parts`` of the rows, all rows with equal values of ``column`` in the same one."""
+    native, kind = frame.to_native(), frame.implementation
+    if kind.is_polars():
+        import polars as pl
+
+        return nw.from_native(native.filter(pl.col(column).hash(0) % parts == part))
+    if kind.is_duckdb():
+        quoted = column.replace('"', '""')
+        return nw.from_native(native.filter(f'hash("{quoted}") % {parts} = {part}'))
+    if kind.is_pyspark():
+        from pyspark.sql import functions
+
+        return nw.from_native(native.filter(functions.pmod(functions.xxhash64(native[column]), parts) == part))
+    return nw.from_native(native.filter(native[column].hash().abs() % parts == part))
+
+
 def missing(expr: nw.Expr, dtype: DType) -> nw.Expr:
     """Null, NaN or infinite. Never ``is_nan``: DuckDB misses NaN read from parquet that way."""
     if dtype.is_float():
-        return expr.is_null() | ~expr.is_finite()
+        return expr.is_null() | ~(expr.abs() <= LARGEST)
     return expr.is_null()
 
 
@@ -145,6 +163,8 @@ def _plain(key: pl.Series) -> pl.Series:
         return key if kind in (pl.UInt64, pl.Int128) and len(key) and key.max() > 2**62 else key.cast(pl.Int64)  # type: ignore[operator]
     if kind.is_numeric():
         numbers = key.cast(pl.Float64).fill_nan(None)
+        if kind.is_decimal() and numbers.n_unique() < key.n_unique():
+            return key  # Float64 would make one group of several
         whole = numbers.drop_nulls()
         if len(whole) and bool((whole == whole.floor()).all()) and bool((whole.abs() < 2**53).all()):
             return numbers.cast(pl.Int64)

@@ -138,6 +138,63 @@ def intersections(
     return tree(pvalues, [len(each) for each in items], parents, alpha, method=method)
 
 
+def siblings(pvalues: npt.ArrayLike, items: Sequence[Sequence[tuple[Hashable, Hashable]]]) -> FloatArray:
+    """Benjamini-Hochberg among the children of one node, each family on its own and none left out.
+
+    ``items`` are what each hypothesis intersects, as (column, level). Siblings share all but the level of the last.
+
+    >>> siblings([0.01, 0.04, 0.03], [[("a", 1)], [("a", 2)], [("b", 1)]])
+    array([0.02, 0.04, 0.03])
+    """
+    p = np.asarray(pvalues, dtype=float)
+    families: dict[Hashable, list[int]] = {}
+    for i, each in enumerate(items):
+        families.setdefault((tuple(each[:-1]), each[-1][0] if each else None), []).append(i)
+    adjusted = np.full(p.shape, np.nan)
+    for family in families.values():
+        adjusted[family] = adjust(p[family], "bh")
+    return adjusted
+
+
+def max_t(pvalues: npt.ArrayLike, drawn: npt.ArrayLike) -> FloatArray:
+    """P-values adjusted step down by the law of the smallest of them, for any false rejection at all.
+
+    Romano and Wolf (2005), in terms of p-values. ``drawn`` holds p-values of the same tests (draws x tests) where every
+    hypothesis is true, with the dependence the tests have: the k-th smallest p-value is held against the smallest
+    drawn among those not yet rejected. Never more than Holm's, which allows for any dependence.
+
+    >>> max_t([0.01, 0.2], [[0.5, 0.5], [0.3, 0.3], [0.004, 0.004]])
+    array([0.02, 0.5 ])
+    """
+    p, draws = np.asarray(pvalues, dtype=float), np.asarray(drawn, dtype=float)
+    if draws.ndim != 2 or draws.shape[1] != p.size:
+        raise UsageError(f"drawn: give draws of {p.size} p-values, saw shape {draws.shape}.")
+    tested = np.flatnonzero(~np.isnan(p))
+    order = tested[np.argsort(p[tested], kind="stable")]
+    adjusted, holm = np.full(p.shape, np.nan), adjust(p, "holm")
+    least, size = np.ones(len(draws)), np.empty(order.size)
+    for k in range(order.size - 1, -1, -1):  # the smallest over those from the k-th on
+        np.minimum(least, draws[:, order[k]], out=least)
+        size[k] = (1.0 + np.count_nonzero(least <= p[order[k]])) / (1.0 + len(draws))
+    adjusted[order] = np.maximum.accumulate(size)
+    return np.fmin(adjusted, holm)
+
+
+def false_discoveries(drawn: npt.ArrayLike, alpha: float, rejected: npt.ArrayLike) -> float:
+    """The false discovery rate of Benjamini-Hochberg in p-values ``drawn`` (draws x tests) with their dependence.
+
+    The larger of two: every hypothesis is true; those ``rejected`` are false, and always found.
+    """
+    draws, false = np.array(drawn, dtype=float), np.asarray(rejected, dtype=bool)
+    rates = []
+    for found in (np.zeros_like(false), false):
+        p = np.where(found, 0.0, draws)
+        steps = alpha * np.arange(1, p.shape[1] + 1) / p.shape[1]
+        number = ((np.sort(p, axis=1) <= steps) * np.arange(1, p.shape[1] + 1)).max(axis=1, initial=0)
+        rates.append(np.mean((number - found.sum()) / np.maximum(number, 1)))
+    return float(max(rates))
+
+
 def smallest(pvalues: npt.ArrayLike) -> float:
     """The smallest p-value that there is; NaN where nothing was tested."""
     given = np.asarray(pvalues, dtype=float)

@@ -106,7 +106,10 @@ def square_root(covariance: npt.ArrayLike) -> FloatArray:
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     largest = max(float(values[-1]), 0.0) if values.size else 0.0
     if values.size and values[0] < -1e-6 * max(largest, np.finfo(float).tiny):
-        raise UsageError(f"covariance: not positive semi-definite, smallest eigenvalue {values[0]:.3g}.")
+        raise UsageError(
+            "data: the covariance of its estimates is not positive semi-definite (smallest eigenvalue "
+            f"{values[0]:.3g}); the numbers are too large, or hardly differ."
+        )
     kept = np.where(values > RANK_TOLERANCE * largest, values, 0.0)
     return (vectors * np.sqrt(kept)) @ vectors.T
 

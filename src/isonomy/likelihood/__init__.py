@@ -1,13 +1,19 @@
 """Which groups are treated differently, and is it more than chance? Empirical likelihood: certify and flag."""
 
 from isonomy.likelihood.api import certify, detectable_disparity, flag, power_of, rows_needed
+from isonomy.likelihood.api_impact import adverse_impact
 from isonomy.likelihood.plan import Estimate
 from isonomy.likelihood.result import CertifyResult, FlagResult
+from isonomy.likelihood.result_given import StratifiedResult
+from isonomy.likelihood.result_impact import AdverseImpactResult
 
 __all__ = [
+    "AdverseImpactResult",
     "CertifyResult",
     "Estimate",
     "FlagResult",
+    "StratifiedResult",
+    "adverse_impact",
     "certify",
     "detectable_disparity",
     "flag",

@@ -22,18 +22,25 @@ def intervals(
 ) -> alt.TopLevelMixin:
     """Each group's disparity with its interval, largest first, and its null from ``low`` to ``high``."""
     known = ~np.isnan(result.ci_low)
-    order = charts.notable(np.where(known, result.disparity, np.nan), result.disparity)
+    order = charts.notable(np.where(known, result.disparity, np.nan), result.link.delta(result.disparity))
     columns: Columns = {
-        "group": [result.labels[i] for i in order],
+        "group": [result.names[i] for i in order],
         "disparity": result.disparity[order],
         "low": result.ci_low[order],
         "high": result.ci_high[order],
         "n": result.n[order],
         "verdict": [verdicts[i].value for i in order],
         "status": [result.status[i].value for i in order],
+        **({"direction": [result.direction[i] for i in order]} if hasattr(result, "direction") else {}),
     }
     several = "" if known.sum() <= charts.DRAWN else f", the {charts.DRAWN} largest of {known.sum():,} groups"
     null = low[order], high[order]
     return charts.forest(
-        "disparity", columns, axis=result.measured, title=f"{title}{several}", null=null, tolerance=result.tolerance
+        "disparity",
+        columns,
+        axis=result.measured,
+        title=f"{title}{several}",
+        null=null,
+        tolerance=result.tolerance,
+        ratio=result.link.ratio,
     )

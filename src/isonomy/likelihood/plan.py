@@ -11,18 +11,24 @@ from typing import Annotated, Literal
 import numpy as np
 
 from isonomy.errors import UnknownOption, UsageError, refuse_percent
-from isonomy.frames import Group, Groups, MetricLike, Request, Source
+from isonomy.frames import Group, Grouping, Groups, MetricLike, Request, Source
 from isonomy.frames.checks import flag
+from isonomy.frames.conditions import Scalar
 from isonomy.frames.levels import belongs
-from isonomy.frames.metrics import Measure, measure
+from isonomy.frames.metrics import ERRORS, Measure, listed, measure, together
 from isonomy.likelihood.ratio.disparity import Against, Hypothesis, Interval
+from isonomy.likelihood.ratio.links import LINKS, Link
+from isonomy.likelihood.ratio.standardised import Sigma
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Form, Number
 
 Uncertainty = Literal["joint", "plugin", "fixed"]
-Adjustment = Literal["bh", "by", "holm", "bonferroni", "none", "bh-tree"]
+Adjustment = Literal["bh", "by", "holm", "bonferroni", "none", "bh-tree", "bh-siblings", "max-t"]
 Method = Literal["el", "eel"]
-Correction = Literal["bartlett", "adjusted"]
+Better = Literal["higher", "lower"] | None
+Scale = Literal["difference", "ratio", "odds_ratio"]
+Correction = Literal["auto", "bartlett", "adjusted"]
+FlagScale = Scale | Literal["standardised"]
 # One number for all groups, one each in order, or a mapping from group labels.
 Disparities = float | Sequence[float] | FloatArray | Mapping[str, float]
 
@@ -43,6 +49,10 @@ class Estimate:
     influence: str
 
 
+# A value of the outcome and the prediction.
+Label = str | int | float | bool | None
+# Legitimate factors that groups are compared within: columns, cuts or conditions.
+Given = Annotated[object, Form("given")] | None
 ReferenceLike = Annotated[str | float | Mapping[str, object] | Group | Estimate, Form("reference")]
 
 
@@ -54,11 +64,18 @@ class To(StrEnum):
     GROUP = "group"
     NUMBER = "number"
     ESTIMATE = "estimate"
+    HIGHEST = "highest"
+    LOWEST = "lowest"
 
     @property
     def is_value(self) -> bool:
         """Whether it is a value itself, and not people who have one."""
         return self in (To.NUMBER, To.ESTIMATE)
+
+    @property
+    def best(self) -> bool:
+        """Whether it is one of the groups, the rows say which."""
+        return self in (To.HIGHEST, To.LOWEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +87,21 @@ class Reference:
     number: float | None = None
     group: Group | None = None
     estimate: Estimate | None = None
-
-    @property
-    def label(self) -> str:
-        """What it is called in a sentence."""
-        match self.to:
-            case To.POPULATION:
-                return "the population"
-            case To.REST:
-                return "the rest of the population"
-            case To.GROUP:
-                return str(self.group)
-        value = self.number if self.estimate is None else self.estimate.value
-        shown = np.format_float_positional(value or 0.0, precision=6, fractional=False, trim="-")
-        return shown if self.estimate is None else f"the estimate {shown}"
+    everybody: str = "the population"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What was asked. ``hypothesis`` is that of each group alone, and None where only the joint ``null`` is tested."""
+    """What was asked. ``hypothesis`` is that of each group alone, and None where only the joint ``null`` is tested.
+
+    ``jointly``: all groups are tested at once. ``others`` are the plans of further metrics, which differ in
+    ``measure``, ``request`` and ``better`` alone. ``sigma`` is the unit of standardised differences, None elsewhere.
+    """
 
     measure: Measure
     request: Request
     reference: Reference
+    scale: Scale
     null: Disparities
     hypothesis: Hypothesis | None
     tolerance: float | None
@@ -103,16 +112,45 @@ class Plan:
     method: Method
     correction: Correction | None
     resamples: int
+    better: Literal["higher", "lower"]
+    jointly: bool
+    given: tuple[str, ...] = ()
+    sigma: Sigma | None = None
+    others: tuple[Plan, ...] = ()
+
+    @property
+    def each(self) -> tuple[Plan, ...]:
+        """The plan of each metric alone."""
+        return (replace(self, others=()), *self.others) if self.others else (self,)
+
+    @property
+    def shared(self) -> Request | None:
+        """One request for all metrics that need counts, if there is one."""
+        counted = [one.request for one in self.each if not one.by_row]
+        return together(counted) if len(counted) > 1 else None
+
+    @property
+    def link(self) -> Link:
+        """The scale as the likelihoods know it."""
+        return LINKS[self.scale]
+
+    @property
+    def reach(self) -> float | None:
+        """The tolerance on the scale of the link, where it has one size on both sides of no difference."""
+        if self.tolerance is None or not self.link.ratio:
+            return self.tolerance
+        return float(-self.link.delta(self.tolerance))
 
     @property
     def by_row(self) -> bool:
         """Whether values are needed row by row; counts are enough for a 0/1 metric with a plain reference."""
-        return not self.measure.binary or self.reference.to is To.ESTIMATE
+        return self.measure.by_row or self.reference.to is To.ESTIMATE
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The grouped pass over the rows, where counts are enough."""
-        return () if self.by_row else (self.request,)
+        """The grouped passes over the rows, where counts are enough."""
+        shared = self.shared
+        return (shared,) if shared is not None else tuple(one.request for one in self.each if not one.by_row)
 
     @property
     def overlapping(self) -> bool:
@@ -125,67 +163,236 @@ def plan(
     *,
     metric: MetricLike,
     groups: Groups,
-    outcome: str | None = None,
-    prediction: str | None = None,
-    score: str | None = None,
-    reference: ReferenceLike = "population",
-    uncertainty: Uncertainty = "joint",
-    null: Disparities = 0.0,
+    outcome: str | None,
+    prediction: str | None,
+    score: str | None,
+    reference: ReferenceLike,
+    uncertainty: Uncertainty,
+    scale: FlagScale,
+    null: Disparities | None,
+    tolerance: float | None,
+    alpha: float,
+    depth: int,
+    min_size: int,
+    method: Method,
+    correction: Correction | None,
+    resamples: int,
     alternative: Against | None = None,
-    tolerance: float | None = None,
     interval: Interval = "simultaneous",
-    alpha: float = 0.05,
     adjust: Adjustment = "holm",
-    depth: int = 1,
-    min_size: int = 10,
-    method: Method = "el",
-    correction: Correction | None = None,
-    resamples: int = 1_000,
+    given: Given = None,
+    better: Better = None,
+    sigma: Sigma = "population",
+    positive: Scalar | None = None,
 ) -> Plan:
     """The plan of `flag`, or without an ``alternative`` of `certify`: one joint null, and Holm over the tolerance."""
-    hypothesis = _hypothesis(null, alternative, tolerance)
+    if correction == "auto" and (method == "eel" or source.designed or len(listed(metric)) > 1):
+        correction = None
+    standardised = scale == "standardised"
+    if not standardised and sigma != "population":
+        raise UsageError(f"sigma: {sigma!r} needs scale='standardised', saw scale={scale!r}.")
+    scale = "difference" if scale == "standardised" else scale
+    link = LINKS[scale]
+    null = link.equal if null is None else null
+    alternative = _facing(reference, alternative)
+    hypothesis = _hypothesis(null, alternative, tolerance, link)
     if interval == "one-sided" and alternative not in ("greater", "less"):
         raise UsageError("interval: 'one-sided' needs alternative='greater' (a lower bound) or 'less' (an upper one).")
+    if adjust == "max-t" and reference in ("highest", "lowest"):
+        raise UsageError(f"adjust: 'max-t' is not available with reference={reference!r}; use 'holm'.")
     grouping = source.grouping(groups, depth)
-    bound = measure(source, metric, grouping=grouping, outcome=outcome, prediction=prediction, score=score)
-    refuse_percent(bound.binary, tolerance)
-    target = _reference(reference, uncertainty, binary=bound.binary)
-    _refuse_correction(correction, method, resamples, target, joint_test=alternative is None)
-    request = bound.request
+    if given is not None:
+        grouping = grouping.within(source.grouping(given, argument="given"))
+    plans = []
+    for one in listed(metric):
+        bound = measure(
+            source, one, grouping=grouping, outcome=outcome, prediction=prediction, score=score, positive=positive
+        )
+        _refuse_scale(scale, bound, tolerance)
+        target = _reference(reference, uncertainty, binary=bound.binary)
+        if target.to.best and alternative is None and not _all_equal(null, link):
+            raise UsageError(
+                f"null: leave it out with reference={reference!r}; jointly only equal groups can be tested."
+            )
+        if standardised:
+            _refuse_standardised(bound, target, sigma, correction, given)
+        _refuse_functional(bound, target, scale, correction, jointly=alternative is None, given=given)
+        if given is not None:
+            target = _within(target, method, correction)
+        if source.labels.population:
+            target = replace(target, everybody=source.labels.population)
+        if target.group is not None:
+            target = replace(target, group=source.labels.named([target.group])[0])
+        _refuse_correction(correction, method, resamples, target, joint_test=alternative is None)
+        plans.append(
+            Plan(
+                measure=bound,
+                request=_with_reference(bound.request, target, grouping, source),
+                reference=target,
+                scale=scale,
+                null=null,
+                hypothesis=hypothesis,
+                tolerance=tolerance,
+                interval=interval,
+                alpha=alpha,
+                adjust=adjust,
+                min_size=min_size,
+                method=method,
+                correction=correction,
+                resamples=resamples,
+                better=better or ("lower" if isinstance(one, str) and one in ERRORS else "higher"),
+                jointly=alternative is None,
+                given=tuple(dimension.name for dimension in grouping.strata),
+                sigma=sigma if standardised else None,
+            )
+        )
+    if correction is not None and source.designed:
+        raise UsageError("correction: not available with weight or cluster, whose own law is for small samples too.")
+    _refuse_several(plans, source, joint_test=alternative is None)
+    return replace(plans[0], others=tuple(plans[1:]))
+
+
+def _refuse_functional(
+    measure: Measure, target: Reference, scale: Scale, correction: Correction | None, *, jointly: bool, given: Given
+) -> None:
+    """Refuse what a metric that is no mean over rows cannot be asked."""
+    if not measure.functional:
+        return
+    name = measure.name
+    if jointly or given is not None:
+        raise UsageError(f"metric: {name!r} is no mean over rows; use flag, without given.")
+    if target.estimate is not None:
+        raise UsageError(f"reference: an Estimate cannot be the reference of {name!r}, which is no mean over rows.")
+    if correction is not None:
+        raise UsageError(f"correction: not available for {name!r}, which is no mean over rows.")
+    if measure.functional in ("r2", "quantile") and scale != "difference":
+        raise UsageError(f"scale: {scale!r} needs values that are never negative; {name!r} can be. Use 'difference'.")
+
+
+def _refuse_standardised(
+    measure: Measure, target: Reference, sigma: Sigma, correction: Correction | None, given: Given
+) -> None:
+    """Refuse what a standardised difference cannot be asked."""
+    if measure.binary or measure.functional:
+        kind = "a 0/1 metric" if measure.binary else "no mean over rows"
+        raise UsageError(
+            f"scale: 'standardised' needs a metric with a value for each row, such as a score; {measure.name!r} is "
+            f"{kind}. Use scale='difference'."
+        )
+    if given is not None or correction is not None:
+        raise UsageError(
+            f"{'correction' if given is None else 'given'}: not available with scale='standardised'; leave it out."
+        )
+    if target.estimate is not None or not (target.joint or target.to is To.NUMBER):
+        raise UsageError(
+            "scale: 'standardised' counts the error of its reference; leave uncertainty='plugin' and an Estimate out."
+        )
+    if sigma == "reference" and target.group is None:
+        raise UsageError("sigma: 'reference' needs a reference group, such as reference={'race': 'White'}.")
+    if sigma == "pooled" and target.group is None and target.to is not To.REST:
+        raise UsageError(
+            "sigma: 'pooled' needs two groups; give reference='rest', or a group such as {'race': 'White'}."
+        )
+
+
+def _with_reference(request: Request, target: Reference, grouping: Grouping, source: Source) -> Request:
+    """A metric's request, and what a named or estimated reference needs of the rows."""
     if target.group is not None:
         condition = flag(belongs(target.group, grouping, source.schema))
         request = replace(request, keys={**request.keys, "reference": condition})
     if target.estimate is not None:
         source.require(reference=target.estimate.influence)
         request = replace(request, numeric={**request.numeric, "influence": target.estimate.influence})
-    return Plan(
-        measure=bound,
-        request=request,
-        reference=target,
-        null=null,
-        hypothesis=hypothesis,
-        tolerance=tolerance,
-        interval=interval,
-        alpha=alpha,
-        adjust=adjust,
-        min_size=min_size,
-        method=method,
-        correction=correction,
-        resamples=resamples,
-    )
+    return request
 
 
-def _hypothesis(null: Disparities, alternative: Against | None, tolerance: float | None) -> Hypothesis | None:
-    """A tolerance makes the null |ε| <= tolerance (or ε <= tolerance, ε >= -tolerance for a one-sided alternative)."""
+def _refuse_several(plans: Sequence[Plan], source: Source, *, joint_test: bool) -> None:
+    """Several metrics at once: not against one number, nor jointly where their rows cannot be laid side by side."""
+    if len(plans) < 2:
+        return
+    if plans[0].reference.to.is_value:
+        raise UsageError("reference: one number cannot be the reference of several metrics; ask for them one by one.")
+    if plans[0].given:
+        raise UsageError("metric: with given one metric is compared at a time; ask for them one by one.")
+    if not joint_test:
+        return
+    if together([plan.request for plan in plans]) is None or any(plan.by_row for plan in plans):
+        raise UsageError(
+            "metric: several can be certified jointly where all are rates of the same outcome and prediction; ask for "
+            "them one by one, or use flag."
+        )
+    if plans[0].correction is not None or source.designed or not _all_equal(plans[0].null, plans[0].link):
+        raise UsageError(
+            "metric: several can be certified jointly for no difference, without correction, weight and cluster; ask "
+            "for them one by one."
+        )
+
+
+def _facing(reference: ReferenceLike, alternative: Against | None) -> Against | None:
+    """Against the highest a group can only be below, against the lowest only above."""
+    sides: dict[str, Against] = {"highest": "less", "lowest": "greater"}
+    if not isinstance(reference, str) or reference not in sides or alternative is None:
+        return alternative
+    if alternative not in ("two-sided", sides[reference]):
+        raise UsageError(
+            f"alternative: {alternative!r} is not allowed with reference={reference!r}; no group lies beyond that: "
+            f"give {sides[reference]!r}, or leave it out."
+        )
+    return sides[reference]
+
+
+def _all_equal(null: Disparities, link: Link) -> bool:
+    return isinstance(null, Real) and null == link.equal
+
+
+def _refuse_scale(scale: Scale, measure: Measure, tolerance: float | None) -> None:
+    """Refuse a scale that the metric does not have, and a tolerance that is not in its unit."""
+    if scale == "odds_ratio" and not measure.binary:
+        raise UsageError(
+            f"scale: 'odds_ratio' needs a 0/1 metric; {measure.name!r} is not one. Use 'ratio' or 'difference'."
+        )
+    if not LINKS[scale].ratio:
+        refuse_percent(measure.binary, tolerance)
+    elif tolerance is not None and not 0 < tolerance < 1:
+        raise UsageError(
+            f"tolerance: {tolerance!r} is not allowed for scale={scale!r}; give a ratio between 0 and 1: 0.8 tolerates "
+            "ratios from 0.8 to 1.25."
+        )
+
+
+def _within(reference: Reference, method: Method, correction: Correction | None) -> Reference:
+    """The reference of a comparison within strata: people of the same stratum, the group's own not among them."""
+    if reference.to.is_value or reference.to.best:
+        raise UsageError(
+            "given: a comparison within strata needs people to compare with; give reference='rest', or a group such as "
+            "{'race': 'White'}."
+        )
+    if not reference.joint:
+        raise UsageError("given: uncertainty='plugin' is not available within strata; leave it out.")
+    if method == "eel" or correction is not None:
+        option = "method='eel'" if method == "eel" else f"correction={correction!r}"
+        raise UsageError(f"given: {option} is not available within strata; leave it out.")
+    return replace(reference, to=To.REST) if reference.to is To.POPULATION else reference
+
+
+def _hypothesis(
+    null: Disparities, alternative: Against | None, tolerance: float | None, link: Link
+) -> Hypothesis | None:
+    """A tolerance makes the null |ε| <= tolerance (or ε <= tolerance, ε >= -tolerance for a one-sided alternative).
+
+    On the scale of ratios a tolerance t is the null t <= ratio <= 1/t.
+    """
     if tolerance is not None:
-        if not (isinstance(null, Real) and null == 0):
-            raise UsageError("null: leave it at 0 when tolerance is given; the tolerance sets the null.")
+        if not (isinstance(null, Real) and null == link.equal):
+            raise UsageError(f"null: leave it at {link.equal:g} when tolerance is given; the tolerance sets the null.")
+        low, high = (tolerance, 1.0 / tolerance) if link.ratio else (-tolerance, tolerance)
         if alternative == "greater":
-            return Hypothesis(tolerance, tolerance, "greater")
+            return Hypothesis(high, high, "greater")
         if alternative == "less":
-            return Hypothesis(-tolerance, -tolerance, "less")
+            return Hypothesis(low, low, "less")
         published = alternative == "outside-published"
-        return Hypothesis(-tolerance, tolerance, "outside-published" if published else "outside")
+        return Hypothesis(low, high, "outside-published" if published else "outside")
+    _refuse_negative_null(null, link)
     if alternative is None:
         return None
     if isinstance(null, (Sequence, Mapping, np.ndarray)):
@@ -201,6 +408,15 @@ def _hypothesis(null: Disparities, alternative: Against | None, tolerance: float
     return Hypothesis(ends[0], ends[1], alternative)
 
 
+def _refuse_negative_null(null: Disparities, link: Link) -> None:
+    """No ratio is 0 or less."""
+    values = list(null.values()) if isinstance(null, Mapping) else np.ravel(np.asarray(null, dtype=object)).tolist()
+    if link.ratio and any(isinstance(value, Real) and value <= 0 for value in values):
+        raise UsageError(
+            f"null: {null!r} is not allowed for scale={link.name!r}; give ratios above 0 (1: no difference)."
+        )
+
+
 def _refuse_correction(
     correction: Correction | None, method: Method, resamples: int, reference: Reference, *, joint_test: bool
 ) -> None:
@@ -209,7 +425,7 @@ def _refuse_correction(
         return
     if method == "eel":
         raise UsageError("correction: it belongs to method='el'; the Euclidean likelihood has none.")
-    if correction == "bartlett" and resamples < RESAMPLES:
+    if resamples < RESAMPLES and correction != "adjusted":
         raise UsageError(
             f"resamples: {resamples} are too few for the mean of T; give at least {RESAMPLES}, better 1,000."
         )
@@ -241,9 +457,21 @@ def _reference(reference: ReferenceLike, uncertainty: Uncertainty, *, binary: bo
         if not reference:
             raise UsageError('reference: an empty mapping; give for instance {"race": "Caucasian"}.')
         return Reference(To.GROUP, joint, group=Group.of(reference))
-    if not isinstance(reference, str) or reference not in ("population", "rest"):
-        allowed = ("population", "rest", "a number", "a mapping such as {'race': 'Caucasian'}", "an Estimate")
+    if not isinstance(reference, str) or reference not in ("population", "rest", "highest", "lowest"):
+        allowed = (
+            "population",
+            "rest",
+            "highest",
+            "lowest",
+            "a number",
+            "a mapping such as {'race': 'Caucasian'}",
+            "an Estimate",
+        )
         raise UnknownOption("reference", reference, allowed)
+    if To(reference).best and not joint:
+        raise UsageError(
+            f"uncertainty: 'plugin' would take the {reference} group as known; name a group to do so, or leave it out."
+        )
     return Reference(To(reference), joint)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -11,29 +11,43 @@ import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.frames import Group
-from isonomy.inference import Verdict, inside, rejected, settle
+from isonomy.frames.metrics import RATES
+from isonomy.inference import Verdict, inside, rejected
 from isonomy.likelihood import wording
 from isonomy.likelihood.decide import Decisions
-from isonomy.likelihood.estimate import Estimates, JointEstimates
-from isonomy.likelihood.plan import Disparities, Plan, To, per_group
+from isonomy.likelihood.estimate import Estimates, JointEstimates, Widest
+from isonomy.likelihood.plan import Disparities, Plan, Reference, To, per_group
 from isonomy.likelihood.ratio.lines import Lines
+from isonomy.likelihood.ratio.links import LINKS, Link
 from isonomy.likelihood.ratio.planning import detectable
-from isonomy.likelihood.ratio.region import Region
+from isonomy.likelihood.ratio.region import Region, Stacked
+from isonomy.likelihood.ratio.standardised import Sigma
 from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
-from isonomy.numerics.tails import chi2_isf
 from isonomy.options import Power, check
-from isonomy.results import Call, GroupResult, Result, phrases, storable
+from isonomy.results import Call, Columns, GroupResult, Result, phrases, storable
 from isonomy.results.storage import OF_ROWS
 
 if TYPE_CHECKING:
     import altair as alt
 
-for part in (To, Lines, Region):
+for part in (To, Lines, Region, Stacked, Widest):
     storable(part)
 
-DESCRIBED = 10  # groups described in words; the table has them all
+DESCRIBED = 200  # groups described in words; the table has them all
+SHARES = tuple(RATES)  # metrics that are shares of people
+
+
+def _named(reference: Reference) -> str:
+    value = reference.number if reference.estimate is None else reference.estimate.value
+    return wording.reference(reference.to, str(reference.group), value, reference.everybody)
+
+
+def _measured(plan: Plan) -> str:
+    reference, names = _named(plan.reference), [one.measure.name for one in plan.each]
+    value = plan.reference.to.is_value
+    return wording.comparison(wording.every(names), reference, plan.scale, value=value, sigma=plan.sigma)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -53,8 +67,10 @@ class LikelihoodResult(GroupResult):
     )
 
     metric: str
+    metrics: tuple[str, ...]
     reference: str
     reference_kind: To
+    scale: str
     joint: bool
     overlapping: bool
     alpha: float
@@ -67,28 +83,98 @@ class LikelihoodResult(GroupResult):
     standard_error: FloatArray
     ci_low: FloatArray
     ci_high: FloatArray
+    widest_gap: Widest | None
+    sigma: Sigma | None = None  # whose standard deviation is the unit of standardised differences
+    sigma_value: FloatArray | None = None
+
+    def widest(self) -> Widest:
+        """The largest difference (the smallest ratio) between any two groups that the same columns make.
+
+        Which two groups differ most is not known, and the interval counts that: without any difference it reaches down
+        to 0 (up to 1, for a ratio). ``value``, ``ci_low``, ``ci_high``, the pair of ``groups``, the lower one first,
+        and the ``metric``: of several, that with the largest gap.
+        """
+        if self.widest_gap is None:
+            raise UsageError("widest: there are no two groups to compare, or one of them is withheld.")
+        return self.widest_gap
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each entry is called: its group and, of several metrics, the metric."""
+        several = len(set(self.metrics)) > 1
+        pairs = zip(self.labels, self.metrics, strict=True)
+        return tuple(f"{label} ({metric})" if several else label for label, metric in pairs)
+
+    def table(self) -> Columns:
+        """One row per group, and of several metrics per metric."""
+        columns = GroupResult.table(self)
+        if self.sigma_value is not None:
+            columns = {**columns, "sigma": self.sigma_value}
+        return {"metric": self.metrics, **columns} if len(set(self.metrics)) > 1 else columns
+
+    def suppressed(self, minimum: int) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
+        hidden = GroupResult.suppressed(self, minimum)
+        if self.sigma_value is not None and hidden is not self:
+            small = [status is Status.SUPPRESSED for status in hidden.status]
+            hidden = replace(hidden, sigma_value=np.where(small, np.nan, self.sigma_value))
+        gap = hidden.widest_gap
+        if hidden is self or gap is None:
+            return hidden
+        withheld = [
+            name for name, status in zip(self.labels, hidden.status, strict=True) if status is Status.SUPPRESSED
+        ]
+        return replace(hidden, widest_gap=None if set(withheld) & set(gap.groups) else gap)
 
     @property
     def measured(self) -> str:
         """What a disparity is, in words."""
-        return wording.difference(self.metric, self.reference, value=self.reference_kind.is_value)
+        value = self.reference_kind.is_value
+        return wording.comparison(self.metric, self.reference, self.scale, value=value, sigma=self.sigma).rstrip(",")
+
+    @property
+    def link(self) -> Link:
+        """The scale of the disparities."""
+        return LINKS["difference" if self.sigma is not None else self.scale]
+
+    def _beyond(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The ends of intervals on the scale on which a tolerance has one size on both sides."""
+        return self.link.delta(low), self.link.delta(high)
+
+    @property
+    def reach(self) -> float | None:
+        """The tolerance on that scale."""
+        tolerated = self.tolerance is not None and self.link.ratio
+        return float(-self.link.delta(self.tolerance)) if tolerated and self.tolerance else self.tolerance
 
     @classmethod
     def of_groups(
-        cls, call: Call, plan: Plan, sums: Tally, each: Estimates, decisions: Decisions, *, random: bool, **own: object
+        cls,
+        call: Call,
+        plan: Plan,
+        sums: Sequence[Tally],
+        each: Estimates,
+        gap: Widest | None,
+        decisions: Decisions,
+        *,
+        random: bool,
+        **own: object,
     ) -> Self:
         """The fields of both results, and the ``own`` ones of one of them."""
-        dropped = phrases.dropped(sums.dropped)
+        left_out = {column: n for part in sums for column, n in part.dropped.items()}
+        dropped = phrases.dropped(left_out)
         return cls.gather(
             decisions,
             each,
             plan,
             warnings=(*([dropped] if dropped else []), *decisions.warnings),
-            provenance=call.provenance(rows=sums.rows, dropped=sums.dropped, random=random),
-            metric=plan.measure.name,
-            reference=plan.reference.label,
+            provenance=call.provenance(rows=max(part.rows for part in sums), dropped=left_out, random=random),
+            metric=wording.every([one.measure.name for one in plan.each]),
+            widest_gap=gap,
+            reference=_named(plan.reference),
             reference_kind=plan.reference.to,
             joint=plan.reference.joint,
+            scale=plan.scale if plan.sigma is None else "standardised",
             reference_value=each.reference,
             ci_low=each.low,
             ci_high=each.high,
@@ -98,14 +184,20 @@ class LikelihoodResult(GroupResult):
     def detectable(self, power: float = 0.8) -> FloatArray:
         """The smallest disparity each group would show two-sided at ``alpha`` with this power, other groups aside.
 
-        With a tolerance: the smallest that would be shown to lie beyond it.
+        With a tolerance: the smallest that would be shown to lie beyond it. A ratio is the one below 1.
         """
         check("power", power, Power)
-        return detectable(self.standard_error, self.tolerance or 0.0, self.alpha, power)
+        if not self.link.ratio:
+            return detectable(self.standard_error, self.tolerance or 0.0, self.alpha, power)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = self.standard_error / self.disparity
+        return self.link.reported(-detectable(error, self.reach or 0.0, self.alpha, power))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or that it cannot be."""
-        return wording.assumptions(joint=self.joint, reference=self.reference, overlapping=self.overlapping)
+        return wording.assumptions(
+            joint=self.joint, reference=self.reference, overlapping=self.overlapping, rows=self.rows_assumed()
+        )
 
     def _drawn(self, verdicts: tuple[Verdict, ...], low: FloatArray, high: FloatArray, kind: str) -> alt.TopLevelMixin:
         """Intervals by group, coloured by ``verdicts``, with each group's null from ``low`` to ``high``."""
@@ -125,7 +217,7 @@ class FlagResult(LikelihoodResult):
     question: ClassVar[str] = wording.FLAG_QUESTION
     columns: ClassVar[tuple[str, ...]] = (
         *LikelihoodResult.columns[:-1],
-        *("statistic", "pvalue", "adjusted_pvalue", "verdict", "status"),
+        *("statistic", "pvalue", "adjusted_pvalue", "verdict", "direction", "status"),
     )
     withheld: ClassVar[tuple[str, ...]] = (*LikelihoodResult.withheld, "statistic", "pvalue", "adjusted_pvalue")
 
@@ -137,21 +229,29 @@ class FlagResult(LikelihoodResult):
     pvalue: FloatArray
     adjusted_pvalue: FloatArray
     verdicts: tuple[Verdict, ...]
+    direction: tuple[str, ...]
     contrast: str
 
     @classmethod
-    def of(cls, call: Call, plan: Plan, sums: Tally, estimates: Estimates, decisions: Decisions) -> FlagResult:
+    def of(
+        cls,
+        call: Call,
+        plan: Plan,
+        sums: Sequence[Tally],
+        estimates: tuple[Estimates, Widest | None],
+        decisions: Decisions,
+    ) -> FlagResult:
         """Lay out what was estimated and decided."""
         assert plan.hypothesis is not None
         null = plan.hypothesis
-        measured = wording.difference(plan.measure.name, plan.reference.label, value=plan.reference.to.is_value)
+        measured = _measured(plan)
         return cls.of_groups(
             call,
             plan,
             sums,
-            estimates,
+            *estimates,
             decisions,
-            random=plan.correction == "bartlett" and plan.reference.joint,
+            random=plan.adjust == "max-t" or (plan.correction == "bartlett" and plan.reference.joint),
             null=wording.null(null.low, null.high, null.alternative, measured),
             null_low=null.low,
             null_high=null.high,
@@ -161,8 +261,9 @@ class FlagResult(LikelihoodResult):
 
     @property
     def flagged(self) -> tuple[Group, ...]:
-        """The groups whose null was rejected."""
-        return tuple(g for g, v in zip(self.groups, self.verdicts, strict=True) if v is Verdict.VIOLATION)
+        """The groups whose null was rejected, for one metric at least."""
+        named = zip(self.groups, self.verdicts, strict=True)
+        return tuple(dict.fromkeys(group for group, verdict in named if verdict is Verdict.VIOLATION))
 
     def plot(self) -> alt.TopLevelMixin:
         """Intervals by group, sorted, with the null and the tolerance drawn."""
@@ -181,17 +282,43 @@ class FlagResult(LikelihoodResult):
         order = tested[np.argsort(self.pvalue[tested], kind="stable")][:DESCRIBED]
         within = sum(v is Verdict.WITHIN_TOLERANCE for v in self.verdicts)
         listed = sum(s is not Status.REFERENCE for s in self.status)
-        overview = wording.flag_overview(
-            [str(group) for group in self.flagged], within, tested.size, listed, self.alternative
-        )
-        described = [wording.group_finding(self, i) for i in order]
+        flagged = {
+            word: [name for name, direction in zip(self.names, self.direction, strict=True) if direction == word]
+            for word in (wording.DISFAVOURED, wording.FAVOURED)
+        }
+        overview = wording.flag_overview(flagged, within, tested.size, listed, self.alternative)
+        described = [wording.group_finding(self._finding(i)) for i in order]
         return (overview, *described, *([self.contrast] if self.contrast else []))
+
+    def _finding(self, i: int) -> wording.Finding:
+        return wording.Finding(
+            group=str(self.groups[i]),
+            metric=self.metrics[i],
+            scale=self.scale,
+            estimate=float(self.estimate[i]),
+            n=float(self.n[i]),
+            reference=float(self.reference_value[i]),
+            disparity=float(self.disparity[i]),
+            interval=(float(self.ci_low[i]), float(self.ci_high[i])),
+            alpha=self.alpha,
+            pvalue=float(self.pvalue[i]),
+            adjusted=float(self.adjusted_pvalue[i]),
+            verdict=self.verdicts[i],
+            direction=self.direction[i],
+            alternative=self.alternative,
+            against=self.reference,
+            share=self.metrics[i] in SHARES or self.provenance.options.get("metric") in SHARES,
+        )
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
-        hidden = GroupResult.suppressed(self, minimum)
+        hidden = LikelihoodResult.suppressed(self, minimum)
         # The sentence about the reference's error names groups.
-        return hidden if hidden is self else replace(hidden, contrast="")
+        if hidden is self:
+            return hidden
+        shown = zip(self.direction, hidden.status, strict=True)
+        direction = tuple("" if status is Status.SUPPRESSED else word for word, status in shown)
+        return replace(hidden, contrast="", direction=direction)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -212,20 +339,28 @@ class CertifyResult(LikelihoodResult):
     tolerance_pvalue: FloatArray
     null_disparity: FloatArray
     joint_status: Status
-    region: Region | None = field(metadata=OF_ROWS)
+    region: Region | Stacked | None = field(metadata=OF_ROWS)
 
     @classmethod
-    def of(cls, call: Call, plan: Plan, sums: Tally, estimates: JointEstimates, decisions: Decisions) -> CertifyResult:
+    def of(
+        cls,
+        call: Call,
+        plan: Plan,
+        sums: Sequence[Tally],
+        joint: tuple[JointEstimates, Widest | None],
+        decisions: Decisions,
+    ) -> CertifyResult:
         """Lay out what was estimated and decided."""
-        measured = wording.difference(plan.measure.name, plan.reference.label, value=plan.reference.to.is_value)
+        (estimates, gap), measured = joint, _measured(plan)
         common = float(plan.null) if isinstance(plan.null, Real) else None
         return cls.of_groups(
             call,
             plan,
             sums,
             estimates.each,
+            gap,
             decisions,
-            random=plan.correction is not None,
+            random=plan.correction == "bartlett" or estimates.factor != 1,
             null=wording.joint_null(measured, estimates.region.groups, common),
             likelihood=plan.method,
             statistic=estimates.statistic,
@@ -243,10 +378,14 @@ class CertifyResult(LikelihoodResult):
         A group's colour says whether its simultaneous interval lies beyond the null (or the tolerance), within the
         tolerance, or neither.
         """
-        reach = self.tolerance or 0.0
-        low, high = self.null_disparity - reach, self.null_disparity + reach
+        reach, null = self.reach or 0.0, self.link.delta(self.null_disparity)
+        low, high = (self.link.reported(null + sign * reach) for sign in (-1.0, 1.0))
         beyond = (self.ci_low > high) | (self.ci_high < low)
-        verdicts = settle(np.where(beyond, 0.0, 1.0), self.alpha, inside(self.ci_low, self.ci_high, self.tolerance))
+        within = inside(*self._beyond(self.ci_low, self.ci_high), self.reach)
+        verdicts = tuple(
+            Verdict.VIOLATION if out else Verdict.WITHIN_TOLERANCE if kept else Verdict.INCONCLUSIVE
+            for out, kept in zip(beyond, within, strict=True)
+        )
         return self._drawn(verdicts, low, high, "simultaneous")
 
     def contains(self, disparities: Disparities) -> bool:
@@ -262,11 +401,11 @@ class CertifyResult(LikelihoodResult):
                 "contains: the rows behind this result are not stored with it; keep the result in memory, or store it "
                 "with to_json(rows=True)."
             )
-        labels = [label for label, null in zip(self.labels, self.null_disparity, strict=True) if not np.isnan(null)]
+        labels = [label for label, null in zip(self.names, self.null_disparity, strict=True) if not np.isnan(null)]
         joint = self.region.test(per_group(disparities, labels, "disparities"))
         if joint.df == 0:
             return bool(joint.statistic <= 0)
-        return bool(joint.statistic / self.region.factor <= chi2_isf(self.alpha, joint.df))
+        return bool(joint.statistic <= self.region.critical(self.alpha, joint.df))
 
     def findings(self) -> tuple[str, ...]:
         """What decided: the joint statistic, or with a tolerance the intervals; then the largest difference."""
@@ -274,16 +413,17 @@ class CertifyResult(LikelihoodResult):
         known = np.flatnonzero(~np.isnan(self.ci_low))
         largest = []
         if known.size:
-            i = known[np.argmax(np.abs(self.disparity[known]))]
-            ends = float(self.ci_low[i]), float(self.ci_high[i])
-            largest = [wording.largest_finding(str(self.groups[i]), float(self.disparity[i]), ends, self.alpha)]
+            i = known[np.argmax(np.abs(self.link.delta(self.disparity[known])))]
+            ends, value = (float(self.ci_low[i]), float(self.ci_high[i])), float(self.disparity[i])
+            largest = [wording.largest_finding(self.names[i], value, self.scale, ends, self.alpha)]
         if self.tolerance is None:
             return (joint, *largest, wording.LARGE_SAMPLE)
-        outside = [str(self.groups[i]) for i in known if rejected(self.tolerance_pvalue[i], self.alpha)]
-        within = int(inside(self.ci_low[known], self.ci_high[known], self.tolerance).sum())
-        decided = wording.tolerance_finding(outside, within, known.size, self.tolerance)
+        outside = [self.names[i] for i in known if rejected(self.tolerance_pvalue[i], self.alpha)]
+        within = int(inside(*self._beyond(self.ci_low[known], self.ci_high[known]), self.reach).sum())
+        reach = (self.tolerance, 1.0 / self.tolerance) if self.link.ratio else (-self.tolerance, self.tolerance)
+        decided = wording.tolerance_finding(outside, within, known.size, reach, self.scale)
         return (decided, *largest, joint, wording.RESTS_ON_THE_TOLERANCE)
 
     def suppressed(self, minimum: int) -> Self:
         """A copy without the rows behind `contains`, and the numbers of groups with fewer than ``minimum`` rows."""
-        return replace(GroupResult.suppressed(self, minimum), region=None)
+        return replace(LikelihoodResult.suppressed(self, minimum), region=None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from isonomy.errors import UsageError, near
-from isonomy.frames import Partition, Rows, Source
+from isonomy.frames import Design, Partition, Request, Rows, Source
 from isonomy.likelihood.plan import Estimate, Plan, Reference, To
 from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.means import Binary, Real
@@ -24,20 +24,33 @@ class Tally:
 
     ``partitions`` have one code per line; ``sizes`` are the groups' rows whether or not the metric's condition holds;
     ``inside`` says which lines it holds for (all, unless the reference brings influence values, which count for every
-    row); ``in_reference`` which are the named reference's.
+    row); ``in_reference`` which are the named reference's; ``strata`` are what groups are compared within;
+    ``design`` is there where rows have weights or clusters; ``lines_kept`` are the places of the lines among all that
+    the pass gave. A metric that is no mean over rows has its name in ``functional`` and its columns in ``roles``.
     """
 
     lines: Lines
     partitions: tuple[Partition, ...]
+    strata: Partition | None
     sizes: tuple[FloatArray, ...]
     inside: BoolArray | None
     in_reference: BoolArray | None
     rows: int
     dropped: Mapping[str, int]
+    design: Design | None = None
+    functional: str = ""
+    roles: Mapping[str, FloatArray] = field(default_factory=dict)
+    lines_kept: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+
+    @property
+    def counts(self) -> FloatArray:
+        """Rows of each line inside the metric's condition, whatever they weigh."""
+        rows = self.lines.mass if self.design is None else self.design.rows
+        return rows if self.inside is None else rows * self.inside
 
     @property
     def mass(self) -> FloatArray:
-        """Rows each line stands for inside the metric's condition."""
+        """What each line weighs inside the metric's condition."""
         return self.lines.mass if self.inside is None else self.lines.mass * self.inside
 
     def means(self, codes: IntArray, size: int) -> Binary | Real:
@@ -45,27 +58,43 @@ class Tally:
         return self.lines.means(codes if self.inside is None else np.where(self.inside, codes, -1), size)
 
 
-def tally(source: Source, plan: Plan) -> Tally:
-    """One pass over the rows."""
-    answer = source.rows(plan.request) if plan.by_row else source.cells(plan.request)
-    weight, keys = (answer.weight, answer.columns) if isinstance(answer, Rows) else (answer.count, answer.keys)
+def tally(source: Source, plan: Plan) -> tuple[Tally, ...]:
+    """One pass over the rows, for all metrics that need counts; each metric's lines."""
+    return tuple(_tallied(source, one, plan.shared) for one in plan.each)
+
+
+def _tallied(source: Source, plan: Plan, shared: Request | None) -> Tally:
+    # Metrics that are tested together are those of the same rows.
+    request = shared if plan.jointly and shared is not None else plan.request
+    answer = source.rows(plan.request) if plan.by_row else source.cells(request, shared)
+    weight, keys = (answer.weight, answer.columns) if isinstance(answer, Rows) else (answer.mass, answer.keys)
+    plan.measure.refuse_absent(answer)
     inside, value = plan.measure.inside(answer), plan.measure.value(answer)
     mass = np.ones(value.size) if weight is None else weight
+    rows = mass if answer.design is None else answer.design.rows
     chosen = keys["reference"] == 1 if plan.reference.to is To.GROUP else None
     influence, kept = None, slice(None) if inside.all() else inside
     if plan.reference.estimate is not None:
         influence, kept = np.asarray(keys["influence"], dtype=float), slice(None)
         value = np.where(inside, value, 0.0)
         _refuse_uncentred(influence, mass, plan.reference.estimate)
+    partitions = tuple(replace(partition, codes=partition.codes[kept]) for partition in answer.partitions)
+    groups = len(partitions) - bool(plan.given)
     sums = Tally(
         lines=Lines(plan.measure.binary, value[kept], None if weight is None else weight[kept], influence),
-        partitions=tuple(replace(partition, codes=partition.codes[kept]) for partition in answer.partitions),
-        sizes=tuple(partition.sum(mass) for partition in answer.partitions),
+        partitions=partitions[:groups],
+        strata=partitions[-1] if plan.given else None,
+        sizes=tuple(partition.sum(rows) for partition in answer.partitions[:groups]),
         inside=None if influence is None else inside,
         in_reference=None if chosen is None else chosen[kept],
         rows=answer.rows,
         dropped=answer.dropped,
+        design=None if answer.design is None else answer.design.restricted(kept),
+        lines_kept=np.arange(value.size)[kept],
     )
+    if plan.measure.functional:
+        roles = {role: values[kept] for role, values in plan.measure.roles(answer).items()}
+        sums = replace(sums, functional=plan.measure.functional, roles=roles)
     _refuse_missing(sums, plan.reference)
     return sums
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
 
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
-
-if TYPE_CHECKING:
-    from isonomy.likelihood.result import FlagResult
 
 FLAG_QUESTION = "Which groups does this model treat differently, by how much, and is that more than chance?"
 CERTIFY_QUESTION = "Taken together, do the groups differ from the reference by more than chance?"
@@ -23,9 +22,65 @@ REFERENCES = (
 )
 
 
-def difference(metric: str, reference: str, *, value: bool) -> str:
-    """What a disparity is: 'ppv less that of the population' or, if the reference is a ``value``, 'ppv less 0.6'."""
-    return f"{metric} less {reference}" if value else f"{metric} less that of {reference}"
+# What a disparity is called on each scale.
+NOUNS = {
+    "difference": "difference",
+    "ratio": "ratio",
+    "odds_ratio": "odds ratio",
+    "standardised": "standardised difference",
+}
+# Scales on which no difference is 0, and a tolerance has two signs.
+DIFFERENCES = ("difference", "standardised")
+# Whose standard deviation is the unit of standardised differences.
+SIGMAS = {
+    "population": "of all rows",
+    "pooled": "of the two groups, pooled",
+    "reference": "of the reference",
+}
+
+
+# Flagged groups that are worse off than the reference, and better off.
+DISFAVOURED, FAVOURED = "disfavoured", "favoured"
+REFERENCE_NAMES = {
+    "population": "{}",
+    "rest": "the rest of {}",
+    "highest": "the highest group",
+    "lowest": "the lowest group",
+}
+
+
+def reference(kind: str, group: str, value: float | None, everybody: str = "the population") -> str:
+    """What a reference is called in a sentence: everybody, the rest, a ``group``, or a ``value``."""
+    if value is None:
+        return REFERENCE_NAMES[kind].format(everybody) if kind in REFERENCE_NAMES else group
+    shown = format(Decimal(f"{value:.6g}"), "f")
+    return f"the estimate {shown}" if kind == "estimate" else shown
+
+
+def comparison(metric: str, reference: str, scale: str, *, value: bool, sigma: str | None = None) -> str:
+    """What a disparity is: 'ppv less that of the population' or, if the reference is a ``value``, 'ppv less 0.6'.
+
+    A standardised one is in standard deviations, whose ``sigma`` says.
+    """
+    if sigma is not None:
+        less = comparison(metric, reference, "difference", value=value)
+        return f"{less}, in standard deviations {SIGMAS[sigma]},"
+    if scale == "odds_ratio":
+        return f"odds of {metric} over {'the odds of' if value else 'those of'} {reference}"
+    word = "over" if scale == "ratio" else "less"
+    return f"{metric} {word} {reference}" if value else f"{metric} {word} that of {reference}"
+
+
+def every(metrics: Sequence[str]) -> str:
+    """The metrics asked for: 'tpr and fpr'."""
+    return phrases.listed(metrics, limit=len(metrics))
+
+
+def disparity(value: float, scale: str) -> str:
+    """'a difference of +0.05', 'a ratio of 0.8'."""
+    article = "an" if scale == "odds_ratio" else "a"
+    shown = phrases.signed(value) if scale in DIFFERENCES else phrases.number(value)
+    return f"{article} {NOUNS[scale]} of {shown}"
 
 
 def intervals(kind: str, alpha: float) -> str:
@@ -35,7 +90,7 @@ def intervals(kind: str, alpha: float) -> str:
 
 
 def null(low: float, high: float, alternative: str, measured: str) -> str:
-    """The null hypothesis of every group; ``measured`` is the `difference` it is about."""
+    """The null hypothesis of every group; ``measured`` is the `comparison` it is about."""
     sides = {"two-sided": "is", "greater": "is at most", "less": "is at least"}
     between = f"lies between {phrases.number(low)} and {phrases.number(high)}"
     limit = f"{sides[alternative]} {phrases.number(low)}" if alternative in sides else between
@@ -53,19 +108,23 @@ WITHIN = {
     "greater": "Shown not to exceed the reference by more than the tolerance.",
     "less": "Shown not to fall below the reference by more than the tolerance.",
 }
+WITHIN_EVERY = {
+    "greater": "shown not to exceed the reference by more than the tolerance.",
+    "less": "shown not to fall below the reference by more than the tolerance.",
+}
 RESTS_ON_THE_TOLERANCE = (
     "The verdict rests on the tolerance and the intervals. The joint p-value above is that of exact equality and does "
     "not decide it."
 )
 # Why the plug-in is not the default.
 PLUGIN_WARNING = (
-    "uncertainty='plugin' treats the estimated reference as known. Its intervals do not have their nominal level: "
+    "The plug-in treats the estimated reference as known. Its intervals do not have their nominal level: "
     "by simulation 95 % intervals cover 83 % of the time against a reference group of equal size."
 )
 # What rejecting exact equality means in large data.
 LARGE_SAMPLE = (
     "No tolerance was set, so any difference from exact equality counts; with many rows this finds differences too "
-    "small to matter. Give tolerance= to ask whether a difference is large enough."
+    "small to matter. Set a tolerance to ask whether a difference is large enough."
 )
 LIMITS = (
     phrases.NOT_PROOF,
@@ -76,45 +135,83 @@ LIMITS = (
 
 def within_one_side(alternative: str) -> str:
     """Within a tolerance that has one side."""
-    return f"Within tolerance. Every group: {WITHIN[alternative][0].lower()}{WITHIN[alternative][1:]}"
+    return f"Within tolerance. Every group: {WITHIN_EVERY[alternative]}"
 
 
-def group_finding(result: FlagResult, i: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is said of one group."""
+
+    group: str
+    metric: str
+    scale: str
+    estimate: float
+    n: float
+    reference: float
+    disparity: float
+    interval: tuple[float, float]
+    alpha: float
+    pvalue: float
+    adjusted: float
+    verdict: Verdict
+    direction: str
+    alternative: str
+    against: str = ""
+    share: bool = False  # whether the metric is a share of people, told in percent
+
+
+def group_finding(of: Finding) -> str:
     """One group: effect size, interval, p-value and verdict."""
     shown = {
-        Verdict.VIOLATION: "Flagged.",
-        Verdict.WITHIN_TOLERANCE: WITHIN.get(result.alternative, "Shown to lie within the tolerance."),
+        Verdict.VIOLATION: f"Flagged: {of.direction}.",
+        Verdict.WITHIN_TOLERANCE: WITHIN.get(of.alternative, "Shown to lie within the tolerance."),
         Verdict.INCONCLUSIVE: "Not flagged: these data cannot tell.",
-    }[result.verdicts[i]]
-    interval = phrases.interval(result.ci_low[i], result.ci_high[i], result.alpha)
+    }[of.verdict]
+    evidence = f"{phrases.pvalue(of.pvalue)}, adjusted {phrases.pvalue(of.adjusted)}"
+    if of.share and of.scale == "difference" and all(map(isfinite, of.interval)):
+        return (
+            f"{of.group}: {of.metric} {phrases.share(of.estimate)} of {phrases.count(of.n)} rows, "
+            f"{of.against} {phrases.share(of.reference)}; {_points(of)}; {evidence}. {shown}"
+        )
+    interval = phrases.interval(*of.interval, of.alpha)
     return (
-        f"{result.groups[i]}: {result.metric} {phrases.number(result.estimate[i])} over {phrases.count(result.n[i])} "
-        f"rows against {phrases.number(result.reference_value[i])}, a difference of "
-        f"{phrases.signed(result.disparity[i])} ({interval}; {phrases.pvalue(result.pvalue[i])}, adjusted "
-        f"{phrases.pvalue(result.adjusted_pvalue[i])}). {shown}"
+        f"{of.group}: {of.metric} {phrases.number(of.estimate)} over {phrases.count(of.n)} rows against "
+        f"{phrases.number(of.reference)}, {disparity(of.disparity, of.scale)} ({interval}; {evidence}). {shown}"
     )
 
 
-def flag_overview(flagged: Sequence[str], within: int, tested: int, listed: int, alternative: str) -> str:
-    """How many groups were flagged."""
+def _points(of: Finding) -> str:
+    """'19.4 points lower, 95 % interval 18.8 to 20.0', or with both sides named where the interval has two."""
+    sign, side, other = (-1, "lower", "higher") if of.disparity < 0 else (1, "higher", "lower")
+    low, high = sorted(sign * end for end in of.interval)
+    level = f"{100 * (1 - of.alpha):g} %"
+    ends = f"{phrases.percent(low)} to {phrases.percent(high)}"
+    if low < 0:
+        ends = f"{phrases.percent(-low)} {other} to {phrases.percent(high)} {side}"
+    return f"{phrases.points(of.disparity)} {side}, {level} interval {ends}"
+
+
+def flag_overview(flagged: Mapping[str, Sequence[str]], within: int, tested: int, listed: int, alternative: str) -> str:
+    """How many groups were flagged, those worse off and those better off apart."""
     untested = "" if tested == listed else f" Listed but not tested (see their status): {listed - tested:,}."
     side = {"greater": ", upwards", "less": ", downwards"}.get(alternative, "")
     were = "was" if within == 1 else "were"
     tolerated = f" {within:,} {were} shown to lie within the tolerance{side}." if within else ""
-    if not flagged:
+    number = sum(len(names) for names in flagged.values())
+    if not number:
         return f"None of {tested:,} tested groups was flagged.{tolerated}{untested}"
-    were = "was" if len(flagged) == 1 else "were"
-    return (
-        f"{len(flagged):,} of {tested:,} tested groups {were} flagged: {phrases.listed(flagged)}.{tolerated}{untested}"
-    )
+    were = "was" if number == 1 else "were"
+    apart = [f"{len(names):,} {word} ({phrases.listed(names)})" for word, names in flagged.items() if names]
+    return f"{number:,} of {tested:,} tested groups {were} flagged: {', '.join(apart)}.{tolerated}{untested}"
 
 
 def plugin_contrast(groups: int, differ: Sequence[str]) -> str:
     """What ignoring the reference's own error would have concluded."""
+    where = "there" if groups == 1 else f"in all {groups:,} tested groups"
     if not differ:
         return (
             "The reference is estimated from the same data and its error is included. Ignoring it (the published "
-            f"plug-in statistic) would have led to the same decision in all {groups:,} tested groups."
+            f"plug-in statistic) would have led to the same decision {where}."
         )
     return (
         "The conclusion depends on how the reference is treated. Its error is included here; ignoring it (the "
@@ -124,7 +221,7 @@ def plugin_contrast(groups: int, differ: Sequence[str]) -> str:
 
 def joint_contrast(differ: Sequence[str], corrected: bool) -> str:
     """What including the reference's error would have concluded, when the plug-in was asked for."""
-    how = "uncertainty='joint', without the small-sample correction" if corrected else "uncertainty='joint'"
+    how = "jointly, without the small-sample correction" if corrected else "jointly"
     if not differ:
         return f"Including the error of the estimated reference ({how}) leads to the same decisions."
     return (
@@ -137,7 +234,17 @@ def dependence_warning(adjust: str) -> str:
     """Why BH's assumption may fail."""
     return (
         f"The adjustment '{adjust}' holds the false flagging rate for independent or positively dependent tests. "
-        "Overlapping groups and a shared estimated reference break that; adjust='by' holds it under any dependence."
+        "Overlapping groups and a shared estimated reference break that; the adjustment 'by' holds it under any "
+        "dependence."
+    )
+
+
+def measured_dependence(rate: float, alpha: float) -> str:
+    """What BH's false flagging rate is where its assumption fails."""
+    return (
+        f"The adjustment 'bh' does not hold the false flagging rate of {phrases.number(alpha)} here: groups depend on "
+        f"one another through common rows or their reference, and by simulation with that dependence it is "
+        f"{phrases.number(rate)}. The adjustments 'max-t' and 'by' hold theirs under it."
     )
 
 
@@ -168,11 +275,31 @@ def constant_warning(constant: int, binary: bool) -> str:
 
 # What is wrong with the groups of a status.
 CONCERNS: Mapping[Status, str] = {
+    Status.FEW_CLUSTERS: (
+        "Too few clusters to judge their spread by (fewer than 10 effective ones) in {}: listed and not tested."
+    ),
+    Status.SKEWED: (
+        "Too few rows for so skewed a metric (fewer than about 30 times the squared skewness) in {}: estimated, but "
+        "tests and intervals of such rows err too often, so no verdict rests on them."
+    ),
+    Status.ZERO_BASELINE: "The reference of {} is 0 (or its odds are infinite), and nothing is a ratio to that: listed "
+    "and not tested.",
     Status.EMPTY: "No row is in {} (inside the metric's condition): listed and not tested.",
+    Status.UNSUPPORTED: (
+        "Too little to compare within strata in {}: no stratum holds people of both sides or, with weights or "
+        "clusters, strata are of a few rows each. Listed and not tested."
+    ),
     Status.OUTSIDE_RANGE: "The null lies outside the range of the data for {}: p is 0 by convention.",
     Status.UNBOUNDED: "The interval has no end on at least one side for {}.",
     Status.NOT_CONVERGED: "The likelihood could not be maximised for {}: what depends on it is not reported.",
 }
+
+
+# What `Status.UNSUPPORTED` means where nothing is compared within strata.
+UNDEFINED = (
+    "The rows of {} (or of the reference) do not define the metric: one class only or, for a quantile, too many equal "
+    "values. Listed and not tested."
+)
 
 
 def resampled_warning(resamples: int) -> str:
@@ -183,12 +310,23 @@ def resampled_warning(resamples: int) -> str:
     )
 
 
-def uncorrected_warning(groups: Sequence[str]) -> str:
+def uncorrected_warning(groups: Sequence[str], *, needed: bool = False) -> str:
     """A Bartlett factor that resampling did not give; ``groups`` is empty for a joint test."""
     where = f" for {phrases.listed(groups)}" if groups else ""
+    verdict = " These groups are too small to do without it, so the joint test decides nothing." if needed else ""
     return (
         "The small-sample correction could not be made"
         f"{where}: in too few resamples was T finite and on as many degrees of freedom. T is not corrected there."
+        f"{verdict}"
+    )
+
+
+def corrected_warning(factor: float) -> str:
+    """A joint statistic that was corrected because it had to be."""
+    return (
+        "The groups are small for so many of them, or for so skewed a metric: without a correction the joint test "
+        f"would reject true hypotheses too often. Its statistic was divided by {phrases.number(factor)}, its mean over "
+        "its degrees of freedom when there is no difference."
     )
 
 
@@ -229,28 +367,42 @@ def certify_finding(statistic: float, df: int, pvalue: float, method: str) -> st
     )
 
 
-def largest_finding(group: str, disparity: float, interval: tuple[float, float], alpha: float) -> str:
+def largest_finding(group: str, value: float, scale: str, interval: tuple[float, float], alpha: float) -> str:
     """The group furthest from the reference."""
-    return (
-        f"The largest difference is {phrases.signed(disparity)}, in {group} (simultaneous "
-        f"{phrases.interval(*interval, alpha)})."
-    )
+    shown = f"simultaneous {phrases.interval(*interval, alpha)}"
+    if scale == "difference":
+        return f"The largest difference is {phrases.signed(value)}, in {group} ({shown})."
+    return f"Furthest from the reference is {group}, with {disparity(value, scale)} ({shown})."
 
 
-def tolerance_finding(outside: Sequence[str], inside: int, groups: int, tolerance: float) -> str:
-    """What was shown about the tolerance."""
-    shown = phrases.number(tolerance)
+def tolerated(low: float, high: float, scale: str) -> str:
+    """The tolerance: '±0.05', or '0.8 to 1.25'."""
+    return f"±{phrases.number(high)}" if scale in DIFFERENCES else f"{phrases.number(low)} to {phrases.number(high)}"
+
+
+def tolerance_finding(
+    outside: Sequence[str], inside: int, groups: int, tolerance: tuple[float, float], scale: str
+) -> str:
+    """What was shown about the tolerance, which reaches from one disparity to another."""
+    shown = tolerated(*tolerance, scale)
     if outside:
-        return f"A difference larger than {shown} was shown in {phrases.listed(outside)}."
+        beyond = (
+            f"difference larger than {phrases.number(tolerance[1])}"
+            if scale == "difference"
+            else f"{NOUNS[scale]} beyond {shown}"
+        )
+        return f"{'An' if scale == 'odds_ratio' else 'A'} {beyond} was shown in {phrases.listed(outside)}."
     if inside == groups:
-        return f"In all {groups:,} groups the simultaneous interval lies within ±{shown}."
+        return f"In all {groups:,} groups the simultaneous interval lies within {shown}."
     return (
-        f"In {inside:,} of {groups:,} groups the simultaneous interval lies within ±{shown}; in no group was a larger "
+        f"In {inside:,} of {groups:,} groups the simultaneous interval lies within {shown}; in no group was a larger "
         "difference shown."
     )
 
 
-def assumptions(*, joint: bool, reference: str, overlapping: bool) -> tuple[tuple[str, str], ...]:
+def assumptions(
+    *, joint: bool, reference: str, overlapping: bool, rows: tuple[str, str]
+) -> tuple[tuple[str, str], ...]:
     """What is assumed, and how it was checked or that it cannot be."""
     treated = "Its own sampling error is part of the test." if joint else "It is treated as known, without error."
     shared = (
@@ -259,7 +411,7 @@ def assumptions(*, joint: bool, reference: str, overlapping: bool) -> tuple[tupl
         else "The groups are disjoint."
     )
     return (
-        phrases.INDEPENDENT,
+        rows,
         phrases.SAMPLE,
         (f"The reference is {reference}.", treated),
         (

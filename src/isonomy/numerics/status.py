@@ -12,6 +12,9 @@ class Status(StrEnum):
     REFERENCE = "reference"  # the reference level itself: nothing to test
     EMPTY = "empty"  # no row
     TOO_SMALL = "too_small"  # below the minimum size: listed, not tested
+    FEW_CLUSTERS = "few_clusters"  # too few clusters to judge their spread by: listed, not tested
+    FEW_EVENTS = "few_events"  # too few events for any test to show anything: estimated, not tested
+    SKEWED = "skewed"  # too few rows for so skewed a metric: estimated, no verdict
     CONSTANT = "constant"  # one distinct value: no variance to judge by
     OUTSIDE_RANGE = "outside_range"  # the null lies outside the range of the data: p = 0
     UNBOUNDED = "unbounded"  # an interval with no end on one or both sides

@@ -45,6 +45,16 @@ class Entry:
         return self.result.verdict.value if self.result is not None and self.result.answered else FAILED
 
     @property
+    def badge(self) -> str:
+        """The verdict in the words of the question."""
+        return wording.badge(self.kind, self.verdict)
+
+    @property
+    def look(self) -> str:
+        """How the verdict is coloured and counted."""
+        return wording.look(self.kind, self.verdict)
+
+    @property
     def lead(self) -> str:
         """The one sentence beside the verdict: the finding that decided it, or what went wrong."""
         return self.error or wording.FAILED if self.result is None else self.result.deciding()
@@ -85,3 +95,9 @@ class Document:
         """How many tests ended in each verdict (and how many failed), in a fixed order."""
         verdicts = [entry.verdict for entry in self.entries]
         return {verdict: verdicts.count(verdict) for verdict in (*VERDICTS, FAILED)}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The same for readers: what is shown and no complaint is counted apart."""
+        looks = [entry.look for entry in self.entries]
+        return {look: looks.count(look) for look in wording.TALLIES}

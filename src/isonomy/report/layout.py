@@ -35,13 +35,20 @@ class Section:
     null: Markup | None = None
     chart: Chart | None = None
     chart_label: str = ""
-    table: Table | None = None
+    tables: tuple[tuple[str, Table], ...] = ()  # each with its heading
+    tables_first: bool = False  # before the picture
     assumptions: tuple[tuple[Markup, Markup], ...] = ()
     warnings: tuple[Markup, ...] = ()
     limits: tuple[Markup, ...] = ()
+    steps: tuple[Markup, ...] = ()  # what to do next
     method: str = ""
     references: tuple[Markup, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def table(self) -> Table | None:
+        """The first of the tables."""
+        return self.tables[0][1] if self.tables else None
 
     @property
     def anchor(self) -> str:
@@ -55,8 +62,9 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
     part = Section(
         number=number,
         entry=entry,
-        verdict=entry.verdict,
-        badge=wording.BADGES[entry.verdict],
+        verdict=entry.look,
+        badge=entry.badge,
+        steps=_sentences(wording.next_steps(entry.kind, entry.verdict), ()),
         sentence=entry.sentence,
         heading=visible(entry.heading),
         question=visible(entry.question),
@@ -66,7 +74,7 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
     )
     if result is None:
         return part
-    columns = result.table()
+    columns, pages = result.table(), result.pages()
     labels = [str(label) for label in list(columns.get("group", ()))[:_LABELS]]
     findings = _sentences(result.findings(), labels)
     return replace(
@@ -77,7 +85,8 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
         null=sentence(result.null[:1].upper() + result.null[1:], labels),
         chart=chart(result) if picture else None,
         chart_label=wording.chart_label(one_line(entry.heading, 200)),
-        table=table(columns, rows) if columns else None,
+        tables=tuple((name, table(page, rows)) for name, page in (pages or {wording.NUMBERS: columns}).items() if page),
+        tables_first=bool(pages),
         assumptions=tuple((sentence(what, labels), sentence(how, labels)) for what, how in result.assumptions()),
         warnings=_sentences(result.warnings, labels),
         limits=_sentences(result.limits(), labels),
@@ -113,7 +122,10 @@ def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
 
 def _provenance(result: Result) -> list[tuple[str, str]]:
     record = result.provenance
-    facts = [("Call", f"isonomy.{record.call}".replace("isonomy.isonomy.", "isonomy.")), ("Version", record.version)]
+    facts = [
+        ("Function", f"isonomy.{record.call}".replace("isonomy.isonomy.", "isonomy.")),
+        ("Version", record.version),
+    ]
     if record.rows is not None:
         facts.append(("Rows used", phrases.count(record.rows)))
     facts += [(f"Rows left out, {column} missing", phrases.count(n)) for column, n in record.dropped.items()]

@@ -9,7 +9,7 @@ from isonomy.report.document import Document, Entry
 from isonomy.report.text import markdown as escaped
 from isonomy.results import phrases
 
-_SIGNS = {"violation": "🟠", "within_tolerance": "🟢", "inconclusive": "⚪", "failed": "⛔"}
+_SIGNS = {"violation": "🟠", "shown": "🔵", "within_tolerance": "🟢", "inconclusive": "⚪", "failed": "⛔"}
 
 
 def markdown(document: Document) -> str:
@@ -18,13 +18,13 @@ def markdown(document: Document) -> str:
 
 
 def _lines(document: Document) -> Iterator[str]:
-    yield from (f"# {escaped(document.title)}", "", escaped(wording.headline(document.tally)), "")
+    yield from (f"# {escaped(document.title)}", "", escaped(wording.headline(document.counts)), "")
     if document.fail_on:
         failing = sum(entry.verdict in document.fail_on for entry in document.entries)
         yield from (escaped(wording.outcome_line(failing, document.fail_on)), "")
     yield from ("| test | question | verdict |", "|---|---|---|")
     for entry in document.entries:
-        verdict = f"{_SIGNS[entry.verdict]} {wording.BADGES[entry.verdict]}"
+        verdict = f"{_SIGNS[entry.look]} {entry.badge}"
         yield f"| {escaped(entry.name)} | {escaped(entry.heading)} | {verdict} |"
     yield ""
     for entry in document.entries:
@@ -42,11 +42,14 @@ def _entry(entry: Entry) -> Iterator[str]:
         yield from (escaped(entry.error or ""), "")
         return
     result = entry.result
+    gloss = wording.gloss(result.provenance.options)
+    yield from (escaped(gloss), "") if gloss else ()
     yield from (f"- {escaped(finding)}" for finding in result.findings())
     yield from ("", f"Tested: {escaped(result.null)}", "")
     yield from _bullets("What is true in this simulation", entry.truth)
     yield from _bullets("Warnings", result.warnings)
     yield from _bullets("What this does not show", result.limits())
+    yield from _bullets("What to do next", wording.next_steps(entry.kind, entry.verdict))
     rows = result.provenance.rows
     yield from (f"Rows used: {phrases.count(rows)}." if rows is not None else "", "")
 

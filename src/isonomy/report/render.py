@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAXIMUM_BYTES = 5_000_000
 _CHART_BYTES = 2_500_000  # all specifications together; what does not fit is told, not drawn
 _FIRST_FINDINGS = 5  # shown at once; the others can be unfolded, and are printed
+_PRINTED = 60  # lines of a table on paper
 _TABLE_ROWS = (MAXIMUM_ROWS, 200, 50, 10, 1)
 
 
@@ -41,23 +42,24 @@ def _page(document: Document, rows: int) -> str:
     sections = _within_budget([section(i, entry, rows) for i, entry in enumerate(document.entries, start=1)])
     charts = any(part.chart and part.chart.specification for part in sections)
     scripts = [Markup(library())] if charts else []
-    scripts.append(Markup(_file("report.js")))
+    scripts.append(Markup(template("report.js")))
     return (
-        _environment()
+        environment()
         .get_template("report.html")
         .render(
             document=document,
             title=visible(document.title),
             description=sentence(document.description),
             sections=sections,
-            tally=document.tally,
+            tally=document.counts,
             first=_FIRST_FINDINGS,
-            headline=wording.headline(document.tally),
+            printed=_PRINTED,
+            headline=wording.headline(document.counts),
             suppression=wording.suppression(document.suppress_below),
             facts=[(visible(name), visible(value)) for name, value in document.facts],
             config=visible(document.config),
             wording=wording,
-            style=Markup(_file("report.css")),
+            style=Markup(template("report.css")),
             scripts=scripts,
             policy=policy(scripts),
         )
@@ -66,7 +68,7 @@ def _page(document: Document, rows: int) -> str:
 
 def policy(scripts: list[Markup]) -> str:
     """What the browser may do: run exactly these scripts, and nothing else. A second wall behind the escaping."""
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -91,14 +93,20 @@ def _within_budget(sections: list[Section]) -> list[Section]:
 
 
 @cache
-def _file(name: str) -> str:
+def template(name: str) -> str:
+    """The text of a template, a style or a script."""
     return (files("isonomy.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Where templates are filled in, with everything escaped."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     return Environment(
-        loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )

@@ -28,13 +28,24 @@ class Cell:
     mark: str = ""  # "violation", "suppressed", ...: verdicts and statuses get a look of their own
 
 
+# What decides stands first. Of the other columns a page has room for a few; the rest are shown on request.
+_FIRST = (
+    *("round", "group", "against", "table", "metric", "outcome", "verdict", "score", "estimate", "rate", "reference"),
+    *("impact_ratio", "disparity", "difference", "bias", "ci_low", "ci_high", "bias_low", "bias_high"),
+    *("adjusted_pvalue", "pvalue", "bias_pvalue", "n", "predicted", "observed", "status"),
+)
+_ROOM = 8  # columns
+_PAPER, _VAST = 13, 22  # columns that fit an upright page, and a page on its side
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading and whether the column holds numbers."""
+    """A heading, whether the column holds numbers, and whether it is shown only on request."""
 
     name: str
     heading: str
     numeric: bool
+    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,11 @@ class Table:
     total: int
 
     @property
+    def width(self) -> str:
+        """How much paper it takes: "" an upright page, "wide" one on its side, "vast" more than that."""
+        return "vast" if len(self.columns) > _VAST else "wide" if len(self.columns) > _PAPER else ""
+
+    @property
     def shortened(self) -> str:
         """What to say where lines were left out, else nothing."""
         return "" if len(self.rows) == self.total else wording.shortened(len(self.rows), self.total)
@@ -53,12 +69,14 @@ class Table:
 
 def table(columns: Columns, limit: int = MAXIMUM_ROWS) -> Table:
     """The columns of a result, ready to be shown."""
-    listed = {name: _listed(values) for name, values in columns.items()}
+    order = sorted(columns, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+    shown = order[:_ROOM]
+    listed = {name: _listed(columns[name]) for name in order}
     total = max((len(values) for values in listed.values()), default=0)
     numeric = {name: _numeric(values) for name, values in listed.items()}
     cells = [[_cell(name, value, numeric[name]) for value in values[:limit]] for name, values in listed.items()]
     return Table(
-        columns=tuple(Column(name, wording.column(name), numeric[name]) for name in listed),
+        columns=tuple(Column(name, wording.column(name), numeric[name], name not in shown) for name in listed),
         rows=tuple(zip(*cells, strict=True)),
         total=total,
     )
@@ -87,14 +105,14 @@ def _cell(name: str, value: object, numeric: bool) -> Cell:
         return Cell(_number(name, value), repr(float(value)) if isinstance(value, float) else str(value))
     text = str(value)
     if name in ("verdict", "status"):
-        return Cell(wording.BADGES.get(text, text.replace("_", " ")), text, mark=text)
+        return Cell(wording.MARKS.get(text, text.replace("_", " ")), text, mark=text)
     shown = visible(text)
     return Cell(shown, safe_csv(shown))
 
 
 def _number(name: str, value: float) -> str:
     if "pvalue" in name:
-        return phrases.pvalue(value).removeprefix("p = ").removeprefix("p ")
+        return phrases.probability(value)
     if isinstance(value, int):
         return f"{value:,}"
     if math.isinf(value):

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from inspect import signature
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
-from isonomy.frames import Request, Source, open_source
+from isonomy.errors import UsageError
+from isonomy.frames import Reading, Request, Source, open_source
+from isonomy.frames.roles import with_arrays, with_conditions
 from isonomy.numerics.randomness import Seed, resolve
-from isonomy.options import checked
+from isonomy.options import checked, form_of, hints
 from isonomy.results.shape import Options, Provenance, provenance
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 # Keywords that say how the table is read: they open the source, and no plan sees them.
-READING = ("count", "missing", "missing_group")
+READING = tuple(field.name for field in fields(Reading))
 # Keywords that do not change a number.
 UNRECORDED = ("data", "rng", "progress", "n_jobs")
 
@@ -39,6 +41,11 @@ class Question:
     function: Callable[..., Any]
     plan: Callable[..., Planned]
     idle: Callable[[Options], Collection[str]]
+
+    @property
+    def forms(self) -> dict[str, str | None]:
+        """The form of each keyword, where it has one: a column, several, groups."""
+        return {name: form_of(annotation) for name, annotation in hints(self.function).items()}
 
     def planned(self, source: Source, options: Options) -> Planned:
         """The plan of a call with these options, and the function's defaults for the others. Reads no row."""
@@ -99,9 +106,13 @@ class Call:
 
 def open_call(name: str, arguments: Options) -> Call:
     """Open the table of a call. ``arguments``: the ``locals()`` of the public function, taken first thing."""
-    given = dict(arguments)
+    forms = QUESTIONS[name].forms if name in QUESTIONS else {}
+    data, given = with_arrays(arguments["data"], {key: v for key, v in arguments.items() if key != "data"}, forms)
     rng, seed = resolve(given.pop("rng", None))
-    source = open_source(given.pop("data"), **{key: given.pop(key) for key in READING if key in given})
-    reading = {"count": source.count, "missing": source.missing, "missing_group": source.missing_group}
-    recorded = {key: value for key, value in given.items() if key not in UNRECORDED} | reading
+    source = open_source(data, **{key: given.pop(key) for key in READING if key in given})
+    source, given = with_conditions(source, given, forms)
+    for argument in ("weight", "cluster"):
+        if getattr(source.reading, argument) is not None and argument not in arguments:
+            raise UsageError(f"{argument}: {name} has no such option.")
+    recorded = {key: value for key, value in given.items() if key not in UNRECORDED} | asdict(source.reading)
     return Call(name, source, given, rng, seed, recorded)

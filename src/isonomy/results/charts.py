@@ -11,6 +11,8 @@ from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.results import theme
 from isonomy.results.shape import Columns
 
+# Verdicts as a legend names them, a Vega expression.
+_WORDS = "{violation: 'difference shown', within_tolerance: 'within tolerance'}[datum.label] || datum.label"
 DRAWN = 80  # groups at most; the table has them all
 ROW = 18
 
@@ -31,38 +33,46 @@ def forest(
     null: tuple[FloatArray, FloatArray] | None = None,
     tolerance: float | None = None,
     reach: float = np.inf,
+    ratio: bool = False,
 ) -> alt.TopLevelMixin:
     """One row per group: the column ``name`` as a point, with its interval from ``low`` to ``high``.
 
     All columns are shown on hovering, and a column ``verdict`` as colour and shape. ``null``: its two ends in each
-    group; ``reach``: how far the axis may go for the end of an interval.
+    group; ``reach``: how far the axis may go for the end of an interval. ``ratio``: the values are ratios, on a
+    logarithmic axis, and the tolerance is one.
     """
     groups = _distinct([theme.short(str(label)) for label in columns["group"]])
-    low, high = _cut([np.asarray(columns[end], dtype=np.float64) for end in (name, "low", "high")], reach)
+    numbers = [np.asarray(columns[end], dtype=np.float64) for end in (name, "low", "high")]
+    low, high = _cut_ratios(numbers) if ratio else _cut(numbers, reach)
     drawn = {**columns, "group": groups, "from": low, "to": high}
+    if ratio:  # a ratio of 0 has no place on the axis: it stands at its edge
+        drawn["point"] = np.clip(numbers[0], low.min(initial=np.inf), high.max(initial=0.0))
     kinds = {key: "Q" if np.asarray(values).dtype.kind in "fiu" else "N" for key, values in columns.items()}
     base = alt.Chart(theme.data(drawn if null is None else {**drawn, "null": null[0]})).encode(
         y=alt.Y("group:N", sort=groups, title=None), tooltip=[f"{key}:{kind}" for key, kind in kinds.items()]
     )
     bars = base.mark_rule(strokeWidth=2, color=theme.PALETTE[0]).encode(
-        x=alt.X("from:Q", title=axis, scale=alt.Scale(zero=False)), x2="to:Q"
+        x=alt.X("from:Q", title=axis, scale=alt.Scale(type="log") if ratio else alt.Scale(zero=False)), x2="to:Q"
     )
-    points = base.mark_point(filled=True, size=70, opacity=1, color=theme.PALETTE[0]).encode(x=f"{name}:Q")
+    points = base.mark_point(filled=True, size=70, opacity=1, color=theme.PALETTE[0]).encode(
+        x="point:Q" if ratio else f"{name}:Q"
+    )
     if "verdict" in columns:
         verdicts, colours = list(theme.VERDICT_COLOURS), list(theme.VERDICT_COLOURS.values())
         scale, shapes = alt.Scale(domain=verdicts, range=colours), ["diamond", "square", "circle"]
-        colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title="verdict", orient="bottom"))
+        colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=None, orient="bottom", labelExpr=_WORDS))
         shape = alt.Shape("verdict:N", scale=alt.Scale(domain=verdicts, range=shapes))
         bars, points = bars.encode(color=colour), points.encode(color=colour, shape=shape)
-    nulls = [] if null is None else _nulls(base, tolerance, *null)
+    if tolerance is not None and null is not None:
+        ends = (tolerance, 1.0 / tolerance) if ratio else (-tolerance, tolerance)
+        null = np.full(null[0].shape, ends[0]), np.full(null[1].shape, ends[1])
+    nulls = [] if null is None else _nulls(base, None if tolerance is None else float(ratio), *null)
     height = max(60, ROW * len(groups))
     return theme.finish(alt.layer(*nulls, bars, points).properties(width=480, height=height, title=title))
 
 
-def _nulls(base: alt.Chart, tolerance: float | None, low: FloatArray, high: FloatArray) -> list[alt.Chart]:
-    """The tolerance, or an interval null, as a band; a null that is one number as a rule, or a tick for each group."""
-    if tolerance is not None:
-        low, high = np.full(low.shape, -tolerance), np.full(high.shape, tolerance)
+def _nulls(base: alt.Chart, equal: float | None, low: FloatArray, high: FloatArray) -> list[alt.Chart]:
+    """A tolerance about ``equal``, or an interval null, as a band; one number as a rule, or a tick for each group."""
     if not low.size:
         return []
     if np.ptp(low) > 0:
@@ -71,8 +81,8 @@ def _nulls(base: alt.Chart, tolerance: float | None, low: FloatArray, high: Floa
     if low[0] < high[0]:
         band = alt.Chart(theme.data({"low": low[:1], "high": high[:1]}))
         marks.append(band.mark_rect(opacity=0.15, color=theme.RULE).encode(x="low:Q", x2="high:Q"))
-    if low[0] == high[0] or tolerance is not None:
-        marks.append(rule("x", float(0.5 * (low[0] + high[0]))))
+    if low[0] == high[0] or equal is not None:
+        marks.append(rule("x", float(low[0]) if equal is None else equal))
     return marks
 
 
@@ -89,6 +99,15 @@ def _cut(numbers: Sequence[FloatArray], reach: float) -> tuple[FloatArray, Float
     margin = 0.1 * (float(np.ptp(finite)) or 1.0)
     left, right = max(float(finite.min()) - margin, -reach), min(float(finite.max()) + margin, reach)
     _, low, high = numbers
+    return np.clip(low, left, right), np.clip(high, left, right)
+
+
+def _cut_ratios(numbers: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """The ends of intervals of ratios, with 0 and infinity cut at the chart's edge."""
+    every = np.concatenate([*numbers, [1.0]])
+    finite = every[np.isfinite(every) & (every > 0)]
+    _, low, high = numbers
+    left, right = float(finite.min()) / 1.2, float(finite.max()) * 1.2
     return np.clip(low, left, right), np.clip(high, left, right)
 
 

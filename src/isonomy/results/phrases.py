@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 VERDICTS = {
     "violation": "Violation: a difference was shown.",
@@ -15,23 +18,29 @@ VERDICTS = {
 # Where "a difference was shown" would not say what was shown.
 VERDICTS_OF = {
     ("project", "violation"): "Violation: the groups are selected at different rates, more than chance explains.",
-    ("improvability", "violation"): "Violation: an alternative that is at least as accurate and less unequal was shown "
-    "to exist.",
+    ("improvability", "violation"): "Shown: an alternative that is at least as accurate and less unequal exists.",
     ("improvability", "inconclusive"): "Inconclusive: no alternative that is at least as accurate and less unequal was "
     "shown to exist. Another search might find one.",
     ("treatment_bias", "violation"): "Violation: the predicted effects of some groups are wrong by more than those of "
     "others.",
     ("predictive_parity", "violation"): "Violation: the same score was shown to mean different things in different "
-    "groups.",
+    "groups, or higher scores to mean lower outcomes.",
+    ("composite_parity", "violation"): "Violation: a weighted sum of the scores was shown to mean different things in "
+    "different groups.",
     ("marginal_outcomes", "violation"): "Violation: people at the threshold were shown to have different outcomes in "
     "different groups.",
 }
 
 NOT_PROOF = "A large p-value is not evidence of equal treatment: it means that these data could not tell."
-UNANSWERED = (
-    "Not answered: no group could be tested, or all are withheld; the warnings and the table's statuses say why. This "
-    "says nothing for or against equal treatment."
-)
+UNANSWERED = "This says nothing for or against equal treatment."
+# Why a group has no answer, where that is all its status says.
+REASONS = {
+    "reference": "everybody compared is in one group, which leaves nothing to compare it with",
+    "empty": "no row counts in any group",
+    "too_small": "every group has fewer rows than a test needs",
+    "constant": "within each group every row has the same value, so that chance cannot be judged",
+    "suppressed": "every group is smaller than this audit publishes",
+}
 UNTOLERANT = (
     "Inconclusive: no difference was shown. Without a tolerance that is all it can mean: no number of rows can show "
     "that groups are equal."
@@ -43,7 +52,29 @@ INDEPENDENT = (
     "Rows are independent of one another.",
     "Cannot be checked from the table: repeated people or clusters break it, and intervals are then too short.",
 )
+
+
+def rows_assumed(weight: object, cluster: object) -> tuple[str, str]:
+    """What is assumed of the rows: that they are independent, or that clusters of them are."""
+    if cluster is not None:
+        return (
+            f"Rows with the same {cluster!r} belong together, and those with different ones are independent.",
+            "The error is measured between them; it cannot be checked that nothing connects them.",
+        )
+    if weight is None:
+        return INDEPENDENT
+    return (INDEPENDENT[0], f"The error counts that the weights in {weight!r} differ. {INDEPENDENT[1]}")
+
+
 SAMPLE = ("Rows are a sample of the population the conclusion is about.", UNCHECKED)
+
+
+def unanswered(statuses: Iterable[str]) -> str:
+    """That nothing could be tested, and why."""
+    distinct = list(dict.fromkeys(statuses))
+    known = len(distinct) == 1 and distinct[0] in REASONS
+    why = REASONS[distinct[0]] if known else "no group could be tested; the warnings and the table's statuses say why"
+    return f"Not answered: {why}. {UNANSWERED}"
 
 
 def verdict(call: str, name: str, *, tolerant: bool = True) -> str:
@@ -80,20 +111,56 @@ def interval(low: float, high: float, alpha: float, digits: int = 3) -> str:
     return f"{level} interval {number(low, digits)} to {number(high, digits)}"
 
 
+def probability(p: float) -> str:
+    """A p-value as a table shows it: '0.0123', or '< 0.001' where it is smaller. The stored one has all its digits."""
+    if p < 0.001:
+        return "< 0.001"
+    return f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
+
+
 def pvalue(p: float) -> str:
-    """'p = 0.012', never 'p = 0'."""
+    """'p = 0.0123' or 'p < 0.001', never 'p = 0'."""
     if p is None or math.isnan(p):
         return "no p-value"
-    if p < 1e-300:
-        return "p < 1e-300"
-    if p < 1e-4:
-        return f"p = {p:.1e}"
-    return f"p = {p:.4f}" if p < 0.1 else f"p = {p:.2f}"
+    shown = probability(p)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+
+
+def share(value: float) -> str:
+    """A share of people as a percentage: '38.1 %'."""
+    return number(value) if math.isnan(value) or math.isinf(value) else f"{percent(value)} %"
+
+
+def points(value: float) -> str:
+    """A difference of two shares, without its sign: '19.4 points'."""
+    return number(value) if math.isnan(value) or math.isinf(value) else f"{percent(abs(value))} points"
+
+
+def percent(value: float) -> str:
+    """A share times 100: one decimal, or as many as the first digit of a small share needs."""
+    percent = 100 * value
+    places = 1 if percent == 0 or abs(percent) >= 0.1 else min(6, -math.floor(math.log10(abs(percent))))
+    return f"{percent:,.{places}f}"
 
 
 def count(n: float) -> str:
     """A number of rows."""
     return f"{n:,.0f}"
+
+
+def like_weights(column: str | None) -> str:
+    """Counts that look like the weights of a survey."""
+    return (
+        f"The counts in {column!r} look like a survey's weights: many different, large numbers. Each line was taken as "
+        "that many independent rows. If a line is one person asked, use the column as the weight instead, or every "
+        "error is far too small."
+    )
+
+
+def cut(text: str, length: int) -> str:
+    """The text on one line, at most ``length`` characters; control characters, which renderers choke on, are marked."""
+    line = " ".join(_CONTROL.sub("\ufffd", text).split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def listed(items: Sequence[str], limit: int = 5) -> str:

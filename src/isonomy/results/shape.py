@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,13 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from isonomy.errors import choose
+from isonomy.errors import NotEnoughData, choose
 from isonomy.frames.groups import Group
 from isonomy.inference import Verdict, answered
+from isonomy.inference.designs import DesignEffect
 from isonomy.numerics.arrays import AnyArray, BoolArray
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
+from isonomy.results.disclosure import withheld
 from isonomy.results.storage import SCHEMA_VERSION, encode, storable
 
 if TYPE_CHECKING:
@@ -26,9 +27,16 @@ if TYPE_CHECKING:
 
     from isonomy.frames import Source
 
+storable(DesignEffect)
+
 FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
 # Columns that count rows or people: whole numbers in a frame, though sums of them are kept as floats.
-COUNTS = frozenset({"n", "reference_n", "size", "users"})
+COUNTS = frozenset(
+    {
+        *("n", "reference_n", "size", "users", "clusters"),
+        *("selected", "shortfall", "shortfall_parity", "strata", "one_sided"),
+    }
+)
 
 Options = Mapping[str, Any]
 Columns = Mapping[str, Sequence[object] | AnyArray]
@@ -47,6 +55,7 @@ class Provenance:
     dropped: Mapping[str, int] = field(default_factory=dict)
     backend: str = "polars"
     seed: Seed | None = None
+    remarks: tuple[str, ...] = ()  # about the table itself; they stand among the warnings
 
 
 def provenance(
@@ -67,6 +76,7 @@ def provenance(
         options={name: _plain(value) for name, value in options.items()},
         rows=rows,
         dropped=dict(dropped or {}),
+        remarks=() if source is None or not source.like_weights else (phrases.like_weights(source.count),),
         backend="polars" if source is None else source.backend,
         seed=seed,
     )
@@ -108,21 +118,34 @@ class Result(ABC):
     warnings: tuple[str, ...]
     provenance: Provenance
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super(Result, cls).__init_subclass__(**keywords)  # by name: with slots the class is made anew
+        # `dataclass` writes a repr, of every array, for classes that have none of their own.
+        cls.__repr__ = Result.__repr__  # type: ignore[method-assign]
+
     def __post_init__(self) -> None:
+        remarks = tuple(remark for remark in self.provenance.remarks if remark not in self.warnings)
+        if remarks:
+            object.__setattr__(self, "warnings", (*remarks, *self.warnings))
         read_only(self)
 
     @classmethod
-    def gather(cls, *steps: object, **own: Any) -> Self:
+    def gather(cls, *steps: object, **own: object) -> Self:
         """Lay out what the steps found: each field is one of the ``own``, or that of the first step with its name."""
-        for name in [item.name for item in fields(cls) if item.name not in own]:
-            step = next((step for step in steps if hasattr(step, name)), None)
-            if step is not None:
-                own[name] = getattr(step, name)
-        return cls(**own)
+        values: dict[str, Any] = dict(own)
+        for item in fields(cls):
+            step = next((step for step in steps if hasattr(step, item.name)), None)
+            if item.name not in own and step is not None:
+                values[item.name] = getattr(step, item.name)
+        return cls(**values)
 
     @abstractmethod
     def table(self) -> Columns:
         """The columns of `to_frame`, in order."""
+
+    def pages(self) -> Mapping[str, Columns]:
+        """The tables a report shows before the picture, by heading, where one table would not do; else none."""
+        return {}
 
     @abstractmethod
     def findings(self) -> tuple[str, ...]:
@@ -133,7 +156,12 @@ class Result(ABC):
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
-        return self.always_assumed
+        return tuple(self.rows_assumed() if one == phrases.INDEPENDENT else one for one in self.always_assumed)
+
+    def rows_assumed(self) -> tuple[str, str]:
+        """What is assumed of the rows: that they are independent, or that their clusters are."""
+        reading = self.provenance.options
+        return phrases.rows_assumed(reading.get("weight"), reading.get("cluster"))
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
@@ -147,8 +175,11 @@ class Result(ABC):
     def answered(self) -> bool:
         """Whether anything was tested: no p-value at all is not a large p-value.
 
-        True of a result that has no field of p-values, because it is no test.
+        True of a result that has no field of p-values, because it is no test. What is withheld is not answered.
         """
+        statuses = getattr(self, "status", ())
+        if isinstance(statuses, tuple) and statuses and set(statuses) == {Status.SUPPRESSED}:
+            return False
         return answered(self.verdict, np.concatenate([np.ravel(getattr(self, name, 0.0)) for name in self.decisive]))
 
     def deciding(self) -> str:
@@ -159,7 +190,7 @@ class Result(ABC):
     def headline(self) -> str:
         """The verdict as a sentence."""
         if not self.answered:
-            return phrases.UNANSWERED
+            return phrases.unanswered(str(status) for status in getattr(self, "status", ()))
         tolerant = self.provenance.options.get("tolerance", True) not in (None, 0)
         return phrases.verdict(self.provenance.call, self.verdict.value, tolerant=tolerant)
 
@@ -194,17 +225,15 @@ class Result(ABC):
     def __str__(self) -> str:
         return self.summary()
 
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """Notebook display: the summary as text and the chart as a picture.
+    def __repr__(self) -> str:
+        answer = self.verdict.value if self.answered else "not answered"
+        return f"<{type(self).__name__} {self.provenance.call}: {answer}. {phrases.cut(self.deciding(), 160)}>"
 
-        The chart is rendered to SVG here: a label from the data must not be able to run as a script.
-        """
-        from isonomy.results.theme import to_svg
+    def _repr_html_(self) -> str:
+        """Notebook display: the verdict, the findings, the first rows of the table and the picture, in one piece."""
+        from isonomy.results.display import html
 
-        bundle = {"text/plain": self.summary()}
-        with contextlib.suppress(ImportError):  # charts need the optional renderer only for display
-            bundle["image/svg+xml"] = to_svg(self.plot())
-        return bundle
+        return html(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -218,6 +247,7 @@ class GroupResult(Result):
 
     groups: tuple[Group, ...]
     status: tuple[Status, ...]
+    design: DesignEffect | None = None  # where rows have weights or clusters
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -227,13 +257,26 @@ class GroupResult(Result):
     def table(self) -> Columns:
         """One row per group."""
         values = {name: getattr(self, self.fields_shown.get(name, name)) for name in self.columns}
+        if self.design is not None:
+            effects = {"clusters": self.design.clusters, "effective_clusters": self.design.effective}
+            values |= effects | {"design_effect": self.design.effect}
         size = len(self.groups)  # what is one number for all groups stands in every row
         return {"group": self.labels} | {n: v if np.ndim(v) else np.full(size, v) for n, v in values.items()}
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
         small = np.any([getattr(self, name) < minimum for name in self.counts], axis=0)
-        return suppress(self, small, self.withheld)
+        if any(one is Status.REFERENCE and few for one, few in zip(self.status, small, strict=True)):
+            raise NotEnoughData(
+                f"reference: the group compared with has fewer than {minimum:,} rows, the least that is published, and "
+                "every comparison would give its numbers away; choose another reference."
+            )
+        small = withheld(self.groups, getattr(self, self.counts[0]), small, minimum)
+        hidden = suppress(self, small, self.withheld)
+        if self.design is None or hidden is self:
+            return hidden
+        kept = (np.where(small, np.nan, getattr(self.design, part.name)) for part in fields(DesignEffect))
+        return replace(hidden, design=DesignEffect(*kept))
 
 
 def read_only(part: object) -> None:
@@ -280,7 +323,8 @@ def _column(name: str, values: Sequence[object] | AnyArray) -> Sequence[object] 
 def suppress(result: R, small: BoolArray, withheld: Sequence[str], status: str = "status") -> R:
     """Withhold the ``withheld`` arrays (one entry per group) where ``small``: NaN, with `Status.SUPPRESSED`.
 
-    The verdict on such a group, if it has one of its own, is withheld too.
+    The verdict on such a group, if it has one of its own, is withheld too, and with it an overall verdict that no
+    published group bears out.
     """
     if not small.any():
         return result
@@ -290,4 +334,6 @@ def suppress(result: R, small: BoolArray, withheld: Sequence[str], status: str =
             changes[name] = tuple(
                 hidden if hide else old for old, hide in zip(getattr(result, name), small, strict=True)
             )
+    if small.all() or Verdict.VIOLATION not in changes.get("verdicts", (Verdict.VIOLATION,)):
+        changes["verdict"] = Verdict.INCONCLUSIVE
     return replace(result, **changes)

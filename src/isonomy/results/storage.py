@@ -6,9 +6,12 @@ Numbers JSON has no word for ("inf", "-inf", "nan") are written as strings insid
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
+from decimal import Decimal
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -57,10 +60,13 @@ def encode(value: object, *, rows: bool = False) -> Json:
             return number if np.isfinite(number) else {_TAG: "float", "value": _word(number)}
         case np.bool_():
             return bool(value)
+        case Decimal():
+            return {_TAG: "decimal", "value": str(value)}
         case np.ndarray():
             return _encode_array(value)
         case Group():
-            return {_TAG: "Group", "items": [[name, encode(level, rows=rows)] for name, level in value.items]}
+            stored = {_TAG: "Group", "items": [[name, encode(level, rows=rows)] for name, level in value.items]}
+            return stored | ({"name": value.name} if value.name else {})
         case date():
             return {_TAG: "datetime" if isinstance(value, datetime) else "date", "value": value.isoformat()}
         case Mapping():
@@ -101,10 +107,14 @@ def decode(value: Json) -> Json:
             return _decode_array(value)
         case "float":
             return _WORDS[value["value"]]
+        case "decimal":
+            return Decimal(value["value"])
         case "mapping":
             return {decode(k): decode(v) for k, v in value["items"]}
         case "Group":
-            return Group(tuple((name, decode(level)) for name, level in value["items"]))
+            return Group(
+                tuple((str(name), decode(level)) for name, level in value["items"]), str(value.get("name", ""))
+            )
         case "datetime" | "date":
             return (datetime if tag == "datetime" else date).fromisoformat(value["value"])
     cls = find_class(tag)
@@ -113,18 +123,33 @@ def decode(value: Json) -> Json:
     return cls(**{name: decode(item) for name, item in value.items() if name != _TAG})
 
 
+# Plain numbers, truth values, text, dates and objects: nothing that takes memory before its values are seen.
+_DTYPE = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|U\d+|M8(\[\w+\])?)|object")
+
+
 def _decode_array(value: dict[str, Json]) -> AnyArray:
-    data = value["data"]
-    dtype = np.dtype(value["dtype"])
+    data, shape = value["data"], value["shape"]
+    if not isinstance(data, list) or not isinstance(shape, list) or math.prod(map(_size, shape)) != len(data):
+        raise ValueError("an array's shape does not fit its values")
+    if not isinstance(value["dtype"], str) or not _DTYPE.fullmatch(value["dtype"]):
+        raise ValueError(f"an array of {str(value['dtype'])[:40]!r}")
+    text = "U" in value["dtype"]
+    dtype = np.dtype(object if text else value["dtype"])
     if dtype.kind == "f":
         data = [_WORDS[item] if isinstance(item, str) else item for item in data]
-    elif dtype.kind in "OUM":
+    elif dtype.kind in "OM":
         data = [decode(item) for item in data]
     flat = np.empty(len(data), dtype=dtype)
     flat[:] = data
-    array = flat.reshape(value["shape"])
+    array = (flat.astype(np.str_) if text else flat).reshape(shape)  # as wide as the longest text
     array.flags.writeable = False
     return array
+
+
+def _size(length: Json) -> int:
+    if not isinstance(length, int) or length < 0:
+        raise ValueError("an array's shape is not made of whole numbers")
+    return length
 
 
 def find_class(name: object) -> type:
@@ -147,20 +172,31 @@ def from_dict(stored: Mapping[str, Json]) -> Any:
     version = stored.get("schema_version")
     if version != SCHEMA_VERSION:
         raise UsageError(f"from_json: schema_version is {version!r}; this version of isonomy reads {SCHEMA_VERSION}.")
+    if "tests" in stored and "result" not in stored:
+        raise UsageError(
+            "from_json: this is a whole audit (results.json), not one result; isonomy.AuditResult.from_json reads it."
+        )
     body: Json = stored.get("result")
     try:
-        find_class(body[_TAG])  # loading its module registers the parts of the result
-        return decode(body)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(f"from_json: not a stored result ({type(error).__name__}: {error}).") from error
+        cls = find_class(body[_TAG])  # loading its module registers the parts of the result
+        result = decode(body)
+        if not hasattr(cls, "summary"):
+            raise TypeError(f"a {cls.__name__} is no result")
+        result.table()  # numbers of the wrong type or length are told here
+        result.summary()
+    except UsageError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, ArithmeticError, RecursionError) as error:
+        raise UsageError(f"from_json: not a stored result ({type(error).__name__}: {str(error)[:200]}).") from None
+    return result
 
 
 def from_json(text: str) -> Any:
     """Rebuild a result from ``to_json()``."""
     try:
         stored = json.loads(text)
+    except RecursionError:
+        raise UsageError("from_json: nested too deeply.") from None
     except (TypeError, ValueError) as error:
         raise UsageError(f"from_json: not JSON ({error}).") from None
     if not isinstance(stored, dict):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from isonomy.results import phrases
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -34,8 +36,7 @@ LABEL_LENGTH = 60
 
 def short(label: str, length: int = LABEL_LENGTH) -> str:
     """A label that fits beside an axis: one line, at most ``length`` characters."""
-    line = " ".join(label.split())
-    return line if len(line) <= length else f"{line[: length - 1]}…"
+    return phrases.cut(label, length)
 
 
 def data(columns: Mapping[str, object]) -> alt.InlineData:

@@ -9,14 +9,25 @@ from numpy.typing import ArrayLike
 
 from isonomy.errors import UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.options import shown
 
 Each = float | Mapping[str, float] | Sequence[float]  # one number for all groups, one per group in order, or by name
 Groups = int | Sequence[str] | Mapping[str, float]  # how many groups, their names, or their names and shares
 
 
+MOST_GROUPS = 100_000
+
+
+def _numbers(argument: str, value: ArrayLike) -> FloatArray:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"{argument}: {shown(value)} is not allowed; give numbers.") from None
+
+
 def probability(argument: str, value: ArrayLike) -> FloatArray:
     """The value as an array if it lies in [0, 1] throughout, otherwise `UsageError`."""
-    values = np.asarray(value, dtype=np.float64)
+    values = _numbers(argument, value)
     if not np.all((values >= 0) & (values <= 1)):
         raise UsageError(f"{argument}: {values.tolist()!r} is not allowed; probabilities lie between 0 and 1.")
     return values
@@ -35,9 +46,12 @@ def group_shares(groups: Groups) -> tuple[tuple[str, ...], FloatArray]:
     if isinstance(groups, Mapping):
         return shares("groups", groups)
     if isinstance(groups, int):
+        if not 1 <= groups <= MOST_GROUPS:
+            raise UsageError(f"groups: {shown(groups)} is not allowed; give 1 to {MOST_GROUPS:,}.")
         names = tuple(chr(97 + j) for j in range(groups)) if groups <= 26 else tuple(f"g{j:03d}" for j in range(groups))
     else:
-        names = tuple(groups)
+        listed = isinstance(groups, Sequence) and not isinstance(groups, (str, bytes))
+        names = tuple(groups) if listed and all(isinstance(name, str) for name in groups) else ()
     if not names or len(set(names)) != len(names):
         raise UsageError(f"groups: {groups!r} is not allowed; give distinct names, at least one.")
     return names, np.full(len(names), 1 / len(names))
@@ -50,7 +64,7 @@ def each(argument: str, value: Each, names: Sequence[str], default: float = 0.0)
         if unknown:
             raise UnknownOption(argument, unknown[0], names)
         value = [value.get(name, default) for name in names]
-    values = np.asarray(value, dtype=np.float64)
+    values = _numbers(argument, value)
     if values.ndim > 1 or (values.ndim == 1 and len(values) != len(names)):
         raise UsageError(f"{argument}: give one number, or {len(names)} of them (one per group).")
     if not np.all(np.isfinite(values)):

@@ -52,6 +52,8 @@ def lender(rows: int = 30_000, seed: int = 0) -> Simulated:
     ``predictive_parity`` (grid; groups with the curves of the user and of the aggregate level), ``facts``: sentences
     by question.
 
+    Examples
+    --------
     >>> table = lender(2_000, seed=1)
     >>> truth = table.truth
     >>> round(truth["project"]["disparity"]["race=Black"]["equal_opportunity"], 3)

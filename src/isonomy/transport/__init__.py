@@ -5,9 +5,9 @@ import sys
 from isonomy.transport.api import project
 from isonomy.transport.program import distances, estimators
 from isonomy.transport.program.criteria import Discerning
-from isonomy.transport.result import Movement, ProjectionResult
+from isonomy.transport.result import Movement, ProjectionResult, ToleranceCurve
 
 # What users construct is found here, whichever way it is imported.
 sys.modules |= {f"{__name__}.distances": distances, f"{__name__}.estimators": estimators}
 
-__all__ = ["Discerning", "Movement", "ProjectionResult", "distances", "estimators", "project"]
+__all__ = ["Discerning", "Movement", "ProjectionResult", "ToleranceCurve", "distances", "estimators", "project"]

@@ -10,15 +10,16 @@ from isonomy.options import Alpha, Column, Finite, Missing, MissingGroup, Number
 from isonomy.results import open_call, question
 from isonomy.transport.decide import decide
 from isonomy.transport.estimate import estimate
-from isonomy.transport.plan import DistanceLike, ToleranceSide, idle_roles, plan
+from isonomy.transport.plan import DistanceLike, LawName, idle_roles, plan
 from isonomy.transport.program.criteria import Criterion
+from isonomy.transport.program.tolerance import ToleranceSide, Tolerated
 from isonomy.transport.result import ProjectionResult
 from isonomy.transport.tally import tally
 
 
 @question(plan, idle=idle_roles)
 def project(
-    data: object,
+    data: object = None,
     *,
     outcome: Column | None = None,
     prediction: Column,
@@ -28,12 +29,17 @@ def project(
     score: Column | None = None,
     threshold: Finite | None = None,
     reference: Mapping[str, object] | None = None,
-    tolerance: Annotated[float, Number(least=0)] | None = None,
+    tolerance: Tolerated | None = None,
     tolerance_side: ToleranceSide = "both",
     bandwidth: Annotated[float, Number(above=0, unit="in units of the distance")] | None = None,
+    law: LawName = "corrected",
+    curve: bool = False,
+    whole: bool = False,
     alpha: Alpha = 0.05,
     rng: Seeded = None,
     count: Column | None = None,
+    weight: Column | None = None,
+    cluster: Column | None = None,
     missing: Missing = "raise",
     missing_group: MissingGroup = "raise",
 ) -> ProjectionResult:
@@ -67,19 +73,34 @@ def project(
     reference : mapping of column to level, optional
         The levels that others are compared with; by default the largest. A named condition has no level: it is compared
         with everybody else.
-    tolerance : float, optional
-        Differences of rates up to this (5 percentage points are 0.05) belong to the null.
+    tolerance : float or mapping, optional
+        Differences of rates up to this (5 percentage points are 0.05) belong to the null. A mapping names rates
+        (``{"tpr": 0.05, "fpr": 0.1}``), groups (``{"race=Black": 0.05, ...}``), or sides (``{"below": 0.02}``, with no
+        limit above), one within the other as far as they differ.
     tolerance_side : {"both", "upper", "lower"}, default "both"
         Either way, only above the reference, or only below it.
     bandwidth : float, optional
         Of the density at the boundary, in units of the distance. Default 1.06 s N^(-1/5) with s = min(sd, IQR / 1.349)
         of the signed distances, so that rescaling the distances changes no p-value and a few wild ones hardly any.
+    law : {"corrected", "published"}, default "corrected"
+        "published": the paper's own bandwidth N^(-1/5), variances and rule, without the corrections and checks that the
+        method's page lists; for comparison.
+    curve : bool, default False
+        Whether to test every tolerance: the smallest that is not rejected, and the smallest that is shown to hold, are
+        confidence limits for the largest difference. On ``tolerance_side``, the same for all comparisons.
+    whole : bool, default False
+        Whether the plan moves whole people only: of all ways to round, the one that comes nearest to the null.
     alpha : float, default 0.05
         Error rate.
     rng : int or numpy Generator, optional
-        Seed for the two laws without a closed form (a tolerance with several comparisons).
+        Seed for what has no closed form: a tolerance with several comparisons, and groups of a handful.
     count : str, optional
         Column that says how many equal rows each line stands for.
+    weight : str, optional
+        Column with the people each row stands for, such as a survey's weights. Only their proportions matter.
+    cluster : str, optional
+        Column that says which rows belong together: a person, a household, a branch. The error is then measured between
+        clusters; nothing is tested where a compared group has fewer than 10 effective ones.
     missing : {"raise", "drop"}, default "raise"
         What to do about rows with missing values.
     missing_group : {"raise", "level", "drop"}, default "raise"
@@ -118,6 +139,6 @@ def project(
     call = open_call("project", locals())
     asked = plan(call.source, **call.options)
     sums = tally(call.source, asked)
-    estimates = estimate(sums, asked, call.rng)
+    estimates = estimate(call.source, sums, asked, call.rng)
     decisions = decide(estimates, asked)
     return ProjectionResult.of(call, asked, sums, estimates, decisions)

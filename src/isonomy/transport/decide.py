@@ -43,7 +43,7 @@ def _warnings(estimates: Estimates, plan: Plan) -> list[str]:
         untested = np.flatnonzero(inference.constant)
         labels = [asked.events[asked.component[t]].label for t in untested]
         warnings.append(wording.constant([asked.names[t] for t in untested], labels))
-    few = sorted({event.name for event in asked.events if event.count < FEW})
+    few = sorted({event.name for event in asked.events if event.rows < FEW})
     if few:
         warnings.append(phrases.few(FEW, "rows in", few))
     if inference.pooled:
@@ -52,6 +52,12 @@ def _warnings(estimates: Estimates, plan: Plan) -> list[str]:
         warnings.append(wording.SQUARED)
     elif inference.status is not Status.OK:
         warnings.append(wording.STATUSES[inference.status])
-    if not estimates.movers.complete:
-        warnings.append(wording.shortened(estimates.movers.row.size))
+    if plan.law == "published":
+        warnings.append(wording.PUBLISHED)
+    if inference.smoothed:
+        warnings.append(wording.SMOOTHED)
+    if inference.permuted:
+        warnings.append(wording.PERMUTED)
+    if plan.distance.note:
+        warnings.append(plan.distance.note)
     return warnings

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from isonomy.frames import Source
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.tails import normal_isf
 from isonomy.transport.plan import Plan
 from isonomy.transport.program.cells import Cells
 from isonomy.transport.program.criteria import Event, Moments, moments
+from isonomy.transport.program.curve import Curve, tolerance_curve
 from isonomy.transport.program.inference import Inference, infer
-from isonomy.transport.tally import TRACE, Movers, Tally
+from isonomy.transport.program.law import Null, quantile
+from isonomy.transport.program.solve import whole
+from isonomy.transport.program.tolerance import tolerated
+from isonomy.transport.tally import TRACE, Listing, Tally
+
+POWER = 0.8  # with which the smallest difference is shown, and a tolerance shown to hold where rates are equal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,51 +32,94 @@ class Estimates:
     events: tuple[Event, ...]  # of a criterion of one's own: the rows that each moment is about
     place: IntArray  # (m,): the event each moment is about
     disparity: FloatArray  # (events,)
+    tolerated: FloatArray  # (2, events): least and largest difference that belongs to the null
     interval: FloatArray  # (2, events): its ends
+    detectable: FloatArray  # (events,): the smallest difference that these rows would have shown
+    rows_needed: FloatArray  # (events,): rows of the group from which the tolerance could be shown to hold
     moved: FloatArray  # (2, events): rows that flip to selected, to refused
     share_moved: FloatArray  # (events,)
     mean_distance: FloatArray  # (events,)
+    overall_share: float  # of all rows, that flips
+    overall_distance: float  # mean over those that flip
     reach: FloatArray  # (events,): the furthest distance
-    movers: Movers
+    listing: Listing
+    curve: Curve | None
 
 
-def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
+def estimate(source: Source, tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
     """Solve the program, judge its value, and say what it would mean for each event."""
     cells = tally.cells
     asked = moments(cells, plan.criterion, plan.reference)
-    inference = infer(
-        tally, asked, plan.null, bandwidth=plan.bandwidth, alpha=plan.alpha, tested=plan.distance.tested, rng=rng
-    )
+    null = tolerated(plan.tolerance, plan.tolerance_side, asked.keys)
+    options: dict[str, Any] = {
+        "bandwidth": plan.bandwidth,
+        "tested": plan.distance.tested,
+        "published": plan.law == "published",
+    }
+    curve = None
+    if plan.curve:
+        curve = tolerance_curve(tally, asked, plan.tolerance_side, alpha=plan.alpha, rng=rng.spawn(1)[0], **options)
+    inference = infer(tally, asked, null, alpha=plan.alpha, rng=rng, **options)
     events, solution = asked.events or _concerned(cells, asked), inference.solution
     place = asked.component if asked.events else np.arange(len(events))
     value, error = np.zeros(len(events)), np.full(len(events), np.nan)
     value[place], error[place] = asked.value, inference.standard_error
-    margin = float(normal_isf(plan.alpha)) * error
+    room = np.full((2, len(events)), np.nan)
+    room[:, place] = null.low, null.high
+    size = np.array([event.rows for event in events])
+    detectable, needed = _planning(Null(*room), error, size, plan.alpha)
+    margin = quantile(plan.alpha / 2, inference.df) * error
     most = 1.0 if asked.events else np.inf  # rates differ by at most 1
     member = np.array([event.member for event in events], dtype=float)
     up, down = (member @ np.where(cells.selected == decision, solution.moved, 0.0) for decision in (0, 1))
     up, down = (np.where(rows <= TRACE, 0.0, rows) for rows in (up, down))
+    total = float(solution.moved.sum())
     with np.errstate(invalid="ignore", divide="ignore"):
         # The mean over a single row would be that row's own distance.
         mean = np.where(up + down > 1 + TRACE, (member @ solution.cost) / (up + down), np.nan)
+        average = float(np.float64(solution.value) / total)
     return Estimates(
         asked=asked,
         inference=inference,
         events=events,
         place=place,
         disparity=value,
+        tolerated=room,
         interval=np.array([np.maximum(value - margin, -most), np.minimum(value + margin, most)]),
+        detectable=np.where(detectable <= most, detectable, np.nan),
+        rows_needed=needed,
         moved=np.array([up, down]),
-        share_moved=(up + down) / np.maximum([event.count for event in events], 1.0),
+        share_moved=(up + down) / np.maximum([event.count for event in events], 1e-300),
         mean_distance=mean,
+        overall_share=total / cells.rows,
+        overall_distance=average,
         reach=(member * np.where(solution.moved == 0, 0.0, solution.reach)).max(axis=1),
-        movers=tally.movers(solution.moved),
+        listing=Listing(
+            source, plan, cells.count, whole(solution, inference.constraint) if plan.whole else solution.moved
+        ),
+        curve=curve,
     )
+
+
+def _planning(null: Null, error: FloatArray, size: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+    """The smallest difference each comparison alone would show, and the rows that its tolerance needs, at `POWER`.
+
+    Rows needed are for rates that are equal, and keep the sizes of the groups in proportion.
+    """
+    beyond, one, two = float(normal_isf(1 - POWER, sides="one")), *(normal_isf(alpha, sides=s) for s in ("one", "two"))
+    limit = np.fmin(np.where(np.isinf(null.low), np.nan, -null.low), np.where(np.isinf(null.high), np.nan, null.high))
+    both = np.isfinite(null.low) & np.isfinite(null.high)
+    detectable = limit + (np.where(both & (limit == 0), two, one) + beyond) * error
+    # Both one-sided tests must succeed: each with more than `POWER`.
+    each = np.where(both & (null.low == -null.high), normal_isf((1 - POWER) / 2, sides="one"), beyond)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = np.where(limit > 0, np.ceil(size * ((one + each) * error / limit) ** 2), np.nan)
+    return detectable, needed
 
 
 def _concerned(cells: Cells, asked: Moments) -> tuple[Event, ...]:
     """The rows that each moment of a criterion of one's own is about."""
     return tuple(
-        Event(name, None, member, float(cells.count[member].sum()), float("nan"), -1)
+        Event(name, None, member, float(cells.count[member].sum()), float("nan"), -1, cells.rows_of(member))
         for name, member in zip(asked.names, (asked.phi != 0).T, strict=True)
     )

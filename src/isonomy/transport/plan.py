@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from isonomy.errors import MissingRole, UsageError, choose, refuse_percent
+from isonomy.errors import MissingRole, UsageError, choose
 from isonomy.frames import Grouping, Groups, Request, Source
-from isonomy.frames.checks import check_types, flag
+from isonomy.frames.checks import flag
 from isonomy.frames.expressions import Expression, either, infinite, number
 from isonomy.options import COLUMN
 from isonomy.results import Options
 from isonomy.transport.program import estimators
 from isonomy.transport.program.criteria import Criterion, Discerning, Equality
 from isonomy.transport.program.distances import Column, Distance, Score
-from isonomy.transport.program.law import Null
+from isonomy.transport.program.tolerance import ToleranceSide, Tolerated, check_tolerance
 
-ToleranceSide = Literal["both", "upper", "lower"]
+LawName = Literal["corrected", "published"]
 DistanceLike = Annotated[object, COLUMN]  # in Python also a `Distance` or a fitted estimator
 
 
@@ -31,11 +31,13 @@ class Plan:
     criterion: Equality | Discerning
     distance: Distance
     inferred: bool  # the threshold of a score is not known yet: the decisions will show it
-    null: Null
     reference: Mapping[str, object]
-    tolerance: float | None
+    tolerance: Tolerated | None
     tolerance_side: ToleranceSide
     bandwidth: float | None
+    law: LawName
+    curve: bool
+    whole: bool
     alpha: float
     lazy: bool  # an engine holds the rows
 
@@ -108,21 +110,33 @@ def plan(
     source: Source,
     *,
     prediction: str,
-    outcome: str | None = None,
-    groups: Groups = None,
-    criterion: Criterion = "equal_opportunity",
-    distance: DistanceLike | None = None,
-    score: str | None = None,
-    threshold: float | None = None,
-    reference: Mapping[str, object] | None = None,
-    tolerance: float | None = None,
-    tolerance_side: ToleranceSide = "both",
-    bandwidth: float | None = None,
-    alpha: float = 0.05,
+    outcome: str | None,
+    groups: Groups,
+    criterion: Criterion,
+    distance: DistanceLike | None,
+    score: str | None,
+    threshold: float | None,
+    reference: Mapping[str, object] | None,
+    tolerance: Tolerated | None,
+    tolerance_side: ToleranceSide,
+    bandwidth: float | None,
+    law: LawName,
+    curve: bool,
+    whole: bool,
+    alpha: float,
 ) -> Plan:
     """Check what was asked against the schema; no row is read."""
-    null = _null(criterion, tolerance, tolerance_side)
     own = isinstance(criterion, Discerning)
+    check_tolerance(tolerance, tolerance_side, rates=not own)
+    if law == "published" and (curve or (tolerance is not None and tolerance_side == "both")):
+        raise UsageError(
+            'law: "published" has no law for a tolerance on both sides, and no curve; use tolerance_side="upper" or '
+            '"lower", or law="corrected".'
+        )
+    if whole and source.reading.weight is not None:
+        raise UsageError("whole: rows with weights stand for other than whole people; leave whole or weight out.")
+    if law == "published" and source.designed:
+        raise UsageError('law: "published" knows neither weight nor cluster; leave them out, or use law="corrected".')
     if prediction is None:  # the signature forbids it, and there is no other way to know the decisions
         raise MissingRole("prediction: None is not allowed; name the 0/1 column of the decision.")
     if groups is None and not own:
@@ -137,11 +151,13 @@ def plan(
         criterion=criterion,
         distance=_distance(distance, score, threshold),
         inferred=distance is None and threshold is None,
-        null=null,
         reference=reference or {},
         tolerance=tolerance,
         tolerance_side=tolerance_side,
         bandwidth=bandwidth,
+        law=law,
+        curve=curve,
+        whole=whole,
         alpha=alpha,
         lazy=source.lazy,
     )
@@ -154,21 +170,6 @@ def plan(
 def idle_roles(options: Options) -> set[str]:
     """A score is not looked at where distances are given."""
     return {"score"} if options.get("distance") is not None else set()
-
-
-def _null(criterion: Equality | Discerning, tolerance: float | None, side: ToleranceSide) -> Null:
-    if tolerance is None:
-        if side != "both":
-            raise UsageError(
-                f"tolerance_side: {side!r} needs a tolerance; give tolerance (0 for a one-sided test of equality), or "
-                "leave tolerance_side out."
-            )
-        return Null("equality", 0.0)
-    # Rates differ by at most 1: a larger tolerance would pass anything. Moments of one's own have their own scale.
-    refuse_percent(not isinstance(criterion, Discerning), float(tolerance))
-    if side == "both":
-        return Null("both" if tolerance > 0 else "equality", float(tolerance))
-    return Null("upper", float(tolerance), -1.0 if side == "lower" else 1.0)
 
 
 def _distance(distance: object, score: str | None, threshold: float | None) -> Distance:
@@ -199,7 +200,7 @@ def _check_columns(source: Source, asked: Plan, argument: str) -> None:
     for column in asked.distance.reads:
         source.require(distance=column)
     for column in asked.distance.columns:
-        check_types(source.schema, Request(binary=asked.binary, numeric={argument: column}), source.frame)
+        source.check(Request(binary=asked.binary, numeric={argument: column}))
 
 
 def _check_reference(asked: Plan) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,8 +16,9 @@ from isonomy.results.storage import OF_ROWS
 from isonomy.transport import wording
 from isonomy.transport.decide import Decisions
 from isonomy.transport.estimate import Estimates
-from isonomy.transport.plan import Plan, ToleranceSide
+from isonomy.transport.plan import LawName, Plan
 from isonomy.transport.program.criteria import Discerning
+from isonomy.transport.program.tolerance import ToleranceSide, Tolerated
 from isonomy.transport.tally import Movers, Tally
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 LISTED = 5  # groups that the findings name
-_COMPARED = ("disparity", "ci_low", "ci_high")
+_COMPARED = ("disparity", "ci_low", "ci_high", "detectable", "rows_needed")
 _NUMBERS = ("n", "rate", *_COMPARED, "moved_up", "moved_down", "share_moved", "mean_distance")
 
 
@@ -49,6 +51,7 @@ class Movement:
     features: tuple[str, ...]
     start: FloatArray
     end: FloatArray
+    complete: bool = True  # False where only the nearest are listed
     backend: str = "polars"  # the caller's library
 
     @classmethod
@@ -65,6 +68,7 @@ class Movement:
             features=features if movers.end.shape[1] else (),
             start=movers.start,
             end=movers.end,
+            complete=movers.complete,
             backend=backend,
         )
 
@@ -91,32 +95,75 @@ class Movement:
         return as_frame(self.table(), backend, self.backend)
 
 
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ToleranceCurve:
+    """p-values of every tolerance, and what they say of the largest difference.
+
+    Attributes
+    ----------
+    tolerance, pvalue, within_pvalue : ndarray
+        The tolerances, the p-value of "every difference is within it", and that of "some difference is at least it".
+    least : float
+        The smallest tolerance that is not rejected: with confidence 1 - alpha some difference is larger. 0 where
+        equality is not rejected.
+    most : float
+        The smallest tolerance that is shown to hold: with confidence 1 - alpha no difference is larger. Infinite where
+        none is.
+    """
+
+    tolerance: FloatArray
+    pvalue: FloatArray
+    within_pvalue: FloatArray
+    least: float
+    most: float
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ProjectionResult(Result):
     """The least change that would make selection rates equal, the evidence against chance, and who would move.
 
     Attributes
     ----------
-    statistic
+    statistic : float
         s, the least total distance; infinite when no set of flips is enough, NaN when the solver stopped early.
-    pvalue
+    tested_statistic : float
+        What the law judges: ``statistic``, or that of scores spread over the steps of their lattice.
+    pvalue : float
         Of the projection's law, or the Wald test's where ``status`` is not OK; NaN where nothing is tested.
-    critical_value
-        The ``statistic`` at which the p-value is ``alpha``; NaN where ``status`` is not OK, because the Wald test that
-        stands in then is on another scale.
-    wald_statistic, wald_pvalue
+    critical_value : float
+        The ``tested_statistic`` at which the p-value is ``alpha``; NaN where ``status`` is not OK, because the Wald
+        test that stands in then is on another scale.
+    wald_statistic, wald_pvalue : float
         The Wald test of the same rates (chi-square scale for the equality null).
-    equivalence_pvalue
+    equivalence_pvalue : float
         Of the test that shows every difference to lie within the tolerance, when small; NaN without a tolerance.
-    moved
-        Decisions that would have to flip, in all; NaN where there is no plan.
-    group, against, outcome, n, rate, disparity, ci_low, ci_high
-        One entry per group and label: what it is compared with, rows, selection rate, difference and its interval.
-    moved_up, moved_down, share_moved, mean_distance
+    moved, overall_share, overall_distance : float
+        Decisions that would have to flip, in all, their share of all decisions, and their mean distance; NaN where
+        there is no plan.
+    group, against : tuple of str
+        One entry per group and label, as in all that follow: the group, and what it is compared with.
+    outcome : tuple of int or None
+        The label within which rates are compared.
+    n, rate, disparity, ci_low, ci_high : ndarray
+        Rows, selection rate, difference from the reference and its interval.
+    tolerated_low, tolerated_high : ndarray
+        The least and the largest difference that belongs to the null.
+    detectable, rows_needed : ndarray
+        The smallest difference that these rows would have shown, and the rows of the group from which equal rates
+        would be shown to be within tolerance, each in 80 % of samples and for this comparison alone.
+    moved_up, moved_down, share_moved, mean_distance : ndarray
         Rows of it that flip to selected and to refused, their share and mean distance.
-    reach, plan
-        The furthest distance of each group, and the rows, nearest first. They are single people's: a stored or
-        suppressed result has None here.
+    curve : ToleranceCurve or None
+        What every other tolerance would have given, where it was asked for.
+    reach : ndarray or None
+        The furthest distance of each group. It is a single person's: a stored or suppressed result has None here.
+    plan : Movement or None
+        The rows that would have to move, nearest first, read from the table when they are asked for; None in a
+        stored or suppressed result.
     """
 
     question: ClassVar[str] = wording.QUESTION
@@ -126,6 +173,7 @@ class ProjectionResult(Result):
 
     criterion: str
     statistic: float
+    tested_statistic: float
     pvalue: float
     critical_value: float
     wald_statistic: float
@@ -134,13 +182,16 @@ class ProjectionResult(Result):
     status: Status
     tested: bool
     alpha: float
-    tolerance: float | None
+    tolerance: Tolerated | None
     tolerance_side: ToleranceSide
     bandwidth: float
+    law: LawName
     weights: FloatArray  # of the chi-squares of the law
     moments: int
     rows: float
     moved: float
+    overall_share: float
+    overall_distance: float
     group: tuple[str, ...]
     against: tuple[str, ...]
     outcome: tuple[int | None, ...]
@@ -149,19 +200,25 @@ class ProjectionResult(Result):
     disparity: FloatArray
     ci_low: FloatArray
     ci_high: FloatArray
+    tolerated_low: FloatArray
+    tolerated_high: FloatArray
+    detectable: FloatArray
+    rows_needed: FloatArray
     moved_up: FloatArray
     moved_down: FloatArray
     share_moved: FloatArray
     mean_distance: FloatArray
     statuses: tuple[Status, ...]
+    curve: ToleranceCurve | None
     reach: FloatArray | None = field(metadata=OF_ROWS)  # one person's distance
-    plan: Movement | None = field(metadata=OF_ROWS)
+    listing: Movement | Callable[[], Movement] | None = field(metadata=OF_ROWS, repr=False)  # behind `plan`
 
     @classmethod
     def of(cls, call: Call, plan: Plan, tally: Tally, estimates: Estimates, decisions: Decisions) -> ProjectionResult:
         """Lay the numbers out."""
         cells, events, inference = tally.cells, estimates.events, estimates.inference
         criterion = wording.OWN if isinstance(plan.criterion, Discerning) else plan.criterion
+        features, backend = plan.distance.columns, call.source.backend
         return cls.gather(
             decisions,
             inference,
@@ -169,7 +226,7 @@ class ProjectionResult(Result):
             plan,
             null=wording.null(criterion, plan.tolerance, plan.tolerance_side),
             provenance=call.provenance(
-                rows=round(cells.rows), dropped=tally.dropped, random=plan.null.side != "equality"
+                rows=round(cells.rows), dropped=tally.dropped, random=inference.random or plan.curve
             ),
             criterion=criterion,
             statistic=inference.solution.value,
@@ -180,14 +237,24 @@ class ProjectionResult(Result):
             group=tuple(event.name for event in events),
             against=tuple(events[event.reference].name if event.reference >= 0 else "" for event in events),
             outcome=tuple(event.label for event in events),
-            n=np.array([event.count for event in events]),
+            n=np.array([event.rows for event in events]),
             rate=np.array([event.rate for event in events]),
             ci_low=estimates.interval[0],
             ci_high=estimates.interval[1],
+            tolerated_low=estimates.tolerated[0],
+            tolerated_high=estimates.tolerated[1],
             moved_up=estimates.moved[0],
             moved_down=estimates.moved[1],
-            plan=Movement.of(estimates.movers, cells, plan.distance.columns, call.source.backend),
+            curve=None if estimates.curve is None else ToleranceCurve(**asdict(estimates.curve)),
+            listing=lambda: Movement.of(estimates.listing(), cells, features, backend),
         )
+
+    @property
+    def plan(self) -> Movement | None:
+        """The rows that would have to move, nearest first: looked up in the table the first time it is asked for."""
+        if self.listing is not None and not isinstance(self.listing, Movement):
+            object.__setattr__(self, "listing", self.listing())
+        return self.listing if isinstance(self.listing, Movement) else None
 
     def table(self) -> Columns:
         """One row per group and label."""
@@ -198,8 +265,8 @@ class ProjectionResult(Result):
 
     def to_dict(self, *, rows: bool = False) -> dict[str, object]:
         """The result in plain JSON types; who would move is left out, unless ``rows`` asks for it."""
-        listed = replace(self.plan, backend="polars") if rows and self.plan is not None else None
-        return Result.to_dict(replace(self, plan=listed), rows=rows)
+        plan = self.plan if rows else None
+        return Result.to_dict(replace(self, listing=plan and replace(plan, backend="polars")), rows=rows)
 
     def headline(self) -> str:
         """The verdict as a sentence."""
@@ -210,23 +277,27 @@ class ProjectionResult(Result):
         return Result.headline(self)
 
     def findings(self) -> tuple[str, ...]:
-        """Rates, the least change, the evidence, who would move."""
+        """Rates, the least change, the evidence, who would move, what the rows could show."""
         sentences = [self._difference(i) for i in self._largest()[:LISTED]]
         if self.status in (Status.INFEASIBLE, Status.NOT_CONVERGED):
             sentences.append(wording.no_plan(self.status))
         else:
-            sentences.append(
-                wording.change(
-                    self.criterion, self.moved, self.rows, self.statistic, self.tolerance, self.tolerance_side
-                )
-            )
+            change = (self.moved, self.rows, self.overall_share, self.statistic, self.overall_distance)
+            sentences.append(wording.change(self.criterion, self.tolerance, self.tolerance_side, *change))
         sentences.append(self._evidence())
         if self.tolerance:
             sentences.append(self._equivalence(self.tolerance))
+        if self.curve is not None:
+            about = (self.tolerance_side, self.alpha)
+            sentences.append(wording.least_difference(self.criterion, self.curve.least, *about))
+            sentences.append(wording.largest_difference(self.criterion, self.curve.most, *about))
         moving = [i for i in np.argsort(-self.share_moved) if self.share_moved[i] > 0][:LISTED]
         numbers = zip(self.share_moved, self.moved_up, self.moved_down, self.mean_distance, strict=True)
         moves = list(zip(self.group, self.outcome, numbers, strict=True))
-        return (*sentences, *(wording.movers(self.criterion, *moves[i][:2], *moves[i][2]) for i in moving))
+        sentences += [wording.movers(self.criterion, *moves[i][:2], *moves[i][2]) for i in moving]
+        plans = zip(self.group, self.outcome, self.detectable, self.rows_needed, self.n, strict=True)
+        shown = list(plans)
+        return (*sentences, *(wording.planning(self.criterion, *shown[i]) for i in self._largest()[:LISTED]))
 
     def deciding(self) -> str:
         """The largest difference, and the test that decided."""
@@ -245,16 +316,22 @@ class ProjectionResult(Result):
         low, high = float(self.ci_low[i]), float(self.ci_high[i])
         if np.isnan(self.rate[i]):
             return wording.moment(self.group[i], float(self.disparity[i]), low, high, self.alpha)
-        rate = float(self.rate[i])
-        other = rate - float(self.disparity[i])
-        return wording.disparity(self.group[i], self.against[i], self.outcome[i], rate, other, low, high, self.alpha)
+        rates = (float(self.rate[i]), float(self.rate[self._reference()[i]]), float(self.disparity[i]))
+        return wording.disparity(self.group[i], self.against[i], self.outcome[i], rates, (low, high), self.alpha)
 
     def _evidence(self) -> str:
         return wording.evidence(
-            self.criterion, self.pvalue, self.critical_value, self.alpha, self.wald_pvalue, self.status, self.tested
+            self.criterion,
+            self.pvalue,
+            self.critical_value,
+            self.alpha,
+            self.wald_pvalue,
+            self.status,
+            self.tested,
+            None if self.tested_statistic == self.statistic else self.tested_statistic,
         )
 
-    def _equivalence(self, tolerance: float) -> str:
+    def _equivalence(self, tolerance: Tolerated) -> str:
         return wording.equivalence(self.criterion, self.equivalence_pvalue, tolerance, self.tolerance_side)
 
     def limits(self) -> tuple[str, ...]:
@@ -262,14 +339,14 @@ class ProjectionResult(Result):
         return wording.limits(self.tolerance)
 
     def plot(self) -> alt.TopLevelMixin:
-        """Who would have to move, and how far."""
-        from isonomy.transport.figure import movement_chart
+        """Who would have to move, and how far; with the tolerance curve, where it was asked for."""
+        from isonomy.transport.figure import picture
 
-        return movement_chart(self)
+        return picture(self)
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of small groups, and lists no single row of anybody."""
-        unlisted = replace(self, plan=None, reach=None)
+        unlisted = replace(self, listing=None, reach=None)
         small = self.n < minimum
         # A rate and its difference from the reference give the reference's rate away.
         given_away = small | np.isin(self._reference(), np.flatnonzero(small))

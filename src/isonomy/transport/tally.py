@@ -13,7 +13,7 @@ from typing import Protocol
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import DataError, MissingValues, NotBinary, NotEnoughData
+from isonomy.errors import BadCount, DataError, EmptyFrame, MissingValues, NotBinary, NotEnoughData
 from isonomy.frames import COUNT, Cells, Partition, Pass, Request, Rows, Source, aggregate, collect
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.checks import flag
@@ -25,12 +25,14 @@ from isonomy.transport.plan import Plan
 from isonomy.transport.program.bins import BinnedRows, Bins
 from isonomy.transport.program.cells import Attribute, Coding, total
 from isonomy.transport.program.distances import Distance, PerGroup, Score
-from isonomy.transport.program.measured import VANISHED, Boundary, Measured, MeasuredArrays, robust, tie
+from isonomy.transport.program.lattice import PLACES
+from isonomy.transport.program.measured import VANISHED, Boundary, Measured, MeasuredArrays, Sample, robust, smooth, tie
 from isonomy.transport.program.segments import Pool, Segments, fractions
 
 PLAN_ROWS = 10_000  # rows listed in a plan, nearest first
 FETCH = 4 * PLAN_ROWS  # rows fetched for a plan, about
 TRACE = 1e-9  # a smaller share of a row is rounding, not a move
+COUNTABLE = 2.0**53  # rows that floats tell apart
 AGREEMENT = 1e-6  # a row this close to the boundary (in units of the spread) may be on either side of it
 
 
@@ -57,6 +59,23 @@ class Tally(Measured, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """Who would have to move, not yet looked up: rows are listed only when they are asked for."""
+
+    source: Source
+    plan: Plan
+    count: FloatArray  # (cells,)
+    moved: FloatArray  # (cells,)
+
+    def __call__(self) -> Movers:
+        """Read the table again, and list."""
+        rows = tally(self.source, self.plan)
+        if not np.array_equal(rows.cells.count, self.count):
+            raise DataError("data: the table changed since it was tested; project it again before asking for the plan.")
+        return rows.movers(self.moved)
+
+
 def tally(source: Source, plan: Plan) -> Tally:
     """Open the rows, in memory or by passes."""
     if plan.inferred:
@@ -79,7 +98,7 @@ class TallyInMemory(MeasuredArrays):
             name = source.fresh("row number")
             self._source = source.derived(number_rows(source.lines, name, source.backend))
             values["row"] = nw.col(name)
-        rows = self._source.rows(Request(plan.grouping, plan.binary, plan.numeric, plan.keys, values))
+        rows = self._source.rows(Request(plan.grouping, plan.binary, plan.numeric, plan.keys, values)).weighing()
         self.dropped, self._row = rows.dropped, rows.columns.get("row")
         if "distance" in values:
             signed = rows.columns["distance"].astype(float)
@@ -91,8 +110,11 @@ class TallyInMemory(MeasuredArrays):
             _refuse(float(mass[signed < 0].sum()), wording.negative)
         coding = _coding(plan, rows)
         cell, codes = coding.dense(_codes(coding, plan, rows.partitions, rows.columns))
-        cells = coding.cells(codes, total(cell, rows.weight, codes.size))
-        super().__init__(np.abs(signed), cell, cells, rows.weight)
+        number = None if rows.design is None else total(cell, rows.count, codes.size)
+        cells = coding.cells(codes, total(cell, rows.weight, codes.size), number)
+        _refuse_uncountable(source, cells.rows)
+        sample = None if rows.design is None else Sample(rows.design, cell)
+        super().__init__(np.abs(signed), cell, cells, rows.weight, sample)
         if plan.distance.signed:
             # Only now is the scale known on which a distance of the wrong sign may be rounding.
             across = cells.side[cell] * signed < -AGREEMENT * self.spread
@@ -126,7 +148,10 @@ class TallyByPasses:
         cell, self._codes = self._coding.dense(_codes(self._coding, plan, cells.partitions, cells.keys))
         size = self._codes.size
         sums = {name: total(cell, value, size) for name, value in cells.values.items()}
-        self.cells = self._coding.cells(self._codes, total(cell, cells.count, size))
+        number = None if cells.design is None else total(cell, cells.count, size)
+        self.cells = self._coding.cells(self._codes, total(cell, cells.mass, size), number)
+        self.sample = None if cells.design is None else Sample(cells.design, cell)
+        _refuse_uncountable(source, self.cells.rows)
         if not plan.distance.signed:
             _refuse(float(sums["below"].sum()), wording.negative)
         finite = max(float((self.cells.count - sums["infinite"]).sum()), 1.0)
@@ -146,20 +171,27 @@ class TallyByPasses:
         distance = self._distance
         scaled = distance * (1.0 / bandwidth)
         kernel = (scaled * scaled * -0.5).exp() * float(1 / np.sqrt(2 * np.pi))
-        sums = self._sums(
-            {"kernel": either(scaled < VANISHED, kernel, 0.0), "near": flag(distance <= bandwidth)},
-        )
+        kernel = either(scaled < VANISHED, kernel, 0.0)
+        sums = self._sums({"kernel": kernel, "near": flag(distance <= bandwidth)}, scaled < VANISHED)
         # One value on both sides of the boundary, where 0 and -0 are the same place.
         value = either(number(self._plan.prediction) == 1.0, distance, either(distance > 0, -distance, 0.0))
         inside = self._kept().filter(distance <= bandwidth)
         rows = nw.col("rows")
-        same = aggregate(inside, {"value": value}, {"rows": self._source.weight})
+        same = aggregate(inside, {"value": value}, {"rows": self._source.number})
         ties = collect(aggregate(same, {}, {"square": rows * rows, "total": rows}))
         return Boundary(sums["kernel"], sums["near"], tie(float(ties["square"].sum()), float(ties["total"].sum())))
 
     def pool(self, vectors: FloatArray) -> Pool:
         """Segments are bins of a grouped pass."""
         return self._rows
+
+    def smoothed(self) -> Measured | None:
+        """One pass counts the places of a lattice, one the rows at each."""
+        places = aggregate(self._kept(), {"value": self._distance}, {})
+        if not 0 < float(collect(aggregate(places, {}, {}))[COUNT].sum()) <= PLACES:
+            return None
+        sums, cell = self._pass({"value": self._distance}, {})
+        return smooth(self.cells, cell, sums.keys["value"].astype(float), sums.mass, self.sample)
 
     def movers(self, moved: FloatArray) -> Movers:
         """The rows that flip, nearest first; an engine has no row numbers."""
@@ -170,13 +202,18 @@ class TallyByPasses:
         plan = self._plan
         features = {role: nw.col(column).cast(nw.Float64) for role, column in plan.features.items()}
         request = Request(plan.grouping, plan.binary, keys=plan.keys, values={"distance": self._distance, **features})
+        scale = None
+        if self.sample is not None:  # weights of the rows that are fetched, on the scale of all
+            weighed = self._source.weight * self._source.number
+            request = replace(request, values={**request.values, "mass": weighed})
+            scale = self.cells.rows / float(collect(aggregate(self._kept(), {}, {"mass": weighed}))["mass"].sum())
         goal = float(PLAN_ROWS)
         while True:
             radius = self._rows.radius(moved, min(goal, mass), FETCH)
             rows = self._source.filter(self._distance <= radius).rows(request)
             cell = self._cell(rows.partitions, rows.columns)
             distance = rows.columns["distance"].astype(float)
-            share = fractions(distance, cell, moved, rows.weight)
+            share = fractions(distance, cell, moved, rows.weight if scale is None else rows.columns["mass"] * scale)
             listed, complete = _nearest(distance, share)
             if listed.size >= PLAN_ROWS or goal >= mass:
                 break
@@ -205,16 +242,26 @@ class TallyByPasses:
     def _binned(self, bins: Bins) -> Segments:
         """Count and sum the distances in each bin, cell by cell."""
         finite = either(self._distance.is_finite(), self._distance, 0.0)
-        sums, cell = self._pass(bins.keys(self._distance), {"total": finite})
-        return bins.segments(cell, sums.count, sums.values["total"], sums.keys)
+        sums, cell = self._pass(bins.keys(self._distance), {"total": finite}, bins.inside(self._distance))
+        return bins.segments(cell, sums.mass, sums.values["total"], sums.keys)
 
-    def _sums(self, values: Mapping[str, nw.Expr]) -> Mapping[str, FloatArray]:
+    def _sums(self, values: Mapping[str, nw.Expr], where: nw.Expr | None = None) -> Mapping[str, FloatArray]:
         """Sums over each cell."""
-        sums, cell = self._pass({}, values)
+        try:
+            sums, cell = self._pass({}, values, where)
+        except EmptyFrame:  # nobody is there
+            return {name: np.zeros(self.cells.count.size) for name in values}
         return {name: total(cell, value, self.cells.count.size) for name, value in sums.values.items()}
 
-    def _pass(self, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr]) -> tuple[Cells, IntArray]:
-        sums = self._source.cells(replace(self._plan.first, keys={**self._plan.keys, **keys}, values=values))
+    def _pass(
+        self, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr], where: nw.Expr | None = None
+    ) -> tuple[Cells, IntArray]:
+        """One pass; over the rows ``where`` a condition holds, which costs less than to sort the others apart.
+
+        Weights are scaled to sum to the rows: those of a part would be scaled by themselves.
+        """
+        source = self._source if where is None or self.sample is not None else self._source.filter(where)
+        sums = source.cells(replace(self._plan.first, keys={**self._plan.keys, **keys}, values=values))
         return sums, self._cell(sums.partitions, sums.keys)
 
     def _cell(self, partitions: tuple[Partition, ...], columns: Mapping[str, AnyArray]) -> IntArray:
@@ -283,6 +330,14 @@ def _refuse_levels_without_factor(source: Source, distance: Distance) -> None:
                 f"{names}. Given: {known}. Give one for each level."
             )
         distance = distance.distance
+
+
+def _refuse_uncountable(source: Source, rows: float) -> None:
+    if rows > COUNTABLE:
+        raise BadCount(
+            f"count: column {source.count!r} adds up to {rows:.3g} rows; more than {COUNTABLE:.2g} cannot be "
+            "counted one by one. If it holds weights, they are not counts."
+        )
 
 
 def _refuse(rows: float, message: Callable[[float], str]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import isnan
+from collections.abc import Iterator, Mapping, Sequence
+from math import isinf, isnan
 from typing import Literal
 
 from isonomy.numerics.status import Status
@@ -29,8 +29,22 @@ _NEVER_PROOF = (
     "show that differences are small."
 )
 
+PUBLISHED = (
+    "The law is the paper's, by name: its bandwidth, the groups' own rates, and no check of what it assumes. It "
+    "depends on the units of the distance and rejects too often in small groups."
+)
+SMOOTHED = (
+    "Scores lie on a lattice: for the test, not for the plan, the rows at each place were spread evenly over its step."
+)
+PERMUTED = (
+    "Fewer than 5 rows would be selected, or refused, in some group at the rates of the null: the Wald test's p-value "
+    "is by permutation of the decisions among rows with the same outcome."
+)
+
 Side = Literal["both", "upper", "lower"]  # of a tolerance
+Tolerance = float | Mapping[str, object] | None
 _BEYOND: dict[Side, str] = {"upper": "above", "lower": "below"}
+WITHIN, BEYOND = "every difference is within the tolerance", "some difference is at least the tolerance"  # tested
 UP, DOWN = "refused to selected", "selected to refused"  # what a flip does to a decision
 
 OWN = "discerning"  # the name of a criterion of one's own
@@ -43,9 +57,9 @@ _WITHIN = {
 }
 
 
-def null(criterion: str, tolerance: float | None, side: Side) -> str:
+def null(criterion: str, tolerance: Tolerance, side: Side) -> str:
     """The null hypothesis in words."""
-    limit = phrases.number(tolerance or 0.0)
+    limit = _amount(tolerance)
     if criterion == OWN:
         return f"The mean of C phi(U, E U) is {_near_zero(tolerance, side)} in every component."
     if side != "both":
@@ -58,18 +72,39 @@ def null(criterion: str, tolerance: float | None, side: Side) -> str:
     return sentence[0].upper() + sentence[1:]
 
 
+def _amount(tolerance: Tolerance) -> str:
+    """A tolerance as a number, or each of them by what it is about."""
+    if not isinstance(tolerance, Mapping):
+        return phrases.number(tolerance or 0.0)
+    return f"its tolerance ({', '.join(_entries(tolerance))})"
+
+
+def _entries(tolerance: Mapping[str, object]) -> Iterator[str]:
+    for name, inner in tolerance.items():
+        if isinstance(inner, Mapping):
+            yield f"{name}: {', '.join(_entries(inner))}"
+        else:
+            yield f"{name} {inner:g}"
+
+
 def flip(decision: int) -> str:
     """What happens to a row with this decision when it moves."""
     return DOWN if decision else UP
 
 
 def disparity(
-    name: str, against: str, label: int | None, rate: float, other: float, low: float, high: float, alpha: float
+    name: str,
+    against: str,
+    label: int | None,
+    rates: tuple[float, float, float],
+    ends: tuple[float, float],
+    alpha: float,
 ) -> str:
-    """One group's rate beside its reference's."""
+    """One group's rate, its reference's, and their difference with its interval."""
+    rate, other, difference = rates
     return (
         f"{name} is selected at a rate of {phrases.number(rate)} {_AMONG[label]}, {against} at "
-        f"{phrases.number(other)}: difference {phrases.signed(rate - other)} ({phrases.interval(low, high, alpha)})."
+        f"{phrases.number(other)}: difference {phrases.signed(difference)} ({phrases.interval(*ends, alpha)})."
     )
 
 
@@ -78,15 +113,61 @@ def moment(name: str, value: float, low: float, high: float, alpha: float) -> st
     return f"{name}: {phrases.signed(value)} ({phrases.interval(low, high, alpha)})."
 
 
-def change(criterion: str, moved: float, rows: float, statistic: float, tolerance: float | None, side: Side) -> str:
+def change(
+    criterion: str, tolerance: Tolerance, side: Side, moved: float, rows: float, share: float, total: float, mean: float
+) -> str:
     """The least change."""
     what, goal = compared(criterion), _goal(criterion, tolerance, side)
     if moved == 0:
         return f"No decision would have to change: the {what} seen are already {goal}."
     return (
         f"The least change that makes these {what} {goal} flips {phrases.count(moved)} of {phrases.count(rows)} "
-        f"decisions ({phrases.number(100 * moved / rows)} %), a total distance of {phrases.number(statistic)} "
-        f"({phrases.number(statistic / moved)} per decision on average)."
+        f"decisions ({_percent(share)}), a total distance of {phrases.number(total)} "
+        f"({phrases.number(mean)} per decision on average)."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
+
+
+def least_difference(criterion: str, least: float, side: Side, alpha: float) -> str:
+    """The confidence statement from below."""
+    if isnan(least):
+        return "No tolerance could be tested."
+    confidence = f"With {_percent(1 - alpha).replace('.0', '')} confidence"
+    if least == 0:
+        return f"{confidence} nothing can be said of how large the largest difference at least is."
+    return (
+        f"{confidence} some {compared(criterion)[:-1]} {_apart(criterion, side)} by more than {phrases.number(least)}."
+    )
+
+
+def largest_difference(criterion: str, most: float, side: Side, alpha: float) -> str:
+    """The confidence statement from above."""
+    confidence = f"With {_percent(1 - alpha).replace('.0', '')} confidence"
+    if isinf(most):
+        return f"{confidence} nothing can be said of how large the largest difference at most is."
+    return f"{confidence} no {compared(criterion)[:-1]} {_apart(criterion, side)} by more than {phrases.number(most)}."
+
+
+def _apart(criterion: str, side: Side) -> str:
+    """How a comparison can be off."""
+    origin = "0" if criterion == OWN else "its reference's"
+    return f"differs from {origin}" if side == "both" else f"is {_BEYOND[side]} {origin}"
+
+
+def planning(criterion: str, name: str, label: int | None, detectable: float, needed: float, rows: float) -> str:
+    """What these rows could have shown about a group, and what its tolerance would need."""
+    who = name if criterion == OWN else f"{name}, {_AMONG[label]}"
+    if isnan(detectable):
+        return f"{who}: no difference is large enough to be shown with these rows in 80 % of samples."
+    shown = f"{who}: a difference of {phrases.number(detectable)} would be shown with these rows in 80 % of samples"
+    if isnan(needed):
+        return f"{shown}."
+    return (
+        f"{shown}; that equal {compared(criterion)} are within tolerance would be, with {phrases.count(needed)} "
+        f"rows of it (here {phrases.count(rows)})."
     )
 
 
@@ -97,15 +178,25 @@ def no_plan(status: Status) -> str:
     return "The least change was not found: there is no plan."
 
 
-def evidence(criterion: str, p: float, critical: float, alpha: float, wald: float, status: Status, tested: bool) -> str:
-    """How surprising the least change is."""
+def evidence(
+    criterion: str,
+    p: float,
+    critical: float,
+    alpha: float,
+    wald: float,
+    status: Status,
+    tested: bool,
+    spread: float | None = None,
+) -> str:
+    """How surprising the least change is; ``spread``: what it is with scores spread over the steps of a lattice."""
     what = compared(criterion)
     if not tested:
         return f"No p-value is given for this distance. Wald test of the same {what}: {phrases.pvalue(wald)}."
     if status is not Status.OK:
         return f"The p-value is that of the Wald test of the same {what} ({phrases.pvalue(p)}): see the warnings."
+    large = "" if spread is None else f" ({phrases.number(spread)} with scores spread over their steps)"
     return (
-        f"If the null held, a total distance this large would be seen with probability {phrases.pvalue(p)} "
+        f"If the null held, a total distance this large{large} would be seen with probability {phrases.pvalue(p)} "
         f"(critical value {phrases.number(critical)} at {alpha:g}). Wald test of the same {what}: "
         f"{phrases.pvalue(wald)}."
     )
@@ -116,10 +207,10 @@ def movers(criterion: str, name: str, label: int | None, share: float, up: float
     who = f"Rows that {name!r} is about" if criterion == OWN else f"{name}, {_AMONG[label]}"
     ways = [f"{phrases.count(n)} from {way}" for n, way in ((up, UP), (down, DOWN)) if n > 0.5]
     average = "" if isnan(mean) else f", by {phrases.number(mean)} on average"
-    return f"{who}: {phrases.number(100 * share)} % would move ({' and '.join(ways) or 'under one row'}){average}."
+    return f"{who}: {_percent(share)} would move ({' and '.join(ways) or 'under one row'}){average}."
 
 
-def equivalence(criterion: str, p: float, tolerance: float, side: Side) -> str:
+def equivalence(criterion: str, p: float, tolerance: Tolerance, side: Side) -> str:
     """Shown to lie within the tolerance, or not."""
     goal = _goal(criterion, tolerance, side)
     return f"Test that shows, when p is small, that these {compared(criterion)} are {goal}: {phrases.pvalue(p)}."
@@ -130,32 +221,32 @@ def compared(criterion: str) -> str:
     return "moments" if criterion == OWN else "rates"
 
 
-def _goal(criterion: str, tolerance: float | None, side: Side) -> str:
+def _goal(criterion: str, tolerance: Tolerance, side: Side) -> str:
     """What rates that satisfy the null are."""
     if criterion == OWN:
         return _near_zero(tolerance, side)
     if not tolerance and side == "both":
         return "equal"
-    limit = phrases.number(tolerance or 0.0)
+    limit = _amount(tolerance)
     return f"equal to within {limit}" if side == "both" else f"at most {limit} {_BEYOND[side]} their reference's"
 
 
-def _near_zero(tolerance: float | None, side: Side) -> str:
+def _near_zero(tolerance: Tolerance, side: Side) -> str:
     """What moments of one's own that satisfy the null are."""
-    limit = phrases.number(tolerance) if tolerance else "0"
+    limit = _amount(tolerance) if tolerance else "0"
     both = f"within {limit} of 0" if tolerance else "0"
     return {"both": both, "upper": f"at most {limit}", "lower": f"at least {'-' if tolerance else ''}{limit}"}[side]
 
 
-def within_one_side(tolerance: float, side: Side) -> str:
+def within_one_side(tolerance: Tolerance, side: Side) -> str:
     """The verdict about a tolerance on one side, which says nothing of the other."""
     return (
-        f"Within tolerance: every rate was shown to be less than {phrases.number(tolerance)} {_BEYOND[side]} its "
+        f"Within tolerance: every rate was shown to be less than {_amount(tolerance)} {_BEYOND[side]} its "
         "reference's. Differences the other way were not tested."
     )
 
 
-def own_verdict(verdict: Verdict, tolerance: float | None, side: Side) -> str:
+def own_verdict(verdict: Verdict, tolerance: Tolerance, side: Side) -> str:
     """The verdict about a criterion of one's own, whose moments need not be differences of rates."""
     goal = _near_zero(tolerance, side)
     if verdict is Verdict.VIOLATION:
@@ -174,13 +265,15 @@ def own_verdict(verdict: Verdict, tolerance: float | None, side: Side) -> str:
 STATUSES: Mapping[Status, str] = {
     Status.INFEASIBLE: "The projection is infeasible: too many rows cannot move (infinite distance). That is a "
     "fact about the distances, not evidence about the null; the p-value is that of the Wald test.",
-    Status.ATOMS: "Many rows share the same distance to the boundary, or lie on it (rounded or grouped scores), so "
-    "the distances have no density there and the projection's law does not apply; the p-value is that of the Wald "
-    "test.",
+    Status.ATOMS: "Many rows share the same distance to the boundary, or lie on it, and not on a lattice of equal "
+    "steps, so the distances have no density there and the projection's law does not apply; the p-value is that of the "
+    "Wald test.",
     Status.UNSUPPORTED: "Too few rows for the projection's law: fewer than 5 of some compared group lie within a "
     "bandwidth of the boundary or, at the edge of the tolerance, fewer than 10 would be selected, or refused; the "
     "p-value is that of the Wald test, taken at the rates of the null.",
     Status.CONSTANT: "The decisions do not vary, so nothing can be tested: no p-value.",
+    Status.FEW_CLUSTERS: "Some compared group has fewer than 10 effective clusters: too few to judge their spread by, "
+    "so nothing is tested: no p-value.",
     Status.NOT_CONVERGED: "The solver stopped before it found the least change (a limit, or rounding errors), so "
     "there is no statistic and no plan; the p-value is that of the Wald test.",
 }
@@ -197,11 +290,6 @@ def constant(names: Sequence[str], labels: Sequence[int | None]) -> str:
 
 # Comparisons that follow from the others.
 REDUNDANT = "Left out because they follow from the other comparisons: {}."
-
-
-def shortened(listed: int) -> str:
-    """A long plan."""
-    return f"The plan lists the {phrases.count(listed)} nearest rows; the shares by group count all of them."
 
 
 def negative(rows: float) -> str:
@@ -229,7 +317,8 @@ ASSUMPTIONS = (
     phrases.SAMPLE,
     (
         "The distance has a continuous, positive density at the boundary.",
-        "Ties near the boundary are counted; with many, the Wald test is reported instead.",
+        "Ties near the boundary are counted; a lattice of equal steps is spread over its steps, with other ties the "
+        "Wald test is reported instead.",
     ),
     (
         "The share of each group among rows at a given distance varies continuously at the boundary.",
@@ -247,6 +336,6 @@ _LIMITS = (
 )
 
 
-def limits(tolerance: float | None) -> tuple[str, ...]:
+def limits(tolerance: Tolerance) -> tuple[str, ...]:
     """What is not shown. Without a tolerance no number of rows could show that rates are alike."""
     return (*_LIMITS, phrases.NOT_PROOF if tolerance else _NEVER_PROOF)

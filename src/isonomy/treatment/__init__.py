@@ -2,8 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from isonomy.treatment.api import correction_risk, evaluate_corrections, predicted_effects, treatment_bias
-from isonomy.treatment.result import CorrectionsResult, TreatmentBiasResult
+from isonomy.treatment.api import (
+    bias_sample_size,
+    correction_risk,
+    evaluate_corrections,
+    predicted_effects,
+    price_of_fairness,
+    treatment_bias,
+)
+from isonomy.treatment.result import CorrectionsResult, PriceResult, TreatmentBiasResult
 
 if TYPE_CHECKING:
     from isonomy.treatment.mitigate import EffectCorrector
@@ -11,10 +18,13 @@ if TYPE_CHECKING:
 __all__ = [
     "CorrectionsResult",
     "EffectCorrector",
+    "PriceResult",
     "TreatmentBiasResult",
+    "bias_sample_size",
     "correction_risk",
     "evaluate_corrections",
     "predicted_effects",
+    "price_of_fairness",
     "treatment_bias",
 ]
 

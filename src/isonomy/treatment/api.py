@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,44 +13,63 @@ from isonomy.numerics.arrays import FloatArray
 from isonomy.options import (
     Alpha,
     Column,
-    Form,
+    Draws,
+    Finite,
+    Fraction,
     Missing,
     MissingGroup,
     Names,
     Number,
+    Positive,
     Power,
     Seeded,
     Whole,
     checked,
 )
+from isonomy.options import Form as FileForm
 from isonomy.results import open_call, question
-from isonomy.treatment.decide import decide, decide_corrections
-from isonomy.treatment.effects.collapse import CollapseName, Estimator, Measure, Rest
+from isonomy.treatment.decide import decide, decide_corrections, decide_price
+from isonomy.treatment.effects.collapse import CollapseName, Estimator, NamedMeasure, Rest
+from isonomy.treatment.effects.heldout import Inner
 from isonomy.treatment.effects.models import Predictor, effects_of
-from isonomy.treatment.effects.shrinkage import Loss, risk_of, strategies_of
-from isonomy.treatment.estimate import estimate, estimate_corrections
-from isonomy.treatment.plan import Adjust, Resamples, RestCorrection, Variance, idle_roles, plan, plan_corrections
-from isonomy.treatment.result import CorrectionsResult, TreatmentBiasResult
-from isonomy.treatment.tally import tally, tally_corrections
+from isonomy.treatment.effects.planning import sizes_from_pilot, sizes_from_rates
+from isonomy.treatment.effects.shrinkage import STRATEGIES, Custom, Form, Loss, Strategy, risk_of, strategies_of
+from isonomy.treatment.estimate import estimate, estimate_corrections, estimate_price
+from isonomy.treatment.plan import (
+    Adjust,
+    Resamples,
+    RestCorrection,
+    Test,
+    Variance,
+    idle_roles,
+    plan,
+    plan_corrections,
+    plan_price,
+)
+from isonomy.treatment.result import CorrectionsResult, PriceResult, TreatmentBiasResult
+from isonomy.treatment.tally import tally, tally_corrections, tally_price
 
 
 @question(plan, idle=idle_roles)
 def treatment_bias(
-    data: object,
+    data: object = None,
     *,
     effect: Column,
     groups: Groups,
     treatment: Column | None = None,
     outcome: Column | None = None,
     baseline: Column | None = None,
-    measure: Measure = "relative",
+    measure: NamedMeasure = "relative",
     collapse: CollapseName | None = None,
     estimator: Estimator = "arm_means",
     features: Names | None = None,
-    observed_effects: Annotated[Mapping[str, tuple[float, float]], Form("observed_effects")] | None = None,
+    propensity: Column | None = None,
+    given: Names | None = None,
+    observed_effects: Annotated[Mapping[str, tuple[float, float]], FileForm("observed_effects")] | None = None,
     rest: Rest = "standardised",
-    split: Annotated[str, Form("split")] | None = None,
+    split: Annotated[str, FileForm("split")] | None = None,
     variance: Variance = "influence",
+    test: Test = "automatic",
     adjust: Adjust = "holm",
     tolerance: Annotated[float, Number(above=0, unit="in units of the effect")] | None = None,
     alpha: Alpha = 0.05,
@@ -59,6 +78,8 @@ def treatment_bias(
     resamples: Resamples = 1_000,
     rng: Seeded = None,
     count: Column | None = None,
+    weight: Column | None = None,
+    cluster: Column | None = None,
     missing: Missing = "raise",
     missing_group: MissingGroup = "raise",
 ) -> TreatmentBiasResult:
@@ -84,7 +105,7 @@ def treatment_bias(
     baseline : str, optional
         Column with the predicted outcome without treatment; needed by the collapses "weighted" and "normalised".
     measure : {"relative", "difference"}, default "relative"
-        Ratio of mean outcomes (equation 15), or their difference (equation 55).
+        Ratio of mean outcomes (equation 15), or their difference (equation 55), which uplift models mostly predict.
     collapse : str, default "control_outcome"
         How predicted relative effects become a group's: "control_outcome" (outcomes of the controls as weights),
         "average" (56), "weighted" (16), "normalised", "positives" (20), "positives_inverse". Differences are averaged.
@@ -94,6 +115,10 @@ def treatment_bias(
         may be more precise.
     features : list of str, optional
         Numeric columns that "regression" and "aipw" adjust for.
+    propensity : str, optional
+        Column with the known probability of treatment of each row, where it differs: rows are weighed by its inverse.
+    given : list of str, optional
+        Columns within which treatment was randomised (stratified randomisation): arms are compared within them.
     observed_effects : mapping of str to (float, float), optional
         {group: (effect, standard error)}, for effects estimated elsewhere (section 5.1), by label ("country=DE") or by
         value ("DE"). Then ``treatment`` and ``outcome`` may be left out.
@@ -105,6 +130,10 @@ def treatment_bias(
     variance : {"influence", "bootstrap", "bootstrap_rows"}, default "influence"
         Where standard errors come from: "bootstrap" is over cells (any number of rows), "bootstrap_rows" draws rows in
         memory.
+    test : {"automatic", "welch"}, default "automatic"
+        "automatic": where a 0/1 outcome has fewer than 400 events in an arm, the law of the counts (ratios: conditional
+        binomial, mid-p; differences: score test with its skewness), and no verdict on a group with too few events for
+        any; otherwise, and with "welch" always, Welch's test and Fieller's interval.
     adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
         Allowance for looking at several groups, over all groups of the call.
     tolerance : float, optional
@@ -121,6 +150,11 @@ def treatment_bias(
         Seed of splits, folds and resamples.
     count : str, optional
         Column that says how many equal rows a line stands for.
+    weight : str, optional
+        Column with the people each row stands for, such as a survey's weights. Only their proportions matter.
+    cluster : str, optional
+        Column that says which rows belong together: a person, a household, a shop that was randomised as a whole. The
+        error is then measured between clusters, and groups of fewer than 10 effective ones are listed, not tested.
     missing : {"raise", "drop"}, default "raise"
         What to do with rows that lack a value.
     missing_group : {"raise", "level", "drop"}, default "raise"
@@ -136,13 +170,16 @@ def treatment_bias(
     With the default, B_g = b exactly when mean_control[Y (f - b)] = mean_treated[Y]: a Welch test, and the interval
     inverts it (Fieller). Limits of the bias combine those of the group and of the rest (MOVER).
 
-    When it misleads: when rows repeat people (intervals too short), when the model saw the same rows in training, or
-    when an arm has fewer than about ten rows with an outcome (a warning says so).
+    Weights, clusters, propensities and strata: means are weighted, and the variance is that of the sums of influences
+    over clusters; the columns named are read into memory.
+
+    When it misleads: when rows repeat people and no ``cluster`` says so (intervals too short), or when the model saw
+    the same rows in training. Groups with too few events, or too skewed outcomes, are not given a verdict.
 
     References
     ----------
-    Persson, Bakker, Bohle, Feuerriegel and von Wangenheim, Detecting and Mitigating Algorithmic Bias in Treatment
-    Effect Estimation.
+    Persson, Bakker, Bohle, Feuerriegel and von Wangenheim (working paper, 2024 or later), Detecting and Mitigating
+    Algorithmic Bias in Treatment Effect Estimation: Theory, Methods, and Empirical Evidence.
 
     Examples
     --------
@@ -164,27 +201,34 @@ def treatment_bias(
     return TreatmentBiasResult.of(call, asked, sums, estimates, decisions)
 
 
-@question(plan_corrections)
+@question(plan_corrections, idle=idle_roles)
 def evaluate_corrections(
-    data: object,
+    data: object = None,
     *,
     effect: Column,
     treatment: Column,
     outcome: Column,
     groups: Groups,
     baseline: Column | None = None,
-    measure: Measure = "relative",
+    measure: NamedMeasure = "relative",
     collapse: CollapseName | None = None,
-    strategies: Sequence[str] | None = None,
+    estimator: Estimator = "arm_means",
+    features: Names | None = None,
+    strategies: Sequence[str | Custom] | None = None,
+    form: Form = "additive",
     rest: Rest = "standardised",
     rest_correction: RestCorrection = "rows",
-    splits: Whole = 10,
+    split: Inner | None = None,
+    splits: Draws = 10,
     resamples: Resamples = 50,
     buckets: Annotated[int, Number(least=2, whole=True, unit="even")] = 20,
     alpha: Alpha = 0.05,
+    depth: Whole = 1,
     progress: bool = False,
     rng: Seeded = None,
     count: Column | None = None,
+    weight: Column | None = None,
+    cluster: Column | None = None,
     missing: Missing = "raise",
     missing_group: MissingGroup = "raise",
 ) -> CorrectionsResult:
@@ -202,25 +246,41 @@ def evaluate_corrections(
     Parameters
     ----------
     data : table
-        As in `treatment_bias`, as are the arguments not listed here.
+        Any table isonomy reads.
+    effect, treatment, outcome, groups, baseline, measure, estimator, features, rest, rng
+        As in `treatment_bias`.
     collapse : str, default "control_outcome"
         As in `treatment_bias`. "positives_inverse" is not linear in the effect and cannot be used.
-    strategies : list of str, optional
-        Names out of "none", "mean", "significant" (42), "mse_plus" (46), "mse_minus" (47), "positive_part"; all by
-        default. "none" is always evaluated.
+    strategies : list of str or callable, optional
+        Names out of "none", "mean", "significant" (42), "mse_plus" (46), "mse_minus" (47), "positive_part",
+        "empirical_bayes", "empirical_bayes_t" (see `EffectCorrector`), all by default; or functions of two arrays, the
+        errors of all groups and their standard errors, that return what is subtracted from each group's predictions.
+        "none" is always evaluated.
+    form : {"additive", "multiplicative"}, default "additive"
+        Subtract the correction from every prediction of a group, or multiply them so that the group's effect falls by
+        it: a relative effect then stays above 0.
     rest_correction : {"rows", "single"}, default "rows"
         "rows": the rest collapses each row's own corrected prediction. "single": one factor for the whole rest, as in
         the paper's Algorithm 1.
+    split : {"independent", "swapped"}, optional
+        Steps 5 to 7 of Algorithm 1: within each half, predicted effects come from one half of the rows and observed
+        ones from the other; "swapped" averages over both ways round (Appendix E). Not needed here, since variances
+        count the covariance of the two.
     splits : int, default 10
         Random splits, each with its swap.
     resamples : int, default 50
         Bootstrap replicates on each half.
     buckets : int, default 20
-        Random parts of the rows, an even number.
+        Random parts of the rows: an even number, and a multiple of 4 with ``split``.
     alpha : float, default 0.05
         Error rate of the tests, and of the strategy "significant".
+    depth : int, default 1
+        Intersections up to this many columns.
     progress : bool, default False
         Show a progress bar.
+    weight, cluster : str, optional
+        As in `treatment_bias`. Halves and resamples are of whole clusters: a person is never in both halves. Groups of
+        fewer than 10 effective clusters in a half take no part in that split.
 
     Returns
     -------
@@ -233,8 +293,8 @@ def evaluate_corrections(
 
     References
     ----------
-    Persson, Bakker, Bohle, Feuerriegel and von Wangenheim, Detecting and Mitigating Algorithmic Bias in Treatment
-    Effect Estimation, section 7.
+    Persson, Bakker, Bohle, Feuerriegel and von Wangenheim (working paper, 2024 or later), Detecting and Mitigating
+    Algorithmic Bias in Treatment Effect Estimation: Theory, Methods, and Empirical Evidence, section 7.
 
     Examples
     --------
@@ -244,8 +304,10 @@ def evaluate_corrections(
     ...     table, effect="effect", treatment="treatment", outcome="outcome", groups="group", rng=1
     ... )
     >>> spread = dict(zip(result.strategies, result.spread("bias"), strict=True))
-    >>> bool(spread["positive_part"] < spread["none"])
+    >>> bool(spread["empirical_bayes_t"] < spread["none"])
     True
+    >>> result.headline()
+    'Less bias was shown to remain after 7 of 7 corrections; least after significant.'
     """
     call = open_call("evaluate_corrections", locals())
     asked = plan_corrections(call.source, **call.options)
@@ -253,6 +315,86 @@ def evaluate_corrections(
     estimates = estimate_corrections(sums, asked, call.rng)
     decisions = decide_corrections(estimates, asked)
     return CorrectionsResult.of(call, asked, sums, estimates, decisions)
+
+
+@question(plan_price)
+def price_of_fairness(
+    data: object,
+    *,
+    effect: Column,
+    corrected: Names,
+    treatment: Column,
+    outcome: Column,
+    groups: Groups,
+    measure: NamedMeasure = "relative",
+    baseline: Column | None = None,
+    propensity: Column | None = None,
+    budget: Fraction = 0.3,
+    alpha: Alpha = 0.05,
+    count: Column | None = None,
+    missing: Missing = "raise",
+    missing_group: MissingGroup = "raise",
+) -> PriceResult:
+    """What do corrected effects cost in the ranking of persons?
+
+    A correction moves the predictions of whole groups, and so the order of persons across groups. Three quantities
+    are compared before and after, on the same rows: Qini (area between the gain from treating those ranked highest and
+    from treating as many at random), transformed-outcome loss (mean squared distance of the predicted differences from
+    Z = Y (T - p) / (p (1 - p)), whose mean is the effect), and the value of treating the ``budget`` share that is
+    ranked highest. Null hypothesis, for each column and quantity: no change.
+
+    Parameters
+    ----------
+    data : table
+        Rows of an experiment that took no part in fitting the corrections. The columns named here are read into memory.
+    effect : str
+        Column of predicted effects before correction.
+    corrected : str or list of str
+        Columns of corrected effects.
+    treatment, outcome, groups, measure, alpha, count, missing, missing_group
+        As in `treatment_bias`.
+    baseline : str, optional
+        Column with the predicted outcome without treatment. Relative effects are then ranked and judged as differences.
+    propensity : str, optional
+        Column with the known probability of treatment; the treated share of all rows otherwise.
+    budget : float, default 0.3
+        Share of persons that can be treated.
+
+    Returns
+    -------
+    PriceResult
+        Each quantity before and after, its paired change with an interval, and the bias left.
+
+    Notes
+    -----
+    When it misleads: without ``propensity`` where the share treated differs between groups; on rows that the
+    corrections were fitted on.
+
+    References
+    ----------
+    Persson, Bakker, Bohle, Feuerriegel and von Wangenheim (working paper, 2024 or later), section 6.5. Athey and Imbens
+    (2016), Recursive partitioning for heterogeneous causal effects. PNAS 113.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> made = iso.simulate.uplift(20_000, groups=["a", "b"], baseline=0.3, error={"b": 0.5}).frame()
+    >>> corrector = iso.EffectCorrector(group_columns="group").fit(made, made["outcome"])
+    >>> new = iso.simulate.uplift(20_000, 1, groups=["a", "b"], baseline=0.3, error={"b": 0.5}).frame()
+    >>> new = new.with_columns(corrected=corrector.predict(new))
+    >>> price = iso.price_of_fairness(
+    ...     new, effect="effect", corrected="corrected", treatment="treatment", outcome="outcome", groups="group",
+    ...     baseline="baseline",
+    ... )
+    >>> bool(price.bias_after[0] < price.bias_before)
+    True
+    """
+    call = open_call("price_of_fairness", locals())
+    asked = plan_price(call.source, **call.options)
+    rows = tally_price(call.source, asked)
+    estimates = estimate_price(rows, asked)
+    decisions = decide_price(estimates, asked)
+    return PriceResult.of(call, asked, rows, estimates, decisions)
 
 
 @checked
@@ -270,7 +412,8 @@ def correction_risk(
     ratios : array_like, optional
         True errors b / sd; 0 to 4 by default.
     strategies : list of str, optional
-        Names as in `evaluate_corrections`; all by default.
+        Names out of the paper's and "positive_part"; all by default. What "empirical_bayes" leaves depends on the
+        other groups.
     alpha : float, default 0.05
         Error rate of the strategy "significant".
     loss : {"squared", "absolute"}, default "squared"
@@ -290,7 +433,66 @@ def correction_risk(
     [0.33, 0.86, 1.45, 1.41]
     """
     at = np.linspace(0, 4, 81) if ratios is None else np.asarray(ratios, dtype=float)
-    return {"ratio": at} | {name: risk_of(name, at, alpha, loss) for name in strategies_of(strategies)}
+    chosen = cast("tuple[Strategy, ...]", strategies_of(strategies, STRATEGIES))
+    return {"ratio": at} | {name: risk_of(name, at, alpha, loss) for name in chosen}
+
+
+@checked
+def bias_sample_size(
+    bias: Positive,
+    *,
+    pilot: TreatmentBiasResult | None = None,
+    baseline: Finite | None = None,
+    effect: Finite | None = None,
+    measure: NamedMeasure = "relative",
+    treated: Fraction = 0.5,
+    spread: Positive | None = None,
+    groups: Whole = 2,
+    alpha: Alpha = 0.05,
+    power: Power = 0.8,
+) -> dict[str, list[str] | FloatArray]:
+    """How many rows does an experiment need to find a bias of this size in a group?
+
+    Parameters
+    ----------
+    bias : float
+        The true bias to be found, in units of the effect.
+    pilot : TreatmentBiasResult, optional
+        A result of `treatment_bias` on a smaller table: its groups, standard errors and treated shares are used in
+        place of ``baseline`` to ``groups``.
+    baseline, effect : float, optional
+        Without a pilot: the mean outcome without treatment, and the effect in the given ``measure``.
+    measure : {"relative", "difference"}, default "relative"
+        As in `treatment_bias`.
+    treated : float, default 0.5
+        Share of rows that are treated.
+    spread : float, optional
+        Standard deviation of the outcome within an arm; a 0/1 outcome has its own.
+    groups : int, default 2
+        Groups of equal size that are compared.
+    alpha, power : float, default 0.05 and 0.8
+        Error rate, shared by the groups (Bonferroni, where Holm's method starts), and the probability of finding it.
+
+    Returns
+    -------
+    dict of str to list or ndarray
+        One entry per group: ``group``, ``rows`` and ``treated``, rows of the group and the treated ones among them.
+
+    Notes
+    -----
+    (z_alpha/2 + z_power)^2 times the variance of one row over the squared bias; for 0/1 outcomes at least as many as
+    bring log(2 groups / alpha) events into the smaller arm, without which `treatment_bias` gives no verdict. A pilot's
+    standard errors count the rest of each group as it is there: with more rows, all groups grow alike.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> iso.bias_sample_size(0.2, baseline=0.1, effect=1.25, groups=4)["rows"].tolist()
+    [18586.0, 18586.0, 18586.0, 18586.0]
+    """
+    if pilot is not None:
+        return sizes_from_pilot(bias, pilot.labels, pilot.n, pilot.treated, pilot.bias_se, alpha, power)
+    return sizes_from_rates(bias, measure, baseline, effect, treated, spread, groups, alpha, power)
 
 
 @checked
@@ -298,9 +500,9 @@ def predicted_effects(
     model: object,
     X: object,
     *,
-    measure: Measure = "relative",
-    gives: Measure | None = None,
-    baseline: Annotated[npt.ArrayLike | Predictor | None, Form("baseline")] = None,
+    measure: NamedMeasure = "relative",
+    gives: NamedMeasure | None = None,
+    baseline: Annotated[npt.ArrayLike | Predictor | None, FileForm("baseline")] = None,
     column: int | None = None,
 ) -> FloatArray:
     """What effect does this model predict for each row of ``X``?

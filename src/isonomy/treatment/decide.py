@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from isonomy.frames import Group
-from isonomy.inference import Verdict, conclude
+from isonomy.inference import Verdict, conclude, rejected
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
 from isonomy.treatment import wording
-from isonomy.treatment.estimate import CorrectionsEstimates, Estimates
-from isonomy.treatment.plan import CorrectionsPlan, Plan
+from isonomy.treatment.effects.shrinkage import name_of
+from isonomy.treatment.estimate import CorrectionsEstimates, Estimates, PriceEstimates
+from isonomy.treatment.plan import CorrectionsPlan, Plan, PricePlan
 
 FEW_EVENTS = 10
 
@@ -34,32 +35,40 @@ class Decisions:
 
 def decide(estimates: Estimates, plan: Plan) -> Decisions:
     """Adjust over all groups of the call, and conclude; verdicts are about the bias."""
-    within = None if plan.tolerance is None else estimates.within_pvalue
-    decisions = conclude(estimates.bias_pvalue, alpha=plan.alpha, adjust=plan.adjust, within_pvalue=within)
+    few = _are_answered(estimates) & (estimates.events < estimates.least_events)
+    pvalue, within_pvalue, error_pvalue = (
+        np.where(few, np.nan, p) for p in (estimates.bias_pvalue, estimates.within_pvalue, estimates.error_pvalue)
+    )
+    within = None if plan.tolerance is None else within_pvalue
+    decisions = conclude(pvalue, alpha=plan.alpha, adjust=plan.adjust, within_pvalue=within)
     bounded = np.isfinite(estimates.error_low) & np.isfinite(estimates.error_high)
     open_ended = _are_answered(estimates) & ~bounded
     status = tuple(
-        Status.UNBOUNDED if unbounded else old for old, unbounded in zip(estimates.status, open_ended, strict=True)
+        Status.FEW_EVENTS if no_test else Status.UNBOUNDED if unbounded else old
+        for old, unbounded, no_test in zip(estimates.status, open_ended, few, strict=True)
     )
     return Decisions(
         adjusted_pvalue=decisions.adjusted,
-        error_adjusted_pvalue=adjust(estimates.error_pvalue, plan.adjust),
+        error_adjusted_pvalue=adjust(error_pvalue, plan.adjust),
         verdicts=decisions.verdicts,
         verdict=decisions.overall,
         status=status,
-        warnings=(*_group_warnings(estimates, plan, open_ended), *_plan_warnings(estimates, plan)),
+        warnings=(*_group_warnings(estimates, plan, open_ended, few), *_plan_warnings(estimates, plan)),
     )
 
 
-def _group_warnings(estimates: Estimates, plan: Plan, open_ended: BoolArray) -> list[str]:
+def _group_warnings(estimates: Estimates, plan: Plan, open_ended: BoolArray, untested: BoolArray) -> list[str]:
     answered = _are_answered(estimates)
     alone = answered & ~np.isfinite(estimates.bias)
-    few = answered & (estimates.events < FEW_EVENTS) & (plan.treatment is not None)
+    few = answered & ~untested & ~estimates.counted & (estimates.events < FEW_EVENTS)
     warnings = [wording.lost_replicates(estimates.lost)] if estimates.lost > 0 else []
     warnings += _unanswered(estimates.groups, estimates.status)
     for sentence, concerned in ((wording.UNBOUNDED, open_ended), (wording.NO_REST, alone)):
         if concerned.any():
             warnings.append(phrases.about(sentence, _labels(estimates.groups, concerned)))
+    if untested.any():
+        least = estimates.least_events
+        warnings.append(wording.untested(_labels(estimates.groups, untested), least, binary=estimates.binary))
     if few.any():
         rows = "rows with an outcome above zero in an arm of"
         warnings.append(phrases.few(FEW_EVENTS, rows, _labels(estimates.groups, few)))
@@ -98,15 +107,46 @@ def _labels(groups: Sequence[Group], chosen: Sequence[bool] | BoolArray) -> list
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CorrectionsDecisions:
-    """Whether any bias was shown before correction."""
+    """Which corrections were shown to leave less bias. That is no verdict on the model: none is given."""
 
     verdict: Verdict
+    less_pvalue: FloatArray  # adjusted over strategies
+    shown: tuple[bool, ...]
+    best: str  # the strategy that left least, of those shown to leave less; of all, if none was
     warnings: tuple[str, ...]
 
 
 def decide_corrections(estimates: CorrectionsEstimates, plan: CorrectionsPlan) -> CorrectionsDecisions:
-    """Adjust the groups' p-values of bias without correction for one another, and conclude."""
-    decisions = conclude(estimates.combined_pvalue, alpha=plan.errors.alpha, adjust="holm")
+    """Adjust the strategies' p-values for one another, and conclude."""
+    pvalue = adjust(estimates.less_pvalue, "holm")
+    shown = rejected(pvalue, plan.errors.alpha)
+    left = np.where(shown if shown.any() else True, estimates.bias_left, np.inf)
     return CorrectionsDecisions(
-        verdict=decisions.overall, warnings=tuple(_unanswered(estimates.groups, estimates.status))
+        verdict=Verdict.INCONCLUSIVE,
+        less_pvalue=pvalue,
+        shown=tuple(bool(one) for one in shown),
+        best=name_of(plan.strategies[int(np.argmin(np.where(np.isfinite(left), left, np.inf)))]),
+        warnings=tuple(_unanswered(estimates.groups, estimates.status)),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PriceDecisions:
+    """Which changes were shown, adjusted over all of them. A price is no verdict on the model: none is given."""
+
+    verdict: Verdict
+    adjusted_pvalue: FloatArray
+    shown: tuple[tuple[bool, ...], ...]
+    warnings: tuple[str, ...]
+
+
+def decide_price(estimates: PriceEstimates, plan: PricePlan) -> PriceDecisions:
+    """Adjust the p-values of all changes for one another."""
+    pvalue = adjust(estimates.pvalue.ravel(), "holm").reshape(estimates.pvalue.shape)
+    unknown = plan.errors.formula.measure == "relative" and plan.baseline is None
+    return PriceDecisions(
+        verdict=Verdict.INCONCLUSIVE,
+        adjusted_pvalue=pvalue,
+        shown=tuple(tuple(bool(one) for one in row) for row in rejected(pvalue, plan.errors.alpha)),
+        warnings=(wording.NO_LOSS,) if unknown else (),
     )

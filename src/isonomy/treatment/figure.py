@@ -11,10 +11,10 @@ import numpy as np
 from isonomy.errors import choose
 from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Columns, charts, phrases, theme
-from isonomy.treatment.effects.density import REACH, density
+from isonomy.treatment.wording import QUANTITY_NAMES
 
 if TYPE_CHECKING:
-    from isonomy.treatment.result import CorrectionsResult, Quantity, TreatmentBiasResult
+    from isonomy.treatment.result import CorrectionsResult, PriceResult, Quantity, TreatmentBiasResult
 
 _TITLES = {
     "bias": "bias (error of the group minus error of the others)",
@@ -80,12 +80,31 @@ def densities(result: CorrectionsResult, quantity: Quantity = "bias") -> alt.Top
 
 def statistics(result: CorrectionsResult) -> alt.TopLevelMixin:
     """The t statistics of bias before correction against their law without bias (the paper's Figure 2)."""
-    observed = result.detection_statistic[np.isfinite(result.detection_statistic)]
-    reach = max(REACH, min(float(np.abs(observed).max(initial=0.0)), 3 * REACH))
-    at = np.linspace(-reach, reach, 161)
-    normal = np.exp(-(at**2) / 2) / np.sqrt(2 * np.pi)
-    curve = density(observed, at) if len(observed) > 1 else np.full(at.shape, np.nan)
     names = ("observed", "without bias")
-    base = charts.curves("law", names, "at", at, density=np.stack([curve, normal]))
+    base = charts.curves("law", names, "at", result.statistic_at, density=result.statistic_density)
     x, y = "t statistic of the bias, before correction", "density over groups, splits and swaps"
     return theme.finish(_lines(base, "law", x, y, None, names))
+
+
+def trade(result: PriceResult, quantity: str) -> alt.TopLevelMixin:
+    """Bias left over the change of a quantity with its interval: one point per corrected column, and no correction."""
+    choose("quantity", quantity, QUANTITY_NAMES)
+    j = result.quantities.index(quantity)
+    none = np.zeros(1)
+    names = ["before correction", *result.corrected]
+    columns = {
+        "predictions": names,
+        "bias": np.append(result.bias_before, result.bias_after),
+        "change": np.append(none, result.change[:, j]),
+        "low": np.append(none, result.change_low[:, j]),
+        "high": np.append(none, result.change_high[:, j]),
+    }
+    base = alt.Chart(theme.data(columns)).encode(
+        x=alt.X("bias:Q", title="bias left (root mean square over groups)"),
+        color=alt.Color("predictions:N", sort=names, title=None),
+        tooltip=["predictions:N", "bias:Q", "change:Q", "low:Q", "high:Q"],
+    )
+    title = f"change of {QUANTITY_NAMES[quantity]}, {100 * (1 - result.alpha):g} % interval"
+    bars = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
+    points = base.mark_point(filled=True, size=80, opacity=1).encode(y="change:Q")
+    return theme.finish(alt.layer(charts.rule("y"), bars, points).properties(width=420, height=280))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 from typing import Annotated, Literal, Required, TypedDict, Unpack
@@ -15,13 +15,15 @@ from isonomy.frames import Grouping, Groups, Request, Source
 from isonomy.frames.expressions import Expression, either, number
 from isonomy.options import Number
 from isonomy.treatment.effects.collapse import COLLAPSES, CollapseName, Estimator, Formula, Measure, Rest
+from isonomy.treatment.effects.heldout import Inner
 from isonomy.treatment.effects.moments import Column, column, products
-from isonomy.treatment.effects.shrinkage import Strategy, strategies_of
+from isonomy.treatment.effects.shrinkage import STRATEGIES, AnyStrategy, Custom, Form, strategies_of
 
 Variance = Literal["influence", "bootstrap", "bootstrap_rows"]
+Test = Literal["automatic", "welch"]
 Adjust = Literal["holm", "bonferroni", "bh", "by", "none"]
 RestCorrection = Literal["rows", "single"]
-Resamples = Annotated[int, Number(least=2, whole=True)]
+Resamples = Annotated[int, Number(least=2, most=100_000, whole=True)]
 ObservedEffects = Mapping[str, tuple[float, float]]
 
 INDEPENDENT = "independent"  # a split at random, instead of one by a column
@@ -38,10 +40,14 @@ class Plan:
     treatment: str | None
     outcome: str | None
     baseline: str | None
+    propensity: str | None
+    given: tuple[str, ...]
+    designed: bool  # rows have weights, clusters, propensities or strata
     features: tuple[str, ...]
     observed_effects: ObservedEffects | None
     split: str | None
     variance: Variance
+    test: Test
     resamples: int
     adjust: Adjust
     tolerance: float | None
@@ -54,14 +60,26 @@ class Plan:
         return self.variance != "influence" or self.split == INDEPENDENT or self.formula.estimator == "aipw"
 
     @property
+    def of_counts(self) -> bool:
+        """Whether the law of the counts of a 0/1 outcome can be used: the error is a function of arm means alone."""
+        formula = self.formula
+        plain = self.split is None and self.observed_effects is None and self.variance == "influence"
+        plain = plain and not self.designed
+        default = (formula.estimator, formula.rest) == ("arm_means", "standardised")
+        collapse = formula.measure == "difference" or formula.collapse == "control_outcome"
+        return self.test == "automatic" and plain and default and collapse
+
+    @property
     def requests(self) -> tuple[Request, ...]:
-        """The one grouped pass. Random splits and AIPW make columns of their own first."""
-        return () if self.split == INDEPENDENT or self.formula.estimator == "aipw" else (self.request(),)
+        """The one grouped pass. Random splits and AIPW make columns of their own first, and designs need rows."""
+        rows = self.split == INDEPENDENT or self.formula.estimator == "aipw" or self.designed
+        return () if rows else (self.request(),)
 
     @property
     def roles(self) -> dict[str, str]:
         """The columns that must hold numbers, by role."""
         named = {"effect": self.effect, "outcome": self.outcome, "baseline": self.baseline}
+        named["propensity"] = self.propensity
         features = {f"features[{i}]": name for i, name in enumerate(self.features)}
         return {role: name for role, name in named.items() if name is not None} | features
 
@@ -100,7 +118,10 @@ class Experiment(TypedDict, total=False):
     baseline: str | None
     measure: Measure
     collapse: CollapseName | None
+    estimator: Estimator
+    features: Sequence[str] | str | None
     rest: Rest
+    depth: int
     resamples: int
     alpha: float
 
@@ -122,10 +143,13 @@ def plan(
     collapse: CollapseName | None = None,
     estimator: Estimator = "arm_means",
     features: Sequence[str] | str | None = None,
+    propensity: str | None = None,
+    given: Sequence[str] | str | None = None,
     observed_effects: ObservedEffects | None = None,
     rest: Rest = "standardised",
     split: str | None = None,
     variance: Variance = "influence",
+    test: Test = "automatic",
     adjust: Adjust = "holm",
     tolerance: float | None = None,
     alpha: float = 0.05,
@@ -135,6 +159,7 @@ def plan(
 ) -> Plan:
     """Check the options of `treatment_bias` against each other and against the schema."""
     names = (features,) if isinstance(features, str) else tuple(features or ())
+    strata = (given,) if isinstance(given, str) else tuple(given or ())
     experiment = treatment is not None and outcome is not None
     if not experiment and observed_effects is None:
         raise MissingRole(
@@ -160,17 +185,31 @@ def plan(
     by_column = None if split == INDEPENDENT else split
     source.require(effect=effect, treatment=treatment, outcome=outcome, baseline=baseline, split=by_column)
     source.require(**{f"features[{i}]": name for i, name in enumerate(names)})
+    source.require(propensity=propensity, **{f"given[{i}]": name for i, name in enumerate(strata)})
+    designed = source.designed or propensity is not None or bool(strata)
+    if propensity is not None and strata:
+        raise UsageError("propensity, given: give one of them; known propensities say what the strata were for.")
+    unfit = (split, variance, rest, observed_effects) != (None, "influence", "standardised", None)
+    if designed and (unfit or estimator != "arm_means"):
+        raise UsageError(
+            "weight, cluster, propensity, given: available with the defaults of split, variance, rest and estimator, "
+            "and without observed_effects."
+        )
     return Plan(
         formula=formula,
         grouping=source.grouping(groups, depth),
         effect=effect,
         treatment=treatment if experiment else None,
         outcome=outcome if experiment else None,
+        propensity=propensity,
+        given=strata,
+        designed=designed,
         baseline=baseline if any("h" in column(name).factors for name in formula.columns) else None,
         features=names,
         observed_effects=observed_effects,
         split=split,
         variance=variance,
+        test=test,
         resamples=resamples,
         adjust=adjust,
         tolerance=tolerance,
@@ -246,8 +285,10 @@ class CorrectionsPlan:
     """What was asked of `evaluate_corrections`."""
 
     errors: Plan
-    strategies: tuple[Strategy, ...]
+    strategies: tuple[AnyStrategy, ...]
+    form: Form
     rest_correction: RestCorrection
+    inner: Inner | None
     splits: int
     buckets: int
     progress: bool
@@ -261,26 +302,102 @@ class CorrectionsPlan:
 def plan_corrections(
     source: Source,
     *,
-    strategies: Sequence[str] | None,
+    strategies: Sequence[str | Custom] | None,
+    form: Form,
     rest_correction: RestCorrection,
+    split: Inner | None,
     splits: int,
     buckets: int,
     progress: bool,
     **errors: Unpack[Experiment],
 ) -> CorrectionsPlan:
     """Check the options of `evaluate_corrections` against each other and against the schema."""
-    if buckets % 2:
-        raise UsageError(f"buckets: {buckets!r} is not allowed; give an even whole number from 2 up.")
+    parts = 2 if split is None else 4
+    if buckets % parts:
+        raise UsageError(f"buckets: {buckets!r} is not allowed with split={split!r}; give a multiple of {parts}.")
     if errors.get("collapse") == "positives_inverse":
         raise UsageError(
             'collapse: "positives_inverse" divides by the effect, so every correction needs another pass over the '
             'rows; use another collapse, for instance "control_outcome".'
         )
+    single = rest_correction == "single"
+    chosen = strategies_of(strategies, STRATEGIES) if single and strategies is None else strategies_of(strategies)
+    if single and not all(one in STRATEGIES for one in chosen):
+        raise UsageError(
+            'rest_correction: "single" needs strategies that correct by a factor of the group\'s own error: '
+            f"{', '.join(STRATEGIES)}."
+        )
+    if form == "multiplicative" and (single or errors.get("measure") == "difference"):
+        raise UsageError(
+            'form: "multiplicative" is for relative effects, which must stay above 0, with rest_correction="rows"; '
+            'leave it out, or give "additive".'
+        )
+    if source.designed and (single or split is not None):
+        raise UsageError(
+            'weight, cluster: not available with split, nor with rest_correction="single"; leave those out.'
+        )
+    if source.reading.weight is not None and source.count is not None and source.cluster is None:
+        raise UsageError(
+            "count: lines that stand for several weighted rows cannot be split; give one line per row, or a cluster."
+        )
     return CorrectionsPlan(
         errors=plan(source, **errors),
-        strategies=tuple(dict.fromkeys(("none", *strategies_of(strategies)))),
+        strategies=tuple(dict.fromkeys(("none", *chosen))),
+        form=form,
         rest_correction=rest_correction,
+        inner=split,
         splits=splits,
         buckets=buckets,
         progress=progress,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PricePlan:
+    """What was asked of `price_of_fairness`."""
+
+    errors: Plan
+    corrected: tuple[str, ...]
+    propensity: str | None
+    baseline: str | None
+    budget: float
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """None: rows are ranked, so they are read."""
+        return ()
+
+    @property
+    def request(self) -> Request:
+        """The columns that are read."""
+        errors = self.errors
+        columns = {f"corrected[{i}]": name for i, name in enumerate(self.corrected)}
+        further = {"propensity": self.propensity, "baseline": self.baseline}
+        columns |= {role: name for role, name in further.items() if name is not None}
+        return replace(errors.request(sums=False), numeric={**errors.roles, **columns})
+
+
+def plan_price(
+    source: Source,
+    *,
+    effect: str,
+    corrected: Sequence[str] | str,
+    treatment: str,
+    outcome: str,
+    groups: Groups,
+    measure: Measure,
+    baseline: str | None,
+    propensity: str | None,
+    budget: float,
+    alpha: float,
+) -> PricePlan:
+    """Check the options of `price_of_fairness` against the schema."""
+    names = (corrected,) if isinstance(corrected, str) else tuple(corrected)
+    source.require(**{f"corrected[{i}]": name for i, name in enumerate(names)})
+    source.require(propensity=propensity, baseline=baseline)
+    if not names:
+        raise UsageError("corrected: none given; name one column of corrected effects, or several.")
+    errors = plan(
+        source, effect=effect, treatment=treatment, outcome=outcome, groups=groups, measure=measure, alpha=alpha
+    )
+    return PricePlan(errors=errors, corrected=names, propensity=propensity, baseline=baseline, budget=budget)

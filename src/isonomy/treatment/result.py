@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
-from isonomy.inference import rejected
 from isonomy.numerics.arrays import FloatArray
-from isonomy.results import Call, Columns, GroupResult, Verdict
+from isonomy.results import Call, Columns, GroupResult, Result, Verdict
 from isonomy.treatment import wording
-from isonomy.treatment.decide import CorrectionsDecisions, Decisions
+from isonomy.treatment.decide import CorrectionsDecisions, Decisions, PriceDecisions
 from isonomy.treatment.effects.collapse import Measure
-from isonomy.treatment.estimate import CorrectionsEstimates, Estimates
-from isonomy.treatment.plan import CorrectionsPlan, Plan
-from isonomy.treatment.tally import Tally
+from isonomy.treatment.effects.price import QUANTITIES
+from isonomy.treatment.effects.shrinkage import name_of
+from isonomy.treatment.estimate import CorrectionsEstimates, Estimates, PriceEstimates
+from isonomy.treatment.plan import CorrectionsPlan, Plan, PricePlan
+from isonomy.treatment.tally import PriceTally, Tally
 
 if TYPE_CHECKING:
     import altair as alt
@@ -27,6 +27,10 @@ Quantity = Literal["bias", "error"]
 _ERROR = ("error", "error_se", "error_low", "error_high", "error_pvalue")
 _BIAS = ("bias", "bias_se", "bias_low", "bias_high", "bias_pvalue")
 _NUMBERS = ("n", "predicted", "observed", *_ERROR, *_BIAS, "adjusted_pvalue")
+_REMAINING = (
+    *("error_mean", "error_rms", "error_mae", "error_rejected"),
+    *("bias_mean", "bias_rms", "bias_mae", "bias_rejected", "bias_left", "less_pvalue"),
+)
 _FURTHER = ("treated", "error_adjusted_pvalue", "critical_bias", "detectable_bias")
 
 
@@ -44,7 +48,7 @@ class TreatmentBiasResult(GroupResult):
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
     decisive: ClassVar[tuple[str, ...]] = ("adjusted_pvalue",)
     columns: ClassVar[tuple[str, ...]] = (*_NUMBERS, "verdict", "status", *_FURTHER)
-    withheld: ClassVar[tuple[str, ...]] = (*_NUMBERS, *_FURTHER, "statistic")
+    withheld: ClassVar[tuple[str, ...]] = (*_NUMBERS, *_FURTHER, "statistic", "rest_error")
 
     n: FloatArray
     treated: FloatArray
@@ -71,6 +75,11 @@ class TreatmentBiasResult(GroupResult):
     tolerance: float | None
     power: float
     experiment: bool
+    rest_error: FloatArray
+    families: tuple[str, ...]  # what the groups of each omnibus test are made of
+    omnibus_statistic: FloatArray  # Cochran's Q over its degrees of freedom
+    omnibus_pvalue: FloatArray  # that all errors are equal
+    arms_differ: bool
 
     @classmethod
     def of(cls, call: Call, plan: Plan, tally: Tally, estimates: Estimates, decisions: Decisions) -> Self:
@@ -99,18 +108,32 @@ class TreatmentBiasResult(GroupResult):
         within = sum(v is Verdict.WITHIN_TOLERANCE for v in self.verdicts)
         sentences = [wording.count(shown, within, int(tested.sum()))]
         order = np.lexsort((-np.abs(self.statistic), self.adjusted_pvalue))
-        sentences += [wording.finding(self, i) for i in order[:20] if tested[i]]
+        sentences += [self._finding(i) for i in order[:20] if tested[i]]
+        omnibus = zip(self.families, self.omnibus_statistic, self.omnibus_pvalue, strict=True)
+        sentences += [wording.omnibus(name, q, p) for name, q, p in omnibus if np.isfinite(p)]
         detectable = self.detectable_bias[np.isfinite(self.detectable_bias)]
         if len(detectable):
             sentences.append(wording.detectable(detectable.min(), detectable.max(), self.power))
         return tuple(sentences)
 
+    def _finding(self, i: int) -> str:
+        return wording.finding(
+            self.groups[i].label,
+            rows=self.n[i],
+            predicted=self.predicted[i],
+            observed=self.observed[i],
+            error=self.error[i],
+            rest_error=self.rest_error[i],
+            bias=self.bias[i],
+            limits=(self.bias_low[i], self.bias_high[i]),
+            alpha=self.alpha,
+            pvalue=self.adjusted_pvalue[i],
+            verdict=self.verdicts[i],
+        )
+
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
-        with np.errstate(invalid="ignore"):
-            share = self.treated / self.n
-        share = share[np.isfinite(share)]
-        return wording.assumptions(self.experiment, bool(len(share) and np.ptp(share) > 0.05))
+        return wording.assumptions(self.experiment, self.arms_differ, self.rows_assumed())
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
@@ -137,14 +160,16 @@ class CorrectionsResult(GroupResult):
     always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.assumptions(experiment=True, arms_differ=False)[:3]
     never_shown: ClassVar[tuple[str, ...]] = wording.EVALUATION_LIMITS
     withheld: ClassVar[tuple[str, ...]] = (
-        *("n", "factor", "error", "bias", "error_pvalue", "bias_pvalue", "detection_statistic"),
+        *("n", "factor", "error", "bias", "bias_se", "error_pvalue", "bias_pvalue", "detection_statistic"),
     )
+    decisive: ClassVar[tuple[str, ...]] = ("less_pvalue",)
 
     n: FloatArray
     strategies: tuple[str, ...]
     factor: FloatArray  # (strategy, run, group): share of the detected error that was subtracted
     error: FloatArray  # (strategy, run, group): remaining error on held-out rows
     bias: FloatArray
+    bias_se: FloatArray
     error_pvalue: FloatArray  # test (50)
     bias_pvalue: FloatArray  # test (51)
     detection_statistic: FloatArray  # (run, group): t statistics of bias before correction, on the detection rows
@@ -153,6 +178,21 @@ class CorrectionsResult(GroupResult):
     bias_density: FloatArray
     error_scale: float  # the standard deviations the densities are measured in
     bias_scale: float
+    statistic_at: FloatArray  # (point,)
+    statistic_density: FloatArray  # (2, point): of the detection statistics, and the standard normal one
+    factor_mean: FloatArray  # this and the following: one entry per strategy, over runs and groups
+    error_mean: FloatArray
+    error_rms: FloatArray
+    error_mae: FloatArray
+    error_rejected: FloatArray
+    bias_mean: FloatArray
+    bias_rms: FloatArray
+    bias_mae: FloatArray
+    bias_rejected: FloatArray
+    bias_left: FloatArray  # root mean square without the sampling error of the held-out rows
+    less_pvalue: FloatArray  # that no less bias is left than without correction, adjusted over strategies
+    shown: tuple[bool, ...]  # whether less was shown to be left
+    best: str
     alpha: float
 
     @classmethod
@@ -176,8 +216,9 @@ class CorrectionsResult(GroupResult):
                 rows=tally.rows,
                 dropped=tally.dropped,
                 collapse=plan.errors.formula.collapse,
-                strategies=plan.strategies,
+                strategies=tuple(map(name_of, plan.strategies)),
             ),
+            strategies=tuple(map(name_of, plan.strategies)),
             detection_statistic=estimates.statistic,
             density_at=estimates.bias_densities.at,
             error_density=estimates.error_densities.density,
@@ -188,39 +229,41 @@ class CorrectionsResult(GroupResult):
 
     def spread(self, quantity: Quantity = "bias") -> FloatArray:
         """Root mean square of what remains, over groups and runs; one entry per strategy."""
-        return np.sqrt(_mean(getattr(self, quantity) ** 2))
+        return self.bias_rms if quantity == "bias" else self.error_rms
 
     def rejected(self, quantity: Quantity = "bias") -> FloatArray:
         """Share of tests of what remains that reject, over groups and runs; one entry per strategy."""
-        pvalue = self.bias_pvalue if quantity == "bias" else self.error_pvalue
-        return _mean(np.where(np.isfinite(pvalue), rejected(pvalue, self.alpha), np.nan))
+        return self.bias_rejected if quantity == "bias" else self.error_rejected
 
     def table(self) -> Columns:
         """One row per strategy."""
-        columns: dict[str, Sequence[str] | FloatArray] = {
+        return {
             "strategy": list(self.strategies),
-            "factor": _mean(self.factor),
+            "factor": self.factor_mean,
+            **{name: getattr(self, name) for name in _REMAINING},
         }
-        quantities: dict[Quantity, FloatArray] = {"error": self.error, "bias": self.bias}
-        for quantity, remaining in quantities.items():
-            columns |= {
-                f"{quantity}_mean": _mean(remaining),
-                f"{quantity}_rms": self.spread(quantity),
-                f"{quantity}_mae": _mean(np.abs(remaining)),
-                f"{quantity}_rejected": self.rejected(quantity),
-            }
-        return columns
+
+    def headline(self) -> str:
+        """Whether less bias was shown to be left."""
+        return wording.less(sum(self.shown), len(self.strategies) - 1, self.best)
 
     def findings(self) -> tuple[str, ...]:
         """One sentence per strategy, the best first."""
-        spread, rejected = self.spread(), self.rejected()
-        order = np.argsort(spread)
-        before = float(spread[self.strategies.index("none")])
-        sentences = [
-            wording.remaining(self.strategies[i], before, float(spread[i]), float(rejected[i]), self.alpha)
-            for i in order
-        ]
-        return (wording.best(self.strategies[order[0]]), *sentences)
+        none = self.strategies.index("none")
+        return tuple(
+            wording.unchanged(self.bias_left[i], self.bias_rms[i], self.bias_rejected[i], self.alpha)
+            if i == none
+            else wording.remaining(
+                self.strategies[i],
+                left=self.bias_left[i],
+                before=self.bias_left[none],
+                raw=self.bias_rms[i],
+                rejected=self.bias_rejected[i],
+                alpha=self.alpha,
+                pvalue=self.less_pvalue[i],
+            )
+            for i in np.lexsort((self.bias_rms, self.bias_left))
+        )
 
     def plot(self, quantity: Literal["bias", "error", "statistic"] = "bias") -> alt.TopLevelMixin:
         """Densities of what remains ("bias", "error"), or t statistics before correction ("statistic")."""
@@ -229,8 +272,81 @@ class CorrectionsResult(GroupResult):
         return statistics(self) if quantity == "statistic" else densities(self, quantity)
 
 
-def _mean(array: FloatArray) -> FloatArray:
-    """Mean over runs and groups that were answered; NaN where none was."""
-    answered = np.isfinite(array)
-    number = answered.sum((1, 2))
-    return np.where(number > 0, np.where(answered, array, 0.0).sum((1, 2)) / np.maximum(number, 1), np.nan)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PriceResult(Result):
+    """What corrected effects cost in the ranking of persons. Axes: corrected column, then quantity.
+
+    Quantities: ``qini``, ``loss`` (transformed-outcome; less is better) and ``policy_value`` at the budget.
+    """
+
+    question: ClassVar[str] = wording.PRICE_QUESTION
+    method: ClassVar[str] = wording.PRICE_METHOD
+    references: ClassVar[tuple[str, ...]] = wording.REFERENCES[:1]
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.assumptions(experiment=True, arms_differ=False)[:3]
+    never_shown: ClassVar[tuple[str, ...]] = wording.PRICE_LIMITS
+    decisive: ClassVar[tuple[str, ...]] = ("adjusted_pvalue",)
+
+    corrected: tuple[str, ...]
+    quantities: tuple[str, ...]
+    before: FloatArray  # (quantity,)
+    before_se: FloatArray
+    after: FloatArray
+    change: FloatArray
+    change_se: FloatArray
+    change_low: FloatArray
+    change_high: FloatArray
+    adjusted_pvalue: FloatArray
+    shown: tuple[tuple[bool, ...], ...]
+    bias_before: float  # root mean square over groups, without sampling error
+    bias_after: FloatArray  # (column,)
+    budget: float
+    alpha: float
+
+    @classmethod
+    def of(
+        cls, call: Call, plan: PricePlan, tally: PriceTally, estimates: PriceEstimates, decisions: PriceDecisions
+    ) -> Self:
+        """The result of a call."""
+        return cls.gather(
+            decisions,
+            estimates,
+            plan,
+            plan.errors,
+            null=wording.PRICE_NULL,
+            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, random=False),
+            quantities=QUANTITIES,
+        )
+
+    def table(self) -> Columns:
+        """One row per column and quantity."""
+        pairs = [(i, j) for i in range(len(self.corrected)) for j in range(len(self.quantities))]
+        names = ("after", "change", "change_se", "change_low", "change_high", "adjusted_pvalue")
+        return {
+            "corrected": [self.corrected[i] for i, _ in pairs],
+            "quantity": [self.quantities[j] for _, j in pairs],
+            "before": np.array([self.before[j] for _, j in pairs]),
+            **{name: np.array([getattr(self, name)[i, j] for i, j in pairs]) for name in names},
+            "bias_before": np.full(len(pairs), self.bias_before),
+            "bias_after": np.array([self.bias_after[i] for i, _ in pairs]),
+        }
+
+    def headline(self) -> str:
+        """How many changes were shown."""
+        return wording.price_headline(sum(map(sum, self.shown)), int(np.isfinite(self.adjusted_pvalue).sum()))
+
+    def findings(self) -> tuple[str, ...]:
+        """For each column what is left of the bias, and what changed."""
+        sentences = []
+        for i, column in enumerate(self.corrected):
+            sentences.append(wording.trade(column, self.bias_before, self.bias_after[i]))
+            for j, name in enumerate(self.quantities):
+                ends = (self.change_low[i, j], self.change_high[i, j])
+                if np.isfinite(self.change[i, j]):
+                    sentences.append(wording.price(column, name, self.before[j], self.change[i, j], ends, self.alpha))
+        return tuple(sentences)
+
+    def plot(self, quantity: Literal["qini", "loss", "policy_value"] = "policy_value") -> alt.TopLevelMixin:
+        """The trade-off: bias left on one axis, the change of a quantity with its interval on the other."""
+        from isonomy.treatment.figure import trade
+
+        return trade(self, quantity)

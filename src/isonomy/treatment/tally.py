@@ -14,14 +14,16 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.errors import DataError
-from isonomy.frames import Cells, Group, Partition, Request, Rows, Source, open_source
-from isonomy.frames.estimators import Column, column_of, eager
+from isonomy.errors import DataError, UsageError, WrongType
+from isonomy.frames import Cells, Design, Group, Partition, Request, Rows, Source, open_source
+from isonomy.frames.estimators import Column, column_of, eager, refuse_empty, target
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.treatment.effects.adjust import cross_fitted
+from isonomy.treatment.effects.clusters import Clustered
+from isonomy.treatment.effects.designs import Strata, scaled, shares_within
 from isonomy.treatment.effects.moments import CONTROL, TREATED
 from isonomy.treatment.effects.sums import Lines, Sums
-from isonomy.treatment.plan import INDEPENDENT, CorrectionsPlan, Plan
+from isonomy.treatment.plan import INDEPENDENT, CorrectionsPlan, Plan, PricePlan
 
 _PRIME = 2**31 - 1
 
@@ -36,11 +38,18 @@ class Tally:
     sums: tuple[Sums, ...]
     rows: int
     dropped: Mapping[str, int]
-    lines: Lines | None = None  # for the bootstrap over rows
+    lines: Lines | None = None  # for the bootstrap over rows, and for designs
+    designs: tuple[Design, ...] | None = None  # one per partition, where rows have weights, clusters or propensities
+    strata: tuple[Strata, ...] = ()  # of the randomisation, by partition
+    cluster: IntArray | None = None  # number of each line's cluster, in the order of their values
+    sizes: tuple[FloatArray, ...] = ()  # rows by group and arm, where sums are of masses
+    clustered: tuple[Clustered, ...] = ()  # one per partition, where buckets are of whole clusters
 
 
 def tally(source: Source, plan: Plan, rng: np.random.Generator) -> Tally:
     """Sums of every partition; in two buckets where predicted and observed effects come from different rows."""
+    if plan.designed:
+        return _tally_designed(source, plan)
     if plan.formula.estimator == "aipw":
         return _tally_predicted(source, plan, rng)
     if plan.split == INDEPENDENT:
@@ -53,6 +62,10 @@ def tally(source: Source, plan: Plan, rng: np.random.Generator) -> Tally:
 
 def tally_corrections(source: Source, plan: CorrectionsPlan, rng: np.random.Generator) -> Tally:
     """Sums of every partition with the rows spread at random over equal buckets."""
+    if plan.errors.designed:
+        return _tally_clusters(source, plan, rng)
+    if plan.errors.formula.estimator == "aipw":
+        return _tally_predicted(source, plan.errors, rng, plan.buckets)
     return _tally_buckets(source, plan.errors, plan.buckets, rng)
 
 
@@ -79,7 +92,7 @@ def _tally_cells(source: Source, request: Request, plan: Plan, buckets: int) -> 
     return _tallied(cells, sums, plan)
 
 
-def _tally_predicted(source: Source, plan: Plan, rng: np.random.Generator) -> Tally:
+def _tally_predicted(source: Source, plan: Plan, rng: np.random.Generator, buckets: int | None = None) -> Tally:
     """Sums with the outcomes that models fitted on other rows predict in either arm (AIPW)."""
     rows = source.rows(plan.request(sums=False))
     lines = _lines(rows, plan)
@@ -90,13 +103,79 @@ def _tally_predicted(source: Source, plan: Plan, rng: np.random.Generator) -> Ta
     }
     lines = replace(lines, factors={**lines.factors, **predictions})
     line, weight, bucket = np.arange(rows.size), lines.weight, _codes(rows.columns, "split", rows.size)
-    if plan.split == INDEPENDENT:
+    parts = buckets or (1 if plan.split is None else 2)
+    if plan.split == INDEPENDENT or buckets is not None:
         coefficients = _coefficients(rng)
         if rows.weight is None:
-            bucket = _hashed(line, coefficients, 2)
+            bucket = _hashed(line, coefficients, parts)
         else:
-            line, weight, bucket = _spread(rows, 2, rng)
-    return _tally_lines(rows, lines, plan, 1 if plan.split is None else 2, line, weight, bucket)
+            line, weight, bucket = _spread(rows, parts, rng)
+    return _tally_lines(rows, lines, plan, parts, line, weight, bucket)
+
+
+def _tally_designed(source: Source, plan: Plan, *, clusters: bool = False) -> Tally:
+    """Sums of masses, and the lines that a design's variance needs one by one; ``clusters``: with each line's."""
+    request = plan.request(sums=False)
+    given = {f"given[{i}]": name for i, name in enumerate(plan.given)}
+    named = given | ({"cluster": source.cluster} if clusters and source.cluster is not None else {})
+    keys = {**request.keys, **{role: nw.col(name) for role, name in named.items()}}
+    rows = source.rows(replace(request, keys=keys, labels=named))
+    lines = _lines(rows, plan)
+    number = np.ones(rows.size) if rows.count is None else rows.count
+    code = np.zeros(rows.size, dtype=np.intp)
+    for role in given:
+        values, codes = np.unique(rows.columns[role].astype(str), return_inverse=True)
+        code = code * len(values) + codes
+    designs, sums, sizes, strata = [], [], [], []
+    every, one = np.arange(rows.size), np.zeros(rows.size, dtype=np.intp)
+    for codes, groups in lines.groups:
+        chance = np.full(rows.size, 0.5)
+        if plan.propensity is not None:
+            chance = np.asarray(rows.columns["propensity"], dtype=float)
+            refuse_certain(plan.propensity, chance)
+        elif given:
+            chance = shares_within(codes, code, lines.arm, lines.weight)
+            _refuse_one_arm(plan.given, chance)
+        own_arm = np.where(lines.arm == TREATED, chance, 1 - chance)
+        factor = 1 / own_arm
+        strata.append(Strata(code, own_arm))
+        place = codes * 2 + lines.arm
+        size, mass = (np.bincount(place, w, 2 * groups) for w in (number, lines.weight * factor))
+        # Masses of at least one per row: the law of a design knows what they are worth, a mean must not divide by less.
+        most = float(np.max(size[mass > 0] / mass[mass > 0], initial=0.0)) or 1.0
+        design = scaled(rows.design, number, factor * most)
+        own = replace(lines, weight=design.mass, groups=((codes, groups),))
+        designs.append(design)
+        sums.append(own.sums(plan.formula.columns, every, design.mass, one, 1)[0])
+        sizes.append(size.reshape(groups, 2).astype(float))
+    cluster = np.unique(rows.columns["cluster"], return_inverse=True)[1] if "cluster" in named else None
+    tallied = _tallied(rows, tuple(sums), plan, lines)
+    return replace(tallied, designs=tuple(designs), strata=tuple(strata), sizes=tuple(sizes), cluster=cluster)
+
+
+def _tally_clusters(source: Source, plan: CorrectionsPlan, rng: np.random.Generator) -> Tally:
+    """Sums of masses in buckets of whole clusters; without clusters every row is one."""
+    tallied = _tally_designed(source, plan.errors, clusters=True)
+    assert tallied.lines is not None
+    assert tallied.designs is not None
+    cluster = np.arange(tallied.lines.arm.size) if tallied.cluster is None else tallied.cluster
+    bucket = _hashed(cluster, _coefficients(rng), plan.buckets)
+    clustered = []
+    for design, own in zip(tallied.designs, tallied.lines.groups, strict=True):
+        lines = replace(tallied.lines, weight=design.mass, groups=(own,))
+        every = np.arange(cluster.size)
+        (sums,) = lines.sums(plan.errors.formula.columns, every, design.mass, bucket, plan.buckets)
+        clustered.append(Clustered(sums, lines, cluster, bucket))
+    return replace(tallied, clustered=tuple(clustered))
+
+
+def _refuse_one_arm(given: Sequence[str], chance: FloatArray) -> None:
+    alone = int(((chance <= 0) | (chance >= 1)).sum())
+    if alone:
+        raise DataError(
+            f"given: {alone:,} rows are in strata ({', '.join(given)}) of a group that have one arm only; merge "
+            "strata, or leave those rows out."
+        )
 
 
 def _tally_lines(
@@ -112,6 +191,67 @@ def _tallied(read: Cells | Rows, sums: tuple[Sums, ...], plan: Plan, lines: Line
             "another."
         )
     return Tally(tuple(partition.groups for partition in read.partitions), sums, read.rows, read.dropped, lines)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PriceTally:
+    """The rows that are ranked, and the sums of every column of predictions by group."""
+
+    groups: tuple[Group, ...]
+    outcome: FloatArray
+    arm: IntArray
+    weight: FloatArray
+    effects: tuple[FloatArray, ...]  # before correction, then each corrected column
+    sums: tuple[Sums, ...]
+    propensity: FloatArray
+    baseline: FloatArray | None
+    rows: int
+    dropped: Mapping[str, int]
+
+
+def tally_price(source: Source, plan: PricePlan) -> PriceTally:
+    """The columns that are needed, checked, in memory."""
+    rows = source.rows(plan.request)
+    lines = _lines(rows, plan.errors)
+    columns = [f"corrected[{i}]" for i in range(len(plan.corrected))]
+    effects = tuple(np.asarray(rows.columns[name], dtype=float) for name in ("effect", *columns))
+    line, one = np.arange(rows.size), np.zeros(rows.size, dtype=np.intp)
+    sums = tuple(
+        replace(lines, factors={**lines.factors, "f": effect}).sums(
+            plan.errors.formula.columns, line, lines.weight, one, 1
+        )[0]
+        for effect in effects
+    )
+    if plan.propensity is None:
+        share = float(np.average(lines.arm, weights=lines.weight))
+        propensity = np.full(rows.size, share)
+    else:
+        propensity = np.asarray(rows.columns["propensity"], dtype=float)
+    refuse_certain(plan.propensity, propensity)
+    return PriceTally(
+        groups=rows.partitions[0].groups,
+        outcome=lines.factors["y"],
+        arm=lines.arm,
+        weight=lines.weight,
+        effects=effects,
+        sums=sums,
+        propensity=propensity,
+        baseline=None if plan.baseline is None else np.asarray(rows.columns["baseline"], dtype=float),
+        rows=rows.rows,
+        dropped=rows.dropped,
+    )
+
+
+def refuse_certain(column: str | None, propensity: FloatArray) -> None:
+    """Raise where a row was certain to be treated, or certain not to be: it has nobody to be compared with."""
+    certain = int((~((propensity > 0) & (propensity < 1))).sum())
+    if certain and column is None:
+        raise DataError("treatment: all rows are in one arm; an experiment has both.")
+    if certain:
+        raise DataError(
+            f"propensity: column {column!r} is not strictly between 0 and 1 in {certain:,} rows; leave such rows out: "
+            "nobody like them was in the other arm."
+        )
 
 
 def _lines(rows: Rows, plan: Plan) -> Lines:
@@ -164,34 +304,60 @@ def tally_experiment(
 ) -> tuple[Source, dict[str, str]]:
     """The columns of X that a corrector is fitted on, as a table, and the names of its roles there.
 
+    ``weight``: whole numbers count equal rows, any others weigh them. ``roles`` may have a weight and a cluster.
     Group columns keep their names, which the labels of groups show; the roles have names that no group column has.
     """
     keys = {str(name): _values(X, name, "group_columns") for name in groups}
     fresh = open_source(keys).fresh
-    names, count = {role: fresh(role) for role in (*roles, "outcome")}, fresh("count")
+    names = {role: fresh(role) for role in (*roles, "outcome")}
     table = keys | {names[role]: _values(X, name, f"{role}_column") for role, name in roles.items()}
-    table[names["outcome"]] = np.asarray(y).ravel()
-    if weight is None:
-        return open_source(table), names
-    return open_source(table | {count: np.asarray(weight).ravel()}, count=count), names
+    table[names["outcome"]] = np.asarray(target(y)).ravel()
+    reading = {role: names[role] for role in ("weight", "cluster") if role in roles}
+    if weight is not None:
+        given = np.asarray(weight).ravel()
+        kind = "count" if _are_whole(given) else "weight"
+        if kind in reading:
+            raise UsageError("sample_weight: not whole numbers, so weights, as weight_column is; give one of the two.")
+        reading[kind] = fresh(f"sample_{kind}")
+        table[reading[kind]] = given
+    count, people, cluster = (reading.get(kind) for kind in ("count", "weight", "cluster"))
+    return open_source(table, count=count, weight=people, cluster=cluster), names
 
 
-def tally_rows(X: object, effect: Column, groups: Sequence[Column]) -> tuple[FloatArray, tuple[Group, ...], IntArray]:
-    """The predicted effect of each row of X, the groups that occur, and which of them each row belongs to."""
-    effects = np.asarray(_values(X, effect, "effect_column"), dtype=float)
+def _are_whole(values: AnyArray) -> bool:
+    """Whether these are whole numbers, or none at all."""
+    return values.dtype.kind != "f" or bool((values == np.floor(values)).all())
+
+
+def tally_rows(
+    X: object, effect: Column, groups: Mapping[str, Column]
+) -> tuple[FloatArray, tuple[Group, ...], IntArray]:
+    """The predicted effect of each row of X, the groups that occur, and which of them each row belongs to.
+
+    ``groups``: the columns that make them, by the name that their labels show.
+    """
+    values = _values(X, effect, "effect_column")
+    try:
+        effects = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise WrongType(f"effect_column: {effect!r} holds values that are not numbers; recode it first.") from None
     if not np.isfinite(effects).all():
         raise DataError(f"effect: {int((~np.isfinite(effects)).sum()):,} predictions are NaN or infinite.")
-    names = [str(name) for name in groups]
-    source = open_source({str(name): _values(X, name, "group_columns") for name in groups}, missing_group="level")
-    partition = source.rows(Request(grouping=source.grouping(names, len(names)))).partitions[-1]
+    source = open_source(
+        {name: _values(X, column, "group_columns") for name, column in groups.items()}, missing_group="level"
+    )
+    partition = source.rows(Request(grouping=source.grouping(list(groups), len(groups)))).partitions[-1]
     return effects, partition.groups, partition.codes
 
 
 def _values(X: object, column: Column, argument: str) -> object:
     """One column of X, in a form that every frame library shares."""
     frame = eager(X)
+    refuse_empty(frame)
     values = column_of(np.asarray(X) if frame is None else frame, column, argument)
     if isinstance(values, nw.Series):
+        if values.dtype in (nw.Int128, nw.UInt128):  # a group stays the one it is as text; other roles are numbers
+            values = values.cast(nw.String if argument == "group_columns" else nw.Float64)
         if not values.implementation.is_pandas():
             return values.to_polars()
         values = values.to_numpy()

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
 from isonomy.treatment.effects.collapse import CollapseName, Measure
 
-if TYPE_CHECKING:
-    from isonomy.treatment.result import TreatmentBiasResult
-
 QUESTION = "Does the model get the treatment effect of some groups wrong, more than that of others?"
 METHOD = "Group errors of predicted treatment effects (Persson et al.), Fieller and Welch inference"
 
-EVALUATION_QUESTION = "How much of each group's error would remain after correcting the predicted effects?"
+EVALUATION_QUESTION = "Is less bias left after correcting the predicted effects?"
 EVALUATION_METHOD = "Repeated split, swap and bootstrap evaluation of corrections (Persson et al., section 7)"
 
 REFERENCES = (
-    "Persson, Bakker, Bohle, Feuerriegel and von Wangenheim, Detecting and Mitigating Algorithmic Bias in Treatment "
-    "Effect Estimation.",
+    "Persson, Bakker, Bohle, Feuerriegel and von Wangenheim (working paper, 2024 or later), Detecting and Mitigating "
+    "Algorithmic Bias in Treatment Effect Estimation: Theory, Methods, and Empirical Evidence.",
     "Fieller (1954), Some problems in interval estimation. JRSS B 16.",
     "Zou and Donner (2008), Construction of confidence limits about effect measures. Statistics in Medicine 27.",
+    "Farrington and Manning (1990), Test statistics and sample size formulae for comparative binomial trials. "
+    "Statistics in Medicine 9.",
+    "Dunnett and Gent (1977), Significance testing to establish equivalence between treatments. Biometrics 33.",
+    "Welch (1951), On the comparison of several mean values. Biometrika 38.",
+    "DerSimonian and Laird (1986), Meta-analysis in clinical trials. Controlled Clinical Trials 7.",
     "Lin (2013), Agnostic notes on regression adjustments to experimental data. Annals of Applied Statistics 7.",
 )
+
+
+def omnibus(family: str, statistic: float, pvalue: float) -> str:
+    """The test that the errors of all groups are equal."""
+    return (
+        f"All errors by {family} equal: Cochran's Q over its degrees of freedom {phrases.number(statistic)}, "
+        f"{phrases.pvalue(pvalue)}, one test for all groups together."
+    )
+
 
 UNITS: Mapping[Measure, str] = {
     "relative": "effects are ratios of mean outcomes, treated over control",
@@ -42,18 +52,28 @@ def null(tolerance: float | None, measure: Measure) -> str:
     )
 
 
-def finding(result: TreatmentBiasResult, i: int) -> str:
+def finding(
+    label: str,
+    *,
+    rows: float,
+    predicted: float,
+    observed: float,
+    error: float,
+    rest_error: float,
+    bias: float,
+    limits: tuple[float, float],
+    alpha: float,
+    pvalue: float,
+    verdict: Verdict,
+) -> str:
     """One group: what was predicted, what was observed, and how its error compares with the others'."""
-    predicted, observed, bias = result.predicted[i], result.observed[i], result.bias[i]
-    error = predicted - observed
     text = (
-        f"{result.groups[i]} ({phrases.count(result.n[i])} rows): predicted effect {phrases.number(predicted)}, "
-        f"observed {phrases.number(observed)}, an error of {phrases.signed(error)}; in the other groups together the "
-        f"error is {phrases.signed(error - bias)}. The difference of the two, the bias, is {phrases.signed(bias)} "
-        f"({phrases.interval(result.bias_low[i], result.bias_high[i], result.alpha)}, adjusted "
-        f"{phrases.pvalue(result.adjusted_pvalue[i])})"
+        f"{label} ({phrases.count(rows)} rows): predicted effect {phrases.number(predicted)}, observed "
+        f"{phrases.number(observed)}, an error of {phrases.signed(error)}; in the other groups together the error is "
+        f"{phrases.signed(rest_error)}. The difference of the two, the bias, is {phrases.signed(bias)} "
+        f"({phrases.interval(*limits, alpha)}, adjusted {phrases.pvalue(pvalue)})"
     )
-    return text + _ENDS[result.verdicts[i]]
+    return text + _ENDS[verdict]
 
 
 _ENDS: Mapping[Verdict, str] = {
@@ -75,6 +95,7 @@ REASONS: Mapping[Status, str] = {
     Status.ZERO_BASELINE: "the mean outcome of the control rows is not above zero, so a relative effect has no "
     "denominator.",
     Status.TOO_SMALL: "too few rows in an arm to estimate a variance.",
+    Status.FEW_CLUSTERS: "fewer than 10 effective clusters, or rows by weight, to judge their spread by.",
     Status.CONSTANT: "outcomes and predictions do not vary, so there is nothing to judge by.",
     Status.UNSUPPORTED: "no observed effect was brought for it.",
     Status.FAILED: "the estimate is not finite.",
@@ -92,6 +113,15 @@ def detectable(smallest: float, largest: float, power: float) -> str:
     return (
         f"A bias of {phrases.number(smallest)} (best measured group) to {phrases.number(largest)} (worst measured "
         f"group) would be found with probability {power:g}, before adjusting for the number of groups."
+    )
+
+
+def untested(labels: Sequence[str], least: float, *, binary: bool) -> str:
+    """Groups with too few events for a verdict."""
+    what = "events are expected in an arm of" if binary else "events' worth of outcomes, so skewed are they, are in"
+    return (
+        f"Inconclusive, because fewer than {phrases.number(least, 2)} {what} {phrases.listed(labels)}: estimates and "
+        "intervals are given, but no test could tell such a group from chance among so many."
     )
 
 
@@ -137,15 +167,17 @@ _BROUGHT = (
 )
 
 
-def assumptions(experiment: bool, arms_differ: bool) -> tuple[tuple[str, str], ...]:
-    """What is assumed, and how it was checked."""
+def assumptions(
+    experiment: bool, arms_differ: bool, rows: tuple[str, str] = phrases.INDEPENDENT
+) -> tuple[tuple[str, str], ...]:
+    """What is assumed, and how it was checked. ``rows``: of their independence."""
     differ = "differ between groups, which the standardised comparison allows for"
     shares = differ if arms_differ else "are alike in all groups"
     assigned = ("Treatment was assigned at random within each group.", f"{_UNCHECKED}; treated shares {shares}.")
     return (
         assigned if experiment else _BROUGHT,
         ("One row's treatment does not change another row's outcome.", f"{_UNCHECKED}."),
-        phrases.INDEPENDENT,
+        rows,
         (
             "The model was fitted on other rows.",
             "Not checked: on its own training rows a model's errors look too small.",
@@ -167,23 +199,44 @@ def limits(measure: Measure) -> tuple[str, ...]:
 # Corrections
 
 
-def remaining(strategy: str, before: float, after: float, rejected: float, alpha: float) -> str:
-    """One strategy: what remains of the groups' errors and biases on rows it has not seen."""
+def remaining(
+    strategy: str, *, left: float, before: float, raw: float, rejected: float, alpha: float, pvalue: float
+) -> str:
+    """One strategy: what remains of the groups' biases on rows it has not seen."""
     return (
-        f"{strategy}: the groups' biases have root mean square {phrases.number(after)} on held-out rows, against "
-        f"{phrases.number(before)} without correction; {100 * rejected:.1f} % of the tests for remaining bias reject "
-        f"at {alpha:g}."
+        f"{strategy}: biases of root mean square {phrases.number(left)} are left, against {phrases.number(before)} "
+        f"without correction (less: {phrases.pvalue(pvalue)}). As estimated on held-out rows, noise and all, "
+        f"{phrases.number(raw)}; {_percent(rejected)} of the tests for remaining bias reject at {alpha:g}."
     )
 
 
-def best(strategy: str) -> str:
-    """Which strategy left least."""
-    return f"The smallest remaining bias on held-out rows: {strategy}."
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
+
+
+def unchanged(left: float, raw: float, rejected: float, alpha: float) -> str:
+    """Without correction."""
+    return (
+        f"none: biases of root mean square {phrases.number(left)}; as estimated on held-out rows, noise and all, "
+        f"{phrases.number(raw)}; {_percent(rejected)} of the tests for bias reject at {alpha:g}."
+    )
+
+
+def less(shown: int, tried: int, best: str) -> str:
+    """Whether a correction was shown to leave less bias: the headline of an evaluation."""
+    if not tried:
+        return "Nothing was compared: no correction was evaluated."
+    if not shown:
+        return (
+            f"Inconclusive: none of {tried} corrections was shown to leave less bias than no correction on rows it had "
+            "not seen."
+        )
+    return f"Less bias was shown to remain after {shown} of {tried} corrections; least after {best}."
 
 
 EVALUATION_NULL = (
-    "For each group, split and strategy: on rows that took no part in finding the correction, the corrected error of "
-    "the group equals that of all other groups together."
+    "For each strategy: on rows that took no part in finding the correction, the mean over groups of the squared bias "
+    "is at least as large with it as without."
 )
 EVALUATION_LIMITS = (
     "A correction carries the sampling error of the rows that found it. Where halves are alike, about one held-out "
@@ -205,6 +258,11 @@ def unknown_groups(labels: Sequence[str]) -> str:
     )
 
 
+def pooled_groups(labels: Sequence[str]) -> str:
+    """Groups a corrector has not seen, and what they get."""
+    return f"Groups that were not there in the fit get the correction of all groups together: {phrases.listed(labels)}."
+
+
 def uncorrected(labels: Sequence[str]) -> str:
     """Groups whose error could not be estimated."""
     return f"The error of {phrases.listed(labels)} could not be estimated: their predictions are left as they are."
@@ -215,3 +273,47 @@ def corrected_by_all(labels: Sequence[str]) -> str:
     return (
         f"The error of {phrases.listed(labels)} could not be estimated: the correction of all groups together is used."
     )
+
+
+# Price of fairness
+
+PRICE_QUESTION = "What do corrections of group effects cost in the ranking of persons?"
+PRICE_METHOD = "Paired changes of Qini, transformed-outcome loss and policy value on the same rows"
+PRICE_NULL = "For each column of corrected effects: the quantity is the same as before the correction."
+PRICE_LIMITS = (
+    "It compares columns of predictions on these rows: corrections fitted on the same rows look better than they are.",
+    "A policy's value is a gain in the mean outcome of these people, not in anybody's welfare.",
+    phrases.NOT_PROOF,
+)
+NO_LOSS = (
+    "Relative effects without a baseline column: the transformed-outcome loss is not known, and persons are ranked by "
+    "their ratios, which is not the order of their gains."
+)
+QUANTITY_NAMES: Mapping[str, str] = {
+    "qini": "Qini",
+    "loss": "transformed-outcome loss (less is better)",
+    "policy_value": "policy value at the budget",
+}
+
+
+def price(column: str, quantity: str, before: float, change: float, limits: tuple[float, float], alpha: float) -> str:
+    """One quantity of one column."""
+    return (
+        f"{column}: {QUANTITY_NAMES[quantity]} {phrases.number(before)} before, changed by {phrases.signed(change)} "
+        f"({phrases.interval(*limits, alpha)})."
+    )
+
+
+def trade(column: str, before: float, after: float) -> str:
+    """What was paid for."""
+    return (
+        f"{column}: biases of root mean square {phrases.number(after)} are left, against {phrases.number(before)} "
+        "before, without their sampling error."
+    )
+
+
+def price_headline(shown: int, compared: int) -> str:
+    """How many changes were shown."""
+    if not shown:
+        return f"Inconclusive: none of {compared} changes of the ranking of persons was shown to be other than chance."
+    return f"{shown} of {compared} changes of the ranking of persons were shown to be more than chance."

@@ -71,9 +71,12 @@ def test_failing_rules_name_the_rule_and_the_round(
 ) -> None:
     with pytest.raises(RuleFailed, match=rf"round 1: rule '{rule.__name__}'.*{message}"):
         iso.improvability(data, **fit, rule=rule)
+    ask = {name: value for name, value in fit.items() if name not in ("evidence", "splits", "resamples")}
+    with pytest.raises(RuleFailed, match=rf"fold 1: rule '{rule.__name__}'.*{message}"):
+        iso.improvability(data, **ask, rule=rule, repeats=1)
 
 
-def test_a_rule_that_fails_later_names_that_round(data: dict[str, Any], fit: dict[str, Any]) -> None:
+def test_a_rule_that_fails_in_one_round_improves_nothing_there(data: dict[str, Any], fit: dict[str, Any]) -> None:
     calls: list[int] = []
 
     def rule(training: Training) -> Any:
@@ -82,5 +85,17 @@ def test_a_rule_that_fails_later_names_that_round(data: dict[str, Any], fit: dic
             raise ValueError("second")
         return lambda people: people.features["x1"]
 
-    with pytest.raises(RuleFailed, match="round 2"):
-        iso.improvability(data, **fit, rule=rule)
+    result = iso.improvability(data, **fit, rule=rule)
+    assert result.round_pvalues[1] == 1
+    assert result.status == ("ok", "failed")
+    assert any("Round 2" in warning and "ValueError: second" in warning for warning in result.warnings)
+
+
+def test_text_features_are_columns_of_their_levels() -> None:
+    people = People(
+        {"x": np.array([1.0, 2.0]), "town": np.array([1.0, -1.0])},
+        np.array([0, 1]),
+        ("a", "b"),
+        {"town": ("Rome", "Troy")},
+    )
+    assert people.matrix(group_aware=True).tolist() == [[1, 1, 0], [2, 0, 1]]

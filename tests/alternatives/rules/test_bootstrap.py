@@ -47,7 +47,9 @@ def test_empty_denominators_count_as_exceeding() -> None:
     draws[:5, 0, :, :, 0] = 0.0
     shown = compare(criteria, observed, draws, (0,))
     assert shown.undefined == 5
-    assert shown.accuracy[0].exceedances[0].always == 5
+    question = shown.accuracy[0].questions[0]
+    assert isinstance(question, Exceedance)
+    assert question.always == 5
     assert shown.accuracy[0].pvalue(0.0) == pytest.approx(6 / 51)
     assert shown.accuracy[1].pvalue(0.0) == pytest.approx(1 / 51)
     assert shown.fairness[0].pvalue(0.0) >= 6 / 51

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.alternatives.rules.cutoffs import decisions, split
+from isonomy.alternatives.rules.cutoffs import at_capacity, decisions, fold, judged, split
 from isonomy.errors import DataError
 
 
@@ -22,12 +22,37 @@ def test_split_draws_whole_rows() -> None:
 
 def test_decisions() -> None:
     scores, learn = np.array([0.1, 0.4, 0.7, 0.9]), np.ones(4, dtype=np.int64)
-    ready, cutoff = decisions(np.array([0.0, 1.0]), learn[:2], "x", capacity=0.5, threshold=None)
-    assert ready.tolist() == [0, 1]
-    assert np.isnan(cutoff)
-    assert decisions(scores, learn, "x", capacity=None, threshold=0.7)[0].tolist() == [0, 0, 0, 1]
-    cut, cutoff = decisions(scores, learn, "x", capacity=0.5, threshold=None)
-    assert cut.tolist() == [0, 0, 1, 1]
-    assert cutoff == pytest.approx(0.55)
+    ready = decisions(np.array([0.0, 1.0]), learn[:2], "x", capacity=0.5, threshold=None)
+    assert ready.share.tolist() == [0, 1]
+    assert np.isnan(ready.cutoff)
+    assert decisions(scores, learn, "x", capacity=None, threshold=0.7).share.tolist() == [0, 0, 0, 1]
+    cut = decisions(scores, learn, "x", capacity=0.5, threshold=None)
+    assert cut.share.tolist() == [0, 0, 1, 1]
+    assert cut.cutoff == pytest.approx(0.55)
     with pytest.raises(DataError, match=r"x: .*capacity"):
         decisions(scores, learn, "x", capacity=None, threshold=None)
+
+
+def test_folds_are_disjoint_and_about_equal() -> None:
+    weight = np.array([3, 0, 8, 2, 1])
+    folds = fold(weight, 4, np.random.default_rng(0))
+    assert (folds.sum(axis=0) == weight).all()
+    assert sorted(folds.sum(axis=1).tolist()) == [3, 3, 4, 4]
+
+
+@pytest.mark.parametrize("capacity", [0.03, 0.1, 0.37, 0.999])
+@pytest.mark.parametrize("distinct", [1, 3, 10_000])
+def test_exactly_the_capacity_is_selected(capacity: float, distinct: int) -> None:
+    rng = np.random.default_rng(1)
+    values, weight = rng.integers(0, distinct, 500).astype(float), rng.integers(1, 4, 500)
+    decided = judged(values + 2.0, weight, "x", capacity=capacity, threshold=None)
+    assert np.average(decided.share, weights=weight) == pytest.approx(capacity, abs=1e-12)
+    assert decided.edge.sum() == pytest.approx(1)
+    order = np.argsort(values)
+    assert (np.diff(decided.share[order]) >= 0).all()  # nobody is passed over
+
+
+def test_ties_at_the_cutoff_are_the_edge_if_they_are_many() -> None:
+    values = np.array([0.0, 1, 1, 1, 1, 1, 1, 2])
+    _, near, _ = at_capacity(values, np.ones(8, dtype=np.int64), 0.5, 0.2)
+    assert near.tolist() == [0, 1, 1, 1, 1, 1, 1, 0]

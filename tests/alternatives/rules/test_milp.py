@@ -25,8 +25,8 @@ def test_milp_rule_calibration(data: dict[str, Any], fit: dict[str, Any]) -> Non
 
 
 def test_milp_rule_refuses(data: dict[str, Any], fit: dict[str, Any]) -> None:
-    with pytest.raises(RuleFailed, match=r"round 1: rule 'milp'.*outcome_among_selected"):
-        iso.improvability(data, **(fit | {"outcome": "sick"}), accuracy="tpr", rule="milp")
+    with pytest.raises(RuleFailed, match=r"round 1: rule 'milp'.*price"):
+        iso.improvability(data, **(fit | {"capacity": None}), accuracy="profit", rule="milp")
     with pytest.raises(UsageError, match="group"):
         MILPRule(objective="accuracy")
     with pytest.raises(UsageError, match="tolerance"):

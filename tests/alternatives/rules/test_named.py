@@ -84,7 +84,7 @@ def test_bad_rules(data: dict[str, Any], fit: dict[str, Any]) -> None:
 
 
 def test_names_an_audit_may_give() -> None:
-    assert RULES == ("linear", "lasso", "random_forest", "milp", "reductions")
+    assert RULES == ("linear", "lasso", "random_forest", "boosting", "group_thresholds", "milp", "reductions")
     assert [selection_rule(name, group_aware=False, features=["x"])[1] for name in RULES] == list(RULES)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from isonomy.alternatives.rules.program import MARGIN, Objective, Solution, search
+from isonomy.alternatives.rules.program import MARGIN, Objective, Solution, Worth, search
 from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray
 
@@ -75,8 +75,28 @@ def brute_force(given: dict[str, Any], objective: Objective) -> float | None:
 def solve(given: dict[str, Any], objective: Objective) -> Solution:
     status_quo = utilities(given, given["d0"])
     assert status_quo is not None
-    kept = {name: given[name] for name in ("x", "y", "group", "utility", "capacity")}
-    return search(**kept, status_quo=status_quo, objective=objective, target=0, time_limit=30)
+    worth = worth_of(given["y"], given["utility"])
+    return search(
+        given["x"],
+        given["group"],
+        worth,
+        [worth],
+        required=status_quo,
+        largest_gaps=[abs(status_quo[0] - status_quo[1])],
+        objective=objective,
+        target=0,
+        capacity=given["capacity"],
+        time_limit=30,
+    )
+
+
+def worth_of(y: FloatArray, utility: str) -> Worth:
+    """A utility at the decisions 0 and 1, written out."""
+    if utility == "accuracy":
+        return Worth(np.column_stack([y == 0, y == 1]).astype(float), np.ones((len(y), 2)))
+    if utility == "selection_rate":
+        return Worth(np.column_stack([0 * y, 1 + 0 * y]), np.ones((len(y), 2)))
+    return Worth(np.column_stack([0 * y, y]), np.column_stack([0 * y, 1 + 0 * y]))
 
 
 def check(seed: int, utility: str, objective: Objective) -> None:
@@ -125,7 +145,18 @@ def test_two_hundred_rows_five_features_have_a_certified_gap(objective: Objectiv
     y = (x[:, 0] + 0.5 * group + rng.normal(size=200) > 0).astype(float)
     d0 = (x[:, 1] + rng.normal(size=200) > 0).astype(float)
     base = [float(np.mean(y[group == g] == d0[group == g])) for g in (0, 1)]
-    solution = search(x, y, group, base, utility="accuracy", objective=objective, target=0, time_limit=seconds)
+    worth, gaps = worth_of(y, "accuracy"), [abs(base[0] - base[1])]
+    solution = search(
+        x,
+        group,
+        worth,
+        [worth],
+        required=base,
+        largest_gaps=gaps,
+        objective=objective,
+        target=0,
+        time_limit=seconds,
+    )
     value, bound, gap = solution.value, solution.bound, solution.gap
     print(f"{objective}: value {value:.4f}, bound {bound:.4f}, gap {gap:.4f}, {solution.status}")
     assert solution.coefficients is not None
@@ -146,3 +177,22 @@ def test_refused() -> None:
         solve(given | {"capacity": None}, "fairness")
     with pytest.raises(UsageError, match="too few"):
         solve(given | {"capacity": 0.05}, "fairness")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_fairness_asked_for_is_the_one_made_smallest(seed: int) -> None:
+    """Accuracy may not fall, and the gap of another utility is made smallest: against every pattern of decisions."""
+    given = instance(seed, "accuracy")
+    base = utilities(given, given["d0"])
+    assert base is not None
+    other = worth_of(given["y"], "selection_rate")
+    solution = search(given["x"], given["group"], worth_of(given["y"], "accuracy"), [other], required=base)
+    members = [np.flatnonzero(given["group"] == g) for g in (0, 1)]
+    ranked = []
+    for pattern in product((0.0, 1.0), repeat=len(given["y"])):
+        d = np.array(pattern)
+        reached = utilities(given, d)
+        if reached is not None and all(u >= b - 1e-9 for u, b in zip(reached, base, strict=True)):
+            ranked.append((float(np.ptp([d[i].mean() for i in members])), pattern))
+    expected = next((gap for gap, pattern in sorted(ranked) if separable(given["x"], np.array(pattern))), None)
+    assert expected == pytest.approx(solution.value, abs=1e-6) if expected is not None else solution.value != 0

@@ -1,20 +1,18 @@
-"""Student's law, tolerances, and differences that have no variance."""
+"""Student's law, tolerances, differences without a variance, and the joint law of points and walk."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from isonomy.calibration.smoothing.bands import (
-    Adjustment,
-    Judgement,
-    Smoothed,
-    beyond,
-    normal_score,
-    student_width,
-    welch,
-)
+from isonomy.calibration import predictive_parity
+from isonomy.calibration.smoothing.bands import beyond, normal_score, student_width
+from support.tables import scored
+
+ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 
 
 def test_normal_scores_are_as_rare_as_student_statistics() -> None:
@@ -22,15 +20,6 @@ def test_normal_scores_are_as_rare_as_student_statistics() -> None:
     expected = np.sign(t) * stats.norm.isf(stats.t.sf(np.abs(t), df))
     np.testing.assert_allclose(normal_score(t, df), expected, rtol=1e-9)
     np.testing.assert_allclose(student_width(1.96, df), stats.t.isf(stats.norm.sf(1.96), df), rtol=1e-9)
-
-
-def test_welch_is_the_textbook_formula() -> None:
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=20), rng.normal(scale=3, size=35)
-    expected = stats.ttest_ind(a, b, equal_var=False).df
-    variances = (np.array(np.var(a, ddof=1) / 20), np.array(np.var(b, ddof=1) / 35))
-    found = welch(*variances, np.array(20.0), np.array(35.0))
-    assert float(found) == pytest.approx(expected)
 
 
 def test_a_tolerance_moves_the_null() -> None:
@@ -41,20 +30,40 @@ def test_a_tolerance_moves_the_null() -> None:
     np.testing.assert_allclose(allowed, [1.0, *[(2 * stats.norm.sf(2) + 2 * stats.norm.sf(6)) / 2] * 2])
 
 
-def copies(correlation: float) -> Smoothed:
-    """Two groups with the same gaps at two points, correlated between the groups."""
-    own = np.array([[1.0, 0.5], [0.5, 1.0]])
-    covariance = np.array([[own, correlation * own], [correlation * own, own]])
-    gap, supported = np.zeros((2, 2)), np.ones((2, 2), dtype=bool)
-    return Smoothed(gap, covariance, np.full((2, 2), 100.0), supported, gap, covariance)
+def pvalues(data: dict[str, Any], **options: Any) -> list[float]:
+    """Of both tests and of each alone, not divided by their share of alpha."""
+    methods: tuple[Any, ...] = ("omnibus", "orthogonal", "cumulative")
+    return [
+        float(predictive_parity(data, **ROLES, method=method, rng=1, **options).families[0].pair_pvalue[0])
+        for method in methods
+    ]
 
 
-@pytest.mark.parametrize("adjust", ["sup-t", "holm", "none"])
-def test_copies_have_no_variance_and_are_not_tested(adjust: Adjustment) -> None:
-    judgement = Judgement(adjust, 0.05, None, 200)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_omnibus_lies_between_its_smaller_part_and_twice_that(seed: int) -> None:
+    both, points, walk = pvalues(scored(1_500, seed=seed), resamples=5_000)
+    smaller = min(points, walk)
+    assert 0.9 * smaller <= both <= 2 * smaller + 1e-12
+
+
+@pytest.mark.parametrize("adjust", ["bonferroni", "holm", "none"])
+def test_other_adjustments_are_joined_by_bonferroni(adjust: str) -> None:
+    both, points, walk = pvalues(scored(1_500), adjust=adjust)
+    assert both == pytest.approx(min(1, 2 * min(points, walk)), rel=0.1)
+
+
+def test_a_pvalue_can_be_smaller_than_draws_resolve() -> None:
+    both, points, walk = pvalues(scored(20_000, slope=0.5), resamples=100)
+    assert max(both, points, walk) < 1e-6
+
+
+def test_differences_of_probabilities_are_such() -> None:
+    """Scores that hardly overlap: no difference beyond 1, no curve beyond 0 and 1."""
     rng = np.random.default_rng(0)
-    for correlation in (1.0, 1 - 1e-13, 1 + 1e-13):
-        band = judgement.band(copies(correlation), (0, 1), np.ones(2), rng)
-        assert np.isnan(band.se).all()
-        assert np.isnan(band.overall)
-    assert np.isfinite(judgement.band(copies(0.9), (0, 1), np.ones(2), rng).overall)
+    s = np.clip(np.concatenate([rng.normal(0.3, 0.07, 800), rng.normal(0.7, 0.07, 800)]), 0, 1)
+    data = {"s": s, "g": np.repeat(["a", "b"], 800), "y": (rng.random(1_600) < s).astype(int)}
+    family = predictive_parity(data, **ROLES, rng=1).families[0]
+    for values in (family.difference, family.low, family.high):
+        assert np.nanmax(np.abs(values), initial=0) <= 1
+    assert np.nanmin(family.curve_low) >= 0
+    assert np.nanmax(family.curve_high) <= 1

@@ -5,41 +5,62 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.calibration.smoothing.margins import Margin, Outcomes, common_outcome
+from isonomy.calibration import marginal_outcomes
+from isonomy.calibration.smoothing.axis import Axis
+from isonomy.calibration.smoothing.cells import Cells
+from isonomy.calibration.smoothing.kernels import Bandwidth
+from isonomy.calibration.smoothing.margins import Margin, Margins, scatter
+from isonomy.calibration.smoothing.targets import common_value
+from support.cells import cells
 
 
-def margin(slope: float = 1.0, start: float = 0.5) -> Margin:
-    """Outcomes slope * s from the threshold ``start`` up; uniform scores."""
-    points, edges = np.linspace(start, 1, 51), np.linspace(0, 1, 101)
-    return Margin(points, slope * points, slope * points, slope, edges, 1 - edges, 1_000.0)
+def sample(power: float, n: int = 40_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    s = rng.random(n)
+    return s, (rng.random(n) < s**power).astype(float)
 
 
 def test_thresholds_and_outcomes_are_inverse() -> None:
-    one = margin()
-    for outcome in (0.5, 0.61, 0.99):
-        assert one.outcome(one.threshold(outcome)) == pytest.approx(outcome)
-    assert one.threshold(0.3) == pytest.approx(0.3)  # along the line, below the present threshold
-    assert one.threshold(2.0) == 1.0  # no further than the data
-    assert one.positives(0.75) == pytest.approx(250.0)
+    one = cells(*sample(1.0))
+    (curve,) = Margins.of(one.bins, Bandwidth(Axis.of(0.0, 1.0), 20_000)).responses(one)
+    for outcome in (0.4, 0.55, 0.7):
+        assert curve.at(curve.threshold(outcome)) == pytest.approx(outcome)
+        assert curve.threshold(outcome) == pytest.approx(outcome, abs=0.04)  # below 0.5 along a line
+    assert curve.threshold(2.0) == pytest.approx(1.0, abs=0.01)  # no further than the data
+
+
+def test_a_level_curve_keeps_its_threshold() -> None:
+    rng = np.random.default_rng(1)
+    one = cells(rng.random(5_000), np.arange(5_000) % 2 * 1.0)
+    (curve,) = Margins.of(one.bins, Bandwidth(Axis.of(0.0, 1.0), 2_500)).responses(one)
+    assert curve.threshold(curve.at(0.5)) == pytest.approx(0.5, abs=0.01)
 
 
 def test_the_common_outcome_keeps_the_rate() -> None:
-    both = [margin(), margin(0.8)]
-    target, reached = common_outcome(both, "both")
+    both = [cells(*sample(power, seed=k)) for k, power in enumerate((1.0, 1.5))]
+    bandwidth = Bandwidth(Axis.of(0.0, 1.0), 20_000)
+    curves = [Margins.of(one.bins, bandwidth).responses(one)[0] for one in both]
+    wanted = sum(curve.positives(0.5) for curve in curves)
+    target, reached = common_value(curves, wanted)
     assert reached
-    positives = sum(one.positives(one.threshold(target)) for one in both)
-    assert positives == pytest.approx(1_000, rel=1e-6)
-    assert common_outcome(both, "raise") == (0.5, True)
-    assert common_outcome(both, "lower")[0] == pytest.approx(0.4)
-    assert [one.moved(0.5, "raise") for one in both] == [0.5, pytest.approx(0.625)]
-    assert [one.moved(0.4, "lower") for one in both] == [pytest.approx(0.4), 0.5]
+    assert sum(curve.positives(curve.threshold(target)) for curve in curves) == pytest.approx(wanted, abs=1)
 
 
-def test_a_falling_line_is_told_from_a_rising_one() -> None:
-    points = np.linspace(0.5, 1, 51)
-    falling = Margin(points, np.full(51, 0.4), 0.9 - points, -1.0, np.array([0.0, 1.0]), np.array([1.0, 0.0]), 100.0)
-    known, at, se = np.array([True, True]), np.array([0.5, 0.5]), np.array([0.01, 0.01])
-    outcomes = Outcomes.at([margin(), falling], known, at, se, se)
-    assert outcomes.falling.tolist() == [False, False]
-    steep = Margin(points, np.full(51, 0.2), 0.9 - points, -1.0, np.array([0.0, 1.0]), np.array([1.0, 0.0]), 100.0)
-    assert Outcomes.at([margin(), steep], known, at, se, se).falling.tolist() == [False, True]
+def test_at_the_present_threshold_it_is_the_marginal_outcome() -> None:
+    s, y = sample(1.0, 4_000)
+    t, z = sample(1.5, 4_000, seed=1)
+    data = {"s": np.append(s, t), "y": np.append(y, z), "g": np.repeat(["a", "b"], 4_000)}
+    expected = marginal_outcomes(data, outcome="y", score="s", groups="g", threshold=0.5, bandwidth=0.1).families[0]
+    one, two = cells(s, y), cells(t, z)
+    both = Cells(one.bins, *(np.concatenate([getattr(c, n) for c in (one, two)]) for n in one.__slots__[1:]))
+    width = Bandwidth.of(Axis.of(0.0, 1.0), 4_000, 0.1, np.array([0.5]))
+    margin = Margin.at(np.full(2, 0.5), both, None, width)
+    # The marginal outcome has 1,024 bins where these have 16 times as many.
+    np.testing.assert_allclose(margin.value, expected.estimate, atol=1e-3)
+    np.testing.assert_allclose(np.sqrt(np.diagonal(margin.covariance)), expected.se, rtol=5e-3)
+
+
+def test_the_scatter_of_parts_is_that_of_their_sum() -> None:
+    rng = np.random.default_rng(0)
+    each = rng.standard_normal((4_000, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
+    np.testing.assert_allclose(scatter(each) / 4_000, [[1.0, 0.5], [0.5, 1.25]], atol=0.1)

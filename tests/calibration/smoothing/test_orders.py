@@ -1,4 +1,4 @@
-"""All groups and points at once: the joint test, the order of scores, cumulative differences."""
+"""The order of scores: means over disjoint intervals, reversals, and what shows that there are none."""
 
 from __future__ import annotations
 
@@ -9,47 +9,91 @@ import pytest
 
 import isonomy as iso
 from isonomy.calibration import predictive_parity
-from isonomy.calibration.smoothing.bands import Smoothed
-from isonomy.calibration.smoothing.orders import joint_pvalue, ordering
+from isonomy.calibration.smoothing.axis import Axis
+from isonomy.calibration.smoothing.moments import Moments
+from isonomy.calibration.smoothing.orders import Means, interval_means, ordering
 from support.tables import scored
 
-GRID = np.array([0.2, 0.8])
+ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 
 
-def smoothed(curve: list[list[float]], se: float = 0.02) -> Smoothed:
-    """Independent estimates of curves on two points."""
-    values = np.array(curve)
-    groups, points = values.shape
-    covariance = np.zeros((groups, groups, points, points))
-    for g in range(groups):
-        covariance[g, g] = se**2 * np.eye(points)
+def means(value: list[list[float]], se: float = 0.02) -> Means:
+    """Independent means of two intervals."""
+    values = np.array(value)
+    covariance = se**2 * np.eye(values.size)
     supported = np.ones(values.shape, dtype=bool)
-    return Smoothed(values, covariance, np.full(values.shape, 500.0), supported, values, covariance)
+    return Means(np.array([0.2, 0.8]), values, np.full(values.shape, 500.0), covariance, supported)
 
 
-def test_a_reversed_order_is_found() -> None:
-    order = ordering(smoothed([[0.6, 0.7], [0.1, 0.3]]), GRID, 500, np.random.default_rng(0))
+def judged(one: Means, tolerance: float | None = None) -> Any:
+    return ordering(one, tolerance, 0.05, 500, np.random.default_rng(0))
+
+
+def test_a_reversed_order_is_detected() -> None:
+    order = judged(means([[0.6, 0.7], [0.1, 0.3]]))
     assert (order.better, order.worse, order.at, order.above) == (0, 1, 0.2, 0.8)
     assert order.difference == pytest.approx(0.3)
     assert order.pvalue < 0.01
-    right = ordering(smoothed([[0.1, 0.7], [0.1, 0.7]]), GRID, 500, np.random.default_rng(0))
-    assert right.pvalue > 0.5
+    assert judged(means([[0.1, 0.7], [0.1, 0.7]])).pvalue > 0.5
 
 
-def test_the_joint_test_looks_at_every_pair() -> None:
-    equal, apart = smoothed([[0.2, 0.7]] * 3), smoothed([[0.2, 0.7], [0.2, 0.7], [0.2, 0.85]])
-    assert joint_pvalue(equal, 500, np.random.default_rng(0)) > 0.5
-    assert joint_pvalue(apart, 500, np.random.default_rng(0)) < 0.01
+def test_a_tolerance_for_reversals() -> None:
+    falling = means([[0.6, 0.55], [0.6, 0.55]], se=0.005)
+    assert judged(falling).pvalue < 0.01
+    allowed = judged(falling, 0.1)
+    assert allowed.pvalue == 1.0
+    # The upper limit of the largest reversal: 0.05 and 1.65 standard errors of a difference.
+    assert allowed.limit == pytest.approx(0.05 + 1.645 * 0.005 * np.sqrt(2), abs=1e-4)
 
 
 def test_nothing_supported_is_nothing_tested() -> None:
-    none = smoothed([[0.2, 0.7], [0.2, 0.7]])
+    none = means([[0.2, 0.7], [0.2, 0.7]])
     none.supported[:] = False
-    assert np.isnan(joint_pvalue(none, 200, np.random.default_rng(0)))
-    assert np.isnan(ordering(none, GRID, 200, np.random.default_rng(0)).pvalue)
+    assert np.isnan(judged(none).pvalue)
+    assert np.isnan(judged(none).limit)
 
 
-@pytest.mark.parametrize("method", ["residual", "orthogonal", "nadaraya-watson", "cumulative"])
+def test_means_of_intervals_are_means_of_rows() -> None:
+    rng = np.random.default_rng(0)
+    s, g = rng.integers(0, 10, 3_000) / 10 + 0.05, rng.integers(0, 2, 3_000)
+    y = rng.normal(size=3_000)
+    one = interval_means(Moments.of(Axis.of(0.0, 1.0), g, 2, s, y, np.ones(3_000)), binary=False)
+    assert np.all(np.diff(one.score) > 0)
+    cell = np.argmin(np.abs(s[:, None] - one.score), axis=1)
+    for k in range(2):
+        for c in range(one.score.size):
+            mine = (g == k) & (cell == c)
+            assert one.value[k, c] == pytest.approx(y[mine].mean())
+            at = k * one.score.size + c
+            assert one.covariance[at, at] == pytest.approx(y[mine].var() / mine.sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize("tolerance", [None, 0.1])
+def test_a_score_that_ranks_the_wrong_way_round_is_a_violation(tolerance: float | None) -> None:
+    rng = np.random.default_rng(0)
+    s, g = rng.random(20_000), np.repeat(["a", "b"], 10_000)
+    y = (rng.random(20_000) < 0.8 - 0.6 * s).astype(int)
+    result = predictive_parity({"s": s, "g": g, "y": y}, **ROLES, tolerance=tolerance, rng=1)
+    assert result.parity_pvalue > 0.05
+    assert result.ordering_verdict is iso.Verdict.VIOLATION
+    assert result.verdict is iso.Verdict.VIOLATION
+    assert "order is reversed" in result.summary()
+
+
+def test_groups_without_a_common_score_are_answered_by_the_order() -> None:
+    """The paper's own example: score 0 with an outcome of 0.8, score 1 with 0.6."""
+    rng = np.random.default_rng(0)
+    g = np.repeat(["a", "b"], 1_000)
+    s = np.repeat([0.0, 1.0], 1_000)
+    y = (rng.random(2_000) < np.where(g == "a", 0.8, 0.6)).astype(int)
+    result = predictive_parity({"s": s, "g": g, "y": y}, **ROLES, rng=1)
+    assert result.verdict is iso.Verdict.VIOLATION
+    assert result.answered
+    right = predictive_parity({"s": 1 - s, "g": g, "y": y}, **ROLES, tolerance=0.1, rng=1)
+    assert right.verdict is iso.Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("method", ["omnibus", "residual", "orthogonal", "nadaraya-watson", "cumulative"])
 @pytest.mark.parametrize("each", [1, 4])
 def test_groups_that_are_copies_are_not_tested(method: Any, each: int) -> None:
     """Every user has the same rows in both groups: what is left of the variance is rounding, and no evidence."""
@@ -58,6 +102,5 @@ def test_groups_that_are_copies_are_not_tested(method: Any, each: int) -> None:
     columns = {"s": np.tile(one["s"][:1_500], 2), "y": np.tile(one["y"][:1_500], 2), "m": np.tile(user, 2)}
     data = columns | {"g": np.repeat(["a", "b"], 1_500)}
     result = predictive_parity(data, outcome="y", score="s", groups="g", user="m", method=method, rng=1)
-    assert np.isnan(result.pvalue)
+    assert np.isnan(result.parity_pvalue)
     assert result.verdict is iso.Verdict.INCONCLUSIVE
-    assert not result.answered

@@ -12,14 +12,9 @@ from sklearn.metrics import roc_auc_score
 from isonomy.calibration import (
     calibration_metrics,
 )
+from support.tables import measured
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
-
-
-def measured(n: int = 4_000, seed: int = 0) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    s = rng.beta(2, 3, n)
-    return {"s": s, "g": rng.choice(["a", "b"], n), "y": (rng.random(n) < s).astype(int), "m": rng.integers(0, 900, n)}
 
 
 SCORES: dict[str, Any] = {
@@ -55,7 +50,7 @@ def test_auc_and_ece_are_exact(scores: str, user: str | None) -> None:
 @pytest.mark.parametrize("scores", SCORES)
 def test_they_are_exact_in_an_engine(scores: str, monkeypatch: pytest.MonkeyPatch) -> None:
     duckdb = pytest.importorskip("duckdb")
-    monkeypatch.setattr("isonomy.calibration.tally.HELD", 0)
+    monkeypatch.setattr("isonomy.calibration.tally.HELD", 1_000)
     data = measured()
     data["s"] = SCORES[scores](data["s"])
     frame = pl.DataFrame(data)

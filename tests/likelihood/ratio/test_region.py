@@ -50,7 +50,7 @@ def test_the_quick_path_is_the_general_one(lender: dict[str, Any], monkeypatch: 
 def test_a_null_that_the_estimated_reference_cannot_meet_may_be_met_by_another() -> None:
     """Rates near 1: 0.9 + 0.12 is no rate, 0.85 + 0.12 is."""
     data = counted((60, 57), (60, 50), c=(60, 54))
-    result = iso.certify(data, null=[0.12, -0.12, 0.0], **RATE)
+    result = iso.certify(data, null=[0.12, -0.12, 0.0], correction=None, **RATE)
     assert result.joint_status is Status.OK
     n, k, e = np.array([60.0] * 3), np.array([57.0, 50.0, 54.0]), np.array([0.12, -0.12, 0.0])
     at = np.arange(3)
@@ -76,7 +76,7 @@ def test_a_null_that_the_estimated_reference_cannot_meet_may_be_met_by_another()
 def test_the_joint_test_has_no_unit_and_no_origin(more: dict[str, Any], method: Method) -> None:
     def asked(shift: float, scale: float) -> iso.CertifyResult:
         data, estimate = moved(shift, scale)
-        options: dict[str, Any] = {**LOSS, "method": method, **more}
+        options: dict[str, Any] = {**LOSS, "method": method, "correction": None, **more}
         if "null" in more:
             options["null"] = [scale * e for e in more["null"]]
         if more.get("reference") == "estimate":

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -177,10 +178,11 @@ def test_factors_multiply_and_keep_what_the_distance_says_of_itself(people: pl.D
         iso.project(data, distance=distances.PerGroup(kernel, "nowhere", {"a": 1.0}), **roles)
 
 
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
 def test_estimators_without_a_distance(people: pl.DataFrame) -> None:
     x, y = people.select("x", "z").to_numpy(), people["y"].to_numpy()
     for model, message in [
-        (RandomForestClassifier(n_estimators=3).fit(x, y), "RandomForestClassifier"),
+        (MLPClassifier(max_iter=5, random_state=0).fit(x, y), "MLPClassifier"),
         (make_pipeline(PolynomialFeatures(), LogisticRegression()).fit(x, y), "PolynomialFeatures"),
         (LogisticRegression().fit(x, np.arange(600) % 3), "LogisticRegression"),
         (SVC(kernel=lambda a, b: a @ b.T).fit(x, y), "kernel of its own"),
@@ -198,7 +200,7 @@ def test_estimators_without_a_distance(people: pl.DataFrame) -> None:
 
 
 def test_wrong_distances() -> None:
-    with pytest.raises(UsageError, match="all are zero"):
+    with pytest.raises(UsageError, match="all that can change are zero"):
         distances.Linear(("x",), (0.0,))
     with pytest.raises(UsageError, match="one each"):
         distances.Linear(("x",), (1.0, 2.0))
@@ -230,3 +232,69 @@ def test_costs_that_depend_on_the_attribute() -> None:
     some = distances.PerGroup(distances.Score("score", 0.2), "group", {"a": 1.0})
     with pytest.raises(MissingValues, match="factors"):
         iso.project(data, groups="group", distance=some, **ROLES)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+def test_immutable_features_stay_and_costs_are_paid(norm: Any) -> None:
+    """Against the same plane and tree in features that were rescaled by their costs, the immutable one held fixed."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    plane = distances.Linear(("a", "b", "c"), (1.0, -2.0, 0.5), 0.3, norm, immutable=("b",), costs={"c": 4.0})
+    scaled = distances.Linear(("a", "c"), (1.0, 0.125), 0.3, norm)
+    fixed = np.column_stack([x[:, 0] - 2.0 * x[:, 1], 4.0 * x[:, 2]])
+    assert plane.evaluate(x) == pytest.approx(scaled.evaluate(fixed), rel=1e-12)
+    end = plane.move(x)
+    assert (end[:, 1] == x[:, 1]).all()
+    assert plane.margins(end) == pytest.approx(np.zeros(200), abs=1e-12)
+    paid = np.linalg.norm((end - x) * [1.0, 1.0, 4.0], ORDER[norm], axis=1)
+    assert paid == pytest.approx(np.abs(plane.evaluate(x)), rel=1e-12)
+
+    model = DecisionTreeClassifier(max_depth=4, random_state=0).fit(x, x[:, 0] + x[:, 1] > 0.2 * x[:, 2])
+    tree = estimators.of(model, ["a", "b", "c"], norm=norm, immutable=["b"], costs={"c": 4.0})
+    plain = estimators.of(model, ["a", "b", "c"], norm=norm)
+    far, landed = np.abs(tree.evaluate(x)), tree.move(x)
+    assert landed is not None
+    end = landed
+    able = np.isfinite(far)
+    assert (far >= np.abs(plain.evaluate(x)) - 1e-12).all()
+    assert 0 < able.mean() <= 1
+    assert (end[able, 1] == x[able, 1]).all()
+    paid = np.linalg.norm((end - x)[able] * [1.0, 1.0, 4.0], ORDER[norm], axis=1)
+    assert paid == pytest.approx(far[able], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"immutable": ("z",)}, "immutable: 'z'"),
+        ({"immutable": "x"}, "immutable: 'x'"),
+        ({"immutable": ("x", "y")}, "every feature"),
+        ({"costs": {"z": 1.0}}, "costs: 'z'"),
+        ({"costs": {"x": 0.0}}, "costs: 0.0"),
+        ({"costs": 2.0}, "costs: 2.0"),
+        ({"immutable": ("x",)}, "all that can change are zero"),
+    ],
+)
+def test_wrong_costs(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        distances.Linear(("x", "y"), (1.0, 0.0), **options)
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, GradientBoostingClassifier])
+def test_forests_and_boosting_are_measured_on_their_score(people: pl.DataFrame, kind: Any) -> None:
+    frame, y = people.select("x", "z"), people["y"].to_numpy()
+    model = make_pipeline(StandardScaler(), kind(random_state=0)).fit(frame.to_numpy(), y)
+    distance = estimators.of(model, ["x", "z"])
+    probability = model.predict_proba(frame.to_numpy())[:, 1]
+    assert distance.evaluate(frame.to_numpy()) == pytest.approx(probability - 0.5)
+    data = people.with_columns(pl.Series("c", model.predict(frame.to_numpy())))
+    result = iso.project(data, prediction="c", groups="g", distance=distance, criterion="statistical_parity")
+    by_column = data.with_columns(pl.Series("d", np.abs(probability - 0.5)))
+    same = iso.project(by_column, prediction="c", groups="g", distance="d", criterion="statistical_parity")
+    assert result.statistic == pytest.approx(same.statistic, rel=1e-9)
+    assert any(f"on the score of the {kind.__name__}" in w for w in result.warnings)
+    assert listed(result).features == ()
+    with pytest.raises(UsageError, match="immutable, costs"):
+        estimators.of(model, ["x", "z"], immutable=["x"])
+    with pytest.raises(UsageError, match="threshold"):
+        estimators.of(model, ["x", "z"], threshold=1.5)

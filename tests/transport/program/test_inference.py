@@ -173,15 +173,53 @@ def test_infeasible_is_about_costs_not_evidence() -> None:
     assert "infeasible" in result.summary()
 
 
-def test_lattice_scores_get_the_wald_test() -> None:
-    data = decided(shift=0.3)
-    data["score"] = np.floor(np.clip(data["score"], -2, 2) / 0.4)
-    data["c"] = (data["score"] >= 0).astype(int)
-    result = iso.project(data, groups="group", score="score", threshold=-0.5, **ROLES)
+def test_scores_on_a_lattice_are_spread_over_its_steps() -> None:
+    """Rounding to a tenth leaves the p-value near that of the scores themselves, on engines too."""
+    data = decided(8_000, shift=0.25)
+    plain = iso.project(data, groups="group", **SCORE)
+    rounded = data | {"score": np.floor((data["score"] - 0.2) * 10) / 10 + 0.2}
+    for table in (rounded, pl.DataFrame(rounded).lazy(), rounded | {"score": rounded["score"] + 0.05}):
+        result = iso.project(table, groups="group", **SCORE)
+        assert result.status is Status.OK
+        assert np.log(result.pvalue) == pytest.approx(np.log(plain.pvalue), rel=0.2)
+        assert result.tested_statistic == pytest.approx(plain.statistic, rel=0.2)
+        assert (result.tested_statistic >= result.critical_value) == (result.pvalue <= 0.05)
+
+
+@pytest.mark.parametrize("places", [[-1.0, 0.3, 0.4, 0.9, 1.7], [-0.1, 0.1]])
+def test_other_ties_get_the_wald_test(places: list[float]) -> None:
+    """Steps that differ, and too few of them, have no density to speak of."""
+    rng = np.random.default_rng(0)
+    score = rng.choice([*places, -0.2, -0.35, -0.9], 4_000)
+    data = {"g": rng.choice(["a", "b"], 4_000), "s": score, "c": score >= 0}
+    result = iso.project(data, score="s", threshold=0.0, bandwidth=1.0, **PARITY)
     assert result.status is Status.ATOMS
     assert result.pvalue == result.wald_pvalue
     assert np.isfinite(result.statistic)
     assert np.isnan(result.critical_value)  # the Wald test's would be on another scale than the statistic
+
+
+def test_several_small_groups_are_judged_at_the_rates_of_the_null() -> None:
+    """Pearson's chi-square of the same counts; at the groups' own rates 0.096 of true nulls were rejected."""
+    rng = np.random.default_rng(1)
+    group = np.repeat(["a", "b", "c", "d", "e"], [1_600, 100, 100, 100, 100])
+    score = rng.normal(size=group.size) - 1.28
+    data = {"g": group, "s": score, "c": (score >= 0).astype(int)}
+    result = iso.project(data, score="s", threshold=0.0, **PARITY)
+    counts = [[(data["c"][group == g] == c).sum() for g in "abcde"] for c in (0, 1)]
+    assert result.wald_pvalue == pytest.approx(stats.chi2_contingency(counts, correction=False).pvalue, rel=1e-9)
+
+
+def test_a_handful_is_compared_by_permutation() -> None:
+    """4 of 6 selected beside 100 of 2,000: the exact tail of the hypergeometric law."""
+    result = handful(4, 6, 2_000, 0.05, rng=3)
+    table = np.array([[4, 2], [100, 1_900]])
+    assert result.status is Status.UNSUPPORTED
+    assert result.pvalue == pytest.approx(stats.fisher_exact(table).pvalue, abs=3e-4)
+    assert result.provenance.seed is not None
+    some = handful(1, 6, 2_000, 0.05, rng=3)
+    expected = stats.hypergeom.sf(0, 2_006, 101, 6)  # one or more: none at all is less unusual
+    assert some.pvalue == pytest.approx(expected, abs=4 * np.sqrt(expected / 20_000))
 
 
 def test_each_group_needs_rows_near_the_boundary() -> None:
@@ -204,3 +242,54 @@ def test_rates_of_zero_and_one_use_the_nulls_variance() -> None:
     result = iso.project(data, prediction="c", groups="g", distance="d", criterion="statistical_parity")
     assert result.verdict is iso.Verdict.VIOLATION
     assert any("always or never" in w for w in result.warnings)
+
+
+def test_the_published_law_is_the_papers() -> None:
+    """Corollary 1 by hand: h = N^(-1/5), the groups' own rates, whatever the rows are like."""
+    data = scores(300)
+    result = iso.project(data, score="s", threshold=0.0, law="published", **PARITY)
+    assert result.bandwidth == pytest.approx(300 ** (-1 / 5))
+    share = {g: (data["g"] == g).mean() for g in "ab"}
+    rate = {g: data["c"][data["g"] == g].mean() for g in "ab"}
+    sigma = sum(rate[g] * (1 - rate[g]) / share[g] for g in "ab")
+    phi = np.where(data["g"] == "a", 1 / share["a"], 1 / share["b"])
+    kernel = stats.norm.pdf(data["d"] / result.bandwidth) / (300 * result.bandwidth)
+    assert result.pvalue == pytest.approx(stats.chi2.sf(2 * (kernel @ phi**2) * result.statistic / sigma, 1), rel=1e-9)
+    assert any("The law is the paper's" in w for w in result.warnings)
+    tiny = handful(3, 3, 40, 0.5, law="published")  # no variance among three rows: taken for certainty
+    assert tiny.status is Status.OK
+    with pytest.raises(iso.errors.UsageError, match=r"law: .published. has no law"):
+        iso.project(data, score="s", threshold=0.0, law="published", tolerance=0.1, **PARITY)
+
+
+def test_few_clusters_are_not_tested() -> None:
+    data = scores(400) | {"branch": np.arange(400) % 8, "w": np.ones(400)}
+    result = iso.project(data, score="s", threshold=0.0, cluster="branch", **PARITY)
+    assert result.status is Status.FEW_CLUSTERS
+    assert np.isnan(result.pvalue)
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert any("fewer than 10 effective clusters" in w for w in result.warnings)
+    for options, message in (
+        ({"whole": True}, "whole: rows with weights"),
+        ({"law": "published"}, "neither weight nor"),
+    ):
+        with pytest.raises(iso.errors.UsageError, match=message):
+            iso.project(data, score="s", threshold=0.0, weight="w", **(PARITY | options))
+
+
+def test_one_comparison_of_clusters_is_a_t_test() -> None:
+    """By hand: the difference of two weighted rates, linearised, its variance from the sums over clusters."""
+    rng = np.random.default_rng(4)
+    data = scores(900) | {"branch": rng.integers(0, 60, 900), "w": np.exp(0.3 * rng.normal(size=900))}
+    result = iso.project(data, score="s", threshold=0.0, cluster="branch", weight="w", **PARITY)
+    in_b = data["g"] == "b"
+    psi = np.zeros(900)
+    for rows, sign in ((in_b, 1.0), (~in_b, -1.0)):
+        mean = np.average(data["c"][rows], weights=data["w"][rows])
+        psi[rows] = sign * data["w"][rows] * (data["c"][rows] - mean) / data["w"][rows].sum()
+    sums = np.bincount(data["branch"], psi)
+    variance = 60 / 59 * (sums**2).sum()
+    df = (sums**2).sum() ** 2 / (sums**4).sum() - 1
+    difference = np.nansum(np.abs(result.disparity))
+    assert result.wald_statistic == pytest.approx(difference**2 / variance, rel=1e-9)
+    assert result.wald_pvalue == pytest.approx(2 * stats.t.sf(difference / np.sqrt(variance), df), rel=1e-9)

@@ -159,3 +159,14 @@ def test_costs_of_very_different_size(scale: float) -> None:
     share = fractions(distance, group, result.moved)
     assert share @ distance == pytest.approx(result.value, rel=1e-9)
     assert np.abs(moment + vectors[group].T @ share).max() <= 1e-9 * np.abs(moment).max()
+
+
+def test_light_rows_are_not_taken_for_whole_ones() -> None:
+    """A thousand rows of weight 0.01 weigh ten: more of them are needed than the need has whole rows."""
+    rng = np.random.default_rng(0)
+    distance, group, weight = rng.random(1_000), np.zeros(1_000, dtype=np.intp), np.full(1_000, 0.01)
+    constraint = Constraint(np.array([[1.0]]), np.array([-4.0]), np.zeros(1), np.zeros(1))
+    solution = solve(SingleRows(distance, group, weight), constraint)
+    assert solution.value == pytest.approx(0.01 * np.sort(distance)[:400].sum(), rel=1e-9)
+    share = fractions(distance, group, solution.moved, weight)
+    assert share @ weight == pytest.approx(4.0)

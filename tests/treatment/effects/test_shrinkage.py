@@ -5,8 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.errors import UnknownOption
-from isonomy.treatment.effects.shrinkage import STRATEGIES, Detected, Strategy, factor, risk_of, strategies_of
+from isonomy.errors import UnknownOption, UsageError
+from isonomy.numerics.arrays import FloatArray
+from isonomy.treatment.effects.shrinkage import (
+    NAMES,
+    STRATEGIES,
+    Detected,
+    Strategy,
+    correction,
+    factor,
+    name_of,
+    risk_of,
+    strategies_of,
+)
 
 
 def detected(error: float, se: float = 1.0, df: float = np.inf) -> Detected:
@@ -63,7 +74,25 @@ def test_risk_against_simulation() -> None:
 
 
 def test_all_strategies_unless_some_are_named() -> None:
-    assert strategies_of(None) == tuple(STRATEGIES)
+    assert strategies_of(None) == NAMES
     assert strategies_of(["mean"]) == ("mean",)
+    assert strategies_of(None, STRATEGIES) == tuple(STRATEGIES)
     with pytest.raises(UnknownOption, match=r"strategies: 'meen' is not allowed. Did you mean 'mean'"):
         strategies_of(["meen"])
+
+
+def test_a_strategy_of_ones_own_sees_all_groups() -> None:
+    def halved(error: FloatArray, se: FloatArray) -> FloatArray:
+        return error.mean() + 0 * se
+
+    found = Detected.from_law(np.array([1.0, 3.0, np.nan]), np.array([1.0, 1.0, 1.0]))
+    np.testing.assert_allclose(correction(halved, found), [2.0, 2.0, 0.0])
+    assert name_of(halved) == "halved"
+    with pytest.raises(UsageError, match="one finite correction per group"):
+        correction(lambda error, se: error[:1], found)
+
+
+def test_corrections_are_factors_times_errors() -> None:
+    found = detected(2.0)
+    for name in STRATEGIES:
+        np.testing.assert_allclose(correction(name, found), factor(name, found) * 2.0)

@@ -1,49 +1,54 @@
 """What a rule is given, what it returns, and how both are guarded.
 
 A rule is any callable ``rule(training) -> algorithm``; an algorithm is any callable ``algorithm(people) -> values``,
-where values are 0/1 decisions, or scores that the capacity or the threshold turns into decisions. The test is valid
-whatever the rule is; a better rule finds more.
+where values are 0/1 decisions, or scores that the capacity or the threshold turns into decisions. A better rule finds
+more; one that fails has found nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isonomy.alternatives.rules.criteria import Criteria
 from isonomy.alternatives.rules.utilities import Utility
-from isonomy.errors import RuleFailed, UsageError
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.errors import UsageError
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class People:
-    """What an algorithm may look at: features, and the group for rules that are group-aware."""
+    """What an algorithm may look at: features, and the group for rules that are group-aware.
+
+    A feature of text holds the number of its value among ``levels``, -1 for a value not among them.
+    """
 
     features: Mapping[str, FloatArray]
     group: IntArray
     labels: tuple[str, ...]
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.group)
 
     def matrix(self, *, group_aware: bool = False) -> FloatArray:
-        """Features as columns, then one 0/1 column per group (but the first) if group-aware."""
-        columns = list(self.features.values())
+        """Features as columns, those of text as one 0/1 column per level but the first; the group likewise."""
+        columns: list[FloatArray] = []
+        for name, values in self.features.items():
+            levels = range(1, len(self.levels.get(name, ())))
+            columns += [(values == code).astype(float) for code in levels] if name in self.levels else [values]
         if group_aware:
             columns += [(self.group == code).astype(float) for code in range(1, len(self.labels))]
         return np.column_stack(columns) if columns else np.empty((len(self), 0))
 
     def take(self, index: IntArray) -> People:
         """The people at ``index``, repeats allowed."""
-        return People({n: v[index] for n, v in self.features.items()}, self.group[index], self.labels)
+        return replace(self, features={n: v[index] for n, v in self.features.items()}, group=self.group[index])
 
 
 Decide = Callable[[People], ArrayLike]
@@ -51,15 +56,41 @@ Decide = Callable[[People], ArrayLike]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """The training part of one round, one entry per person. A rule may use all of it."""
+    """The rows a rule may learn from, one entry per person, and what is asked of its algorithm.
+
+    ``criteria`` holds the utilities, the required gains (less the margin) and the protected group.
+    """
 
     people: People
-    outcome: FloatArray
+    outcomes: Mapping[str | None, FloatArray]  # None: the outcome of the call; else the column a utility names
     status_quo: FloatArray  # the status quo's decisions
-    accuracy: Utility
+    criteria: Criteria
     capacity: float | None
-    scored: bool  # a capacity or a threshold will turn scores into decisions
+    threshold: float | None
     rng: np.random.Generator
+    weight: FloatArray | None = None  # what each row weighs; None: alike
+
+    @property
+    def outcome(self) -> FloatArray:
+        """The outcome of the call."""
+        return self.outcomes[None]
+
+    @property
+    def accuracy(self) -> Utility:
+        """The accuracy utility."""
+        return self.criteria.accuracy
+
+    @property
+    def scored(self) -> bool:
+        """Whether a capacity or a threshold will turn scores into decisions."""
+        return self.capacity is not None or self.threshold is not None
+
+    def take(self, index: IntArray) -> Training:
+        """The training rows at ``index``."""
+        outcomes = {name: values[index] for name, values in self.outcomes.items()}
+        weight = None if self.weight is None else self.weight[index]
+        people, status_quo = self.people.take(index), self.status_quo[index]
+        return replace(self, people=people, outcomes=outcomes, status_quo=status_quo, weight=weight)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,45 +122,40 @@ class SelectionRule(Protocol):
 
 
 def find(rule: SelectionRule, name: str, training: Training) -> Algorithm:
-    """The algorithm that the rule makes of the training part; whatever goes wrong names the rule."""
-    algorithm: object = _guarded(name, "failed", partial(rule, training))
+    """The algorithm that the rule makes of the training part; one that fails has found nothing, with the reason."""
+    try:
+        algorithm: object = rule(training)
+    except Exception as error:
+        return _failed(f"rule {name!r} failed: {type(error).__name__}: {error}")
     if isinstance(algorithm, Algorithm):
         return algorithm
     if not callable(algorithm):
-        raise RuleFailed(f"rule {name!r} returned a {type(algorithm).__name__}; a callable algorithm needed.")
+        return _failed(f"rule {name!r} returned a {type(algorithm).__name__}; a callable algorithm needed.")
     return Algorithm(algorithm)
 
 
-def values_of(algorithm: Algorithm, name: str, people: People, training: BoolArray) -> FloatArray:
-    """Scores or decisions for everybody, checked: one finite number per person; NaN where nothing was found.
-
-    The algorithm sees the two parts apart: one that ranks what it is given must not rank test with training rows.
-    """
-    result = np.full(len(people), np.nan)
+def applied(algorithm: Algorithm, name: str, people: People) -> tuple[Algorithm, FloatArray]:
+    """Scores or decisions, one finite number per person; else an algorithm that found nothing, and NaN."""
+    nothing = np.full(len(people), np.nan)
     if algorithm.decide is None:
-        return result
-    for index in (np.flatnonzero(training), np.flatnonzero(~training)):
-        if len(index):
-            returned = _guarded(name, "failed to decide", partial(algorithm, people.take(index)))
-            result[index] = _checked(returned, len(index), name)
-    return result
-
-
-def _guarded(name: str, what: str, action: Callable[[], R]) -> R:
+        return algorithm, nothing
     try:
-        return action()
+        returned = algorithm(people)
     except Exception as error:
-        raise RuleFailed(f"rule {name!r} {what}: {type(error).__name__}: {error}") from error
-
-
-def _checked(returned: ArrayLike, size: int, name: str) -> FloatArray:
+        return _failed(f"rule {name!r} failed to decide: {type(error).__name__}: {error}"), nothing
     try:
         numbers = np.asarray(returned, dtype=float)
     except (TypeError, ValueError):
-        raise RuleFailed(f"rule {name!r} returned values that are not numbers; numbers needed.") from None
-    if numbers.shape != (size,):
-        raise RuleFailed(f"rule {name!r} returned shape {numbers.shape}; one value for {size} rows needed.")
+        return _failed(f"rule {name!r} returned values that are not numbers; numbers needed."), nothing
+    if numbers.shape != (len(people),):
+        return _failed(
+            f"rule {name!r} returned shape {numbers.shape}; one value for {len(people)} rows needed."
+        ), nothing
     if not np.isfinite(numbers).all():
         n = int((~np.isfinite(numbers)).sum())
-        raise RuleFailed(f"rule {name!r} returned {n} NaN or infinite values; finite numbers needed.")
-    return numbers
+        return _failed(f"rule {name!r} returned {n} NaN or infinite values; finite numbers needed."), nothing
+    return algorithm, numbers
+
+
+def _failed(note: str) -> Algorithm:
+    return Algorithm(None, Status.FAILED, note)

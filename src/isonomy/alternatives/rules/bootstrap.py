@@ -1,4 +1,4 @@
-"""From utilities on the test part to p-values: centred bootstrap, intersection-union (sections 3.2, 4).
+"""From utilities on the test part to p-values: the paper's centred bootstrap, intersection-union (sections 3.2, 4).
 
 Every part of the null has one shape. A gain g must exceed delta times a base c:
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +31,14 @@ from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.resampling import Cells, bootstrap_sums, collapse, pvalue
 
 PvalueForm = Literal["add_one", "paper"]
+
+
+class Question(Protocol):
+    """One part of the null: is a gain beyond delta times its base?"""
+
+    def pvalue(self, delta: ArrayLike, form: PvalueForm = "add_one") -> FloatArray:
+        """p-value at each delta."""
+
 
 _TIE = 1e-12  # relative: a tie lost to rounding must count as exceeding, never as evidence
 
@@ -76,21 +84,21 @@ class Component:
 
     candidate: float
     status_quo: float
-    exceedances: tuple[Exceedance, ...]
+    questions: tuple[Question, ...]
 
     def pvalue(self, delta: ArrayLike, form: PvalueForm = "add_one") -> FloatArray:
         """The largest p-value of the questions, at each delta."""
-        return largest(self.exceedances, delta, form)
+        return largest(self.questions, delta, form)
 
 
-def largest(parts: Sequence[Exceedance] | Sequence[Component], delta: ArrayLike, form: PvalueForm) -> FloatArray:
+def largest(parts: Sequence[Question], delta: ArrayLike, form: PvalueForm) -> FloatArray:
     """The largest p-value of the parts, all asked for the same gain (or gains): intersection-union."""
     return np.asarray(np.max([part.pvalue(delta, form) for part in parts], axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Candidate and status quo on one test part: all components of the null."""
+    """Candidate and status quo on the same rows: all components of the null."""
 
     accuracy: tuple[Component, ...]
     fairness: tuple[Component, ...]

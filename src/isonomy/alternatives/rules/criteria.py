@@ -99,7 +99,9 @@ def summands(
     return np.stack([np.stack(pair, axis=1) for pair in parts], axis=1)
 
 
-def group_sums(values: FloatArray, group: IntArray, weight: NDArray[np.int64], n_groups: int) -> FloatArray:
+def group_sums(
+    values: FloatArray, group: IntArray, weight: NDArray[np.int64] | FloatArray, n_groups: int
+) -> FloatArray:
     """Sums of u and w by group: (utilities, algorithms, 2, groups)."""
     flat = values.reshape(len(values), -1) * weight[:, None]
     sums = np.zeros((n_groups, flat.shape[1]))

@@ -1,41 +1,149 @@
-"""Rows into two parts, and scores into decisions."""
+"""Rows into parts, and scores into decisions."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isonomy.errors import DataError
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.quantiles import quantiles
 
+# Shares selected by ready decisions may differ from the capacity by this much; more is another question.
+UNEQUAL = 0.05
+
 Weight = NDArray[np.int64]  # how many rows each line stands for
+Mass = Weight | FloatArray  # what they weigh
 
 
-def split(weight: Weight, fraction: float, rng: np.random.Generator) -> tuple[Weight, Weight]:
-    """Rows of each line in the training and in the test part; floor(fraction n) rows train, drawn uniformly."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Decided:
+    """What an algorithm decides on the rows it is judged on.
+
+    ``share`` is the probability that a line is selected: 0 or 1, a fraction for those tied at the cut-off and where
+    several rules were fitted; or the price. ``edge`` weighs the lines at the cut-off, summing to 1: the error of a
+    cut-off that was learned from these rows is theirs. It is 0 throughout where none was.
+    """
+
+    share: FloatArray
+    edge: FloatArray
+    capacity: float = 0.0
+    cutoff: float = np.nan
+
+
+def split(
+    weight: Weight, fraction: float, rng: np.random.Generator, cluster: IntArray | None = None
+) -> tuple[Weight, Weight]:
+    """Rows of each line in the training and in the test part; floor(fraction n) rows train, drawn uniformly.
+
+    Whole clusters, where there are any: about so many rows.
+    """
     if not fraction:
         return np.zeros_like(weight), weight
-    train = rng.multivariate_hypergeometric(weight, int(fraction * weight.sum()), method="marginals")
+    if cluster is not None:
+        train = np.where(_before(weight, cluster, rng) < fraction, weight, 0)
+    else:
+        train = rng.multivariate_hypergeometric(weight, int(fraction * weight.sum()), method="marginals")
     return train, weight - train
 
 
-def decisions(
-    values: FloatArray, learn: Weight, what: str, *, capacity: float | None, threshold: float | None
-) -> tuple[FloatArray, float]:
-    """0/1 as they are; scores strictly above the threshold, or above the training part's 1 - capacity quantile.
+def fold(weight: Weight, number: int, rng: np.random.Generator, cluster: IntArray | None = None) -> NDArray[np.int64]:
+    """Rows of each line in each of ``number`` folds, of about equal size and of whole clusters: (folds, lines)."""
+    if cluster is not None:
+        part = np.floor(_before(weight, cluster, rng) * number)
+        return np.stack([np.where(part == k, weight, 0) for k in range(number)])
+    parts, left = [], weight
+    for remaining in range(number, 1, -1):
+        part, left = split(left, 1 / remaining, rng)
+        parts.append(part)
+    return np.stack([*parts, left])
 
-    With the cut-off, NaN where decisions came ready. ``what`` the values are is said in the error.
-    """
+
+def _before(weight: Weight, cluster: IntArray, rng: np.random.Generator) -> FloatArray:
+    """For each line the share of the rows that come before its cluster, clusters being in random order."""
+    sizes = np.bincount(cluster, weights=weight)
+    order = rng.permutation(len(sizes))
+    before = np.empty(len(sizes))
+    before[order] = np.cumsum(sizes[order]) - sizes[order]
+    return np.asarray(before[cluster] / sizes.sum())
+
+
+def are_scores(values: FloatArray, what: str, *, capacity: float | None, threshold: float | None) -> bool:
+    """Whether values need a cut-off: 0/1 are decisions. ``what`` the values are is said in the error."""
     if np.isin(values, (0.0, 1.0)).all():
-        return values, np.nan
-    if threshold is not None:
-        cutoff = threshold
-    elif capacity is not None:
-        cutoff = float(quantiles(values, learn, 1 - capacity, linear=True))
-    else:
+        return False
+    if capacity is None and threshold is None:
         raise DataError(
             f"{what}: the values are not all 0 or 1, so they are scores; give capacity (the share to select) or "
             "threshold (select scores above it), or 0/1 decisions."
         )
-    return (values > cutoff).astype(float), cutoff
+    return True
+
+
+def decisions(
+    values: FloatArray, learn: Weight, what: str, *, capacity: float | None, threshold: float | None
+) -> Decided:
+    """0/1 as they are; scores strictly above the threshold, or above the 1 - capacity quantile of ``learn``."""
+    none = np.zeros(len(values))
+    if not are_scores(values, what, capacity=capacity, threshold=threshold):
+        return Decided(values, none)
+    cutoff = float(quantiles(values, learn, 1 - capacity, linear=True)) if capacity else float(threshold or 0.0)
+    return Decided((values > cutoff).astype(float), none, cutoff=cutoff)
+
+
+def reach(capacity: float, rows: int) -> float:
+    """How far from the cut-off, as a share of the rows, lines count as being at it: vanishing as rows grow."""
+    return min(0.5 * min(capacity, 1 - capacity), 0.25 * rows**-0.2)
+
+
+def at_capacity(values: FloatArray, weight: Mass, capacity: float, near: float) -> tuple[FloatArray, FloatArray, float]:
+    """Select exactly the share ``capacity`` of the rows: shares selected, rows within ``near`` of the cut-off, and it.
+
+    Those tied at the cut-off are selected with equal probability, and are those at it if they are many enough.
+
+    >>> share, near, cutoff = at_capacity(np.array([1.0, 2.0, 2.0, 3.0]), np.ones(4, dtype=np.int64), 0.5, 0.1)
+    >>> share.tolist(), near.tolist(), cutoff
+    ([0.0, 0.5, 0.5, 1.0], [0.0, 1.0, 1.0, 0.0], 2.0)
+    """
+    order = np.argsort(-values, kind="stable")
+    reached = np.cumsum(weight[order])
+    wanted, width = capacity * reached[-1], near * reached[-1]
+    place = int(np.searchsorted(reached, wanted * (1 - 1e-12)))
+    cutoff = values[order][min(place, len(order) - 1)]
+    above: BoolArray = values > cutoff
+    tied: BoolArray = values == cutoff
+    ties = weight[tied].sum()
+    share = above + tied * np.clip((wanted - weight[above].sum()) / ties, 0.0, 1.0)
+    close = tied
+    if ties < 2 * width:
+        close = np.zeros(len(values), dtype=bool)
+        close[order] = (reached > wanted - width) & (reached - weight[order] < wanted + width)
+    return share, (close | tied) * weight.astype(float), float(cutoff)
+
+
+def judged(
+    values: FloatArray,
+    weight: Mass,
+    what: str,
+    *,
+    capacity: float | None,
+    threshold: float | None,
+    scores: bool = False,
+) -> Decided:
+    """Decisions on the rows of ``weight`` themselves: at a capacity exactly that share of them is selected.
+
+    0 and 1 are decisions, unless they are known to be ``scores``.
+    """
+    if capacity is None or not (scores or are_scores(values, what, capacity=capacity, threshold=threshold)):
+        decided = decisions(values, np.ones(len(values), dtype=np.int64), what, capacity=None, threshold=threshold)
+        selected = float(decided.share @ weight / weight.sum()) if capacity is not None else 0.0
+        if capacity is not None and abs(selected - capacity) > UNEQUAL:
+            raise DataError(
+                f"{what}: the 0/1 decisions select {selected:.1%}, and the capacity is {capacity:.1%}. An algorithm "
+                "that selects fewer people selects the best ones: give the capacity of the decisions, or scores."
+            )
+        return decided
+    share, near, cutoff = at_capacity(values, weight, capacity, reach(capacity, round(float(weight.sum()))))
+    return Decided(share, near / near.sum(), capacity, cutoff)

@@ -8,9 +8,11 @@ from typing import Annotated
 import numpy as np
 
 from isonomy.alternatives.rules.algorithm import Algorithm, People, Training
-from isonomy.alternatives.rules.program import MARGIN, Objective, Solution, search
+from isonomy.alternatives.rules.choice import stratified
+from isonomy.alternatives.rules.program import MARGIN, Objective, Worth, search
+from isonomy.alternatives.rules.utilities import Utility
 from isonomy.errors import UnknownOption, UsageError
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Finite, Number, Positive, Whole, check_parameters
 
 
@@ -18,9 +20,10 @@ from isonomy.options import Finite, Number, Positive, Whole, check_parameters
 class MILPRule:
     """A linear classifier found by mixed integer programming on the training part (appendix F).
 
-    Classification utility where the call's accuracy is ``"accuracy"``; the linearised calibration program where it is
-    ``"outcome_among_selected"``, which then needs a capacity. Only for small training parts: at most a few hundred
-    rows (``sample`` draws that many). Reports status, value, bound and gap in the rounds' details.
+    It serves the utilities and gains asked for: utilities whose denominator does not depend on the decision, and by the
+    linearised calibration program the outcome among the selected, which needs a capacity. With a capacity the linear
+    score is cut there. Only for small training parts: at most a few hundred rows (``sample`` draws that many). Reports
+    status, value, bound and gap in the details.
 
     Parameters
     ----------
@@ -36,7 +39,7 @@ class MILPRule:
     time_limit : float, default 60
         Seconds; the best classifier by then is used and its certified gap reported.
     sample : int, default 200
-        Fit on at most this many training rows, drawn at random; None: on all.
+        Fit on about this many training rows, drawn from every group and outcome alike; None: on all.
     group_aware : bool, default False
         Whether the group is among the features.
     """
@@ -57,36 +60,51 @@ class MILPRule:
 
     def __call__(self, training: Training) -> Algorithm:
         """Solve the program on the training part (or the sample of it)."""
-        utility = training.accuracy.name
-        if utility not in ("accuracy", "outcome_among_selected"):
-            raise UnknownOption("accuracy with the milp rule", utility, ("accuracy", "outcome_among_selected"))
-        kept = self._sampled(training)
-        people, labels = training.people.take(kept), training.people.labels
-        y, decisions = training.outcome[kept], training.status_quo[kept]
-        u, w = training.accuracy.values(people.features, y, decisions)
-        masses = np.bincount(people.group, weights=w, minlength=len(labels))
-        if (masses == 0).any():
+        criteria, labels = training.criteria, training.people.labels
+        if criteria.priced:
+            raise UsageError("accuracy with the milp rule: a price is not a 0/1 decision.")
+        n = len(training.outcome)
+        part = training
+        if self.sample is not None and n > self.sample:
+            part = training.take(stratified(training, self.sample / n)[0])
+        people = part.people
+        worths = [_worth(utility, part) for utility in (criteria.accuracy, *criteria.fairness)]
+        members = [np.flatnonzero(people.group == code) for code in range(len(labels))]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            before = np.array([worth.reached(members, part.status_quo) for worth in worths])
+        if np.isnan(before).any():
             raise UsageError("the sampled training rows have a group without status-quo utility; enlarge `sample`.")
+        ratio = criteria.scale == "ratio"
+        mix = np.eye(len(labels))
+        if isinstance(criteria.weights, str):  # pooled: by each group's part of the denominator
+            if not worths[0].linear:
+                raise UsageError("accuracy_weights with the milp rule: pooled needs a denominator that is fixed.")
+            mix = np.array([[worths[0].w[i, 0].sum() for i in members]]) / worths[0].w[:, 0].sum()
+        elif criteria.weights is not None:
+            mix = criteria.weights[None]
+        level = mix @ before[0]
+        required = level + np.array(criteria.accuracy_gains) * (np.abs(level) if ratio else 1.0) + self.iota
+        gaps = [np.ptp(rates) for rates in before[1:]]
+        cuts = zip(gaps, criteria.fairness_gains, strict=True)
         solution = search(
             people.matrix(group_aware=self.group_aware),
-            y,
             people.group,
-            np.bincount(people.group, weights=u, minlength=len(labels)) / masses,
-            utility=utility,
+            worths[0],
+            worths[1:],
+            mix=mix,
+            required=required,
+            largest_gaps=[(gap * (1 - gain) if ratio else gap - gain) - self.iota for gap, gain in cuts],
             objective=self.objective,
             target=self._target(labels),
             capacity=training.capacity,
-            iota=self.iota,
             margin=self.margin,
             time_limit=self.time_limit,
         )
-        return _algorithm(solution, self.group_aware)
-
-    def _sampled(self, training: Training) -> IntArray:
-        n = len(training.outcome)
-        if self.sample is None or n <= self.sample:
-            return np.arange(n)
-        return np.sort(training.rng.choice(n, self.sample, replace=False))
+        details = {"value": solution.value, "bound": solution.bound, "gap": solution.gap}
+        if solution.coefficients is None:
+            return Algorithm(None, solution.status, "no linear classifier was found", details)
+        linear = Linear(solution.coefficients, self.group_aware, training.capacity is not None)
+        return Algorithm(linear, solution.status, "", details)
 
     def _target(self, labels: tuple[str, ...]) -> int | None:
         if self.group is None:
@@ -96,13 +114,22 @@ class MILPRule:
         return labels.index(self.group)
 
 
-def _algorithm(solution: Solution, group_aware: bool) -> Algorithm:
-    details = {"value": solution.value, "bound": solution.bound, "gap": solution.gap}
-    if solution.coefficients is None:
-        return Algorithm(None, solution.status, "no linear classifier was found", details)
-    constant, slopes = solution.coefficients[0], solution.coefficients[1:]
+@dataclass(frozen=True, slots=True, eq=False)
+class Linear:
+    """A linear classifier, constant first: its score where a capacity cuts it, else whether it is at least 0."""
 
-    def decide(people: People) -> FloatArray:
-        return (constant + people.matrix(group_aware=group_aware) @ slopes >= 0).astype(float)
+    model: FloatArray
+    group_aware: bool
+    scores: bool
 
-    return Algorithm(decide, solution.status, "", details)
+    def __call__(self, people: People) -> FloatArray:
+        """One number per person."""
+        score = self.model[0] + people.matrix(group_aware=self.group_aware) @ self.model[1:]
+        return np.asarray(score if self.scores else score >= 0, dtype=float)
+
+
+def _worth(utility: Utility, part: Training) -> Worth:
+    y = part.outcomes[utility.outcome]
+    both = [utility.values(part.people.features, y, np.full(len(y), decision)) for decision in (0.0, 1.0)]
+    u, w = (np.column_stack([one[k] for one in both]) for k in (0, 1))
+    return Worth(u, w)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from isonomy.alternatives.rules.algorithm import Algorithm, People, SelectionRule, Training
+from isonomy.alternatives.rules.choice import ChoiceRule
 from isonomy.alternatives.rules.milp import MILPRule
+from isonomy.alternatives.rules.thresholds import ThresholdsRule
 from isonomy.errors import MissingRole, UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Number, Whole, check_parameters
@@ -48,12 +50,34 @@ class EstimatorRule:
     def __call__(self, training: Training) -> Algorithm:
         """Fit a clone on the training part."""
         from sklearn.base import clone
+        from sklearn.utils.validation import has_fit_parameter
 
         model = clone(self.estimator)
         model.set_params(**_seeds(model, training.rng))
-        model.fit(training.people.matrix(group_aware=self.group_aware), training.outcome)
-        predict = _predictor(model, scores=training.scored)
-        return Algorithm(lambda people: predict(people.matrix(group_aware=self.group_aware)))
+        weighted = training.weight is not None and has_fit_parameter(model, "sample_weight")
+        weights = {"sample_weight": training.weight} if weighted else {}
+        model.fit(training.people.matrix(group_aware=self.group_aware), training.outcome, **weights)
+        return Algorithm(Fitted(model, self.group_aware, training.scored))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """A fitted estimator as an algorithm: its scores, or its decisions."""
+
+    model: BaseEstimator
+    group_aware: bool
+    scores: bool
+
+    def __call__(self, people: People) -> ArrayLike:
+        """One number per person."""
+        from sklearn.base import is_classifier
+
+        x = people.matrix(group_aware=self.group_aware)
+        if not is_classifier(self.model) or not self.scores:
+            return self.model.predict(x)
+        if hasattr(self.model, "predict_proba"):
+            return self.model.predict_proba(x)[:, -1]
+        return getattr(self.model, "decision_function", self.model.predict)(x)
 
 
 def _seeds(model: BaseEstimator, rng: np.random.Generator) -> dict[str, int]:
@@ -63,16 +87,6 @@ def _seeds(model: BaseEstimator, rng: np.random.Generator) -> dict[str, int]:
         if name.split("__")[-1] == "random_state" and value is None
     )
     return {name: int(rng.integers(2**31 - 1)) for name in unset}
-
-
-def _predictor(model: BaseEstimator, *, scores: bool) -> Callable[[FloatArray], ArrayLike]:
-    from sklearn.base import is_classifier
-
-    if not is_classifier(model) or not scores:
-        return model.predict
-    if hasattr(model, "predict_proba"):
-        return lambda x: model.predict_proba(x)[:, -1]
-    return getattr(model, "decision_function", model.predict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,13 +147,22 @@ class ReductionsRule:
             sensitive_features=training.people.group,
         )
         lottery = [(w, h) for w, h in zip(reduction.weights_, reduction.predictors_, strict=True) if w > 0]
+        return Algorithm(Lottery(tuple(lottery), self.group_aware, training.scored))
 
-        def decide(people: People) -> FloatArray:
-            x = people.matrix(group_aware=self.group_aware)
-            chance = np.sum([w * np.asarray(h.predict(x), dtype=float) for w, h in lottery], axis=0)
-            return chance if training.scored else (chance > 0.5).astype(float)
 
-        return Algorithm(decide)
+@dataclass(frozen=True, slots=True, eq=False)
+class Lottery:
+    """The probability of selection under a lottery over classifiers; or, without a cut-off, whether it exceeds 1/2."""
+
+    model: tuple[tuple[float, Any], ...]
+    group_aware: bool
+    scores: bool
+
+    def __call__(self, people: People) -> FloatArray:
+        """One number per person."""
+        x = people.matrix(group_aware=self.group_aware)
+        chance: FloatArray = np.sum([w * np.asarray(h.predict(x), dtype=np.float64) for w, h in self.model], axis=0)
+        return chance if self.scores else (chance > 0.5).astype(float)
 
 
 def _linear(group_aware: bool) -> SelectionRule:
@@ -163,10 +186,18 @@ def _random_forest(group_aware: bool) -> SelectionRule:
     return EstimatorRule(RandomForestRegressor(n_estimators=300), group_aware)
 
 
+def _boosting(group_aware: bool) -> SelectionRule:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return EstimatorRule(HistGradientBoostingRegressor(max_iter=100, early_stopping=False), group_aware)
+
+
 _RULES: Mapping[str, Callable[[bool], SelectionRule]] = {
     "linear": _linear,
     "lasso": _lasso,
     "random_forest": _random_forest,
+    "boosting": _boosting,
+    "group_thresholds": lambda group_aware: ThresholdsRule(_linear(group_aware)),
     "milp": lambda group_aware: MILPRule(group_aware=group_aware),
     "reductions": lambda group_aware: ReductionsRule(group_aware=group_aware),
 }
@@ -174,7 +205,18 @@ NAMES = tuple(_RULES)
 
 
 def selection_rule(given: object, *, group_aware: bool, features: Sequence[str]) -> tuple[SelectionRule, str]:
-    """A rule from its name, a scikit-learn estimator, a rule object or any callable; and what it is called."""
+    """A rule from its name, a scikit-learn estimator, a rule object or any callable; and what it is called.
+
+    Of a list of them, the rule that chooses one.
+    """
+    if isinstance(given, (list, tuple)):
+        if not given:
+            raise UsageError(f"rule: an empty list; give one or several of {', '.join(NAMES)}, or estimators.")
+        rules = tuple(selection_rule(one, group_aware=group_aware, features=features) for one in given)
+        if len(rules) == 1:
+            return rules[0]
+        choice = ChoiceRule(rules)
+        return choice, choice.name
     if not features and (isinstance(given, str) or hasattr(given, "fit")):
         raise MissingRole("features: a rule that fits needs them; name the columns the candidate may use.")
     if isinstance(given, str):

@@ -93,100 +93,132 @@ class Solution:
     status: Status
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Worth:
+    """A utility as the program sees it: u and w of every row at the decisions 0 and 1, each (rows, 2)."""
+
+    u: FloatArray
+    w: FloatArray
+
+    @property
+    def linear(self) -> bool:
+        """Whether the denominator does not depend on the decision."""
+        return bool((self.w[:, 0] == self.w[:, 1]).all())
+
+    @property
+    def among_selected(self) -> bool:
+        """Whether it is a mean over those selected, which the program (P') makes linear."""
+        return bool((self.w[:, 0] == 0).all() and (self.w[:, 1] == 1).all() and (self.u[:, 0] == 0).all())
+
+    def reached(self, members: Sequence[IntArray], decisions: FloatArray) -> FloatArray:
+        """The utility of each group under these decisions."""
+        u, w = (np.where(decisions == 1, part[:, 1], part[:, 0]) for part in (self.u, self.w))
+        return np.array([u[i].sum() / w[i].sum() for i in members])
+
+
 def search(
     x: FloatArray,
-    y: FloatArray,
     group: IntArray,
-    status_quo: Sequence[float] | FloatArray,
+    accuracy: Worth,
+    fairness: Sequence[Worth],
     *,
-    utility: str,
+    required: Sequence[float] | FloatArray,
+    mix: FloatArray | None = None,
+    largest_gaps: Sequence[float] = (),
     objective: Objective = "fairness",
     target: int | None = None,
     capacity: float | None = None,
-    iota: float = 0.0,
     margin: float = MARGIN,
     time_limit: float = 60.0,
 ) -> Solution:
     """Solve (F.5), (F.6), (P') or the accuracy form of (P') on one training part.
 
-    ``status_quo`` is its utility for each group here. ``objective="fairness"`` makes the largest gap between groups
-    smallest while no group loses accuracy (by ``iota`` at least each gains); ``"accuracy"`` makes the accuracy of
-    group ``target`` largest while no other loses and the gap does not grow.
+    ``required`` is what the accuracy of each group must reach, or each ``mix`` of groups. ``objective="fairness"``
+    makes the largest gap between groups smallest, over the fairness utilities; ``"accuracy"`` makes the accuracy of
+    group ``target`` largest while the others reach theirs and no gap is above its ``largest_gaps``.
     """
-    n_groups, aim = len(status_quo), target or 0
-    calibrated = utility == "outcome_among_selected"
+    n_groups, aim, worths = int(group.max()) + 1, target or 0, (accuracy, *fairness)
+    calibrated = any(not worth.linear for worth in worths)
+    if not all(worth.linear or worth.among_selected for worth in worths):
+        raise UsageError("the program needs utilities whose denominator is fixed, or is the number selected.")
     if calibrated and capacity is None:
         raise UsageError("capacity: the calibration program selects a share of the people; give it.")
-    selected = round((capacity or 0.0) * len(y))
+    selected = round((capacity or 0.0) * len(x))
     if calibrated and selected < n_groups:
-        raise UsageError(f"capacity: {capacity} of {len(y)} rows selects too few for {n_groups} groups.")
+        raise UsageError(f"capacity: {capacity} of {len(x)} rows selects too few for {n_groups} groups.")
     low, high = x.min(axis=0), x.max(axis=0)
     centre, half = (low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)
     scaled = np.column_stack([np.ones(len(x)), (x - centre) / half])
-    program = Program(scaled, n_groups + len(y) if calibrated else 0, margin)
+    program = Program(scaled, n_groups + len(x) if calibrated else 0, margin)
     program.tie_decisions()
     members = [np.flatnonzero(group == code) for code in range(n_groups)]
-    gains, constants = (
-        _calibration(program, members, y, selected) if calibrated else _classification(program, members, y)
-    )
-    cost = _objective(program, gains, constants, np.asarray(status_quo), objective, target, iota)
+    if capacity is not None:
+        program.require(program.unit[program.decisions].sum(axis=0), low=selected, high=selected)
+    if calibrated:
+        _calibration(program, members)
+    forms = [_form(program, members, worth) for worth in worths]
+    mixed = [part if mix is None else mix @ part for part in forms[0]]
+    cost = _objective(program, (mixed[0], mixed[1]), forms[1:], np.asarray(required), largest_gaps, objective, target)
     variables, dual, status = _run(program, cost, n_groups if calibrated else 0, time_limit)
-    bound = dual if objective == "fairness" else float(constants[aim]) - dual
+    bound = dual if objective == "fairness" else float(mixed[1][aim]) - dual
     if variables is None:
         return Solution(None, None, np.nan, bound, np.nan, status)
     beta, decisions = _classifier(program, variables)
-    u, w = (y * decisions, decisions) if calibrated else ((y == decisions).astype(float), np.ones(len(y)))
-    reached = [u[i].sum() / w[i].sum() for i in members]  # free of the solver's tolerance
-    value = float(np.ptp(reached) if objective == "fairness" else reached[aim])
+    gaps = [float(np.ptp(worth.reached(members, decisions))) for worth in fairness]  # free of the solver's tolerance
+    value = max(gaps) if objective == "fairness" else float(accuracy.reached(members, decisions)[aim])
     slopes = beta[1:] / half
     coefficients = np.concatenate([[beta[0] - slopes @ centre], slopes])
     return Solution(coefficients, decisions, value, bound, abs(value - bound), status)
 
 
-def _classification(program: Program, members: Sequence[IntArray], y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """U_g = mean of (1 - Y) + (2Y - 1) D (F.4): coefficients of the variables, and the constants."""
-    d = program.unit[program.decisions]
-    rows = [(2 * y[i] - 1) / len(i) @ d[i] for i in members]
-    return np.array(rows), np.array([np.mean(1 - y[i]) for i in members])
+def _form(program: Program, members: Sequence[IntArray], worth: Worth) -> tuple[FloatArray, FloatArray]:
+    """A utility of each group: coefficients of the variables, and constants.
+
+    U_g = (sum of u(0) + (u(1) - u(0)) D) / sum of w where the denominator is fixed (F.4); z's with s = t D linearised
+    where it is the number selected (P').
+    """
+    if worth.linear:
+        d, step = program.unit[program.decisions], worth.u[:, 1] - worth.u[:, 0]
+        rows = [step[i] / worth.w[i, 0].sum() @ d[i] for i in members]
+        return np.array(rows), np.array([worth.u[i, 0].sum() / worth.w[i, 0].sum() for i in members])
+    s = program.unit[program.unfairness + 1 + len(members) :]
+    return np.array([worth.u[i, 1] @ s[i] for i in members]), np.zeros(len(members))
 
 
-def _calibration(
-    program: Program, members: Sequence[IntArray], y: FloatArray, selected: int
-) -> tuple[FloatArray, FloatArray]:
-    """U_g = z's with s = t D linearised (P'), ``selected`` people being selected: coefficients, and no constants."""
+def _calibration(program: Program, members: Sequence[IntArray]) -> None:
+    """Tie s = t D, with t one over the number selected of each group (P')."""
     d, (t, s) = program.unit[program.decisions], np.split(program.unit[program.unfairness + 1 :], [len(members)])
-    program.require(d.sum(axis=0), low=selected, high=selected)
-    rows = []
     for code, group in enumerate(members):
         for i in group:
             program.require(s[i] - t[code], high=0.0)
             program.require(s[i] - d[i], high=0.0)
             program.require(s[i] - t[code] - d[i], low=-1.0)  # s >= t - (1 - D)
         program.require(s[group].sum(axis=0), low=1.0, high=1.0)
-        rows.append(y[group] @ s[group])
-    return np.array(rows), np.zeros(len(members))
 
 
 def _objective(
     program: Program,
-    rows: FloatArray,
-    constants: FloatArray,
-    status_quo: FloatArray,
+    accuracy: tuple[FloatArray, FloatArray],
+    fairness: Sequence[tuple[FloatArray, FloatArray]],
+    required: FloatArray,
+    largest_gaps: Sequence[float],
     objective: Objective,
     target: int | None,
-    iota: float,
 ) -> FloatArray:
     """Add the constraints of (F.5) or (F.6); return the cost to make smallest."""
     t = program.unit[program.unfairness]
-    for g, h in permutations(range(len(rows)), 2):
-        program.require(t - (rows[g] - rows[h]), low=constants[g] - constants[h])
+    rows, constants = accuracy
+    for k, (gap_rows, gap_constants) in enumerate(fairness):
+        for g, h in permutations(range(len(gap_rows)), 2):
+            difference, constant = gap_rows[g] - gap_rows[h], gap_constants[g] - gap_constants[h]
+            if objective == "fairness":
+                program.require(t - difference, low=constant)
+            else:
+                program.require(difference, high=largest_gaps[k] - constant)
     for g, row in enumerate(rows):
         if objective == "fairness" or g != target:
-            program.require(row, low=status_quo[g] + iota - constants[g])
-    if objective == "fairness":
-        return t
-    program.require(t, high=status_quo.max() - status_quo.min() - iota)
-    return -rows[target or 0]
+            program.require(row, low=required[g] - constants[g])
+    return t if objective == "fairness" else -rows[target or 0]
 
 
 def _run(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from isonomy.errors import DataError, UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import check
+from isonomy.options import check, shown
 
 Columns = Mapping[str, FloatArray]
 Values = Callable[[Columns, FloatArray, FloatArray], tuple[ArrayLike, ArrayLike]]
@@ -142,6 +142,8 @@ def fairness_utilities(given: UtilityLike | Sequence[UtilityLike] | None, accura
     """The fairness utilities: None means the accuracy utility; criteria such as equalized_odds are opened."""
     if given is None:
         return (accuracy,)
+    if not isinstance(given, (str, Utility, Mapping, Sequence)):
+        raise UsageError(f"fairness: {shown(given)} is not allowed; give a utility or a criterion, or a list of them.")
     listed: Sequence[UtilityLike] = [given] if isinstance(given, (str, Utility, Mapping)) else list(given)
     opened = [name for one in listed for name in (CRITERIA.get(one, (one,)) if isinstance(one, str) else (one,))]
     if not opened:

@@ -1,7 +1,7 @@
-"""Are two curves equal? Differences, bands and p-values over the grid, from sums by user.
+"""Are two curves equal? Differences, bands and p-values over the grid, alone and together with the cumulative walk.
 
-Statistics are judged by Student's law with the effective number of users and turned into normal scores; their joint law
-is normal with the correlation of the sums by user, and maxima over the grid are judged by draws from it. No row is
+Statistics are judged by Student's law and turned into normal scores; their joint law is normal with the correlation of
+the sums by user, and maxima over the grid and ranges of the walk are judged by the same draws from it. No row is
 resampled.
 """
 
@@ -13,46 +13,17 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from isonomy.calibration.smoothing.axis import Axis, Curve
-from isonomy.calibration.smoothing.sums import KernelSums, Smoother, solve, support
+from isonomy.calibration.smoothing.contrasts import Contrast, Pair
+from isonomy.calibration.smoothing.moments import Moments
+from isonomy.calibration.smoothing.walks import Walk, span
 from isonomy.inference import multiplicity
-from isonomy.inference.simultaneous import beyond_rounding, sup_t
-from isonomy.numerics import tails
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.inference.simultaneous import SupT, normal_draws, sup_t
+from isonomy.numerics import resampling, tails
+from isonomy.numerics.arrays import BoolArray, FloatArray
 
 Adjustment = Literal["sup-t", "bonferroni", "holm", "none"]
-Point = tuple[int | IntArray, int | IntArray]  # groups, grid points
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Smoothed:
-    """Curves of every group on the grid, with their covariance."""
-
-    curve: FloatArray  # (G, J)
-    covariance: FloatArray  # (G, G, J, J)
-    effective: FloatArray  # (G, J): effective number of users
-    supported: BoolArray  # (G, J)
-    gap: FloatArray  # (G, J)
-    gap_covariance: FloatArray  # (G, G, J, J)
-    student: bool = True  # whether statistics have Student's law with the effective users, or the normal one
-
-    @classmethod
-    def of(cls, sums: KernelSums, smoother: Smoother, *, binary: bool) -> Smoothed:
-        """Both passes, then which points are supported."""
-        fit = solve(smoother, sums.totals(smoother))
-        products = sums.products(smoother, fit)
-        effective, supported = support(fit, products, binary=binary)
-        curve = fit.beta[0] if smoother.curves else fit.mean
-        # The paper's method is kept as it is: normal, whatever the number of users.
-        student = smoother.marks is not None
-        return cls(curve, products.curve, effective, supported, fit.gap, products.gap, student)
-
-    def freedom(self, a: Point, b: Point, covariance: FloatArray) -> FloatArray:
-        """Degrees of freedom of a difference between points ``a`` and ``b``, after Welch."""
-        if not self.student:
-            return np.full(np.shape(a[1]), np.inf)
-        (i, s), (j, t) = a, b
-        return welch(covariance[i, i, s, s], covariance[j, j, t, t], self.effective[i, s], self.effective[j, t])
+Test = Literal["points", "walk", "both"]
+NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +34,8 @@ class Band:
     se: FloatArray
     low: FloatArray
     high: FloatArray
+    pointwise_low: FloatArray  # of the interval that two one-sided tests at alpha are
+    pointwise_high: FloatArray
     pvalue: FloatArray  # of each point alone
     adjusted: FloatArray  # of each point, adjusted for all of them
     overall: float  # of "equal (or within the tolerance) everywhere"
@@ -77,28 +50,48 @@ class Judgement:
     alpha: float
     tolerance: float | None
     draws: int
+    bounds: tuple[float, float] = (-np.inf, np.inf)  # where a difference can lie
+    test: Test = "points"
 
-    def band(self, smoothed: Smoothed, pair: tuple[int, int], unit: FloatArray, rng: np.random.Generator) -> Band:
-        """The first group of a pair minus the second, from gaps smoothed together. ``unit``: see `attenuation`."""
-        i, j = pair
-        v = smoothed.gap_covariance
-        parts = v[i, i] + v[j, j]
-        covariance = parts - v[i, j] - v[j, i]
-        known = np.isfinite(beyond_rounding(np.diagonal(covariance), np.diagonal(parts)))
-        covariance = covariance / unit[:, None] / unit[None, :]
-        usable = smoothed.supported[i] & smoothed.supported[j] & known
-        se = np.sqrt(np.where(usable, np.diagonal(covariance), np.nan))
-        every = np.arange(usable.size)
-        df = smoothed.freedom((i, every), (j, every), v)
-        difference = np.where(usable, (smoothed.gap[i] - smoothed.gap[j]) / unit, np.nan)
+    def band(
+        self,
+        moments: Moments,
+        pair: Pair,
+        average: Contrast,
+        robust: Contrast | None,
+        usable: BoolArray,
+        walk: Walk | None,
+        rng: np.random.Generator,
+    ) -> Band:
+        """The first group of a pair minus the second.
+
+        ``average`` is tested, and estimates the difference; the band is that of ``robust`` (without one, of the
+        average). ``walk``: judged together with the points, or in place of them.
+        """
+        covariance, df = average.law(moments, pair)
+        usable = usable & np.isfinite(np.diagonal(covariance))
+        se = np.where(usable, average.errors(covariance), np.nan)
+        difference = np.where(usable, average.estimate, np.nan)
         score, pvalue = beyond(difference, se, df, self.tolerance)
-        adjusted, critical = self._adjusted(score, covariance / se[:, None] / se[None, :], pvalue, rng)
-        overall, statistic = float("nan"), float("nan")
+        points, band_draws, both = rng.spawn(3)
+        adjusted, critical = self._adjusted(score, _correlation(covariance, usable), pvalue, points)
+        overall, statistic = multiplicity.smallest(adjusted), NAN
         if usable.any():
-            overall = float(np.nanmin(adjusted))
             statistic = float(np.nanmax(np.maximum(np.abs(difference) - (self.tolerance or 0.0), 0.0) / se))
-        half = student_width(critical, df) * se
-        return Band(difference, se, difference - half, difference + half, pvalue, adjusted, overall, statistic)
+        if walk is not None:
+            overall = self._together(moments, pair, average, walk, usable, overall, both)
+        centre, wide, freedom = difference, se, df
+        if robust is not None:
+            second, freedom = robust.law(moments, pair)
+            wide = np.where(usable, robust.errors(second), np.nan)
+            centre = np.where(usable, robust.estimate, np.nan)
+            _, critical = self._adjusted(score, _correlation(second, usable), pvalue, band_draws)
+        half = student_width(critical, freedom) * wide
+        one_sided = student_width(float(tails.normal_isf(self.alpha, sides="one")), df) * se
+        ends = (centre - half, centre + half, difference - one_sided, difference + one_sided)
+        low, high, pointwise_low, pointwise_high = (np.clip(end, *self.bounds) for end in ends)
+        shown = np.clip(difference, *self.bounds)
+        return Band(shown, se, low, high, pointwise_low, pointwise_high, pvalue, adjusted, overall, statistic)
 
     def _adjusted(
         self, score: FloatArray, correlation: FloatArray, pvalue: FloatArray, rng: np.random.Generator
@@ -114,24 +107,47 @@ class Judgement:
         # Bonferroni bounds the exact sup-t p-value from above; it takes over where draws cannot resolve it.
         return np.fmin(law.adjusted(score), multiplicity.adjust(pvalue, "bonferroni")), law.critical
 
+    def _together(
+        self,
+        moments: Moments,
+        pair: Pair,
+        average: Contrast,
+        walk: Walk,
+        usable: BoolArray,
+        points: float,
+        rng: np.random.Generator,
+    ) -> float:
+        """P-value of the walk; or of the smaller p-value of both, by the joint law of maximum and range."""
+        if not walk.known:
+            return points if self.test == "both" else NAN
+        joined = [
+            np.concatenate([f[..., usable], w], axis=-1)
+            for f, w in zip(average.functionals, walk.functionals, strict=True)
+        ]
+        covariance = moments.covariance(dict(zip(pair, joined, strict=True)))
+        many = int(usable.sum())
+        scale = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).tiny))
+        z = normal_draws(covariance / scale[:, None] / scale[None, :], self.draws, rng)
+        ranges = span(np.cumsum(z[:, many:] * scale[many:], axis=1))
+        largest = walk.statistic(self.tolerance) * (1 - 1e-12)
+        ranged = SupT(NAN, np.sort(ranges), self.alpha, "one")
+        own = 1.0
+        if largest > 0:
+            own = min(ranged.pvalue(largest), walk.bound(largest, covariance[many:, many:]))
+        if self.test == "walk" or not many:
+            return own
+        smaller = min(points, own)
+        if self.adjust != "sup-t":
+            return min(1.0, 2 * smaller)
+        maxima = np.abs(z[:, :many]).max(axis=1)
+        drawn = np.minimum(SupT(NAN, np.sort(maxima), self.alpha, "one").adjusted(maxima), ranged.adjusted(ranges))
+        simulated = float(resampling.pvalue(int((drawn <= smaller * (1 + 1e-12)).sum()), self.draws))
+        return min(simulated, 2 * smaller)  # Bonferroni, where draws cannot resolve it
 
-def attenuation(axis: Axis, smoother: Smoother, share: Curve, weight: FloatArray) -> FloatArray:
-    """What a difference of 1 between two groups' outcomes makes of the difference of their smoothed residuals.
 
-    At a score the pooled curve lies between the groups' curves according to their shares, so the two residuals add up
-    to the whole difference. Smoothing takes each over scores where its own group is frequent, where the pooled curve is
-    nearer to it: together they come to less than the whole. Dividing by that leaves every p-value as it is.
-    """
-    k = smoother.weigh((axis.centres[None, :] - smoother.points[:, None]) / smoother.width[:, None])
-    parts = (1 - share.values, share.values)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(sum((k @ (weight[g] * part)) / (k @ weight[g]) for g, part in enumerate(parts)))
-
-
-def welch(v: FloatArray, w: FloatArray, n: FloatArray, m: FloatArray) -> FloatArray:
-    """Degrees of freedom of a difference, from the variance and the effective users of each side."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((v + w) ** 2 / (v**2 / np.maximum(n - 1, 1.0) + w**2 / np.maximum(m - 1, 1.0)))
+def _correlation(covariance: FloatArray, usable: BoolArray) -> FloatArray:
+    scale = np.sqrt(np.where(usable, np.diagonal(covariance), np.nan))
+    return np.asarray(covariance / scale[:, None] / scale[None, :])
 
 
 def normal_score(t: FloatArray, df: FloatArray) -> FloatArray:

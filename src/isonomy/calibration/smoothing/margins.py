@@ -1,135 +1,145 @@
-"""Outcomes at the margin as a function of the threshold, and the thresholds at which they are equal."""
+"""Outcomes of those at the margin: local parabolas from the present threshold up, and the response to a threshold."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
-from isonomy.calibration.smoothing.kernels import Bandwidth
-from isonomy.calibration.smoothing.sums import KernelSums, Smoother, solve
-from isonomy.numerics.arrays import BoolArray, FloatArray
-from isonomy.numerics.roots import root
-from isonomy.numerics.status import Status
+from isonomy.calibration.smoothing.cells import Bins, Cells, above
+from isonomy.calibration.smoothing.kernels import Bandwidth, kernel
+from isonomy.calibration.smoothing.targets import Response
+from isonomy.numerics.arrays import FloatArray
 
-Direction = Literal["both", "raise", "lower"]
-FALL = 3.0  # standard errors
+DEGREE = 2  # at one score, as in `marginal_outcomes`
+CURVE = 1  # of curves, whose error is smaller and whose bias matters less: they are read at other scores
+POINTS = 201  # of a curve
+_EMPTY = 1e-3  # of the largest mass: beyond a group's last scores a local parabola runs wild
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """The kernel at each bin from the present threshold up (first axis) around each point, times powers of distance."""
+
+    points: FloatArray
+    width: FloatArray
+    weighted: tuple[FloatArray, ...]  # K u^k, k up to twice the degree
+
+    @classmethod
+    def of(cls, points: FloatArray, width: FloatArray, bins: Bins, degree: int = DEGREE) -> Design:
+        """Outcomes are read from the present threshold up."""
+        u = (bins.centres[bins.before :, None] - points) / width
+        weighted = [kernel(u)]
+        for _ in range(2 * degree):
+            weighted.append(weighted[-1] * u)
+        return cls(points, width, tuple(weighted))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Local:
+    """Local polynomials (first axis: groups) at points (second)."""
+
+    beta: FloatArray  # (G, J, degree + 1), in units of the width
+    lever: FloatArray  # (G, J, degree + 1): first row of the inverse of the weighted Gram matrix
+    mass: FloatArray  # (G, J): sum of the kernel
+    mean: FloatArray  # (G, J): mean outcome under the kernel
+
+    @classmethod
+    def at(cls, design: Design, cells: Cells) -> Local:
+        """Fitted to the votes of the cells."""
+        used, degree = slice(cells.bins.before, None), (len(design.weighted) - 1) // 2
+        powers = [cells.vote[:, used] @ weighted for weighted in design.weighted]
+        products = [cells.voted[:, used] @ weighted for weighted in design.weighted[: degree + 1]]
+        order = np.arange(degree + 1)
+        gram = np.stack(powers, axis=-1)[..., order[:, None] + order[None, :]]
+        scale = np.maximum(powers[0], np.finfo(float).tiny)[..., None, None]
+        inverse = np.linalg.pinv(gram / scale, rcond=1e-12, hermitian=True) / scale
+        beta = (inverse @ np.stack(products, axis=-1)[..., None])[..., 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return cls(beta, inverse[..., 0, :], powers[0], products[0] / powers[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Margin:
-    """One group: its outcome curve from the present threshold up, its slope there, its scores."""
+    """The outcome of each group at one score of its own, from the rows above the present threshold."""
 
-    points: FloatArray  # from the present threshold up
-    curve: FloatArray  # expected outcome there, nondecreasing
-    line: FloatArray  # the same as it was fitted
-    slope: float  # at the present threshold; outcomes below it are extrapolated along it
-    edges: FloatArray
-    share_above: FloatArray  # of the group's rows with a score of at least each edge
-    size: float
+    value: FloatArray
+    covariance: FloatArray
+    effective: FloatArray  # users (rows) behind each
+    mean: FloatArray  # of the outcomes near the score
 
-    def threshold(self, outcome: float) -> float:
-        """The lowest score at which the expected outcome reaches ``outcome``."""
-        start, value = float(self.points[0]), float(self.curve[0])
-        rounding = 1e-12 * float(np.abs(self.curve).max())  # a level stretch is level up to this only
-        if outcome < value - rounding:
-            lowest = float(self.edges[0])
-            return max(lowest, start - (value - outcome) / self.slope) if self.slope > 0 else lowest
-        if outcome > self.curve[-1] + rounding:
-            return float(self.points[-1])
-        rising = np.concatenate(([True], np.diff(self.curve) > rounding))
-        return float(np.interp(outcome, self.curve[rising], self.points[rising]))
+    @classmethod
+    def at(cls, points: FloatArray, cells: Cells, parts: Cells | None, bandwidth: Bandwidth) -> Margin:
+        """``parts``: the cells of independent parts of the table, where people have several rows."""
+        width, groups = bandwidth.at(points), np.arange(points.size)
+        local = Local.at(Design.of(points, width, cells.bins), cells)
+        beta, lever = local.beta[groups, groups], local.lever[groups, groups]
+        mass, mean = local.mass[groups, groups], local.mean[groups, groups]
 
-    def outcome(self, threshold: float) -> float:
-        """The expected outcome at a threshold; extrapolated below the present one."""
-        start = float(self.points[0])
-        if threshold < start:
-            return float(self.curve[0]) + self.slope * (threshold - start)
-        return float(np.interp(threshold, self.points, self.curve))
+        def influence(own: Cells) -> tuple[FloatArray, FloatArray, FloatArray]:
+            u = (own.bins.centres - points[:, None]) / width[:, None]
+            k = np.where(np.arange(own.bins.size) >= own.bins.before, kernel(u), 0.0)
+            powers = u[..., None] ** np.arange(DEGREE + 1)
+            return k, k * np.einsum("gbp,gp->gb", powers, lever), np.einsum("gbp,gp->gb", powers, beta)
 
-    def positives(self, threshold: float) -> float:
-        """Rows with a score of at least ``threshold``."""
-        return self.size * float(np.interp(threshold, self.edges, self.share_above))
-
-    def moved(self, target: float, direction: Direction) -> float:
-        """The threshold at which the outcome is ``target``, no further than the direction allows."""
-        present, threshold = float(self.points[0]), self.threshold(target)
-        if direction == "raise":
-            return max(threshold, present)
-        return min(threshold, present) if direction == "lower" else threshold
+        if parts is None:
+            k, weight, fit = influence(cells)
+            spread = np.maximum(cells.square - 2 * fit * cells.total + fit**2 * cells.known, 0.0)
+            covariance = np.diag(np.sum(weight**2 * spread, axis=-1))
+            square = np.sum(k**2 * cells.vote, axis=-1)
+        else:
+            k, weight, fit = influence(parts)
+            each = np.sum(weight * (parts.voted - fit * parts.vote), axis=-1)
+            covariance = scatter(each)
+            square = np.sum(np.sum(k * parts.vote, axis=-1) ** 2, axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            effective = np.minimum(np.nan_to_num(mass**2 / square), np.sqrt(2) * mass)
+        return cls(beta[:, 0], covariance, effective, mean)
 
 
-def fit_margins(
-    sums: KernelSums, bandwidth: Bandwidth, present: float, edges: FloatArray, counts: FloatArray
-) -> list[Margin]:
-    """Curves of all groups from the present threshold up. ``counts``: rows by group between ``edges`` of the score."""
-    from sklearn.isotonic import IsotonicRegression
-
-    highest = float(edges[-1])
-    points = np.linspace(present, highest, 201) if highest > present else np.array([present])
-    smoother = Smoother(points, bandwidth.at(points), 1)
-    with np.errstate(over="ignore", invalid="ignore"):  # at points far from a group, which are left out below
-        fit = solve(smoother, sums.totals(smoother))
-    # Slopes of lines through outcomes near the threshold, at twice the bandwidth: slopes are harder than levels.
-    wide = Smoother(points[:1], 2 * bandwidth.at(points[:1]), 1)
-    slopes = solve(wide, sums.totals(wide)).beta[1, :, 0] / wide.width[0]
-    margins = []
-    for g, own in enumerate(counts):
-        mass = fit.mass[g]
-        # Beyond a group's last scores a local line runs wild; there the curve stays where the data end.
-        held = mass > 1e-3 * mass.max()
-        line = fit.beta[0, g][held]
-        rising = IsotonicRegression().fit(points[held], line, sample_weight=mass[held]).predict(points[held])
-        curve, line = (np.interp(points, points[held], values) for values in (rising, line))
-        size = float(own.sum())
-        share = 1 - np.concatenate(([0.0], np.cumsum(own))) / size
-        margins.append(Margin(points, curve, line, float(slopes[g]), edges, share, size))
-    return margins
-
-
-def common_outcome(margins: list[Margin], direction: Direction) -> tuple[float, bool]:
-    """The common marginal outcome, and whether it can be reached while keeping the rate."""
-    now = [float(margin.curve[0]) for margin in margins]
-    if direction != "both":
-        return (max(now) if direction == "raise" else min(now)), True
-    wanted = sum(margin.positives(float(margin.points[0])) for margin in margins)
-
-    def surplus(outcome: float) -> float:
-        return sum(margin.positives(margin.threshold(outcome)) for margin in margins) - wanted
-
-    low, high = min(now), max(now)
-    if high - low < 1e-12:
-        return low, True
-    # At the lowest present outcome no threshold rises and at the highest none falls: the root lies between.
-    solution = root(surplus, low, high)
-    return float(solution.x), solution.status is Status.OK
+def scatter(each: FloatArray) -> FloatArray:
+    """The covariance of a sum of independent parts, from what each part contributes (first axis)."""
+    size = each.shape[0]
+    centred = each - each.mean(axis=0)
+    return np.asarray(size / max(size - 1, 1) * centred.T @ centred)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcomes:
-    """Outcomes at the margin of each group, NaN where they are not known."""
+class Margins:
+    """How outcomes at the margin respond to thresholds: made once for all samples in the same bins.
 
-    before: FloatArray
-    after: FloatArray
-    falling: BoolArray  # whether outcomes fall as the score rises, so that the rising curve is not theirs
+    Below the present threshold outcomes continue along a line fitted at twice the width: slopes are harder than levels.
+    """
+
+    curve: Design
+    line: Design
 
     @classmethod
-    def at(
-        cls, margins: list[Margin], known: BoolArray, thresholds: FloatArray, present_se: FloatArray, se: FloatArray
-    ) -> Outcomes:
-        """At the new thresholds. Of groups that fall, the outcomes are those of the line as it was fitted.
+    def of(cls, bins: Bins, bandwidth: Bandwidth) -> Margins:
+        """From the present threshold up to the last bin."""
+        points = np.linspace(bins.present, float(bins.edges[-1]), POINTS)
+        start = points[:1]
+        return cls(
+            Design.of(points, bandwidth.at(points), bins, CURVE),
+            Design.of(start, 2 * bandwidth.at(start), bins, degree=1),
+        )
 
-        ``present_se``, ``se``: standard errors of the outcomes at the present and at the new thresholds.
-        """
-        before, after = np.full((2, known.size), np.nan)
-        falling = np.zeros(known.size, dtype=bool)
-        for margin, g in zip(margins, np.flatnonzero(known), strict=True):
-            fitted, present = replace(margin, curve=margin.line), float(margin.points[0])
-            at = max(float(thresholds[g]), present)
-            # Making a rising curve nondecreasing moves it by a part of its error; three standard errors are a fall.
-            apart = [abs(margin.outcome(x) - fitted.outcome(x)) for x in (present, at)]
-            falling[g] = apart[0] > FALL * present_se[g] or apart[1] > FALL * se[g]
-            shown = fitted if falling[g] else margin
-            before[g], after[g] = shown.outcome(present), shown.outcome(float(thresholds[g]))
-        return cls(before, after, falling)
+    def responses(self, cells: Cells, *, rising: bool = True) -> list[Response]:
+        """The response of each group: its curve made to rise, so that an outcome has one threshold, or as it is."""
+        bins, edges, selected = cells.bins, cells.bins.edges, above(cells.rows)
+        points = self.curve.points
+        with np.errstate(over="ignore", invalid="ignore"):  # at points far from a group, which are left out below
+            local = Local.at(self.curve, cells)
+        slopes = Local.at(self.line, cells).beta[:, 0, 1] / self.line.width[0]
+        curves = []
+        for value, mass, slope, rows in zip(local.beta[..., 0], local.mass, slopes, selected, strict=True):
+            held = mass > _EMPTY * mass.max() if mass.max() > 0 else np.ones(mass.size, dtype=bool)
+            values = value[held]
+            if rising:
+                values = isotonic_regression(values, weights=np.maximum(mass[held], 1e-300)).x
+            # Never quite level: a group that has the common outcome already keeps its threshold.
+            least = 1e-9 * max(float(np.abs(values).max()), 1e-300) / bins.step
+            below = np.minimum(edges - bins.present, 0.0) * max(float(slope), least)
+            curves.append(Response(edges, np.interp(edges, points[held], values) + below, rows, True))
+        return curves

@@ -1,4 +1,9 @@
-"""All groups and points at once: the joint test of every pair, the order of scores, and cumulative differences."""
+"""The order of scores: does a group have better outcomes at lower scores than another at higher ones?
+
+Mean outcomes in disjoint intervals of the score are compared. Where outcomes rise with the score and are equal across
+groups, the mean of any group over a lower interval is at most that of any other over a higher one, whatever the
+densities of their scores and however steep the curve: nothing is smoothed, and nothing biased.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,22 @@ from itertools import permutations
 
 import numpy as np
 
-from isonomy.calibration.smoothing.axis import BINS
-from isonomy.calibration.smoothing.bands import Smoothed, normal_score
-from isonomy.calibration.smoothing.sums import KernelSums, Marks
+from isonomy.calibration.smoothing.bands import normal_score, student_width
+from isonomy.calibration.smoothing.contrasts import welch
+from isonomy.calibration.smoothing.moments import Moments
+from isonomy.calibration.smoothing.sums import enough
+from isonomy.calibration.smoothing.walks import intervals
 from isonomy.inference.simultaneous import beyond_rounding, normal_draws
 from isonomy.numerics import resampling, tails
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.arrays import BoolArray, FloatArray
 
-CHECKPOINTS = 40  # score intervals of the cumulative test
+INTERVALS = 10  # of the score, with equal votes
 NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """The worst reversal: ``better`` at the lower score ``at`` against ``worse`` at the higher score ``above``."""
+    """The worst reversal: ``better`` at the lower scores ``at`` against ``worse`` at the higher scores ``above``."""
 
     pvalue: float
     statistic: float = NAN
@@ -29,109 +36,99 @@ class Order:
     worse: int = -1
     at: float = NAN
     above: float = NAN
+    limit: float = NAN  # one-sided upper limits of all reversals are at most this; minus infinity if there can be none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Contrasts:
-    """Differences between points ``a`` and ``b`` of all curves laid end to end, those that have a variance."""
+class Means:
+    """Mean outcomes of each group in each interval of the score, flattened group by group."""
 
-    a: IntArray
-    b: IntArray
-    se: FloatArray
-    covariance: FloatArray
-
-    @classmethod
-    def of(cls, covariance: FloatArray, a: IntArray, b: IntArray, supported: BoolArray) -> _Contrasts:
-        """From a covariance (G, G, J, J); ``supported``: which of the differences are to be looked at."""
-        size = covariance.shape[0] * covariance.shape[2]
-        flat = np.transpose(covariance, (0, 2, 1, 3)).reshape(size, size)
-        parts = flat[a, a] + flat[b, b]
-        se = np.sqrt(beyond_rounding(parts - 2 * flat[a, b], parts))
-        usable = supported & np.isfinite(se)
-        return cls(a[usable], b[usable], se[usable], flat)
-
-    def scores(self, smoothed: Smoothed, values: FloatArray, covariance: FloatArray) -> FloatArray:
-        """Normal scores of the differences of ``values`` (G, J)."""
-        points, flat = values.shape[1], values.ravel()
-        df = smoothed.freedom(np.divmod(self.a, points), np.divmod(self.b, points), covariance)
-        return normal_score((flat[self.a] - flat[self.b]) / self.se, df)
-
-    def draws(self, draws: int, rng: np.random.Generator) -> FloatArray:
-        """Draws of the points that the differences use; the others stay zero."""
-        used = np.union1d(self.a, self.b)
-        z = np.zeros((draws, self.covariance.shape[0]))
-        own = self.covariance[np.ix_(used, used)]
-        # On the scale of correlations: the square root's tolerance is relative to the largest eigenvalue.
-        se = np.sqrt(np.maximum(np.diagonal(own), np.finfo(float).tiny))
-        z[:, used] = normal_draws(own / se[:, None] / se[None, :], draws, rng) * se
-        return z
+    score: FloatArray  # (C,): the mean score of each interval
+    value: FloatArray  # (G, C)
+    effective: FloatArray  # (G, C)
+    covariance: FloatArray  # (G C, G C)
+    supported: BoolArray  # (G, C)
 
 
-def joint_pvalue(smoothed: Smoothed, draws: int, rng: np.random.Generator) -> float:
-    """P-value of "all groups' curves are equal", from every pair and point at once."""
-    groups, points = smoothed.gap.shape
-    first, second = np.triu_indices(groups, 1)
-    both = smoothed.supported[first] & smoothed.supported[second]
-    a, b = (which[:, None] * points + np.arange(points) for which in (first, second))
-    pairs = _Contrasts.of(smoothed.gap_covariance, a.ravel(), b.ravel(), both.ravel())
-    if not pairs.a.size:
-        return NAN
-    largest = float(np.max(np.abs(pairs.scores(smoothed, smoothed.gap, smoothed.gap_covariance))))
-    z = pairs.draws(draws, rng)
-    maxima = np.max(np.abs(z[:, pairs.a] - z[:, pairs.b]) / pairs.se, axis=1)
-    simulated = float(resampling.pvalue(int((maxima >= largest).sum()), draws))
-    return min(simulated, float(tails.normal_sf(largest)) * pairs.a.size, 1.0)
+def interval_means(moments: Moments, *, binary: bool) -> Means:
+    """Means over intervals that hold about equal shares of all votes."""
+    votes = moments.weight.sum(axis=0)
+    cell = intervals(votes, INTERVALS)
+    used = np.unique(cell[votes > 0])
+    inside = (cell[:, None] == used).astype(np.float64)
+    weight, total = moments.weight @ inside, moments.total @ inside
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = total / weight
+        slope = np.nan_to_num(inside / weight[:, None, :])
+    functionals = np.stack([-slope * np.nan_to_num(value)[:, None, :], slope], axis=1)
+    groups, many = weight.shape
+    covariance = np.zeros((groups, many, groups, many))
+    effective = np.zeros(weight.shape)
+    for a in range(groups):
+        for b in range(groups):
+            covariance[a, :, b] = moments.cross(a, functionals[a], b, functionals[b])
+        ones = np.stack([slope[a], np.zeros_like(slope[a])])
+        users = np.diagonal(moments.cross(a, ones, a, ones))
+        effective[a] = np.divide(1.0, users, out=np.zeros(many), where=users > 0)
+    pooled = np.broadcast_to(total.sum(axis=0) / weight.sum(axis=0), value.shape)
+    return Means(
+        score=moments.place @ inside / (votes @ inside),
+        value=value,
+        effective=effective,
+        covariance=covariance.reshape(groups * many, groups * many),
+        supported=enough(effective, pooled, binary=binary),
+    )
 
 
-def ordering(smoothed: Smoothed, grid: FloatArray, draws: int, rng: np.random.Generator) -> Order:
-    """Definition 2's second part: the largest (f_g(s') - f_h(s)) / se over s' < s and g != h, one-sided.
+def ordering(means: Means, tolerance: float | None, alpha: float, draws: int, rng: np.random.Generator) -> Order:
+    """Definition 2's second part: the largest (mean_g(I) - mean_h(J) - tolerance) / se over intervals I < J, g != h.
 
-    Judged as if all the curves were one flat curve, the hardest case of the null for this test.
+    One-sided, judged as if all means were equal (or reversed by the tolerance), the hardest case of the null.
     """
-    groups, points = smoothed.curve.shape
-    low, high = np.triu_indices(points, 1)
+    groups, many = means.value.shape
+    if many < 2:
+        return Order(NAN, limit=-np.inf)
+    low, high = np.triu_indices(many, 1)
     pairs = np.array(list(permutations(range(groups), 2)))
-    a = (pairs[:, :1] * points + low).ravel()
-    b = (pairs[:, 1:] * points + high).ravel()
-    supported = smoothed.supported.ravel()
-    reversals = _Contrasts.of(smoothed.covariance, a, b, supported[a] & supported[b])
-    if not reversals.a.size:
+    a, b = ((pairs[:, k, None] * many + which).ravel() for k, which in enumerate((low, high)))
+    variance = np.diagonal(means.covariance)
+    parts = variance[a] + variance[b]
+    se = np.sqrt(beyond_rounding(parts - 2 * means.covariance[a, b], parts))
+    supported = means.supported.ravel()
+    usable = supported[a] & supported[b] & np.isfinite(se)
+    a, b, se = a[usable], b[usable], se[usable]
+    if not a.size:
         return Order(NAN)
-    t = reversals.scores(smoothed, smoothed.curve, smoothed.covariance)
+    value, effective = means.value.ravel(), means.effective.ravel()
+    df = welch(variance[a], variance[b], effective[a], effective[b])
+    difference = value[a] - value[b]
+    t = normal_score((difference - (tolerance or 0.0)) / se, df)
     worst = int(np.argmax(t))
-    z = reversals.draws(draws, rng)
+    pvalue = min(_simulated(means.covariance, a, b, se, t[worst], draws, rng), 1.0)
+    pvalue = min(pvalue, float(tails.normal_sf(t[worst], sides="one")) * t.size)
+    reach = difference + student_width(float(tails.normal_isf(alpha, sides="one")), df) * se
+    (g, at), (h, above) = (divmod(int(which[worst]), many) for which in (a, b))
+    ends = float(means.score[at]), float(means.score[above])
+    return Order(pvalue, float(t[worst]), float(difference[worst]), g, h, *ends, float(reach.max()))
+
+
+def _simulated(
+    covariance: FloatArray,
+    a: FloatArray,
+    b: FloatArray,
+    se: FloatArray,
+    largest: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> float:
+    used, places = np.unique(np.concatenate([a, b]), return_inverse=True)
+    own = covariance[np.ix_(used, used)]
+    # On the scale of correlations: the square root's tolerance is relative to the largest eigenvalue.
+    scale = np.sqrt(np.maximum(np.diagonal(own), np.finfo(float).tiny))
+    z = normal_draws(own / scale[:, None] / scale[None, :], draws, rng) * scale
+    first, second = places[: a.size], places[a.size :]
     exceeding = 0
     for start in range(0, draws, 250):  # draws x contrasts would be large for many groups
         block = z[start : start + 250]
-        exceeding += int(((block[:, reversals.a] - block[:, reversals.b]) / reversals.se >= t[worst]).any(axis=1).sum())
-    simulated = float(resampling.pvalue(exceeding, draws))
-    pvalue = min(simulated, float(tails.normal_sf(t[worst], sides="one")) * t.size, 1.0)
-    (g, s), (h, above) = (divmod(int(which[worst]), points) for which in (reversals.a, reversals.b))
-    difference = float(smoothed.curve[g, s] - smoothed.curve[h, above])
-    return Order(pvalue, float(t[worst]), difference, g, h, float(grid[s]), float(grid[above]))
-
-
-def cumulative(
-    sums: KernelSums, marks: Marks, weight: FloatArray, draws: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Statistic and p-value of cumulative differences in score order, for two groups.
-
-    F(t) adds (1_g - share(S)) (Y - pooled(S)) over rows with S <= t, with the rows' votes. Under the null it stays near
-    zero; the statistic is its range (Kuiper), judged by draws with the covariance of the sums by user. ``weight``:
-    votes by group and bin of the axis.
-    """
-    both = weight.sum(axis=0)
-    cell = np.minimum((CHECKPOINTS * (np.cumsum(both) - both / 2) / both.sum()).astype(np.intp), CHECKPOINTS - 1)
-    step, second, squares = sums.increments(marks, np.broadcast_to(cell, (BINS,)), CHECKPOINTS)
-    statistic = _range(np.cumsum(step)[None, :])[0]
-    if np.isnan(beyond_rounding(np.trace(second), squares)):
-        return NAN, NAN
-    walk = np.cumsum(np.cumsum(second, axis=0), axis=1)
-    law = _range(normal_draws(walk, draws, rng))
-    scale = float(np.sqrt(walk.diagonal().max()))
-    exceeding = int((law >= statistic * (1 - 1e-12)).sum())
-    return float(statistic / scale), float(resampling.pvalue(exceeding, draws))
-
-
-def _range(path: FloatArray) -> FloatArray:
-    return np.maximum(path.max(axis=1), 0.0) - np.minimum(path.min(axis=1), 0.0)
+        exceeding += int(((block[:, first] - block[:, second]) / se >= largest).any(axis=1).sum())
+    return float(resampling.pvalue(exceeding, draws))

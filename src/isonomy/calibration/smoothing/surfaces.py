@@ -129,7 +129,8 @@ def _knots(score: FloatArray, vote: FloatArray, size: int) -> FloatArray:
     """
     low, high = float(score.min()), float(score.max())
     if not high > low:
-        return np.array([low - 0.5, low + 0.5])
+        half = max(0.5, 1e-9 * abs(low))
+        return np.array([low - half, low + half])
     ends = quantiles(score, vote, np.array([0.01, 0.99]))
     steps = np.linspace(ends[0], ends[-1], size // 2)
     return np.unique(np.concatenate([[low, high], steps, quantiles(score, vote, np.linspace(0, 1, size - size // 2))]))

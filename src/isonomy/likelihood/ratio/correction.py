@@ -24,7 +24,7 @@ from isonomy.likelihood.ratio.euclid import Euclidean
 from isonomy.likelihood.ratio.joint import Joint
 from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.means import Binary, Means, Real, Tilted
-from isonomy.likelihood.ratio.profile import Inverted, Kind, OfProfile, Profile
+from isonomy.likelihood.ratio.profile import Inverted, Kind, OfProfile, Profile, linked, natural
 from isonomy.likelihood.ratio.region import Region
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
@@ -66,10 +66,11 @@ def _resampled_mean(problem: Profile, j: int, resamples: int, rng: np.random.Gen
     sizes = np.full(resamples, n)
     if problem.kind is Kind.NESTED:
         sizes = np.clip(rng.binomial(n + m, n / (n + m), size=resamples), 1, n + m - 1)
-    own = _resampled(problem.own, problem.own_index[j], sizes, rng)
-    other = _resampled(problem.other, problem.other_index[j], n + m - sizes, rng)
+    own = _resampled(natural(problem.own), problem.own_index[j], sizes, rng)
+    other = _resampled(natural(problem.other), problem.other_index[j], n + m - sizes, rng)
     every = np.arange(resamples)
-    again = Profile(problem.kind, own, every, other=other, other_index=every)
+    link = problem.link
+    again = Profile(problem.kind, linked(own, link), every, other=linked(other, link), other_index=every)
     usable = (own.variance > 0) & (other.variance > 0)
     statistic = again.statistic(problem.disparity[j])
     statistic = statistic[usable & np.isfinite(statistic)]
@@ -222,7 +223,7 @@ def null_mean(region: Region, joint: Joint, target: FloatArray, resamples: int, 
         return np.nan
     pattern, lines = region.lines.collapsed(region.pattern)
     centred = met(replace(region, pattern=pattern, lines=lines), joint.scale, joint.move)
-    mass, inner = centred.lines.mass, target / region.unit
+    mass, inner = centred.lines.mass, region.inner(target)
     rows, chance = round(float(mass.sum())), mass / mass.sum()
     usable: list[float] = []
     step = max(1, BLOCK // chance.size)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from isonomy.inference.decide import Alternative
-from isonomy.likelihood.ratio.means import Binary
-from isonomy.likelihood.ratio.profile import Kind, Profile
+from isonomy.inference.designs import Law
+from isonomy.likelihood.ratio.links import IDENTITY, LOGIT, Link
+from isonomy.likelihood.ratio.profile import Kind, OfProfile, Profile, counted
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 
@@ -128,6 +129,95 @@ class Rescaled:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Designed:
+    """A likelihood of rows that have weights or belong to clusters: T as a chi-square, by the ``law`` of its design."""
+
+    inner: Likelihood
+    law: Law
+
+    @property
+    def disparity(self) -> FloatArray:
+        """The estimates."""
+        return self.inner.disparity
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """The standard errors under the design."""
+        return self.inner.standard_error * np.sqrt(self.law.effect)
+
+    def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
+        """The chi-square that is as far out as T is under the design."""
+        return self.law.chi_square(self.inner.statistic(disparity))
+
+    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The disparities whose chi-square is at most ``critical``."""
+        return self.inner.interval(self.law.critical(critical))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnScale:
+    """A likelihood of δ on the scale of a link, its disparities reported as the link does: ratios as ratios."""
+
+    inner: Likelihood
+    link: Link
+
+    @property
+    def disparity(self) -> FloatArray:
+        """The estimates."""
+        return self.link.reported(self.inner.disparity)
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Their large-sample standard errors."""
+        return self.inner.standard_error * (self.disparity if self.link.ratio else 1.0)
+
+    def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
+        """T, which does not depend on the scale."""
+        return self.inner.statistic(self.link.delta(disparity))
+
+    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The disparities with T at most ``critical``."""
+        low, high = self.inner.interval(critical)
+        return self.link.reported(low), self.link.reported(high)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FromKnown:
+    """A likelihood of means less known references ``theta``, its disparities reported as a link does."""
+
+    inner: Likelihood
+    theta: FloatArray
+    link: Link
+
+    @property
+    def disparity(self) -> FloatArray:
+        """The estimates."""
+        return self._reported(self.inner.disparity)
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Their large-sample standard errors."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = self.disparity / self.link.unit(self.theta + self.inner.disparity)
+        return self.inner.standard_error * slope
+
+    def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
+        """T, which does not depend on the scale."""
+        return self.inner.statistic(self.link.moved(self.theta, self.link.delta(disparity)) - self.theta)
+
+    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The disparities with T at most ``critical``."""
+        low, high = self.inner.interval(critical)
+        return self._reported(low), self._reported(high)
+
+    def _reported(self, difference: FloatArray) -> FloatArray:
+        mean = self.theta + difference
+        if self.link is LOGIT:
+            mean = np.clip(mean, 0.0, 1.0)
+        return self.link.compared(np.maximum(mean, 0.0), self.theta)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Parts:
     """The likelihoods of those groups that are tested, each at its positions; T and intervals of others are NaN."""
 
@@ -137,15 +227,24 @@ class Parts:
     @classmethod
     def together(cls, disparity: FloatArray, parts: Sequence[Part]) -> Parts:
         """Problems known by counts become one: many small solves cost more than one large one."""
-        counted = [(where, part) for where, part in parts if isinstance(part, Profile) and isinstance(part.own, Binary)]
+        alike = [(where, part) for where, part in parts if isinstance(part, Profile) and counted(part.own)]
         pooled: list[Part] = []
-        for kind in Kind:
-            alike = [(where, part) for where, part in counted if part.kind is kind]
-            if alike:
-                positions = np.concatenate([where for where, _ in alike])
-                pooled.append((positions, Profile.pooled([part for _, part in alike])))
-        others = [p for p in parts if not (isinstance(p[1], Profile) and isinstance(p[1].own, Binary))]
+        for sort in dict.fromkeys((part.kind, part.link) for _, part in alike):
+            chosen = [(where, part) for where, part in alike if (part.kind, part.link) == sort]
+            positions = np.concatenate([where for where, _ in chosen])
+            pooled.append((positions, Profile.pooled([part for _, part in chosen])))
+        others = [p for p in parts if not (isinstance(p[1], Profile) and counted(p[1].own))]
         return cls(disparity, (*pooled, *others))
+
+    def under(self, law: Law) -> Parts:
+        """The same where rows have weights or clusters; ``law`` has one entry per group."""
+        return Parts(self.disparity, tuple((where, Designed(part, law.at(where))) for where, part in self.parts))
+
+    def on(self, link: Link) -> Parts:
+        """The same likelihoods with their disparities reported as a link does."""
+        if link is IDENTITY:
+            return self
+        return replace(self, parts=tuple((where, reported(part, link)) for where, part in self.parts))
 
     @property
     def tested(self) -> BoolArray:
@@ -178,3 +277,11 @@ class Parts:
         for positions, likelihood in self.parts:
             low[positions], high[positions] = likelihood.interval(level[positions])
         return low, high
+
+
+def reported(likelihood: Likelihood, link: Link) -> Likelihood:
+    """A likelihood that reports its disparities as a link does, whether its reference is known or not."""
+    problem = likelihood.problem if isinstance(likelihood, OfProfile) else likelihood
+    if isinstance(problem, Profile) and problem.kind is Kind.FIXED:
+        return FromKnown(likelihood, problem.theta, link)
+    return OnScale(likelihood, link)

@@ -7,6 +7,8 @@ fixed      Tu = u_G² / v_G, z = M - θ - ε.
 disjoint   Tu = min over θ of u_G²/v_G + u_R²/v_R.
 nested     the group's function and the population's share the group's rows. Once the first is taken from the second,
            rows of the group carry (M - θ - ε, ε) and the others (0, M - θ): Σgg' is 2 x 2, the minimum over θ scalar.
+
+On another scale (`links`) ε is how far the disparity δ puts the group's mean from θ: it depends on θ.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.likelihood.ratio.profile import Inverted, Kind
+from isonomy.likelihood.ratio.links import IDENTITY
+from isonomy.likelihood.ratio.profile import Inverted, Kind, natural
 from isonomy.numerics.arrays import FloatArray, IntArray
 
 # Points of the first look for the minimum over θ, and golden-section steps after it (each gains a factor 0.618).
@@ -29,6 +32,8 @@ CLOSER = 4.0 ** -np.arange(24.0)
 ROUNDING = 8.0 * float(np.finfo(float).eps)
 # Standard errors at which T counts as not reaching a level.
 FAR = 1e5
+# The largest ratio, as a logarithm, at which T is looked for.
+FARTHEST = 10.0
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -61,6 +66,8 @@ class Euclidean(Inverted):
                 return root - wanted[active], sign * near / (2.0 * step) * error[active] / (2.0 * root)
 
         far = np.full(wanted.size, FAR)
+        if self.problem.link is not IDENTITY:
+            far = np.minimum(far, FARTHEST / error)
         reached = gap(far, np.arange(wanted.size))[0] > 0
         end = self.outward(gap, wanted, np.where(reached, far, 0.0), sign)
         # Two constant blocks of rows have no second moment to measure a disparity by.
@@ -73,18 +80,25 @@ class Euclidean(Inverted):
         beyond them inflates the second moments, so the search goes further.
         """
         problem = self.problem
-        mean = problem.own.mean[problem.own_index[index]]
+        mean = natural(problem.own).mean[problem.own_index[index]]
         if problem.kind is Kind.FIXED:
             return self._uncentred(disparity, problem.theta[index], index), problem.theta[index]
-        a, b = problem.reference[index], mean - disparity
+        a, b = problem.reference[index], problem.link.moved(mean, -disparity)
         low, high = np.minimum(a, b), np.maximum(a, b)
         if problem.kind is Kind.NESTED:
             low, high = low - BEYOND * (high - low), high + BEYOND * (high - low)
+        if problem.link is not IDENTITY:  # a reference is a mean of rows, and a ratio to any other means nothing
+            own, other = natural(problem.own), natural(problem.other)
+            group, partner = problem.own_index[index], problem.other_index[index]
+            least, most = (
+                np.minimum(own.low[group], other.low[partner]),
+                np.maximum(own.high[group], other.high[partner]),
+            )
+            low, high = np.clip(low, least, most), np.clip(high, least, most)
         grid = low + np.linspace(0.0, 1.0, GRID)[:, None] * (high - low)
         # Tu moves on the scale of the blocks' standard deviations, and jumps where a block's rows are all equal.
-        spread = np.minimum(
-            problem.own.variance[problem.own_index[index]], problem.other.variance[problem.other_index[index]]
-        )
+        own, other = natural(problem.own), natural(problem.other)
+        spread = np.minimum(own.variance[problem.own_index[index]], other.variance[problem.other_index[index]])
         steep = ((high - low) / (GRID - 1)) ** 2 > 0.25 * spread
         least, theta = np.empty(index.size), np.empty(index.size)
         smooth = np.flatnonzero(~steep)
@@ -102,15 +116,16 @@ class Euclidean(Inverted):
         """The θ at which one of the functions sums to zero, one problem per column: where Tu may dip."""
         problem = self.problem
         group, partner = problem.own_index[index], problem.other_index[index]
-        mean, other = problem.own.mean[group] - disparity, problem.other.mean[partner]
+        own, rest = natural(problem.own), natural(problem.other)
+        mean, other = problem.link.moved(own.mean[group], -disparity), rest.mean[partner]
         if problem.kind is Kind.DISJOINT:
             return np.stack([mean, other])
         # Nested, what is left of the second function is m (other - θ) + n ε v / (v + (mean - θ)²).
-        ratio, variance, theta = problem.own.n[group] / problem.other.n[partner], problem.own.variance[group], other
+        ratio, variance, theta = own.n[group] / rest.n[partner], own.variance[group], other
         for _ in range(3):
             with np.errstate(invalid="ignore"):
                 share = np.where(variance > 0, variance / (variance + (mean - theta) ** 2), 0.0)
-            theta = other + ratio * disparity * share
+            theta = other + ratio * self._shift(disparity, theta) * share
         return np.stack([mean, other, theta])
 
     def _lowest(self, points: FloatArray, disparity: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -127,25 +142,31 @@ class Euclidean(Inverted):
         # The dip at the mean of equal rows has no width: only the point itself is in it.
         return np.minimum(refined, nearest), np.where(refined <= nearest, middle, points[best, every])
 
+    def _shift(self, disparity: FloatArray, theta: FloatArray) -> FloatArray:
+        """How far a disparity puts the group's mean from θ."""
+        link = self.problem.link
+        return disparity if link is IDENTITY else link.moved(theta, disparity) - theta
+
     def _uncentred(self, disparity: FloatArray, theta: FloatArray, index: IntArray) -> FloatArray:
         problem = self.problem
         group = problem.own_index[index]
-        mean = problem.own.mean[group]
-        n, gap = problem.own.n[group], mean - theta - disparity
-        gap = np.where(np.abs(gap) <= ROUNDING * (np.abs(mean) + np.abs(theta) + np.abs(disparity)), 0.0, gap)
-        first, second = n * gap, n * (problem.own.variance[group] + gap**2)
+        own, other = natural(problem.own), natural(problem.other)
+        mean, shift = own.mean[group], self._shift(disparity, theta)
+        n, gap = own.n[group], mean - theta - shift
+        gap = np.where(np.abs(gap) <= ROUNDING * (np.abs(mean) + np.abs(theta) + np.abs(shift)), 0.0, gap)
+        first, second = n * gap, n * (own.variance[group] + gap**2)
         with np.errstate(divide="ignore", invalid="ignore"):
             alone = np.where(first == 0, 0.0, first**2 / second)
             if problem.kind is Kind.FIXED:
                 return alone
             partner = problem.other_index[index]
-            m, rest = problem.other.n[partner], problem.other.mean[partner] - theta
-            total, square = m * rest, m * (problem.other.variance[partner] + rest**2)
+            m, rest = other.n[partner], other.mean[partner] - theta
+            total, square = m * rest, m * (other.variance[partner] + rest**2)
             if problem.kind is Kind.DISJOINT:
                 return alone + np.where(total == 0, 0.0, total**2 / square)
             # (u1, u2) and the 2 x 2 second moments of the nested case.
-            total, square = total + n * disparity, square + n * disparity**2
-            cross = first * disparity
+            total, square = total + n * shift, square + n * shift**2
+            cross = first * shift
             left = total - np.where(cross == 0, 0.0, cross / second * first)
             remaining = square - np.where(cross == 0, 0.0, cross**2 / second)
             return alone + np.where(left == 0, 0.0, left**2 / remaining)

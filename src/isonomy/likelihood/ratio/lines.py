@@ -23,6 +23,11 @@ class Units:
     centre: float = 0.0
     scale: float = 1.0
 
+    @property
+    def zero(self) -> float:
+        """How far the metric's zero lies below the origin, in these units."""
+        return self.centre / self.scale
+
     def standard(self, value: FloatArray) -> FloatArray:
         """Values of the metric in these units."""
         return (value - self.centre) / self.scale

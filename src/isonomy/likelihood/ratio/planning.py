@@ -132,6 +132,8 @@ class Design:
     def standard_error(self, disparity: float, n: float, other: float) -> float:
         """For a group of ``n`` rows, ``other`` rows in the reference (or outside the group, for the population)."""
         share = self._share(n, other)
+        if share >= 1:
+            raise UsageError("reference_n, ratio: so few rows outside the group leave nobody to compare it with.")
         gap = disparity / (1.0 - share)
         if self.rate is not None:
             # The reference keeps its rate; the group's is the disparity away from it.

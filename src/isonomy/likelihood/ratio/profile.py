@@ -1,4 +1,4 @@
-"""The likelihood of a disparity: a group's mean less its reference, the reference estimated too.
+"""The likelihood of a disparity: a group's mean set beside its reference, the reference estimated too.
 
 Every reference leads to a curve with one parameter, the group's own coordinate (`means`), along which both the
 disparity and T are explicit. With ν = n_G λ_G the multiplier of the group's mean:
@@ -10,6 +10,10 @@ nested     the group lies inside its reference (the population): with C the refe
            share, ε = (1 - P)(m_G - m_C) and T(ε) = min over P, θ of T_binomial(P) + T_G(θ + ε/(1 - P)) + T_C(θ). At
            the minimum n_C λ_C = -ν and, with d = m_G - m_C, P = n_G / (n - ν d): the share has a closed form, and
            so has its T.
+
+For means on the scale of a link (`links.Linked`) a disparity is δ = φ(m_G) - φ(θ), and ν = n_G λ_G/φ'(m_G). Disjoint
+groups need nothing more. Nested ones on the scale of ratios have the same P = n_G / (n - ν' d) with ν' = -n_C λ_C; odds
+in the population are asked about in another way (`odds_in_whole`).
 
 T increases along the curve away from the estimate, so a test is one root (ε = ε₀) and each end of an interval another
 (T = critical value).
@@ -25,8 +29,9 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.likelihood.ratio.means import Binary, Means
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.likelihood.ratio.links import IDENTITY, LOG, Link, Linked
+from isonomy.likelihood.ratio.means import Binary, Means, Point
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.roots import Values, roots
 
 
@@ -40,12 +45,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Disparity and T at some coordinates, with derivatives along them."""
+    """Disparity and T at some coordinates, with derivatives along them (``dforce``: that of ν)."""
 
     disparity: FloatArray
     statistic: FloatArray
     ddisparity: FloatArray
     dstatistic: FloatArray
+    dforce: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +60,8 @@ class Profile:
 
     Problem j compares group ``own_index[j]`` of ``own`` with the number ``theta[j]`` (fixed), or with group
     ``other_index[j]`` of ``other``: the reference itself (disjoint) or the reference's rows outside the group (nested).
+    `Linked` means make the disparities those of their link, which both must share; a known reference is compared with
+    as it is (`disparity.Against`).
 
     Examples
     --------
@@ -86,6 +94,11 @@ class Profile:
         return cls(parts[0].kind, own, every, other=other, other_index=every)
 
     @property
+    def link(self) -> Link:
+        """The scale of the disparities."""
+        return self.own.link if isinstance(self.own, Linked) else IDENTITY
+
+    @property
     def share(self) -> FloatArray:
         """The group's share of its reference's rows; 0 unless nested."""
         if self.kind is not Kind.NESTED:
@@ -98,8 +111,8 @@ class Profile:
         """The estimated, or given, reference."""
         if self.kind is Kind.FIXED:
             return self.theta
-        share = self.share
-        return share * self.own.mean[self.own_index] + (1.0 - share) * self.other.mean[self.other_index]
+        share, own, other = self.share, natural(self.own), natural(self.other)
+        return share * own.mean[self.own_index] + (1.0 - share) * other.mean[self.other_index]
 
     @property
     def disparity(self) -> FloatArray:
@@ -107,7 +120,11 @@ class Profile:
         mean = self.own.mean[self.own_index]
         if self.kind is Kind.FIXED:
             return mean - self.theta
-        return (1.0 - self.share) * (mean - self.other.mean[self.other_index])
+        with np.errstate(divide="ignore", invalid="ignore"):  # no case on either side
+            if self.kind is Kind.DISJOINT:
+                return mean - self.other.mean[self.other_index]
+            own, other = natural(self.own).mean[self.own_index], natural(self.other).mean[self.other_index]
+            return self._from_whole(own, other, self.share)
 
     @property
     def range(self) -> tuple[FloatArray, FloatArray]:
@@ -119,7 +136,7 @@ class Profile:
 
     def plugged(self) -> Profile:
         """The same groups against their estimated references taken as known."""
-        return Profile(Kind.FIXED, self.own, self.own_index, theta=self.reference)
+        return Profile(Kind.FIXED, natural(self.own), self.own_index, theta=self.reference)
 
     @property
     def standard_error(self) -> FloatArray:
@@ -127,43 +144,77 @@ class Profile:
         own = self.own.variance[self.own_index] / self.own.n[self.own_index]
         if self.kind is Kind.FIXED:
             return np.sqrt(own)
-        share, other = self.share, self.other_index
-        squared = (1.0 - share) ** 2 * (own + self.other.variance[other] / self.other.n[other])
-        if self.kind is Kind.NESTED:
-            gap = self.own.mean[self.own_index] - self.other.mean[other]
-            rows = self.own.n[self.own_index] + self.other.n[other]
-            squared = squared + gap**2 * share * (1.0 - share) / rows
-        return np.sqrt(squared)
+        with np.errstate(divide="ignore", invalid="ignore"):  # no case on either side
+            if self.kind is Kind.DISJOINT:
+                return np.sqrt(own + self.other.variance[self.other_index] / self.other.n[self.other_index])
+            mine, theirs, share, unit = (
+                natural(self.own),
+                natural(self.other),
+                self.share,
+                self.link.unit(self.reference),
+            )
+            i, j = self.own_index, self.other_index
+            span, rows = mine.mean[i] - theirs.mean[j], mine.n[i] + theirs.n[j]
+            # The group's mean moves the whole's too, by the group's share of it.
+            by_own = 1.0 / self.link.unit(mine.mean[i]) - share / unit
+            squared = by_own**2 * mine.variance[i] / mine.n[i]
+            squared += ((1.0 - share) / unit) ** 2 * theirs.variance[j] / theirs.n[j]
+            return np.sqrt(squared + (span / unit) ** 2 * share * (1.0 - share) / rows)
 
-    def at(self, coordinate: FloatArray, index: IntArray) -> Curve:
-        """The curve of the problems ``index`` at each coordinate."""
+    def _from_whole(self, mean: FloatArray, other: FloatArray, share: FloatArray) -> FloatArray:
+        """The disparity from the whole of which the group is a ``share``."""
+        if self.link is IDENTITY:
+            return (1.0 - share) * (mean - other)
+        return self.link.forward(mean) - self.link.forward(other + share * (mean - other))
+
+    def at(self, coordinate: FloatArray, index: IntArray, *, led: bool = False) -> Curve:
+        """The curve of the problems ``index`` at each coordinate.
+
+        The coordinate is that of the group or, if ``led``, that of the other rows with its sign turned.
+        """
         group = self.own_index[index]
-        point = self.own.at(coordinate, group)
         n = self.own.n[group]
         if self.kind is Kind.FIXED:
+            point = self.own.at(coordinate, group)
             slope = -2.0 * n * point.multiplier * point.dmean
-            return Curve(point.mean - self.theta[index], point.statistic, point.dmean, slope)
+            return Curve(point.mean - self.theta[index], point.statistic, point.dmean, slope, n * point.dmultiplier)
         partner = self.other_index[index]
         m = self.other.n[partner]
-        facing = self.other.coordinate(-n / m * point.multiplier, partner)
-        mirror = self.other.at(facing, partner)
-        dmirror = mirror.dmean / mirror.dmultiplier * (-n / m * point.dmultiplier)
-        gap, dgap = point.mean - mirror.mean, point.dmean - dmirror
-        statistic = point.statistic + mirror.statistic
-        force = n * point.multiplier  # ν
-        if self.kind is Kind.DISJOINT:
-            return Curve(gap, statistic, dgap, -2.0 * force * dgap)
-        rows = n + m
-        pull = force * gap
-        share = n / (rows - pull)
-        dshare = share**2 * (n * point.dmultiplier * gap + force * dgap) / n
-        # Beyond ν d = n_C no weighting of the rows exists: further than any disparity, in the direction of travel.
-        exists = pull < m
-        disparity = np.where(exists, (1.0 - share) * gap, -np.sign(force) * np.inf)
-        slope = (1.0 - share) * dgap - gap * dshare
-        cost = 2.0 * (rows * np.log1p(-pull / rows) - m * np.log1p(-pull / m))
-        statistic = np.where(exists, statistic + np.maximum(cost, 0.0), np.inf)
-        return Curve(disparity, statistic, slope, -2.0 * force / (1.0 - share) * slope)
+        with np.errstate(all="ignore"):
+            if led:
+                theirs, mirror = _point(self.other, -coordinate, partner)
+                force, dforce, dtheirs = -m * mirror.multiplier, m * mirror.dmultiplier, -1.0 + 0.0 * coordinate
+                facing = self.own.coordinate(force / n, group)
+                mine, point = _point(self.own, facing, group)
+                dmine = dforce / n / point.dmultiplier
+            else:
+                mine, point = _point(self.own, coordinate, group)
+                force, dforce, dmine = n * point.multiplier, n * point.dmultiplier, 1.0 + 0.0 * coordinate
+                facing = self.other.coordinate(-force / m, partner)
+                theirs, mirror = _point(self.other, facing, partner)
+                dtheirs = -dforce / m / mirror.dmultiplier
+            gap, dgap = point.mean - mirror.mean, dmine * point.dmean - dtheirs * mirror.dmean
+            # Where no weighting of the rows exists: further than any disparity, in the direction of travel.
+            exists, far = np.isfinite(facing), -np.sign(coordinate) * np.inf
+            statistic = np.where(exists, point.statistic + mirror.statistic, np.inf)
+            if self.kind is Kind.DISJOINT:
+                return Curve(np.where(exists, gap, far), statistic, dgap, -2.0 * force * dgap, dforce)
+            # ν span in terms of the other rows' own multiplier, which is there even if none of them is 1.
+            span, dspan = mine.mean - theirs.mean, dmine * mine.dmean - dtheirs * theirs.dmean
+            pull, rows = -m * theirs.multiplier * span, n + m
+            dpull = -m * (dtheirs * theirs.dmultiplier * span + theirs.multiplier * dspan)
+            share = n / (rows - pull)
+            exists &= pull < m  # and beyond ν span = n_C there is none either
+            whole = theirs.mean + share * span
+            dwhole = dtheirs * theirs.dmean + share * dspan + span * share**2 * dpull / n
+            unit = self.link.unit(whole)
+            slope = dmine * point.dmean - dwhole / unit
+            cost = 2.0 * (rows * np.log1p(-pull / rows) - m * np.log1p(-pull / m))
+            statistic = np.where(exists, statistic + np.maximum(cost, 0.0), np.inf)
+            disparity = np.where(exists, self._from_whole(mine.mean, theirs.mean, share), far)
+            return Curve(
+                disparity, statistic, slope, 2.0 * m * theirs.multiplier * unit / (1.0 - share) * slope, dforce
+            )
 
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
         """T for the hypothesis that each disparity is ``disparity``; inf outside the range of the data."""
@@ -174,48 +225,75 @@ class Profile:
             # Equal means: the share is free, and the group may as well be compared with the other rows alone.
             return replace(self, kind=Kind.DISJOINT).statistic(target)
         low, high = self.range
-        inside = np.flatnonzero((target > low) & (target < high))
-        left, right = self.own.ends(self.own_index[inside])
+        result = np.where(target == self.disparity, 0.0, np.inf)
+        upwards = target > self.disparity
+        for inside, led in self._led((target > low) & (target < high), upwards):
+            result[inside] = self._reached(target[inside], inside, led)
+        return result
+
+    def _led(self, chosen: BoolArray, upwards: BoolArray) -> list[tuple[IntArray, bool]]:
+        """Chosen problems by which side's coordinate is followed.
+
+        On the scale of ratios other rows that are all 1 leave that end of their range at one multiplier, upwards; if
+        they are all 0, the share of a nested group moves before they do. Theirs is then the coordinate along which the
+        curve has no jump.
+        """
+        led = np.zeros_like(chosen)
+        if self.link is LOG and isinstance(other := natural(self.other), Binary):
+            mean = other.mean[self.other_index]
+            led = chosen & (((mean == 1) & upwards) | ((mean == 0) & (self.kind is Kind.NESTED)))
+        sides = ((chosen & ~led, False), (led, True))
+        return [(np.flatnonzero(part), by_other) for part, by_other in sides if part.any()]
+
+    def _reached(self, target: FloatArray, inside: IntArray, led: bool) -> FloatArray:
+        """T where the curve reaches each target; NaN if it was not found."""
+        left, right = self._ends(inside, led)
 
         def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
-            curve = self.at(x, inside[active])
-            return curve.disparity - target[inside[active]], curve.ddisparity
+            curve = self.at(x, inside[active], led=led)
+            return curve.disparity - target[active], curve.ddisparity
 
         solution = roots(gap, left, right, x0=np.zeros(inside.size), direction="decreasing")
-        result = np.where(target == self.disparity, 0.0, np.inf)
         with np.errstate(all="ignore"):
-            result[inside] = self.at(solution.x, inside).statistic
-        result[inside[~solution.ok]] = np.nan
-        return result
+            return np.where(solution.ok, self.at(solution.x, inside, led=led).statistic, np.nan)
+
+    def _ends(self, index: IntArray, led: bool) -> tuple[FloatArray, FloatArray]:
+        """The interval a coordinate runs over."""
+        if not led:
+            return self.own.ends(self.own_index[index])
+        left, right = self.other.ends(self.other_index[index])
+        return -right, -left
 
     def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The disparities with T at most ``critical`` (one for all, or one per problem): lower and upper ends."""
         level = np.broadcast_to(np.asarray(critical, dtype=float), self.own_index.shape)
-        low, high = self.range
-        return self._end(level, 1.0, low), self._end(level, -1.0, high)
+        low, high = (limit.copy() for limit in self.range)
+        every = np.ones(self.own_index.shape, dtype=bool)
+        for end, sign in ((low, 1.0), (high, -1.0)):
+            for index, led in self._led(every, every & (sign < 0)):
+                end[index] = self._end(level[index], sign, end[index], index, led)
+        return low, high
 
-    def _end(self, level: FloatArray, sign: float, limit: FloatArray) -> FloatArray:
+    def _end(self, level: FloatArray, sign: float, limit: FloatArray, index: IntArray, led: bool) -> FloatArray:
         """Follow the curve in one direction until T reaches ``level``; ``limit`` if it never does."""
-        index = np.arange(self.own_index.size)
-        left, right = self.own.ends(self.own_index)
+        left, right = self._ends(index, led)
         far = right if sign > 0 else -left
         target = np.sqrt(level)
 
         def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
-            curve = self.at(sign * x, active)
+            curve = self.at(sign * x, index[active], led=led)
             # sqrt T is nearly linear along the curve, so Newton's first steps are already good.
             height = np.sqrt(curve.statistic)
             return height - target[active], sign * curve.dstatistic / (2.0 * height)
 
         with np.errstate(all="ignore"):
-            start = self.at(np.zeros(index.size), index)
-            curvature = self.own.n[self.own_index] * np.abs(start.ddisparity) / (1.0 - self.share)
-            guess = np.sqrt(level / curvature)
+            start = self.at(np.zeros(index.size), index, led=led)
+            guess = np.sqrt(level / (start.dforce * np.abs(start.ddisparity) / (1.0 - self.share[index])))
         solution = roots(
             gap, np.zeros(index.size), far, x0=np.where(np.isfinite(guess), guess, np.nan), direction="increasing"
         )
         with np.errstate(all="ignore"):
-            end = self.at(sign * solution.x, index).disparity
+            end = self.at(sign * solution.x, index, led=led).disparity
         return np.where(solution.ok, end, limit)
 
 
@@ -257,7 +335,45 @@ class Inverted(OfProfile, ABC):
         return np.where((far > 0) & solution.ok, end, sign * np.inf)
 
 
-def _counts(groups: Sequence[tuple[Means, IntArray]]) -> Binary:
-    """The chosen groups of several sets of 0/1 rows, in one set."""
-    binary = [(means, index) for means, index in groups if isinstance(means, Binary)]
-    return Binary(np.concatenate([m.n[i] for m, i in binary]), np.concatenate([m.ones[i] for m, i in binary]))
+def _point(means: Means, coordinate: FloatArray, index: IntArray) -> tuple[Point, Point]:
+    """A point of each curve, of the means themselves and on their scale."""
+    if not isinstance(means, Linked):
+        return (point := means.at(coordinate, index)), point
+    point = means.natural.at(coordinate, index)
+    return point, means.renamed(point)
+
+
+def natural(means: Means) -> Means:
+    """Means as they are, whatever scale they are compared on."""
+    return means.natural if isinstance(means, Linked) else means
+
+
+def counted(means: Means) -> bool:
+    """Whether the rows are 0/1, known by counts."""
+    return isinstance(natural(means), Binary)
+
+
+def linked(means: Means, link: Link) -> Means:
+    """Means on the scale of a link."""
+    return means if link is IDENTITY else Linked(means, link)
+
+
+def odds_in_whole(own: Binary, own_index: IntArray, other: Binary, other_index: IntArray) -> Profile:
+    """The odds ratio of groups to wholes that contain them and ``other`` rows, as a ratio of two disjoint groups.
+
+    The odds of G to those of all rows are P(G | 1)/P(G | 0): the share of G among the rows with 1 over its share among
+    the rows with 0, two groups without a common row, while the whole's own rate is free.
+    """
+    n, ones = own.n[own_index], own.ones[own_index]
+    more, cases = other.n[other_index], other.ones[other_index]
+    every = np.arange(own_index.size)
+    among = Binary(ones + cases, ones), Binary(n + more - ones - cases, n - ones)
+    return Profile(Kind.DISJOINT, Linked(among[0], LOG), every, other=Linked(among[1], LOG), other_index=every)
+
+
+def _counts(groups: Sequence[tuple[Means, IntArray]]) -> Means:
+    """The chosen groups of several sets of 0/1 rows, in one set on the same scale."""
+    binary = [(means, index) for one, index in groups if isinstance(means := natural(one), Binary)]
+    every = Binary(np.concatenate([m.n[i] for m, i in binary]), np.concatenate([m.ones[i] for m, i in binary]))
+    first = groups[0][0]
+    return linked(every, first.link) if isinstance(first, Linked) else every

@@ -12,9 +12,12 @@ from isonomy.errors import UsageError
 from isonomy.likelihood.ratio.blocks import Rests, Shifted
 from isonomy.likelihood.ratio.joint import Functions, Joint, Patterns
 from isonomy.likelihood.ratio.lines import Lines
+from isonomy.likelihood.ratio.links import IDENTITY, LINKS, LOGIT, Link
 from isonomy.likelihood.ratio.means import Means
+from isonomy.likelihood.ratio.profile import linked, natural
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
+from isonomy.numerics.tails import chi2_isf, weighted_chi2_isf
 
 # Entries of the largest matrix of memberships that a joint test of overlapping groups may need.
 LARGEST = 20_000_000
@@ -50,7 +53,8 @@ class Region:
     ``theta`` holds the plugged-in or known reference of each group, None when it is profiled;
     ``rest`` when each group has its own reference, all other rows. ``least`` is the smallest group tested; a
     difference of groups of less than half of it is no constraint of its own. ``factor`` is what T is divided by before
-    it is held against a chi-square (Bartlett's correction).
+    it is held against a chi-square (Bartlett's correction). ``scale`` is that of the disparities (`links`), on which
+    zero lies ``centre`` below the origin of the region's units.
     """
 
     groups: int
@@ -65,15 +69,31 @@ class Region:
     least: int
     factor: float = 1.0
     unit: float = 1.0
+    centre: float = 0.0
+    scale: str = "difference"
 
     def test(self, disparities: npt.ArrayLike) -> Joint:
         """T, not divided by ``factor``, and its degrees of freedom at the disparities: one each, or one for all."""
-        return self.solve(np.broadcast_to(np.asarray(disparities, dtype=float), self.groups) / self.unit)
+        return self.solve(self.inner(disparities))
+
+    def critical(self, alpha: float, df: int) -> float:
+        """What T, not divided by ``factor``, is held against."""
+        return self.factor * float(chi2_isf(alpha, df))
+
+    def inner(self, disparities: npt.ArrayLike) -> FloatArray:
+        """Disparities in the region's units: on another scale than that of differences, their δ."""
+        delta = self.link.delta(np.broadcast_to(np.asarray(disparities, dtype=float), self.groups))
+        return delta / self.unit if self.link is IDENTITY else delta
+
+    @property
+    def link(self) -> Link:
+        """The scale of the disparities."""
+        return LINKS[self.scale]
 
     def solve(self, target: FloatArray) -> Joint:
         """The same for disparities in the region's units; so are the reference found and the moves of means."""
         if self.method == "el" and self.disjoint and self.theta is not None:
-            return self._sum(target + self.theta)
+            return self._sum(self._known(target, self.theta))
         if self.quick(target):
             return self._least(target)
         data, members = self.patterns, self.members()
@@ -83,6 +103,12 @@ class Region:
             functions, theta = self._functions(data, members[:, kept], kept, target[kept])
             joint = data.likelihood(functions, theta) if self.method == "el" else data.euclidean(functions, theta)
         return replace(joint, left_out=tuple(np.setdiff1d(np.arange(target.size), kept).tolist()))
+
+    def _known(self, target: FloatArray, theta: FloatArray) -> FloatArray:
+        """The means at disparities from known references."""
+        if self.link is IDENTITY:
+            return target + theta
+        return self.link.moved(theta + self.centre, target) - self.centre
 
     @property
     def disjoint(self) -> bool:
@@ -181,11 +207,12 @@ class Region:
         """The quick problem of each of many copies of the region, made of some lines with some weights each."""
         size = self.groups + 1
         block = self.blocks[self.pattern[line]]
-        lines = Lines(self.lines.binary, self.lines.value[line], weight)
+        lines = Lines(self.lines.binary, self.lines.value[line] + self.centre, weight)
         groups = lines.means(np.where(block < 0, -1, copy * size + block), copies * size)
         place = np.arange(copies * size).reshape(copies, size)
         # The last place holds the rows of no tested group, or the named reference.
-        return Shifted(groups, place, groups.n[place] > 0, np.append(target, 0.0))
+        shifted = linked(groups, self.link) if target.any() else groups
+        return Shifted(shifted, place, groups.n[place] > 0, np.append(target, 0.0))
 
     def _sum(self, means: FloatArray) -> Joint:
         """Disjoint groups and known references: the sum of the groups' own statistics."""
@@ -202,7 +229,10 @@ class Region:
         every = np.arange(self.pattern.size)
         problem = self.shifted(target, np.zeros_like(every), every, self.lines.weight, 1)
         statistic, theta, status = problem.solve()
-        moved = theta + problem.shift - problem.groups.mean
+        if target.any() and self.link is not IDENTITY:
+            moved = self.link.moved(self.link.inverse(theta), problem.shift) - natural(problem.groups).mean
+        else:
+            moved = theta + problem.shift - problem.groups.mean
         move = np.append(np.where(problem.counts[0], moved, 0.0), 0.0)[None, self.blocks]
         scale = np.ones(self.slots.shape[0])
         return Joint(float(statistic[0]), int(problem.df[0]), theta, status[0], scale=scale, move=move)
@@ -217,11 +247,14 @@ class Region:
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = float(np.nan_to_num(common @ data.first[0] / (common @ data.n)))
         if self.theta is not None:
-            offset = members * (target + self.theta[kept])
+            offset = members * self._known(target, self.theta[kept])
             return Functions(_stacked(members, columns), np.zeros((*members.shape, 0)), offset), np.empty(0)
-        nuisance = np.column_stack([members, referent])
-        offset = np.column_stack([members * target, np.zeros(referent.size)])
-        stacked = _stacked(nuisance, columns)
+        stacked = _stacked(np.column_stack([members, referent]), columns)
+        times, more = np.ones(target.size), target
+        if self.link is not IDENTITY:  # M - r θ, zero being where it is
+            times, more = np.exp(target), np.expm1(target) * self.centre
+        nuisance = np.column_stack([members * times, referent])
+        offset = np.column_stack([members * more, np.zeros(referent.size)])
         if self.estimate is not None:
             stacked[:, -1, 0], stacked[:, -1, 1], nuisance[:, -1] = 0.0, 1.0, 1.0
             offset[:, -1] = -self.estimate
@@ -233,7 +266,12 @@ class Region:
 
         None where the estimating functions serve: all other references, and disparities of 0.
         """
-        if not self.everyone or not target.any():
+        if self.link is not IDENTITY and target.any() and (self.rest or self.link is LOGIT):
+            raise UsageError(
+                f"scale: {self.scale!r} other than 1 can be tested for all groups at once against a named group that "
+                "is apart from them only; use scale='difference'."
+            )
+        if not self.everyone or not target.any() or self.link is not IDENTITY:
             return None
         if not self.disjoint:
             if self.rest:
@@ -268,6 +306,49 @@ class Region:
         assert joint.move is not None
         scale, move = np.append(joint.scale, 1.0)[blocks], np.append(joint.move, 0.0)[None, blocks]
         return replace(joint, df=df, scale=scale, move=move)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stacked:
+    """The regions of several metrics of the same rows, one after the other: their statistics are added.
+
+    ``weights`` are those of the chi-squares whose sum that is.
+    """
+
+    regions: tuple[Region, ...]
+    weights: FloatArray
+
+    @property
+    def groups(self) -> int:
+        """Disparities of all metrics."""
+        return sum(region.groups for region in self.regions)
+
+    def test(self, disparities: npt.ArrayLike) -> Joint:
+        """The sum of the metrics' statistics at the disparities: one each, or one for all."""
+        every = np.broadcast_to(np.asarray(disparities, dtype=float), self.groups)
+        parts = np.split(every, np.cumsum([region.groups for region in self.regions])[:-1])
+        joints = [region.test(part) for region, part in zip(self.regions, parts, strict=True)]
+        worst = next((joint.status for joint in joints if joint.status is not Status.OK), Status.OK)
+        return Joint(sum(j.statistic for j in joints), sum(j.df for j in joints), np.empty(0), worst)
+
+    def critical(self, alpha: float, df: int) -> float:
+        """What the sum is held against; as many chi-squares more as there are more degrees of freedom."""
+        more = np.ones(max(df - self.weights.size, 0))
+        return float(weighted_chi2_isf(alpha, np.concatenate([self.weights, more])))
+
+
+def dependent(influences: Sequence[FloatArray], sizes: Sequence[int]) -> FloatArray:
+    """The weights of the chi-squares that add up to several metrics' statistics.
+
+    ``influences`` hold what each line (a row, times the root of its mass) adds to the disparities of one metric, in
+    ``sizes[i]`` directions that are not fixed by others; each metric's are made independent first.
+    """
+    whitened = []
+    for values, size in zip(influences, sizes, strict=True):
+        scale, vectors = np.linalg.eigh(values.T @ values)
+        whitened.append(values @ (vectors[:, scale.size - size :] / np.sqrt(scale[scale.size - size :])))
+    together = np.hstack(whitened)
+    return np.maximum(np.linalg.eigvalsh(together.T @ together), 0.0)
 
 
 def _contradictory(disparities: FloatArray, rest: bool) -> bool:

@@ -22,12 +22,33 @@
   };
   const widest = (spec) => Math.max((spec.hconcat || spec.concat || [0]).length, ...(spec.hconcat || spec.concat || spec.vconcat || []).map(widest));
 
+  /* On a small screen labels beside an axis go over several lines: cut short they may all read the same. */
+  const lines = (text, length) => text.split(" ").reduce((parts, word) => {
+    const last = parts[parts.length - 1];
+    if (last !== undefined && (last + " " + word).length <= length) parts[parts.length - 1] = last + " " + word;
+    else for (let at = 0; at === 0 || at < word.length; at += length) parts.push(word.slice(at, at + length));
+    return parts;
+  }, []);
+  const texts = (value, found) => {
+    if (typeof value === "string") { if (value.length > 16) found.add(value); }
+    else if (value && typeof value === "object") Object.values(value).forEach((part) => texts(part, found));
+    return found;
+  };
+  const wrapped = (spec) => {
+    const long = {};
+    texts([spec.data, spec.datasets], new Set()).forEach((text) => { long[text] = lines(text, 16); });
+    return JSON.stringify(long) + "[datum.label] || datum.label";
+  };
+
   const fit = (spec, room) => {
     const config = (spec.config = spec.config || {});
     config.font = font;
     config.axis = Object.assign({}, config.axis, { gridOpacity: 0.12 });
     if (narrow()) {
-      config.axis = Object.assign({}, config.axis, { labelLimit: 120, labelFontSize: 11, titleFontSize: 11 });
+      config.axis = Object.assign({}, config.axis, { labelLimit: 0, labelFontSize: 11, titleFontSize: 11 });
+      config.axisY = Object.assign({}, config.axisY, { labelExpr: wrapped(spec), labelLineHeight: 12 });
+      const most = Math.max(1, ...[...texts([spec.data, spec.datasets], new Set())].map((text) => lines(text, 16).length));
+      if (typeof spec.height === "number" && most > 1) spec.height *= Math.min(4, 0.85 * most);
       config.legend = Object.assign({}, config.legend, { orient: "bottom", columns: 1, labelLimit: 220 });
     }
     const faceted = spec.encoding && (spec.encoding.row || spec.encoding.column || spec.encoding.facet);
@@ -147,6 +168,8 @@
     });
     const found = card.querySelector(".found");
     card.querySelector("input").addEventListener("input", (event) => search(table, event.target.value, found));
+    const every = card.querySelector(".all-columns");
+    if (every) every.addEventListener("click", () => every.setAttribute("aria-pressed", String(card.classList.toggle("every"))));
     card.querySelector(".download").addEventListener("click", () => download(card.dataset.file, csv(table)));
     card.querySelector(".tools").hidden = false;
   }

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.transport.program.cells import total
 from isonomy.transport.program.measured import QUARTILES
 from isonomy.transport.program.segments import Segments
-from isonomy.transport.program.solve import SLACK
+from isonomy.transport.program.solve import ROUNDS, SLACK
 
 PIECES = 256  # bins a pass cuts an interval into: a power of two
 SPAN = 8.0  # the first pass bins distances up to this many times their mean; the rest is one segment
@@ -59,6 +61,13 @@ class Bins:
             value = either(inside, distance if each else 0.0, value)
         code = either(distance == 0, _ZERO if self.zeros else _NOWHERE, code)
         return {"bin": code, "value": value} if any(self.by_value) else {"bin": code}
+
+    def inside(self, distance: Expression) -> Expression | None:
+        """The rows that the pass is about; None where it is about all."""
+        if self.rest or self.zeros:
+            return None
+        conditions = ((distance >= low) & (distance < high) for low, high in self.intervals)
+        return reduce(or_, conditions)
 
     def segments(self, cell: IntArray, count: FloatArray, mass: FloatArray, keys: Mapping[str, AnyArray]) -> Segments:
         """The segments behind the pass, given its counts and the sums of the distances."""
@@ -113,8 +122,8 @@ class BinnedRows:
 
     def radius(self, moved: FloatArray, goal: float, most: float) -> float:
         """A distance within which ``goal`` rows flip, and not many more than ``most`` rows are."""
-        segments = self._coarse
-        while True:
+        segments, radius = self._coarse, 0.0
+        for _ in range(ROUNDS):
             segments = segments.where(np.lexsort((segments.low, segments.group)))
             begins = np.searchsorted(segments.group, segments.group)
             before = np.append(0.0, np.cumsum(segments.count))
@@ -127,26 +136,29 @@ class BinnedRows:
             if segments.count[segments.high <= radius].sum() <= most or not edge.any():
                 return radius
             segments = segments.where(~edge) + self.split(segments.where(edge))
+        return radius
 
     def _quartiles(self) -> tuple[float, float]:
         """The least signed distances with a quarter and three quarters of the rows up to them."""
         bins = self._coarse
         if not bins.count.size:
             return 0.0, 0.0
-        while True:
+        for _ in range(ROUNDS):
             selected = self._side[bins.group] > 0
             low, high = np.where(selected, bins.low, -bins.high), np.where(selected, bins.high, -bins.low)
             order = np.argsort(low, kind="stable")
             reached = np.cumsum(bins.count[order])
             at = [order[int(np.searchsorted(reached, q * reached[-1]))] for q in QUARTILES]
+            ends = float(low[at[0]]), float(low[at[1]])
             cut = np.isin(low, low[at]) & np.isin(high, high[at]) & (low < high)
             if not cut.any():
-                return float(low[at[0]]), float(low[at[1]])
+                break
             # Quartiles in the first bin: it is wide only because some rows are far. The program starts finer, too.
             coarse = bins is self._coarse and bool((bins.low[cut] == 0.0).all()) and self._width > LEAST
             bins = bins.where(~cut) + self.split(bins.where(cut))
             if coarse:
                 self._coarse, self._width = bins, self._width / PIECES
+        return ends
 
     def _count(self, bins: Bins) -> Segments:
         """One pass; how many rows lie in each bin, over all cells, is remembered."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
 COUNTED = 2**22  # codes up to which cells are found by counting; beyond, by sorting
 
@@ -40,6 +40,11 @@ class Cells:
     codes: tuple[IntArray, ...]  # one array per attribute: the level, -1 outside a named condition
     u: FloatArray  # (cells, components) for a criterion of one's own, else (cells, 0)
     u_names: tuple[str, ...] = ()
+    number: FloatArray | None = None  # rows, where ``count`` is what they weigh
+
+    def rows_of(self, member: BoolArray) -> float:
+        """How many rows some cells hold, whatever they weigh."""
+        return float((self.count if self.number is None else self.number)[member].sum())
 
     @property
     def rows(self) -> float:
@@ -83,7 +88,7 @@ class Coding:
         places = [np.searchsorted(values, column) for values, column in zip(self.u, u, strict=True)]
         return np.ravel_multi_index((*(code + 1 for code in codes), *binary, *places), self.sizes)
 
-    def cells(self, code: IntArray, count: FloatArray) -> Cells:
+    def cells(self, code: IntArray, count: FloatArray, number: FloatArray | None = None) -> Cells:
         """Take the codes of the cells apart again."""
         parts = np.unravel_index(code, self.sizes)
         groups, rest = parts[: len(self.attributes)], parts[len(self.attributes) :]
@@ -97,6 +102,7 @@ class Coding:
             codes=tuple(part - 1 for part in groups),
             u=np.column_stack(u) if u else np.empty((code.size, 0)),
             u_names=self.u_names,
+            number=number,
         )
 
     def dense(self, code: IntArray) -> tuple[IntArray, IntArray]:

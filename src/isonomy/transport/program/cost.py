@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Literal
 
 import numpy as np
 
-from isonomy.errors import UsageError
+from isonomy.errors import UsageError, choose
 from isonomy.frames.expressions import Expression
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import NAMES, check_parameters
+from isonomy.options import NAMES, Positive, check, check_parameters
 
 Norm = Literal["l1", "l2", "linf"]
 ORDER: dict[Norm, float] = {"l1": 1, "l2": 2, "linf": np.inf}
@@ -25,6 +25,7 @@ class Distance(ABC):
 
     features: Features
     signed: bool = True  # positive where the decision is 1; False: a plain distance, the side is the decision's
+    note: str = ""  # what a reader has to know of it
     tested: bool = True  # False: the null law does not hold for it; a plan is given and no p-value
 
     def __post_init__(self) -> None:
@@ -59,6 +60,21 @@ class Distance(ABC):
         None where it is not known; NaN for a row that cannot move.
         """
         return None
+
+
+def feature_costs(features: Features, immutable: Sequence[str], costs: Mapping[str, float]) -> FloatArray:
+    """What one unit of each feature costs: 1, or as in ``costs``, and infinite for one that nobody can change."""
+    check_names("immutable", immutable)
+    if not isinstance(costs, Mapping):
+        raise UsageError(f'costs: {costs!r} is not allowed; give feature -> a number above 0, such as {{"age": 2.0}}.')
+    for argument, names in (("immutable", immutable), ("costs", costs)):
+        for name in names:
+            choose(argument, name, features)
+    for cost in costs.values():
+        check("costs", cost, Positive)
+    if set(features) <= set(immutable):
+        raise UsageError("immutable: every feature; nobody could ever cross the boundary.")
+    return np.array([np.inf if name in immutable else float(costs.get(name, 1.0)) for name in features])
 
 
 def check_names(argument: str, value: object) -> None:

@@ -28,6 +28,7 @@ LABELS: dict[Equality, tuple[int | None, ...]] = {
     "equalized_odds": (1, 0),
     "statistical_parity": (None,),
 }
+RATES = {1: "tpr", 0: "fpr", None: "selection_rate"}  # what the rate among each label is called
 ALSO_CALLED = {
     "demographic_parity": "statistical_parity",
     "selection_rate": "statistical_parity",
@@ -93,9 +94,10 @@ class Event:
     name: str
     label: int | None
     member: BoolArray  # one per cell
-    count: float
+    count: float  # what they weigh
     rate: float
     reference: int  # the event it is compared with; its own place if it is a reference
+    rows: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +111,13 @@ class Moments:
     influence: FloatArray  # (cells, m): psi, whose covariance is Sigma
     null_variance: FloatArray | None  # (cells,): of the decision under the null; None for a criterion of one's own
     value: FloatArray  # (m,): mean of C phi, the disparities
+
+    @property
+    def keys(self) -> list[tuple[str, ...]]:
+        """What each moment is called: its rate and its group, or the name it has in a criterion of one's own."""
+        if not self.events:
+            return [(name,) for name in self.names]
+        return [(RATES[self.events[i].label], self.events[i].name) for i in self.component]
 
 
 def moments(cells: Cells, criterion: Equality | Discerning, reference: Mapping[str, object] | None = None) -> Moments:
@@ -178,7 +187,7 @@ def _events(
     base = _base(attribute, levels, [float(cells.count[codes == level].sum()) for level in levels], reference)
     rates = [float((cells.count * cells.selected)[m].sum() / n) for m, n in zip(members, counts, strict=True)]
     return [
-        Event(name, label, member, count, rate, first + base)
+        Event(name, label, member, count, rate, first + base, cells.rows_of(member))
         for name, member, count, rate in zip(names, members, counts, rates, strict=True)
     ]
 

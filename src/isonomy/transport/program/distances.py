@@ -9,6 +9,7 @@ columns run on any engine; those that need the model itself (`Kernel`, `Tree`) r
     Mixed       linear, with discrete features that may jump at a fixed price (cost (4) of the paper)
     Kernel      |f(x)| / norm of f in the kernel's own space
     Tree        to the nearest leaf of the other decision, exactly
+    ModelScore  on the axis of a model's own score: forests, boosting
     PerGroup    any of these, priced differently by group
 
 `estimators.of` picks one for a fitted scikit-learn estimator.
@@ -16,8 +17,8 @@ columns run on any engine; those that need the model itself (`Kernel`, `Tree`) r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,10 +28,10 @@ from isonomy.errors import UsageError
 from isonomy.frames.expressions import Expression, levels, number
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.options import Finite, Number
-from isonomy.transport.program.cost import ORDER, Distance, Features, Norm, check_names
+from isonomy.transport.program.cost import ORDER, Distance, Features, Norm, check_names, feature_costs
 from isonomy.transport.program.hyperplane import Linear, Mixed
 
-__all__ = ["Column", "Distance", "Kernel", "Linear", "Mixed", "PerGroup", "Score", "Tree"]
+__all__ = ["Column", "Distance", "Kernel", "Linear", "Mixed", "ModelScore", "PerGroup", "Score", "Tree"]
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ class Kernel(Distance):
 class Tree(Distance):
     """Exact distance to the nearest leaf of the other decision: leaves are boxes.
 
-    ``low`` and ``high`` are the boxes' corners, (leaves, features); ``decision`` the leaves' decisions.
+    ``low`` and ``high`` are the boxes' corners, (leaves, features); ``decision`` the leaves' decisions. ``immutable``
+    features do not move; ``costs`` says what a unit of a feature costs.
     """
 
     features: Features
@@ -123,9 +125,12 @@ class Tree(Distance):
     high: FloatArray
     decision: BoolArray
     norm: Norm = "l2"
+    immutable: Sequence[str] = ()
+    costs: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check_names("features", self.features)
+        feature_costs(self.features, self.immutable, self.costs)
         corners = ((len(self.features),), "(leaves, features)")
         for argument, (shape, wanted) in {"low": corners, "high": corners, "decision": ((), "(leaves,)")}.items():
             value = getattr(self, argument)
@@ -148,11 +153,13 @@ class Tree(Distance):
 
     def _nearest(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         selected = np.zeros(len(features), dtype=bool)
+        costs = feature_costs(self.features, self.immutable, self.costs)
         best = np.full((2, len(features)), np.inf)  # to the nearest leaf that refuses, that selects
         point = np.repeat(features[None], 2, axis=0)
         for low, high, decision in zip(self.low, self.high, self.decision, strict=True):
             target = np.clip(features, low, high)
-            far = np.linalg.norm(features - target, ORDER[self.norm], axis=1)
+            moves = features - target
+            far = np.linalg.norm(np.where(moves == 0, 0.0, costs) * moves, ORDER[self.norm], axis=1)
             inside = ((features > low) & (features <= high)).all(axis=1)
             selected[inside] = decision
             side = int(decision)
@@ -162,6 +169,30 @@ class Tree(Distance):
         rows = np.arange(len(features))
         other = 1 - selected.astype(int)
         return np.where(selected, 1.0, -1.0) * best[other, rows], point[other, rows]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelScore(Distance):
+    """On the axis of a model's own score, where no distance in its features is known: forests, boosting.
+
+    ``kind`` is what the model is called, ``decision`` gives score minus threshold for rows of features.
+    """
+
+    features: Features
+    decision: Callable[[FloatArray], npt.ArrayLike]
+    kind: str
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        """Said beside every result."""
+        return (
+            f"The distance is measured on the score of the {self.kind}, not in its features: how far somebody's "
+            "features would have to move is not known, and the plan does not say where to."
+        )
+
+    def evaluate(self, features: FloatArray) -> FloatArray:
+        """Score minus threshold."""
+        return np.asarray(self.decision(features), dtype=float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +224,7 @@ class PerGroup(Distance):
                 raise UsageError(f"factors: {factor!r} for level {level!r} is not allowed; {wanted}")
         object.__setattr__(self, "signed", self.distance.signed)
         object.__setattr__(self, "tested", self.distance.tested)
+        object.__setattr__(self, "note", self.distance.note)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -1,13 +1,15 @@
 """The distance that belongs to a fitted scikit-learn estimator.
 
-Linear classifiers (anything with one row of ``coef_``), SVC, a single decision tree, and a Pipeline of scalers in front
-of one of these. Distances are in the units of the columns the user has: scalers are folded in.
+Linear classifiers (anything with one row of ``coef_``), SVC, a single decision tree, forests and boosting (on the axis
+of their score), and a Pipeline of scalers in front of one of these. Distances in features are in the units of the
+columns the user has: scalers are folded in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,9 +18,17 @@ from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import NAMES, Finite, checked
 from isonomy.transport.program.cost import Norm, check_names
-from isonomy.transport.program.distances import Distance, Kernel, Linear, Tree
+from isonomy.transport.program.distances import Distance, Kernel, Linear, ModelScore, Tree
 
 SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+ENSEMBLES = (
+    "RandomForestClassifier",
+    "ExtraTreesClassifier",
+    "GradientBoostingClassifier",
+    "HistGradientBoostingClassifier",
+    "AdaBoostClassifier",
+    "BaggingClassifier",
+)
 LOGISTIC = ("LogisticRegression", "LogisticRegressionCV")
 KERNELS = ("linear", "rbf", "poly")  # of SVC: those that are positive definite
 
@@ -31,6 +41,8 @@ def of(
     norm: Norm = "l2",
     threshold: Finite | None = None,
     squared: bool = False,
+    immutable: Annotated[Sequence[str], NAMES] = (),
+    costs: Mapping[str, float] | None = None,
 ) -> Distance:
     """Which distance fits this estimator?
 
@@ -38,7 +50,7 @@ def of(
     ----------
     estimator : scikit-learn classifier
         A fitted LogisticRegression, LinearSVC, SVC, RidgeClassifier, DecisionTreeClassifier or the like with two
-        classes, or a Pipeline of scalers and one of these.
+        classes, a forest or boosting (measured on its score), or a Pipeline of scalers and one of these.
     features : sequence of str, optional
         The columns it was fitted on; read from ``feature_names_in_`` when it was fitted on a frame.
     norm : {"l1", "l2", "linf"}, default "l2"
@@ -49,11 +61,15 @@ def of(
         logistic or a tree, else a value of ``decision_function``.
     squared : bool, default False
         For a kernel classifier (any SVC): the paper's squared cost, for a plan only. Others have none.
+    immutable : sequence of str, optional
+        Features that nobody can change; of linear classifiers and trees.
+    costs : mapping of feature to float, optional
+        What a unit of a feature costs, 1 unless given; of linear classifiers and trees.
 
     Returns
     -------
     Distance
-        A `Linear`, `Kernel` or `Tree` in the units of the columns.
+        A `Linear`, `Kernel` or `Tree` in the units of the columns, or a `ModelScore`.
 
     Examples
     --------
@@ -78,6 +94,9 @@ def of(
     scaled = _affine(scalers, len(names))
     if len(getattr(model, "classes_", ())) != 2:
         raise _no_distance(type(model).__name__)
+    kind = type(model).__name__
+    if (len(immutable) or costs) and (kind in ENSEMBLES or (kind == "SVC" and model.kernel != "linear") or squared):
+        raise UsageError(f"immutable, costs: {kind} is not measured in its features; leave them out.")
     kernel = type(model).__name__ == "SVC" and (squared or model.kernel != "linear")
     if squared and not kernel:
         raise UsageError(
@@ -96,19 +115,46 @@ def of(
         at = 0.0 if cut is None else _logit(cut) if type(model).__name__ in LOGISTIC else cut
         intercept = float(np.ravel(model.intercept_)[0]) + float(theta @ scaled.shift) - at
         coefficients, centre = (theta * scaled.scale).tolist(), scaled.centre.tolist()
-        return Linear(names, tuple(coefficients), intercept, norm, tuple(centre) if any(centre) else ())
+        return Linear(
+            names,
+            tuple(coefficients),
+            intercept,
+            norm,
+            tuple(centre) if any(centre) else (),
+            tuple(immutable),
+            costs or {},
+        )
     if type(model).__name__ in ("DecisionTreeClassifier", "ExtraTreeClassifier"):
-        if cut is not None and not 0 < cut <= 1:
-            raise UsageError(f"threshold: {threshold!r} is not a probability above 0 and up to 1.")
-        return _tree(model, names, scaled, 0.5 if cut is None else cut, norm, cut is None)
+        _refuse_improbable(cut)
+        tree = _tree(model, names, scaled, 0.5 if cut is None else cut, norm, cut is None)
+        return replace(tree, immutable=tuple(immutable), costs=costs or {})
+    if kind in ENSEMBLES:
+        _refuse_improbable(cut)
+        return ModelScore(names, _probability(model, scaled, 0.5 if cut is None else cut), kind)
     raise _no_distance(type(model).__name__)
+
+
+def _refuse_improbable(cut: float | None) -> None:
+    if cut is not None and not 0 < cut <= 1:
+        raise UsageError(f"threshold: {cut!r} is not a probability above 0 and up to 1.")
+
+
+def _probability(model: Any, scaled: Scaled, cut: float) -> Callable[[FloatArray], FloatArray]:
+    """The probability of the second class, less the cut."""
+
+    def decision(features: FloatArray) -> FloatArray:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            return np.asarray(model.predict_proba(scaled(features))[:, 1] - cut)
+
+    return decision
 
 
 def _no_distance(kind: str) -> UsageError:
     return UsageError(
         f"distance: no exact distance to the boundary is known for {kind}. Known: linear classifiers with two classes, "
-        "SVC, a single decision tree, and pipelines of scalers in front of one. For anything else give score (and "
-        "threshold), or a column of distances."
+        "SVC, a single decision tree, forests and boosting by their score, and pipelines of scalers in front of one. "
+        "For anything else give score (and threshold), or a column of distances."
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from isonomy.errors import UsageError
 from isonomy.frames.expressions import Expression, among, either, linear
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Finite, Positive, check
-from isonomy.transport.program.cost import DUAL, Distance, Features, Norm, check_names
+from isonomy.transport.program.cost import DUAL, Distance, Features, Norm, check_names, feature_costs
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Linear(Distance):
 
     ``norm`` measures the move: "l2" straight across, "l1" along the one feature that counts most, "linf" along all
     features at once. ``centre`` (0 unless given) is for features far from 0, such as times in seconds: subtracted
-    first, they keep the digits that theta'x and a large intercept would lose.
+    first, they keep the digits that theta'x and a large intercept would lose. ``immutable`` features do not move;
+    ``costs`` says what a unit of a feature costs, 1 where nothing is said.
 
     >>> plane = Linear(("x", "y"), (3.0, 4.0), -5.0)
     >>> plane.evaluate(np.array([[3.0, 4.0]])), plane.move(np.array([[3.0, 4.0]]))
@@ -32,6 +33,8 @@ class Linear(Distance):
     intercept: Finite = 0.0
     norm: Norm = "l2"
     centre: Sequence[float] = ()
+    immutable: Sequence[str] = ()
+    costs: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check_names("features", self.features)
@@ -42,11 +45,21 @@ class Linear(Distance):
             for value in values:
                 check(argument, value, Finite)
         if not self._size > 0:
-            raise UsageError("coefficients: all are zero; such a classifier has no boundary.")
+            raise UsageError("coefficients: all that can change are zero; such a classifier has no boundary to cross.")
+
+    @property
+    def each(self) -> FloatArray:
+        """How far a unit of cost moves each feature: not at all where it is immutable."""
+        return 1 / feature_costs(self.features, self.immutable, self.costs)
+
+    @property
+    def _steep(self) -> FloatArray:
+        """The coefficients by unit of cost."""
+        return np.asarray(self.coefficients, dtype=float) * self.each
 
     @property
     def _size(self) -> float:
-        return float(np.linalg.norm(self.coefficients, DUAL[self.norm]))
+        return float(np.linalg.norm(self._steep, DUAL[self.norm]))
 
     def expression(self) -> Expression:
         """The margin over the dual norm, as an expression of the features."""
@@ -70,7 +83,7 @@ class Linear(Distance):
 
     def move(self, features: FloatArray) -> FloatArray:
         """The nearest point of the hyperplane in the chosen norm."""
-        step = _steepest(np.asarray(self.coefficients, dtype=float), self.norm)
+        step = _steepest(self._steep, self.norm) * self.each
         return features - np.outer(self.evaluate(features), step)
 
 
@@ -125,8 +138,8 @@ class Mixed(Distance):
 
     @property
     def _continuous(self) -> FloatArray:
-        """The coefficients, 0 for discrete features."""
-        theta = np.array(self.linear.coefficients, dtype=float)
+        """The coefficients by unit of cost, 0 for discrete features."""
+        theta = np.array(self.linear.coefficients, dtype=float) * self.linear.each
         theta[self._places] = 0.0
         return theta
 
@@ -174,6 +187,7 @@ class Mixed(Distance):
         start, length = np.where(stays[:, None], features, landed), np.where(stays, stay, jump)
         cannot = np.isinf(length)
         direction = _steepest(self._continuous, self.linear.norm) if self._size else np.zeros(features.shape[1])
+        direction = direction * self.linear.each
         end = start - np.outer(side * np.where(cannot, 0.0, length), direction)
         return np.where(cannot[:, None], np.nan, end)
 

@@ -2,11 +2,12 @@
 
 By Theorem 1 the statistic s tends to the maximum over gamma of gamma'V - gamma'S gamma / 2 with V ~ N(0, Sigma):
 Sigma is the covariance of the moment, S the curvature, a density at the decision boundary. One function covers
-every null,
+every null that lets each moment lie between two limits,
 
-    m(W) = max over gamma of  gamma'W - slack'|gamma| - gamma'S gamma / 2,   gamma free, or >= 0 when one-sided,
+    m(W) = max over gamma of  gamma'W - sum over j of max(low_j gamma_j, high_j gamma_j) - gamma'S gamma / 2,
 
-and the Wald test of the same moment is the case S = Sigma.
+equality where low = high = 0, a tolerance on one side where one limit is infinite. The Wald test of the same moment is
+the case S = Sigma.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Literal
 
 import numpy as np
+from scipy import special
 
-from isonomy.numerics.arrays import FloatArray
+from isonomy.inference.designs import JointLaw
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.resampling import pvalue
 from isonomy.numerics.roots import root
 from isonomy.numerics.tails import normal_isf, normal_sf, weighted_chi2_isf, weighted_chi2_sf
-
-Side = Literal["equality", "both", "upper"]
 
 DRAWS = 50_000  # p-values of the simulated laws are exact to 0.002 (two standard errors at 0.05)
 SWEEPS = 10_000  # coordinate ascent; a few dozen suffice unless the curvature is nearly singular
@@ -33,16 +33,28 @@ ROUGH = 1e-6  # the same for draws, where simulation error is far larger
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Null:
-    """Which differences belong to the null: none, or up to ``tolerance`` on the given side."""
+    """Which differences belong to the null: those from ``low`` to ``high``, one entry per moment."""
 
-    side: Side
-    tolerance: float
-    sign: float = 1.0  # -1: the tolerance is below the reference
+    low: FloatArray
+    high: FloatArray
 
-    def bounds(self, size: int, rows: float) -> tuple[FloatArray, FloatArray]:
-        """Least and largest total moment allowed."""
-        high = np.full(size, rows * self.tolerance)
-        return (np.full(size, -np.inf) if self.side == "upper" else -high), high
+    @property
+    def equality(self) -> bool:
+        """Whether every moment must be 0."""
+        return not (self.low.any() or self.high.any())
+
+    @property
+    def two_sided(self) -> BoolArray:
+        """The moments with room between two limits."""
+        return (self.low < self.high) & np.isfinite(self.high - self.low)
+
+    def at(self, places: IntArray) -> Null:
+        """The same of some moments."""
+        return Null(self.low[places], self.high[places])
+
+    def times(self, factor: float) -> Null:
+        """The limits of a multiple of the moments."""
+        return Null(self.low * factor, self.high * factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +63,14 @@ class Law:
 
     covariance: FloatArray  # Sigma, (m, m): of sqrt(N) times the moment
     curvature: FloatArray  # S, (m, m), positive definite
-    slack: FloatArray  # (m,): sqrt(N) times the tolerance; ignored for the equality null
-    side: Side  # "equality", "both" (within the tolerance either way) or "upper" (at most the tolerance)
+    null: Null  # of sqrt(N) times the moment
     normals: FloatArray | None = None  # (draws, m) standard normal draws, where there is no closed form
+    df: float = np.inf  # of the covariance, where it rests on few clusters: F for chi-square, t for the normal law
 
     @property
     def simulated(self) -> bool:
         """True where there is no closed form: a tolerance null with more than one moment."""
-        return self.side != "equality" and self.slack.size > 1
+        return simulated(self.null)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -81,7 +93,9 @@ class Law:
             return float("nan")
         if statistic <= 0:
             return 1.0
-        if self.side == "equality":
+        if self.null.equality and np.isfinite(self.df):
+            return JointLaw(self.weights, self.df + 1.0).tail(statistic)
+        if self.null.equality:
             return float(weighted_chi2_sf(statistic, self.weights))
         if self.simulated:
             exceeding = (self._maxima >= statistic).sum(axis=1)
@@ -90,22 +104,22 @@ class Law:
 
     def isf(self, alpha: float) -> float:
         """The critical value: the statistic with p-value ``alpha``."""
-        if self.side == "equality":
+        if self.null.equality and np.isfinite(self.df):
+            return JointLaw(self.weights, self.df + 1.0).critical(alpha)
+        if self.null.equality:
             return float(weighted_chi2_isf(alpha, self.weights))
         if self.simulated:
             return float(np.quantile(self._maxima, 1 - alpha, axis=1).max())
-        # Between the one-sided and the two-sided normal quantile; both are 0 from alpha = 1/2 on.
-        low, high = float(normal_isf(min(alpha, 0.5), sides="one")), float(normal_isf(alpha))
+        # Between the one-sided and the two-sided quantile; both are 0 from alpha = 1/2 on.
+        low, high = quantile(min(alpha, 0.5), self.df), quantile(alpha / 2, self.df)
         enough = self._one_moment(low) <= alpha
         a = low if enough else root(lambda z: self._one_moment(z) - alpha, low, high).x
         return (a * self.scale) ** 2 / (2 * float(self.curvature[0, 0]))
 
     def _one_moment(self, a: float) -> float:
-        """P(at least this many standard deviations beyond the tolerance): on its own side, and on the far one."""
-        near = float(normal_sf(a, sides="one"))
-        if self.side == "upper":
-            return near
-        return near + float(normal_sf(a + 2 * float(self.slack[0]) / self.scale, sides="one"))
+        """P(at least this many standard deviations beyond a limit): beyond that one, and beyond the far one."""
+        far = a + float(self.null.high[0] - self.null.low[0]) / self.scale
+        return tail(a, self.df) + tail(far, self.df)
 
     @cached_property
     def _maxima(self) -> FloatArray:
@@ -113,39 +127,54 @@ class Law:
         if self.normals is None:
             raise ValueError("normals: a simulated law needs draws")
         moments = self.normals @ _root(self.covariance).T
-        if self.side == "upper":
-            # At the vertex W = V + slack: the slack and the shift cancel.
-            return maximum(moments, self.curvature, np.zeros_like(self.slack), one_sided=True, precision=ROUGH)[None]
-        # A vertex and its mirror image have the same law.
-        signs = [(1.0, *rest) for rest in product((1.0, -1.0), repeat=self.slack.size - 1)]
-        return np.stack(
-            [maximum(moments + np.array(s) * self.slack, self.curvature, self.slack, precision=ROUGH) for s in signs]
-        )
+        return np.stack([maximum(moments, self.curvature, seen, precision=ROUGH) for seen in self._vertices()])
+
+    def _vertices(self) -> list[Null]:
+        """The null as it looks from each of its vertices, where the moment's mean then lies."""
+        width = self.null.high - self.null.low
+        below, above = np.isfinite(self.null.low), np.isfinite(self.null.high)
+        ends = [(True, False) if two else (bool(a),) for two, a in zip(self.null.two_sided, above, strict=True)]
+        if (below & above).all():  # a vertex and its mirror image have the same law
+            first = next(j for j, end in enumerate(ends) if len(end) == 2)
+            ends[first] = (True,)
+        corners = [np.array(at) for at in product(*ends)]
+        return [Null(np.where(at, -width, 0.0), np.where(at, 0.0, width)) for at in corners]
 
 
-def maximum(
-    moments: FloatArray,
-    curvature: FloatArray,
-    slack: FloatArray,
-    *,
-    one_sided: bool = False,
-    precision: float = PRECISION,
-) -> FloatArray:
+def tail(z: float, df: float) -> float:
+    """P(t with ``df`` degrees of freedom at least z); normal where there are infinitely many."""
+    return float(special.stdtr(df, -z)) if np.isfinite(df) else float(normal_sf(z, sides="one"))
+
+
+def quantile(p: float, df: float) -> float:
+    """The z with `tail` (z, df) = p."""
+    return float(-special.stdtrit(df, p)) if np.isfinite(df) else float(normal_isf(p, sides="one"))
+
+
+def simulated(null: Null) -> bool:
+    """Whether the law of a null has no closed form."""
+    return not null.equality and null.low.size > 1
+
+
+def maximum(moments: FloatArray, curvature: FloatArray, null: Null, *, precision: float = PRECISION) -> FloatArray:
     """m(W) for each row W of ``moments``, by coordinate ascent over all rows at once."""
     result = np.zeros(len(moments))
     active = np.arange(len(moments))
     w = np.ascontiguousarray(moments.T)  # one moment per line: every step below runs along memory
     gamma, residual, best = np.zeros_like(w), w.copy(), np.zeros(len(moments))
+    low, high = null.low, null.high
     for _ in range(SWEEPS):
-        for j in range(slack.size):
+        for j in range(low.size):
             pull = residual[j] + gamma[j] * curvature[j, j]
-            pull -= slack[j] if one_sided else np.clip(pull, -slack[j], slack[j])
-            step = (np.maximum(pull, 0.0) if one_sided else pull) / curvature[j, j] - gamma[j]
+            step = (pull - np.clip(pull, low[j], high[j])) / curvature[j, j] - gamma[j]
             gamma[j] += step
-            for i in range(slack.size):
+            for i in range(low.size):
                 residual[i] -= curvature[i, j] * step
         # gamma'W - gamma'S gamma / 2, with W - S gamma = residual.
-        value = (gamma * (w + residual)).sum(axis=0) / 2 - slack @ np.abs(gamma)
+        value = (gamma * (w + residual)).sum(axis=0) / 2
+        for j in range(low.size):
+            above, below = np.maximum(gamma[j], 0.0), np.minimum(gamma[j], 0.0)
+            value -= (above * high[j] if np.isfinite(high[j]) else 0.0) + (below * low[j] if np.isfinite(low[j]) else 0)
         done = value - best <= precision * value
         result[active] = value
         if done.all():
@@ -158,11 +187,11 @@ def maximum(
     return result
 
 
-def observed(moment: FloatArray, covariance: FloatArray, slack: FloatArray, side: Side) -> float:
+def observed(moment: FloatArray, covariance: FloatArray, null: Null) -> float:
     """The Wald statistic, halved, of sqrt(N) times the moment: m(W) with the covariance as curvature."""
-    if side == "equality":
+    if null.equality:
         return float(moment @ np.linalg.solve(covariance, moment)) / 2
-    return float(maximum(moment[None, :], covariance, slack, one_sided=side == "upper")[0])
+    return float(maximum(moment[None, :], covariance, null)[0])
 
 
 def positive_definite(matrix: FloatArray, tolerance: float = 1e-12) -> bool:

@@ -4,6 +4,9 @@ A rate of 0 or 1, or one of few rows, has no variance of its own worth the name.
 at the *restricted* rates: the likeliest of those whose moment is exactly that of the edge (Farrington and Manning 1990
 for a difference of two rates). Where few rows are expected to be selected, or refused, at those rates the normal law is
 wrong too, and the tail of a difference of two rates is summed from the two binomial laws.
+
+Equal rates need no such law: given how many of a label are selected, decisions may be exchanged among its rows. Where
+fewer than five are expected somewhere the Wald statistic is compared with its value after such exchanges.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import numpy as np
 from scipy.special import betainc, gammaln, xlog1py, xlogy
 
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.resampling import pvalue
 from isonomy.numerics.roots import root
 from isonomy.numerics.tails import normal_sf
 from isonomy.transport.program.cells import Cells
@@ -23,6 +27,8 @@ from isonomy.transport.program.cells import Cells
 ENOUGH = 50.0
 LONGEST = 100_000  # values a sum runs over in full; beyond, those within `WINDOW` standard deviations
 WINDOW = 40.0
+EXCHANGES = 20_000
+EXCHANGED = 10**9  # numpy draws from fewer rows than this
 WHOLE = 1e-6  # rounding allowed where a bound on a number of rows is a whole number
 
 
@@ -109,3 +115,25 @@ def strata(cells: Cells, phi: FloatArray, variance: float) -> Strata:
     own = Strata(value[kept] * count[kept] / cells.rows, count[kept], selected[kept])
     rest = variance / cells.rows - own.variance(own.selected / own.count)
     return replace(own, other=max(0.0, rest))
+
+
+def permuted(cells: Cells, phi: FloatArray, sigma: FloatArray, seen: float, rng: np.random.Generator) -> float:
+    """P(halved Wald statistic at least the one ``seen``) when decisions are exchanged among rows with the same outcome.
+
+    ``sigma`` is the covariance under the null, which no exchange changes. Exact for the groups of one column.
+    """
+    keys = [*cells.codes] if cells.outcome is None else [*cells.codes, cells.outcome]
+    _, first, place = np.unique(np.column_stack(keys), axis=0, return_index=True, return_inverse=True)
+    size = np.bincount(place.ravel(), cells.count)
+    label = np.zeros(first.size, dtype=np.intp) if cells.outcome is None else cells.outcome[first]
+    moments = np.zeros((EXCHANGES, phi.shape[1]))
+    for value in np.unique(label):
+        here = label == value
+        change = phi[first[here]]
+        if change.any():
+            among = cells.count * cells.selected * (True if cells.outcome is None else cells.outcome == value)
+            rows = rng.multivariate_hypergeometric(size[here].astype(int), int(among.sum()), EXCHANGES, "marginals")
+            moments += rows @ change / np.sqrt(cells.rows)
+    statistics = np.einsum("ij,ij->i", moments, np.linalg.solve(sigma, moments.T).T) / 2
+    # The same table again has the same statistic, up to rounding.
+    return float(pvalue(int((statistics >= seen * (1 - 1e-9)).sum()), EXCHANGES))

@@ -132,7 +132,9 @@ def fractions(distance: FloatArray, group: IntArray, moved: FloatArray, weight: 
     share = np.zeros(distance.size)
     for k in np.flatnonzero(moved > 0):
         rows = np.flatnonzero((group == k) & np.isfinite(distance))
-        rows = rows[smallest(distance[rows], np.ceil(moved[k]))]  # a line stands for at least one row
+        # A line stands for at least one row, or has a weight.
+        least = 1.0 if weight is None else min(1.0, float(weight[rows].min(initial=1.0, where=weight[rows] > 0)))
+        rows = rows[smallest(distance[rows], np.ceil(moved[k] / least))]
         rows = rows[np.argsort(distance[rows], kind="stable")]
         mass = np.ones(rows.size) if weight is None else weight[rows]
         before = np.cumsum(mass) - mass

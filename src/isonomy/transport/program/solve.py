@@ -23,6 +23,7 @@ otherwise be listed without need.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -38,6 +39,7 @@ SURE = 1e6  # reduced costs this many times the error of the dual solution are n
 FREE = 1e-11  # a reduced cost this small, relative to the largest reach, is 0
 PARTLY = 1e-9  # a smaller part of a segment is the solver's rounding
 SLACK = 1e-12  # a need this much (relative) above what can be moved is a rounding error, not infeasible
+MOST_OPEN = 12  # classes that may be rounded either way
 _OPTIMAL, _INFEASIBLE = 0, 2  # of scipy's linprog; 1 is a limit of time or iterations, 4 numerical trouble
 
 
@@ -94,6 +96,22 @@ def solve(pool: Pool, constraint: Constraint) -> Solution:
     return Solution(float(segments.cost[flipped] @ moved[flipped]), mass, paid, dual, reach, Status.OK, rounds)
 
 
+def whole(solution: Solution, constraint: Constraint) -> FloatArray:
+    """Whole rows to move in each class: of all ways to round, the one that leaves the least to be desired, cheapest."""
+    down = np.floor(solution.moved + PARTLY)
+    open_ = np.flatnonzero(solution.moved - down > PARTLY)[:MOST_OPEN]  # a plan has no more than moments in part
+    best, moved = (np.inf, np.inf), down
+    for up in product((0.0, 1.0), repeat=open_.size):
+        trial = down.copy()
+        trial[open_] += up
+        reached = constraint.moment + constraint.vectors.T @ trial
+        over = float(np.maximum(reached - constraint.high, constraint.low - reached).max())
+        rank = (max(over, 0.0), float(np.array(up) @ solution.reach[open_]))
+        if rank < best:
+            best, moved = rank, trial
+    return moved
+
+
 def _cut(segments: Segments, moved: FloatArray, reach: FloatArray) -> BoolArray:
     """The segments whose rows are not priced alike: the dual solution ends inside them, or the plan does."""
     at = reach[segments.group]
@@ -115,8 +133,9 @@ def _fill(segments: Segments, constraint: Constraint) -> tuple[FloatArray, Float
     rows = np.flatnonzero((change > 0)[segments.group] & (segments.cost < np.inf))
     gain = change[segments.group[rows]]
     price = segments.cost[rows] / gain
-    # A segment holds at least one row, so no more than this many are needed: only they are sorted.
-    order = smallest(price, need / gain.min()) if gain.size else np.arange(0)
+    # A segment holds at least a row, or the least weight, so no more than this many are needed: only they are sorted.
+    least = min(1.0, float(segments.count[rows].min(initial=1.0, where=segments.count[rows] > 0)))
+    order = smallest(price, need / (gain.min() * least)) if gain.size else np.arange(0)
     order = order[np.argsort(price[order])]
     rows, gain, price = rows[order], gain[order], price[order]
     count = segments.count[rows]

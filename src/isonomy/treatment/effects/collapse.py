@@ -10,13 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from isonomy.numerics.arrays import FloatArray
+from isonomy.options import Also
 from isonomy.treatment.effects.moments import CONTROL, TREATED
 from isonomy.treatment.effects.smooth import Arms, Smooth
 
 Measure = Literal["relative", "difference"]
+# What uplift analysts call the two.
+CALLED = {
+    "uplift": "difference",
+    "incremental": "difference",
+    "absolute": "difference",
+    "risk_difference": "difference",
+    "ate": "difference",
+    "cate": "difference",
+    "lift": "relative",
+    "ratio": "relative",
+    "risk_ratio": "relative",
+    "relative_risk": "relative",
+    "relative_uplift": "relative",
+}
+NamedMeasure = Annotated[Measure, Also(CALLED)]
 CollapseName = Literal["control_outcome", "average", "weighted", "normalised", "positives", "positives_inverse"]
 Estimator = Literal["arm_means", "regression", "aipw"]
 Rest = Literal["standardised", "pooled"]

@@ -32,6 +32,15 @@ class Densities:
         return cls(at, np.stack([density(s / scale, at) for s in kept]), scale)
 
 
+def beside_normal(statistics: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The density of statistics, and the standard normal one, on an axis that holds most of them."""
+    known = statistics[np.isfinite(statistics)]
+    reach = max(REACH, min(float(np.abs(known).max(initial=0.0)), 3 * REACH))
+    at = np.linspace(-reach, reach, _POINTS)
+    normal = np.exp(-(at**2) / 2) / np.sqrt(2 * np.pi)
+    return at, np.stack([density(known, at) if len(known) > 1 else np.full(at.shape, np.nan), normal])
+
+
 def density(sample: FloatArray, at: FloatArray) -> FloatArray:
     """Gaussian kernel density at the points ``at``; values are binned first, far finer than the bandwidth."""
     width = 2 * silverman(sample)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from isonomy.inference.designs import Law
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.treatment.effects.adjust import slopes
 from isonomy.treatment.effects.collapse import Formula, Pieces, pieces
 from isonomy.treatment.effects.moments import CONTROL, TREATED, Moments
-from isonomy.treatment.effects.ratio import Ratio, of_others, plain, ratio, standardised_rest
+from isonomy.treatment.effects.ratio import Gap, Ratio, of_others, plain, ratio, standardised_rest
 from isonomy.treatment.effects.resample import draw_moments
 from isonomy.treatment.effects.smooth import Arms
 
@@ -47,6 +48,10 @@ class Effects:
         """Predicted effects of these rows, observed effects of others."""
         return Effects(self.predicted, other.observed, self.rest_predicted, other.rest_observed)
 
+    def averaged(self, other: Effects) -> Effects:
+        """The means of both."""
+        return Effects(*((getattr(self, part.name) + getattr(other, part.name)) / 2 for part in fields(self)))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Errors:
@@ -57,11 +62,24 @@ class Errors:
     rest: Ratio
     status: tuple[Status, ...]
     in_rest: BoolArray  # groups that take part in the rest of others
+    designed: Gap | None = None  # the bias under the law of a design
+
+    @property
+    def gap(self) -> Gap:
+        """The bias of each group: its error minus that of its rest."""
+        return Gap(self.error, self.rest) if self.designed is None else self.designed
 
     @property
     def usable(self) -> BoolArray:
         """Groups that are answered."""
         return np.array([s is Status.OK for s in self.status])
+
+    def under(self, error: Law, bias: Law, few: BoolArray) -> Errors:
+        """The same errors and biases, held against the laws of a design; ``few``: groups of too few clusters."""
+        gap = Gap(self.error.under(bias.effect, bias.df), self.rest.under(bias.effect, bias.df), bias.df)
+        lost = self.usable & few
+        status = tuple(Status.FEW_CLUSTERS if no else old for old, no in zip(self.status, lost, strict=True))
+        return replace(self, error=self.error.under(error.effect, error.df), designed=gap, status=status)
 
     def resampled(self, draws: Effects) -> Errors:
         """The same errors, their variances taken from resamples."""
@@ -78,7 +96,7 @@ class Errors:
 
 def errors_of(moments: Moments, formula: Formula, known: Known | None = None) -> Errors:
     """Everything from one sample: the error is a single ratio, its top and bottom correlated."""
-    own = _pieces(moments, formula, known)
+    own = pieces_of(moments, formula, known)
     error = ratio(own.predicted - own.observed, own.bottom, moments, formula.lost)
     if known is not None:
         error = replace(error, tt=error.tt + (own.bottom.value * known.se) ** 2, df=np.full(error.df.shape, np.inf))
@@ -86,7 +104,7 @@ def errors_of(moments: Moments, formula: Formula, known: Known | None = None) ->
     in_rest = _in_rest(status, error)
     if formula.rest == "pooled":
         others = _only(moments, in_rest).others()
-        pooled = _pieces(others, formula, None)
+        pooled = pieces_of(others, formula, None)
         rest = ratio(pooled.predicted - pooled.observed, pooled.bottom, others, formula.lost)
     else:
         rest = standardised_rest(error, moments.n.sum(-1), in_rest)
@@ -117,7 +135,7 @@ def errors_of_halves(prediction: Moments, estimation: Moments, formula: Formula)
 
 
 def _predicted_and_observed(formula: Formula, prediction: Moments, estimation: Moments) -> tuple[Ratio, Ratio]:
-    ahead, behind = _pieces(prediction, formula, None), _pieces(estimation, formula, None)
+    ahead, behind = pieces_of(prediction, formula, None), pieces_of(estimation, formula, None)
     return (
         ratio(ahead.predicted, ahead.bottom, prediction, formula.lost),
         ratio(behind.observed, behind.bottom, estimation, formula.lost),
@@ -131,11 +149,11 @@ def effects_of(
 
     ``fitted``: the moments that slopes of an adjustment are taken from, where ``moments`` has no covariances.
     """
-    own = _pieces(moments, formula, known, fitted, gradients=False)
+    own = pieces_of(moments, formula, known, fitted, gradients=False)
     there = (moments.n > 0).all(-1) if known is None else moments.n[..., CONTROL] > 0
     if formula.rest == "pooled":
         fit = None if fitted is None else _only(fitted, in_rest).others()
-        rest = _pieces(_only(moments, in_rest).others(), formula, None, fit, gradients=False)
+        rest = pieces_of(_only(moments, in_rest).others(), formula, None, fit, gradients=False)
         predicted, observed, bottom = rest.predicted.value, rest.observed.value, rest.bottom.value
     else:
         size = moments.n.sum(-1)
@@ -152,9 +170,15 @@ def _with_variance(law: Ratio, draws: FloatArray, value: FloatArray) -> Ratio:
     return plain(value, np.where(np.isfinite(law.tt), variance, np.nan), law.df)
 
 
-def _pieces(
-    moments: Moments, formula: Formula, known: Known | None, fitted: Moments | None = None, *, gradients: bool = True
+def pieces_of(
+    moments: Moments,
+    formula: Formula,
+    known: Known | None = None,
+    fitted: Moments | None = None,
+    *,
+    gradients: bool = True,
 ) -> Pieces:
+    """What the effects of each group are made of, with gradients or without."""
     adjust = slopes(moments if fitted is None else fitted, formula)
     with np.errstate(divide="ignore", invalid="ignore"):
         return pieces(Arms(moments, adjust, gradients), formula, None if known is None else known.effect)
@@ -177,7 +201,8 @@ def statuses(moments: Moments, formula: Formula, law: Ratio, known: Known | None
             ((n[..., TREATED] == 0) & (known is None), Status.NO_TREATED),
             ((law.bottom <= 0) & (formula.measure == "relative"), Status.ZERO_BASELINE),
             (fewest <= 1 + formula.lost, Status.TOO_SMALL),
-            (law.variance == 0, Status.CONSTANT),
+            # What rounding leaves of parts that cancel is not variance.
+            (law.contrast_variance(law.value) <= 1e-13 * (law.tt + law.value**2 * law.bb), Status.CONSTANT),
             (~np.isfinite(law.value + law.variance), Status.FAILED),
         ]
     first = np.argmax([*(condition for condition, _ in conditions), np.ones(len(n), bool)], axis=0)

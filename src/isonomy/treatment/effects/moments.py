@@ -53,16 +53,20 @@ COLUMNS: Mapping[str, Column] = {
 }
 
 
+CUBE = Column(3, ())
+
+
 def column(name: str) -> Column:
     """How a column is formed. A name that is not in `COLUMNS` is a feature of the user's."""
     return COLUMNS.get(name, Column(0, (name,)))
 
 
 def products(columns: Sequence[str]) -> dict[str, Column]:
-    """Every first and second moment of the columns, by name."""
+    """Every first and second moment of the columns, and the third of the outcome, by name."""
     singles = [column(name) for name in columns]
     pairs = [left * right for i, left in enumerate(singles) for right in singles[i:]]
-    return {product.name: product for product in (*singles, *pairs)}
+    cubes = [CUBE] if "y" in columns else []
+    return {product.name: product for product in (*singles, *pairs, *cubes)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +86,7 @@ class Moments:
         cls, columns: tuple[str, ...], n: FloatArray, sums: FloatArray, products: FloatArray | None
     ) -> Moments:
         """Means and unbiased covariances from counts, sums and sums of products; 0 where rows are too few."""
-        mean = sums / np.maximum(n, 1)[..., None]
+        mean = sums / np.where(n > 0, n, 1.0)[..., None]
         if products is None:
             return cls(columns, n, mean, None)
         centred = products - sums[..., :, None] * mean[..., None, :]
@@ -117,6 +121,14 @@ class Moments:
         wide = matrix[..., None, :, :]
         mean = (wide @ self.mean[..., None])[..., 0] + constant[..., None, :]
         cov = None if self.cov is None else wide @ self.cov @ np.swapaxes(wide, -1, -2)
+        return Moments(self.columns, self.n, mean, cov)
+
+    def scaled(self, factor: FloatArray) -> Moments:
+        """The moments if every predicted effect had been multiplied by ``factor`` (one per group)."""
+        powers = np.array([0 if column(name).slope == "" else -1 if name == "y/f" else 1 for name in self.columns])
+        scale = np.asarray(factor, dtype=float)[..., None] ** powers
+        mean = self.mean * scale[..., None, :]
+        cov = None if self.cov is None else self.cov * scale[..., None, :, None] * scale[..., None, None, :]
         return Moments(self.columns, self.n, mean, cov)
 
 

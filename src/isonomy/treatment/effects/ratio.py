@@ -80,6 +80,14 @@ class Ratio:
         high = np.where(bounded, high, np.where(undefined, np.nan, np.inf))
         return low, high
 
+    def at(self, groups: BoolArray) -> Ratio:
+        """Some groups alone."""
+        return Ratio(*(getattr(self, part.name)[..., groups] for part in fields(self)))
+
+    def under(self, effect: FloatArray, df: FloatArray) -> Ratio:
+        """The same ratio, its covariance multiplied by a design effect, with other degrees of freedom."""
+        return Ratio(self.top, self.bottom, self.tt * effect, self.tb * effect, self.bb * effect, df)
+
     def minus(self, other: Ratio) -> Ratio:
         """The difference of two independent ratios, to first order."""
         return plain(self.value - other.value, self.variance + other.variance, _welch(self, other))
@@ -173,6 +181,7 @@ class Gap:
 
     left: Ratio
     right: Ratio
+    freedom: FloatArray | None = None  # of the law of a design; Satterthwaite's otherwise
 
     @property
     def value(self) -> FloatArray:
@@ -187,8 +196,8 @@ class Gap:
 
     @property
     def df(self) -> FloatArray:
-        """Satterthwaite's degrees of freedom."""
-        return _welch(self.left, self.right)
+        """Degrees of freedom."""
+        return _welch(self.left, self.right) if self.freedom is None else self.freedom
 
     def limits(self, t: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """Lower and upper limit at the critical value ``t``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from isonomy.errors import NotEnoughData
 from isonomy.numerics.arrays import FloatArray
 from isonomy.treatment.effects.moments import Moments, column
 from isonomy.treatment.effects.sums import Lines, Sums
@@ -22,6 +23,8 @@ def resample_sums(sums: Sums, resamples: int, rng: np.random.Generator) -> Momen
     groups, arms, kinds = n.shape
     width = len(sums.columns)
     there = np.flatnonzero(n.ravel())
+    if not there.size:
+        raise NotEnoughData("data: no row is left to draw from; there are too few for a split of them.")
     count = n.ravel()[there]
     mean = totals.reshape(-1, width)[there] / count[:, None]
     covariance = products.reshape(-1, width, width)[there] / count[:, None, None]
@@ -32,7 +35,7 @@ def resample_sums(sums: Sums, resamples: int, rng: np.random.Generator) -> Momen
     owner = there // kinds
     starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
     step = max(1, _BLOCK // max(1, len(there) * width))
-    for first in range(0, resamples, step):
+    for first in range(0, resamples if rows else 0, step):
         here = slice(first, min(resamples, first + step))
         m = rng.multinomial(rows, count / count.sum(), size=here.stop - here.start).astype(float)
         noise = rng.standard_normal((*m.shape, width))

@@ -1,8 +1,8 @@
-"""How much of a detected error to subtract: the correction factor of each strategy, and its risk.
+"""How much to subtract from a group's predictions: the correction of each strategy, and its risk.
 
-The corrected prediction is f - gamma B (equation 33), with B the detected error of the row's group. What remains of a
-true error b is b - gamma B. No factor is best for every b: `risk_of` gives each one's mean squared remainder
-over b / sd.
+The paper's corrected prediction is f - gamma B (equation 33), with B the detected error of the row's group. What
+remains of a true error b is b - gamma B. No factor is best for every b: `risk_of` gives each one's mean squared
+remainder over b / sd. Other strategies look at all groups together (`borrow`), or are the caller's own.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ from typing import Literal, cast
 
 import numpy as np
 
-from isonomy.errors import choose
+from isonomy.errors import UsageError, choose
 from isonomy.numerics.arrays import FloatArray
+from isonomy.options import shown
+from isonomy.treatment.effects.borrow import heavy_means, normal_means
 from isonomy.treatment.effects.ratio import t_critical
 from isonomy.treatment.effects.resample import draw_moments
 
 Strategy = Literal["none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"]
+Borrowing = Literal["empirical_bayes", "empirical_bayes_t"]
+# The correction of every group, from the errors of all of them and their standard errors.
+Custom = Callable[[FloatArray, FloatArray], FloatArray]
+AnyStrategy = Strategy | Borrowing | Custom
+Form = Literal["additive", "multiplicative"]
 Loss = Literal["squared", "absolute"]
 
 
@@ -63,10 +70,43 @@ STRATEGIES: Mapping[Strategy, Callable[[Detected, float], FloatArray]] = {
 }
 
 
-def strategies_of(names: Iterable[str] | None) -> tuple[Strategy, ...]:
-    """The named strategies, or all of them."""
-    chosen = [choose("strategies", name, STRATEGIES) for name in names or STRATEGIES]
-    return cast("tuple[Strategy, ...]", tuple(chosen))
+BORROWING: Mapping[Borrowing, Custom] = {"empirical_bayes": normal_means, "empirical_bayes_t": heavy_means}
+NAMES = (*STRATEGIES, *BORROWING)
+DEFAULT: Borrowing = "empirical_bayes_t"
+
+
+def strategies_of(given: Iterable[str | Custom] | None, names: Iterable[str] = NAMES) -> tuple[AnyStrategy, ...]:
+    """The strategies named or brought, or all of ``names``."""
+    allowed = tuple(names)
+    chosen = [
+        one if callable(one) else choose("strategies", one, allowed) for one in (allowed if given is None else given)
+    ]
+    if not chosen:
+        raise UsageError(f"strategies: none given; name some of {', '.join(allowed)}.")
+    return cast("tuple[AnyStrategy, ...]", tuple(chosen))
+
+
+def name_of(strategy: AnyStrategy) -> str:
+    """What a strategy is called; a function by its own name."""
+    return strategy if isinstance(strategy, str) else getattr(strategy, "__name__", type(strategy).__name__)
+
+
+def correction(strategy: AnyStrategy, detected: Detected, alpha: float = 0.05) -> FloatArray:
+    """What is subtracted from the predicted effect of each group; 0 where nothing could be detected."""
+    known = np.isfinite(detected.error + detected.se) & (detected.se > 0)
+    if isinstance(strategy, str) and strategy in STRATEGIES:
+        return np.nan_to_num(factor(cast("Strategy", strategy), detected, alpha) * detected.error)
+    rule = BORROWING[cast("Borrowing", strategy)] if isinstance(strategy, str) else strategy
+    corrections = np.zeros(detected.error.shape)
+    if known.any():
+        chosen = np.asarray(rule(detected.error[known], detected.se[known]), dtype=float)
+        if chosen.shape != (int(known.sum()),) or not np.isfinite(chosen).all():
+            raise UsageError(
+                f"strategy: {name_of(strategy)} gave {shown(chosen)} for {int(known.sum())} groups; a strategy takes "
+                "the errors and their standard errors as arrays and returns one finite correction per group."
+            )
+        corrections[known] = chosen
+    return corrections
 
 
 def factor(strategy: Strategy, detected: Detected, alpha: float = 0.05) -> FloatArray:

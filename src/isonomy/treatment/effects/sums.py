@@ -17,7 +17,8 @@ from operator import mul
 import numpy as np
 
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.treatment.effects.moments import Column, Moments, column, products
+from isonomy.treatment.effects.events import Counts
+from isonomy.treatment.effects.moments import CUBE, Column, Moments, column, products
 
 KINDS = 3  # 0, 1, any other
 
@@ -30,6 +31,7 @@ class Sums:
     n: FloatArray
     sums: FloatArray
     products: FloatArray
+    cubes: FloatArray  # of the outcome; no columns
 
     @classmethod
     def added(
@@ -54,12 +56,35 @@ class Sums:
         singles = [column(name) for name in columns]
         sums = np.stack([totals[single.name] for single in singles], -1)
         pairs = [np.stack([totals[(left * right).name] for right in singles], -1) for left in singles]
-        return cls(columns, total(count), sums, np.stack(pairs, -2))
+        cubes = totals[CUBE.name] if CUBE.name in totals else np.zeros(shape)
+        return cls(columns, total(count), sums, np.stack(pairs, -2), cubes)
 
     @property
     def events(self) -> FloatArray:
         """Rows with an outcome other than zero in the arm that has fewer of them."""
         return self.n[..., 1:].sum((1, 3)).min(-1)
+
+    @property
+    def binary(self) -> bool:
+        """Whether every outcome is 0 or 1."""
+        return not self.n[..., 2].any()
+
+    @property
+    def counts(self) -> Counts:
+        """Rows and outcomes of 1, by group and arm."""
+        return Counts(self.n.sum((1, 3)), self.n[..., 1].sum(1))
+
+    @property
+    def skewness(self) -> float:
+        """Of the outcome within the arms of groups, all of them together; 0 where it does not vary."""
+        y = self.columns.index("y")
+        n, first, second, third = (
+            a.sum((1, 3)) for a in (self.n, self.sums[..., y], self.products[..., y, y], self.cubes)
+        )
+        mean = first / np.maximum(n, 1)
+        square = float((second - n * mean**2).sum())
+        cube = float((third - 3 * mean * second + 2 * n * mean**3).sum())
+        return float(np.sqrt(n.sum()) * cube / square**1.5) if square > 0 else 0.0
 
     def moments(self, buckets: IntArray | slice = slice(None)) -> Moments:
         """Moments of each group over the given buckets."""
@@ -68,8 +93,8 @@ class Sums:
 
     def part(self, buckets: IntArray) -> Sums:
         """The same sums over the given buckets only, as one bucket."""
-        n, sums, products = (a[:, buckets].sum(1, keepdims=True) for a in (self.n, self.sums, self.products))
-        return Sums(self.columns, n, sums, products)
+        parts = (self.n, self.sums, self.products, self.cubes)
+        return Sums(self.columns, *(a[:, buckets].sum(1, keepdims=True) for a in parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

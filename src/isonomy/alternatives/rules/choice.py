@@ -1,0 +1,98 @@
+"""The rule that chooses among rules, on rows that none of them was fitted on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from isonomy.alternatives.rules import influence
+from isonomy.alternatives.rules.algorithm import Algorithm, SelectionRule, Training, applied, find
+from isonomy.alternatives.rules.criteria import Criteria
+from isonomy.alternatives.rules.cutoffs import Decided, judged
+from isonomy.numerics.arrays import FloatArray, IntArray
+
+VALIDATION = 0.3  # of the training rows choose; the rule chosen is fitted on all of them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChoiceRule:
+    """Fit every rule on a part of the training rows, and keep the one that improves most surely on the others.
+
+    What is compared is the largest p-value over the components of the null, which the utilities, the gains and the
+    capacity asked for decide. The rule chosen is fitted again on all training rows.
+
+    Parameters
+    ----------
+    rules : sequence of callables
+        With the name of each.
+    """
+
+    rules: tuple[tuple[SelectionRule, str], ...]
+
+    @property
+    def name(self) -> str:
+        """All names."""
+        return " or ".join(name for _, name in self.rules)
+
+    @property
+    def group_aware(self) -> bool:
+        """Whether one of the rules may look at the group."""
+        return any(getattr(rule, "group_aware", True) for rule, _ in self.rules)
+
+    def __call__(self, training: Training) -> Algorithm:
+        """Choose and fit."""
+        learn, check = stratified(training, 1 - VALIDATION)
+        part, rest = training.take(learn), training.take(check)
+        pvalues, notes = [], []
+        for rule, name in self.rules:
+            algorithm, values = applied(find(rule, name, part), name, rest.people)
+            pvalues.append(1.0 if algorithm.decide is None else _largest_pvalue(rest, values))
+            notes.append(algorithm.note)
+        if all(notes):
+            return Algorithm(None, algorithm.status, notes[0])
+        best = int(np.argmin([np.inf if note else p for p, note in zip(pvalues, notes, strict=True)]))
+        rule, name = self.rules[best]
+        fitted = find(rule, name, training)
+        details = {**fitted.details, f"chose {name}": 1.0}
+        return Algorithm(fitted.decide, fitted.status, fitted.note, details)
+
+
+def stratified(training: Training, share: float) -> tuple[IntArray, IntArray]:
+    """Row numbers in two parts: ``share`` of each group, outcome and decision in the first, one at the least."""
+    y = training.outcome
+    high = y > np.median(y) if len(np.unique(y)) > 2 else y == y.max()
+    strata = 4 * training.people.group + 2 * high + (training.status_quo > 0.5)
+    order = np.lexsort((training.rng.random(len(y)), strata))
+    sizes = np.bincount(strata)
+    place = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    first = place < np.maximum(1, np.rint(share * np.repeat(sizes, sizes)))
+    return np.sort(order[first]), np.sort(order[~first])
+
+
+def _largest_pvalue(rest: Training, values: FloatArray) -> float:
+    """On rows no rule has seen; 1 where a utility is undefined on them."""
+    weight = np.ones(len(values)) if rest.weight is None else rest.weight
+    ready = Decided(rest.status_quo, np.zeros(len(values)))
+    candidate = (
+        Decided(values, np.zeros(len(values)))
+        if rest.criteria.priced
+        else judged(values, weight, "rule", capacity=rest.capacity, threshold=rest.threshold, scores=True)
+    )
+    lines = influence.Lines(rest.people.features, rest.outcomes, rest.people.group, weight, (ready, candidate))
+    return _pvalue(rest.criteria, lines, rest.rng)
+
+
+def _pvalue(criteria: Criteria, lines: influence.Lines, rng: np.random.Generator) -> float:
+    worths = influence.worth(criteria, lines)
+    if (worths.sums[:, :, 1] <= 0).any():
+        return 1.0
+    rates = influence.observed_rates(worths)
+    worst = [int(np.argmax(criteria.unfairness(criteria.gaps(rates, k)[0]))) for k in range(len(criteria.fairness))]
+    known = influence.moments(criteria, lines, worths, choosing=None, worst=worst)
+    same = np.zeros(len(criteria.accuracies), dtype=bool)
+    comparison = influence.compare(criteria, known, worths, same, 0.05, rng).comparison
+    parts = zip(
+        (*comparison.accuracy, *comparison.fairness), (*criteria.accuracy_gains, *criteria.fairness_gains), strict=True
+    )
+    return max(float(component.pvalue(gain)) for component, gain in parts)

@@ -1,0 +1,365 @@
+"""What each row contributes to every utility, and the comparison that follows in closed form.
+
+A group's utility is R = U / W, sums over the rows it is judged on. With t the cut-off at which the share k of these
+rows is selected, d the decision and m = E[1_g (du - R dw) | score = t] (du, dw: what selecting a row adds to u and w),
+
+    influence of a row on R = (1_g (u - R w) - m (d - k)) / E[1_g w].
+
+The second part is the error of a cut-off that was learned from the same rows. The density of scores at the cut-off
+cancels: only a mean over the rows near it is needed. Where nothing was learned it is 0.
+
+Everything asked is linear in the utilities, or a ratio of two linear forms: a gain g must exceed delta times a base c.
+So the utilities and their covariance answer every question, at every delta, with a normal law.
+
+The status quo's worst pair of more than two groups is chosen on a part of the rows, and its gap judged on the others:
+what is chosen and judged on the same rows looks too large. (Choosing for each of several folds on the others is no way
+out: where pairs tie, what the folds choose makes their gaps depend on one another, and the variance comes out too
+small.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from isonomy.alternatives.rules.bootstrap import Comparison, Component, PvalueForm
+from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria, group_sums, rates_of
+from isonomy.alternatives.rules.cutoffs import Decided, Mass
+from isonomy.inference.simultaneous import RANK_TOLERANCE, sup_t
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.tails import normal_sf
+
+BLOCK = 2**16  # lines whose influence values are held at once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lines:
+    """The lines two algorithms are judged on: ``decided`` is the status quo's and the candidate's.
+
+    ``weight`` is what a line weighs in all, ``squares`` the sum of the squared weights of its rows (the same, where
+    rows weigh 1); ``cluster`` says which lines belong together.
+    """
+
+    features: Mapping[str, FloatArray]
+    outcomes: Mapping[str | None, FloatArray]
+    group: IntArray
+    weight: Mass
+    decided: tuple[Decided, Decided]
+    squares: FloatArray | None = None
+    cluster: IntArray | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows the lines stand for: weights sum to them."""
+        return round(float(self.weight.sum()))
+
+    def effective(self, groups: int) -> FloatArray:
+        """The effective number of clusters of each group, by weight; infinite where there are none."""
+        if self.cluster is None:
+            return np.full(groups, np.inf)
+        size = np.zeros((int(self.cluster.max()) + 1, groups))
+        np.add.at(size, (self.cluster, self.group), self.weight)
+        return np.asarray(size.sum(axis=0) ** 2 / (size**2).sum(axis=0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Worth:
+    """u and w of each line and both algorithms, in expectation over the decision; and what selecting adds to them."""
+
+    values: FloatArray  # (lines, utilities, 2 algorithms, 2)
+    slopes: FloatArray  # (lines, utilities, 2)
+    sums: FloatArray  # by group: (utilities, 2 algorithms, 2, groups)
+
+
+def worth(criteria: Criteria, lines: Lines) -> Worth:
+    """Utilities are linear in a 0/1 decision, so a randomised one is worth the mean of both; a price is itself."""
+    values, slopes = [], []
+    for utility in criteria.utilities:
+        y = lines.outcomes[utility.outcome]
+        shares = [decided.share for decided in lines.decided]
+        if utility.binary:
+            no, yes = (np.stack(utility.values(lines.features, y, np.full(len(y), d)), axis=-1) for d in (0.0, 1.0))
+            slopes.append(yes - no)
+            values.append(np.stack([no + share[:, None] * (yes - no) for share in shares], axis=1))
+        else:
+            slopes.append(np.zeros((len(y), 2)))
+            parts = [np.stack(utility.values(lines.features, y, share), axis=-1) for share in shares]
+            values.append(np.stack(parts, axis=1))
+    stacked = np.stack(values, axis=1)
+    sums = group_sums(stacked, lines.group, lines.weight, len(criteria.labels))
+    return Worth(stacked, np.stack(slopes, axis=1), sums)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contrast:
+    """One question: does the ``gain`` exceed delta times the ``base``? With their variances and covariance.
+
+    ``noise`` is what rounding leaves of a variance that is 0. ``identical``: both algorithms decide alike wherever it
+    matters, so the gain is 0 and nothing was estimated.
+    """
+
+    gain: float
+    base: float
+    variance: float
+    covariance: float
+    base_variance: float
+    noise: float
+    rows: int
+    identical: bool = False
+    df: float = np.inf  # of the law: clusters less one
+
+    def pvalue(self, delta: ArrayLike, form: PvalueForm = "add_one") -> FloatArray:
+        """P(a standard normal is at least as large as the gain beyond delta times its base, in standard errors).
+
+        Without any variance a gain that is large enough has 1 / (1 + rows): never 0 from rows alike.
+        """
+        d = np.asarray(delta, dtype=float)
+        excess = self.gain - d * self.base
+        variance = self.variance - 2 * d * self.covariance + d**2 * self.base_variance
+        certain = variance <= self.noise
+        z = excess / np.sqrt(np.where(certain, 1.0, variance))
+        pvalue = normal_sf(z, sides="one") if np.isinf(self.df) else special.stdtr(self.df, -z)
+        tie = 1e-12 * (abs(self.gain) + abs(self.base))
+        met = np.where(self.identical & (excess >= -tie), 0.0, np.where(excess > tie, 1 / (1 + self.rows), 1.0))
+        return np.asarray(np.where(certain, met, pvalue), dtype=float)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Estimates and their covariance: rates (utilities, 2, groups), pooled accuracies, the status quo's worst gaps."""
+
+    estimates: FloatArray
+    covariance: FloatArray
+    rows: int
+    worst: tuple[int, ...]  # the status quo's worst pair, for each fairness utility
+    df: float = np.inf
+
+    def contrast(self, gain: FloatArray, base: FloatArray | None, *, identical: bool = False) -> Contrast:
+        """The question about two linear forms; no base: gains are differences, and it is 1."""
+        c = np.zeros(len(gain)) if base is None else base
+        spread = self.covariance @ np.column_stack([gain, c])
+        noise = RANK_TOLERANCE * float((gain**2 + c**2) @ np.diagonal(self.covariance))
+        return Contrast(
+            gain=float(gain @ self.estimates),
+            base=1.0 if base is None else float(c @ self.estimates),
+            variance=float(gain @ spread[:, 0]),
+            covariance=float(c @ spread[:, 0]),
+            base_variance=float(c @ spread[:, 1]),
+            noise=noise,
+            rows=self.rows,
+            identical=identical,
+            df=self.df,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Influence:
+    """Influence values, block by block: one column for each rate, and for each algorithm's pooled accuracy."""
+
+    lines: Lines
+    worth: Worth
+    pooled: bool
+
+    @property
+    def sums(self) -> FloatArray:
+        """u and w of every column: (2, columns)."""
+        by_group = np.moveaxis(self.worth.sums, 2, 0).reshape(2, -1)
+        total = self.worth.sums[0].sum(axis=-1).T if self.pooled else np.empty((2, 0))
+        return np.concatenate([by_group, total], axis=1)
+
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Lines, and their influence values (lines, columns), scaled so that their mean is the estimate's error."""
+        lines, values = self.lines, self.worth.values
+        _, n_utilities, n_algorithms, _ = values.shape
+        n_groups = self.worth.sums.shape[-1]
+        u, w = self.sums
+        defined = w > 0  # pooled accuracy needs no group's own
+        rate = np.divide(u, w, out=np.zeros_like(u), where=defined)
+        mass = np.where(defined, w, 1.0) / lines.rows
+        cells = n_utilities * n_algorithms * n_groups
+        columns = np.arange(cells).reshape(n_utilities, n_algorithms, n_groups)
+        at_edge = self._edge(rate, columns, cells)
+        for start in range(0, len(lines.weight), BLOCK):
+            part = slice(start, start + BLOCK)
+            group = lines.group[part]
+            psi = np.zeros((len(group), len(u)))
+            own = columns[:, :, group]  # (utilities, algorithms, lines)
+            value = np.moveaxis(values[part], 0, 2)
+            np.put_along_axis(
+                psi,
+                np.moveaxis(own.reshape(-1, len(group)), 0, 1),
+                np.moveaxis((value[..., 0] - rate[own] * value[..., 1]).reshape(-1, len(group)), 0, 1),
+                axis=1,
+            )
+            for a in range(n_algorithms if self.pooled else 0):
+                psi[:, cells + a] = value[0, a, :, 0] - rate[cells + a] * value[0, a, :, 1]
+            for a, decided in enumerate(lines.decided):
+                psi -= np.outer(decided.share[part] - decided.capacity, at_edge[a])
+            yield part, psi / mass
+
+    def _edge(self, rate: FloatArray, columns: IntArray, cells: int) -> FloatArray:
+        """m of every column, by the algorithm whose cut-off it is: (algorithms, columns)."""
+        lines, slopes = self.lines, self.worth.slopes
+        result = np.zeros((len(lines.decided), len(rate)))
+        for a, decided in enumerate(lines.decided):
+            near = np.flatnonzero(decided.edge)
+            weighted = decided.edge[near, None, None] * slopes[near]
+            for k in range(slopes.shape[1]):
+                for j in (0, 1):
+                    sums = np.bincount(lines.group[near], weights=weighted[:, k, j], minlength=columns.shape[2])
+                    result[a, columns[k, a]] += sums if j == 0 else -rate[columns[k, a]] * sums
+            if self.pooled:
+                du, dw = weighted[:, 0].sum(axis=0)
+                result[a, cells + a] = du - rate[cells + a] * dw
+        return result
+
+
+def moments(
+    criteria: Criteria, lines: Lines, worths: Worth, *, choosing: FloatArray | None, worst: Sequence[int]
+) -> Moments:
+    """Every estimate with its covariance.
+
+    ``choosing`` is what each line weighs among the rows that choose the status quo's worst pairs (and the signs of
+    their gaps), which are then judged on the other rows. None: they are the ``worst``, chosen elsewhere.
+    """
+    influence = _Influence(lines, worths, isinstance(criteria.weights, str))
+    u, w = influence.sums
+    estimates = np.divide(u, w, out=np.zeros_like(u), where=w > 0)
+    gaps = _gap_forms(criteria, len(estimates))[:, :, STATUS_QUO]  # (utilities, columns, pairs)
+    elsewhere = judged = estimates
+    share, scale = np.ones(len(lines.weight)), 1.0  # of a line's rows that judge the worst gaps, and what for
+    if choosing is not None:
+        chosen = sum(choosing[part] @ psi for part, psi in influence.blocks())
+        size = choosing.sum()
+        # To first order an estimate on some of the rows is that on all of them and these rows' mean influence.
+        elsewhere, judged = estimates + chosen / size, estimates - chosen / (lines.rows - size)
+        share, scale = 1 - choosing / lines.weight, lines.rows / (lines.rows - size)
+        worst = [int(np.argmax(criteria.unfairness(elsewhere @ form))) for form in gaps]
+    forms = np.stack([_sign(criteria, float(elsewhere @ f[:, q])) * f[:, q] for f, q in zip(gaps, worst, strict=True)])
+    size, squares = len(estimates) + len(forms), lines.weight if lines.squares is None else lines.squares
+    covariance = np.zeros((size, size))
+    clusters = np.zeros((0 if lines.cluster is None else int(lines.cluster.max()) + 1, size))
+    for part, psi in influence.blocks():
+        # A line's rows that judge, and those that chose, which know nothing of the worst gaps.
+        for portion, known in ((share[part], scale), (1 - share[part], 0.0)):
+            whole = np.column_stack([psi, known * (psi @ forms.T)])
+            if lines.cluster is None:
+                covariance += whole.T @ ((portion * squares[part])[:, None] * whole)
+            else:
+                np.add.at(clusters, lines.cluster[part], (portion * lines.weight[part])[:, None] * whole)
+    if lines.cluster is not None:
+        covariance = clusters.T @ clusters * (len(clusters) / (len(clusters) - 1))
+    df = float(lines.effective(len(criteria.labels)).min()) - 1
+    everything = np.concatenate([estimates, forms @ judged])
+    return Moments(everything, covariance / lines.rows**2, lines.rows, tuple(worst), df)
+
+
+def _gap_forms(criteria: Criteria, columns: int) -> FloatArray:
+    """Each gap as a linear form of the columns: (fairness utilities, columns, 2 algorithms, pairs)."""
+    shape = (len(criteria.utilities), 2, len(criteria.labels))
+    unit = np.eye(columns)[:, : int(np.prod(shape))].reshape(columns, *shape)
+    return np.stack([criteria.gaps(unit, k) for k in range(len(criteria.fairness))])
+
+
+def _sign(criteria: Criteria, gap: float) -> float:
+    return -1.0 if criteria.protected is None and gap < 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """The comparison, and each gain with simultaneous limits: (components, 3) and (fairness utilities, 3)."""
+
+    comparison: Comparison
+    accuracy_change: FloatArray
+    fairness_change: FloatArray
+
+
+def compare(
+    criteria: Criteria, known: Moments, worths: Worth, identical: BoolArray, alpha: float, rng: np.random.Generator
+) -> Compared:
+    """The questions about every component, in the form of `isonomy.alternatives.rules.bootstrap`.
+
+    ``identical`` says for which accuracy components both algorithms decide alike.
+    """
+    size, n_cells = len(known.estimates), int(np.prod((len(criteria.utilities), 2, len(criteria.labels))))
+    unit = np.eye(size)
+    if isinstance(criteria.weights, str):
+        accuracies = unit[n_cells : n_cells + 2, :, None]
+    else:
+        rates = unit[:, :n_cells].reshape(size, len(criteria.utilities), 2, len(criteria.labels))
+        accuracies = np.moveaxis(criteria.accuracy_of(rates, rates), 1, 0)  # (2, columns, components)
+    ratio = criteria.scale == "ratio"
+    accuracy, asked = [], []
+    for i in range(accuracies.shape[2]):
+        base, gain = accuracies[STATUS_QUO, :, i], accuracies[CANDIDATE, :, i] - accuracies[STATUS_QUO, :, i]
+        question = known.contrast(gain, base if ratio else None, identical=bool(identical[i]))
+        level = float(base @ known.estimates)
+        accuracy.append(Component(level + question.gain, level, (question,)))
+        asked.append([(gain, base if ratio else None)])
+    forms, distance, fairness = _gap_forms(criteria, size), np.inf, []
+    sides = (1, -1) if criteria.protected is None else (1,)
+    for k, form in enumerate(forms):
+        base = unit[size - len(forms) + k]
+        pairs = [
+            (base - side * form[:, CANDIDATE, p], base if ratio else None)
+            for p in range(form.shape[2])
+            for side in sides
+        ]
+        questions = [known.contrast(*pair) for pair in pairs]
+        shown = known.contrast(base, None)
+        if criteria.protected is not None:
+            # A protected group that is not worse off has no disadvantage to cut: the status quo's must be shown too.
+            questions.append(known.contrast(base, np.zeros(size)))
+        unfair = float(criteria.unfairness(known.estimates @ form[:, CANDIDATE]).max())
+        status_quo = float(criteria.unfairness(np.array([shown.gain]))[0])
+        fairness.append(Component(unfair, status_quo, tuple(questions)))
+        asked.append(pairs)
+        if shown.variance > shown.noise:
+            distance = min(distance, abs(shown.gain) / np.sqrt(shown.variance))
+    changes = _limits(known, asked, alpha, rng)
+    if ratio:  # unfairness cannot fall by more than all of itself
+        changes[len(accuracy) :] = np.minimum(changes[len(accuracy) :], 1.0)
+    fewest = float(worths.sums[:, :, 1].min())
+    comparison = Comparison(tuple(accuracy), tuple(fairness), 0, fewest, float(distance))
+    return Compared(comparison, changes[: len(accuracy)], changes[len(accuracy) :])
+
+
+def _limits(
+    known: Moments,
+    asked: Sequence[Sequence[tuple[FloatArray, FloatArray | None]]],
+    alpha: float,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Each component's gain, and limits that hold for all at once; unfairness falls by the least of its gains."""
+    contrasts = [known.contrast(*pair) for part in asked for pair in part]
+    ends = np.cumsum([len(part) for part in asked])[:-1]
+    gradients = []
+    for (gain, base), contrast in zip([pair for part in asked for pair in part], contrasts, strict=True):
+        usable = contrast.base if contrast.base > 0 else np.nan
+        gradients.append(gain if base is None else (gain - contrast.gain / usable * base) / usable)
+    estimates = np.array([c.gain / (c.base if c.base > 0 else np.nan) for c in contrasts])
+    jacobian = np.array(gradients)
+    covariance = np.where(np.isnan(jacobian).any(axis=1), np.nan, 1.0)[:, None] * (
+        np.nan_to_num(jacobian) @ known.covariance @ np.nan_to_num(jacobian).T
+    )
+    noise = RANK_TOLERANCE * (jacobian**2 @ np.diagonal(known.covariance))
+    variance = np.diagonal(covariance)
+    deviation = np.sqrt(np.where(variance > noise, variance, np.nan))
+    with np.errstate(invalid="ignore"):
+        correlation = covariance / deviation[:, None] / deviation
+    np.fill_diagonal(correlation, np.where(np.isnan(deviation), np.nan, 1.0))
+    critical = sup_t(correlation, alpha=alpha, rng=rng).critical
+    if np.isfinite(known.df):
+        critical = -float(special.stdtrit(known.df, float(special.ndtr(-critical))))
+    margin = np.where(np.isnan(estimates), np.nan, np.nan_to_num(critical * np.nan_to_num(deviation)))
+    rows = np.stack([estimates, estimates - margin, estimates + margin], axis=1)
+    return np.stack([part.min(axis=0) for part in np.split(rows, ends)])
+
+
+def observed_rates(worths: Worth) -> FloatArray:
+    """Rates of both algorithms by group: (utilities, 2, groups); NaN where nothing is in a denominator."""
+    return rates_of(worths.sums)

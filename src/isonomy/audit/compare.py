@@ -1,0 +1,174 @@
+"""Two audits side by side: which verdicts changed, and which disparities moved by more than their error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from isonomy.audit import state
+from isonomy.audit.outcome import AuditResult
+from isonomy.frames import Group
+from isonomy.inference.decide import rejected
+from isonomy.inference.multiplicity import adjust
+from isonomy.numerics.tails import normal_isf, normal_sf
+from isonomy.report import Document, Entry, wording
+from isonomy.report.comparison import comparison_html, comparison_markdown
+from isonomy.results import Result
+
+ALPHA = 0.05
+# The number of a group that is compared, and its standard error.
+_EFFECTS = (("disparity", "standard_error"), ("bias", "bias_se"))
+_FINGERPRINT = "Fingerprint of the rows"
+# Options that may differ without a test being asked differently.
+_UNCOMPARED = ("count", "missing", "missing_group")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One number of one group in two audits of independent rows."""
+
+    group: str
+    before: float
+    after: float
+    error: float  # the standard error of the change
+    pvalue: float
+    adjusted: float = np.nan  # by Holm, over every number that is compared
+
+    @property
+    def change(self) -> float:
+        """How far the number moved."""
+        return self.after - self.before
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval of the change, for this number alone."""
+        reach = float(normal_isf(ALPHA)) * self.error
+        return self.change - reach, self.change + reach
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One test in two audits."""
+
+    name: str
+    heading: str
+    before: str  # the verdict in words, or that it was not asked
+    after: str
+    numbers: tuple[Move, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the verdict is another one."""
+        return self.before != self.after
+
+    @property
+    def moves(self) -> tuple[str, ...]:
+        """What is to be said about the numbers."""
+        moved = [move for move in self.numbers if bool(rejected(move.adjusted, ALPHA))]
+        sentences = [
+            wording.moved(move.group, move.before, move.after, move.interval, move.adjusted, ALPHA) for move in moved
+        ]
+        still = len(self.numbers) - len(moved)
+        return (*sentences, *([wording.unmoved(still)] if still else []), *self.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What changed from one audit to another."""
+
+    before: Document
+    after: Document
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def headline(self) -> str:
+        """The comparison in one sentence."""
+        moved = sum(bool(rejected(move.adjusted, ALPHA)) for change in self.changes for move in change.numbers)
+        return wording.compared(sum(change.changed for change in self.changes), len(self.changes), moved)
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write compare.html and compare.md; returns both."""
+        place = Path(folder)
+        state.prepare(place)
+        titles = (self.before.title, self.before.created), (self.after.title, self.after.created)
+        rows = [(c.heading, c.before, c.after, c.changed, c.moves) for c in self.changes]
+        state.write(place / "compare.md", comparison_markdown(self.headline, titles, rows, self.notes))
+        state.write(place / "compare.html", comparison_html(self.headline, titles, rows, self.notes))
+        return [place / "compare.html", place / "compare.md"]
+
+
+def compare(before: AuditResult, after: AuditResult) -> Comparison:
+    """Compare two audits, test by test of the same id.
+
+    A change is judged by its own standard error, the root of the two squared, which is right where the two tables
+    are independent of one another; p-values are adjusted by Holm over every number compared. Of audits of the same
+    rows only the verdicts are compared.
+    """
+    old = {entry.name: entry for entry in before.entries}
+    new = {entry.name: entry for entry in after.entries}
+    same = _fingerprint(before.document) == _fingerprint(after.document) != ""
+    names = list(dict.fromkeys([*old, *new]))
+    changes = [_change(name, old.get(name), new.get(name), same) for name in names]
+    notes = [wording.SAME_ROWS if same else wording.INDEPENDENT_ROWS]
+    if before.document.suppress_below != after.document.suppress_below:
+        notes.append(wording.other_minimum(before.document.suppress_below, after.document.suppress_below))
+    return Comparison(before.document, after.document, _adjusted(changes), tuple(notes))
+
+
+def _fingerprint(document: Document) -> str:
+    return dict(document.facts).get(_FINGERPRINT, "")
+
+
+def _change(name: str, old: Entry | None, new: Entry | None, same: bool) -> Change:
+    one = new or old
+    assert one is not None
+    change = Change(name, one.heading, _words(old), _words(new))
+    if old is None or new is None or old.result is None or new.result is None:
+        return change
+    if type(old.result) is not type(new.result):
+        return replace(change, notes=(wording.OTHER_KIND,))
+    differing = _asked_differently(old.result.provenance.options, new.result.provenance.options)
+    if differing:
+        return replace(change, notes=(wording.asked_differently(differing),))
+    return change if same else replace(change, numbers=tuple(_moves(old.result, new.result)))
+
+
+def _words(entry: Entry | None) -> str:
+    return wording.NOT_ASKED if entry is None else entry.badge
+
+
+def _asked_differently(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    keys = [key for key in dict.fromkeys([*old, *new]) if key not in _UNCOMPARED]
+    return [key for key in keys if old.get(key) != new.get(key)]
+
+
+def _moves(old: Result, new: Result) -> Iterator[Move]:
+    """The groups that are in both results, with the change of their number."""
+    effect, error = next(((e, s) for e, s in _EFFECTS if hasattr(old, e) and hasattr(old, s)), ("", ""))
+    if not effect or old.provenance.options.get("scale", "difference") != "difference":
+        return  # the error of a ratio is not that of a difference
+    place: dict[Group, int] = {group: i for i, group in enumerate(old.groups)}  # type: ignore[attr-defined]
+    for j, group in enumerate(new.groups):  # type: ignore[attr-defined]
+        if group not in place:
+            continue
+        i = place[group]
+        numbers = [float(getattr(result, name)[k]) for result, k in ((old, i), (new, j)) for name in (effect, error)]
+        spread = float(np.hypot(numbers[1], numbers[3]))
+        if np.isfinite(numbers).all() and spread > 0:
+            pvalue = float(normal_sf((numbers[2] - numbers[0]) / spread))
+            yield Move(group.label, numbers[0], numbers[2], spread, pvalue)
+
+
+def _adjusted(changes: list[Change]) -> tuple[Change, ...]:
+    """Adjust the p-values over all tests together: many numbers are looked at for one that moved."""
+    pvalues = [move.pvalue for change in changes for move in change.numbers]
+    adjusted = iter(adjust(pvalues, "holm").tolist() if pvalues else [])
+    return tuple(
+        replace(change, numbers=tuple(replace(move, adjusted=next(adjusted)) for move in change.numbers))
+        for change in changes
+    )

@@ -1,0 +1,206 @@
+"""Rows as votes at sites of the score axis: the sums behind every estimate, and the products behind every variance.
+
+A row is known by its group, its user, its outcome and the bin of the score axis in which it lies; a bin stands at the
+mean of its scores, which changes a kernel estimate by about (bin / bandwidth)^2 / 24 of its curvature. Estimates are
+functions of the votes, and of the votes times outcomes, at each site. To first order they are linear in both, so that a
+covariance needs no more than products of these two numbers at every two sites, added up over users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from isonomy.calibration.smoothing.axis import BINS, Axis
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+
+HEAVY = 512  # rows of a user from which the user's products are those of a full line
+_LINES = 2**13  # users at a time
+Products = Mapping[tuple[int, int], FloatArray]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Sums over the rows of some groups, and over their users of products of these sums.
+
+    A functional is an array (2, BINS, P): what a vote, and a vote times its outcome, adds to each of P numbers at each
+    site. ``diagonal``: where every row is on its own; ``tables``: users x (votes, votes times outcomes at each site) of
+    each group; ``blocks``: the products of two groups' tables, without which tables would be large.
+    """
+
+    axis: Axis
+    place: FloatArray  # (BINS,): sums of votes times scores
+    weight: FloatArray  # (G, BINS): sums of votes
+    total: FloatArray  # (G, BINS): sums of votes times outcomes
+    square: FloatArray  # (G, BINS): sums over users (rows, without users) of squared votes
+    rows: FloatArray  # (G,)
+    users: FloatArray  # (G,): users of each group; its rows, where there are no users
+    spanning: int  # users with rows in more than one group
+    diagonal: FloatArray | None = None  # (3, G, BINS): sums of squared votes times 1, Y and Y^2
+    tables: tuple[sparse.csr_array, ...] = ()
+    blocks: Products | None = None
+
+    @classmethod
+    def of(
+        cls,
+        axis: Axis,
+        group: IntArray,
+        size: int,
+        score: FloatArray,
+        outcome: FloatArray,
+        vote: FloatArray,
+        lines: FloatArray | None = None,
+        user: NDArray[np.int64] | None = None,
+        *,
+        part: bool = False,
+    ) -> Moments:
+        """Of rows in groups 0 to ``size`` - 1 (negative: in none).
+
+        ``lines``: how many rows each stands for; ``part``: the rows are some of many, whose moments will be added.
+        """
+        if np.any(group < 0):
+            kept = group >= 0
+            group, score, outcome, vote = group[kept], score[kept], outcome[kept], vote[kept]
+            lines = None if lines is None else lines[kept]
+            user = None if user is None else user[kept]
+        bins = axis.bin(score)
+        flat = group * BINS + bins
+
+        def at_sites(values: FloatArray) -> FloatArray:
+            return np.bincount(flat, values, size * BINS).astype(np.float64).reshape(size, BINS)
+
+        squared = vote * vote if lines is None else vote * vote / lines
+        moments = cls(
+            axis=axis,
+            place=np.bincount(bins, vote * score, BINS).astype(np.float64),
+            weight=at_sites(vote),
+            total=at_sites(vote * outcome),
+            square=at_sites(squared),
+            rows=np.bincount(group, lines, size).astype(np.float64),
+            users=np.bincount(group, lines, size).astype(np.float64),
+            spanning=0,
+        )
+        if user is None:
+            first = at_sites(squared * outcome)
+            return replace(moments, diagonal=np.stack([moments.square, first, at_sites(squared * outcome**2)]))
+        present = np.zeros((size, int(user.max(initial=-1)) + 1), dtype=bool)
+        present[group, user] = True
+        moments = replace(
+            moments, users=present.sum(axis=1).astype(np.float64), spanning=int((present.sum(axis=0) > 1).sum())
+        )
+        rows = _Rows(user, group, bins, vote, vote * outcome).in_order(present.shape[1])
+        tables = tuple(rows.table(g, present.shape[1]) for g in range(size))
+        moments = replace(moments, tables=tables, square=np.stack([_squares(table) for table in tables]))
+        return moments.summed() if part else moments
+
+    def __add__(self, other: Moments) -> Moments:
+        """Of the rows of both, which have no user in common."""
+        names = ("place", "weight", "total", "square", "rows", "users", "spanning")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        diagonal = None if self.diagonal is None or other.diagonal is None else self.diagonal + other.diagonal
+        blocks = None
+        if self.blocks is not None and other.blocks is not None:
+            mine, theirs = self.blocks, other.blocks
+            none = np.zeros((2 * BINS, 2 * BINS))  # of two groups that share no user in one of the parts
+            blocks = {key: mine.get(key, none) + theirs.get(key, none) for key in {*mine, *theirs}}
+        return replace(self, **sums, diagonal=diagonal, blocks=blocks)
+
+    @property
+    def size(self) -> int:
+        """How many groups there are."""
+        return len(self.weight)
+
+    @property
+    def site(self) -> FloatArray:
+        """Where each bin stands: at the mean of its scores, and in it, should there be scores beyond the axis."""
+        votes, half = self.weight.sum(axis=0), self.axis.length / BINS / 2
+        centres = self.axis.centres
+        mean = np.divide(self.place, votes, out=centres.copy(), where=votes > 0)
+        return np.clip(mean, centres - half, centres + half)
+
+    def cross(self, a: int, first: FloatArray, b: int, second: FloatArray) -> FloatArray:
+        """Covariances (P, Q) of functionals of the rows of groups ``a`` and ``b``."""
+        shape = first.shape[-1], second.shape[-1]
+        if a != b and not self.spanning:
+            return np.zeros(shape)
+        if self.diagonal is not None:
+            one, outcome, squared = self.diagonal[:, a, :, None]
+            ends = one * second[0] + outcome * second[1], outcome * second[0] + squared * second[1]
+            return np.asarray(first[0].T @ ends[0] + first[1].T @ ends[1])
+        f, h = (functional.reshape(2 * BINS, -1) for functional in (first, second))
+        if self.blocks is not None:
+            block = self.blocks[a, b] if a <= b else self.blocks[b, a].T
+            return np.asarray(f.T @ block @ h)
+        covariance = np.zeros(shape)
+        for start in range(0, self.tables[a].shape[0], _LINES):
+            lines = slice(start, start + _LINES)
+            left = self.tables[a][lines] @ f
+            covariance += left.T @ (left if a == b and first is second else self.tables[b][lines] @ h)
+        return covariance
+
+    def summed(self) -> Moments:
+        """The same with products of every two sites in place of the users' tables."""
+        pairs = [(a, b) for a in range(self.size) for b in range(a, self.size) if a == b or self.spanning]
+        return replace(self, blocks={(a, b): _gram(self.tables[a], self.tables[b]) for a, b in pairs}, tables=())
+
+    def covariance(self, functionals: Mapping[int, FloatArray]) -> FloatArray:
+        """Covariance (P, P) of numbers to which each of some groups adds its functional."""
+        parts = [self.cross(a, f, b, h) for a, f in functionals.items() for b, h in functionals.items()]
+        return np.asarray(np.sum(parts, axis=0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Rows of users: their group and site, their vote and their vote times the outcome."""
+
+    user: IntArray
+    group: IntArray
+    bins: IntArray
+    vote: FloatArray
+    outcome: FloatArray
+
+    def __getitem__(self, chosen: IntArray | NDArray[np.int32] | BoolArray) -> _Rows:
+        names = ("user", "group", "bins", "vote", "outcome")
+        return _Rows(*(getattr(self, name)[chosen] for name in names))
+
+    def in_order(self, most: int) -> _Rows:
+        """By user. A table of single entries is turned round, which is a counting sort."""
+        n = self.user.size
+        single = sparse.csc_array((np.ones(n, dtype=np.int8), self.user, np.arange(n + 1)), shape=(most, n))
+        return self[single.tocsr().indices]
+
+    def table(self, g: int, most: int) -> sparse.csr_array:
+        """Users x (votes at each site, then votes times outcomes) of a group; rows at one site are not added up yet."""
+        own = self[self.group == g]
+        entries = np.column_stack([own.vote, own.outcome]).ravel()
+        places = np.column_stack([own.bins, own.bins + BINS]).ravel().astype(np.int32)
+        held = entries != 0  # outcomes of 0 take no place
+        held[::2] = True
+        ends = np.concatenate([[0], np.cumsum(np.bincount(own.user, 1 + held[1::2], minlength=most))]).astype(np.int64)
+        return sparse.csr_array((entries[held], places[held], ends), shape=(most, 2 * BINS))
+
+
+def _gram(a: sparse.csr_array, b: sparse.csr_array) -> FloatArray:
+    """Products of two tables, added up over users; those of users with many rows as products of full matrices."""
+    heavy = np.flatnonzero(np.maximum(np.diff(a.indptr), np.diff(b.indptr)) > HEAVY)
+    products = np.zeros((2 * BINS, 2 * BINS))
+    for start in range(0, heavy.size, 1024):
+        lines = heavy[start : start + 1024]
+        products += a[lines].toarray().T @ b[lines].toarray()
+    if heavy.size:
+        light = np.setdiff1d(np.arange(a.shape[0]), heavy)
+        a, b = a[light], b[light]
+    return np.asarray(products + (a.T.tocsr() @ b).toarray(), dtype=np.float64)
+
+
+def _squares(table: sparse.csr_array) -> FloatArray:
+    """Sums over users of their squared votes at each site."""
+    line = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+    votes = table.indices < BINS
+    cell, place = np.unique(line[votes] * BINS + table.indices[votes], return_inverse=True)
+    each = np.bincount(place, table.data[votes])
+    return np.bincount(cell % BINS, each**2, BINS).astype(np.float64)

@@ -1,0 +1,78 @@
+"""Cumulative differences in score order: a walk that stays near zero where outcomes are equal, whatever the scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from isonomy.calibration.smoothing.contrasts import Pair, Pooled
+from isonomy.calibration.smoothing.moments import Moments
+from isonomy.calibration.smoothing.sums import enough
+from isonomy.inference.simultaneous import beyond_rounding
+from isonomy.numerics import tails
+from isonomy.numerics.arrays import FloatArray, IntArray
+
+CHECKPOINTS = 40  # score intervals of the cumulative test
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walk:
+    """Sums of (1_g - share(S)) (Y - pooled(S)) over the rows of two groups in each of some score intervals.
+
+    Its range (Kuiper's statistic) is judged. With a tolerance, what a difference of that size could add to a stretch is
+    taken off the stretch; the law without any difference then bounds that of the statistic.
+    """
+
+    step: FloatArray  # (C,)
+    allowed: FloatArray  # (C,): what a difference of 1 would add
+    functionals: tuple[FloatArray, FloatArray]  # (2, BINS, C) each
+    known: bool  # whether there are events and users enough, and a variance
+
+    def statistic(self, tolerance: float | None) -> float:
+        """The largest sum over a stretch of scores, beyond what the tolerance allows."""
+        if tolerance is None:
+            return float(span(np.cumsum(self.step)[None, :])[0])
+        path, most = (np.concatenate([[0.0], np.cumsum(values)]) for values in (self.step, self.allowed))
+        apart, margin = np.abs(path[:, None] - path[None, :]), np.abs(most[:, None] - most[None, :])
+        return max(float((apart - tolerance * margin).max()), 0.0)
+
+    def bound(self, statistic: float, covariance: FloatArray) -> float:
+        """A p-value from above, for statistics that draws cannot resolve: the sum over all stretches."""
+        path = np.zeros((len(covariance) + 1, len(covariance) + 1))
+        path[1:, 1:] = np.cumsum(np.cumsum(covariance, axis=0), axis=1)
+        a, b = np.triu_indices(len(path), 1)
+        variance = np.maximum(path[a, a] + path[b, b] - 2 * path[a, b], np.finfo(float).tiny)
+        return min(float(np.sum(tails.normal_sf(statistic / np.sqrt(variance)))), 1.0)
+
+
+def walk(moments: Moments, pair: Pair, pooled: Pooled, *, binary: bool) -> Walk:
+    """The walk of two groups, at intervals with equal shares of their votes."""
+    chosen = list(pair)
+    weight, member = moments.weight[chosen], pooled.membership
+    cell = intervals(weight.sum(axis=0), CHECKPOINTS)
+    inside = (cell[:, None] == np.arange(CHECKPOINTS)).astype(np.float64)
+    residual = (member * (moments.total[chosen] - weight * pooled.outcome)).sum(axis=0)
+    slopes = member[:, :, None] * inside
+    functionals = [np.stack([-slope * pooled.outcome[:, None], slope]) for slope in slopes]
+    ones = np.stack([np.ones((len(cell), 1)), np.zeros((len(cell), 1))])
+    votes = weight.sum(axis=1)
+    effective = votes**2 / np.array([moments.cross(g, ones, g, ones)[0, 0] for g in pair])
+    mean = np.full(2, moments.total[chosen].sum() / votes.sum())
+    second = sum(float(np.trace(moments.cross(g, f, g, f))) for g, f in zip(pair, functionals, strict=True))
+    between = 2 * float(np.trace(moments.cross(pair[0], functionals[0], pair[1], functionals[1])))
+    known = bool(
+        enough(effective, mean, binary=binary).all() and np.isfinite(beyond_rounding(second + between, second))
+    )
+    return Walk(residual @ inside, (weight * member**2).sum(axis=0) @ inside, (functionals[0], functionals[1]), known)
+
+
+def intervals(weight: FloatArray, size: int) -> IntArray:
+    """The interval of each site, of at most ``size`` with about equal votes."""
+    share = (np.cumsum(weight) - weight / 2) / weight.sum()
+    return np.minimum((size * share).astype(np.intp), size - 1)
+
+
+def span(path: FloatArray) -> FloatArray:
+    """The range of each path (paths, steps), which begins at zero."""
+    return np.asarray(np.maximum(path.max(axis=1), 0.0) - np.minimum(path.min(axis=1), 0.0))

@@ -1,0 +1,63 @@
+"""What the columns of an undescribed table look like: enough to guess what they mean, and no row of anybody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from isonomy.frames.source import Source
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Kind = Literal["binary", "number", "text", "other"]
+
+ROWS = 200_000  # looked at
+FEW = 20  # values of a column that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The first rows of one column: its kind, and its values where they are few."""
+
+    name: str
+    kind: Kind
+    levels: int  # distinct values that are there
+    missing: bool
+    values: tuple[str | float, ...] = ()  # in order, where there are at most `FEW` of them
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def unit(self) -> bool:
+        """Whether every number lies between 0 and 1."""
+        return self.kind in ("binary", "number") and self.low >= 0 and self.high <= 1
+
+
+def profiles(source: Source, rows: int = ROWS) -> tuple[Profile, ...]:
+    """One profile for each column, from the first ``rows`` rows; none where the table is empty."""
+    table = source.head(rows)
+    return tuple(profile(column) for column in table) if len(table) else ()
+
+
+def profile(column: pl.Series) -> Profile:
+    """What a column looks like."""
+    import polars as pl
+
+    dtype = column.dtype
+    absent = bool(column.null_count())
+    if dtype == pl.Boolean:
+        return Profile(column.name, "binary", column.drop_nulls().n_unique(), absent, (0.0, 1.0), 0.0, 1.0)
+    if dtype.is_numeric():
+        numbers = column.cast(pl.Float64)
+        finite = numbers.filter(numbers.is_finite()).unique().sort()
+        absent |= bool((~numbers.is_finite()).fill_null(True).any())
+        if not len(finite):
+            return Profile(column.name, "other", 0, absent)
+        values = tuple(finite.to_list()) if len(finite) <= FEW else ()
+        kind: Kind = "binary" if values == (0.0, 1.0) else "number"
+        return Profile(column.name, kind, len(finite), absent, values, float(finite[0]), float(finite[-1]))
+    if dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum):
+        texts = column.drop_nulls().cast(pl.String).unique().sort()
+        return Profile(column.name, "text", len(texts), absent, tuple(texts.to_list()) if len(texts) <= FEW else ())
+    return Profile(column.name, "other", 0, absent)

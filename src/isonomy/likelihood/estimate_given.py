@@ -1,0 +1,136 @@
+"""Comparisons within strata: the strata of each group, what they account for, and whether effects differ in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from isonomy.errors import UsageError
+from isonomy.frames import Partition
+from isonomy.inference.designs import Influence, Law, covariance, spread
+from isonomy.likelihood.plan import Plan
+from isonomy.likelihood.ratio.strata import JUDGED_ROWS, Accounted, Lines, Scale, Strata, accounted, strata_of
+from isonomy.likelihood.tally import Tally
+from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
+from isonomy.numerics.tails import chi2_isf, chi2_sf
+
+# Single strata kept for the reader: nobody reads more, and the table stays small.
+SHOWN = 10_000
+# How much the smallness of strata may understate a variance under weights or clusters before there is no test: what it
+# understates it by depends on how clusters lie across strata.
+CROWDED = 1.1
+# Influence values held at once, of all lines on all groups.
+ENTRIES = 50_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """Strata one by one, those with at least `JUDGED_ROWS` rows on both sides; ``group`` is a place in the results."""
+
+    group: IntArray
+    stratum: tuple[str, ...]
+    n: FloatArray
+    estimate: FloatArray
+    reference_n: FloatArray
+    reference: FloatArray
+    disparity: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Within:
+    """What strata add to the estimates, one entry per group; ``strata`` have rows on both sides, ``one_sided`` not."""
+
+    accounted: Accounted
+    homogeneity: FloatArray
+    homogeneity_df: IntArray
+    homogeneity_pvalue: FloatArray
+    strata: FloatArray
+    one_sided: FloatArray
+    effects: Effects
+
+
+def strata(sums: Tally, partition: Partition) -> Strata:
+    """The groups of a partition, each beside the people of its strata with whom it is compared."""
+    return strata_of(_lines(sums, partition), len(partition.groups), binary=sums.lines.binary)
+
+
+def _lines(sums: Tally, partition: Partition) -> Lines:
+    assert sums.strata is not None
+    return Lines(partition.codes, sums.strata.codes, sums.lines.value, sums.mass, sums.in_reference)
+
+
+def influence(sums: Tally, partition: Partition, pairs: Strata, scale: Scale) -> Influence:
+    """What each line adds to the disparity of each group, for rows with weights or clusters."""
+    lines = _lines(sums, partition)
+    if lines.codes.size * pairs.size > ENTRIES:
+        raise UsageError(
+            f"given: {pairs.size:,} groups and {lines.codes.size:,} lines are too many with weight or cluster; ask "
+            "about fewer groups at once."
+        )
+    columns = [lines.influence(pairs, scale, group) for group in range(pairs.size)]
+    unit = np.ones(pairs.size) if scale == "difference" else np.nan_to_num(pairs.estimate(scale))
+    values = np.column_stack([inner for inner, _, _ in columns]) * unit * np.sqrt(crowding(pairs, scale))
+    return Influence.of(values, np.column_stack([own for _, _, own in columns]))
+
+
+def crowding(pairs: Strata, scale: Scale) -> FloatArray:
+    """How much small strata understate the variance of each group; 1 where there is nothing to estimate."""
+    return np.nan_to_num(pairs.crowding(scale), nan=1.0)
+
+
+def _accounted(sums: Tally, partition: Partition, pairs: Strata, plan: Plan) -> Accounted:
+    """What the strata account for; with weights or clusters, by the spread of influence values over clusters."""
+    critical = float(chi2_isf(plan.alpha, 1))
+    if sums.design is None:
+        return accounted(pairs, plan.scale, critical)
+    lines, limits = _lines(sums, partition), np.full(pairs.size, np.nan)
+    matrices, crowded = np.full((2, 2, pairs.size), np.nan), crowding(pairs, plan.scale)
+    for group in range(pairs.size):
+        inner, outer, own = lines.influence(pairs, plan.scale, group)
+        inner = inner * np.sqrt(crowded[group])
+        both = np.column_stack([own, own])
+        matrices[:, :, group] = covariance(sums.design, Influence.of(np.column_stack([inner, outer]), both))
+        law = spread(sums.design, Influence.of(outer - inner, own)).law(np.ones(1))
+        limits[group] = Law(np.ones(1), law.df).critical(critical)[0]
+    return accounted(pairs, plan.scale, limits, matrices)
+
+
+def estimate_within(sums: Tally, plan: Plan) -> Within:
+    """The unconditional disparities beside the conditional ones, and the strata one by one."""
+    assert sums.strata is not None
+    names = [str(group) for group in sums.strata.groups]
+    every = [strata(sums, partition) for partition in sums.partitions]
+    starts = np.cumsum([0, *(part.size for part in every)])
+    parts = [_accounted(sums, *pair, plan) for pair in zip(sums.partitions, every, strict=True)]
+    tests = [part.homogeneity(plan.scale) for part in every]
+    statistic, df = (np.concatenate(column) for column in zip(*tests, strict=True))
+    if sums.design is not None:  # both tests take rows as independent
+        statistic = np.full(statistic.shape, np.nan)
+    used = [part.total(part.informative) for part in every]
+    empty = [part.total(~part.informative) + part.absent for part in every]
+    return Within(
+        accounted=Accounted(*(np.concatenate([getattr(p, item.name) for p in parts]) for item in fields(Accounted))),
+        homogeneity=statistic,
+        homogeneity_df=df,
+        homogeneity_pvalue=chi2_sf(statistic, df),
+        strata=np.concatenate(used),
+        one_sided=np.concatenate(empty),
+        effects=_effects(every, starts, names, plan.scale),
+    )
+
+
+def _effects(every: Sequence[Strata], starts: IntArray, names: Sequence[str], scale: Scale) -> Effects:
+    """The strata that have rows enough to be shown one by one."""
+    columns: list[list[AnyArray]] = [[], [], [], [], [], [], []]
+    for part, start in zip(every, starts, strict=False):
+        shown = np.minimum(part.n1, part.n0) >= JUDGED_ROWS
+        own, other = part.means
+        effect = part.effects(scale)[0]
+        disparity = effect if scale == "difference" else np.exp(effect)
+        each = (part.group + start, part.stratum, part.n1, own, part.n0, other, disparity)
+        for column, values in zip(columns, each, strict=True):
+            column.append(values[shown])
+    group, stratum, n, estimate, others, reference, effects = (np.concatenate(part)[:SHOWN] for part in columns)
+    return Effects(group, tuple(names[i] for i in stratum), n, estimate, others, reference, effects)

@@ -1,0 +1,64 @@
+"""Charts of adverse impact: ratios with intervals and the threshold, and ratios by cut-off with their band."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import altair as alt
+import numpy as np
+
+from isonomy.results import charts, theme
+
+if TYPE_CHECKING:
+    from isonomy.likelihood.result_impact import AdverseImpactResult
+
+FLOOR = 0.01  # the logarithmic axis ends here; a ratio of 0 is drawn at its end
+
+
+def impact(result: AdverseImpactResult) -> alt.TopLevelMixin:
+    """The ratios and, where there is a score, the ratios by cut-off."""
+    parts = [_ratios(result)]
+    if result.cutoffs.size and np.isfinite(result.cutoff_ratio).any():
+        parts.append(_by_cutoff(result))
+    return theme.finish(alt.vconcat(*parts).resolve_scale(color="independent") if len(parts) > 1 else parts[0])
+
+
+def _ratios(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
+    """One row per category, the smallest ratio last, on a logarithmic axis with the threshold."""
+    order = charts.notable(result.impact_ratio, -result.impact_ratio)
+    names = [theme.short(result.labels[i]) for i in order]
+    columns = {
+        "category": names,
+        "ratio": np.maximum(result.impact_ratio[order], FLOOR),
+        "low": np.maximum(result.ci_low[order], FLOOR),
+        "high": np.minimum(result.ci_high[order], 1.0 / FLOOR),
+        "n": result.n[order],
+        "selected": result.selected[order],
+        "verdict": [result.verdicts[i].value for i in order],
+    }
+    verdicts, colours = list(theme.VERDICT_COLOURS), list(theme.VERDICT_COLOURS.values())
+    colour = alt.Color("verdict:N", scale=alt.Scale(domain=verdicts, range=colours), legend=alt.Legend(orient="bottom"))
+    base = alt.Chart(theme.data(columns)).encode(
+        y=alt.Y("category:N", sort=names, title=None),
+        tooltip=["category:N", "ratio:Q", "low:Q", "high:Q", "n:Q", "selected:Q", "verdict:N"],
+        color=colour,
+    )
+    scale = alt.Scale(type="log", nice=False)
+    bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="impact ratio", scale=scale), x2="high:Q")
+    points = base.mark_point(filled=True, size=70, opacity=1).encode(x="ratio:Q")
+    limits = [charts.rule("x", at) for at in (result.threshold, 1.0)]
+    title = f"Impact ratios with {100 * (1 - result.alpha):g} % intervals; dashed: {result.threshold:g} and 1"
+    return alt.layer(*limits, bars, points).properties(width=480, height=max(60, charts.ROW * len(order)), title=title)
+
+
+def _by_cutoff(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
+    """The ratio at every cut-off, with a band that holds at all cut-offs of a category together."""
+    drawn = np.flatnonzero(np.isfinite(result.cutoff_ratio).any(axis=0))[: len(theme.PALETTE)]
+    names = [theme.short(result.labels[i]) for i in drawn]
+    curves = {name: getattr(result, f"cutoff_{name}")[:, drawn].T for name in ("ratio", "low", "high")}
+    base = charts.curves("category", names, "cut-off", result.cutoffs, **curves)
+    x = alt.X("cut-off:Q", scale=alt.Scale(zero=False, nice=False))
+    band = base.mark_area(opacity=0.08).encode(x=x, y="low:Q", y2="high:Q", color="category:N")
+    line = base.mark_line().encode(x=x, y=alt.Y("ratio:Q", title="impact ratio"), color="category:N")
+    title = f"Impact ratio by cut-off, with simultaneous {100 * (1 - result.alpha):g} % bands"
+    return alt.layer(charts.rule("y", result.threshold), band, line).properties(width=480, height=240, title=title)

@@ -1,0 +1,89 @@
+"""Every sentence about a comparison within strata."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isonomy.results import phrases
+
+REFERENCES = (
+    "Mantel, N. and Haenszel, W. (1959). Statistical aspects of the analysis of data from retrospective studies of "
+    "disease. JNCI 22, 719-748.",
+    "Sato, T. (1989). On the variance estimator for the Mantel-Haenszel risk difference. Biometrics 45, 1323-1324.",
+    "Greenland, S. and Robins, J. M. (1985). Estimation of a common effect parameter from sparse follow-up data. "
+    "Biometrics 41, 55-68.",
+    "Robins, J., Breslow, N. and Greenland, S. (1986). Estimators of the Mantel-Haenszel variance consistent in both "
+    "sparse data and large-strata limiting models. Biometrics 42, 311-323.",
+    "Breslow, N. E. and Day, N. E. (1980). Statistical Methods in Cancer Research I. IARC; with Tarone, R. E. (1985). "
+    "On heterogeneity tests based on efficient scores. Biometrika 72, 91-95.",
+)
+METHOD = "Mantel-Haenszel comparison within strata"
+LEGITIMATE = (
+    "What factors account for is arithmetic. Whether they are legitimate, and whether they are themselves affected by "
+    "group membership, these data cannot say."
+)
+TESTS = {"odds_ratio": "Breslow and Day's test with Tarone's correction", "difference": "Cochran's Q"}
+
+
+def null(sentence: str, given: Sequence[str]) -> str:
+    """The null hypothesis of every group, within strata."""
+    return f"{sentence.removesuffix('.')}, comparing people with the same {phrases.listed(given)}."
+
+
+def finding(group: str, unconditional: float, disparity: float, given: Sequence[str], *, ratio: bool) -> str:
+    """What a disparity was without the factors, and what it is within them."""
+    shown = phrases.number if ratio else phrases.signed
+    return (
+        f"{group}: {shown(unconditional)} without regard to {phrases.listed(given)}, {shown(disparity)} among people "
+        "with the same."
+    )
+
+
+def accounted(value: float, interval: tuple[float, float], alpha: float, given: Sequence[str], *, ratio: bool) -> str:
+    """How much of a disparity the factors account for."""
+    what = "a factor of " if ratio else ""
+    amount = phrases.number(value) if ratio else phrases.signed(value)
+    return f"Accounted for by {phrases.listed(given)}: {what}{amount} ({phrases.interval(*interval, alpha)})."
+
+
+def share(percent: float, low: float, high: float) -> str:
+    """The share of a disparity that is accounted for, in percent, if it has an interval."""
+    return f"That is {percent:.0f} % of it ({low:.0f} to {high:.0f} %)."
+
+
+def differing_warning(groups: Sequence[str], scale: str) -> str:
+    """Effects that differ between strata."""
+    return (
+        f"The disparity differs between strata for {phrases.listed(groups)} "
+        f"({TESTS.get(scale, TESTS['difference'])}): the common one is an average that need hold in no stratum. See "
+        "by_stratum()."
+    )
+
+
+def unjudged_warning(groups: Sequence[str], *, designed: bool) -> str:
+    """Strata too small to tell whether effects differ between them, or rows with weights or clusters."""
+    reason = (
+        "the tests of it take rows as independent and of equal weight"
+        if designed
+        else "fewer than two strata have enough rows on both sides"
+    )
+    return f"Whether the disparity differs between strata could not be judged for {phrases.listed(groups)}: {reason}."
+
+
+def one_sided_warning(groups: Sequence[str], most: int) -> str:
+    """Strata that say nothing."""
+    return (
+        f"Strata in which one side is empty carry no information about {phrases.listed(groups)}: up to {most:,} of a "
+        "group's strata. Their rows count in the unconditional disparity only."
+    )
+
+
+def shown_warning(shown: int) -> str:
+    """More strata than are kept one by one."""
+    return f"by_stratum() holds the first {shown:,} strata; all of them are in the common disparity."
+
+
+ASSUMED = (
+    "The disparity is the same in every stratum.",
+    "Tested for strata with enough rows on both sides; if it is not, the common disparity is a weighted average.",
+)

@@ -1,0 +1,78 @@
+"""The tolerance curve: for every tolerance, whether it is rejected and whether it is shown to hold.
+
+The smallest tolerance that is not rejected is a confidence limit from below for the largest difference, the smallest
+that is shown to hold one from above: each is wrong with probability at most alpha.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.roots import root
+from isonomy.transport.program.criteria import Moments
+from isonomy.transport.program.inference import Edge, Inference, infer
+from isonomy.transport.program.measured import Measured, Remembered
+from isonomy.transport.program.tolerance import ToleranceSide, tolerated
+
+POINTS = 15  # of the curve, between 0 and beyond both limits
+DRAWS = 10_000  # of each p-value
+HALVINGS = 12  # of the interval that holds the smaller limit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """p-values by tolerance, and the two limits; NaN where no tolerance is, infinite where all would be, rejected."""
+
+    tolerance: FloatArray
+    pvalue: FloatArray  # that differences are within the tolerance
+    within_pvalue: FloatArray  # that some difference is at least the tolerance
+    least: float  # differences were shown to be larger than this; 0 where not even equality was rejected
+    most: float  # differences were shown to be smaller than this; infinite where nothing was
+
+
+def tolerance_curve(
+    rows: Measured, asked: Moments, side: ToleranceSide, *, alpha: float, rng: np.random.Generator, **options: Any
+) -> Curve:
+    """Test every tolerance, with the same draws for all."""
+    kept, seed = Remembered(rows), int(rng.integers(2**63))
+
+    def null(tolerance: float) -> Any:
+        return tolerated(tolerance, side, asked.keys)
+
+    @cache
+    def inferred(tolerance: float) -> Inference:
+        return infer(kept, asked, null(tolerance), draws=DRAWS, rng=np.random.default_rng(seed), **options)
+
+    def pvalue(tolerance: float) -> float:
+        return inferred(tolerance).pvalue
+
+    def within(tolerance: float) -> float:
+        error = None if rows.sample is None else inferred(0.0).standard_error
+        return Edge(rows.cells, asked, null(tolerance)).within(error, inferred(0.0).df)
+
+    beyond = {"both": np.abs(asked.value), "upper": asked.value, "lower": -asked.value}[side]
+    seen = max(0.0, float(beyond.max()))
+    least, high = 0.0, seen
+    if np.isnan(pvalue(0.0)):
+        least = np.nan
+    elif pvalue(0.0) <= alpha and seen > 0:
+        for _ in range(HALVINGS):
+            middle = (least + high) / 2
+            least, high = (middle, high) if pvalue(middle) <= alpha else (least, middle)
+    top = 1.0 - 1e-9 if asked.events else 100 * (seen + 1e-12)
+    shown = within(top) <= alpha  # as far as tolerances go
+    most = root(lambda t: within(t) - alpha, seen, top).x if shown and within(seen + 1e-12) > alpha else np.inf
+    end = 1.5 * (most if np.isfinite(most) else max(seen, 1e-3))
+    grid = np.linspace(0.0, min(end, top), POINTS)
+    return Curve(
+        tolerance=grid,
+        pvalue=np.array([pvalue(float(t)) for t in grid]),
+        within_pvalue=np.array([within(float(t)) for t in grid]),
+        least=float(least),
+        most=float(most),
+    )

@@ -1,0 +1,252 @@
+"""Coverage and size of comparisons within strata (`flag` with ``given``) and of impact ratios (`adverse_impact`).
+
+python -m studies.impact [--tables N] [--only TEXT]        writes docs/validity/impact.md
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from isonomy.likelihood.ratio.best import AgainstBest, every_pair
+from isonomy.likelihood.ratio.impact import against_one, band
+from isonomy.likelihood.ratio.links import LOG
+from isonomy.likelihood.ratio.means import Binary
+from isonomy.likelihood.ratio.profile import Kind, Profile, linked
+from isonomy.likelihood.ratio.strata import Scale, Strata, Stratified, accounted
+from isonomy.numerics.arrays import AnyArray, FloatArray
+from isonomy.numerics.tails import chi2_isf, chi2_sf
+from studies.lines import Asked, Line, Page, Run, Section, at_most, main, nominal, rejected
+
+TABLES = 1_000
+CRITICAL = float(chi2_isf(0.05, 1))
+# rows of the group and of the others in each stratum, and the others' rates
+LARGE = (np.array([100, 150, 80, 200, 120]), np.array([300, 200, 400, 250, 150]), np.array([0.1, 0.2, 0.3, 0.4, 0.5]))
+SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds_ratio")
+EFFECTS: dict[Scale, float] = {"difference": 0.15, "ratio": 1.4, "odds_ratio": 2.0}
+
+
+def strata_design(name: str, rng: np.random.Generator) -> tuple[AnyArray, AnyArray, FloatArray]:
+    """Rows of both sides and the others' rate in each stratum."""
+    if name == "5 large strata":
+        return LARGE
+    if name == "5 strata of 100 against 100, rate 0.02":
+        return np.full(5, 100), np.full(5, 100), np.full(5, 0.02)
+    own, others = {"500 strata of 1 against 1": (1, 1), "500 strata of 1 against 3": (1, 3)}.get(name, (2, 2))
+    return np.full(500, own), np.full(500, others), rng.uniform(0.1, 0.6, 500)
+
+
+def moved(rate: FloatArray, scale: Scale, effect: float) -> FloatArray:
+    """The group's rate where it differs from the others' by ``effect``."""
+    if scale == "difference":
+        return rate + effect
+    odds = rate / (1 - rate) * effect
+    return rate * effect if scale == "ratio" else odds / (1 + odds)
+
+
+def counted(n1: AnyArray, k1: AnyArray, n0: AnyArray, k0: AnyArray) -> Strata:
+    """Tables x strata as so many groups at once, one of each table."""
+    tables, wide = n1.shape
+    group, own = np.repeat(np.arange(tables), wide), n1.ravel() > 0
+    n, k, m, h = (part.ravel().astype(float) for part in (n1, k1, n0, k0))
+    elsewhere = np.array([np.bincount(group[~own], part[~own], minlength=tables) for part in (m, h, h)])
+    absent = np.zeros(tables, dtype=np.intp)
+    places = group[own], np.tile(np.arange(wide), tables)[own]
+    mine, theirs = (np.stack([part[own] for part in side]) for side in ((n, k, k), (m, h, h)))
+    return Strata.of_sides(True, 0.0, places, mine, theirs, elsewhere, absent)
+
+
+def within(rng: np.random.Generator, tables: int, design: str, scale: Scale, effect: float) -> npt.ArrayLike:
+    """Whether the interval holds the effect, and whether equality is rejected."""
+    own, others, rate = (np.tile(part, (tables, 1)) for part in strata_design(design, rng))
+    pairs = counted(own, rng.binomial(own, moved(rate, scale, effect)), others, rng.binomial(others, rate))
+    low, high = Stratified(pairs, scale, np.arange(tables)).interval(CRITICAL)
+    return np.column_stack([(low <= effect) & (effect <= high), rejected(chi2_sf(pairs.equality(), 1))])
+
+
+def homogeneous(rng: np.random.Generator, tables: int, scale: Scale, rows: int) -> npt.ArrayLike:
+    """Whether equal effects in five strata are said to differ."""
+    own, others, rate = (np.tile(part, (tables, 1)) for part in (np.full(5, rows), np.full(5, 2 * rows), LARGE[2]))
+    effect = EFFECTS[scale]
+    pairs = counted(own, rng.binomial(own, moved(rate, scale, effect)), others, rng.binomial(others, rate))
+    statistic, df = pairs.homogeneity(scale)
+    return rejected(chi2_sf(statistic, df))
+
+
+def accounts(rng: np.random.Generator, tables: int, wide: int, rows: int) -> npt.ArrayLike:
+    """Whether the interval of what strata account for, and that of its share, hold the truth."""
+    rate = np.linspace(0.1, 0.6, wide)
+    mine, theirs = np.linspace(2, 1, wide), np.linspace(1, 2, wide)  # the group is more often where rates are low
+    mine, theirs = mine / mine.sum(), theirs / theirs.sum()
+    effect = -0.05
+    n1, n0 = rng.multinomial(rows, mine, tables), rng.multinomial(2 * rows, theirs, tables)
+    pairs = counted(n1, rng.binomial(n1, rate + effect), n0, rng.binomial(n0, rate))
+    parts = accounted(pairs, "difference", CRITICAL)
+    truth = float((mine - theirs) @ rate)
+    share = truth / (truth + effect)
+    return np.column_stack(
+        [(parts.low <= truth) & (truth <= parts.high), (parts.share_low <= share) & (share <= parts.share_high)]
+    )
+
+
+def best(rng: np.random.Generator, tables: int, rates: FloatArray, rows: int) -> npt.ArrayLike:
+    """Which groups' intervals hold their ratio to the best, and whether any is wrongly said to be below it."""
+    size = rates.size
+    k = rng.binomial(rows, rates, (tables, size)).astype(float)
+    first, second = every_pair(size)
+    offset = np.repeat(np.arange(tables) * size, first.size)
+    counts = linked(Binary(np.full(k.size, float(rows)), k.ravel()), LOG)
+    group = np.tile(first, tables) + offset
+    pairs = Profile(Kind.DISJOINT, counts, group, other=counts, other_index=np.tile(second, tables) + offset)
+    against = AgainstBest(pairs, group)
+    low, high = (np.exp(end).reshape(tables, size) for end in against.interval(CRITICAL))
+    truth = rates / rates.max()
+    statistic = against.statistic(0.0).reshape(tables, size)
+    shown = (0.5 * chi2_sf(statistic, 1) <= 0.05 / size) & (truth == 1)
+    return np.column_stack([(low <= truth + 1e-12) & (truth <= high + 1e-12), shown.any(axis=1)])
+
+
+def least(outcomes: FloatArray) -> list[float]:
+    """The least of the groups' coverages, and the rate of false claims."""
+    return [float(outcomes[:, :-1].mean(axis=0).min()), float(outcomes[:, -1].mean())]
+
+
+def threshold(rng: np.random.Generator, tables: int, rate: float, rows: int) -> npt.ArrayLike:
+    """At a ratio of exactly 0.8: below it shown, at least it shown."""
+    k = rng.binomial(rows, [0.8 * rate, rate], (tables, 2)).astype(float)
+    n = np.full(2, float(rows))
+    each = [against_one(n, table, 1, 0.05, 0.8) for table in k]
+    return np.array([[part.below[0] <= 0.05, part.at_least[0] <= 0.05] for part in each], dtype=float)
+
+
+def banded(rng: np.random.Generator, tables: int, rows: int, groups: int) -> npt.ArrayLike:
+    """Whether the band of the first group holds its ratio to the best at every cut-off."""
+    from scipy.stats import norm
+
+    cutoffs = np.linspace(-1.5, 1.0, 40)
+    shift = np.concatenate([[-0.3], np.zeros(groups - 1)])
+    shares = norm.sf(cutoffs[:, None] - shift)
+    truth = shares[:, 0] / shares.max(axis=1)
+    outcomes = []
+    for _ in range(tables):
+        scores = rng.normal(shift, 1.0, (rows, groups))
+        above = np.array([(scores > cutoff).sum(axis=0) for cutoff in cutoffs], dtype=float)
+        reference = 1 if groups == 2 else None
+        _, low, high = band(np.full(groups, float(rows)), above, reference, 0.05, rng)
+        known = ~np.isnan(low[:, 0])
+        outcomes.append(bool(((low[:, 0] <= truth) & (truth <= high[:, 0] + 1e-12))[known].all()))
+    return np.array(outcomes, dtype=float)
+
+
+def _strata_runs() -> tuple[Run, ...]:
+    names = ("5 large strata", "500 strata of 1 against 1", "500 strata of 1 against 3", "500 strata of 2 against 2")
+    runs = []
+    for name in (*names, "5 strata of 100 against 100, rate 0.02"):
+        for scale in SCALES:
+            none = 0.0 if scale == "difference" else 1.0
+            draw = partial(within, design=name, scale=scale)
+            runs.append(
+                Run(
+                    (Line((name, scale, f"{none:g}"), (nominal(0.95), at_most(0.05, "equality"))),),
+                    partial(draw, effect=none),
+                    TABLES,
+                )
+            )
+            if "0.02" not in name:
+                effect = EFFECTS[scale]
+                line = Line((name, scale, f"{effect:g}"), (nominal(0.95),))
+                runs.append(Run((line,), partial(draw, effect=effect), TABLES))
+    return tuple(runs)
+
+
+def _best_runs() -> tuple[Run, ...]:
+    runs = []
+    for size in (2, 5, 12):
+        for rate in (0.02, 0.3, 0.9):
+            designs = {"all equal": np.full(size, rate), "one worse": np.append(0.7 * rate, np.full(size - 1, rate))}
+            if size > 2:
+                designs["two tied for best"] = np.append([rate, rate], np.full(size - 2, 0.8 * rate))
+            for name, rates in designs.items():
+                rows = 2_000 if rate == 0.02 else 200
+                line = Line(
+                    (str(size), f"{rate:g}", f"{rows:,}", name),
+                    (Asked(0.95, "least", label="coverage"), at_most(0.05, "false claims")),
+                )
+                runs.append(Run((line,), partial(best, rates=rates, rows=rows), TABLES, least))
+    return tuple(runs)
+
+
+PAGE = Page(
+    "impact",
+    (
+        Section(
+            "Within strata: coverage of 95 % intervals, and rejection of equality at 0.05",
+            ("strata", "scale", "effect"),
+            ("covered", "equality rejected"),
+            _strata_runs(),
+        ),
+        Section(
+            "Equal effects in five strata said to differ, at 0.05",
+            ("scale", "rows of the group in each"),
+            ("said to differ",),
+            tuple(
+                Run((Line((scale, str(n)), (at_most(0.05),)),), partial(homogeneous, scale=scale, rows=n), TABLES)
+                for scale in SCALES
+                for n in (20, 50, 200)
+            ),
+        ),
+        Section(
+            "What strata account for: coverage of 95 % intervals",
+            ("strata", "rows of the group"),
+            ("difference", "share"),
+            tuple(
+                Run(
+                    (Line((str(wide), f"{n:,}"), (nominal(0.95), nominal(0.95))),),
+                    partial(accounts, wide=wide, rows=n),
+                    TABLES,
+                )
+                for wide, n in ((5, 500), (5, 3_000), (50, 500), (500, 500), (500, 1_500))
+            ),
+        ),
+        Section(
+            "Against the best of all groups: the least coverage of any group, and false claims over all groups",
+            ("groups", "highest rate", "rows in each", "design"),
+            ("covered", "false claims"),
+            _best_runs(),
+        ),
+        Section(
+            "At a ratio of exactly 0.8: what is shown, at 0.05",
+            ("rate of the comparator", "rows in each"),
+            ("below", "at least"),
+            tuple(
+                Run(
+                    (Line((f"{rate:g}", f"{n:,}"), (at_most(0.05), at_most(0.05))),),
+                    partial(threshold, rate=rate, rows=n),
+                    TABLES,
+                )
+                for rate in (0.1, 0.3, 0.9)
+                for n in (200, 2_000)
+            ),
+        ),
+        Section(
+            "Bands over 40 cut-offs: coverage at all of them, nominal 0.95",
+            ("groups", "rows in each"),
+            ("covered",),
+            tuple(
+                Run(
+                    (Line((str(groups), f"{n:,}"), (Asked(0.95, "least"),)),),
+                    partial(banded, rows=n, groups=groups),
+                    TABLES,
+                )
+                for groups in (2, 4)
+                for n in (200, 2_000)
+            ),
+        ),
+    ),
+)
+
+
+if __name__ == "__main__":
+    main(PAGE)

@@ -1,0 +1,317 @@
+"""What `equalize_thresholds` does to groups whose truth is known, and fairlearn's ThresholdOptimizer beside it.
+
+python -m studies.thresholds [--tables N] [--only TEXT]        writes docs/validity/thresholds.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+import isonomy as iso
+from isonomy.numerics.arrays import FloatArray
+from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main
+
+Curve = Callable[[FloatArray], FloatArray]
+PRESENT, FRESH = 0.5, 200_000
+TARGETS = ("outcome_at_margin", "selection_rate", "tpr", "fpr", "equalized_odds", "predictive_value")
+METRICS = {"equalized_odds": ("tpr", "fpr")}
+
+
+def same(s: FloatArray) -> FloatArray:
+    """The score means what it says."""
+    return s
+
+
+def less(s: FloatArray) -> FloatArray:
+    """Less than it says."""
+    return np.asarray(s**1.5)
+
+
+def steep(s: FloatArray) -> FloatArray:
+    """Bends within a bandwidth."""
+    return np.asarray(1 / (1 + np.exp(-10 * (s - 0.5))))
+
+
+def steep_less(s: FloatArray) -> FloatArray:
+    """A fifth less."""
+    return 0.8 * steep(s)
+
+
+# Parameters of Beta densities and the curve, of each group.
+Design = tuple[tuple[tuple[float, float], Curve], ...]
+EQUAL: Design = (((2, 3), same), ((2, 3), same))
+SHIFTED: Design = (((2, 3), same), ((3, 2), same))  # equal outcomes at each score, other scores
+LESS: Design = (((2, 3), same), ((3, 2), less))
+STEEP: Design = (((2, 3), steep), ((3, 2), steep))
+STEEP_LESS: Design = (((2, 3), steep), ((3, 2), steep_less))
+SIX: Design = (*[((2, 3), same)] * 5, ((2, 3), less))
+
+
+def sample(rng: np.random.Generator, design: Design, n: int) -> dict[str, Any]:
+    """``n`` rows per group."""
+    g = np.repeat(np.arange(len(design)), n)
+    s = np.concatenate([rng.beta(a, b, n) for (a, b), _ in design])
+    p = np.concatenate([curve(s[g == k]) for k, (_, curve) in enumerate(design)])
+    return {"s": s, "g": g, "y": (rng.random(s.size) < p).astype(np.int8)}
+
+
+@cache
+def fresh(design: Design) -> dict[str, Any]:
+    """The rows on which thresholds are judged: `FRESH` in all."""
+    return sample(np.random.default_rng(0), design, FRESH // len(design))
+
+
+def measured(design: Design, metric: str, chance: FloatArray, thresholds: FloatArray) -> FloatArray:
+    """The metric of each group on the fresh rows, given each row's chance of being selected.
+
+    Outcomes at the margin are those of the true curve at the thresholds.
+    """
+    if metric == "outcome_at_margin":
+        return np.array([float(curve(t)) for (_, curve), t in zip(design, thresholds, strict=True)])
+    rows = fresh(design)
+    within = {"tpr": rows["y"] == 1, "fpr": rows["y"] == 0}.get(metric, np.ones(rows["g"].size, dtype=bool))
+    values = []
+    for g in range(len(design)):
+        mine = within & (rows["g"] == g)
+        weight = chance[mine] if metric == "predictive_value" else None
+        values.append(np.average(rows["y"][mine] if weight is not None else chance[mine], weights=weight))
+    return np.array(values)
+
+
+def gap(design: Design, target: str, rule: Any) -> float:
+    """The largest difference between groups of what is to be equal."""
+    rows = fresh(design)
+    chance = rule.predict_chance(np.column_stack([rows["s"], rows["g"]]))
+    metrics = METRICS.get(target, (target,))
+    return max(float(np.ptp(measured(design, metric, chance, rule.thresholds_))) for metric in metrics)
+
+
+def fitted(rng: np.random.Generator, design: Design, n: int, target: Any, **options: Any) -> Any:
+    """Thresholds from ``n`` rows per group."""
+    rows = sample(rng, design, n)
+    rule = iso.GroupThresholds(target, threshold=PRESENT, group_columns=1, **options)
+    return rule.fit(np.column_stack([rows["s"], rows["g"]]), rows["y"])
+
+
+def before(design: Design, target: str) -> float:
+    """The gap at the present threshold."""
+    rule = iso.GroupThresholds(threshold=PRESENT, group_columns=1)
+    rule.n_features_in_ = 2
+    rule.groups_ = tuple((float(g),) for g in range(len(design)))
+    rule.thresholds_ = rule.lottery_ = np.full(len(design), PRESENT)
+    rule.probability_ = np.ones(len(design))
+    return gap(design, target, rule)
+
+
+def gaps(rng: np.random.Generator, design: Design, target: str, n: int, change: str) -> list[float]:
+    """The gap before and after, and whether groups were shown to differ."""
+    rule = fitted(rng, design, n, target, change=change)
+    return [before(design, target), gap(design, target, rule), float(rule.pvalue_ <= 0.05)]
+
+
+def off_aim(rng: np.random.Generator, target: Any) -> list[float]:
+    """How far the groups' metrics on fresh rows are from their aim, at most: 400,000 rows to find the thresholds."""
+    odds = target == "equalized_odds"
+    rule = fitted(rng, LESS, 200_000, target, randomize=odds, random_state=0)
+    if odds:
+        return [gap(LESS, target, rule) / 2]  # of two groups, each from the middle of both
+    rows = fresh(LESS)
+    chance = rule.predict_chance(np.column_stack([rows["s"], rows["g"]]))
+    return [float(np.abs(measured(LESS, target, chance, rule.thresholds_) - rule.target_).max())]
+
+
+CONSTRAINTS = {
+    "selection_rate": "demographic_parity",
+    "tpr": "true_positive_rate_parity",
+    "fpr": "false_positive_rate_parity",
+    "equalized_odds": "equalized_odds",
+}
+
+
+def of_both(rng: np.random.Generator, target: Any) -> list[float]:
+    """Gap, share selected and accuracy on fresh rows: ours, then fairlearn's; 5,000 rows per group."""
+    from fairlearn.postprocessing import ThresholdOptimizer
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    class Score(ClassifierMixin, BaseEstimator):
+        """A classifier whose probability is the score, the first column."""
+
+        classes_ = np.array([0, 1])
+
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+        def fit(self, X: Any, y: Any) -> Any:
+            return self
+
+        def predict_proba(self, X: Any) -> Any:
+            return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+    rows, new = sample(rng, LESS, 5_000), fresh(LESS)
+    X, Z = (np.column_stack([part["s"], part["g"]]) for part in (rows, new))
+    odds = target == "equalized_odds"
+    ours = iso.GroupThresholds(target, threshold=PRESENT, group_columns=1, randomize=odds).fit(X, rows["y"])
+    theirs = ThresholdOptimizer(
+        estimator=Score(), constraints=CONSTRAINTS[target], prefit=True, predict_method="predict_proba", grid_size=1000
+    ).fit(X, rows["y"], sensitive_features=rows["g"])
+    numbers = []
+    for chance in (ours.predict_chance(Z), theirs._pmf_predict(Z, sensitive_features=new["g"])[:, 1]):
+        apart = [np.ptp(measured(LESS, m, chance, np.empty(0))) for m in METRICS.get(target, (target,))]
+        right = np.where(new["y"] == 1, chance, 1 - chance).mean()
+        numbers += [max(apart), chance.mean(), right]
+    return numbers
+
+
+def holds(rng: np.random.Generator, target: Any, n: int) -> list[float]:
+    """Whether the interval of each threshold holds the true one, found on ten million rows."""
+    rows = sample(rng, LESS, n)
+    result = iso.equalize_thresholds(
+        rows, outcome="y", score="s", groups="g", threshold=PRESENT, target=target, resamples=200, rng=rng
+    )
+    true = truth(target)
+    return [float(np.mean((result.thresholds_low <= true) & (true <= result.thresholds_high)))]
+
+
+@cache
+def truth(target: str) -> FloatArray:
+    """The thresholds that many rows would give."""
+    rule = fitted(np.random.default_rng(1), LESS, 2_000_000, target)
+    return np.asarray(rule.thresholds_)
+
+
+def unequal(rng: np.random.Generator, target: Any, n: tuple[int, int]) -> list[float]:
+    """Whether equal groups of unlike size are shown to differ."""
+    rows = [sample(rng, EQUAL[:1], size) for size in n]
+    s, y = (np.concatenate([part[name] for part in rows]) for name in ("s", "y"))
+    rule = iso.GroupThresholds(target, threshold=PRESENT, group_columns=1)
+    return [float(rule.fit(np.column_stack([s, np.repeat([0, 1], n)]), y).pvalue_ <= 0.05)]
+
+
+def clustered(rng: np.random.Generator, target: Any) -> list[float]:
+    """Whether equal groups are shown to differ where users have 5 rows each, alike in scores and outcomes."""
+    users = 2_000
+    user = np.repeat(np.arange(users), 5)
+    s = np.repeat(rng.beta(2, 3, users), 5) * 0.7 + 0.3 * rng.beta(2, 3, 5 * users)
+    y = rng.random(5 * users) < np.clip(s + np.repeat(rng.normal(0, 0.1, users), 5), 0, 1)
+    g = np.repeat(rng.integers(0, 2, users), 5)
+    rule = iso.GroupThresholds(target, threshold=PRESENT, group_columns=1, user_column=2)
+    return [float(rule.fit(np.column_stack([s, g, user]), y).pvalue_ <= 0.05)]
+
+
+def calibration_errors(rng: np.random.Generator, curve: Curve, n: int, odds: bool) -> list[float]:
+    """Mean squared errors of calibrated scores: local-linear, then Nadaraya-Watson."""
+
+    def scale(p: FloatArray) -> FloatArray:
+        return (np.log(p / (1 - p)) if odds else p)[:, None]
+
+    s, new = rng.beta(2, 3, n), rng.beta(2, 3, 4_000)
+    y = (rng.random(n) < curve(s)).astype(np.int8)
+    models = [iso.GroupCalibrator(smoother=name).fit(scale(s), y) for name in ("local-linear", "nadaraya-watson")]
+    return [float(np.mean((model.predict(scale(new)) - curve(new)) ** 2)) for model in models]
+
+
+def root_mean(outcomes: FloatArray) -> list[float]:
+    """The roots of the means."""
+    return [float(value) for value in np.sqrt(outcomes.mean(axis=0))]
+
+
+def lines() -> tuple[Run, ...]:
+    """Gaps before and after. Asked: at most 0.01 more than before, under equality and everywhere else less."""
+    runs = []
+    designs: dict[str, tuple[Design, tuple[str, ...]]] = {
+        "equal groups": (EQUAL, TARGETS),
+        "equal curves, other scores": (SHIFTED, TARGETS),
+        "s against s^1.5, other scores": (LESS, TARGETS),
+        "steep curves, equal, other scores": (STEEP, TARGETS[:1]),
+        "steep curves, a fifth less, other scores": (STEEP_LESS, TARGETS),
+        "six groups, one of them s^1.5": (SIX, TARGETS),
+    }
+    for name, (design, targets) in designs.items():
+        for target in targets:
+            for change in ("shown", "all") if target in ("outcome_at_margin", "tpr") else ("shown",):
+                ask = partial(gaps, design=design, target=target, n=5_000, change=change)
+                now = before(design, target)
+                limit = Asked(now + 0.01 if now < 0.01 else now, "most", exact=True)
+                asked = (None, limit if change == "shown" else None)
+                runs.append(Run((Line((name, target, change), asked),), each(ask), 20))
+    return tuple(runs)
+
+
+PAGE = Page(
+    "thresholds",
+    (
+        Section(
+            "Gap between groups before and after, 5,000 rows per group",
+            ("design", "target", "change"),
+            ("true gap before", "mean true gap after", "shown to differ"),
+            lines(),
+        ),
+        Section(
+            "Distance from the aim on 200,000 fresh rows, thresholds from 400,000",
+            ("target",),
+            ("mean of the largest distance",),
+            tuple(
+                Run((Line((target,), (Asked(0.005, "most", exact=True),)),), each(partial(off_aim, target=target)), 2)
+                for target in TARGETS
+            ),
+            digits=4,
+        ),
+        Section(
+            "Beside fairlearn's ThresholdOptimizer, s against s^1.5, 5,000 rows per group",
+            ("target",),
+            (
+                *("gap, ours", "selected, ours", "accuracy, ours"),
+                *("gap, fairlearn", "selected, fairlearn", "accuracy, fairlearn"),
+            ),
+            tuple(Run((Line((target,)),), each(partial(of_both, target=target)), 10) for target in CONSTRAINTS),
+        ),
+        Section(
+            "Error of GroupCalibrator by smoother (root mean square)",
+            ("curve", "scores", "rows"),
+            ("local-linear, the default", "nadaraya-watson, the paper's"),
+            tuple(
+                Run(
+                    (Line((name, "log-odds" if odds else "probabilities", f"{n:,}")),),
+                    each(partial(calibration_errors, curve=curve, n=n, odds=odds)),
+                    40,
+                    root_mean,
+                )
+                for name, curve in (("s", same), ("s^1.5", less), ("steep", steep))
+                for odds in (False, True)
+                for n in (500, 2_000, 10_000)
+            ),
+            digits=4,
+        ),
+        Section(
+            "Size of the test at the present threshold, nominal 5 %",
+            ("design", "target"),
+            ("shown to differ",),
+            tuple(
+                Run((Line((name, target), (at_most(0.05),)),), each(partial(ask, target=target)), 300)
+                for name, ask in (
+                    ("5,000 against 500 rows", partial(unequal, n=(5_000, 500))),
+                    ("2,000 users with 5 rows each", clustered),
+                )
+                for target in TARGETS
+            ),
+        ),
+        Section(
+            "Intervals of the thresholds, s against s^1.5, nominal 95 %",
+            ("target", "rows per group"),
+            ("held the true threshold",),
+            tuple(
+                Run((Line((target, f"{n:,}"), (Asked(0.95),)),), each(partial(holds, target=target, n=n)), 100)
+                for target in ("tpr", "selection_rate", "predictive_value", "outcome_at_margin")
+                for n in (10_000,)
+            ),
+        ),
+    ),
+)
+
+
+if __name__ == "__main__":
+    main(PAGE)

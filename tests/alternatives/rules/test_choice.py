@@ -1,0 +1,56 @@
+"""One of several rules, chosen on rows that none was fitted on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.alternatives import Training
+from isonomy.alternatives.rules.choice import stratified
+from isonomy.errors import RuleFailed, UsageError
+
+
+def good(training: Training) -> Any:
+    return lambda people: people.features["lab"]
+
+
+def useless(training: Training) -> Any:
+    return lambda people: np.sin(1e6 * people.features["x1"])
+
+
+def broken(training: Training) -> Any:
+    raise ValueError("no")
+
+
+def test_the_better_rule_is_chosen_in_every_fold(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    result = iso.improvability(data, **crossfit, rule=[useless, broken, good])
+    assert result.rule == "useless or broken or good"
+    assert result.details[0] == {"chose good": 1.0}
+    alone = iso.improvability(data, **crossfit, rule=good)
+    assert result.pvalue == pytest.approx(alone.pvalue, rel=0.5)
+
+
+def test_lists(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    assert iso.improvability(data, **crossfit, rule=["linear"]).rule == "linear"
+    with pytest.raises(UsageError, match="empty list"):
+        iso.improvability(data, **crossfit, rule=[])
+    with pytest.raises(RuleFailed, match="fold 1"):
+        iso.improvability(data, **crossfit, rule=[broken, broken])
+
+
+def test_every_stratum_is_in_the_first_part(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    parts: list[Training] = []
+
+    def rule(training: Training) -> Any:
+        parts.append(training)
+        return good(training)
+
+    iso.improvability(data, **crossfit, rule=rule)
+    learn, check = stratified(parts[0], 0.01)
+    assert len(learn) + len(check) == len(parts[0].outcome)
+    assert not set(learn) & set(check)
+    chosen = parts[0].take(learn)
+    assert len({(g, d) for g, d in zip(chosen.people.group, chosen.status_quo > 0.5, strict=True)}) == 4

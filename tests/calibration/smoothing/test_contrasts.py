@@ -1,0 +1,89 @@
+"""Differences of two groups: the regression they are, and its variance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+
+from isonomy.calibration.smoothing.axis import BINS, Axis
+from isonomy.calibration.smoothing.contrasts import Pooled, means, orthogonal, welch
+from isonomy.calibration.smoothing.moments import Moments
+from isonomy.calibration.smoothing.sums import Smoother
+
+AXIS = Axis.of(0.0, 1.0)
+
+
+def rows(n: int = 400, seed: int = 0) -> tuple[dict[str, Any], Moments]:
+    """Scores of which no two different ones share a bin."""
+    rng = np.random.default_rng(seed)
+    s, g = (rng.integers(0, BINS, n) + 0.5) / BINS, rng.integers(0, 2, n)
+    y = (rng.random(n) < s).astype(float)
+    return {"s": s, "g": g, "y": y}, Moments.of(AXIS, g, 2, s, y, np.ones(n))
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2])
+def test_an_orthogonal_difference_is_a_regression_with_hc2_errors(degree: int) -> None:
+    columns, moments = rows()
+    site = moments.site
+    pooled = Pooled(0.1 + 0.7 * site, 0.3 + 0.4 * site)
+    contrast = orthogonal(moments, (0, 1), pooled, Smoother(np.array([0.45]), np.array([0.15]), degree), binary=True)
+    covariance, _ = contrast.law(moments, (0, 1))
+    u = (columns["s"] - 0.45) / 0.15
+    member = (columns["g"] == 0) - (0.3 + 0.4 * columns["s"])
+    design = np.column_stack([member * u**k for k in range(degree + 1)])
+    fit = sm.WLS(columns["y"] - 0.1 - 0.7 * columns["s"], design, weights=np.exp(-0.5 * u**2)).fit(cov_type="HC2")
+    assert contrast.estimate[0] == pytest.approx(fit.params[0], rel=1e-8)
+    assert covariance[0, 0] == pytest.approx(fit.cov_params()[0, 0], rel=1e-8)
+
+
+def test_a_variance_is_at_least_that_of_the_pooled_chances() -> None:
+    """Two groups at one score, one without an event: the pooled chance's variance, that of a score test."""
+    g, y = np.repeat([0, 1], [100, 300]), (np.arange(400) >= 370).astype(float)
+    moments = Moments.of(AXIS, g, 2, np.full(400, 0.5), y, np.ones(400))
+    pooled = Pooled(np.full(BINS, y.mean()), np.full(BINS, 0.25))
+    contrast = orthogonal(moments, (0, 1), pooled, Smoother(np.array([0.5]), np.array([0.1]), 0), binary=True)
+    covariance, _ = contrast.law(moments, (0, 1))
+    expected = y.mean() * (1 - y.mean()) * (1 / 100 + 1 / 300)
+    assert contrast.errors(covariance)[0] ** 2 == pytest.approx(expected, rel=0.02)
+
+
+def test_degrees_of_freedom_of_a_plain_difference() -> None:
+    """Rows at one score: two means, with as many degrees of freedom as rows, less one in each group."""
+    y = np.random.default_rng(0).normal(size=30)
+    g = np.repeat([0, 1], [10, 20])
+    moments = Moments.of(AXIS, g, 2, np.full(30, 0.5), y, np.ones(30))
+    pooled = Pooled(np.zeros(BINS), np.full(BINS, 1 / 3))
+    contrast = orthogonal(moments, (0, 1), pooled, Smoother(np.array([0.5]), np.array([0.1]), 0), binary=False)
+    np.testing.assert_allclose(contrast.freedom[:, 0], [10, 20], rtol=1e-9)
+
+
+def test_means_without_a_pooled_curve_are_the_papers() -> None:
+    columns, moments = rows()
+    contrast = means(moments, (0, 1), None, Smoother(np.array([0.4]), np.array([0.1]), 0), np.full((2, 1), 50.0))
+    k = np.exp(-0.5 * ((columns["s"] - 0.4) / 0.1) ** 2)
+    first, second = (np.average(columns["y"][columns["g"] == g], weights=k[columns["g"] == g]) for g in (0, 1))
+    assert contrast.estimate[0] == pytest.approx(first - second, rel=1e-9)
+    assert np.isinf(contrast.law(moments, (0, 1))[1]).all()
+
+
+def test_a_difference_of_residuals_has_the_size_of_the_difference() -> None:
+    """Outcomes without noise: 0.3 apart everywhere, whatever the shares."""
+    columns, _ = rows()
+    y = 0.5 * columns["s"] + 0.3 * (columns["g"] == 0)
+    moments = Moments.of(AXIS, columns["g"], 2, columns["s"], y, np.ones(y.size))
+    share = np.clip(moments.site, 0.1, 0.9)
+    pooled = Pooled(0.5 * moments.site + 0.3 * share, share)
+    contrast = means(moments, (0, 1), pooled, Smoother(np.array([0.4]), np.array([0.1]), 0), np.full((2, 1), 50.0))
+    assert contrast.estimate[0] == pytest.approx(0.3, rel=1e-9)
+
+
+def test_welch_is_the_textbook_formula() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=20), rng.normal(scale=3, size=35)
+    expected = stats.ttest_ind(a, b, equal_var=False).df
+    variances = (np.array(np.var(a, ddof=1) / 20), np.array(np.var(b, ddof=1) / 35))
+    assert float(welch(*variances, np.array(20.0), np.array(35.0))) == pytest.approx(expected)

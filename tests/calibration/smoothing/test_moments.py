@@ -1,0 +1,96 @@
+"""Votes at sites, and covariances of what is linear in them: the same by rows, by users, in parts and from products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isonomy.calibration.smoothing import moments as module
+from isonomy.calibration.smoothing.axis import BINS, Axis
+from isonomy.calibration.smoothing.moments import Moments
+from isonomy.numerics.arrays import FloatArray
+
+AXIS = Axis.of(0.0, 1.0)
+
+
+def rows(n: int = 600, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {
+        "group": rng.integers(-1, 2, n),
+        "score": rng.random(n),
+        "outcome": rng.normal(size=n),
+        "vote": rng.random(n) + 0.5,
+        "user": rng.integers(0, 90, n),
+    }
+
+
+def moments(columns: dict[str, Any], *, user: bool = True, part: bool = False, chosen: Any = slice(None)) -> Moments:
+    score, outcome, vote = (columns[name][chosen] for name in ("score", "outcome", "vote"))
+    person = columns["user"][chosen] if user else None
+    return Moments.of(AXIS, columns["group"][chosen], 2, score, outcome, vote, None, person, part=part)
+
+
+def functional(seed: int = 1) -> FloatArray:
+    return np.random.default_rng(seed).normal(size=(2, BINS, 3))
+
+
+def by_hand(columns: dict[str, Any], a: int, b: int, user: bool) -> FloatArray:
+    """Products of sums of each user (or row), in a loop."""
+    f = functional()
+    bins = AXIS.bin(columns["score"])
+    each = columns["vote"][:, None] * (f[0, bins] + columns["outcome"][:, None] * f[1, bins])
+    person = columns["user"] if user else np.arange(each.shape[0])
+    total = np.zeros((3, 3))
+    for who in np.unique(person):
+        left, right = (each[(person == who) & (columns["group"] == g)].sum(axis=0) for g in (a, b))
+        total += np.outer(left, right)
+    return total
+
+
+@pytest.mark.parametrize("user", [True, False])
+@pytest.mark.parametrize(("a", "b"), [(0, 0), (0, 1), (1, 0)])
+def test_covariances_are_sums_over_users(user: bool, a: int, b: int) -> None:
+    columns, f = rows(), functional()
+    expected = by_hand(columns, a, b, user)
+    np.testing.assert_allclose(moments(columns, user=user).cross(a, f, b, f), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(moments(columns, user=user, part=True).cross(a, f, b, f), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_heavy_users_are_multiplied_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns, f = rows(), functional()
+    monkeypatch.setattr(module, "HEAVY", 5)
+    np.testing.assert_allclose(moments(columns, part=True).cross(0, f, 1, f), by_hand(columns, 0, 1, True), rtol=1e-9)
+
+
+@pytest.mark.parametrize("user", [True, False])
+def test_parts_add_up(user: bool) -> None:
+    columns, f = rows(), functional()
+    low = columns["user"] < 40
+    both = moments(columns, user=user, part=True, chosen=low) + moments(columns, user=user, part=True, chosen=~low)
+    whole = moments(columns, user=user)
+    for name in ("weight", "total", "place", "square", "rows", "users", "site"):
+        np.testing.assert_allclose(getattr(both, name), getattr(whole, name), rtol=1e-12, err_msg=name)
+    assert both.spanning == whole.spanning
+    np.testing.assert_allclose(both.covariance({0: f, 1: f}), whole.covariance({0: f, 1: f}), rtol=1e-9)
+
+
+def test_a_bin_stands_at_the_mean_of_its_scores() -> None:
+    half = 0.25 / BINS
+    score = np.array([half, 3 * half, 0.5])
+    one = Moments.of(AXIS, np.zeros(3, dtype=int), 1, score, np.zeros(3), np.array([1.0, 3.0, 1.0]))
+    assert one.site[0] == pytest.approx(2.5 * half)
+    assert one.site[AXIS.bin(np.array([0.5]))[0]] == 0.5
+    assert one.site[7] == AXIS.centres[7]
+
+
+def test_a_line_that_stands_for_rows_is_as_many_rows() -> None:
+    columns, f = rows(60), functional()
+    count = np.arange(60) % 3 + 1
+    group, score, outcome = (np.repeat(columns[name], count) for name in ("group", "score", "outcome"))
+    long = Moments.of(AXIS, group, 2, score, outcome, np.ones(score.size))
+    lines = count.astype(float)
+    short = Moments.of(AXIS, columns["group"], 2, columns["score"], columns["outcome"], lines, lines)
+    np.testing.assert_allclose(short.covariance({0: f, 1: f}), long.covariance({0: f, 1: f}), rtol=1e-9)
+    np.testing.assert_allclose(short.rows, long.rows)

@@ -1,0 +1,1 @@
+"""Hostile calls: drawn tables, names, types and arguments for every public function."""

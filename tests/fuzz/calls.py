@@ -1,0 +1,254 @@
+"""The public calls that are swept, each with a table and arguments that it answers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+import isonomy as iso
+
+SOURCE = Path(iso.__file__).parent
+Arguments = Mapping[str, Any]
+KNOWN = frozenset("ypqdsrzghtvebxuwk")  # the columns of `table`
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """A public call: its function, the arguments that name columns, and the others."""
+
+    name: str
+    function: Callable[..., Any]
+    columns: Mapping[str, Any]
+    options: Arguments
+    ordered: bool = False  # its draws belong to rows, so that another order of rows is another draw
+
+
+def table(rows: int = 240) -> pl.DataFrame:
+    """A table for every call. Numbers are dyadic, so that narrow types hold them exactly."""
+    rng = np.random.default_rng(7)
+    group = rng.integers(0, 3, rows)
+    score = rng.integers(1, 255, rows) / 256
+    outcome = (rng.random(rows) < score).astype(int)
+    treatment = rng.integers(0, 2, rows)
+    return pl.DataFrame(
+        {
+            "y": outcome,
+            "p": (score + 0.15 * rng.standard_normal(rows) > 0.45 + 0.05 * group).astype(int),
+            "q": (score >= 0.5).astype(int),
+            "d": rng.integers(1, 65, rows) / 64,
+            "s": score,
+            "r": rng.integers(1, 255, rows) / 256,
+            "z": rng.integers(0, 2, rows),
+            "g": np.array(["a", "b", "c"])[group],
+            "h": np.array(["m", "n"])[rng.integers(0, 2, rows)],
+            "t": treatment,
+            "v": (10 + treatment * (1 + group) + rng.integers(-8, 8, rows) / 8),
+            "e": 1 + rng.integers(-16, 16, rows) / 64,
+            "b": 10 + rng.integers(-8, 8, rows) / 8,
+            "x": rng.integers(-64, 64, rows) / 32,
+            "u": rng.integers(0, 90, rows),
+            "w": rng.integers(1, 9, rows) / 4,
+            "k": rng.integers(1, 4, rows),
+        }
+    )
+
+
+def _estimator(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Fit and predict on one table; ``y`` names the outcomes."""
+
+    def call(data: Any, *, y: Any, **parameters: Any) -> Any:
+        named = [y] if isinstance(y, str) else list(y)
+        whole = isinstance(data, pl.DataFrame) and set(named) <= set(data.columns)
+        held = data if whole else table() if set(named) <= KNOWN else None
+        outcomes = y if held is None else held[y] if isinstance(y, str) else held.select(named)
+        return make(**parameters).fit(data, outcomes).predict(data)
+
+    return call
+
+
+def public() -> list[Public]:
+    """Every public call with arguments it answers on `table`."""
+    both = {"outcome": "y", "prediction": "p", "groups": ["g"]}
+    scored = {"outcome": "y", "score": "s", "groups": ["g"]}
+    trial = {"effect": "e", "treatment": "t", "outcome": "v", "groups": ["g"]}
+    quick = {"resamples": 100, "rng": 0}
+    rule = {"outcome": "y", "groups": ["g"], "status_quo": "p", "candidate": "q"}
+    return [
+        Public("flag", iso.flag, both, {"metric": "tpr", "rng": 0}),
+        Public("flag, intersections", iso.flag, both | {"groups": ["g", "h"]}, {"metric": "error_rate", "depth": 2}),
+        Public("flag, a mean", iso.flag, both | {"prediction": "s"}, {"metric": "mae", "rng": 0}),
+        Public(
+            "flag, strata", iso.flag, {"prediction": "p", "groups": ["g"], "given": ["h"]}, {"metric": "selection_rate"}
+        ),
+        Public("flag, a design", iso.flag, both | {"weight": "w", "cluster": "u"}, {"metric": "accuracy"}),
+        Public("flag, counts", iso.flag, both | {"count": "k"}, {"metric": "fpr", "scale": "ratio"}),
+        Public("certify", iso.certify, {"prediction": "p", "groups": ["g"]}, {"metric": "selection_rate", "rng": 0}),
+        Public("certify, a mean", iso.certify, both | {"prediction": "s"}, {"metric": "mean_error", "rng": 0}),
+        Public("adverse_impact", iso.adverse_impact, {"prediction": "p", "groups": ["g"]}, {"rng": 0}),
+        Public("project", iso.project, both | {"distance": "d"}, {"rng": 0}),
+        Public("project, a score", iso.project, both | {"prediction": "q", "score": "s"}, {"threshold": 0.5, "rng": 0}),
+        Public("improvability", iso.improvability, rule, {"rng": 0, "accuracy": "accuracy"}),
+        Public("treatment_bias", iso.treatment_bias, trial, {"measure": "difference", "rng": 0}),
+        Public(
+            "treatment_bias, relative",
+            iso.treatment_bias,
+            trial | {"baseline": "b"},
+            {"collapse": "weighted", "rng": 0},
+        ),
+        Public(
+            "evaluate_corrections",
+            iso.evaluate_corrections,
+            trial,
+            {"measure": "difference", "splits": 2, "resamples": 20, "rng": 0},
+            ordered=True,
+        ),
+        Public("predictive_parity", iso.predictive_parity, scored, quick, ordered=True),
+        Public("predictive_parity, people", iso.predictive_parity, scored | {"user": "u"}, quick, ordered=True),
+        Public(
+            "composite_parity",
+            iso.composite_parity,
+            {"outcomes": ["y", "z"], "scores": ["s", "r"], "groups": ["g"]},
+            quick,
+            ordered=True,
+        ),
+        Public("marginal_outcomes", iso.marginal_outcomes, scored, {"threshold": 0.5}),
+        Public("calibration_metrics", iso.calibration_metrics, scored | {"score": ["s", "r"]}, {}),
+        Public("calibration_metrics, people", iso.calibration_metrics, scored | {"score": ["s"], "user": "u"}, {}),
+        Public("equalize_thresholds", iso.equalize_thresholds, scored, {"threshold": 0.5, "target": "tpr"} | quick),
+        Public(
+            "GroupCalibrator",
+            _estimator(iso.GroupCalibrator),
+            {"y": "y", "score_column": "s", "group_columns": ["g"], "user_column": "u"},
+            {"min_size": 10},
+            ordered=True,
+        ),
+        Public(
+            "GroupThresholds",
+            _estimator(iso.GroupThresholds),
+            {"y": "y", "score_column": "s", "group_columns": ["g"]},
+            {"target": "tpr", "random_state": 0},
+            ordered=True,
+        ),
+        Public(
+            "MultiObjectiveCalibrator",
+            _estimator(iso.MultiObjectiveCalibrator),
+            {"y": ["y", "z"], "score_columns": ["s", "r"], "group_columns": ["g"]},
+            {"min_size": 10},
+            ordered=True,
+        ),
+        Public(
+            "EffectCorrector",
+            _estimator(iso.EffectCorrector),
+            {"y": "v", "effect_column": "e", "treatment_column": "t", "group_columns": ["g"]},
+            {"measure": "difference", "random_state": 0},
+            ordered=True,
+        ),
+    ]
+
+
+def plain() -> list[Public]:
+    """Public calls without a table."""
+    stored = iso.flag(table(), metric="tpr", outcome="y", prediction="p", groups="g").to_json()
+    return [
+        Public("rows_needed", iso.rows_needed, {}, {"disparity": 0.05, "rate": 0.4}),
+        Public("detectable_disparity", iso.detectable_disparity, {}, {"n": 400, "reference_n": 900, "rate": 0.4}),
+        Public("power_of", iso.power_of, {}, {"disparity": 0.05, "standard_error": 0.02}),
+        Public("correction_risk", iso.correction_risk, {}, {"ratios": [0.5, 1.0]}),
+        Public("split_users", iso.split_users, {}, {"user": [1, 2, 2, 3], "rng": 0}),
+        Public("cut", iso.cut, {}, {"column": "x", "edges": [0, 1]}),
+        Public("where", iso.where, {}, {"name": "young", "condition": iso.col("x") < 1}),
+        Public("disparity_scorer", iso.disparity_scorer, {}, {"metric": "tpr", "groups": ["g"]}),
+        Public("from_json", iso.from_json, {}, {"text": stored}),
+        Public("Audit", validated, {}, {"config": AUDIT}),
+        Public("open_source", iso.open_source, {}, {"data": table(), "weight": "w"}),
+        Public("simulate.decisions", iso.simulate.decisions, {}, {"rows": 50}),
+        Public("simulate.lender", iso.simulate.lender, {}, {"rows": 50}),
+        Public("simulate.uplift", iso.simulate.uplift, {}, {"rows": 50}),
+    ]
+
+
+def stored() -> list[str]:
+    """Results of every kind as they are stored."""
+    answers = [call.function(table(), **call.columns, **call.options) for call in public()[::2]]
+    return [answer.to_json() for answer in answers if isinstance(answer, iso.Result)]
+
+
+# An audit file with most of its keys.
+AUDIT: dict[str, Any] = {
+    "title": "Audit", "seed": 1, "fail_on": ["violation"], "suppress_below": 5, "output": "report",
+    "data": {"missing": "drop", "missing_group": "level"},
+    "columns": {"outcome": "y", "prediction": "p", "score": "s", "groups": ["g", {"column": "x", "edges": [0, 1]}]},
+    "filters": [{"column": "x", "op": ">", "value": -9}],
+    "tolerances": {"flag": 0.1},
+    "labels": {"columns": {"g": "origin"}, "values": {"g": {"a": "A"}}, "metrics": {"tpr": "hits"}},
+    "tests": [
+        {"kind": "flag", "metric": "tpr", "alpha": 0.05, "reference": {"g": "a"}, "depth": 2},
+        {"kind": "certify", "metric": {"name": "m", "value": "s", "where": [{"column": "x", "op": "<", "value": 1}]}},
+        {"kind": "project", "prediction": "q", "score": "s", "threshold": 0.5, "groups": ["g"]},
+        {"kind": "improvability", "status_quo": "p", "candidate": "q", "groups": "g"},
+        {"kind": "treatment_bias", "effect": "e", "treatment": "t", "outcome": "v", "measure": "difference"},
+        {"kind": "predictive_parity", "user": "u", "resamples": 100},
+        {"kind": "equalize_thresholds", "groups": "g", "threshold": 0.5, "target": "tpr"},
+        {"kind": "adverse_impact", "groups": ["g"], "threshold": 0.8},
+    ],
+}  # fmt: skip
+
+
+def validated(config: Any) -> list[str]:
+    """What an audit of `table` by this file would do."""
+    return iso.Audit.from_dict(config, data=table()).validate()
+
+
+def internal_names() -> list[str]:
+    """The names of columns that the package makes for itself, by a search of its source."""
+    files = [*SOURCE.glob("frames/*.py"), *SOURCE.glob("*/tally*.py"), *SOURCE.glob("*/mitigate.py")]
+    names: set[str] = set()
+    for file in files:
+        tree = ast.parse(file.read_text())
+        inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+                names.add(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                texts = [str(part.value) if isinstance(part, ast.Constant) else None for part in node.values]
+                for filler in ("0", "1", "g", "y", "outcome", "prediction"):
+                    names.add("".join(filler if text is None else text for text in texts))
+    kinds = ("role", "key", "number", "value", "missing", "outside", "design", "group")
+    names |= {f"{kind} {name}" for kind in kinds for name in ("outcome", "prediction", "score", "g", "value", "mass")}
+    return sorted(name for name in names if re.fullmatch(r"[A-Za-z_][A-Za-z_ 0-9]{0,19}", name))
+
+
+def numbers(answer: object) -> list[float]:
+    """Every number of an answer, in order, its record of the call apart."""
+    return [float(number) for number in _numbers(answer)]
+
+
+def _numbers(answer: Any) -> Iterator[float]:
+    if isinstance(answer, nw.Expr) or answer is None or isinstance(answer, (str, Enum)):
+        return
+    if isinstance(answer, (bool, int, float, np.number, np.bool_)):
+        yield float(answer)
+    elif isinstance(answer, np.ndarray):
+        if answer.dtype.kind in "fiub":
+            yield from answer.astype(float).ravel().tolist()
+    elif isinstance(answer, Mapping):
+        for value in answer.values():
+            yield from _numbers(value)
+    elif isinstance(answer, (list, tuple)):
+        for value in answer:
+            yield from _numbers(value)
+    elif isinstance(answer, iso.Group):
+        return
+    elif is_dataclass(answer):
+        for field in fields(answer):
+            if field.name not in ("provenance", "dropped") and field.repr and not field.metadata:
+                yield from _numbers(getattr(answer, field.name))

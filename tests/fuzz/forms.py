@@ -1,0 +1,261 @@
+"""Forms of one table that must give one answer, tables that may be refused, and arguments of the wrong kind."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import isonomy as iso
+
+Rng = np.random.Generator
+BINARY, TEXT, WHOLE, REAL = ("y", "p", "q", "z", "t"), ("g", "h"), ("u", "k"), ("s", "r", "v", "e", "b", "x", "w", "d")
+
+
+def renamed(rng: Rng, data: pl.DataFrame, names: list[str]) -> tuple[pl.DataFrame, dict[str, str]]:
+    """The table with some columns under other names, and strangers under further ones."""
+    columns = list(rng.permutation(data.columns))[: int(rng.integers(1, 6))]
+    chosen = [str(name) for name in rng.permutation(names)]
+    mapping = dict(zip(columns, chosen, strict=False))
+    taken = {*mapping.values(), *data.columns}
+    strangers = [name for name in chosen[len(columns) :] if name not in taken][: int(rng.integers(0, 40))]
+    values = {name: data[str(rng.choice(data.columns))].shuffle(int(rng.integers(99))) for name in strangers}
+    places = {name: name for name in data.columns if name in mapping.values()}
+    if any(mapping.get(name, name) == name for name in places):  # a name of the table itself
+        return data, {}
+    return data.rename(mapping).with_columns(value.alias(name) for name, value in values.items()), mapping
+
+
+def typed(rng: Rng, data: pl.DataFrame) -> pl.DataFrame:
+    """The table with some columns in other types that hold the same values."""
+    return data.with_columns(_typed(rng, data[name]) for name in data.columns if rng.random() < 0.4)
+
+
+def _typed(rng: Rng, column: pl.Series) -> pl.Series:
+    name = column.name
+    if name in BINARY:
+        kinds: tuple[Any, ...] = (*_INTEGERS, pl.Float32, pl.Float64, pl.Boolean, pl.Decimal(10, 2))
+        return column.cast(kinds[rng.integers(len(kinds))])
+    if name in WHOLE:
+        if name == "u":
+            return _people(rng, column)
+        kinds = (*_INTEGERS, pl.Float32, pl.Float64, pl.Decimal(20, 3))
+        return column.cast(kinds[rng.integers(len(kinds))])
+    if name in REAL:
+        kinds = (pl.Float32, pl.Decimal(20, 10), pl.Float64)
+        return column.cast(kinds[rng.integers(len(kinds))])
+    return _labels(rng, column)
+
+
+_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Int128, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
+
+
+def _people(rng: Rng, column: pl.Series) -> pl.Series:
+    """The same people under identifiers of other types, in the same order."""
+    start = datetime.datetime(2026, 1, 1)
+    forms: tuple[Callable[[int], Any], ...] = (
+        lambda i: start + datetime.timedelta(microseconds=i),
+        lambda i: f"person {i:04d}",
+        lambda i: 2**62 + i,
+        lambda i: decimal.Decimal(10**17 + i) / 100,
+    )
+    form = forms[rng.integers(len(forms))]
+    values = pl.Series(column.name, [form(int(i)) for i in column])
+    if values.dtype == pl.Datetime:
+        unit = ("ns", "us")[rng.integers(2)]
+        ticks = np.datetime64(start).astype(f"datetime64[{unit}]").astype(np.int64) + column.to_numpy()
+        return pl.Series(column.name, ticks.astype(f"datetime64[{unit}]"))
+    return values
+
+
+def _labels(rng: Rng, column: pl.Series) -> pl.Series:
+    """The same groups under labels of other types, in the same order."""
+    levels = sorted(column.unique())
+    day = datetime.date(2026, 1, 1)
+    forms: tuple[Callable[[int], Any], ...] = (
+        lambda i: levels[i],
+        lambda i: i,
+        lambda i: i - 5,
+        lambda i: i + 0.5,
+        lambda i: 2**62 + i,
+        lambda i: decimal.Decimal(10**20 + i),
+        lambda i: decimal.Decimal(10**17 + i) / 100,
+        lambda i: day + datetime.timedelta(days=i),
+        lambda i: datetime.datetime(2026, 1, 1) + datetime.timedelta(microseconds=i),
+        lambda i: datetime.time(1, i),
+        lambda i: datetime.timedelta(days=i),
+        lambda i: f"{levels[i]} \u202e<b>&'\"\n{{}}",
+        lambda i: "\U0001f600" * (i + 1),
+        lambda i: str(i).encode(),
+    )
+    form = int(rng.integers(len(forms) + 2))
+    if form >= len(forms):
+        kind = pl.Categorical if form == len(forms) else pl.Enum(levels)
+        return column.cast(kind)
+    return pl.Series(column.name, [forms[form](levels.index(value)) for value in column])
+
+
+def engine(rng: Rng, data: pl.DataFrame, *, memory: bool) -> Any:
+    """The table in another library, or in files."""
+    import duckdb
+
+    choices: list[Callable[[], Any]] = [
+        lambda: data,
+        lambda: data.to_pandas(),
+        lambda: data.to_arrow(),
+    ]
+    if not memory:
+        choices += [
+            lambda: data.lazy(),
+            lambda: {name: data[name].to_numpy() for name in data.columns},
+            lambda: duckdb.connect().from_arrow(data.to_arrow()),
+            lambda: _files(data, int(rng.integers(1, 5))),
+        ]
+    try:
+        return choices[rng.integers(len(choices))]()
+    except Exception:  # a type or a name that the library does not have
+        return data
+
+
+_FOLDER = tempfile.TemporaryDirectory()
+
+
+def _files(data: pl.DataFrame, parts: int) -> str:
+    folder = Path(tempfile.mkdtemp(dir=_FOLDER.name))
+    for i in range(parts):
+        data[i::parts].write_parquet(folder / f"part{i}.parquet")
+    return str(folder / "*.parquet")
+
+
+def incomplete(rng: Rng, data: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    """The table with further rows in which one of the ``columns`` has no value."""
+    extra = data.head(int(rng.integers(1, 9)))
+    name = columns[rng.integers(len(columns))]
+    gone = float("nan") if data[name].dtype.is_float() and rng.random() < 0.5 else None
+    extra = extra.with_columns(pl.lit(gone, dtype=data[name].dtype).alias(name))
+    return pl.concat([data, extra])
+
+
+def broken(rng: Rng, data: pl.DataFrame, columns: list[str]) -> Any:
+    """A table that most calls must refuse."""
+    name = columns[rng.integers(len(columns))]
+    rows = len(data)
+    values: dict[str, Any] = {
+        "empty": lambda: data.head(0),
+        "one row": lambda: data.head(1),
+        "two rows": lambda: data.head(2),
+        "five rows": lambda: data.head(5),
+        "without a column": lambda: data.drop(name),
+        "one value": lambda: data.with_columns(pl.lit(data[name][0]).alias(name)),
+        "nothing but nulls": lambda: data.with_columns(pl.lit(None, dtype=data[name].dtype).alias(name)),
+        "type null": lambda: data.with_columns(pl.lit(None).alias(name)),
+        "infinite": lambda: data.with_columns(pl.Series(name, [float("inf")] * 3 + [0.0] * (rows - 3))),
+        "huge": lambda: data.with_columns(pl.Series(name, [1e308] * 100 + [-1e308] * 100 + [0.0] * (rows - 200))),
+        "tiny": lambda: data.with_columns(pl.Series(name, [5e-324] * 100 + [0.0] * (rows - 100))),
+        "own": lambda: data.with_columns(pl.Series(name, range(rows))),
+        "own text": lambda: data.with_columns(pl.Series(name, [f"v{i}" for i in range(rows)])),
+        "lists": lambda: data.with_columns(pl.Series(name, [[1]] * rows)),
+        "structs": lambda: data.with_columns(pl.Series(name, [{"a": 1}] * rows)),
+        "bytes": lambda: data.with_columns(pl.Series(name, [b"1"] * rows)),
+        "objects": lambda: data.with_columns(pl.Series(name, [object()] * rows, dtype=pl.Object)),
+        "text": lambda: data.with_columns(pl.col(name).cast(pl.String)),
+        "durations": lambda: data.with_columns(pl.Series(name, [datetime.timedelta(days=1)] * rows)),
+        "times": lambda: data.with_columns(pl.Series(name, [datetime.time(1)] * rows)),
+        "negative": lambda: data.with_columns(pl.Series(name, [-1] * rows)),
+        "wide": lambda: data.with_columns(pl.Series(name, [10**30] * rows, dtype=pl.Int128)),
+        "unsigned": lambda: data.with_columns(pl.Series(name, [2**64 - 1] * rows, dtype=pl.UInt64)),
+        "zero": lambda: data.with_columns(pl.lit(0).alias(name)),
+        "array": lambda: data.to_numpy(),
+        "none": lambda: None,
+        "list": lambda: data.rows(),
+        "series": lambda: data[name],
+        "numbered": lambda: data.to_pandas().set_axis(range(len(data.columns)), axis=1),
+        "doubled": lambda: data.to_pandas()[[*data.columns, name]],
+        "mixed": lambda: {c: data[c].to_list() for c in data.columns} | {name: [1, "a", None] * (rows // 3)},
+        "ragged": lambda: {c: data[c].to_list() for c in data.columns} | {name: [1]},
+        "path": lambda: "/nowhere/at/all.parquet",
+        "number": lambda: 3,
+        "pandas objects": lambda: _with_objects(data.to_pandas(), name),
+        "complex": lambda: {c: data[c].to_numpy() for c in data.columns} | {name: np.full(rows, 1j)},
+        "matrix": lambda: {c: data[c].to_numpy() for c in data.columns} | {name: np.ones((rows, 2))},
+    }
+    keys = list(values)
+    return values[keys[rng.integers(len(keys))]]()
+
+
+def _with_objects(data: Any, name: str) -> Any:
+    return data.assign(**{name: [{1: 2}] * len(data)})
+
+
+def _self_containing() -> list[Any]:
+    nested: list[Any] = []
+    nested.append(nested)
+    return nested
+
+
+# Arguments of the wrong kind, odd, or at the end of their range.
+# fmt: off
+HOSTILE: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 2, 3, 25, 10**6, 10**18, 10**29, 10**400, -(10**29), 0.0, 0.5, 1.0, 1e-300, 1e-17,
+    1e17, 1e308, -1e308, float("nan"), float("inf"), -float("inf"), "", "x", "y", "g", "s", "^g.*$", "*", "\x00",
+    "é", "tpr", "population", b"x", [], ["y"], ["g", "h"], ["g", "g"], [1, 2], [None], [[1]], (), (0.1, 0.2),
+    (1, 2, 3), {}, {"g": "a"}, {"g": "nobody"}, {"h": "m"}, {"nothing": 1}, {1: 2}, {"g": ["a"]}, {"g": None},
+    set(), {"y"}, object(), object, len, lambda x: x, np.array([0.5, 0.1]), np.array([]), np.zeros((2, 2)),
+    np.float64(0.5), np.int64(2), np.nan, np.datetime64("2026-01-01"), np.random.default_rng(0),
+    decimal.Decimal("0.05"), 1j, datetime.date(2026, 1, 1), iso.col("y"), iso.col("nobody"), iso.col("y") == 1,
+    iso.col("g") == "a", iso.col("y").sum(), iso.cut("x", [0.0]), iso.cut("g", [0.0]), iso.cut("nobody", [0]),
+    iso.where("some", iso.col("x") > 0), iso.where("nobody", iso.col("x") > 99), iso.where("odd", iso.col("x")),
+    iso.Group.of({"g": "a"}), iso.Metric("m", iso.col("v")), iso.Metric("m", iso.col("g")), pl.Series([1, 2]),
+    pl.DataFrame({"a": [1]}), range(3), iter([1]), Ellipsis, NotImplemented, slice(1), "a" * 10_000,
+    _self_containing(), Exception("x"),
+)
+# fmt: on
+
+
+# What a file may hold in place of what belongs there.
+STORED: tuple[Any, ...] = (
+    None, True, 0, 1, -1, 2, 10**18, 10**30, 0.5, 1e308, "", "x", "y", "g", "inf", "nan", "<U999999999",
+    "|V99999999999", "violation", [], [1], ["y"], [[]], [None, "a"], {}, {"$type": "array"}, {"$type": "Nobody"},
+    {"$type": "Group", "items": 3},
+    {"$type": "array", "dtype": "<f8", "shape": [10**12], "data": []}, {"$type": "mapping", "items": [[[], 1]]},
+    {"$type": "float", "value": "big"}, {"$type": "datetime", "value": "never"}, {"$type": "Verdict", "value": 7},
+    {"$type": "decimal", "value": "many"}, {"g": "a"}, {"column": "y", "op": "<", "value": "x"}, {"column": "nobody"},
+    {"name": "m", "value": "s"}, {"column": "x", "edges": [1, 0]}, datetime.date(2026, 1, 1),
+    "../../../etc/passwd", "copy x to y",
+)  # fmt: skip
+
+
+def tampered(rng: Rng, stored: Any) -> Any:
+    """A document with one part of it replaced, left out, doubled or buried."""
+    if not isinstance(stored, (dict, list)) or not stored or rng.random() < 0.08:
+        return STORED[rng.integers(len(STORED))]
+    keys = list(stored) if isinstance(stored, dict) else list(range(len(stored)))
+    key = keys[rng.integers(len(keys))]
+    copy = stored.copy()
+    change = rng.random()
+    if change < 0.05:
+        del copy[key]
+    elif change < 0.08 and isinstance(copy, dict):
+        copy["another"] = copy.pop(key)
+    elif change < 0.11:
+        for _ in range(int(rng.integers(1, 3000))):
+            copy[key] = [copy[key]]
+    else:
+        copy[key] = tampered(rng, copy[key])
+    return copy
+
+
+def argument(rng: Rng, name: str, options: Mapping[str, Any]) -> Any:
+    """A hostile value for an argument: from the list, a list of such, or a near miss of the right one."""
+    value = HOSTILE[rng.integers(len(HOSTILE))]
+    if rng.random() < 0.15:
+        return [value, HOSTILE[rng.integers(len(HOSTILE))]]
+    if rng.random() < 0.1 and isinstance(options.get(name), str):
+        return options[name].upper()
+    return value

@@ -1,0 +1,314 @@
+"""The sweep: every public call with hostile tables, names, types and arguments.
+
+The rule: an `IsonomyError` that names the argument, or the right number, within the limit of time.
+
+    python -m fuzz.sweep --calls 16000 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import re
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import isonomy as iso
+from fuzz import forms
+from fuzz.calls import AUDIT, Public, internal_names, numbers, plain, public, stored, table
+
+LIMIT = 30.0  # seconds of processor time
+OUTCOMES = ("error", "right", "unnamed", "wrong", "traceback", "hang")
+BAD = ("unnamed", "wrong", "traceback", "hang")
+
+
+# An estimator's messages name the columns of X by their roles.
+ROLES = ("groups", "treatment", "outcome", "effect", "score", "score_column", "baseline")
+
+
+class Hang(BaseException):
+    """The limit of time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one call."""
+
+    call: str
+    kind: str  # what was drawn
+    outcome: str
+    detail: str
+    seed: int
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise `Hang` when the block has used so much processor time."""
+
+    def stop(*_: object) -> None:
+        raise Hang
+
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
+
+
+@cache
+def calls() -> tuple[Public, ...]:
+    """The calls with a table, then those without."""
+    return (*public(), *plain())
+
+
+@cache
+def names() -> list[str]:
+    """The package's own names for columns."""
+    return internal_names()
+
+
+@cache
+def expected(place: int) -> list[float]:
+    """The answer of a call on the plain table."""
+    call = calls()[place]
+    return numbers(call.function(table(), **call.columns, **call.options))
+
+
+def swept(seed: int) -> Outcome:
+    """Draw a call and make it."""
+    rng = np.random.default_rng(seed)
+    place = int(rng.integers(len(calls())))
+    call = calls()[place]
+    if call.name == "from_json" and rng.random() < 0.8:
+        document = json.loads(results()[rng.integers(len(results()))])
+        text = _written(forms.tampered(rng, document))
+        return _made(seed, call, "tampered", lambda: call.function(text), None, text[:100])
+    if call.name == "Audit":
+        config = forms.tampered(rng, dict(AUDIT))
+        return _made(seed, call, "tampered", lambda: call.function(config), None, _shown({"config": config}))
+    if place >= len(public_names()):
+        return _argument(rng, seed, call, None)
+    kinds: dict[str, Callable[[], Outcome]] = {
+        "names": lambda: _same(rng, seed, place, "names"),
+        "types": lambda: _same(rng, seed, place, "types"),
+        "engine": lambda: _same(rng, seed, place, "engine"),
+        "order": lambda: _same(rng, seed, place, "order"),
+        "missing": lambda: _same(rng, seed, place, "missing"),
+        "all": lambda: _same(rng, seed, place, "all"),
+        "table": lambda: _broken(rng, seed, call),
+        "argument": lambda: _argument(rng, seed, call, table()),
+    }
+    weights = np.array([3, 3, 1, 1, 1, 2, 4, 8])
+    return kinds[str(rng.choice(list(kinds), p=weights / weights.sum()))]()
+
+
+@cache
+def results() -> list[str]:
+    """Stored results to tamper with."""
+    return stored()
+
+
+@cache
+def public_names() -> tuple[str, ...]:
+    """The calls with a table."""
+    return tuple(call.name for call in public())
+
+
+def _used(columns: Mapping[str, Any]) -> list[str]:
+    return [name for value in columns.values() for name in ([value] if isinstance(value, str) else value)]
+
+
+def _same(rng: np.random.Generator, seed: int, place: int, kind: str) -> Outcome:
+    """A form of the table that must give the same answer."""
+    call = calls()[place]
+    data, columns, options = table(), dict(call.columns), dict(call.options)
+    memory = "y" in call.columns  # an estimator: its tables are in memory
+    if kind == "missing" and not memory:
+        shared = {"count": "k", "score": ["s", "r"]}  # counts are never missing, and each score has its own rows
+        roles = {role: name for role, name in columns.items() if shared.get(role) != name}
+        data = forms.incomplete(rng, data, _used(roles))
+        options |= {"missing": "drop", "missing_group": "drop"}
+    if kind in ("order", "all") and not call.ordered:
+        data = data[rng.permutation(len(data))]
+    if kind in ("types", "all"):
+        data = forms.typed(rng, data)
+    if kind in ("names", "all"):
+        data, mapping = forms.renamed(rng, data, names())
+        columns = {
+            role: mapping.get(value, value) if isinstance(value, str) else [mapping.get(v, v) for v in value]
+            for role, value in columns.items()
+        }
+    given = forms.engine(rng, data, memory=memory or call.ordered) if kind in ("engine", "all") else data
+    truth = expected(place)
+    shown = {name: str(dtype) for name, dtype in data.schema.items() if name in _used(columns)}
+    return _made(seed, call, kind, lambda: call.function(given, **columns, **options), truth, f"{type(given)} {shown}")
+
+
+def _broken(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
+    data = forms.broken(rng, table(), _used(call.columns))
+    if rng.random() < 0.3 and "y" not in call.columns:
+        options = {**call.options, "missing": "drop", "missing_group": str(rng.choice(["drop", "level"]))}
+    else:
+        options = dict(call.options)
+    return _made(seed, call, "table", lambda: call.function(data, **call.columns, **options), None, "")
+
+
+def _argument(rng: np.random.Generator, seed: int, call: Public, data: pl.DataFrame | None) -> Outcome:
+    """One or two arguments of the wrong kind."""
+    arguments = {**call.columns, **call.options}
+    known = _parameters(call)
+    changed = [str(name) for name in rng.permutation(known)[: 1 + int(rng.random() < 0.2)]]
+    drawn = {name: forms.argument(rng, name, arguments) for name in changed}
+    arguments |= drawn
+    positional = () if data is None or "data" in arguments else (data,)
+    return _made(
+        seed,
+        call,
+        "argument",
+        lambda: call.function(*positional, **arguments),
+        None,
+        f"{_shown(drawn)}",
+        tuple(changed),
+    )
+
+
+def _written(document: Any) -> str:
+    try:
+        return json.dumps(document, default=str)
+    except RecursionError:
+        return "[" * 100_000
+
+
+def _shown(drawn: Mapping[str, Any]) -> str:
+    try:
+        return repr(drawn)[:300]
+    except Exception:
+        return str(list(drawn))
+
+
+def _parameters(call: Public) -> list[str]:
+    target = getattr(iso, call.name, call.function) if "y" in call.columns else call.function
+    return [name for name in inspect.signature(target).parameters if name not in ("data", "progress", "n_jobs")]
+
+
+def _made(
+    seed: int,
+    call: Public,
+    kind: str,
+    make: Callable[[], Any],
+    truth: list[float] | None,
+    detail: str,
+    changed: tuple[str, ...] = (),
+) -> Outcome:
+    outcome = "right"
+    try:
+        with limited(LIMIT), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answer = make()
+            if isinstance(answer, iso.Result):
+                answer.summary()
+                answer.to_json()
+        if truth is not None and not _close(numbers(answer), truth):
+            outcome, detail = "wrong", f"{_difference(numbers(answer), truth)} {detail}"
+    except iso.errors.IsonomyError as error:
+        outcome = "error" if _names(error, call) else "unnamed"
+        detail = f"{error} | {detail}"
+        if truth is not None and kind in ("names", "order", "engine", "missing"):
+            outcome = "wrong"  # nothing is wrong with such a table
+    except Hang:
+        outcome = "hang"
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if "isonomy" in f.filename]
+        at = f"{frames[-1].filename.partition('isonomy/')[2]}:{frames[-1].lineno}" if frames else "outside"
+        outcome, detail = "traceback", f"{type(error).__name__} at {at}: {str(error)[:120]!r} | {detail}"
+    return Outcome(call.name, kind, outcome, detail, seed)
+
+
+def _names(error: Exception, call: Public) -> bool:
+    """Whether a message says which argument it is about."""
+    text = str(error)
+    if call.name == "Audit":
+        return text.startswith(("audit", "data", "tests")) or "tests" in text or ":" in text
+    known = {
+        "data",
+        "y",
+        "X",
+        "from_json",
+        "cut",
+        "where",
+        "rng",
+        "metric",
+        "user",
+        "Metric",
+        "sample_weight",
+        *ROLES,
+        *_parameters(call),
+    }
+    head = text.partition(":")[0]
+    return any(word in known for word in re.split(r"[\[(, ]", head))
+
+
+def _close(actual: list[float], truth: list[float]) -> bool:
+    return len(actual) == len(truth) and bool(np.allclose(actual, truth, rtol=1e-7, atol=1e-9, equal_nan=True))
+
+
+def _difference(actual: list[float], truth: list[float]) -> str:
+    if len(actual) != len(truth):
+        return f"{len(actual)} numbers, not {len(truth)}"
+    apart = ~np.isclose(actual, truth, rtol=1e-7, atol=1e-9, equal_nan=True)
+    first = int(np.argmax(apart))
+    return f"{apart.sum()} of {len(truth)} differ, number {first}: {actual[first]!r} is not {truth[first]!r}"
+
+
+def sweep(seeds: range, seconds: float) -> Iterator[Outcome]:
+    """The outcomes of the calls with these seeds, until the time is over."""
+    end = time.monotonic() + seconds
+    for seed in seeds:
+        if time.monotonic() > end:
+            return
+        yield swept(seed)
+
+
+def main() -> int:
+    """Sweep, and print the counts by call and what went wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=16_000)
+    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--seed", type=int, default=0, help="the first of the seeds, one for each call")
+    parser.add_argument("--only", type=int, help="one seed, with its traceback")
+    asked = parser.parse_args()
+    if asked.only is not None:
+        print(swept(asked.only))
+        return 0
+    counts: Counter[tuple[str, str]] = Counter()
+    for one in sweep(range(asked.seed, asked.seed + asked.calls), asked.seconds):
+        counts[one.call, one.outcome] += 1
+        if one.outcome in BAD:
+            print(f"{one.outcome} seed {one.seed} {one.call} [{one.kind}] {one.detail[:400]}", flush=True)
+    print(f"{'call':32}" + "".join(f"{outcome:>11}" for outcome in OUTCOMES))
+    for call in calls():
+        print(f"{call.name:32}" + "".join(f"{counts[call.name, outcome]:>11}" for outcome in OUTCOMES))
+    totals = [sum(n for (_, o), n in counts.items() if o == outcome) for outcome in OUTCOMES]
+    print(f"{sum(totals):<32}" + "".join(f"{total:>11}" for total in totals))
+    return int(any(totals[OUTCOMES.index(outcome)] for outcome in BAD))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

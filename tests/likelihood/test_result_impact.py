@@ -1,0 +1,42 @@
+"""A table of adverse impact: its pages, its words, its storage."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import isonomy as iso
+from isonomy.results import Status
+from support.hires import hires
+
+
+def result() -> iso.AdverseImpactResult:
+    return iso.adverse_impact(hires(), prediction="hired", score="score", groups=["race", "sex"], rng=0)
+
+
+def test_it_is_stored_whole() -> None:
+    whole = result()
+    again = iso.from_json(whole.to_json())
+    assert again.to_frame().equals(whole.to_frame())
+    assert again.summary() == whole.summary()
+    assert np.array_equal(again.cutoff_low, whole.cutoff_low, equal_nan=True)
+
+
+def test_the_published_table_is_the_first_page() -> None:
+    pages = result().pages()
+    first = next(iter(pages.values()))
+    assert list(first) == ["table", "group", "n", "selected", "rate", "impact_ratio", "comparator"]
+    assert list(pages)[-1] == "Shortfalls"
+
+
+def test_small_categories_are_withheld() -> None:
+    hidden = result().suppressed(700)
+    small = np.array([status is Status.SUPPRESSED for status in hidden.status])
+    assert small.any()
+    assert np.isnan(hidden.selected[small]).all()
+    assert np.isnan(hidden.cutoff_ratio[:, small]).all()
+
+
+def test_no_threshold_is_called_the_laws() -> None:
+    text = result().summary().lower()
+    assert "no threshold is the law's" in " ".join(text.split())
+    assert not any(word in text for word in ("four-fifths rule", "eeoc", "violates", "illegal"))

@@ -1,0 +1,27 @@
+"""Sentences about adverse impact."""
+
+from __future__ import annotations
+
+from isonomy.likelihood import wording_impact as wording
+
+
+def test_three_facts_stand_apart() -> None:
+    text = wording.overview(["a"], [], [], 3, 0.8)
+    assert text == (
+        "3 categories were compared. Observed impact ratios below 0.800: a. A difference from the comparator was shown "
+        "for none. A ratio below the threshold was shown for none."
+    )
+
+
+def test_a_category_in_words() -> None:
+    text = wording.finding("sex=f", (12, 40, 0.3), "sex=m", (0.5, 0.3, 0.76), 0.05, 0.001, 0.002, 0.8)
+    assert text.startswith("sex=f: 12 of 40 selected (30.0 %), an impact ratio of 0.500 to sex=m (95 % interval 0.300")
+    assert wording.shortfall(8, 12, 0.8) == "8 more selections would have reached 0.800, 12 the comparator's rate."
+    assert wording.shortfall(0, 3, 0.8) == "3 more selections would have reached the comparator's rate."
+    assert "0.400 and 0.600" in wording.bounds(0.4, 0.6)
+
+
+def test_warnings() -> None:
+    assert "195 of 7,214" in wording.unknown_warning("race", 195, 7_214)
+    assert "2 %" in wording.left_out_warning(["a"], 10, 0.02)
+    assert "%" not in wording.left_out_warning(["a"], 10, 0.0)

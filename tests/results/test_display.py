@@ -1,0 +1,69 @@
+"""A result in a notebook: nothing fetched, nothing that runs, every label text."""
+
+from __future__ import annotations
+
+import base64
+import pydoc
+import re
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.results.display import html
+from support.fakes import HOSTILE, fake
+
+TABLE = iso.simulate.decisions(20_000, seed=1).columns
+
+
+@pytest.fixture(scope="module")
+def result() -> iso.FlagResult:
+    return iso.flag(TABLE, metric="selection_rate", prediction="prediction", groups=["race", "sex"], depth=2)
+
+
+def test_the_verdict_the_findings_the_table_and_the_picture(result: iso.FlagResult) -> None:
+    page = result._repr_html_()
+    assert "<strong>Violation: a difference was shown.</strong>" in page
+    assert page.count("<tr>") == 11  # the heading and ten rows
+    assert "The first 10 of " in page
+    assert "What this does not show" in page
+    coded = re.search(r'src="data:image/svg\+xml;base64,([^"]+)"', page)
+    assert coded is not None
+    assert b"<svg" in base64.b64decode(coded[1])
+
+
+def test_nothing_is_fetched_and_nothing_runs(result: iso.FlagResult) -> None:
+    for page in (html(result), html(fake(HOSTILE))):
+        assert "<script" not in page
+        assert not re.search(r'(src|href)="(?!data:)', page)
+        assert page.count("<div") == page.count("</div>")
+
+
+def test_a_repr_is_one_short_line(result: iso.FlagResult) -> None:
+    text = repr(result)
+    assert text.startswith("<FlagResult flag: violation. ")
+    assert len(text) < 250
+    assert "\n" not in text
+    hidden = result.suppressed(1_000_000)
+    assert repr(hidden).startswith("<FlagResult flag: not answered. Not answered: every group")
+    assert repr(fake(HOSTILE)).count("\n") == 0
+
+
+def test_estimators_have_both() -> None:
+    for estimator in (iso.GroupCalibrator(), iso.EffectCorrector(), iso.MultiObjectiveCalibrator()):
+        assert type(estimator).__name__ in repr(estimator)
+        assert type(estimator).__name__ in estimator._repr_html_()
+        assert len(repr(estimator)) < 300
+
+
+def test_help_shows_the_function() -> None:
+    for name in ("improvability", "flag", "project", "treatment_bias"):
+        text = pydoc.plain(pydoc.render_doc(getattr(iso, name)))
+        assert text.startswith(f"Python Library Documentation: function {name} in module isonomy.")
+
+
+def test_numbers_are_short_and_missing_ones_empty() -> None:
+    page = html(fake(("a", "b"), disparity=np.array([np.nan, 0.123456789])))
+    assert "0.123" in page
+    assert "0.1234567" not in page.split("<table>")[1]
+    assert "nan" not in page.split("<table>")[1]
