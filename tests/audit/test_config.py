@@ -97,7 +97,7 @@ def test_the_schema_is_made_from_the_signatures() -> None:
         "title": "Alpha",
         "type": "number",
     }
-    assert flag["adjust"]["enum"] == ["bh", "by", "holm", "bonferroni", "none", "bh-tree"]
+    assert flag["adjust"]["enum"] == ["bh", "by", "holm", "bonferroni", "none", "bh-tree", "bh-siblings", "max-t"]
     assert flag["depth"]["minimum"] == 1
     described = [name for name, key in flag.items() if key.get("description")]
     assert set(flag) - set(described) <= {"kind"}

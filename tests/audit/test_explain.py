@@ -116,7 +116,7 @@ def test_long_values_and_odd_keys_are_cut_and_quoted() -> None:
 @pytest.mark.parametrize(
     ("test", "keys"),
     [
-        ({"kind": "flag", "metric": {"name": "m", "value": "v", "wher": []}}, "name, value, where, binary"),
+        ({"kind": "flag", "metric": {"name": "m", "value": "v", "wher": []}}, "name, value, where, binary, quantile"),
         ({"kind": "flag", "metric": "tpr", "reference": {"value": 1.0, "influence": "i", "x": 1}}, "value, influence"),
         ({"kind": "flag", "metric": "tpr", "groups": [{"column": "a", "edges": [1], "x": 1}]}, "column, edges"),
         ({"kind": "flag", "metric": "tpr", "filters": [{"column": "a", "value": 1, "x": 1}]}, "column, op, value"),

@@ -212,7 +212,7 @@ groups = "sex"
 status_quo = "prediction"
 candidate = "better"
 evidence = "paper"
-resamples = 200000
+resamples = 100000
 splits = 200
 [[tests]]
 kind = "flag"
@@ -239,7 +239,7 @@ def test_ctrl_c_leaves_what_resume_finishes(folder: Path) -> None:
     assert "Interrupted at 'long': 1 of 3 tests are finished and kept." in " ".join(errors.split())
     assert "--resume" in errors
     assert not (folder / "isonomy-report" / "report.html").exists()
-    (folder / "audit.toml").write_text(LONG.replace("200000", "100").replace("200\n", "1\n"))
+    (folder / "audit.toml").write_text(LONG.replace("100000", "100").replace("200\n", "1\n"))
     done = isonomy.Audit.from_toml("audit.toml").run("isonomy-report", resume=True)
     assert [entry.resumed for entry in done.entries] == [True, False, False]
 

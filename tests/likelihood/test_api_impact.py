@@ -31,7 +31,7 @@ def test_one_hand_computed_table() -> None:
     assert (row["n"], row["selected"], row["rate"], row["impact_ratio"]) == (40, 12, 0.3, 0.5)
     assert (row["difference"], row["shortfall"], row["shortfall_parity"]) == (pytest.approx(-0.3), 8, 12)
     flag = iso.flag(data, metric="selection_rate", prediction="hired", groups="sex", reference={"sex": "m"})
-    assert 2 * row["pvalue"] == pytest.approx(float(flag.pvalue[0]), rel=1e-9)  # the same likelihood, one-sided
+    assert row["pvalue"] == pytest.approx(float(flag.pvalue[0]), rel=1e-9)  # the same likelihood
 
 
 def test_three_facts_are_kept_apart() -> None:
