@@ -44,7 +44,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-p", "isonomy.pytest_plugin", "-p", "no:cacheprovider", *arguments]
+    # Installing the package makes pytest find the plugin; naming it as well would register it twice.
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
