@@ -68,11 +68,13 @@ def shown(output: Output) -> str:
     text, value = output
     below = ""
     if isinstance(value, altair.TopLevelMixin):
-        drawing = io.StringIO()
-        value.save(drawing, format="svg")
-        code = base64.b64encode(drawing.getvalue().encode()).decode()
+        drawing = io.BytesIO()  # pixels: the letters of another font than the one measured would be cut off
+        value.save(drawing, format="png", scale_factor=2)
+        code = base64.b64encode(drawing.getvalue()).decode()
+        width = int.from_bytes(drawing.getvalue()[16:20]) // 2
         below = (
-            f'\n<img class="chart" alt="The chart that the code above draws" src="data:image/svg+xml;base64,{code}">\n'
+            f'\n<img class="chart" width="{width}" alt="The chart that the code above draws" '
+            f'src="data:image/png;base64,{code}">\n'
         )
     elif isinstance(value, polars.DataFrame):
         below = "\n" + _table(value) + "\n"

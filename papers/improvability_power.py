@@ -17,14 +17,16 @@ import numpy as np
 
 from isonomy.alternatives.rules.bootstrap import compare
 from isonomy.alternatives.rules.criteria import Criteria, FairnessTest
+from isonomy.alternatives.rules.influence import Equivalence, Moments
 from isonomy.alternatives.rules.utilities import READY
 from isonomy.results import theme
 
 MEAN, ALPHA, DRAWS, REPLICATIONS = 1.52, 0.05, 2_000, 1_000
 COVARIANCE = np.array([[10.0, 6.85], [6.85, 10.83]])
 ETAS = np.array([0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.25, 1.4, 1.52, 1.64, 1.75])
-FORMS: tuple[FairnessTest, ...] = ("paper", "two_one_sided")
+FORMS: tuple[FairnessTest, ...] = ("paper", "two_one_sided", "equivalence")
 CUTS = np.array([0.0, 0.3, 0.5, 0.7, 0.8, 0.9])  # required cuts; on the null's boundary eta = (1 - cut) 1.52
+CASES = [(eta, 0.0) for eta in ETAS] + [((1 - cut) * MEAN, cut) for cut in CUTS]  # mean gap, required cut
 
 
 def pvalue(means: np.ndarray, resampled: np.ndarray, form: FairnessTest, cut: float) -> float:
@@ -39,21 +41,44 @@ def pvalue(means: np.ndarray, resampled: np.ndarray, form: FairnessTest, cut: fl
     return float(compare(criteria, sums(means), sums(resampled), (0,)).fairness[0].pvalue(cut))
 
 
+def closed_form(means: np.ndarray, covariance: np.ndarray, size: int, cut: float) -> float:
+    """The default form: both sides together, by the normal law."""
+    known = Moments(np.array([abs(means[0]), means[1]]), covariance, size, (0,))
+    base, gap = np.eye(2)
+    shared = float((base - gap) @ covariance @ (base + gap))
+    upper, lower = (known.contrast(base - side * gap, base) for side in (1, -1))
+    return float(Equivalence(upper, lower, shared, 0.0).pvalue(cut))
+
+
 def rejections(size: int, replications: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Share of rejections: (forms, etas) where no cut is required, (forms, cuts) on the boundary."""
+    """Share of rejections: (forms, etas) where no cut is required, (forms, cuts) on the boundary.
+
+    The form that needs no bootstrap has samples of its own.
+    """
     root = np.linalg.cholesky(COVARIANCE)
-    cases = [(eta, 0.0) for eta in ETAS] + [((1 - cut) * MEAN, cut) for cut in CUTS]
-    count = np.zeros((len(FORMS), len(cases)))
+    count = np.zeros((len(FORMS), len(CASES)))
     for _ in range(replications):
         sample = rng.standard_normal((size, 2)) @ root.T + [MEAN, 0.0]
         weights = rng.multinomial(size, np.full(size, 1 / size), size=DRAWS) / size
         means, resampled = sample.mean(axis=0), weights @ sample
-        for j, (eta, cut) in enumerate(cases):
+        for j, (eta, cut) in enumerate(CASES):
             shift = np.array([0.0, eta])
-            for i, form in enumerate(FORMS):
+            for i, form in enumerate(FORMS[:2]):
                 count[i, j] += pvalue(means + shift, resampled + shift, form, cut) <= ALPHA
+    count[2] = closed_form_rejections(size, replications, np.random.default_rng([size, 1]))
     share = count / replications
     return share[:, : len(ETAS)], share[:, len(ETAS) :]
+
+
+def closed_form_rejections(size: int, replications: int, rng: np.random.Generator) -> np.ndarray:
+    """How often the default form rejects in each case."""
+    root, count = np.linalg.cholesky(COVARIANCE), np.zeros(len(CASES))
+    for _ in range(replications):
+        sample = rng.standard_normal((size, 2)) @ root.T + [MEAN, 0.0]
+        means, covariance = sample.mean(axis=0), np.cov(sample.T, bias=True) / size
+        for j, (eta, cut) in enumerate(CASES):
+            count[j] += closed_form(means + np.array([0.0, eta]), covariance, size, cut) <= ALPHA
+    return count
 
 
 def draw(curves: dict[int, np.ndarray], path: Path) -> None:

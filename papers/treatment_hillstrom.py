@@ -81,7 +81,7 @@ def corrections(audit: pl.DataFrame, outcome: str) -> iso.CorrectionsResult:
     result = iso.evaluate_corrections(audit, **roles, groups=GROUPS, splits=10, resamples=50, rng=SEED)
     print(f"\nRemaining on held-out rows ({outcome}), {len(result.groups)} groups, 10 splits, both swaps:")
     for line in result.to_frame("polars").iter_rows(named=True):
-        print(f"  {line['strategy']:18} factor {line['factor']:.2f}   error rms {line['error_rms']:.3f}   bias rms "
+        print(f"  {line['strategy']:23} factor {line['factor']:.2f}   error rms {line['error_rms']:.3f}   bias rms "
               f"{line['bias_rms']:.3f}   tests for remaining bias that reject {line['bias_rejected']:.3f}")  # fmt: skip
     t = result.detection_statistic[np.isfinite(result.detection_statistic)]
     beyond = np.mean(np.abs(t) > 1.96)

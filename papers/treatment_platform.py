@@ -61,7 +61,7 @@ def describe(name: str, rows: int, error: float, charts: Path | None) -> None:
     for what, published, ours in lines:
         print(f"  {what:25}{published:33}{ours}")
     for line in result.to_frame("polars").iter_rows(named=True):
-        print(f"    {line['strategy']:14} factor {line['factor']:.2f}   error rms {line['error_rms']:.4f}   "
+        print(f"    {line['strategy']:23} factor {line['factor']:.2f}   error rms {line['error_rms']:.4f}   "
               f"bias rms {line['bias_rms']:.4f}")  # fmt: skip
     if charts:
         from isonomy.results.theme import to_png

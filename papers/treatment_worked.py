@@ -4,6 +4,7 @@
 
 Rows are split at random into three: on the first an uplift model (two regressions, one per arm) is fitted, on the
 second `EffectCorrector` learns each group's error, on the third both predictions are audited and their price compared.
+Last, `evaluate_corrections` compares all strategies on the second and third parts together.
 """
 
 from __future__ import annotations
@@ -76,12 +77,13 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True)
 class Worked:
-    """What the third part of the rows says."""
+    """What the rows say that the model was not fitted on."""
 
     before: iso.TreatmentBiasResult
     after: iso.TreatmentBiasResult
     price: iso.PriceResult
     corrector: iso.EffectCorrector
+    evaluation: iso.CorrectionsResult
 
 
 def worked(table: pl.DataFrame, experiment: Experiment) -> Worked:
@@ -118,6 +120,9 @@ def worked(table: pl.DataFrame, experiment: Experiment) -> Worked:
             judge, effect="effect", corrected="corrected", baseline="baseline" if relative else None, **roles
         ),
         corrector,
+        iso.evaluate_corrections(
+            pl.concat([learn, judge], how="diagonal"), effect="effect", splits=5, rng=SEED, **roles
+        ),
     )
 
 
@@ -140,6 +145,7 @@ def main() -> None:
         )
         for sentence in result.price.findings():
             print(f"  {sentence}")
+        print(f"  {result.evaluation.headline()}")
 
 
 if __name__ == "__main__":

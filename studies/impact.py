@@ -10,8 +10,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.likelihood.ratio.best import AgainstBest, every_pair
-from isonomy.likelihood.ratio.impact import against_one, band
+from isonomy.inference.decide import Alternative
+from isonomy.likelihood.ratio.best import AgainstBest
+from isonomy.likelihood.ratio.disparity import Hypothesis, Likelihood
+from isonomy.likelihood.ratio.impact import band
 from isonomy.likelihood.ratio.links import LOG
 from isonomy.likelihood.ratio.means import Binary
 from isonomy.likelihood.ratio.profile import Kind, Profile, linked
@@ -75,10 +77,13 @@ def homogeneous(rng: np.random.Generator, tables: int, scale: Scale, rows: int) 
     return rejected(chi2_sf(statistic, df))
 
 
-def accounts(rng: np.random.Generator, tables: int, wide: int, rows: int) -> npt.ArrayLike:
-    """Whether the interval of what strata account for, and that of its share, hold the truth."""
-    rate = np.linspace(0.1, 0.6, wide)
-    mine, theirs = np.linspace(2, 1, wide), np.linspace(1, 2, wide)  # the group is more often where rates are low
+def accounts(rng: np.random.Generator, tables: int, wide: int, rows: int, matter: bool) -> npt.ArrayLike:
+    """Whether the interval of what strata account for, and that of its share, hold the truth.
+
+    Where strata ``matter`` rates differ between them and the group is more often where they are low; else neither.
+    """
+    rate = np.linspace(0.1, 0.6, wide) if matter else np.full(wide, 0.35)
+    mine, theirs = (np.linspace(2, 1, wide), np.linspace(1, 2, wide)) if matter else (np.ones(wide), np.ones(wide))
     mine, theirs = mine / mine.sum(), theirs / theirs.sum()
     effect = -0.05
     n1, n0 = rng.multinomial(rows, mine, tables), rng.multinomial(2 * rows, theirs, tables)
@@ -91,34 +96,21 @@ def accounts(rng: np.random.Generator, tables: int, wide: int, rows: int) -> npt
     )
 
 
-def best(rng: np.random.Generator, tables: int, rates: FloatArray, rows: int) -> npt.ArrayLike:
-    """Which groups' intervals hold their ratio to the best, and whether any is wrongly said to be below it."""
-    size = rates.size
-    k = rng.binomial(rows, rates, (tables, size)).astype(float)
-    first, second = every_pair(size)
-    offset = np.repeat(np.arange(tables) * size, first.size)
-    counts = linked(Binary(np.full(k.size, float(rows)), k.ravel()), LOG)
-    group = np.tile(first, tables) + offset
-    pairs = Profile(Kind.DISJOINT, counts, group, other=counts, other_index=np.tile(second, tables) + offset)
-    against = AgainstBest(pairs, group)
-    low, high = (np.exp(end).reshape(tables, size) for end in against.interval(CRITICAL))
-    truth = rates / rates.max()
-    statistic = against.statistic(0.0).reshape(tables, size)
-    shown = (0.5 * chi2_sf(statistic, 1) <= 0.05 / size) & (truth == 1)
-    return np.column_stack([(low <= truth + 1e-12) & (truth <= high + 1e-12), shown.any(axis=1)])
+def threshold(rng: np.random.Generator, tables: int, rate: float, rows: tuple[int, ...]) -> npt.ArrayLike:
+    """At a ratio of exactly 0.8 of the first category: below it shown, at least it shown.
 
-
-def least(outcomes: FloatArray) -> list[float]:
-    """The least of the groups' coverages, and the rate of false claims."""
-    return [float(outcomes[:, :-1].mean(axis=0).min()), float(outcomes[:, -1].mean())]
-
-
-def threshold(rng: np.random.Generator, tables: int, rate: float, rows: int) -> npt.ArrayLike:
-    """At a ratio of exactly 0.8: below it shown, at least it shown."""
-    k = rng.binomial(rows, [0.8 * rate, rate], (tables, 2)).astype(float)
-    n = np.full(2, float(rows))
-    each = [against_one(n, table, 1, 0.05, 0.8) for table in k]
-    return np.array([[part.below[0] <= 0.05, part.at_least[0] <= 0.05] for part in each], dtype=float)
+    Against the second, or against the highest of all where there are more.
+    """
+    size = len(rows)
+    rates, n = np.append(0.8 * rate, np.full(size - 1, rate)), np.tile(np.array(rows, dtype=float), tables)
+    counts = linked(Binary(n, rng.binomial(rows, rates, (tables, size)).astype(float).ravel()), LOG)
+    own = np.repeat(np.arange(tables), size - 1)
+    others = size * own + np.tile(np.arange(1, size), tables)
+    pairs = Profile(Kind.DISJOINT, counts, size * own, other=counts, other_index=others).few_scored()
+    likelihood: Likelihood = pairs if size == 2 else AgainstBest(pairs, own)
+    limit = float(np.log(0.8))
+    sides: tuple[Alternative, ...] = ("less", "greater")
+    return np.column_stack([rejected(Hypothesis(limit, limit, side).test(likelihood)[1]) for side in sides])
 
 
 def banded(rng: np.random.Generator, tables: int, rows: int, groups: int) -> npt.ArrayLike:
@@ -161,21 +153,8 @@ def _strata_runs() -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def _best_runs() -> tuple[Run, ...]:
-    runs = []
-    for size in (2, 5, 12):
-        for rate in (0.02, 0.3, 0.9):
-            designs = {"all equal": np.full(size, rate), "one worse": np.append(0.7 * rate, np.full(size - 1, rate))}
-            if size > 2:
-                designs["two tied for best"] = np.append([rate, rate], np.full(size - 2, 0.8 * rate))
-            for name, rates in designs.items():
-                rows = 2_000 if rate == 0.02 else 200
-                line = Line(
-                    (str(size), f"{rate:g}", f"{rows:,}", name),
-                    (Asked(0.95, "least", label="coverage"), at_most(0.05, "false claims")),
-                )
-                runs.append(Run((line,), partial(best, rates=rates, rows=rows), TABLES, least))
-    return tuple(runs)
+# Rows of the category at 0.8 of the others' rate, and of these.
+SIZES = ((200, 200), (2_000, 2_000), (20, 2_000), (50, 2_000), (100, 2_000), (20, 2_000, 2_000), (200, 200, 200, 200))
 
 
 PAGE = Page(
@@ -199,35 +178,40 @@ PAGE = Page(
         ),
         Section(
             "What strata account for: coverage of 95 % intervals",
-            ("strata", "rows of the group"),
+            ("strata", "they matter", "rows of the group"),
             ("difference", "share"),
             tuple(
                 Run(
-                    (Line((str(wide), f"{n:,}"), (nominal(0.95), nominal(0.95))),),
-                    partial(accounts, wide=wide, rows=n),
+                    (
+                        Line(
+                            (str(wide), "yes" if matter else "no", f"{n:,}"),
+                            (nominal(0.95) if matter else Asked(0.95, "least"),) * 2,
+                        ),
+                    ),
+                    partial(accounts, wide=wide, rows=n, matter=matter),
                     TABLES,
                 )
+                for matter in (True, False)
                 for wide, n in ((5, 500), (5, 3_000), (50, 500), (500, 500), (500, 1_500))
             ),
         ),
         Section(
-            "Against the best of all groups: the least coverage of any group, and false claims over all groups",
-            ("groups", "highest rate", "rows in each", "design"),
-            ("covered", "false claims"),
-            _best_runs(),
-        ),
-        Section(
             "At a ratio of exactly 0.8: what is shown, at 0.05",
-            ("rate of the comparator", "rows in each"),
+            ("rate of the others", "rows of the category", "rows of the others"),
             ("below", "at least"),
             tuple(
                 Run(
-                    (Line((f"{rate:g}", f"{n:,}"), (at_most(0.05), at_most(0.05))),),
-                    partial(threshold, rate=rate, rows=n),
+                    (
+                        Line(
+                            (f"{rate:g}", f"{rows[0]:,}", ", ".join(f"{n:,}" for n in rows[1:])),
+                            (at_most(0.05), at_most(0.05)),
+                        ),
+                    ),
+                    partial(threshold, rate=rate, rows=rows),
                     TABLES,
                 )
                 for rate in (0.1, 0.3, 0.9)
-                for n in (200, 2_000)
+                for rows in SIZES
             ),
         ),
         Section(

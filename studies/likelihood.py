@@ -5,25 +5,28 @@ python -m studies.likelihood [--tables N] [--only TEXT]        writes docs/valid
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import stats
 
 import isonomy as iso
-from isonomy.frames.design import Design
+from isonomy.frames.design import Clusters, Design
+from isonomy.inference.decide import inside
 from isonomy.inference.designs import Influence, spread
 from isonomy.inference.multiplicity import adjust
-from isonomy.likelihood.ratio.best import AgainstBest, every_pair, widest
+from isonomy.likelihood.ratio.best import AgainstBest, every_pair, gap_limits
+from isonomy.likelihood.ratio.disparity import Hypothesis, reported
 from isonomy.likelihood.ratio.functionals import evaluate
 from isonomy.likelihood.ratio.joint import Patterns
-from isonomy.likelihood.ratio.links import IDENTITY, LOG, LOGIT
+from isonomy.likelihood.ratio.links import IDENTITY, LINKS, LOG, LOGIT
 from isonomy.likelihood.ratio.means import Binary
 from isonomy.likelihood.ratio.overlap import Overlapping, Pair
 from isonomy.likelihood.ratio.profile import Kind, Profile, linked, odds_in_whole
 from isonomy.likelihood.ratio.standardised import Contrast, Sample, Sigma, Standardised
 from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.status import Status
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 from studies.designs import regression
 from studies.lines import Asked, Line, Number, Page, Run, Section, at_most, each, main, nominal, published, rejected
@@ -282,7 +285,8 @@ def scales(rng: np.random.Generator, tables: int, rows: int, rate: float, whole:
             problem = Profile(kind, linked(own, link), every, other=linked(other, link), other_index=every)
         truth = float(link.delta(link.compared(0.8 * rate, reference)))
         empty = ~link.comparable(problem.reference if link is not LOGIT or not whole else _pooled(own, other))
-        held.append(np.where(empty, True, problem.statistic(np.full(tables, truth)) <= chi2_isf(0.05, 1)))
+        statistic = problem.few_scored().statistic(np.full(tables, truth))
+        held.append(np.where(empty, True, statistic <= chi2_isf(0.05, 1)))
     return np.column_stack(held).astype(float)
 
 
@@ -299,8 +303,8 @@ def standardised(rng: np.random.Generator, law: str, rows: int, shift: float, cl
     noise = rng.standard_normal(size) if law == "normal" else rng.exponential(size=size) - 1.0
     common = np.sqrt(0.2) * rng.standard_normal(clusters)[member] if clusters else 0.0
     value = common + noise * (np.sqrt(0.8) if clusters else 1.0) + shift * own
-    weights, ones = sparse.csr_array((np.ones(size), (member, np.arange(size)))), np.ones(size)
-    design = Design(ones, ones, ones, ones, lambda: iter([weights]))
+    ones = np.ones(size)
+    design = Design(ones, ones, ones, ones, Clusters.of_rows(member, ones))
     everybody, whole = np.ones(size, dtype=bool), float(np.sqrt(1.0 + shift**2 / 4.0))
     asked: tuple[tuple[Sigma, Contrast, float], ...] = (
         ("reference", Contrast(own, ~own, ~own), shift),
@@ -364,20 +368,23 @@ def best_groups(rng: np.random.Generator, tables: int, groups: int, rate: float,
     first, second = every_pair(groups)
     start = groups * np.arange(tables)[:, None]
     at, against = (start + first).ravel(), (start + second).ravel()
-    best = AgainstBest(Profile(Kind.DISJOINT, means, at, other=means, other_index=against), at)
+    best = AgainstBest(Profile(Kind.DISJOINT, means, at, other=means, other_index=against).few_scored(), at)
     low, high = (end.reshape(tables, groups) for end in best.interval(chi2_isf(0.05, 1)))
     truth = np.log(rates / rates.max())
     held = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
     blamed = (best.statistic(0.0) >= chi2_isf(0.10, 1)).reshape(tables, groups)[:, 0]
     once = first < second
-    gaps = []
-    for t in range(tables):
-        pairs = Profile(
-            Kind.DISJOINT, means, groups * t + first[once], other=means, other_index=groups * t + second[once]
-        )
-        _, least, most = widest(pairs, 0.05, int(once.sum()))
-        gaps.append(least <= -truth.min() + 1e-12 and -truth.min() <= most + 1e-12)
+    at, against = ((start + part[once]).ravel() for part in (first, second))
+    pairs = Profile(Kind.DISJOINT, means, at, other=means, other_index=against).few_scored()
+    gaps = widest_gap_holds(pairs, tables, float(-truth.min()))
     return np.column_stack([held[:, 0], held[:, -1], blamed, gaps]).astype(float)
+
+
+def widest_gap_holds(pairs: Profile, tables: int, truth: float) -> FloatArray:
+    """Whether the interval of the widest gap of each table, all of whose pairs follow one another, holds the truth."""
+    tests = pairs.own_index.size // tables
+    least, most = (np.nanmax(end.reshape(tables, tests), axis=1) for end in gap_limits(pairs, 0.05, tests))
+    return np.asarray((least <= truth + 1e-12) & (truth <= most + 1e-12), dtype=float)
 
 
 def no_gap(rng: np.random.Generator, tables: int, groups: int) -> FloatArray:
@@ -385,18 +392,19 @@ def no_gap(rng: np.random.Generator, tables: int, groups: int) -> FloatArray:
 
     The bootstrap draws rows of the whole table, 300 times, as fairlearn does for `MetricFrame.difference`.
     """
-    held = []
-    for _ in range(tables):
-        ones = rng.binomial(200, 0.3, groups)
-        counts = Binary(np.full(groups, 200), ones)
-        first, second = np.triu_indices(groups, 1)
-        pairs = Profile(Kind.DISJOINT, counts, first, other=counts, other_index=second)
-        cells = np.column_stack([ones, 200 - ones]).ravel() / (200 * groups)
+    ones = rng.binomial(200, 0.3, (tables, groups))
+    counts = Binary(np.full(ones.size, 200), ones.ravel())
+    first, second = np.triu_indices(groups, 1)
+    start = groups * np.arange(tables)[:, None]
+    at, against = (start + first).ravel(), (start + second).ravel()
+    ours = widest_gap_holds(Profile(Kind.DISJOINT, counts, at, other=counts, other_index=against), tables, 0.0)
+    theirs = []
+    for drawn in ones:
+        cells = np.column_stack([drawn, 200 - drawn]).ravel() / (200 * groups)
         again = rng.multinomial(200 * groups, cells, size=300).reshape(300, groups, 2)
         rates = again[:, :, 0] / again.sum(axis=2)
-        lower = np.quantile(np.ptp(rates, axis=1), 0.025)
-        held.append([widest(pairs, 0.05, first.size)[1] <= 0, lower <= 0])
-    return np.asarray(held, dtype=float)
+        theirs.append(np.quantile(np.ptp(rates, axis=1), 0.025) <= 0)
+    return np.column_stack([ours, theirs]).astype(float)
 
 
 FOUR: Any = ["selection_rate", "tpr", "fpr", "ppv"]
@@ -410,6 +418,204 @@ def many_metrics(rng: np.random.Generator) -> list[float]:
     flagged = iso.flag(columns, metric=FOUR, **options)
     joint = iso.certify(columns, metric=["selection_rate", "accuracy", "tpr"], **options)
     return [float(len(flagged.flagged) > 0), float(joint.pvalue <= 0.05)]
+
+
+# Small and skewed: no verdict that is not true, and how often there is none
+
+
+def drawn(rng: np.random.Generator, law: str, shape: tuple[int, int]) -> FloatArray:
+    """Draws of a skewed law, or of a rate of 0.1."""
+    return (rng.random(shape) < 0.1).astype(float) if law == "rate 0.1" else skewed(rng, law, shape)
+
+
+def many_small_groups(rng: np.random.Generator, law: str, groups: int, rows: int) -> list[float]:
+    """Whether `certify` says that equal groups differ, without its correction too, and whether it cannot tell."""
+    columns = as_groups(drawn(rng, law, (groups, rows)))
+    options: dict[str, Any] = {
+        "metric": iso.Metric("value", value=iso.col("v"), binary=law == "rate 0.1"),
+        "groups": "t",
+    }
+    ours = iso.certify(columns, **options, resamples=200, rng=rng)
+    paper = iso.certify(columns, **options, correction=None)
+    unsure = ours.verdict.value == "inconclusive" and ours.pvalue <= 0.05
+    return [float(ours.verdict.value == "violation"), float(unsure), *rejected([paper.pvalue])]
+
+
+def simultaneous(rng: np.random.Generator, law: str, groups: int, rows: int) -> list[float]:
+    """Of equal groups against their known mean, all within ±1 of it, by simultaneous intervals.
+
+    Whether a verdict of any group is false, how many have none, and whether all intervals hold 0.
+    """
+    mean = {**LAWS, "rate 0.1": 0.1}[law]
+    columns = as_groups(drawn(rng, law, (groups, rows)))
+    result = iso.certify(columns, metric=VALUE, groups="t", reference=mean, tolerance=1e-9)
+    held = (result.ci_low <= 0) & (result.ci_high >= 0)
+    shown = np.array([status is Status.OK for status in result.status])
+    return [
+        float(result.verdict.value == "violation"),
+        float(1 - shown.mean()),
+        float((held | ~shown).all()),
+        float(held.all()),
+    ]
+
+
+def at_the_edge(rng: np.random.Generator, law: str, rows: int, sign: float) -> list[float]:
+    """At the end of a tolerance of one standard deviation: whether a violation, or *within*, or neither is said."""
+    deviation = 1.0 if law == "exponential" else float(np.sqrt(np.expm1(1.0) * np.e))
+    options: dict[str, Any] = {"reference": LAWS[law] - sign * deviation, "tolerance": deviation, "adjust": "none"}
+    # One group in a table: others would tell how skewed the law is.
+    result = iso.flag(as_groups(skewed(rng, law, (1, rows))), metric=VALUE, groups="t", **options)
+    return [float(result.verdicts[0].value == v) for v in ("violation", "within_tolerance", "inconclusive")]
+
+
+# What is asked of 1,000 tables, of lines that have more.
+THOUSAND = Asked(0.05, "most", error=lambda own: float(np.sqrt(0.05 * 0.95 / 1_000)))
+
+
+def rare(rng: np.random.Generator, tables: int, rows: int, others: int, rate: float, edge: float) -> FloatArray:
+    """Two groups whose rates differ by ``edge``, the end of the tolerance: as `flag` tests them, and by likelihood.
+
+    Whether a violation is said, *within*, and whether the 95 % interval misses the truth.
+    """
+    cases = np.column_stack([rng.binomial(rows, rate + edge, tables), rng.binomial(others, rate, tables)])
+    distinct, place = np.unique(cases, axis=0, return_inverse=True)
+    every = np.arange(len(distinct))
+    own, other = (Binary(np.full(every.size, n), k) for n, k in zip((rows, others), distinct.T, strict=True))
+    plain = Profile(Kind.DISJOINT, own, every, other=other, other_index=every)
+    outcomes = []
+    for problem in (plain.few_scored(), plain):
+        low, high = problem.interval(chi2_isf(0.05, 1))
+        violation = Hypothesis(-edge, edge, "outside").test(problem)[1] <= 0.05
+        outcomes += [violation, inside(low, high, edge), (low > edge) | (high < edge)]
+    return np.column_stack(outcomes)[place.ravel()].astype(float)
+
+
+# Families of overlapping groups with one reference
+
+
+LEVELS = {5: (2, 3), 41: (2, 3, 5), 199: (7, 8, 8)}
+
+
+def family(rng: np.random.Generator, groups: int) -> list[float]:
+    """Overlapping groups against a fifth of the rows: any false flag by max-t and Holm, BH's false flagging rate.
+
+    Without any difference; then where the first level of the first column is 6 points lower, with the power.
+    """
+    levels, rows = LEVELS[groups], 20_000 if groups > 100 else 4_000
+    apart = rng.random(rows) < 0.2
+    columns = {f"c{i}": np.where(apart, size, rng.integers(0, size, rows)) for i, size in enumerate(levels)}
+    measured = []
+    for shift in (0.0, 0.06):
+        rate = 0.3 - shift * (columns["c0"] == 0)
+        table = {**columns, "y": (rng.random(rows) < rate).astype(int)}
+        options: dict[str, Any] = {"metric": "selection_rate", "prediction": "y", "groups": list(columns)}
+        depth, reference = 1 if groups == 5 else 2, {"c0": levels[0]}
+        result = iso.flag(table, **options, depth=depth, reference=reference, adjust="max-t", rng=rng)
+        tested = ~np.isnan(result.pvalue)
+        items = [dict(group.items) for group, kept in zip(result.groups, tested, strict=True) if kept]
+        null = np.array([not shift or int(str(one.get("c0", "0"))) > 0 for one in items])
+        p = result.pvalue[tested]
+        flags = {"max-t": result.adjusted_pvalue[tested] <= 0.05}
+        flags |= {name: adjust(p, name) <= 0.05 for name in ("holm", "bh")}
+        measured += [float((flags[name] & null).any()) for name in ("max-t", "holm")]
+        measured.append(float((flags["bh"] & null).sum() / max(flags["bh"].sum(), 1)))
+        if shift:
+            measured += [float(flags[name][~null].mean()) for name in ("max-t", "holm", "bh")]
+    return measured
+
+
+# Planning: is the power that was asked for reached?
+
+
+@cache
+def enough(reference: Any, scale: Any, tolerance: float | None, disparity: float) -> int:
+    """The rows that should be enough."""
+    ratio = None if reference == "known" else 4.0
+    return iso.rows_needed(disparity, reference=reference, ratio=ratio, rate=0.3, scale=scale, tolerance=tolerance)
+
+
+def planned(
+    rng: np.random.Generator,
+    tables: int,
+    reference: Any,
+    scale: Any,
+    tolerance: float | None,
+    disparity: float,
+) -> FloatArray:
+    """Whether the verdict is reached with the rows that should be enough in 0.8 of tables; rates of 0.3.
+
+    The reference has four times as many rows.
+    """
+    link, rows = LINKS[scale], enough(reference, scale, tolerance, disparity)
+    own_rate, every = float(link.moved(0.3, link.delta(disparity))), np.arange(tables)
+    size, rest = np.full(tables, rows), 0.3
+    if reference == "population":
+        size, rest = rng.binomial(5 * rows, 0.2, tables), (0.3 - 0.2 * own_rate) / 0.8
+    own = Binary(size, rng.binomial(size, own_rate))
+    other = Binary(5 * rows - size, rng.binomial(5 * rows - size, rest))
+    if reference == "known":
+        problem = Profile(Kind.FIXED, own, every, theta=np.full(tables, 0.3))
+    elif reference == "population" and link is LOGIT:
+        problem = odds_in_whole(own, every, other, every)
+    else:
+        kind = Kind.NESTED if reference == "population" else Kind.DISJOINT
+        problem = Profile(kind, linked(own, link), every, other=linked(other, link), other_index=every)
+    likelihood = reported(problem.few_scored(), link)
+    delta, reach = abs(float(link.delta(disparity))), 0.0
+    if tolerance is not None:
+        reach = abs(float(link.delta(tolerance)))
+    if delta < reach:
+        low, high = (link.delta(end) for end in likelihood.interval(chi2_isf(0.05, 1)))
+        return inside(low, high, reach).astype(float)
+    least, most = (float(end) for end in link.reported([-reach, reach]))
+    return np.asarray(rejected(Hypothesis(least, most, "outside").test(likelihood)[1]))
+
+
+PLANS: tuple[tuple[Any, float | None, float], ...] = (
+    ("difference", None, 0.05),
+    ("difference", 0.03, 0.08),
+    ("difference", 0.05, 0.0),
+    ("difference", 0.05, 0.01),
+    ("ratio", 0.8, 0.6),
+    ("ratio", 0.8, 1.0),
+    ("odds_ratio", 0.8, 0.5),
+    ("odds_ratio", 0.8, 1.0),
+)
+
+
+def planned_clusters(
+    rng: np.random.Generator, size: int, correlation: float, tolerance: float | None, disparity: float
+) -> float:
+    """The same in clusters, against a group of as many rows at a rate of 0.3."""
+    cluster = size, correlation
+    rows = iso.rows_needed(disparity, reference="group", rate=0.3, tolerance=tolerance, cluster=cluster)
+    number, total = -(-rows // size), (1.0 - correlation) / correlation
+    rates = [rng.beta(rate * total, (1.0 - rate) * total, number) for rate in (0.3 + disparity, 0.3)]
+    chance = np.repeat(np.concatenate(rates), size)
+    table = {
+        "g": np.repeat(["a", "b"], number * size),
+        "y": (rng.random(chance.size) < chance).astype(int),
+        "c": np.repeat(np.arange(2 * number), size),
+    }
+    result = iso.flag(
+        table,
+        metric="selection_rate",
+        prediction="y",
+        groups="g",
+        reference={"g": "b"},
+        cluster="c",
+        tolerance=tolerance,
+    )
+    within = tolerance is not None and disparity < tolerance
+    return float(result.verdicts[0].value == ("within_tolerance" if within else "violation"))
+
+
+CLUSTERED: tuple[tuple[int, float, float | None, float], ...] = (
+    (20, 0.1, None, 0.08),
+    (20, 0.1, 0.1, 0.0),
+    (5, 0.4, 0.02, 0.12),
+    (50, 0.2, None, 0.2),
+)
 
 
 PAGE = Page(
@@ -511,6 +717,113 @@ PAGE = Page(
                 for reference, n, others in (("known", 800, 0), ("group", 500, 2_000), ("population", 400, 1_600))
             ),
             4,
+        ),
+        Section(
+            "Planning: how often the verdict is reached with the rows that `rows_needed` names for 0.8",
+            ("reference", "scale", "tolerance", "true disparity"),
+            ("reached",),
+            tuple(
+                Run(
+                    (
+                        Line(
+                            (reference, scale, str(tolerance or "-"), str(true)), (Asked(0.8, slack=0.03, exact=True),)
+                        ),
+                    ),
+                    partial(planned, reference=reference, scale=scale, tolerance=tolerance, disparity=true),
+                    4_000,
+                )
+                for reference in ("known", "group", "population")
+                for scale, tolerance, true in PLANS
+            ),
+        ),
+        Section(
+            "Planning with clusters: how often the verdict is reached with the rows that `rows_needed` names for 0.8",
+            ("rows of a cluster", "intraclass correlation", "tolerance", "true disparity"),
+            ("reached",),
+            tuple(
+                Run(
+                    (Line((str(m), str(rho), str(tolerance or "-"), str(true)), (Asked(0.8, slack=0.03),)),),
+                    each(partial(planned_clusters, size=m, correlation=rho, tolerance=tolerance, disparity=true)),
+                    1_000,
+                )
+                for m, rho, tolerance, true in CLUSTERED
+            ),
+        ),
+        Section(
+            "Small groups in `certify`: equal groups said to differ, nominal 0.05",
+            ("law", "groups", "rows in each"),
+            ("violation", "no verdict though p is at most 0.05", "without the correction"),
+            tuple(
+                Run(
+                    (Line((law, str(k), str(n)), (at_most(0.05),)),),
+                    each(partial(many_small_groups, law=law, groups=k, rows=n)),
+                    1_000,
+                )
+                for law, k, n in (
+                    *((law, 20, 20) for law in ("lognormal", "exponential", "rate 0.1")),
+                    *((law, 5, 50) for law in ("lognormal", "exponential", "rate 0.1")),
+                )
+            ),
+        ),
+        Section(
+            "Skewed groups against a known mean, simultaneous intervals at 0.95",
+            ("law", "groups", "rows in each"),
+            ("violation", "groups without a verdict", "all intervals a verdict may rest on hold", "all intervals hold"),
+            tuple(
+                Run(
+                    (Line((law, str(k), str(n)), (at_most(0.05), None, Asked(0.95, "least"))),),
+                    each(partial(simultaneous, law=law, groups=k, rows=n)),
+                    1_000,
+                )
+                for law, k, n in (("lognormal", 40, 50), ("exponential", 40, 50), ("exponential", 40, 500))
+            ),
+        ),
+        Section(
+            "Skewed groups at the end of a tolerance of one standard deviation, nominal 0.05",
+            ("law", "rows", "end"),
+            ("violation", "within", "inconclusive"),
+            tuple(
+                Run(
+                    (Line((law, str(n), "upper" if sign > 0 else "lower"), (at_most(0.05), at_most(0.05))),),
+                    each(partial(at_the_edge, law=law, rows=n, sign=sign)),
+                    1_000,
+                )
+                for law in ("lognormal", "exponential")
+                for n in (20, 50, 200, 2_000)
+                for sign in (1.0, -1.0)
+            ),
+        ),
+        Section(
+            "Rare rates in two groups whose difference is the end of the tolerance, nominal 0.05",
+            ("rows", "rows of the reference", "its rate", "difference"),
+            (
+                "violation",
+                "within",
+                "interval misses",
+                "violation, likelihood ratio",
+                "within, likelihood ratio",
+                "interval misses, likelihood ratio",
+            ),
+            tuple(
+                Run(
+                    (Line((f"{n:,}", f"{m:,}", str(rate), str(edge)), (THOUSAND,) * 3),),
+                    partial(rare, rows=n, others=m, rate=rate, edge=edge),
+                    2_000,
+                )
+                for n, m in ((100, 1_000), (100, 100), (50, 500), (20, 2_000), (1_000, 100))
+                for rate, edge in ((0.02, 0.0), (0.02, 0.05), (0.1, 0.0), (0.1, 0.05))
+            ),
+        ),
+        Section(
+            "Overlapping groups and one reference: any false flag (max-t, Holm), the false flagging rate (BH), power",
+            ("groups",),
+            (
+                *("max-t", "Holm", "BH", "max-t where some differ", "Holm where some differ", "BH where some differ"),
+                *("power of max-t", "power of Holm", "power of BH"),
+            ),
+            tuple(
+                Run((Line((str(k),), (at_most(0.05),) * 6),), each(partial(family, groups=k)), 1_000) for k in LEVELS
+            ),
         ),
         Section(
             "Bartlett's correction of the joint test: size at nominal 0.05",

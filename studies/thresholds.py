@@ -255,7 +255,7 @@ PAGE = Page(
             ("target",),
             ("mean of the largest distance",),
             tuple(
-                Run((Line((target,), (Asked(0.005, "most", exact=True),)),), each(partial(off_aim, target=target)), 2)
+                Run((Line((target,), (Asked(0.005, "most", exact=True),)),), each(partial(off_aim, target=target)), 50)
                 for target in TARGETS
             ),
             digits=4,

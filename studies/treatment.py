@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from scipy import stats
 
 import isonomy as iso
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
-from isonomy.treatment.effects.collapse import Formula
+from isonomy.treatment.effects.collapse import Formula, Measure
 from isonomy.treatment.effects.errors import errors_of
 from isonomy.treatment.effects.events import Counts, law_of, rest_of
 from isonomy.treatment.effects.events import Difference as EventGap
 from isonomy.treatment.effects.price import QUANTITIES, scores, standard_error
 from isonomy.treatment.effects.ratio import Ratio
 from isonomy.treatment.effects.shrinkage import Detected, correction, strategies_of
-from isonomy.treatment.effects.sums import Lines
+from isonomy.treatment.effects.sums import Lines, Sums
+from isonomy.treatment.estimate import MANY_EVENTS, equal_errors
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, rejected
 
 TABLES = 1_000
@@ -171,21 +171,23 @@ def any_flagged(rng: np.random.Generator, tables: int, measure: str, treated: fl
     return np.array(flags, dtype=float).T
 
 
+def added(table: Mapping[str, FloatArray], *, relative: bool, groups: int = GROUPS) -> Sums:
+    """The sums of a table of counts."""
+    y, f, group = table["outcome"], table["effect"], table["group"].astype(np.intp)
+    lines = Lines(
+        {"y": y.astype(float), "f": f},
+        table["treatment"].astype(int),
+        y.astype(int),
+        table["rows"].astype(float),
+        ((group, groups),),
+    )
+    place = np.zeros(y.size, dtype=np.intp)
+    return lines.sums(("y", "yf") if relative else ("y", "f"), np.arange(y.size), lines.weight, place, 1)[0]
+
+
 def many_pvalues(tables: Sequence[Mapping[str, FloatArray]], *, relative: bool) -> FloatArray:
     """P-values of bias (table, group) by the law of the counts, from tables of counts with groups of the same names."""
-    names = ("y", "yf") if relative else ("y", "f")
-    sums = []
-    for table in tables:
-        y, f, group = table["outcome"], table["effect"], table["group"].astype(np.intp)
-        lines = Lines(
-            {"y": y.astype(float), "f": f},
-            table["treatment"].astype(int),
-            y.astype(int),
-            table["rows"].astype(float),
-            ((group, GROUPS),),
-        )
-        place = np.zeros(y.size, dtype=np.intp)
-        sums.append(lines.sums(names, np.arange(y.size), lines.weight, place, 1)[0])
+    sums = [added(table, relative=relative) for table in tables]
     parts = [errors_of(one.moments(), Formula(measure="relative" if relative else "difference")) for one in sums]
     counts = Counts(np.stack([one.counts.n for one in sums]), np.stack([one.counts.x for one in sums]))
     fields = ("top", "bottom", "tt", "tb", "bb", "df")
@@ -215,19 +217,31 @@ def family_wise() -> tuple[Run, ...]:
     )
 
 
-def omnibus(rng: np.random.Generator, measure: Any, events: Sequence[int] = EVENTS) -> list[float]:
+def omnibus(rng: np.random.Generator, measure: Any, treated: float) -> list[float]:
     """Whether the test of equal errors rejects where all 30 groups share an error."""
-    rejections = []
-    for expected in events:
-        columns = counted(rng, measure, [round(expected / 0.13)] * GROUPS, 0.5, error=0.1 * EFFECT[measure])
-        result = iso.treatment_bias(columns, **ROLES, measure=measure, count="rows")
-        rejections.append(float(rejected(result.omnibus_pvalue[0])))
-    return rejections
+    relative = measure == "relative"
+    mean = 0.1 * 1.25 * (1 + 0.1 / 3) if relative else 0.15
+    sizes = [[round(expected / mean / treated)] * GROUPS for expected in EVENTS]
+    tables = [counted(rng, measure, rows, treated, error=0.1 * EFFECT[measure]) for rows in sizes]
+    return [float(rejected(omnibus_pvalue(table, measure))) for table in tables]
+
+
+def omnibus_pvalue(table: Mapping[str, FloatArray], measure: Measure) -> float:
+    """That all errors are equal, as `isonomy.treatment_bias` finds it; `tests/validity` compares the two."""
+    relative = measure == "relative"
+    sums = added(table, relative=relative)
+    part = errors_of(sums.moments(), Formula(measure=measure))
+    few = part.usable & (sums.counts.x.min(-1) < MANY_EVENTS)
+    law = law_of(sums.counts.at(few), part.error.at(few), part.rest.value[few], relative=relative)
+    events = sums.counts.expected(part.effects.predicted - part.rest.value, relative=relative)
+    used = part.usable & (events >= np.log(2 * part.usable.sum() / 0.05))
+    return equal_errors(part.error, used, few, law)[1]
 
 
 # Rare outcomes, heavy tails, few treated
 
 RARE = (1_000, 5_000, 20_000, 100_000)
+HEAVY = (*RARE, 500_000)
 
 
 def rare(rng: np.random.Generator, treated: float) -> list[FloatArray]:
@@ -243,19 +257,76 @@ def rare(rng: np.random.Generator, treated: float) -> list[FloatArray]:
     return [*holds, np.isfinite(result.adjusted_pvalue).astype(float)]
 
 
-def heavy(rng: np.random.Generator, treated: float, sizes: Sequence[int] = RARE) -> list[FloatArray]:
-    """Revenue of one customer in ten, log-normal with sigma 1.2: coverage of the error, and of groups that are tested.
+def of_revenue(rng: np.random.Generator, treated: float, sizes: Sequence[int]) -> iso.TreatmentBiasResult:
+    """The audit of a table of revenue, of one customer in ten, log-normal with sigma 1.2.
 
-    The effect is a difference of 0: without error.
+    The effect is a difference of 0: without error. Customers without revenue are one line for each group and arm.
     """
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    total = group.size
-    revenue = (rng.random(total) < 0.1) * np.exp(1.2 * rng.standard_normal(total))
-    columns = {"group": group, "treatment": rng.random(total) < treated, "outcome": revenue, "effect": np.zeros(total)}
-    result = iso.treatment_bias(columns, **ROLES, measure="difference")
+    arms = rng.multinomial(sizes, [1 - treated, treated])
+    buyers = rng.binomial(arms, 0.1)
+    g, t = np.indices(arms.shape)
+    number = buyers.ravel()
+    revenue = np.exp(1.2 * rng.standard_normal(int(number.sum())))
+    columns = {
+        "group": np.concatenate([g.ravel(), np.repeat(g.ravel(), number)]),
+        "treatment": np.concatenate([t.ravel(), np.repeat(t.ravel(), number)]),
+        "outcome": np.concatenate([np.zeros(number.size), revenue]),
+        "rows": np.concatenate([arms.ravel() - number, np.ones(revenue.size, dtype=int)]),
+    }
+    columns["effect"] = np.zeros(columns["outcome"].size)
+    return iso.treatment_bias(columns, **ROLES, measure="difference", count="rows")
+
+
+def heavy(rng: np.random.Generator, treated: float, sizes: Sequence[int] = HEAVY) -> list[FloatArray]:
+    """Coverage of the error, coverage where a group is tested, and which groups are."""
+    result = of_revenue(rng, treated, sizes)
     holds = (result.error_low <= 0) & (result.error_high >= 0)
     tested = np.isfinite(result.adjusted_pvalue)
     return [holds.astype(float), np.where(tested, holds, np.nan), tested.astype(float)]
+
+
+def where_tested(outcomes: FloatArray) -> list[float | str]:
+    """Means over the tables that have a number."""
+    return [float(np.nanmean(one)) if np.isfinite(one).any() else "none tested" for one in outcomes.T]
+
+
+def any_revenue_flagged(rng: np.random.Generator, treated: float) -> list[list[float]]:
+    """Whether any of 30 groups of a size is flagged after Holm's adjustment, and the share of them that is tested."""
+    results = [of_revenue(rng, treated, [size] * GROUPS) for size in RARE[:2]]
+    flags = [float(rejected(result.adjusted_pvalue).any()) for result in results]
+    return [flags, [float(np.isfinite(result.adjusted_pvalue).mean()) for result in results]]
+
+
+def other_intervals(rng: np.random.Generator, treated: float, sizes: Sequence[int] = RARE[:3]) -> FloatArray:
+    """Whether 95 % intervals of the same revenue's difference hold 0: Welch's, the bootstrap-t's, and Hall's (1992)."""
+    return np.array([_three_intervals(rng, round(size * treated), size) for size in sizes]).T
+
+
+def _three_intervals(rng: np.random.Generator, treated: int, size: int, resamples: int = 199) -> list[float]:
+    numbers = np.array([treated, size - treated])
+    buyers = [np.exp(1.2 * rng.standard_normal(rng.binomial(n, 0.1))) for n in numbers]
+    powers = np.array([[(arm**k).sum() / n for k in (1, 2, 3)] for arm, n in zip(buyers, numbers, strict=True)])
+    mean, variance = powers[:, 0], (powers[:, 1] - powers[:, 0] ** 2) / (numbers - 1)
+    error = np.sqrt(variance.sum())
+    t = (mean[0] - mean[1]) / error
+    third = (powers[:, 2] - 3 * mean * powers[:, 1] + 2 * mean**3) / numbers**2
+    skewness = (third[0] - third[1]) / error**3
+    straight = t + skewness / 3 * t**2 + skewness**2 / 27 * t**3 + skewness / 6
+    df = variance.sum() ** 2 / (variance**2 / (numbers - 1)).sum()
+    drawn = np.array([[_drawn(rng, arm, n) for arm, n in zip(buyers, numbers, strict=True)] for _ in range(resamples)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = drawn[:, 0, 0] - drawn[:, 1, 0] - (mean[0] - mean[1])
+        low, high = np.quantile(np.nan_to_num(moved / np.sqrt(drawn[:, :, 1].sum(-1))), [0.025, 0.975])
+    critical = stats.t.isf(0.025, df)
+    return [float(abs(t) <= critical), float(low <= t <= high), float(abs(straight) <= critical)]
+
+
+def _drawn(rng: np.random.Generator, buyers: FloatArray, rows: int) -> tuple[float, float]:
+    """Mean and its variance in a sample drawn again, of rows that are 0 but for the buyers."""
+    number = rng.binomial(rows, buyers.size / rows)
+    sample = buyers[rng.integers(0, max(buyers.size, 1), number)] if buyers.size else buyers
+    mean = float(sample.sum()) / rows
+    return mean, (float((sample**2).sum()) / rows - mean**2) / rows
 
 
 # The price of fairness
@@ -290,6 +361,7 @@ ALL = (
     *("none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"),
     "empirical_bayes",
     "empirical_bayes_t",
+    "empirical_bayes_mixture",
 )
 
 
@@ -304,9 +376,8 @@ def left(rng: np.random.Generator, groups: int, design: str) -> list[float]:
     elif design == "many small":
         error = rng.normal(0.0, 0.12, groups)
     columns = counted(rng, "relative", rows, 0.5, error=error)
-    X = pl.DataFrame({name: columns[name] for name in ("group", "treatment", "effect")})
-    fitted = iso.EffectCorrector(group_columns="group").fit(X, columns["outcome"], columns["rows"])
-    detected = Detected.from_law(fitted.error_, fitted.error_se_)
+    part = errors_of(added(columns, relative=True, groups=groups).moments(), Formula())
+    detected = Detected.from_law(part.effects.error, part.error.se)
     biases = []
     for strategy in strategies_of(ALL):
         remaining = error - correction(strategy, detected)
@@ -493,13 +564,16 @@ PAGE = Page(
         ),
         Section(
             "Size of the test that all errors are equal",
-            ("measure",),
+            ("measure", "arms"),
             tuple(f"{events} events" for events in EVENTS),
             tuple(
                 Run(
-                    (Line((measure,), (at_most(0.05),) * len(EVENTS)),), each(partial(omnibus, measure=measure)), TABLES
+                    (Line((measure, share), (at_most(0.05),) * len(EVENTS)),),
+                    each(partial(omnibus, measure=measure, treated=treated)),
+                    TABLES,
                 )
                 for measure in PLANTED
+                for share, treated in SHARES.items()
             ),
         ),
         Section(
@@ -524,16 +598,43 @@ PAGE = Page(
         Section(
             "Heavy-tailed revenue",
             ("arms", "quantity"),
-            of_sizes(RARE),
+            of_sizes(HEAVY),
             tuple(
                 Run(
                     (
-                        Line((share, "error: coverage")),
-                        Line((share, "error: coverage where tested")),
+                        Line((share, "error: coverage"), (*[asked] * 3, nominal(0.95), nominal(0.95))),
+                        Line((share, "error: coverage where tested"), (None, asked, asked, asked, asked)),
                         Line((share, "tested")),
                     ),
                     each(partial(heavy, treated=treated)),
-                    400,
+                    TABLES,
+                    where_tested,
+                )
+                for (share, treated), asked in zip(SHARES.items(), (nominal(0.95), None), strict=True)
+            ),
+        ),
+        Section(
+            "Family-wise error with heavy-tailed revenue",
+            ("arms", "quantity"),
+            of_sizes(RARE[:2]),
+            tuple(
+                Run(
+                    (Line((share, "any flagged"), (at_most(0.05),) * 2), Line((share, "tested"))),
+                    each(partial(any_revenue_flagged, treated=treated)),
+                    TABLES,
+                )
+                for share, treated in SHARES.items()
+            ),
+        ),
+        Section(
+            "Other intervals of heavy-tailed revenue",
+            ("arms", "interval"),
+            of_sizes(RARE[:3]),
+            tuple(
+                Run(
+                    tuple(Line((share, name)) for name in ("Welch", "bootstrap-t", "Hall")),
+                    each(partial(other_intervals, treated=treated)),
+                    TABLES,
                 )
                 for share, treated in SHARES.items()
             ),

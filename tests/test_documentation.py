@@ -71,7 +71,7 @@ open(ISONOMY_DATA)
     text = hooks.executed(page, "page")
     assert "```text\nfirst\n```" in text
     assert "| a\\|b | 0.2500 |  |" in text
-    assert text.count("data:image/svg+xml;base64,") == 1
+    assert text.count("data:image/png;base64,") == 1
     assert text.index("print(") < text.index("```text") < text.index("| group |") < text.index("<img")
     assert hooks.WITHOUT_DATA in text
 

@@ -176,3 +176,19 @@ def test_a_rule_that_selects_nobody_of_a_group_finds_nothing(data: dict[str, Any
     dossier = iso.improvability(data | {"nobody": np.zeros(4000)}, **(ready | several))
     assert dossier.round_pvalues[1] == 1
     assert any("Candidate 'nobody'" in warning for warning in dossier.warnings)
+
+
+def test_scores_alike_for_everybody_are_no_improvement_in_splits_either(
+    data: dict[str, Any], ready: dict[str, Any]
+) -> None:
+    ask = ready | {"candidate": None, "features": ["x1"], "splits": 3}
+    result = iso.improvability(data, **ask, rule=lambda training: lambda people: np.ones(len(people)))
+    assert result.pvalue == 1
+    assert any("gives everybody the same score" in warning for warning in result.warnings)
+
+
+def test_with_more_groups_the_seed_changes_nothing(ready: dict[str, Any]) -> None:
+    from support.tables import programme
+
+    one, two = (iso.improvability(programme(3_000, groups=4), **(ready | {"rng": seed})) for seed in (1, 2))
+    assert one.pvalue == two.pvalue

@@ -67,3 +67,18 @@ def test_the_cutoff_comes_from_rows_the_rule_had_not_seen(data: dict[str, Any], 
     assert best is not None
     fresh = programme(4_000, seed=9)
     assert best.decide(fresh).mean() == pytest.approx(0.1, abs=0.025)
+
+
+def test_a_ready_candidate_decides_by_its_column(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    best = iso.improvability(data, **(ready | {"candidate": {"by need": "need_score"}})).recommended
+    assert best is not None
+    again = pickle.loads(pickle.dumps(best))
+    decided = again.decide({"need_score": data["need_score"]})
+    assert decided.mean() == pytest.approx(0.1, abs=0.001)
+    np.testing.assert_array_equal(again.score({"need_score": data["need_score"][:5]}), data["need_score"][:5])
+
+
+def test_cutoffs_by_group_show_the_estimator_behind_them(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    best = iso.improvability(data, **crossfit, rule="group_thresholds").recommended
+    assert best is not None
+    assert hasattr(best.estimator_, "predict")

@@ -10,8 +10,9 @@ from isonomy.alternatives import wording
 def test_the_null_names_the_rule_and_every_requirement() -> None:
     text = wording.null("lasso", "tpr", ("a", "b"), (0.1, -0.05), ("fpr",), (0.0,), "ratio")
     assert text == (
-        "no algorithm that the rule 'lasso' can find is better than the status quo on all of these: tpr (a: higher by "
-        "more than 10.0% and b: lower by less than 5.0%), and unfairness in fpr: smaller."
+        "no algorithm that the rule 'lasso' can find is better than the status quo on all of these: true positive "
+        "rate (a: higher by more than 10.0 % and b: lower by less than 5.0 %), and unfairness in false positive rate: "
+        "smaller."
     )
     assert "higher by more than 0.100" in wording.null("x", "tpr", ("a",), (0.1,), ("fpr",), (-1.0,), "difference")
     assert wording.null(wording.CANDIDATE, "tpr", ("a",), (0.0,), ("fpr",), (0.0,), "ratio").startswith("the candidate")
@@ -31,19 +32,34 @@ def test_what_the_evidence_rests_on() -> None:
     assert "5 folds, 3 times" in wording.basis("crossfit", 0.02, 1, 5, 3, 1)
     assert wording.basis("whole", 0.02, 1, 5, 3, 4).endswith("adjusted for 4 attempts")
     assert wording.subject("x", ("a", "b", "c"), ("a", "c"), True) == "a and c"
-    assert wording.subject("x", ("a", "b"), (), False) == "none of 2 candidates"
+    assert wording.subject("x", ("a", "b"), (), False) == "none of 2 candidates met"
+
+
+def test_the_log_names_every_attempt() -> None:
+    entries = (
+        {"what": "older", "date": "2025-01-01"},
+        {"what": "a", "evidence": "whole", "seed": 1, "adjusted pvalue": 0.012, "verdict": "violation"},
+        {"what": "b", "evidence": "whole", "seed": 1, "adjusted pvalue": 1.0, "verdict": "inconclusive"},
+    )
+    assert wording.log(entries, "a") == (
+        "Tried in all: older (2025-01-01), a (adjusted p = 0.0120, shown) and b (adjusted p = 1.00, not shown). The "
+        "figures that follow are those of a."
+    )
 
 
 def test_effects_say_the_change_where_there_is_one() -> None:
     change = wording.limits_of("accuracy", 0.25, 0.1, 0.4, scale="ratio", alpha=0.05)
-    assert change == "a gain of 25.0%, 95% limits 10.0% to 40.0% (for all gains together)"
+    assert change == "a gain of 25.0 %, 95 % limits 10.0 % to 40.0 % (for all gains together)"
     assert wording.accuracy_effect("tpr", "a", 0.5, 0.4, change=change).endswith(f"status quo; {change}.")
     nothing = wording.limits_of("fairness", 0.25, float("nan"), float("nan"), scale="ratio", alpha=0.05)
     assert wording.fairness_effect("tpr", "a against b", float("nan"), 0.4, change=nothing).endswith("status quo.")
-    several = wording.fairness_effect("tpr", "a against b", 0.1, 0.4, change="", several=True)
-    assert several.endswith("0.400 with the status quo (a against b, chosen on rows of their own).")
+    several = wording.fairness_effect("tpr", "a against b", 0.1, 0.4, change="", own_pair="a against c")
+    assert "0.100 with the alternative (a against c), 0.400 with the status quo (a against b; corrected" in several
+    rounds = wording.fairness_effect("tpr", "a against b", 0.1, 0.4, change="", own_pair="a against c", corrected=False)
+    assert rounds.endswith("0.400 with the status quo (a against b).")
+    assert "no gap is certified" in wording.stopped("All rows", float("nan"))
     assert "no cut in unfairness is supported" in wording.supported("fairness", float("nan"), "ratio", 0.05)
-    assert "of up to 12.5%" in wording.supported("accuracy", 0.125, "ratio", 0.05)
+    assert "of up to 12.5 %" in wording.supported("accuracy", 0.125, "ratio", 0.05)
 
 
 def test_limits_depend_on_what_was_shown() -> None:

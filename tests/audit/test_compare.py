@@ -10,19 +10,33 @@ import polars as pl
 import pytest
 from scipy import stats
 
+import isonomy as iso
 from isonomy.audit import Audit, AuditResult
 from isonomy.audit.compare import ALPHA, compare
-from isonomy.report import wording
+from isonomy.report import Document, Entry, wording
 
 
 def audited(gap: float, seed: int, *, rows: int = 4_000, **keys: Any) -> AuditResult:
     """An audit of decisions that favour the men by ``gap``."""
-    rng = np.random.default_rng(seed)
-    male = rng.random(rows) < 0.5
-    table = pl.DataFrame({"sex": np.where(male, "m", "f"), "ok": (rng.random(rows) < 0.4 + gap * male).astype(int)})
-    test = {"kind": "flag", "metric": "selection_rate", "tolerance": 0.05, **keys}
+    table = decisions(gap, seed, rows)
+    options = {"kind": "flag", "metric": "selection_rate", "tolerance": 0.05, **keys}
+    test = {key: value for key, value in options.items() if value is not None}
     config = {"columns": {"prediction": "ok", "groups": ["sex"]}, "tests": [test]}
     return Audit.from_dict(config, data=table).run()
+
+
+def decisions(gap: float, seed: int, rows: int) -> pl.DataFrame:
+    """Decisions that favour the men by ``gap``."""
+    rng = np.random.default_rng(seed)
+    male = rng.random(rows) < 0.5
+    return pl.DataFrame({"sex": np.where(male, "m", "f"), "ok": (rng.random(rows) < 0.4 + gap * male).astype(int)})
+
+
+def flagged(gap: float, seed: int) -> AuditResult:
+    """The same without an audit file: one result as the audit's only one."""
+    roles = {"metric": "selection_rate", "prediction": "ok", "groups": "sex", "tolerance": 0.05}
+    result = iso.flag(decisions(gap, seed, 1_500), **roles)  # type: ignore[arg-type]
+    return AuditResult(Document(title="", entries=(Entry(name="flag", kind="flag", result=result),)))
 
 
 def test_a_verdict_that_changed_and_numbers_that_moved() -> None:
@@ -31,6 +45,7 @@ def test_a_verdict_that_changed_and_numbers_that_moved() -> None:
     assert (change.before, change.after, change.changed) == ("Difference shown", "Within tolerance", True)
     assert done.headline == "1 verdict of 1 test changed; 2 numbers moved beyond the error of both audits."
     assert [move.split(":")[0] for move in change.moves] == ["sex=f", "sex=m"]
+    assert all((" points; " in move and "points higher" in move) or "points lower" in move for move in change.moves)
     assert wording.INDEPENDENT_ROWS in done.notes
 
 
@@ -47,9 +62,45 @@ def test_the_change_has_the_error_of_two_independent_tables() -> None:
     assert min(move.adjusted for move in change.numbers) == pytest.approx(min(1, 2 * ordered[0]))  # Holm
 
 
+def test_ratios_are_compared_by_their_logarithms() -> None:
+    old, new = audited(0.3, 1, scale="ratio", tolerance=0.8), audited(0.0, 2, scale="ratio", tolerance=0.8)
+    (change,) = compare(old, new).changes
+    first, second = old["flag-selection_rate"], new["flag-selection_rate"]
+    move = change.numbers[0]
+    errors = [result.standard_error[0] / result.disparity[0] for result in (first, second)]  # type: ignore[attr-defined]
+    logs = [np.log(result.disparity[0]) for result in (first, second)]  # type: ignore[attr-defined]
+    assert move.pvalue == pytest.approx(2 * stats.norm.sf(abs(logs[1] - logs[0]) / np.hypot(*errors)), rel=1e-9)
+    assert move.interval[0] < move.change < move.interval[1]
+    assert "sex=f: from a ratio of " in change.moves[0]
+
+
+def test_several_metrics_are_each_compared_with_their_own() -> None:
+    """Groups come once for each metric: the true positive rates are not to be set beside the false positive rates."""
+
+    def both(seed: int) -> AuditResult:
+        rng = np.random.default_rng(seed)
+        outcome, male = rng.random(6_000) < 0.5, rng.random(6_000) < 0.5
+        chosen = rng.random(6_000) < np.where(outcome, 0.9, 0.1) + 0.05 * male * (1 - 2 * outcome)
+        table = pl.DataFrame({"sex": np.where(male, "m", "f"), "y": outcome * 1, "ok": chosen * 1})
+        roles = {"prediction": "ok", "outcome": "y", "groups": ["sex"]}
+        return Audit.from_dict(
+            {"columns": roles, "tests": [{"kind": "flag", "metric": ["tpr", "fpr"]}]}, data=table
+        ).run()
+
+    (change,) = compare(both(1), both(2)).changes
+    assert [move.group for move in change.numbers] == ["sex=f (tpr)", "sex=m (tpr)", "sex=f (fpr)", "sex=m (fpr)"]
+    assert not [move for move in change.numbers if move.adjusted <= ALPHA]
+
+
+def test_where_only_verdicts_are_compared_it_is_said() -> None:
+    tables = [audited(0.3, seed, kind="adverse_impact", metric=None, tolerance=None) for seed in (1, 2)]
+    (change,) = compare(*tables).changes
+    assert change.moves == (wording.VERDICTS_ALONE,)
+
+
 def test_nothing_moves_by_chance_more_often_than_alpha() -> None:
     """The share of comparisons of equal populations with any number moved: 200 of them, Monte Carlo error 0.0154."""
-    pairs = [(audited(0.1, 1000 + i, rows=1_500), audited(0.1, 5000 + i, rows=1_500)) for i in range(200)]
+    pairs = [(flagged(0.1, 1000 + i), flagged(0.1, 5000 + i)) for i in range(200)]
     moved = [any(move.adjusted <= ALPHA for move in compare(*pair).changes[0].numbers) for pair in pairs]
     assert np.mean(moved) <= 0.05 + 2.33 * np.sqrt(0.05 * 0.95 / 200)
 
@@ -58,7 +109,7 @@ def test_the_same_rows_are_not_compared_by_number() -> None:
     done = compare(audited(0.3, 1), audited(0.3, 1))
     assert done.changes[0].moves == ()
     assert wording.SAME_ROWS in done.notes
-    assert done.headline.startswith("0 verdicts of 1 test changed")
+    assert done.headline == "No verdict of 1 test changed; no number moved beyond the error of both audits."
 
 
 def test_tests_that_were_asked_differently() -> None:

@@ -46,7 +46,7 @@ def wrong(text: str) -> str:
     [
         ('path = "x"\nquery = "select 1"\nengine = "duckdb"', "give path or query, not both"),
         ('query = "select 1"', "a query needs an engine"),
-        ('path = "x"\nengine = "duckdb"', "an engine needs a query"),
+        ('engine = "duckdb"', "an engine needs a path or a query"),
         ('path = "x"\ntables = {t = "t.csv"}', "tables and database belong to a query"),
         ('path = "x"\ndatabase = "d.db"', "tables and database belong to a query"),
     ],

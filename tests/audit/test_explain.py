@@ -60,8 +60,8 @@ def wrong(text: str) -> str:
         ('path = "decisions-*.parquet"', 'query = "select 1"', "a query needs an engine"),
         (
             'metric = "tpr"',
-            'metric = "precision"',
-            "tests[0].metric: 'precision' is not allowed. It is called 'ppv' here.",
+            'metric = "sensitivity"',
+            "tests[0].metric: 'sensitivity' is not allowed. It is called 'tpr' here.",
         ),
         (
             'reference = {race = "White"}',
@@ -129,3 +129,10 @@ def test_long_values_and_odd_keys_are_cut_and_quoted() -> None:
 def test_the_keys_of_the_table_at_fault_are_listed(test: dict[str, object], keys: str) -> None:
     with pytest.raises(ConfigError, match=rf"unknown key\..* Allowed: {keys}\."):
         build({"tests": [test]})
+
+
+def test_a_criterion_by_another_name() -> None:
+    with pytest.raises(
+        ConfigError, match=r"'demographic_parity' is not allowed. It is called 'statistical_parity' here"
+    ):
+        parse('[[tests]]\nkind = "project"\ncriterion = "demographic_parity"\n')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -229,3 +230,18 @@ def test_a_role_may_be_a_condition(audit: Callable[..., Audit], table: pl.DataFr
             audit(words, tests=[test]).validate()
     with pytest.raises(ConfigError, match=r"say what counts as 1: \{column = .said., equals"):
         audit(words, tests=[{"kind": "flag", "metric": "tpr", "prediction": "said"}]).validate()
+
+
+def test_a_value_that_no_row_has_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("deny,sex\n" + "no,f\nyes,m\n" * 30)
+    raw = {
+        "data": {"path": "d.csv"},
+        "columns": {"prediction": {"column": "deny", "equals": "No"}, "groups": ["sex"]},
+        "tests": [{"kind": "flag", "metric": "selection_rate"}, {"kind": "adverse_impact"}],
+    }
+    audit = Audit.from_dict(raw, folder=tmp_path)
+    words = "columns.prediction: no row has 'No' in column 'deny'; it holds no, yes. Did you mean 'no'?"
+    for ask in (audit.validate, audit.run):
+        with pytest.raises(ConfigError) as caught:
+            ask()
+        assert str(caught.value) == f"audit: {words}"

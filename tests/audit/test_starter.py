@@ -13,7 +13,7 @@ import pytest
 import isonomy as iso
 from isonomy.audit import Audit, parse
 from isonomy.audit.starter import write_starter
-from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
+from isonomy.errors import ConfigError, EmptyFrame, UsageError
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -202,9 +202,11 @@ def test_refusals(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_separated_by_commas(tmp_path: Path) -> None:
     for mark in (";", "\t"):
-        (tmp_path / "d.csv").write_text(mark.join(["a", "b", "approved"]) + "\n" + mark.join("121") + "\n")
-        with pytest.raises(DataError, match="write_parquet"):
-            write_starter(tmp_path / "d.csv", tmp_path / "a.toml")
+        lines = [["sex", "b", "approved"], *([["f", "1", "1"], ["m", "2", "0"]] * 20)]
+        (tmp_path / "d.csv").write_text("\n".join(mark.join(line) for line in lines))
+        write_starter(tmp_path / "d.csv", tmp_path / "a.toml", force=True)
+        done = Audit.from_toml(tmp_path / "a.toml").run()
+        assert list(done["flag-selection_rate"].to_frame()["group"]) == ["sex=f", "sex=m"]
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
@@ -212,3 +214,23 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     for force in (False, True):
         with pytest.raises(ConfigError, match=r"is a folder; --output names a file, such as .*audit\.toml"):
             write_starter(tmp_path / "d.csv", tmp_path, force=force)
+
+
+@pytest.mark.parametrize(
+    ("column", "label"),
+    [("deny", "not denied"), ("hired", "hired"), ("call", "called back"), ("prediction", None)],
+)
+def test_the_decision_is_called_by_its_name(column: str, label: str | None, tmp_path: Path) -> None:
+    _, text = started({"sex": ["f", "m"] * 40, column: ["yes", "no", "no", "yes"] * 20}, tmp_path, "csv")
+    words = parse(text).labels.metrics
+    assert words == ({} if label is None else {"selection_rate": label})
+    if label is not None:
+        told = Audit.from_toml(tmp_path / "audit.toml").run()["flag-selection_rate"]
+        assert f"sex=f: {label} 50.0 % of 40 rows" in " ".join(told.findings())
+        assert f"its share {label} equals that of the population" in told.null
+
+
+def test_the_report_is_called_after_the_file_and_every_value_may_get_words(tmp_path: Path) -> None:
+    _, text = started({"race": list("abcdef") * 20, "hired": [0, 1] * 60}, tmp_path, "csv")
+    assert parse(text).title == "Fairness audit of data.csv"
+    assert '"f" = "..."' in text

@@ -108,7 +108,7 @@ def test_scores_outside_the_unit_interval() -> None:
     data["s"] = 100 * data["s"] - 20
     moved = predictive_parity(data, **ROLES, bandwidth=10, grid=[10, 30], rng=1)
     np.testing.assert_allclose(moved.families[0].difference, plain.families[0].difference, rtol=0.02)
-    assert any("outside [0, 1]" in warning for warning in moved.warnings)
+    assert any("below 0 or above 1" in warning for warning in moved.warnings)
     ruled = predictive_parity(data, **ROLES, rng=1)
     assert np.all(ruled.families[0].bandwidth > 1)
 
@@ -200,7 +200,7 @@ def test_equal_odds_with_one_threshold_and_by_lot() -> None:
     plain = equalize_thresholds(data, **AT_HALF, target="equalized_odds", resamples=100, rng=0)
     drawn = equalize_thresholds(data, **AT_HALF, target="equalized_odds", randomize=True, resamples=100, rng=0)
     assert plain.metrics == drawn.metrics == ("tpr", "fpr")
-    assert any("randomize=True can" in text for text in plain.warnings)
+    assert any("drawing lots near it can" in text for text in plain.warnings)
     assert not drawn.warnings
     assert np.ptp(drawn.after, axis=1).max() < 1e-3 < np.ptp(plain.after, axis=1).max()
     assert {"lottery", "probability"} <= set(drawn.to_frame().columns)
@@ -259,3 +259,46 @@ def test_split_users_never_splits_a_user() -> None:
     assert len(set(user[held_out])) == 15
     with pytest.raises(UsageError):
         split_users(np.zeros(4))
+
+
+def test_groups_without_a_common_score_are_judged_by_their_order() -> None:
+    rng = np.random.default_rng(0)
+    g = np.repeat([0, 1], 2_000)
+    s = 0.4 * rng.random(4_000) + 0.6 * g
+    y = rng.random(4_000) < 1 / (1 + np.exp(-20 * (s - 0.5)))
+    result = predictive_parity({"s": s, "g": g, "y": y}, **ROLES, rng=1)
+    assert np.isnan(result.parity_pvalue)
+    assert result.verdict == "inconclusive"
+    assert "only the order of scores can be judged" in " ".join(result.summary().split())
+    reversed_order = predictive_parity({"s": s, "g": g, "y": ~y}, **ROLES, rng=1)
+    assert reversed_order.verdict == "violation"
+    assert "The order is reversed" in " ".join(reversed_order.summary().split())
+
+
+@pytest.mark.parametrize("bandwidth", [None, 0.3])
+def test_scores_that_begin_away_from_the_threshold_do_not_tell_its_outcome(bandwidth: float | None) -> None:
+    rng = np.random.default_rng(0)
+    s = 0.6 + 0.4 * rng.random(4_000)
+    data = {"s": s, "g": np.repeat([0, 1], 2_000), "y": rng.random(4_000) < s}
+    result = marginal_outcomes(data, **ROLES, threshold=0.5, bandwidth=bandwidth)
+    assert not result.answered
+    assert any("Too few people just above the threshold" in warning for warning in result.warnings)
+
+
+def test_a_score_that_ranks_everybody_the_wrong_way_round_is_a_violation_of_the_order_alone() -> None:
+    rng = np.random.default_rng(1)
+    s = rng.random(6_000)
+    data = {"s": s, "g": np.repeat([0, 1], 3_000), "y": rng.random(6_000) < 0.8 - 0.6 * s}
+    result = predictive_parity(data, **ROLES, tolerance=0.1, rng=1)
+    assert result.verdict == result.ordering_verdict == "violation"
+    assert "were shown to have expected outcomes that differ" not in " ".join(result.summary().split())
+
+
+@pytest.mark.parametrize("target", ["selection_rate", "fpr", "predictive_value"])
+def test_a_group_without_events(target: Any) -> None:
+    data = scored(2_000)
+    data["y"] = np.where(np.asarray(data["g"]) == data["g"][0], 0, data["y"])
+    assert predictive_parity(data, **ROLES, rng=1).verdict == "violation"
+    assert marginal_outcomes(data, **ROLES, threshold=0.5).verdict == "violation"
+    options: dict[str, Any] = {"threshold": 0.5, "target": target, "resamples": 100, "rng": 1}
+    assert equalize_thresholds(data, **ROLES, **options).thresholds.size == 2

@@ -56,3 +56,48 @@ def test_numbers(engine: Engine, table: dict[str, Any]) -> None:
     }
     expected = iso.flag(table, **options, weight="weight", cluster="person")
     same(iso.flag(engine(table), **options, weight="weight", cluster="person"), expected, NAMES)
+
+
+EFFECT: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "measure": "difference"}
+METHODS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
+    "adverse_impact": (iso.adverse_impact, {"prediction": "prediction"}, ("rate", "impact_ratio", "ci_low", "pvalue")),
+    "project": (
+        iso.project,
+        {"outcome": "outcome", "prediction": "prediction", "score": "score", "threshold": 0.5, "rng": 0},
+        ("pvalue", "statistic"),
+    ),
+    "treatment_bias": (iso.treatment_bias, EFFECT, ("bias", "bias_low", "bias_high", "bias_pvalue")),
+    "marginal_outcomes": (
+        iso.marginal_outcomes,
+        {"outcome": "outcome", "score": "score", "threshold": 0.3},
+        ("estimate", "ci_low", "ci_high", "pvalue"),
+    ),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods(engine: Engine, table: dict[str, Any], method: str) -> None:
+    rng = np.random.default_rng(1)
+    n = len(table["sex"])
+    score = rng.random(n)
+    columns = table | {
+        "score": score,
+        "prediction": (score > 0.5).astype(int),
+        "treatment": rng.integers(0, 2, n),
+        "effect": 0.1 * rng.random(n),
+    }
+    test, options, names = METHODS[method]
+    expected, result = (
+        test(data, **options, groups="sex", weight="weight", cluster="person") for data in (columns, engine(columns))
+    )
+    for name in names:
+        ours, theirs = (_numbers(each, name) for each in (expected, result))
+        assert np.isfinite(ours).any()
+        assert theirs == pytest.approx(ours, rel=1e-9, abs=1e-12, nan_ok=True)
+    for ours, theirs in zip(expected.provenance.clusters, result.provenance.clusters, strict=True):
+        assert theirs == (*ours[:2], pytest.approx(ours[2], rel=1e-9))
+
+
+def _numbers(result: Any, name: str) -> Any:
+    values = getattr(result, name) if hasattr(result, name) else result.to_frame()[name].to_numpy()
+    return np.ravel(np.asarray(values, dtype=float))

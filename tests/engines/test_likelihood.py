@@ -44,6 +44,16 @@ def test_a_rate_with_cuts_and_intersections(engine: Engine, decisions: dict[str,
     same(iso.flag(engine(decisions), **options), iso.flag(decisions, **options), NAMES)
 
 
+def test_bins_stand_for_very_many_values(
+    engine: Engine, decisions: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"metric": "brier", "groups": "race", "outcome": "outcome", "score": "score"}
+    expected = iso.flag(decisions, **options)
+    monkeypatch.setattr("isonomy.likelihood.tally.READ", 0)
+    monkeypatch.setattr("isonomy.likelihood.ratio.nodes.SHARE", 1.0)
+    same(iso.flag(engine(decisions), **options), expected, NAMES)
+
+
 def test_a_real_metric_against_the_population(engine: Engine, decisions: dict[str, Any]) -> None:
     options: dict[str, Any] = {"metric": "brier", "groups": ["race", "sex"], "outcome": "outcome", "score": "score"}
     same(iso.flag(engine(decisions), **options), iso.flag(decisions, **options), NAMES)

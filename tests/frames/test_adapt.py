@@ -151,6 +151,25 @@ def test_codes_with_leading_zeros_stay_text(tmp_path: Path, sizes: Sizes) -> Non
     assert sizes(path, "x") == {"x=1": 1, "x=2": 1, "x=3": 1}
 
 
+@pytest.mark.parametrize(
+    ("text", "income"),
+    [
+        ("age;income;who\n25;1,5;a\n30;2,75;b\n", [1.5, 2.75]),
+        ("age;income;who\n25;1.5;a\n30;2.75;b\n", [1.5, 2.75]),
+        ('"age";"income";"who"\n25;1;"a, b"\n30;2;"c"\n', [1, 2]),
+        ("age\tincome\twho\n25\t1.5\ta\n30\t2.75\tb\n", [1.5, 2.75]),
+        ("age|income|who\n25|1|a\n30|2|b\n", [1, 2]),
+    ],
+    ids=["decimal commas", "points", "quoted", "tabs", "bars"],
+)
+def test_a_csv_may_be_separated_otherwise(tmp_path: Path, text: str, income: list[float]) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(text)
+    table = open_source(path).head(10)
+    assert table.columns == ["age", "income", "who"]
+    assert table["income"].to_list() == income
+
+
 def test_a_csv_with_one_header_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "twice.csv"
     path.write_text("g,h,g\na,1,b\n")

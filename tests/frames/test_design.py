@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -37,13 +38,15 @@ def test_masses_sum_to_the_rows_and_values_are_weighted(engine: Engine) -> None:
     assert cells.design.second == pytest.approx([1.0, 4.0 + 2.25, 0.0, 1.25])
     assert cells.design.fourth == pytest.approx([1.0, 16.0 + 1.5**4, 0.0, 1.0 + 0.5**4])
     assert cells.values["x"] == pytest.approx([1.0, 2 * 2.0 + 1.5 * 5.0, 0.0, 0.5 * 3.0 + 6.0])
-    assert cells.design.parts is None
+    assert cells.design.clusters is None
     doubled = open_source(engine(TABLE | {"w": [2 * w for w in TABLE["w"]]}), weight="w")
     assert doubled.cells(request(doubled)).mass == pytest.approx(cells.mass)
 
 
 def clusters_of(cells: Any) -> list[list[float]]:
-    return sorted(row for part in cells.design.parts() for row in part.toarray().tolist() if any(row))
+    placed = cells.design.placed
+    matrices = cells.design.clusters.each(lambda matrix: matrix if placed is None else matrix @ placed)
+    return sorted(row for matrix in matrices for row in matrix.toarray().tolist() if any(row))
 
 
 def test_clusters_by_cell(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,8 +54,14 @@ def test_clusters_by_cell(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> No
     cells = opened.cells(request(opened))
     expected = sorted([[1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0]])
     assert clusters_of(cells) == expected
+    assert clusters_of(cells) == expected  # as they were kept
     monkeypatch.setattr(source, "ROWS_AT_ONCE", 2)  # rows of an engine come in parts, each of whole clusters
-    assert clusters_of(cells) == expected
+    monkeypatch.setattr(design, "AT_ONCE", 1)
+    for kept in (design.KEPT, 10):  # too much to keep is read again
+        monkeypatch.setattr(design, "KEPT", kept)
+        cells = opened.cells(request(opened))
+        assert clusters_of(cells) == expected
+        assert clusters_of(cells) == expected
 
 
 def test_rows_carry_their_clusters_and_a_line_counts_as_often_as_it_says() -> None:
@@ -70,8 +79,11 @@ def test_rows_carry_their_clusters_and_a_line_counts_as_often_as_it_says() -> No
     ]
     within = rows.design.restricted(np.array([0, 2]))
     assert within.mass == pytest.approx([6 / 7, 3 / 7])
-    assert within.parts is not None
-    assert sum(part.shape[1] for part in within.parts()) == 2
+    assert within.placed is not None
+    assert within.placed.shape[1] == 2
+    doubled = within.scaled(np.array([2.0, 1.0]))
+    assert doubled.mass == pytest.approx([12 / 7, 3 / 7])
+    assert clusters_of(replace(rows, design=doubled)) == [pytest.approx([0, 3 / 7]), pytest.approx([12 / 7, 0])]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +129,9 @@ def test_equal_clusters_have_equal_numbers(values: list[Any]) -> None:
 
 
 def test_every_row_a_cluster_is_no_matrix_of_everything() -> None:
-    matrix = design.membership_matrix(pl.Series([5, 6, 7]), np.arange(3), np.ones(3), 3)
-    assert matrix.nnz == 3
+    block = design.block_of(pl.Series([5, 6, 7]), np.arange(3), np.ones(3), 3)
+    assert block.ranges() == [(0, 3)]
+    assert block.matrix(0, 3).nnz == 3
 
 
 def test_lines_that_weigh_nothing_can_be_left_out() -> None:

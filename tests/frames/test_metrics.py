@@ -31,6 +31,8 @@ EXPECTED: dict[str, Callable[[], float]] = {
     "ppv": lambda: sk.precision_score(Y, P),
     "false_discovery_rate": lambda: 1 - sk.precision_score(Y, P),
     "false_omission_rate": lambda: 1 - sk.precision_score(Y, P, pos_label=0),
+    "recall": lambda: sk.recall_score(Y, P),
+    "precision": lambda: sk.precision_score(Y, P),
     "npv": lambda: sk.precision_score(Y, P, pos_label=0),
     "accuracy": lambda: sk.accuracy_score(Y, P),
     "error_rate": lambda: 1 - sk.accuracy_score(Y, P),
@@ -88,11 +90,16 @@ def test_a_metric_names_the_role_it_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ours"), [("true-positive rate", "tpr"), ("Precision", "ppv"), ("demographic_parity", "selection_rate")]
+    ("name", "ours"), [("true-positive rate", "tpr"), ("Sensitivity", "tpr"), ("demographic_parity", "selection_rate")]
 )
 def test_names_that_others_use(name: str, ours: str) -> None:
     with pytest.raises(errors.UnknownOption, match=f"It is called '{ours}' here"):
         iso.flag({"y": [0, 1], "g": [0, 1]}, metric=name, groups="g", outcome="y", prediction="y")
+
+
+def test_a_quantile_needs_a_level() -> None:
+    with pytest.raises(errors.UsageError, match="metric: 'median' needs to know of what"):
+        iso.flag({"y": [0, 1], "g": [0, 1]}, metric="median", groups="g")
 
 
 def test_names_that_others_use_are_not_ours() -> None:
@@ -141,7 +148,8 @@ def test_one_label_counts_as_1_in_every_library(name: str) -> None:
 
 
 def test_recall_of_one_class_is_scikit_learns() -> None:
-    result = iso.flag(LABELS, metric="tpr", **LABELLED)
+    result = iso.flag(LABELS, metric="recall", **LABELLED)
+    assert result.pvalue.tolist() == iso.flag(LABELS, metric="tpr", **LABELLED).pvalue.tolist()
     inside = LABELS["g"] == "a"
     recalls = sk.recall_score(LABELS["y"][inside], LABELS["p"][inside], labels=["approved"], average=None)
     assert result.estimate[0] == pytest.approx(recalls[0])

@@ -32,6 +32,7 @@ EXPECTED = iso.flag(TABLE, **TPR).pvalue
         (pd.DataFrame({"race": G}), "race=a"),
         (pl.DataFrame({"race": G}), "race=a"),
         (G[:, None], "group_0=a"),
+        ({"race": G}, "race=a"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -48,6 +49,16 @@ def test_several_sensitive_features_and_arrays_beside_a_table() -> None:
     for table in (TABLE, pd.DataFrame(TABLE), pl.DataFrame(TABLE)):
         beside = iso.flag(table, **{**TPR, "outcome": Y.tolist()}, weight=np.ones(400))
         assert beside.pvalue == pytest.approx(iso.flag(TABLE | {"w": np.ones(400)}, **TPR, weight="w").pvalue)
+
+
+@pytest.mark.parametrize(
+    "given", [Y, Y.tolist(), {"band": Y}, pd.Series(Y, name="band")], ids=lambda g: type(g).__name__
+)
+def test_arrays_of_factors(given: Any) -> None:
+    beside = iso.flag(TABLE, metric="selection_rate", prediction="p", groups="g", given="y")
+    result = iso.flag(metric="selection_rate", prediction=P, groups=G, given=given)
+    assert result.to_frame()["accounted"].to_list() == pytest.approx(beside.to_frame()["accounted"].to_list())
+    assert result.to_frame()["strata"].to_list() == [2, 2]
 
 
 def test_other_questions_take_arrays() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from isonomy.errors import MissingValues
+from isonomy.errors import DataError, MissingValues
 from isonomy.frames import Request, aggregate, collect, missing, open_source
 from isonomy.frames.adapt import adapt
 from isonomy.frames.sums import identity, in_order
@@ -121,3 +121,28 @@ def test_keys_are_plain_and_in_one_order() -> None:
     ordered = in_order(cells, ["g", "h", "i"])
     assert ordered["g"].to_list() == ["a", "b", None]
     assert ordered.dtypes == [pl.String, pl.Int64, pl.Float64]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.drop("x"), "did not find column x.* Files of one table need the same columns and types"),
+        (lambda table: table.cast({"x": pl.String}), "mismatch for column x.* need the same columns and types"),
+    ],
+)
+def test_files_of_a_table_that_differ(change: Any, message: str, tmp_path: Path) -> None:
+    table = pl.DataFrame({"g": [1, 2], "x": [0.5, 1.0]})
+    table.write_parquet(tmp_path / "a.parquet")
+    change(table).write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=message):
+        grouped(tmp_path, x=nw.col("x"))
+
+
+def test_a_file_that_changes_between_two_passes(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"g": np.arange(50_000) % 3, "x": np.random.default_rng(0).random(50_000)}).write_parquet(path)
+    frame = adapt(path).frame
+    assert len(collect(aggregate(frame, {"g": nw.col("g")}, {"x": nw.col("x")}))) == 3
+    pl.DataFrame({"g": [1], "x": [0.5]}).write_parquet(path)
+    with pytest.raises(DataError, match="a file is damaged, or changed while it was read"):
+        collect(aggregate(frame, {"g": nw.col("g")}, {"x": nw.col("x")}))

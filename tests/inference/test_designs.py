@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
-import polars as pl
 import pytest
 from scipy import stats
 
-from isonomy.frames.design import Design, membership_matrix
+from isonomy.frames import open_source
+from isonomy.frames.design import Block, Clusters, Design
+from isonomy.inference import designs
 from isonomy.inference.designs import (
     DesignEffect,
     Influence,
     JointLaw,
     Law,
+    Overlap,
     Spread,
+    clusters_of,
     covariance,
     joint_law,
     spread,
@@ -25,8 +30,7 @@ def rows_in(clusters: list[int] | IntArray, weight: FloatArray) -> Design:
     """One line per row."""
     size = len(weight)
     mass = weight * size / weight.sum()
-    matrix = membership_matrix(pl.Series(np.asarray(clusters)), np.arange(size), mass, size)
-    return Design(mass, mass**2, mass**4, np.ones(size), lambda: iter([matrix]))
+    return Design(mass, mass**2, mass**4, np.ones(size), Clusters.of_rows(np.asarray(clusters), mass))
 
 
 def test_a_published_cluster_sample() -> None:
@@ -51,13 +55,13 @@ def dense(influence: Influence) -> FloatArray:
 
 
 def by_hand(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    if design.parts is None:
+    if design.clusters is None:
         return (
             design.second @ values**2,
             design.fourth @ values**4,
             values.T @ (design.second[:, None] * values),
         )
-    sums = np.concatenate([part @ values for part in design.parts()])
+    sums = np.concatenate([part @ values for part in design.clusters.each(lambda matrix: matrix)])
     return (sums**2).sum(0), (sums**4).sum(0), sums.T @ sums
 
 
@@ -88,6 +92,65 @@ def test_sums_over_clusters_equal_those_by_hand(clustered: bool) -> None:
     assert matrix == pytest.approx(products * number / (number - 1))
     both = Influence.together([influence, influence], np.array([True, False] * groups))
     assert dense(both) == pytest.approx(np.tile(dense(influence), 2)[:, ::2])
+
+
+@pytest.mark.parametrize("reached", ["none", "partly", "whole"])
+@pytest.mark.parametrize("many", [False, True])
+def test_the_reference_beside_a_group_is_what_is_not_the_group(
+    reached: str, many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By dense columns, and entry by entry where there are many contrasts: cluster by cluster, as by hand."""
+    rng = np.random.default_rng(5)
+    size, groups, clusters = 80, 3, rng.integers(0, 20, 80)
+    codes = rng.integers(0, groups, size)
+    among = {"none": np.zeros(size, dtype=bool), "partly": codes == 0, "whole": np.ones(size, dtype=bool)}[reached]
+    influence = Influence.of_groups(
+        codes,
+        rng.normal(size=size),
+        groups,
+        base=rng.normal(size=(size, 1)),
+        loading=-np.ones((1, groups)),
+        reached=among,
+    )
+    assert influence.overlap is Overlap(reached)
+    design = rows_in(clusters, rng.random(size) + 0.1)
+    if many:
+        monkeypatch.setattr(designs, "CONTRASTS", 0)
+    totals = spread(design, influence)
+    for g in range(groups):
+        own = np.bincount(clusters, design.mass * (codes == g), 20)
+        beside = np.bincount(clusters, design.mass * (among & (codes != g)), 20)
+        worth = [mass.sum() ** 2 / (mass**2).sum() for mass in (own, beside) if mass.sum() > 0]
+        assert totals.effective[g] == pytest.approx(min(worth))
+        assert totals.own[g] == (own > 0).sum()
+        assert totals.clusters[g] == ((own > 0) | (np.bincount(clusters, design.mass * among, 20) > 0)).sum()
+
+
+def test_sums_of_some_contrasts_are_remembered_from_those_of_all() -> None:
+    rng = np.random.default_rng(2)
+    read = []
+
+    def block() -> Iterator[Block]:
+        read.append(1)
+        yield Block.of(rng.integers(0, 9, 50), 9, np.arange(50), np.ones(50), 50)
+
+    design = Design(np.ones(50), np.ones(50), np.ones(50), np.ones(50), Clusters(block))
+    values = rng.normal(size=(50, 4))
+    whole, matrix = spread(design, Influence.of(values)), covariance(design, Influence.of(values))
+    some = spread(design, Influence.of(values[:, [2, 0]])), covariance(design, Influence.of(values[:, [2, 0]]))
+    assert some[0].second == pytest.approx(whole.second[[2, 0]])
+    assert some[1] == pytest.approx(matrix[np.ix_([2, 0], [2, 0])])
+    assert design.clusters is not None
+    assert len(design.clusters.remembered) == 1
+    assert len(read) == 1
+
+
+def test_clusters_of_groups_and_of_everybody() -> None:
+    table = {"g": ["a", "a", "b", "b", "a", None], "c": [1, 1, 1, 2, 3, 3]}
+    source = open_source(table, cluster="c")
+    told = clusters_of(source, source.grouping("g"), "overall")
+    assert [group[:2] for group in told] == [("overall", 3), ("g=a", 2), ("g=b", 2)]
+    assert [group[2] for group in told] == pytest.approx([25 / 11, 9 / 5, 2])
 
 
 def test_the_law_of_a_statistic_is_that_of_t() -> None:

@@ -75,7 +75,7 @@ def test_plugin_equals_a_fixed_number_and_is_warned_about(lender: dict[str, Any]
     fixed = iso.flag(lender, reference=level, **RATE)
     assert plugin.statistic[1:] == pytest.approx(fixed.statistic[1:])
     assert any("plug-in" in warning for warning in plugin.warnings)
-    assert "joint" in plugin.findings()[-1]
+    assert plugin.contrast == ""  # here both treatments of the reference conclude the same
 
 
 def test_rows_that_are_all_equal_give_no_joint_evidence() -> None:
@@ -230,3 +230,15 @@ def test_one_group_and_a_handful_leave_nothing_to_test() -> None:
     result = iso.certify(handful(7), metric=LOSS["metric"], groups=groups)
     assert (result.df, result.statistic, result.pvalue) == (0, 0.0, 1.0)
     assert any("one group alone leaves no test" in w for w in result.warnings)
+
+
+@pytest.mark.parametrize("scale", ["difference", "ratio"])
+def test_the_widest_gap_of_many_groups_needs_only_those_far_out(monkeypatch: pytest.MonkeyPatch, scale: Any) -> None:
+    rng = np.random.default_rng(3)
+    group = np.repeat(np.arange(300), rng.integers(20, 400, 300))
+    data = {"g": group, "p": rng.random(group.size) < 0.3 + 0.2 * rng.random(300)[group]}
+    every = iso.flag(data, **RATE_P, scale=scale, rng=0).widest()
+    monkeypatch.setattr("isonomy.likelihood.estimate.MANY", 60)
+    few = iso.flag(data, **RATE_P, scale=scale, rng=0).widest()
+    assert few.groups == every.groups
+    assert (few.value, few.ci_low, few.ci_high) == pytest.approx((every.value, every.ci_low, every.ci_high), rel=1e-12)

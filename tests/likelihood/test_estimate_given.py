@@ -161,3 +161,48 @@ def test_one_person_with_somebody_to_compare_with_decides_nothing() -> None:
     )
     assert result.status[0] is Status.TOO_SMALL
     assert not result.answered
+
+
+# Income, job satisfaction and sex of 104 Black Americans (Agresti 2002, Table 7.8), satisfaction scored 1, 3, 4, 5.
+SATISFACTION = np.array(
+    [
+        *([1, 2, 0, 0], [3, 3, 1, 2], [11, 17, 8, 4], [2, 3, 5, 2]),
+        *([1, 0, 0, 0], [1, 3, 0, 1], [2, 5, 7, 9], [1, 1, 3, 6]),
+    ]
+).reshape(2, 4, 4)
+
+
+def test_all_groups_within_strata_as_published() -> None:
+    """SAS: "Row Mean Scores Differ", 9.0342 on 3 degrees of freedom, p = 0.0288 (Agresti 2002, section 7.5.3)."""
+    sex, scores, income = (part.ravel() for part in np.indices(SATISFACTION.shape))
+    columns = {"sex": sex, "score": np.array([1.0, 3.0, 4.0, 5.0])[scores], "income": income}
+    table = {name: np.repeat(values, SATISFACTION.ravel()) for name, values in columns.items()}
+    metric = iso.Metric("satisfaction", value=iso.col("score"))
+    result = iso.certify(table, metric=metric, groups="income", given="sex", min_size=5)
+    assert isinstance(result, iso.StratifiedCertifyResult)
+    assert (round(result.statistic, 4), result.df, round(result.pvalue, 4)) == (9.0342, 3, 0.0288)
+    assert result.contains(0.0) is False
+    assert any("Mantel" in sentence for sentence in result.findings())
+    assert "accounted" in result.to_frame().columns
+    assert result.by_stratum().shape[0] == 5  # those with 10 rows on both sides
+    again = iso.from_json(result.to_json())
+    assert isinstance(again, iso.StratifiedCertifyResult)
+    assert again.to_frame().equals(result.to_frame())
+    assert np.isnan(result.suppressed(25).accounted).any()
+
+
+def test_all_groups_within_strata_are_one_test() -> None:
+    data = admissions()
+    single = stratified(data, **RATE, given="department")
+    for scale in ("difference", "ratio", "odds_ratio"):
+        joint = iso.certify(data, **RATE, given="department", scale=scale)
+        assert joint.df == 1
+        assert joint.statistic == pytest.approx(single.statistic[0])
+    three = {**data, "sex": np.where(np.arange(2_000) % 7 == 0, "x", data["sex"])}
+    joint = iso.certify(three, **RATE, given="department")
+    assert (joint.df, iso.certify(three, **RATE, given="department", reference={"sex": "m"}).df) == (2, 2)
+    twice = {name: np.repeat(values, 2) for name, values in three.items()} | {"who": np.repeat(np.arange(2_000), 2)}
+    clustered = iso.certify(twice, **RATE, given="department", cluster="who")
+    assert clustered.pvalue == pytest.approx(joint.pvalue, abs=0.01)
+    with pytest.raises(UsageError, match="null: leave it out with given"):
+        iso.certify(data, **RATE, given="department", null=0.1)

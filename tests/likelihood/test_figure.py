@@ -41,3 +41,17 @@ def test_the_chart_shows_the_null(lender: dict[str, Any]) -> None:
     assert drawn(several, "rule") == []
     again = iso.from_json(several.to_json())
     assert again.null_disparity.tolist() == [0.1, -0.1, 0.0]
+
+
+def test_the_chart_tells_favoured_groups_from_disfavoured_ones() -> None:
+    data = {"p": np.r_[np.ones(150), np.zeros(150), np.ones(60), np.zeros(240)], "g": np.repeat(["a", "b"], 300)}
+    result = iso.flag(data, **RATE_P)
+    assert result.direction == ("favoured", "disfavoured")
+    shapes = [layer["encoding"].get("shape", {}) for layer in result.plot().to_dict()["layer"]]
+    shape = next(one for one in shapes if one.get("field") == "direction")
+    ways = dict(zip(shape["scale"]["domain"], shape["scale"]["range"], strict=True))
+    assert (ways["favoured"], ways["disfavoured"]) == ("triangle-up", "triangle-down")
+    fields = [
+        layer["encoding"].get("shape", {}).get("field") for layer in iso.flag(THREE, **RATE_P).plot().to_dict()["layer"]
+    ]
+    assert "direction" not in fields  # nobody is flagged

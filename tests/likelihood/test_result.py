@@ -22,8 +22,9 @@ def test_columns_and_their_order(lender: dict[str, Any]) -> None:
     frame = iso.flag(lender, **RATE).to_frame()
     assert frame.columns == [
         *("group", "size", "n", "estimate", "reference", "disparity", "ci_low", "ci_high", "statistic"),
-        *("pvalue", "adjusted_pvalue", "verdict", "direction", "status"),
+        *("pvalue", "adjusted_pvalue", "verdict", "direction", "status", "detectable"),
     ]
+    assert iso.flag(lender, **RATE, tolerance=0.1).to_frame().columns[-2:] == ["detectable", "rows_needed"]
 
 
 def test_round_trip_suppression_and_plot(lender: dict[str, Any]) -> None:
@@ -54,6 +55,21 @@ def test_a_detectable_disparity_lies_beyond_the_tolerance() -> None:
     assert plain.detectable(0.8)[0] == pytest.approx((1.959964 + 0.841621) * se, rel=1e-6)
     # A tolerance of three standard errors: the far end does not matter, and the level is one-sided.
     assert wide.detectable(0.8)[0] == pytest.approx(0.05 + (1.644854 + 0.841621) * se, rel=1e-3)
+    rate = float(plain.estimate[0])
+    needed = iso.rows_needed(0.0, reference="group", ratio=2.0, rate=rate, tolerance=0.05)
+    assert wide.rows_for_tolerance()[0] == pytest.approx(needed, rel=0.05)  # by the rates observed, and by theory
+    assert wide.to_frame()["rows_needed"][0] == wide.rows_for_tolerance()[0]
+    with pytest.raises(UsageError, match="rows_for_tolerance: there is no tolerance"):
+        plain.rows_for_tolerance()
+
+
+@pytest.mark.parametrize("scale", ["difference", "ratio"])
+def test_a_group_without_a_case_could_not_have_shown_nothing(scale: Any) -> None:
+    data = {"g": np.repeat(["a", "b"], [50, 1_000]), "p": np.r_[np.zeros(50), np.tile([1, 0, 0, 0], 250)]}
+    result = iso.flag(data, **RATE_P, reference={"g": "b"}, scale=scale, tolerance=0.8 if scale == "ratio" else 0.05)
+    smallest = result.detectable()[0]
+    assert 0.2 < smallest < 0.25 if scale == "difference" else 0 < smallest < 0.5
+    assert result.rows_for_tolerance()[0] > 500
 
 
 @pytest.mark.parametrize(("side", "words"), [("greater", "not to exceed"), ("less", "not to fall below")])

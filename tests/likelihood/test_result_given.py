@@ -20,7 +20,7 @@ def test_columns_and_their_order() -> None:
     assert result().to_frame().columns == [
         *("group", "size", "n", "estimate", "reference", "unconditional", "disparity", "ci_low", "ci_high"),
         *("statistic", "pvalue", "adjusted_pvalue", "verdict", "direction", "accounted", "accounted_low"),
-        *("accounted_high", "homogeneity_pvalue", "strata", "one_sided", "status"),
+        *("accounted_high", "homogeneity_pvalue", "strata", "one_sided", "status", "detectable"),
     ]
 
 

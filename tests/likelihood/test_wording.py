@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,22 +20,38 @@ RATE: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups":
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
-        (1e-5, "selection_rate less 0.00001 is"),
-        (0.25, "selection_rate less 0.25 is"),
-        ("population", "selection_rate less that of the population is"),
-        ("rest", "selection_rate less that of the rest of the population is"),
-        ({"g": "a"}, "selection_rate less that of g=a is"),
-        (Estimate(1 / 3, "psi"), "selection_rate less the estimate 0.333333 is"),
+        (1e-5, "0.00001"),
+        (0.25, "0.25"),
+        ("population", "that of the population"),
+        ("rest", "that of the rest of the population"),
+        ({"g": "a"}, "that of g=a"),
+        (Estimate(1 / 3, "psi"), "the estimate 0.333333"),
     ],
     ids=str,
 )
 def test_a_value_is_subtracted_and_people_have_one(reference: Any, words: str) -> None:
     for ask in (iso.flag, iso.certify):
         result = ask(DATA, reference=reference, **RATE)
-        assert words in result.null
+        assert f"selection rate equals {words}." in result.null
         again = iso.from_json(result.to_json())
-        axis = again.plot().to_dict()["layer"][-2]["encoding"]["x"]["title"]
-        assert f"{axis} is" == words
+        axis = again.plot().to_dict()["layer"][-2]["encoding"]["x"]
+        assert axis["title"] == f"selection rate less {words}, in points"
+        assert "100 * datum.value" in axis["axis"]["labelExpr"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tolerance": 0.02}, "its selection rate differs from that of the population by at most 2.0 points."),
+        ({"alternative": "greater"}, "its selection rate is at most that of the population."),
+        ({"alternative": "less"}, "its selection rate is at least that of the population."),
+        ({"null": 0.1}, "its selection rate less that of the population is 0.100."),
+        ({"scale": "ratio"}, "its selection rate over that of the population is 1.00."),
+    ],
+    ids=str,
+)
+def test_the_hypothesis_is_told_without_signs_where_it_can_be(options: dict[str, Any], words: str) -> None:
+    assert iso.flag(DATA, **RATE, **options).null == f"For each group, {words}"
 
 
 def test_one_disparity_for_all_groups_is_named_and_several_are_not() -> None:
@@ -45,15 +62,20 @@ def test_one_disparity_for_all_groups_is_named_and_several_are_not() -> None:
 @pytest.mark.parametrize(
     ("flagged", "within", "tested", "words"),
     [
-        ([[], []], 0, 3, "None of 3 tested groups was flagged."),
-        ([["g=a"], []], 1, 3, "1 of 3 tested groups was flagged: 1 disfavoured (g=a). 1 was shown to lie within the"),
-        ([["g=a"], ["g=b"]], 0, 2, "2 of 2 tested groups were flagged: 1 disfavoured (g=a), 1 favoured (g=b). Listed"),
+        ([[], []], 0, 3, "None of 3 groups was shown to differ from everybody."),
+        ([["a"], []], 1, 3, "1 of 3 groups was shown to differ from everybody. Disfavoured: a. 1 group was shown to"),
+        (
+            [["a"], ["b"]],
+            0,
+            2,
+            "2 of 2 groups were shown to differ from everybody. Disfavoured: a. Favoured: b. 1 group",
+        ),
     ],
     ids=str,
 )
 def test_the_overview_counts(flagged: list[list[str]], within: int, tested: int, words: str) -> None:
     apart = dict(zip((wording.DISFAVOURED, wording.FAVOURED), flagged, strict=True))
-    assert wording.flag_overview(apart, within, tested, 3, "two-sided").startswith(words)
+    assert wording.flag_overview(apart, within, tested, 3, "two-sided", "everybody").startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -74,12 +96,49 @@ def test_shares_are_told_in_percent_and_points(disparity: float, interval: tuple
     )  # fmt: skip
     text = wording.group_finding(finding)
     assert f"of 400 rows, all applicants 19.7 %; {words}; p < 0.001, adjusted p = 0.0200." in text
+    assert "; adjusted p < 0.001." in wording.group_finding(replace(finding, adjusted=1e-6))
     assert text.startswith("Applicants under 25: approval rate ")
 
 
 def test_no_sentence_of_a_report_is_python() -> None:
-    for sentence in (wording.LARGE_SAMPLE, wording.PLUGIN_WARNING, wording.dependence_warning("bh")):
-        assert not re.search(r"\w=", sentence)
-    for sentence in (wording.joint_contrast([], True), wording.joint_contrast(["a"], False)):
-        assert not re.search(r"\w=", sentence)
-    assert "all 1" not in wording.plugin_contrast(1, [])
+    for sentence in (wording.LARGE_SAMPLE, wording.PLUGIN_WARNING, wording.dependence_warning()):
+        assert not re.search(r"\w=|'b[hy]'", sentence)
+    assert not re.search(r"\w=", wording.joint_contrast(["a"], False))
+
+
+def test_what_the_reference_s_error_changed_is_told_only_where_it_changed_something() -> None:
+    assert wording.plugin_contrast([]) == wording.joint_contrast([], True) == ""
+    assert wording.plugin_contrast(["a"]).endswith("would have decided otherwise for a.")
+
+
+def test_groups_are_told_worst_first() -> None:
+    rate = np.repeat([0.5, 0.2, 0.35, 0.8, 0.49], 1_000)
+    data = {"p": np.random.default_rng(1).random(5_000) < rate, "g": np.repeat(list("abcde"), 1_000)}
+    told = iso.flag(data, **RATE).findings()
+    assert [text.partition(":")[0] for text in told[1:4]] == ["g=b", "g=c", "g=d"]
+    assert "Disfavoured: g=b and g=c. Favoured: g=d and g=a." in told[0]
+
+
+def test_groups_without_a_test_are_named() -> None:
+    data = {"p": [1, 0] * 50, "g": ["a"] * 90 + ["few"] * 10}
+    result = iso.flag(data, min_size=20, **RATE)
+    assert "Fewer than 20 rows that count, so listed and not tested: g=few." in result.warnings
+    assert "1 group was listed but not tested" in result.findings()[0]
+
+
+def test_rows_used_are_those_the_metric_is_computed_on() -> None:
+    data = {"p": [1, 0] * 90, "y": [1, 1, 0] * 60, "g": ["a", "b"] * 90}
+    assert iso.flag(data, metric="tpr", outcome="y", prediction="p", groups="g").provenance.rows == 120
+    assert iso.flag(data, metric="fpr", outcome="y", prediction="p", groups="g").provenance.rows == 60
+    assert iso.flag(data, metric=["tpr", "fpr"], outcome="y", prediction="p", groups="g").provenance.rows == 180
+
+
+def test_labelled_shares_are_shares() -> None:
+    words = iso.Labels(metrics={"tpr": "approved of those who repay", "fpr": "approved of those who do not"})
+    data = {"p": [1, 0] * 90, "y": [1, 1, 0] * 60, "g": ["a", "b"] * 90}
+    several = iso.flag(
+        iso.open_source(data, labels=words), metric=["tpr", "fpr"], outcome="y", prediction="p", groups="g"
+    )
+    assert all(several.shares)
+    assert several.units()["disparity"] == "points"
+    assert iso.flag(data, metric="brier", outcome="y", score="p", groups="g").units() == {}

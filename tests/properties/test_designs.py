@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from isonomy.errors import UsageError
+from isonomy.errors import IsonomyError, NotEnoughData, UsageError
 from isonomy.numerics.status import Status
 
 METRICS: dict[str, dict[str, Any]] = {
@@ -140,3 +140,148 @@ def test_one_row_of_almost_all_the_weight_tests_nothing(table: pl.DataFrame) -> 
     data = table.with_columns(w=pl.when(pl.col("row") == 0).then(1e9).otherwise(1.0))
     result = iso.flag(data, **METRICS["rate"], groups="g", weight="w")
     assert set(result.status) == {Status.FEW_CLUSTERS}
+
+
+def people(**columns: Any) -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    n = 1_500
+    score = rng.random(n)
+    return pl.DataFrame(
+        {
+            "g": rng.choice(["a", "b"], n),
+            "score": score,
+            "other": np.clip(score + 0.1 * rng.normal(size=n), 0, 1),
+            "y": (rng.random(n) < score).astype(int),
+            "p": (score > 0.5).astype(int),
+            "t": rng.integers(0, 2, n),
+            "effect": 0.05 + 0.01 * rng.normal(size=n),
+            "w": np.exp(0.5 * rng.normal(size=n)),
+            "row": np.arange(n),
+        }
+        | columns
+    )
+
+
+EFFECT: dict[str, Any] = {"effect": "effect", "treatment": "t", "outcome": "y", "measure": "difference"}
+SCORE: dict[str, Any] = {"outcome": "y", "score": "score"}
+METHODS: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "adverse_impact": (iso.adverse_impact, {"prediction": "p"}, "pvalue"),
+    "project": (iso.project, SCORE | {"prediction": "p", "threshold": 0.5, "rng": 0}, "pvalue"),
+    "improvability": (
+        iso.improvability,
+        {"outcome": "y", "status_quo": "other", "candidate": "score", "capacity": 0.5, "rng": 0},
+        "pvalue",
+    ),
+    "treatment_bias": (iso.treatment_bias, EFFECT, "bias_pvalue"),
+    "evaluate_corrections": (
+        iso.evaluate_corrections,
+        EFFECT | {"splits": 2, "resamples": 20, "strategies": ["none", "mean"], "rng": 0},
+        "bias_rms",
+    ),
+    "predictive_parity": (iso.predictive_parity, SCORE | {"rng": 0}, "pvalue"),
+    "marginal_outcomes": (iso.marginal_outcomes, SCORE | {"threshold": 0.4}, "pvalue"),
+    "equalize_thresholds": (iso.equalize_thresholds, SCORE | {"threshold": 0.4, "rng": 0}, "pvalue"),
+}
+
+
+def answer(method: str, data: pl.DataFrame, **reading: str) -> Any:
+    test, options, name = METHODS[method]
+    result = test(data, **options, groups="g", **reading)
+    return np.ravel(getattr(result, name) if hasattr(result, name) else result.to_frame()[name].to_numpy())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_only_proportions_of_weights_matter_to_any_method(method: str) -> None:
+    table = people()
+    once = answer(method, table, weight="w", cluster="row")
+    twice = answer(method, table.with_columns(pl.col("w") * 2), weight="w", cluster="row")
+    assert twice == pytest.approx(once, rel=1e-9, nan_ok=True)
+    assert once != pytest.approx(answer(method, table, cluster="row"), abs=1e-6, nan_ok=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_copied_within_their_cluster_change_no_method(method: str) -> None:
+    """`improvability` ranks rows, and copies move a cut-off by a rank."""
+    table = people()
+    once, thrice = (answer(method, data, cluster="row") for data in (table, pl.concat([table] * 3)))
+    allowed = {"abs": 0.005} if method == "improvability" else {"rel": 1e-6}
+    assert thrice == pytest.approx(once, nan_ok=True, **allowed)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_row_a_cluster_is_the_answer_of_any_method_without(method: str) -> None:
+    """Where samples are drawn, rows and clusters are not drawn alike: those of `equalize_thresholds` are compared by
+    the chance of 400 draws, those of halves in `evaluate_corrections` not at all."""
+    if method == "evaluate_corrections":
+        pytest.skip("other halves are drawn")
+    table = people()
+    allowed = 0.06 if method == "equalize_thresholds" else 0.01
+    assert answer(method, table, cluster="row") == pytest.approx(answer(method, table), abs=allowed, nan_ok=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_tells_its_clusters(method: str) -> None:
+    test, options, _ = METHODS[method]
+    table = people(c=np.arange(1_500) // 5)
+    result = test(table, **options, groups="g", cluster="c")
+    in_group = table.group_by("g", "c").len("rows").group_by("g").agg(pl.len(), (pl.col("rows") ** 2).sum()).sort("g")
+    sizes = table.group_by("g").len().sort("g")["len"].to_numpy()
+    worth = sizes**2 / in_group["rows"].to_numpy()
+    frame = result.to_frame()
+    if "effective_clusters" in frame.columns:
+        assert frame["clusters"].to_list() == in_group["len"].to_list()
+        assert frame["effective_clusters"].min() <= worth.min() + 1e-9
+        return
+    assert [name for name, _, _ in result.provenance.clusters] == ["g=a", "g=b"]
+    assert [number for _, number, _ in result.provenance.clusters] == in_group["len"].to_list()
+    assert [each for _, _, each in result.provenance.clusters] == pytest.approx(worth)
+    assert f"g=a has {in_group['len'][0]} clusters, worth {worth[0]:.1f} of equal weight" in " ".join(
+        result.summary().split()
+    )
+    assert iso.from_json(result.to_json()).provenance.clusters == result.provenance.clusters
+
+
+def test_calibration_metrics_tell_clusters_and_change_by_weights_alone() -> None:
+    table = people(c=np.arange(1_500) // 5)
+    options: dict[str, Any] = SCORE | {"groups": "g"}
+    readings: list[tuple[pl.DataFrame, dict[str, Any]]] = [
+        (table, {}),
+        (table, {"cluster": "c"}),
+        (table, {"weight": "w", "cluster": "c"}),
+        (table.with_columns(pl.col("w") * 2), {"weight": "w", "cluster": "c"}),
+    ]
+    results = [iso.calibration_metrics(data, **options, **reading) for data, reading in readings]
+    plain, clustered, weighted, doubled = results
+    frame = clustered.to_frame()
+    assert frame["clusters"].to_list()[0] == 300
+    assert frame["effective_clusters"].to_list()[0] == pytest.approx(300)
+    assert clustered.ece == pytest.approx(plain.ece)
+    assert clustered.auc == pytest.approx(plain.auc)
+    assert "clusters" not in plain.to_frame().columns
+    assert doubled.ece == pytest.approx(weighted.ece, rel=1e-9)
+    assert weighted.ece != pytest.approx(plain.ece)
+    assert weighted.to_frame()["effective_clusters"].to_list()[0] < 290
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_few_clusters_are_not_tested_by_any_method(method: str) -> None:
+    """All rows in 8 clusters, and in 1: no answer, or an error that says why; never a p-value."""
+    for clusters in (8, 1):
+        try:
+            values = answer(method, people(c=np.arange(1_500) % clusters), cluster="c")
+        except NotEnoughData:
+            continue
+        assert np.isnan(values.astype(float)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bad_weights_and_clusters_are_refused_by_every_method(method: str) -> None:
+    first = np.arange(1_500) == 700
+    for columns, reading, message in (
+        ({"w": np.where(first, -1.0, 1.0)}, {"weight": "w"}, "negative weight"),
+        ({"w": np.where(first, np.nan, 1.0), "score": np.full(1_500, 0.7)}, {"weight": "w"}, "null, NaN or infinite"),
+        ({"w": np.zeros(1_500)}, {"weight": "w"}, "all weights are 0"),
+        ({}, {"cluster": "g"}, "cluster: 'g' is also a group"),
+    ):
+        with pytest.raises(IsonomyError, match=message):
+            answer(method, people(**columns), **reading)

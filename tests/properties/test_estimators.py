@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,16 @@ def table(library: Any) -> Any:
     return library({name: list(values) if name == "group" else values for name, values in columns.items()})
 
 
+def test_all_estimators_are_here() -> None:
+    sources = Path(iso.__file__).parent.rglob("*.py")
+    names = {
+        name for file in sources for name in re.findall(r"^class (\w+)\(.*BaseEstimator\)", file.read_text(), re.M)
+    }
+    assert names == set(ESTIMATORS)
+    # Decisions are no features: thresholds predict, and do not transform.
+    assert {name for name in names if not hasattr(getattr(iso, name), "set_output")} == {"GroupThresholds"}
+
+
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_it_is_an_estimator(name: str, library: Any) -> None:
@@ -72,6 +84,28 @@ def test_it_is_an_estimator(name: str, library: Any) -> None:
     extra = new.assign(x=1) if library is pd.DataFrame else new.with_columns(x=1)
     np.testing.assert_allclose(pipeline.predict(extra), expected, rtol=1e-12)
     np.testing.assert_array_equal(model.predict(new[:1]), expected[:1])
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_columns_of_an_array_have_numbers(name: str) -> None:
+    """A group is a number too, alone or in a list."""
+    estimator, _, outcome = ESTIMATORS[name]
+    data = table(pl.DataFrame).with_columns(group=(pl.col("group") == "b").cast(pl.Float64))
+    by_name = clone(estimator).fit(data, data[outcome]).predict(data)
+    places = {name: place for place, name in enumerate(data.columns)}
+
+    def placed(value: Any) -> Any:
+        return [places[one] for one in value] if isinstance(value, list) else places.get(value, value)
+
+    options = {
+        key: placed(value)
+        for key, value in estimator.get_params().items()
+        if key.endswith(("_column", "_columns")) and value not in (None, ())
+    }
+    for groups in (options["group_columns"], [options["group_columns"]]):
+        model = clone(estimator).set_params(**(options | {"group_columns": groups}))
+        X = data.to_numpy()
+        np.testing.assert_allclose(model.fit(X, data[outcome].to_numpy()).predict(X), by_name, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("output", "library"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])

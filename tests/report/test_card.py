@@ -16,7 +16,7 @@ def test_the_card_has_its_headings_and_every_test() -> None:
         "- decisions.parquet, 600 rows",
         "| A title of my own | Within tolerance |",
         "### Caveats and recommendations",
-        "true positive rate, the share selected",
+        "True positive rate (tpr): the share selected",
         "Made 2026-11-15 with isonomy ",
     ):
         assert part in text, part

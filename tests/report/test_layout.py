@@ -16,7 +16,7 @@ def test_every_piece_of_a_result_has_its_place() -> None:
     assert str(part.null) == "The difference of every group is 0"
     assert [str(text) for text in part.truth] == ["It is so."]
     assert len(part.findings) == 3
-    assert part.gloss.startswith("tpr: true positive rate")
+    assert part.gloss.startswith("True positive rate (tpr): the share selected")
     assert part.table is not None
     assert len(part.table.rows) == 3
     assert part.chart is None

@@ -38,9 +38,25 @@ def test_what_decides_stands_first_and_what_few_ask_for_is_set_apart() -> None:
     assert [column.name for column in shown.columns if column.minor] == ["size", "own"]
 
 
-@pytest.mark.parametrize(("columns", "width"), [(13, ""), (14, "wide"), (23, "vast")])
-def test_how_much_paper_a_table_takes(columns: int, width: str) -> None:
-    assert table({f"c{i}": [1.0] for i in range(columns)}).width == width
+@pytest.mark.parametrize(("columns", "wide"), [(13, False), (14, True), (40, True)])
+def test_columns_that_paper_has_no_room_for_are_printed_below_the_others(columns: int, wide: bool) -> None:
+    shown = table({"group": ["a"], **{f"c{i}": [float(i)] for i in range(columns - 1)}})
+    assert shown.wide == wide
+    below = [column.name for part in shown.continued for column in part.columns]
+    minor = [column.name for column in shown.columns if column.minor]
+    assert [name for name in below if name != "group"] == (minor if wide else [])
+    assert all(part.columns[0].name == "group" and len(part.columns) <= 10 for part in shown.continued)
+    assert not any(column.minor for part in shown.continued for column in part.columns)
+
+
+def test_shares_are_shown_in_percent_and_points_and_downloaded_as_they_are() -> None:
+    shown = table(
+        {"group": ["a"], "estimate": np.array([0.717]), "disparity": np.array([-0.163])},
+        units={"estimate": "%", "disparity": "points"},
+    )
+    assert [column.heading for column in shown.columns] == ["Group", "Estimate (%)", "Difference (points)"]
+    assert [cell.text for cell in shown.rows[0]] == ["a", "71.7", "−16.3"]
+    assert [cell.raw for cell in shown.rows[0]] == ["a", "0.717", "-0.163"]
 
 
 @pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "=cmd|' /C calc'!A0"])
@@ -63,3 +79,16 @@ def test_a_long_table_is_shortened_and_says_so() -> None:
 
 def test_no_columns_make_no_rows() -> None:
     assert table({}).rows == ()
+
+
+def test_lines_about_two_groups_keep_both_in_every_part() -> None:
+    names = [f"c{i}" for i in range(14)]
+    shown = table({"group": ["a"], "reference": ["b"], **{name: [1.0] for name in names}})
+    assert [[column.name for column in part.columns[:2]] for part in shown.continued] == [["group", "reference"]]
+    numbers = table({"group": ["a"], "reference": [0.5], **{name: [1.0] for name in names}})
+    assert [column.name for column in numbers.continued[0].columns].count("reference") == 0
+
+
+def test_counts_are_whole_and_truths_are_words() -> None:
+    shown = table({"shortfall": np.array([0.0, 159.0]), "below_threshold": np.array([True, False])})
+    assert [[cell.text for cell in row] for row in shown.rows] == [["0", "yes"], ["159", "no"]]

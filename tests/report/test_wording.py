@@ -19,7 +19,7 @@ def test_every_kind_has_words(kind: str) -> None:
 
 def test_every_verdict_has_a_badge_and_a_count() -> None:
     assert set(wording.BADGES) == set(wording.NEXT) == {*VERDICTS, FAILED}
-    assert set(wording.TALLIES) == {*VERDICTS, FAILED, wording.SHOWN}
+    assert set(wording.TALLIES) == {*VERDICTS, FAILED, wording.SHOWN, wording.COMPARED}
 
 
 def test_a_chip_says_what_was_asked() -> None:
@@ -30,27 +30,52 @@ def test_a_chip_says_what_was_asked() -> None:
     for kind in wording.NO_COMPLAINT:
         assert "iolation" not in wording.badge(kind, "violation")
         assert wording.look(kind, "violation") == wording.SHOWN
-        assert wording.look(kind, "inconclusive") == "inconclusive"
+    for kind in wording.COMPARISONS:  # numbers beside one another: neither a complaint nor a test that cannot tell
+        assert wording.badge(kind, "inconclusive") != "Inconclusive"
+        assert wording.look(kind, "inconclusive") == wording.COMPARED
+    assert wording.look("improvability", "inconclusive") == "inconclusive"
     assert wording.look("flag", "violation") == "violation"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("verdict", [*VERDICTS, FAILED])
 def test_there_is_something_to_do_next(kind: str, verdict: str) -> None:
-    for step in wording.next_steps(kind, verdict):
-        assert step.endswith(".")
-        assert "=" not in step
+    for tolerant, stopped in ((True, True), (False, True), (True, False)):
+        steps = wording.next_steps(kind, verdict, tolerant=tolerant, stopped=stopped)
+        assert steps
+        for step in steps:
+            assert step.endswith(".")
+            assert "=" not in step
+
+
+def test_what_to_do_next_depends_on_the_tolerance_and_on_why_there_is_no_answer() -> None:
+    assert "set it as the tolerance" in wording.next_steps("flag", "inconclusive", tolerant=False)[1]
+    assert "tolerance" not in wording.next_steps("flag", "inconclusive")[1]
+    assert "message" in wording.next_steps("flag", FAILED)[0]
+    assert "warnings" in wording.next_steps("flag", FAILED, stopped=False)[0]
 
 
 @pytest.mark.parametrize("metric", NAMES)
 def test_every_metric_is_explained(metric: str) -> None:
-    assert wording.gloss({"metric": metric}) == f"{metric}: {wording.GLOSSARY[metric]}."
+    head, _, meaning = wording.gloss({"metric": metric}).partition(": ")
+    assert meaning == f"{wording.GLOSSARY[metric]}."
+    assert head[0].isupper()
+    assert head.lower().replace(" ", "_") == metric or head.endswith(f"({metric})")
+
+
+def test_a_gloss_has_the_audit_s_own_words_and_says_what_counts() -> None:
+    options = {"metric": "tpr", "prediction": "deny is no", "outcome": "repaid"}
+    text = wording.gloss(options, ["approved of those who repay"])
+    assert text.startswith("Approved of those who repay (tpr): the share selected among those with outcome 1. ")
+    assert "Selected means here: deny is no. Outcome 1 means here: repaid is 1." in text
+    assert wording.gloss({"metric": "selection_rate", "prediction": "call", "positive": "yes"}).endswith("call is yes.")
+    assert "its weight, PWGTP" in wording.gloss({"metric": "tpr", "weight": "PWGTP"})
 
 
 def test_a_gloss_explains_each_word_once() -> None:
     text = wording.gloss({"accuracy": ("tpr", "ppv"), "fairness": "tpr", "metric": 3, "criterion": "own words"})
-    assert text.count("tpr: ") == 1
-    assert "ppv: " in text
+    assert text.count("(tpr): ") == 1
+    assert "(ppv): " in text
     assert wording.gloss({}) == ""
 
 
@@ -71,7 +96,7 @@ def test_the_headline(tally: dict[str, int], sentence: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "heading"),
-    [("ci_low", "Interval from"), ("pvalue", "p‑value"), ("users", "Users"), ("own_column", "Own column")],
+    [("ci_low", "Interval from"), ("pvalue", "p‑value"), ("users", "People"), ("own_column", "Own column")],
 )
 def test_headings_of_columns(name: str, heading: str) -> None:
     assert wording.column(name) == heading
@@ -83,6 +108,12 @@ def test_numbers_agree_with_their_nouns() -> None:
     assert wording.outcome_line(0, ("violation",)).startswith("No test ended")
     assert wording.more_warnings(1) == "1 more warning in the report."
     assert wording.more_warnings(2) == "2 more warnings in the report."
+
+
+def test_the_words_of_the_findings_are_explained() -> None:
+    terms = " ".join(term for term, _ in wording.READING).lower()
+    for word in ("disfavoured", "points", "population", "tolerance", "interval", "p-value", "effective number"):
+        assert word in terms
 
 
 def test_no_kind_of_interval_is_said_to_agree_with_the_verdict() -> None:

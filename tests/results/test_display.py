@@ -27,9 +27,11 @@ def test_the_verdict_the_findings_the_table_and_the_picture(result: iso.FlagResu
     assert page.count("<tr>") == 11  # the heading and ten rows
     assert "The first 10 of " in page
     assert "What this does not show" in page
-    coded = re.search(r'src="data:image/svg\+xml;base64,([^"]+)"', page)
-    assert coded is not None
-    assert b"<svg" in base64.b64decode(coded[1])
+    coded = re.search(r'width="(\d+)" style="max-width: 100%" src="data:image/png;base64,([^"]+)"', page)
+    assert coded is not None  # pixels: letters of another font than the one measured cannot be cut off
+    assert base64.b64decode(coded[2]).startswith(b"\x89PNG")
+    assert 300 < int(coded[1]) < 1_000
+    assert "&lt; 0.001" in page
 
 
 def test_nothing_is_fetched_and_nothing_runs(result: iso.FlagResult) -> None:
@@ -47,6 +49,21 @@ def test_a_repr_is_one_short_line(result: iso.FlagResult) -> None:
     hidden = result.suppressed(1_000_000)
     assert repr(hidden).startswith("<FlagResult flag: not answered. Not answered: every group")
     assert repr(fake(HOSTILE)).count("\n") == 0
+
+
+def test_audits_and_measures_have_both() -> None:
+    hostile = "<script>alert(1)</script>"
+    columns = {"outcome": "outcome", "prediction": "prediction", "groups": ["race"]}
+    tests = [{"kind": "flag", "metric": "selection_rate", "title": hostile}]
+    done = iso.Audit.from_dict({"columns": columns, "tests": tests}, data=TABLE).run()
+    assert repr(done) == "<AuditResult 'Fairness audit': 1 question was put to the data: 1 difference shown.>"
+    page = done._repr_html_()
+    assert hostile not in page
+    assert "<strong>Difference shown</strong>" in page
+    data = {"y": [0, 1] * 50, "s": np.linspace(0, 1, 100), "g": ["<b>"] * 50 + ["m"] * 50}
+    measures = iso.calibration_metrics(data, outcome="y", score="s", groups="g")
+    assert repr(measures) == "<CalibrationMetrics of s: 3 rows>"
+    assert "g=&lt;b&gt;" in measures._repr_html_()
 
 
 def test_estimators_have_both() -> None:

@@ -11,10 +11,11 @@ from studies.designs import people
 @pytest.mark.parametrize("correlation", [0.0, 0.4])
 def test_the_rate_and_the_correlation_within_clusters(correlation: float) -> None:
     table = people(np.random.default_rng(1), clusters=4_000, correlation=correlation)
-    decision = table["decision"].reshape(4_000, 10)
+    decision = table["decision"].reshape(4_000, -1)
     assert decision.mean() == pytest.approx(0.3, abs=0.02)
     between, whole = decision.mean(axis=1).var(ddof=1), decision.var()
-    assert (between / whole * 10 - 1) / 9 == pytest.approx(correlation, abs=0.03)
+    rows = decision.shape[1]
+    assert (between / whole * rows - 1) / (rows - 1) == pytest.approx(correlation, abs=0.03)
 
 
 def test_one_cluster_has_a_fifth_of_the_rows() -> None:

@@ -63,7 +63,7 @@ def test_the_first_pass_is_known_from_the_schema() -> None:
     lazy, eager = pl.DataFrame(decided()).lazy(), pl.DataFrame(decided())
     (request,) = asked(lazy).requests
     assert list(request.binary) == ["outcome", "prediction"]
-    assert list(request.values) == ["first", "second", "infinite", "below", "above"]
+    assert list(request.values) == ["first", "second", "infinite", "across"]
     assert asked(eager).requests == ()
     assert asked(lazy, threshold=None).requests == ()
     kernel = distances.Kernel(("score",), lambda rows: rows[:, 0], 1.0)

@@ -15,7 +15,7 @@ from isonomy.transport import Discerning, ProjectionResult, wording
 
 def test_words(result: ProjectionResult) -> None:
     text = " ".join(result.summary().split())
-    for word in ("is selected at a rate of", "flips", "critical value", "would move"):
+    for word in (" selected among those with outcome 1, ", "flips", "critical value", "would move"):
         assert word in text
     assert not any(word in text.lower() for word in (" is fair", "unbiased", " fixed"))
     assert len(result.assumptions()) >= 3
@@ -96,7 +96,7 @@ def test_a_tuple_of_ones_own_is_not_called_a_rate(options: dict[str, Any], verdi
     [
         ("statistical_parity", None, "both", "Every group is selected at the same rate as its reference."),
         ("equal_opportunity", 0.1, "both", "within 0.100 either way."),
-        ("equalized_odds", 0.0, "upper", "no group is selected at a rate more than 0.00 above its reference's."),
+        ("equalized_odds", 0.0, "upper", "no group is selected at a rate more than 0 above its reference's."),
         ("discerning", 0.1, "lower", "The mean of C phi(U, E U) is at least -0.100 in every component."),
     ],
 )
@@ -111,6 +111,6 @@ def test_every_status_that_a_projection_can_have_is_explained() -> None:
 
 def test_who_moves_is_told_by_direction() -> None:
     both = wording.movers("equal_opportunity", "g=a", 1, 0.25, 12.0, 3.0, 0.5)
-    assert both.startswith("g=a, among rows with outcome 1: 25.0 % would move")
+    assert both.startswith("g=a, among those with outcome 1: 25.0 % would move")
     assert "12 from refused to selected and 3 from selected to refused" in both
     assert "under one row" in wording.movers("discerning", "x", None, 0.001, 0.1, 0.0, 0.5)

@@ -19,7 +19,7 @@ from isonomy.errors import (
     UsageError,
     WrongType,
 )
-from isonomy.results import Verdict
+from isonomy.results import Status, Verdict
 from support.tables import experiment
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
@@ -209,7 +209,7 @@ def test_corrections_help_where_errors_are_large() -> None:
     made = uplift(120_000, error={"b": 0.6, "d": -0.5})
     result = iso.evaluate_corrections(made, **ROLES, splits=4, rng=1)
     spread = dict(zip(result.strategies, result.spread("bias"), strict=True))
-    assert result.headline().startswith("Less bias was shown to remain after 7 of 7 corrections")
+    assert result.headline().startswith("Less bias was shown to remain after 8 of 8 corrections")
     assert result.verdict is Verdict.INCONCLUSIVE  # of corrections, not of the model
     assert (result.bias_left[1:] < 0.3 * result.bias_left[0]).all()
     assert all(spread[name] < 0.5 * spread["none"] for name in spread if name != "none")
@@ -261,11 +261,16 @@ def test_alpha_decides_what_is_significant() -> None:
         {"form": "multiplicative"},
         {"estimator": "regression", "features": ["x"]},
         {"estimator": "aipw", "features": ["x"]},
+        {"propensity": "p"},
+        {"variance": "bootstrap_rows"},
+        {"observed_effects": dict.fromkeys("abcdef", (1.3, 0.05))},
         {"depth": 2, "groups": ["group", iso.cut("x", [0.5])]},
     ],
 )
 def test_options(options: dict[str, Any]) -> None:
-    result = iso.evaluate_corrections(uplift(), **{**ROLES, **options}, splits=2, resamples=10, rng=1)
+    made = uplift()
+    made["p"] = np.full(made["effect"].size, 0.5)
+    result = iso.evaluate_corrections(made, **{**ROLES, **options}, splits=2, resamples=10, rng=1)
     assert np.isfinite(result.bias).all()
     assert np.isfinite(result.bias_pvalue).all()
 
@@ -283,6 +288,10 @@ def test_options(options: dict[str, Any]) -> None:
         ({"resamples": 1}, UsageError, "resamples"),
         ({"collapse": "positives_inverse"}, UsageError, "another pass"),
         ({"alpha": 0}, UsageError, "alpha"),
+        ({"variance": "influence"}, UnknownOption, "variance"),
+        ({"variance": "bootstrap_rows", "split": "swapped"}, UsageError, "not available with split"),
+        ({"variance": "bootstrap_rows", "estimator": "aipw", "features": ["x"]}, UsageError, "arm_means"),
+        ({"observed_effects": {"a": 1.0}}, UsageError, "observed_effects"),
     ],
 )
 def test_bad_calls_of_evaluate_corrections(change: dict[str, Any], error: type[Exception], words: str) -> None:
@@ -290,13 +299,48 @@ def test_bad_calls_of_evaluate_corrections(change: dict[str, Any], error: type[E
         iso.evaluate_corrections(uplift(500), **{**ROLES, **change})
 
 
+def test_rows_and_cells_are_resampled_to_the_same_standard_errors() -> None:
+    made = uplift(12_000, error={"b": 0.4})
+    cells, rows = (
+        iso.evaluate_corrections(made, **ROLES, splits=3, resamples=200, rng=1, strategies=["mean"], variance=v)
+        for v in ("bootstrap", "bootstrap_rows")
+    )
+    np.testing.assert_allclose(cells.bias, rows.bias, rtol=1e-9)  # the same halves
+    np.testing.assert_allclose(np.mean(cells.bias_se / rows.bias_se), 1, atol=0.05)
+
+
+def test_corrections_by_effects_from_elsewhere_are_judged_on_rows() -> None:
+    """Right effects take the bias away, wrong ones do not, and a group without one is not answered."""
+    made = uplift(60_000, error={"b": 0.5})
+    right, wrong = ({**dict.fromkeys("acdef", (1.2917, 0.01)), "b": (effect, 0.01)} for effect in (1.2917, 1.7917))
+    helped, hindered = (
+        iso.evaluate_corrections(made, **ROLES, splits=2, rng=1, strategies=["mean"], observed_effects=effects)
+        for effects in (right, wrong)
+    )
+    assert helped.bias_left[1] < 0.3 * helped.bias_left[0]
+    assert hindered.bias_left[1] > 0.7 * hindered.bias_left[0]
+    del right["c"]
+    some = iso.evaluate_corrections(made, **ROLES, splits=2, rng=1, observed_effects=right)
+    assert some.status[2] is Status.UNSUPPORTED
+    assert np.isnan(some.bias[..., 2]).all()
+
+
+def test_a_run_that_corrects_nothing_is_no_missing_answer() -> None:
+    """Significant in some halves only: those without a correction show no less bias, and the others still count."""
+    result = iso.evaluate_corrections(uplift(6_000, error=0.0), **ROLES, splits=5, rng=2, strategies=["significant"])
+    assert (result.factor[1] == 0).all(-1).any()
+    assert result.less_pvalue[1] == 1
+    one_arm = {**uplift(500), "treatment": np.ones(500)}
+    assert iso.evaluate_corrections(one_arm, **ROLES, splits=1, rng=1).headline().startswith("Not answered")
+
+
 def test_a_correction_that_does_harm_is_not_headlined_as_help() -> None:
     """Equal errors in all groups: there is no bias to take away, and every correction adds some noise."""
     result = iso.evaluate_corrections(uplift(error=0.3), **ROLES, splits=3, rng=1)
-    assert result.headline().startswith("Inconclusive: none of 7")
+    assert result.headline().startswith("Inconclusive: none of 8")
     assert (result.less_pvalue[1:] > 0.05).all()
     left = dict(zip(result.strategies, result.bias_rms, strict=True))
-    assert left["empirical_bayes_t"] < left["positive_part"]
+    assert left["empirical_bayes_mixture"] < left["positive_part"]
 
 
 def test_inner_splits_of_algorithm_1_cost_precision_and_the_swap_regains_some() -> None:
@@ -323,7 +367,7 @@ def test_one_test_for_all_groups_together() -> None:
     none, some = (iso.treatment_bias(uplift(error=e), **ROLES) for e in (0.0, {"b": 0.6}))
     assert none.families == ("group",)
     assert none.omnibus_pvalue[0] > 0.05 > 1e-4 > some.omnibus_pvalue[0]
-    assert any("All errors by group equal" in sentence for sentence in some.findings())
+    assert any("errors of all groups by group are equal" in sentence for sentence in some.findings())
     both = iso.treatment_bias(uplift(), **{**ROLES, "groups": ["group", iso.cut("x", [0.5])]}, depth=2)
     assert both.families == ("group", "x", "group & x")
 
@@ -388,6 +432,37 @@ def test_a_price_without_a_baseline_says_what_is_not_known() -> None:
     known = priced(measure="difference", propensity="p")
     share = priced(measure="difference")
     np.testing.assert_allclose(known.before, share.before, rtol=0.05)
+
+
+def test_a_price_honours_weights_and_clusters() -> None:
+    """Doubled weights are no weights; repeated rows in clusters are worth their clusters."""
+    made = uplift(3_000, error={"b": 1.0}, measure="difference", baseline=0.3)
+    made |= {"right": made["effect"] - (made["group"] == "b"), "w": np.full(3_000, 2.0), "who": np.arange(3_000)}
+    options: dict[str, Any] = {**ROLES, "corrected": "right", "measure": "difference"}
+    plain, doubled = (iso.price_of_fairness(made, **options, weight=weight) for weight in (None, "w"))
+    repeated = {name: np.tile(values, 4) for name, values in made.items()}
+    clustered, counted = (iso.price_of_fairness(repeated, **options, cluster=cluster) for cluster in ("who", None))
+    for price in (doubled, clustered):
+        np.testing.assert_allclose(price.change, plain.change, rtol=1e-9)
+        np.testing.assert_allclose(price.change_se, plain.change_se, rtol=0.01)
+        assert price.bias_before == pytest.approx(plain.bias_before, rel=0.01)
+    np.testing.assert_allclose(counted.change_se, plain.change_se / 2, rtol=0.01)
+    few = iso.price_of_fairness({**made, "who": made["who"] % 5}, **options, cluster="who")
+    assert few.headline().startswith("Not answered")
+    assert any("Fewer than 10 effective clusters" in warning for warning in few.warnings)
+
+
+def test_a_price_with_known_propensities_compares_like_with_like() -> None:
+    """Half of each group treated nine times as often, and better off: without propensities a bias is seen."""
+    rng = np.random.default_rng(3)
+    made = uplift(40_000, measure="difference", baseline=0.3)
+    p = np.where((made["group"] == "a") & (made["x"] > 0.5), 0.9, 0.5)
+    treated = (rng.random(p.size) < p).astype(int)
+    outcome = (rng.random(p.size) < 0.2 + 0.4 * (made["x"] > 0.5) + 0.05 * treated).astype(int)
+    made |= {"p": p, "treatment": treated, "outcome": outcome, "effect": np.full(p.size, 0.05), "same": p * 0 + 0.05}
+    options: dict[str, Any] = {**ROLES, "corrected": "same", "measure": "difference"}
+    known, unknown = (iso.price_of_fairness(made, **options, propensity=propensity) for propensity in ("p", None))
+    assert known.bias_before < 0.02 < unknown.bias_before
 
 
 def test_bad_calls_of_price_of_fairness() -> None:

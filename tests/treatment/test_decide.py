@@ -54,6 +54,24 @@ def test_a_heavy_tail_makes_few_events_of_many_rows() -> None:
     assert set(normal.status) == {Status.OK}
 
 
+def test_the_tails_of_equal_arms_cancel_out() -> None:
+    """The same heavy tail in arms of one size: the difference of their means is not skewed."""
+    revenue = np.exp(1.2 * np.random.default_rng(0).standard_normal(6_000))
+    half = {**experiment(6_000, measure="difference"), "outcome": np.repeat(revenue[::2], 2)}
+    half["treatment"] = np.tile([0, 1], 3_000)
+    half["group"] = np.repeat(np.array(["a", "b", "c"]), 2_000)
+    result = iso.treatment_bias(half, **ROLES, measure="difference")
+    assert set(result.status) == {Status.OK}
+    few = {name: np.concatenate([values[at : at + 6] for at in (0, 2_000, 4_000)]) for name, values in half.items()}
+    assert set(iso.treatment_bias(few, **ROLES, measure="difference").status) == {Status.FEW_EVENTS}
+
+
+def test_ratios_given_for_differences_are_noticed() -> None:
+    made = experiment(6_000)  # ratios
+    warnings = iso.treatment_bias(made, **ROLES, measure="difference").warnings
+    assert any("they look like ratios" in warning for warning in warnings)
+
+
 def test_a_control_mean_near_zero_leaves_the_interval_open() -> None:
     t, y = np.repeat([0, 1], 50), np.zeros(100)
     y[[0, 60, 61]] = 1

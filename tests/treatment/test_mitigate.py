@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import isonomy as iso
 from isonomy.errors import DataError, MissingValues, NotBinary, UnknownColumn, UnknownOption, UsageError
+from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Status
 
 
@@ -218,6 +219,47 @@ def test_bootstrap_moments() -> None:
     np.testing.assert_allclose(one.error_se_, corrector().fit(table, table["outcome"]).error_se_, rtol=0.12)
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"estimator": "regression", "feature_columns": "x"}, {"estimator": "regression", "features": ["x"]}),
+        ({"propensity_column": "p"}, {"propensity": "p"}),
+        ({"propensity_column": "p", "weight_column": "w"}, {"propensity": "p", "weight": "w"}),
+    ],
+)
+def test_errors_are_those_of_the_audit_with_the_same_options(options: dict[str, Any], named: dict[str, Any]) -> None:
+    table = frame(2_000).with_columns(p=0.4 + 0.2 * pl.col("x"), w=1 + pl.col("x"))
+    roles: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
+    fitted = corrector(random_state=1, **options).fit(table, table["outcome"])
+    audit = iso.treatment_bias(table, **roles, rng=1, **named)
+    np.testing.assert_allclose(fitted.error_, audit.error, rtol=1e-9)
+    np.testing.assert_allclose(fitted.error_se_, audit.error_se, rtol=1e-9)
+    assert np.isfinite(fitted.predict(table.select("group", "effect"))).all()
+
+
+def test_models_may_be_fitted_to_other_rows() -> None:
+    table = frame(500)
+    fitted = corrector(estimator="aipw", feature_columns=["x"], random_state=1).fit(table, table["outcome"])
+    np.testing.assert_allclose(fitted.error_, corrector().fit(table, table["outcome"]).error_, atol=0.3)
+
+
+def test_rows_may_be_resampled() -> None:
+    table = frame(4_000)
+    rows = corrector(variance="bootstrap_rows", resamples=200, random_state=1).fit(table, table["outcome"])
+    np.testing.assert_allclose(rows.error_se_, corrector().fit(table, table["outcome"]).error_se_, rtol=0.25)
+
+
+def test_a_strategy_of_ones_own_is_not_asked_about_one_group() -> None:
+    """It may need several; only the pooled correction is of one."""
+
+    def spread(error: FloatArray, se: FloatArray) -> FloatArray:
+        return error - error.std(ddof=1)
+
+    table = frame(6_000)
+    fitted = corrector(strategy=spread).fit(table, table["outcome"])
+    np.testing.assert_allclose(fitted.correction_, fitted.error_ - fitted.error_.std(ddof=1))
+
+
 @pytest.mark.parametrize("measure", ["relative", "difference"])
 def test_real_outcomes_and_differences(measure: str) -> None:
     table = frame(20_000, outcome="real", measure=measure, baseline=2.0)
@@ -272,9 +314,11 @@ def test_a_group_column_may_be_called_outcome() -> None:
 def test_the_default_borrows_from_the_other_groups() -> None:
     """All groups off by 0.3: their common error is taken away from each alike, and no bias is made."""
     table = frame(12_000, error=0.3, groups={"a": 0.8, "b": 0.15, "c": 0.05})
-    default, own = (corrector(strategy=s).fit(table, table["outcome"]) for s in ("empirical_bayes_t", "positive_part"))
+    default, own = (
+        corrector(strategy=s).fit(table, table["outcome"]) for s in ("empirical_bayes_mixture", "positive_part")
+    )
     assert np.ptp(default.correction_) < 0.3 * np.ptp(own.correction_)
-    assert corrector().strategy == "empirical_bayes_t"
+    assert corrector().strategy == "empirical_bayes_mixture"
     mine = corrector(strategy=lambda error, se: 0 * se + error.mean()).fit(table, table["outcome"])
     np.testing.assert_allclose(mine.correction_, mine.error_.mean())
 

@@ -69,9 +69,9 @@ def test_shapes_and_strategies() -> None:
     result = iso.evaluate_corrections(uplift(), **ROLES, splits=3, resamples=20, rng=1)
     assert result.strategies == (
         *("none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"),
-        *("empirical_bayes", "empirical_bayes_t"),
+        *("empirical_bayes", "empirical_bayes_t", "empirical_bayes_mixture"),
     )
-    assert result.error.shape == (8, 6, 6)
+    assert result.error.shape == (9, 6, 6)
     assert result.detection_statistic.shape == (6, 6)
     np.testing.assert_array_equal(result.factor[0], 0)
     np.testing.assert_array_equal(result.factor[1], 1)

@@ -66,3 +66,29 @@ def test_the_headline_of_an_evaluation_is_about_what_is_left() -> None:
     assert wording.less(0, 0, "none") == "Nothing was compared: no correction was evaluated."
     assert wording.less(0, 3, "mean").startswith("Inconclusive: none of 3 corrections")
     assert wording.less(2, 3, "mean") == "Less bias was shown to remain after 2 of 3 corrections; least after mean."
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ("points", "predicted uplift +15.0 points, observed -2.0 points, an error of +17.0 points"),
+        ("points", "is +16.0 points (95 % interval 10.0 to 22.0 points, adjusted p = 0.0030)"),
+        ("difference", "predicted uplift +0.150, observed -0.0200, an error of +0.170"),
+    ],
+)
+def test_differences_are_uplifts_and_of_shares_in_points(unit: wording.Unit, words: str) -> None:
+    sentence = wording.finding(
+        "a", unit=unit, rows=10, predicted=0.15, observed=-0.02, error=0.17, rest_error=0.01, bias=0.16,
+        limits=(0.10, 0.22), alpha=0.05, pvalue=0.003, verdict=Verdict.VIOLATION,
+    )  # fmt: skip
+    assert words in sentence
+
+
+def test_points_are_for_shares_alone() -> None:
+    assert wording.unit("difference", binary=True) == "points"
+    assert wording.unit("difference", binary=False) == "difference"
+    assert wording.unit("relative", binary=True) == "ratio"
+    result = iso.treatment_bias(experiment(3_000, measure="difference"), **ROLES, measure="difference")
+    assert result.units()["bias"] == "points"
+    assert " points" in result.findings()[1]
+    assert not iso.treatment_bias(experiment(3_000), **ROLES).units()

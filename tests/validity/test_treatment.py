@@ -15,6 +15,7 @@ from studies.treatment import (
     coverage,
     flagged,
     many_pvalues,
+    omnibus_pvalue,
     ratios,
     three_variances,
 )
@@ -93,6 +94,12 @@ def test_the_study_of_few_events_has_the_pvalues_of_the_public_test(measure: str
         tested = np.isfinite(result.adjusted_pvalue)
         np.testing.assert_allclose(result.bias_pvalue[tested], expected[tested], rtol=1e-5)
         np.testing.assert_array_equal(np.isfinite(expected), tested)
+        assert omnibus_pvalue(table, measure) == pytest.approx(result.omnibus_pvalue[0])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["relative, half treated", "difference, 5 % treated"])
+def test_the_size_of_the_test_that_all_errors_are_equal(name: str) -> None:
+    assert not PAGE.find("Size of the test").find(name).missed(100)
 
 
 @pytest.mark.parametrize("name", ["relative, half treated", "difference, 5 % treated"])
@@ -106,4 +113,4 @@ def test_the_default_correction_makes_no_bias_of_a_common_error() -> None:
     names = [column.strip("`") for column in section.measured]
     for design in ("12, common", "60, none"):
         left = dict(zip(names, section.find(design).measure(10)[0], strict=True))
-        assert float(left["empirical_bayes_t"]) < 0.2 * float(left["positive_part"])
+        assert float(left["empirical_bayes_mixture"]) < 0.2 * float(left["positive_part"])

@@ -39,7 +39,7 @@ def improvability(
     accuracy_weights: Literal["pooled"] | Mapping[str, float] | None = None,
     protected: Annotated[object, Form("group")] = None,
     disadvantage: Literal["lower", "higher"] | None = None,
-    fairness_test: Literal["two_one_sided", "paper"] = "two_one_sided",
+    fairness_test: Literal["equivalence", "two_one_sided", "paper"] | None = None,
     evidence: Literal["whole", "crossfit", "splits", "paper"] | None = None,
     tried: Sequence[Mapping[str, str | float]] | None = None,
     folds: Annotated[int, Number(least=2, whole=True)] | None = None,
@@ -117,10 +117,11 @@ def improvability(
     disadvantage : {"lower", "higher"}, optional
         The protected group is at a disadvantage when its utility is lower than another's, or higher. By default
         whichever is worse for the utility.
-    fairness_test : {"two_one_sided", "paper"}, default "two_one_sided"
-        ``"two_one_sided"``: the candidate's gap must be shown to be smaller on both sides. ``"paper"``: the bootstrap
-        of the absolute gap (with ``evidence="paper"``), which over-rejects where the gap asked for is within about
-        three standard errors of 0.
+    fairness_test : {"equivalence", "two_one_sided", "paper"}, optional
+        The candidate's gap must be shown to be smaller on both sides. ``"equivalence"`` (the default) asks both
+        together, ``"two_one_sided"`` one by one, which has little power where the gap asked for is within about three
+        standard errors of 0 (the default of ``evidence="paper"``). ``"paper"``: the bootstrap of the absolute gap (with
+        ``evidence="paper"``), which over-rejects there.
     evidence : {"whole", "crossfit", "splits", "paper"}, optional
         By default ``"crossfit"`` for a rule (every row is decided by rules fitted without it, and one test made of all
         rows), ``"whole"`` for ready candidates (all rows, one test), ``"splits"`` where ``splits`` is given (rounds of

@@ -59,16 +59,18 @@ def _warnings(estimates: Estimates, plan: Plan) -> tuple[str, ...]:
     def where(holds: Callable[[Trial], bool]) -> str:
         return concerned([holds(trial) for trial in trials])
 
+    fits = plan.folds * plan.repeats if plan.evidence == "crossfit" else len(trials)
     warnings: list[str] = []
     if lost := where(lambda t: t.comparison is None):
         note = next(t.note for t in trials if t.comparison is None)
         warnings.append(wording.nothing_found(lost, plan.rule_name, note or "no reason given"))
     elif estimates.failures:
-        fits = plan.folds * plan.repeats
         warnings.append(wording.failed(len(estimates.failures), fits, estimates.failures[0]))
+    remarks = estimates.remarks
+    warnings += [wording.remark(remarks.count(note), fits, note) for note in dict.fromkeys(remarks)]
     late = [t for t in trials if t.comparison is not None and t.status == Status.TIME_LIMIT]
     if late:
-        gap = max(t.details.get("gap", np.nan) for t in late)
+        gap = max((gap for t in late if not np.isnan(gap := t.details.get("gap", np.nan))), default=np.nan)
         warnings.append(wording.stopped(where(lambda t: t in late), gap))
     if empty := where(lambda t: t.comparison is not None and t.comparison.undefined > 0):
         warnings.append(wording.undefined(empty, max(c.undefined for c in tested), plan.resamples))

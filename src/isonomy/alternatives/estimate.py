@@ -29,8 +29,7 @@ from isonomy.frames import Request
 from isonomy.inference.designs import FEWEST
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
-
-CHOOSING = 0.3  # of the rows choose the status quo's worst pair of more than two groups
+from isonomy.results.progress import tracked
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -51,6 +50,7 @@ class Trial:
     train_rows: int
     test_rows: IntArray  # by group
     worst: tuple[int, ...]  # the status quo's worst pair, for each fairness utility
+    own_worst: tuple[int, ...]  # the candidate's
     status: Status
     note: str
     details: Mapping[str, float]
@@ -69,6 +69,7 @@ class Estimates:
     criteria: Criteria
     trials: tuple[Trial, ...]
     failures: tuple[str, ...]  # why folds are scored as no improvement, where a rule failed in some
+    remarks: tuple[str, ...]  # what rules that found something had to say
     pvalue: float
     median_pvalue: float
     supported_fairness_gain: float
@@ -91,13 +92,16 @@ class Search:
         return cls(algorithm.decide is not None, algorithm.status, algorithm.note, algorithm.details)
 
 
+Trials = tuple[tuple[Trial, ...], tuple[Search, ...]]  # and how the searches behind them went
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
     """What is to be compared on the rows of ``weight``: decisions of the status quo and of the candidate."""
 
     weight: Weight
     decided: tuple[Decided, Decided]
-    worst: tuple[int, ...] | None = None  # None: to be chosen on a part of the rows
+    worst: tuple[int, ...] | None = None  # chosen on other rows; None: all rows say
     learn: Weight | None = None
     search: Search = field(default_factory=Search)
 
@@ -107,9 +111,9 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
     criteria = plan.settle(tally.groups)
     if plan.capacity is not None and plan.capacity * tally.rows < 1:
         raise NotEnoughData(f"capacity: {plan.capacity:g} of {tally.rows:,} rows selects nobody; give a larger share.")
-    kinds: Mapping[str, Callable[..., tuple[tuple[Trial, ...], tuple[str, ...]]]]
+    kinds: Mapping[str, Callable[..., Trials]]
     kinds = {"whole": _whole, "crossfit": _crossfit, "splits": _rounds, "paper": _rounds}
-    trials, failures = kinds[plan.evidence](tally, plan, criteria, rng)
+    trials, searches = kinds[plan.evidence](tally, plan, criteria, rng)
     pvalues, comparisons = [t.pvalue for t in trials], [t.comparison for t in trials]
     accuracy, unfairness = (np.stack([getattr(t, part)[:, 1] for t in trials]) for part in ("accuracy", "fairness"))
     grids = together.default_grids(criteria.scale, accuracy, unfairness)
@@ -122,7 +126,8 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
     return Estimates(
         criteria=criteria,
         trials=trials,
-        failures=failures,
+        failures=tuple(search.note for search in searches if not search.found),
+        remarks=tuple(search.note for search in searches if search.found and search.note),
         pvalue=float(together.combined(pvalues, merge, attempts)),
         median_pvalue=float(together.median(pvalues)),
         supported_fairness_gain=supported[0],
@@ -134,9 +139,7 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
 # --- ready candidates, on all rows
 
 
-def _whole(
-    tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator
-) -> tuple[tuple[Trial, ...], tuple[str, ...]]:
+def _whole(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator) -> Trials:
     weight = tally.weight
     _refuse_small(tally, weight, "table", plan.min_size)
     status_quo = decided_on(tally.status_quo, plan, criteria, tally.masses(weight), "status_quo")
@@ -151,9 +154,7 @@ def _whole(
 # --- cross-fitting
 
 
-def _crossfit(
-    tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator
-) -> tuple[tuple[Trial, ...], tuple[str, ...]]:
+def _crossfit(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator) -> Trials:
     weight = tally.weight
     _refuse_small(tally, weight, "table", plan.min_size)
     if tally.rows < 2 * plan.folds:
@@ -167,16 +168,22 @@ def _crossfit(
     ]
     fitted: list[tuple[Search, FloatArray]] = _run(plan, one_fold, tasks)
     searches = [search for search, _ in fitted]
-    lost = [search.note for search in searches if not search.found]
+    lost = [search for search in searches if not search.found]
     if all(search.status is Status.FAILED for search in searches):
-        raise RuleFailed(f"fold 1: {lost[0]}")
+        raise RuleFailed(f"fold 1: {lost[0].note}")
     names = sorted({name for search in searches for name in search.details})
-    details = {name: float(np.mean([search.details.get(name, 0.0) for search in searches])) for name in names}
-    status = next((search.status for search in searches if not search.found), Status.OK)
+    details = {name: _mean([search.details.get(name, 0.0) for search in searches]) for name in names}
+    status = next((search.status for search in (*lost, *searches) if search.status is not Status.OK), Status.OK)
     candidate = _mixture(tally, plan, criteria, parts, fitted)
-    whole = Search(len(lost) < len(parts), status, lost[0] if lost else "", details)
+    whole = Search(len(lost) < len(parts), status, lost[0].note if lost else "", details)
     judged = Judged(weight, (status_quo, candidate), learn=weight, search=whole)
-    return (_compared(tally, plan, criteria, judged, rng.spawn(1)[0]),), tuple(lost)
+    return (_compared(tally, plan, criteria, judged, rng.spawn(1)[0]),), tuple(searches)
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Of those that are known."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else np.nan
 
 
 def _mixture(
@@ -214,11 +221,15 @@ def one_fold(
     rows = training(tally, plan, criteria, tally.weight - judge, status_quo, rng)
     algorithm = find(plan.rule, plan.rule_name, rows)
     algorithm, values = applied(algorithm, plan.rule_name, tally.people.take(np.flatnonzero(judge)))
-    search = Search.of(algorithm)
-    if plan.capacity and search.found and not criteria.priced and len(values) > 1 and np.ptp(values) == 0:
-        note = f"rule {plan.rule_name!r} gives everybody the same score, so the capacity selects nobody in particular"
-        search = replace(search, found=False, status=Status.CONSTANT, note=note)
-    return search, values
+    return _useful(Search.of(algorithm), plan, criteria, values), values
+
+
+def _useful(search: Search, plan: Plan, criteria: Criteria, values: FloatArray) -> Search:
+    """What was found, unless it is one score for everybody and a capacity must cut it."""
+    if not search.found or not plan.capacity or criteria.priced or len(values) < 2 or np.ptp(values) > 0:
+        return search
+    note = f"rule {plan.rule_name!r} gives everybody the same score, so the capacity selects nobody in particular"
+    return replace(search, found=False, status=Status.CONSTANT, note=note)
 
 
 def training(
@@ -235,14 +246,13 @@ def training(
 # --- rounds
 
 
-def _rounds(
-    tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator
-) -> tuple[tuple[Trial, ...], tuple[str, ...]]:
+def _rounds(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator) -> Trials:
     tasks = [(tally, plan, criteria, number, each) for number, each in enumerate(rng.spawn(plan.splits), start=1)]
     trials = tuple(_run(plan, one_round, tasks))
     if all(trial.status is Status.FAILED for trial in trials):
         raise RuleFailed(f"round 1: {trials[0].note}")
-    return trials, ()
+    judged = [trial for trial in trials if trial.comparison is not None]
+    return trials, tuple(Search(True, trial.status, trial.note) for trial in judged)
 
 
 def _run(plan: Plan, step: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -259,10 +269,7 @@ def _run(plan: Plan, step: Callable[..., Any], tasks: Sequence[tuple[Any, ...]])
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
             results = Parallel(n_jobs=plan.n_jobs, return_as="generator")(delayed(step)(*task) for task in tasks)
-    if plan.progress:
-        from rich.progress import track
-
-        results = track(results, description=PROGRESS, total=len(tasks))
+    results = tracked(results, PROGRESS, len(tasks), bar=plan.progress)
     with threadpool_limits(limits=1):
         return list(results)
 
@@ -310,7 +317,7 @@ def _everywhere(
     for index in (np.flatnonzero(learn), np.flatnonzero(learn == 0)):
         if len(index):
             algorithm, values[index] = applied(algorithm, plan.rule_name, tally.people.take(index))
-    return Search.of(algorithm), values
+    return _useful(Search.of(algorithm), plan, criteria, values), values
 
 
 def decided_on(
@@ -335,8 +342,13 @@ def _worst_pairs(tally: Tally, criteria: Criteria, learn: Weight, before: Decide
     _, worths = _lines(tally, criteria, Judged(learn, (before, before)))
     rates = influence.observed_rates(worths)
     _refuse_undefined(criteria, rates, ("status quo",), "training")
-    unfair = [criteria.unfairness(criteria.gaps(rates, k)[STATUS_QUO]) for k in range(len(criteria.fairness))]
-    return tuple(int(np.argmax(one)) for one in unfair)
+    return _most_unequal(criteria, rates, STATUS_QUO)
+
+
+def _most_unequal(criteria: Criteria, rates: FloatArray, which: int) -> tuple[int, ...]:
+    """The pair with the largest gap under one algorithm, for each fairness utility."""
+    unfair = [criteria.unfairness(criteria.gaps(rates, k)[which]) for k in range(len(criteria.fairness))]
+    return tuple(int(np.argmax(np.nan_to_num(one))) for one in unfair)
 
 
 # --- the comparison
@@ -402,12 +414,8 @@ def _compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng:
             )
             comparison = bootstrap.compare(criteria, worths.sums, draws, worst)
         else:
-            several = judged.worst is None and len(criteria.pairs) > 1
             _refuse_few_clusters(criteria, lines)
-            kept = np.flatnonzero(judged.weight)
-            part = cutoffs.split(judged.weight[kept], CHOOSING, rng, lines.cluster)[0] if several else None
-            choosing = None if part is None else part * tally.mass[kept]
-            known = influence.moments(criteria, lines, worths, choosing=choosing, worst=worst)
+            known = influence.moments(criteria, lines, worths, judged.worst)
             level, worst = plan.alpha / plan.attempts, known.worst
             compared = influence.compare(criteria, known, worths, identical, level, rng)
             comparison, changes = compared.comparison, (compared.accuracy_change, compared.fairness_change)
@@ -425,6 +433,7 @@ def _compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng:
         train_rows=0 if judged.learn is None else int(judged.learn.sum()),
         test_rows=tally.sizes(judged.weight),
         worst=worst,
+        own_worst=_most_unequal(criteria, rates, CANDIDATE),
         status=search.status,
         note=search.note,
         details=dict(search.details),

@@ -9,8 +9,9 @@ import numpy as np
 from isonomy.alternatives.decide import Decisions
 from isonomy.alternatives.estimate import Estimates, Judged, decided_on, measure, training
 from isonomy.alternatives.plan import Plan
-from isonomy.alternatives.rules.algorithm import Algorithm, applied, find
+from isonomy.alternatives.rules.algorithm import Algorithm, People, applied, find
 from isonomy.alternatives.rules.cutoffs import Decided
+from isonomy.alternatives.rules.thresholds import Shifted
 from isonomy.alternatives.tally import Inputs, Tally
 from isonomy.errors import UsageError
 from isonomy.frames import open_source
@@ -22,7 +23,7 @@ from isonomy.results.storage import OF_ROWS
 @storable
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Recommendation:
-    """The algorithm that the rule makes of all rows, to be run on new ones; it can be pickled.
+    """The algorithm that the rule makes of all rows (or the ready candidate), to be run on new ones; it can be pickled.
 
     ``accuracy`` and ``fairness`` hold candidate and status quo of each component on the rows it was fitted on: they are
     not independent evidence. Its cut-off is the mean of those of the rows it was judged on, which no rule had seen
@@ -42,7 +43,10 @@ class Recommendation:
     @property
     def estimator_(self) -> object:
         """The fitted scikit-learn estimator, or whatever else the rule returned."""
-        return getattr(self._fitted[0].decide, "model", self._fitted[0].decide)
+        decide: object = self._fitted[0].decide
+        if isinstance(decide, Shifted):  # cut-offs by group on another algorithm's score
+            decide = decide.model
+        return getattr(decide, "model", decide)
 
     @property
     def cutoff_(self) -> float | None:
@@ -69,6 +73,17 @@ class Recommendation:
         return self.algorithm, self.inputs
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A candidate that is a column of the data: its scores or decisions are the column's."""
+
+    column: str
+
+    def __call__(self, people: People) -> FloatArray:
+        """One number per person."""
+        return people.features[self.column]
+
+
 def recommend(
     tally: Tally, plan: Plan, estimates: Estimates, decisions: Decisions, rng: np.random.Generator
 ) -> Recommendation | None:
@@ -81,12 +96,14 @@ def recommend(
     criteria, whole, name = estimates.criteria, tally.weight, plan.rule_name
     masses = tally.masses(whole)
     before = decided_on(tally.status_quo, plan, criteria, masses, "status_quo")
-    algorithm = None
+    features, groups = plan.features, plan.groups if plan.group_aware else None
     if plan.rule is None:
         several = len(plan.candidates) > 1
         best = int(np.argmin([trial.pvalue for trial in estimates.trials])) if several else 0
         name = plan.candidates[best] if several else name
         values = tally.candidates[plan.candidates[best]]
+        column = plan.columns[f"candidate[{plan.candidates[best]}]"]
+        algorithm, features, groups = Algorithm(Ready(column)), (column,), None
     else:
         algorithm = find(plan.rule, name, training(tally, plan, criteria, whole, before.share, rng))
         algorithm, values = applied(algorithm, name, tally.people)
@@ -98,7 +115,6 @@ def recommend(
         cutoff = float(np.nanmean([trial.cutoffs[0] for trial in estimates.trials]))
         after = Decided((values > cutoff).astype(float), np.zeros(len(whole)), cutoff=cutoff)
     accuracy, fairness = measure(tally, criteria, Judged(whole, (before, after)))
-    groups = plan.groups if plan.group_aware else None
     return Recommendation(
         rule=name,
         accuracy=accuracy,
@@ -107,5 +123,5 @@ def recommend(
         cutoff=after.cutoff,
         labels=criteria.labels,
         algorithm=algorithm,
-        inputs=None if algorithm is None else Inputs(plan.features, tally.levels, groups, criteria.labels),
+        inputs=Inputs(features, tally.levels, groups, criteria.labels),
     )

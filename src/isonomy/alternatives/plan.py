@@ -131,7 +131,7 @@ def plan(
     accuracy_weights: Weights | None,
     protected: object,
     disadvantage: Disadvantage | None,
-    fairness_test: FairnessTest,
+    fairness_test: FairnessTest | None,
     evidence: Evidence | None,
     tried: Sequence[Mapping[str, str | float]] | None,
     folds: int | None,
@@ -176,6 +176,8 @@ def plan(
     if known != "paper" and "paper" in (fairness_test, pvalue_form):
         name = "fairness_test" if fairness_test == "paper" else "pvalue_form"
         raise UsageError(f'{name}: "paper" is a form of the bootstrap; give evidence="paper" with it.')
+    if known == "paper" and fairness_test == "equivalence":
+        raise UsageError('fairness_test: "equivalence" is in closed form; give "two_one_sided" or "paper" here.')
     if known == "paper" and source.designed:
         raise UsageError("weight, cluster: the paper's bootstrap resamples single rows; choose other evidence.")
     if known != "whole" and len(ready) > 1:
@@ -185,7 +187,8 @@ def plan(
     # +1 where having less of the utility is the disadvantage, -1 where having more is.
     harm = tuple(1 if (disadvantage or _WORSE[utility.better]) == "lower" else -1 for utility in fair)
     gains = _fairness_gains([utility.name for utility in fair], fairness_gain, scale)
-    criteria = Criteria(accurate, fair, (), scale=scale, harm=harm, fairness_test=fairness_test, fairness_gains=gains)
+    form = fairness_test or ("two_one_sided" if known == "paper" else "equivalence")
+    criteria = Criteria(accurate, fair, (), scale=scale, harm=harm, fairness_test=form, fairness_gains=gains)
     columns = {"outcome": outcome, "status_quo": status_quo}
     columns |= {f"candidate[{name}]": column for name, column in ready.items()}
     columns |= {f"outcome of {u.name}": u.outcome for u in criteria.utilities if u.outcome is not None}

@@ -17,7 +17,7 @@ from isonomy.alternatives.plan import Evidence, Plan
 from isonomy.alternatives.rules import rounds as together
 from isonomy.alternatives.rules.bootstrap import Comparison, Component, Exceedance, PvalueForm
 from isonomy.alternatives.rules.criteria import Scale
-from isonomy.alternatives.rules.influence import Contrast
+from isonomy.alternatives.rules.influence import Contrast, Equivalence
 from isonomy.alternatives.rules.rounds import Curves
 from isonomy.alternatives.tally import Tally
 from isonomy.errors import UsageError
@@ -30,7 +30,7 @@ from isonomy.results.storage import OF_ROWS
 if TYPE_CHECKING:
     import altair as alt
 
-for part in (Curves, Comparison, Component, Exceedance, Contrast):
+for part in (Curves, Comparison, Component, Exceedance, Contrast, Equivalence):
     storable(part)
 
 
@@ -102,7 +102,8 @@ class ImprovabilityResult(Result):
     test_rows: NDArray[np.int64]  # (rounds, groups)
     undefined: NDArray[np.int64]  # resamples with an empty denominator
     distance: FloatArray  # of the status quo's unfairness from zero, in standard errors
-    worst_pairs: tuple[tuple[str, ...], ...]  # (rounds, fairness utilities)
+    worst_pairs: tuple[tuple[str, ...], ...]  # of the status quo: (rounds, fairness utilities)
+    own_worst_pairs: tuple[tuple[str, ...], ...]  # of the candidate
     status: tuple[Status, ...]
     details: tuple[Mapping[str, float], ...]
     curves: Curves
@@ -140,7 +141,7 @@ class ImprovabilityResult(Result):
                 criteria.fairness_gains,
                 criteria.scale,
             ),
-            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped),
+            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, grouping=plan.request.grouping),
             rule=plan.rule_name,
             candidates=plan.candidates,
             accuracy_utility=criteria.accuracy.name,
@@ -158,6 +159,7 @@ class ImprovabilityResult(Result):
             undefined=np.array([0 if c is None else c.undefined for c in comparisons]),
             distance=np.array([np.nan if c is None else c.distance for c in comparisons]),
             worst_pairs=tuple(tuple(pairs[q] for q in r.worst) for r in trials),
+            own_worst_pairs=tuple(tuple(pairs[q] for q in r.own_worst) for r in trials),
             status=tuple(r.status for r in trials),
             details=tuple(r.details for r in trials),
             recommended=recommended,
@@ -272,9 +274,12 @@ class ImprovabilityResult(Result):
         how = wording.basis(self.evidence, self.median_pvalue, trials, self.folds, self.repeats, attempts)
         first = wording.conclusion(self.reject, self.pvalue, alpha, who, how)
         shown = [self.candidates.index(name) for name in self.alternatives] if len(self.candidates) > 1 else None
-        kept = slice(None) if shown is None else (shown[:1] or [int(np.argmin(self.round_pvalues))])
-        chosen = [set(pairs) for pairs in zip(*self.worst_pairs, strict=True)]
-        pairs = [names.pop() if len(names) == 1 else wording.VARYING_PAIR for names in chosen]
+        kept = list(range(trials)) if shown is None else (shown[:1] or [int(np.argmin(self.round_pvalues))])
+        pairs, own_pairs = (
+            [names.pop() if len(names) == 1 else wording.VARYING_PAIR for names in map(set, zip(*listed, strict=True))]
+            for listed in ([part[i] for i in kept] for part in (self.worst_pairs, self.own_worst_pairs))
+        )
+        several, best = len(self.groups) > 2, self.candidates[kept[0]] if shown is not None else ""
         accuracy, fairness = together.averages(self.accuracy[kept]), together.averages(self.fairness[kept])
         alone = trials == 1 or shown is not None
         gains, cuts = (
@@ -286,13 +291,18 @@ class ImprovabilityResult(Result):
         )
         return (
             first,
+            *((wording.log(self.log, best),) if len(self.log) > 1 else ()),
             *(
                 wording.accuracy_effect(self.accuracy_utility, name, *both, change=change)
                 for name, both, change in zip(self.accuracy_components, accuracy, gains, strict=True)
             ),
             *(
-                wording.fairness_effect(name, pair, *both, change=change, several=len(self.groups) > 2)
-                for name, pair, both, change in zip(self.fairness_utilities, pairs, fairness, cuts, strict=True)
+                wording.fairness_effect(
+                    name, pair, *both, change=change, own_pair=own if several else None, corrected=not self.rounds
+                )
+                for name, pair, own, both, change in zip(
+                    self.fairness_utilities, pairs, own_pairs, fairness, cuts, strict=True
+                )
             ),
             wording.supported("fairness", self.supported_fairness_gain, self.scale, alpha),
             wording.supported("accuracy", self.supported_accuracy_gain, self.scale, alpha),

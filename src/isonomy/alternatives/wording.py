@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from isonomy.inference import Verdict
 from isonomy.results import phrases
 
 QUESTION = "Is there an alternative that is at least as accurate and less unequal?"
@@ -16,6 +17,7 @@ REFERENCES = (
 )
 CANDIDATE = "the candidate"
 PROGRESS = "Rounds of fit and test"
+_OWN = ("evidence", "seed", "adjusted pvalue", "verdict")  # of the entries of this call's own log
 VARYING_PAIR = "the most unequal pair"  # where rounds chose different ones
 
 
@@ -33,18 +35,19 @@ def null(
 ) -> str:
     """The null hypothesis in words."""
     more = [_gain(name, g, scale, "higher", "lower") for name, g in zip(accuracies, accuracy_gains, strict=True)]
-    less = [_gain(name, g, scale, "smaller", "larger") for name, g in zip(fairness, fairness_gains, strict=True)]
+    names = [phrases.metric(name) for name in fairness]
+    less = [_gain(name, g, scale, "smaller", "larger") for name, g in zip(names, fairness_gains, strict=True)]
     who = "the candidate is not" if rule == CANDIDATE else f"no algorithm that the rule {rule!r} can find is"
     return (
-        f"{who} better than the status quo on all of these: {accuracy} ({phrases.listed(more)}), and unfairness in "
-        f"{phrases.listed(less)}."
+        f"{who} better than the status quo on all of these: {phrases.metric(accuracy)} ({phrases.listed(more)}), and "
+        f"unfairness in {phrases.listed(less)}."
     )
 
 
 def _gain(name: str, gain: float, scale: str, better: str, worse: str) -> str:
     if gain == 0:
         return f"{name}: {better}"
-    amount = f"{abs(gain):.1%}" if scale == "ratio" else phrases.number(abs(gain))
+    amount = _amount(abs(gain), scale)
     return f"{name}: {better} by more than {amount}" if gain > 0 else f"{name}: {worse} by less than {amount}"
 
 
@@ -56,18 +59,31 @@ def conclusion(reject: bool, pvalue: float, alpha: float, who: str, how: str) ->
             f"unequal than the status quo. {how}: {phrases.pvalue(pvalue)}, at most {alpha:g}."
         )
     return (
-        f"No less discriminatory alternative was shown: {who} did not meet every requirement beyond chance. {how}: "
+        f"No less discriminatory alternative was shown: {who} every requirement beyond chance. {how}: "
         f"{phrases.pvalue(pvalue)}, above {alpha:g}. Another alternative, or more rows, might."
     )
 
 
 def subject(rule: str, candidates: Sequence[str], shown: Sequence[str], reject: bool) -> str:
-    """Who meets the requirements, or does not."""
+    """Who meets the requirements; or who did not meet them, with the verb."""
     if len(candidates) > 1:
-        return phrases.listed(shown) if reject else f"none of {len(candidates)} candidates"
+        return phrases.listed(shown) if reject else f"none of {len(candidates)} candidates met"
     if rule == CANDIDATE:
-        return rule
-    return f"an algorithm found by the rule {rule!r}" if reject else f"what the rule {rule!r} found"
+        return rule if reject else f"{rule} did not meet"
+    return f"an algorithm found by the rule {rule!r}" if reject else f"what the rule {rule!r} found did not meet"
+
+
+def log(entries: Sequence[Mapping[str, object]], best: str) -> str:
+    """Everything that was tried, and whose figures are given (nothing where there is one alone)."""
+    told = []
+    for entry in entries:
+        about = [str(value) for key, value in entry.items() if key != "what" and key not in _OWN]
+        if "adjusted pvalue" in entry:
+            p = phrases.pvalue(float(str(entry["adjusted pvalue"])))
+            about.append(f"adjusted {p}, {'shown' if entry['verdict'] == Verdict.VIOLATION else 'not shown'}")
+        told.append(f"{entry.get('what', 'an attempt')} ({', '.join(about)})" if about else str(entry.get("what")))
+    whose = f" The figures that follow are those of {best}." if best else ""
+    return f"Tried in all: {phrases.listed(told)}.{whose}"
 
 
 def basis(evidence: str, median: float, splits: int, folds: int, repeats: int, attempts: int) -> str:
@@ -90,19 +106,33 @@ def basis(evidence: str, median: float, splits: int, folds: int, repeats: int, a
 
 def accuracy_effect(utility: str, name: str, candidate: float, status_quo: float, *, change: str) -> str:
     """Accuracy of both algorithms. ``change``: of `limits_of`."""
-    return f"{utility}, {name}: {_both(candidate, status_quo, change)}"
+    told = phrases.metric(utility)
+    return f"{told[:1].upper()}{told[1:]}, {name}: {_both(candidate, status_quo, change)}"
 
 
 def fairness_effect(
-    utility: str, pair: str, candidate: float, status_quo: float, *, change: str, several: bool = False
+    utility: str,
+    pair: str,
+    candidate: float,
+    status_quo: float,
+    *,
+    change: str,
+    own_pair: str | None = None,
+    corrected: bool = True,
 ) -> str:
-    """Unfairness of both algorithms; of ``several`` pairs of groups each has a most unequal one of its own."""
-    if not several:
-        return f"Unfairness in {utility} ({pair}): {_both(candidate, status_quo, change)}"
+    """Unfairness of both algorithms between a ``pair`` of groups.
+
+    ``own_pair``: of more than two groups those most unequal with the alternative, the ``pair`` being the status quo's;
+    ``corrected``: whether that was chosen on the rows judged.
+    """
+    told = phrases.metric(utility)
+    if own_pair is None:
+        return f"Unfairness in {told} ({pair}): {_both(candidate, status_quo, change)}"
     tail = f"; {change}" if change else ""
+    status_quos = f"{pair}; corrected for being the largest of several" if corrected else pair
     return (
-        f"Unfairness in {utility}: {phrases.number(candidate)} between the two groups that are most unequal with the "
-        f"alternative, {phrases.number(status_quo)} with the status quo ({pair}, chosen on rows of their own){tail}."
+        f"Unfairness in {told}, between the most unequal groups of each: {phrases.number(candidate)} with the "
+        f"alternative ({own_pair}), {phrases.number(status_quo)} with the status quo ({status_quos}){tail}."
     )
 
 
@@ -117,13 +147,13 @@ def limits_of(kind: str, change: float, low: float, high: float, *, scale: str, 
         return ""
     what = "a gain" if kind == "accuracy" else "a cut"
     return (
-        f"{what} of {_amount(change, scale)}, {1 - alpha:.0%} limits {_amount(low, scale)} to {_amount(high, scale)} "
-        "(for all gains together)"
+        f"{what} of {_amount(change, scale)}, {100 * (1 - alpha):g} % limits {_amount(low, scale)} to "
+        f"{_amount(high, scale)} (for all gains together)"
     )
 
 
 def _amount(gain: float, scale: str) -> str:
-    return f"{gain:.1%}" if scale == "ratio" else phrases.number(gain)
+    return phrases.share(gain) if scale == "ratio" else phrases.number(gain)
 
 
 def supported(kind: str, gain: float, scale: str, alpha: float) -> str:
@@ -137,14 +167,15 @@ def supported(kind: str, gain: float, scale: str, alpha: float) -> str:
 
 def selected(candidate: float, status_quo: float) -> str:
     """Shares selected of the rows both were judged on."""
-    return f"Selected of the rows judged: {candidate:.2%} by the alternative, {status_quo:.2%} by the status quo."
+    by = f"{phrases.share(candidate)} by the alternative, {phrases.share(status_quo)} by the status quo"
+    return f"Selected of the rows judged: {by}."
 
 
 def recommended(rule: str) -> str:
     """What the recommended algorithm's own estimates are worth."""
     return (
-        f"The rule {rule!r} was fitted again on all rows; result.recommended holds that algorithm. Its estimates come "
-        "from the rows it was fitted on and are not independent evidence: the evidence is the table of this result."
+        f"The rule {rule!r} was fitted again on all rows, to be recommended. That algorithm's own estimates come from "
+        "the rows it was fitted on and are not independent evidence: the evidence is the table of this result."
     )
 
 
@@ -174,6 +205,11 @@ def failed(folds: int, fits: int, note: str) -> str:
     return f"In {folds} of {fits} fits no algorithm was found: those folds keep the status quo's decisions. {note}"
 
 
+def remark(fits: int, all_fits: int, note: str) -> str:
+    """What a rule that found something had to say."""
+    return f"In {fits} of {all_fits} fits: {note}"
+
+
 def same(where: str) -> str:
     """The candidate is the status quo."""
     return f"{where}: the alternative makes the same decisions as the status quo for everybody; it improves nothing."
@@ -195,34 +231,39 @@ def undefined(where: str, most: int, resamples: int) -> str:
 
 def few(where: str, fewest: float, utility: str) -> str:
     """The law rests on few rows."""
-    return f"{where}: only {fewest:.0f} rows in a denominator of {utility}; the law of the test is rough there."
+    rows = f"only {fewest:.0f} rows in a denominator of the {phrases.metric(utility)}"
+    return f"{where}: {rows}; the law of the test is rough there."
 
 
 def not_disadvantaged(where: str, utility: str, protected: str) -> str:
     """One-sided unfairness is zero."""
-    return f"{where}: {protected} is not worse off in {utility} under the status quo; nothing to reduce."
+    return (
+        f"{where}: {protected} is not worse off in {phrases.metric(utility)} under the status quo; nothing to reduce."
+    )
 
 
 def near_fair(utility: str, ratio: float) -> str:
     """Assumption 1 is doubtful."""
     return (
-        f"The status quo's unfairness in {utility} is only {ratio:.1f} standard errors from zero (median trial). "
-        "The theory assumes that it is not zero; close to zero the test has little power and its level is not assured."
+        f"The status quo's unfairness in {phrases.metric(utility)} is only {ratio:.1f} standard errors from zero "
+        "(median trial). The theory assumes that it is not zero; close to zero the test has little power and its level "
+        "is not assured."
     )
 
 
 def stopped(where: str, gap: float) -> str:
     """The solver stopped at its time limit."""
-    return f"{where}: the solver stopped at its time limit; the certified gap is at most {gap:.3g}."
+    known = "no gap is certified" if gap != gap else f"the certified gap is at most {gap:.3g}"
+    return f"{where}: the solver stopped at its time limit; {known}."
 
 
 NOTHING_LEARNED = (
     "The candidate's decisions came ready and no cut-off had to be learned, so the training parts were not used: "
-    "splits=1 tests on all rows."
+    "a single split tests on all rows."
 )
 SPLIT_FOR_PAIRS = (
-    "With more than two groups the status quo's most unequal pair is chosen on a training part, so splits=1 tests on "
-    "the other part only."
+    "With more than two groups the status quo's most unequal pair is chosen on a training part, so a single split "
+    "tests on the other part only."
 )
 
 
@@ -282,7 +323,7 @@ def limits(reject: bool) -> tuple[str, ...]:
 
 # --- the surface
 
-SURFACE_NULL = "at each point: no alternative gains delta_a in every accuracy and cuts every unfairness by delta_f."
+SURFACE_NULL = "at each point: no alternative gains as much in every accuracy and cuts every unfairness by as much."
 SURFACE_LIMITS = (
     "Each point is a test of its own at the level named; the surface is not adjusted for looking at many points, but "
     "the supported region as a whole is valid because it is the set of gains that one test inverts.",

@@ -36,16 +36,21 @@ class Move:
     error: float  # the standard error of the change
     pvalue: float
     adjusted: float = np.nan  # by Holm, over every number that is compared
+    kind: str = (
+        ""  # "points": differences of shares; "ratio": one number over the other, with the error of its logarithm
+    )
 
     @property
     def change(self) -> float:
-        """How far the number moved."""
-        return self.after - self.before
+        """How far the number moved; for a ratio, by which factor."""
+        return self.after / self.before if self.kind == "ratio" else self.after - self.before
 
     @property
     def interval(self) -> tuple[float, float]:
         """The interval of the change, for this number alone."""
         reach = float(normal_isf(ALPHA)) * self.error
+        if self.kind == "ratio":
+            return self.change * float(np.exp(-reach)), self.change * float(np.exp(reach))
         return self.change - reach, self.change + reach
 
 
@@ -70,7 +75,10 @@ class Change:
         """What is to be said about the numbers."""
         moved = [move for move in self.numbers if bool(rejected(move.adjusted, ALPHA))]
         sentences = [
-            wording.moved(move.group, move.before, move.after, move.interval, move.adjusted, ALPHA) for move in moved
+            wording.moved(
+                move.group, move.before, move.after, move.change, move.interval, move.adjusted, ALPHA, kind=move.kind
+            )
+            for move in moved
         ]
         still = len(self.numbers) - len(moved)
         return (*sentences, *([wording.unmoved(still)] if still else []), *self.notes)
@@ -135,7 +143,10 @@ def _change(name: str, old: Entry | None, new: Entry | None, same: bool) -> Chan
     differing = _asked_differently(old.result.provenance.options, new.result.provenance.options)
     if differing:
         return replace(change, notes=(wording.asked_differently(differing),))
-    return change if same else replace(change, numbers=tuple(_moves(old.result, new.result)))
+    if same:
+        return change
+    numbers = tuple(_moves(old.result, new.result))
+    return replace(change, numbers=numbers, notes=() if numbers else (wording.VERDICTS_ALONE,))
 
 
 def _words(entry: Entry | None) -> str:
@@ -148,20 +159,33 @@ def _asked_differently(old: Mapping[str, object], new: Mapping[str, object]) -> 
 
 
 def _moves(old: Result, new: Result) -> Iterator[Move]:
-    """The groups that are in both results, with the change of their number."""
+    """The groups that are in both results (for each of several metrics), with the change of their number."""
     effect, error = next(((e, s) for e, s in _EFFECTS if hasattr(old, e) and hasattr(old, s)), ("", ""))
-    if not effect or old.provenance.options.get("scale", "difference") != "difference":
-        return  # the error of a ratio is not that of a difference
-    place: dict[Group, int] = {group: i for i, group in enumerate(old.groups)}  # type: ignore[attr-defined]
-    for j, group in enumerate(new.groups):  # type: ignore[attr-defined]
-        if group not in place:
+    if not effect:
+        return
+    ratio = old.provenance.options.get("scale", "difference") in ("ratio", "odds_ratio")
+    kind = "ratio" if ratio else old.units().get(effect, "")
+    place = {key: i for i, (key, _) in enumerate(_keys(old))}
+    for j, (key, name) in enumerate(_keys(new)):
+        if key not in place:
             continue
-        i = place[group]
+        i = place[key]
         numbers = [float(getattr(result, name)[k]) for result, k in ((old, i), (new, j)) for name in (effect, error)]
-        spread = float(np.hypot(numbers[1], numbers[3]))
-        if np.isfinite(numbers).all() and spread > 0:
-            pvalue = float(normal_sf((numbers[2] - numbers[0]) / spread))
-            yield Move(group.label, numbers[0], numbers[2], spread, pvalue)
+        if not np.isfinite(numbers).all() or (ratio and min(numbers[0], numbers[2]) <= 0):
+            continue
+        before, first, after, second = numbers
+        moved = float(np.log(after / before)) if ratio else after - before
+        spread = float(np.hypot(first / before, second / after) if ratio else np.hypot(first, second))
+        if spread > 0:
+            yield Move(name, before, after, spread, float(normal_sf(moved / spread)), kind=kind)
+
+
+def _keys(result: Result) -> Iterator[tuple[tuple[Group, str], str]]:
+    """What each number of a result is about, and what it is called."""
+    groups: tuple[Group, ...] = result.groups  # type: ignore[attr-defined]
+    metrics = getattr(result, "metrics", ("",) * len(groups))
+    names = getattr(result, "names", tuple(group.label for group in groups))
+    return ((key, name) for key, name in zip(zip(groups, metrics, strict=True), names, strict=True))
 
 
 def _adjusted(changes: list[Change]) -> tuple[Change, ...]:

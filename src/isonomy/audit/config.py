@@ -27,15 +27,17 @@ class Data(Table):
     query: str | None = None
     """SQL whose answer is the table; needs `engine`."""
     engine: Literal["duckdb", "spark"] | None = None
-    """What runs the query."""
+    """What reads the path, or runs the query; without one a path is read by polars."""
     database: str | None = None
     """A DuckDB database file, opened for reading only."""
     tables: dict[str, str] = Field(default_factory=dict)
     """Names the query may use, and the parquet or csv files behind them."""
     count: str | None = None
-    weight: str | None = None
-    cluster: str | None = None
     """The column that says how many rows a line stands for, in a table that is already aggregated."""
+    weight: str | None = None
+    """The column that says how many people a row stands for, such as a survey's weights; only proportions matter."""
+    cluster: str | None = None
+    """The column that says which rows belong together: a person, a household, a branch."""
     missing: Missing = "raise"
     """What to do about missing values in a needed column; dropped rows are counted in the report."""
     missing_group: MissingGroup = "raise"
@@ -47,8 +49,10 @@ class Data(Table):
     def _one_source(self) -> Data:
         if self.path is not None and self.query is not None:
             raise ValueError("give path or query, not both")
-        if (self.query is None) != (self.engine is None):
-            raise ValueError('a query needs an engine ("duckdb" or "spark"), and an engine needs a query')
+        if self.query is not None and self.engine is None:
+            raise ValueError('a query needs an engine ("duckdb" or "spark")')
+        if self.engine is not None and self.query is None and self.path is None:
+            raise ValueError("an engine needs a path or a query to read")
         if self.query is None and (self.tables or self.database is not None):
             raise ValueError("tables and database belong to a query; there is none")
         return self

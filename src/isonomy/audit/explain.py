@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from isonomy.errors import near
-from isonomy.frames.metrics import ALSO_CALLED
+from isonomy.frames.metrics import ALSO_CALLED as METRICS
 from isonomy.options import shown
+from isonomy.transport.program.criteria import ALSO_CALLED as CRITERIA
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -103,9 +104,10 @@ def _message(path: Path, items: list[ErrorDetails], raw: Mapping[str, object]) -
 
 
 def _alias(given: object, words: list[str]) -> str:
-    """What another library's name for a metric is called here."""
-    ours = ALSO_CALLED.get(str(given).lower().replace("-", "_").replace(" ", "_"))
-    return f" It is called {ours!r} here." if ours in words else ""
+    """What another library's name for a metric or a criterion is called here."""
+    name = str(given).lower().replace("-", "_").replace(" ", "_")
+    ours = next((known[name] for known in (METRICS, CRITERIA) if known.get(name) in words), None)
+    return "" if ours is None else f" It is called {ours!r} here."
 
 
 def _group_hint(path: Path, given: object, raw: Mapping[str, object]) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from isonomy.audit.table import refuse_separator
 from isonomy.errors import DataError, EmptyFrame, UsageError
 from isonomy.frames import open_source
 from isonomy.frames.profile import FEW, Profile, profiles
@@ -43,6 +42,13 @@ _GROUPS = (
 )  # fmt: skip
 _ADVERSE = ("deny", "denied", "denial", "rejected", "declined", "refused")  # decisions that are bad for people
 _FAVOURABLE = ("approved", "approval", "selected", "hired", "admitted", "granted", "accepted", "promoted")
+# What the people are called whose decision is 1, by a word in the column's name.
+_SELECTED = {
+    "approval": "approved", "callback": "called back", "called": "called back", "call": "called back",
+    "deny": "not denied", "denied": "not denied", "denial": "not denied", "rejected": "not rejected",
+    "declined": "not declined", "refused": "not refused",
+}  # fmt: skip
+_PLAIN = ("prediction", "predicted", "pred", "y_pred", "decision")  # names that say nothing of what was decided
 _BAD_OUTCOMES = ("default", "recid", "churn", "fraud", "delinquent", "arrest", "fail", "claim")
 # Values that say yes, each beside those that say no.
 _YES = {
@@ -99,10 +105,28 @@ def sample(data: Path) -> tuple[Profile, ...]:
         raise
     except Exception as error:
         raise UsageError(f"data: cannot read {data} ({type(error).__name__}: {error}).") from None
-    refuse_separator(list(source.schema), str(data))
     if not columns:
         raise EmptyFrame(f"data: {data} has no rows.")
+    if _headless(columns):
+        shown = ", ".join(repr(column.name) for column in columns[:4])
+        raise DataError(
+            f"data: the first line of {data} looks like a row and not like the names of columns ({shown}, ...). Put a "
+            "line of names on top."
+        )
+    if len(columns) == 1 and len(columns[0].name.split()) > 2:
+        raise DataError(
+            f"data: {data} has a single column, {columns[0].name!r}; columns are separated by commas, semicolons, "
+            "tabs or bars."
+        )
     return columns
+
+
+def _headless(columns: tuple[Profile, ...]) -> bool:
+    """Whether names of columns are numbers, or values of their own columns: the file has no line of names."""
+    values = [
+        bool(re.fullmatch(r"\s*[+-]?\d+(\.\d+)?\s*", column.name)) or column.name in column.values for column in columns
+    ]
+    return len(columns) > 1 and sum(values) > len(columns) / 2
 
 
 def guess(columns: tuple[Profile, ...]) -> Guess:
@@ -136,10 +160,10 @@ _FITS: dict[str, Callable[[Profile], bool]] = {
 
 def _closeness(name: str, words: tuple[str, ...]) -> int | None:
     """How telling a name is (smaller is more), or None."""
-    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
+    parted = re.sub(r"([a-z])([A-Z])", r"\1_\2", name)
     plain = re.sub(r"[^a-z0-9]+", "_", parted.lower()).strip("_")
     for place, word in enumerate(words):
-        if plain == word:
+        if word in (plain, plain.rstrip("0123456789")):
             return place
     parts = plain.split("_")
     for place, word in enumerate(words):
@@ -236,6 +260,16 @@ def _grouping(column: Profile) -> str:
         edges = [str(edge) for edge in _AGES if column.low < edge <= column.high]
         return f"{{column = {toml(column.name)}, edges = [{', '.join(edges)}]}}" if edges else ""
     return toml(column.name) if 2 <= column.levels <= FEW else ""
+
+
+def selected(role: Role | None) -> str:
+    """What people with decision 1 are called: 'hired', 'not denied'; nothing where the column's name does not say."""
+    words = tuple(word for word in _NAMES["prediction"] if word not in _PLAIN)
+    place = None if role is None else _closeness(role.column, words)
+    if place is None:
+        return ""
+    word = words[place % len(words)]
+    return _SELECTED.get(word, word)
 
 
 def _obstacle(roles: set[str], groups: tuple[str, ...]) -> str:

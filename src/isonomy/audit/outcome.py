@@ -15,6 +15,7 @@ from isonomy.audit import state
 from isonomy.errors import ConfigError, UsageError
 from isonomy.report import Document, Entry, html, junit, markdown, wording
 from isonomy.report.layout import section
+from isonomy.report.markdown import outline
 from isonomy.report.paper import browser, print_pdf
 from isonomy.results import SCHEMA_VERSION, Result, from_dict
 
@@ -68,6 +69,13 @@ class AuditResult:
 
     def __str__(self) -> str:
         return self.summary()
+
+    def __repr__(self) -> str:
+        return f"<AuditResult {self.document.title!r}: {wording.headline(self.document.counts)}>"
+
+    def _repr_html_(self) -> str:
+        """Notebook display: every question, its verdict and what decided it. Every label is text."""
+        return outline(self.document)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import isonomy
-from isonomy.audit.conditions import Condition, Cut
+from isonomy.audit.conditions import Condition, Cut, Role
 from isonomy.audit.config import Config
 from isonomy.audit.forms import plain, written
 from isonomy.audit.questions import Columns, Test, annotation_of, required
-from isonomy.errors import ConfigError, IsonomyError, UnknownColumn
-from isonomy.frames import Request, Source
+from isonomy.errors import ConfigError, IsonomyError, UnknownColumn, near
+from isonomy.frames import Reading, Request, Source
 from isonomy.frames.conditions import is_text
+from isonomy.frames.profile import FEW, ROWS
 from isonomy.frames.roles import with_conditions
 from isonomy.frames.sums import Schema
 from isonomy.numerics.randomness import named_seed
@@ -50,6 +51,8 @@ class Planned:
             "filters": [plain(condition) for condition in (*config.filters, *self.test.filters)],
             "seed": self.seed,
             "data": fingerprint,
+            "reading": [getattr(config.data, part.name) for part in fields(Reading)],
+            "user": config.columns.user,
             "suppress_below": config.suppress_below,
             "labels": plain(config.labels),
         }
@@ -98,6 +101,31 @@ def refusals(planned: Iterable[Planned], source: Source, file: str) -> None:
             )
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def absent(planned: Iterable[Planned], source: Source, file: str) -> None:
+    """Raise if no row has a value of which the file says that it counts as 1: it is written in another way."""
+    looked_at: dict[str, str | None] = {}
+    problems = []
+    for i, one in enumerate(planned):
+        for key, value in one.options.items():
+            if isinstance(value, Role):
+                if repr(value) not in looked_at:
+                    looked_at[repr(value)] = _absent(value, source)
+                problem = looked_at[repr(value)]
+                home = f"tests[{i}].{key}" if key in one.test.model_fields_set else f"columns.{key}"
+                problems += [f"{file}: {home}: {problem}"] if problem else []
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+
+
+def _absent(role: Role, source: Source) -> str | None:
+    if len(source.filter(role.condition.comparison.expression()).head(1)):
+        return None
+    present = source.narrowed([role.column], None, hold=False).head(ROWS)[role.column].drop_nulls().unique().sort()
+    shown = [str(value) for value in present.head(FEW).to_list()]
+    holds = f"it holds {', '.join(shown)}{', ...' if len(present) > FEW else ''}" if shown else "it is empty"
+    return f"no row has {role.equals!r} in column {role.column!r}; {holds}.{near(str(role.equals), shown)}"
 
 
 def used(config: Config, planned: Iterable[Planned]) -> Iterator[tuple[str, str, Condition | Cut | None]]:

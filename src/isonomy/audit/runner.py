@@ -15,9 +15,10 @@ from pathlib import Path
 import isonomy
 from isonomy.audit import config as files
 from isonomy.audit.outcome import AuditResult
-from isonomy.audit.plan import Planned, check, plan, refusals
+from isonomy.audit.plan import Planned, absent, check, plan, refusals
+from isonomy.audit.questions import MODELS
 from isonomy.audit.state import State, claim, prepare, refuse
-from isonomy.audit.table import Opened, identified, narrow, open_table
+from isonomy.audit.table import Opened, identified, narrow, open_table, repeated
 from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
 from isonomy.frames.conditions import all_of
@@ -25,6 +26,7 @@ from isonomy.frames.fingerprint import Fingerprint
 from isonomy.report import Document, Entry
 from isonomy.report.layout import section
 from isonomy.results import from_dict
+from isonomy.results.progress import listening
 
 Progress = Callable[[str, int, int], None]  # what is being done, tests finished, tests in all
 
@@ -91,10 +93,13 @@ class Audit:
     def validate(self) -> list[str]:
         """Check the file, the table's columns and the tests' options; returns the columns the audit needs.
 
-        No row is read, except that a query is run for its first.
+        No row is read, except that a query is run for its first, and that a file is looked through for the values of
+        which the audit file says that they count as 1.
         """
         opened, planned, columns = self._open()
         refusals(planned, opened.source, self.file)
+        if opened.size is not None:
+            absent(planned, opened.source, self.file)
         if self.config.data.query is not None and self.data is None:
             try:
                 opened.source.head(1)
@@ -128,6 +133,7 @@ class Audit:
             refuse(folder, self._path)
         tell("Reading the table", 0, len(planned))
         source = narrow(opened, columns, self.config.filters, self.config.data.in_memory)
+        absent(planned, source, self.file)
         fingerprint = identified(source, filtered=bool(self.config.filters))
         if folder is not None:
             prepare(folder)
@@ -137,15 +143,21 @@ class Audit:
         if folder is not None:
             claim(folder, self._path)
         entries = []
+        people = repeated(opened.source, self.config)
         for done, one in enumerate(planned):
             tell(one.name, done, len(planned))
-            entries.append(self._entry(one, tables, fingerprint, state))
+
+            def heard(what: str, part: int, parts: int, *, name: str = one.name, done: int = done) -> None:
+                tell(f"{name} ({what.lower()}: {part} of {parts})", done, len(planned))
+
+            with listening(heard):
+                entries.append(self._entry(one, tables, fingerprint, state, people))
         tell("Writing the report", len(planned), len(planned))
         document = self._document(opened, fingerprint, tuple(entries), time.perf_counter() - started)
         result = AuditResult(document)
         return result if folder is None else result.write(folder)
 
-    def _entry(self, one: Planned, tables: _Tables, fingerprint: Fingerprint, state: State) -> Entry:
+    def _entry(self, one: Planned, tables: _Tables, fingerprint: Fingerprint, state: State, people: str) -> Entry:
         """One test: from an earlier run, or made now. Whatever happens in it, the others go on."""
         identity = one.identity(fingerprint.digest, self.config)
         entry = Entry(
@@ -164,7 +176,10 @@ class Audit:
         started = time.perf_counter()
         try:
             result = getattr(isonomy, one.kind)(tables.of(one), **one.ready())
-            result = result.suppressed(self.config.suppress_below)
+            if people and "user" not in MODELS[one.kind].model_fields:
+                record = result.provenance
+                result = replace(result, provenance=replace(record, remarks=(*record.remarks, people)))
+            result = result.published(self.config.suppress_below)
             # Words and table are part of the test: a fault in them is its own.
             section(1, replace(entry, result=result), 1, picture=False)
             stored = result.to_dict()

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from isonomy.audit.guess import Guess, guess, literal, sample, toml
+from isonomy.audit.guess import Guess, guess, literal, sample, selected, toml
 from isonomy.audit.state import write
 from isonomy.errors import ConfigError
 from isonomy.frames.profile import Profile
@@ -73,7 +73,7 @@ def _head(place: str, columns: tuple[Profile, ...], guessed: Guess, folder: str)
     yield "#     isonomy validate <this file>      check it without running the tests"
     yield "#     isonomy audit <this file>         run it"
     yield ""
-    yield 'title = "Fairness audit"'
+    yield f"title = {toml(f'Fairness audit of {Path(place).name}')}"
     yield "seed = 0                     # same seed, same numbers"
     yield 'fail_on = ["violation"]      # verdicts that make the command end with exit code 1'
     yield f"output = {toml(folder)}    # folder for report.html, results.json, summary.md, junit.xml"
@@ -119,13 +119,14 @@ def _columns(guessed: Guess) -> Iterator[str]:
 
 def _labels(columns: tuple[Profile, ...], guessed: Guess) -> Iterator[str]:
     """What readers see instead of names and codes: commented, because only a person knows the words."""
-    yield "# What readers of the report see instead of names and codes:"
-    yield "# [labels]"
+    yield "# What readers of the report see instead of names and codes. Take the # from a line, and write your words:"
+    words = selected(guessed.roles.get("prediction"))
+    yield "[labels]" if words else "# [labels]"
     yield '# population = "all applicants"'
-    yield '# metrics = {selection_rate = "approved"}'
+    yield f"metrics = {{selection_rate = {toml(words)}}}" if words else '# metrics = {selection_rate = "approved"}'
     grouped = [column for column in columns if toml(column.name) in guessed.groups and column.values]
     for column in grouped:
-        values = ", ".join(f'{toml(_key(value))} = "..."' for value in column.values[:4])
+        values = ", ".join(f'{toml(_key(value))} = "..."' for value in column.values)
         yield f"# values.{toml(column.name)} = {{{values}}}"
     yield ""
 

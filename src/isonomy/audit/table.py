@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from isonomy.audit.conditions import Condition
-from isonomy.audit.config import Data
+from isonomy.audit.config import Config, Data
 from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
 from isonomy.frames import Reading, Source, open_source
 from isonomy.frames.conditions import all_of, is_text
 from isonomy.frames.fingerprint import Fingerprint
 from isonomy.frames.fingerprint import fingerprint as fingerprint_of
 from isonomy.frames.labels import NOTHING, Labels
+from isonomy.frames.profile import ROWS
+from isonomy.results import phrases
 
 HELD_BYTES = 2**30  # files up to this size are read once, the needed columns only, and then held
 
@@ -32,30 +34,34 @@ def open_table(data: Data, folder: Path, given: object = None, labels: Labels = 
     """Open the table. ``given`` is a table of the caller's own, which takes the place of a path or query."""
     if given is not None:
         return Opened(_open(given, data, labels), f"a {type(given).__module__.split('.')[0]} table", None)
-    if data.query is not None:
-        native = _duckdb(data, folder) if data.engine == "duckdb" else _spark(data, folder)
-        return Opened(_open(native, data, labels), f"a query run by {data.engine}", None)
+    if data.engine is not None:
+        if data.path is not None:
+            asked = data.model_copy(update={"query": "select * from data", "tables": {"data": data.path}})
+        else:
+            asked = data
+        native = _duckdb(asked, folder) if data.engine == "duckdb" else _spark(asked, folder)
+        return Opened(_open(native, data, labels), data.path or f"a query run by {data.engine}", None)
     if data.path is None:
         raise ConfigError("data: no path and no query; say where the rows are.")
     path = folder / data.path
     source = _open(path, data, labels)
-    refuse_separator(list(source.schema), data.path)
     # A csv file with no line but its first has text columns only: say so before they are called the wrong type.
     if ".csv" in path.suffixes and all(map(is_text, source.schema.values())) and not len(source.head(1)):
         raise EmptyFrame("data: the table has no rows.")
     return Opened(source, data.path, _size(path))
 
 
-def refuse_separator(columns: Sequence[str], path: str) -> None:
-    """A csv file that is not separated by commas reads as one column with a long name."""
-    separators = [mark for mark in (";", "\t", "|") if len(columns) == 1 and mark in columns[0]]
-    if separators:
-        name = Path(path).name
-        raise DataError(
-            f"data: {path} has a single column, {columns[0]!r}: its columns are separated by {separators[0]!r}, not by "
-            f"commas. Write it as parquet first: polars.read_csv({name!r}, separator={separators[0]!r})"
-            f".write_parquet({str(Path(name).with_suffix('.parquet'))!r})."
-        )
+def repeated(source: Source, config: Config) -> str:
+    """What tests that take rows as independent should say where people appear many times; else nothing.
+
+    The first rows are looked at: where people repeat, they do so there too.
+    """
+    user = config.columns.user
+    if user is None or config.data.cluster is not None or user not in source.schema:
+        return ""
+    column = source.narrowed([user], None, hold=False).head(ROWS)[user]
+    people = column.n_unique()
+    return "" if people == len(column) else phrases.repeated(people, len(column), user)
 
 
 def _open(native: object, data: Data, labels: Labels) -> Source:
@@ -125,9 +131,10 @@ def _read(files: Sequence[str]) -> str:
 
 
 def _files(table: str, path: Path) -> list[str]:
-    """The files behind a table: one, or those of a glob."""
+    """The files behind a table: one, those of a folder, or those of a glob."""
     pattern = any(mark in path.name for mark in "*?[")
-    files = sorted(path.parent.glob(path.name)) if pattern else [path] if path.is_file() else []
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
+    files = sorted(path.parent.glob(path.name)) if pattern else files
     if not files:
         raise ConfigError(f"data.tables.{table}: no file at {path}.")
     return [str(file.resolve()) for file in files]

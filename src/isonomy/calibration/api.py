@@ -111,11 +111,12 @@ def predictive_parity(
         max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5)/10), n being the users (or rows) of the average group, with [0, 1]
         scaled to where the scores lie. ``"cross-validation"``: that rule times the factor, from 1/4 to 2, whose local
         line best predicts the mean outcome of a bin of scores from the others.
-    method : {"omnibus", "orthogonal", "cumulative", "residual", "nadaraya-watson"}, default "omnibus"
+    method : {"omnibus", "orthogonal", "cumulative", "trend", "residual", "nadaraya-watson"}, default "omnibus"
         ``"orthogonal"``: near each score, Y - pooled(S) on 1_g - share(S), so that neither the outcome curve nor the
         groups' shares bias the difference; the largest over the grid is judged. ``"cumulative"``: sums of
-        (1_g - share(S)) (Y - pooled(S)) in score order; no bandwidth in the comparison. ``"omnibus"``: the smaller
-        p-value of these two, by their joint law. ``"residual"``: each group's mean residual from the pooled curve; it
+        (1_g - share(S)) (Y - pooled(S)) in score order; no bandwidth in the comparison. ``"trend"``: these sums as a
+        level and a line over the order of scores. ``"omnibus"``: the smallest p-value of these three, by their joint
+        law. ``"residual"``: each group's mean residual from the pooled curve; it
         rejects too often where one group's scores lie between another's. ``"nadaraya-watson"``: the paper's, without a
         support rule, which rejects too often when groups have different scores.
     kernel : {"gaussian", "gaussian4", "gaussian6"}, default "gaussian"
@@ -160,8 +161,8 @@ def predictive_parity(
     Notes
     -----
     When it misleads: where few users have scores near a grid point, which is then reported as unsupported and not
-    tested (10 effective events and non-events are needed in either group, of users within about a bandwidth). A
-    difference narrower than the bandwidth is smoothed away.
+    tested (10 effective events and non-events are needed in either group, of users within a bandwidth whose scores the
+    other group has too). A difference narrower than the bandwidth is smoothed away.
 
     Differences between groups have nine tenths of ``alpha`` and the order has one tenth; p-values are divided by these
     shares, so that all of them are compared with ``alpha``. The order compares mean outcomes in ten intervals of the
@@ -489,6 +490,7 @@ def calibration_metrics(
     bandwidth: Positive | Sequence[Positive] | None = None,
     count: Column | None = None,
     weight: Column | None = None,
+    cluster: Column | None = None,
     missing: Missing = "raise",
     missing_group: MissingGroup = "raise",
 ) -> CalibrationMetrics:
@@ -504,6 +506,9 @@ def calibration_metrics(
         One column, several, or names for them, such as ``{"before": "s", "after": "s_calibrated"}``.
     groups : str, cut or where
         One set of groups.
+    cluster : str, optional
+        Column that says which rows belong together. Nothing is tested, so that no measure changes: the result says how
+        many clusters each group has, and how many of equal weight they are worth (clusters, effective_clusters).
 
     Returns
     -------

@@ -131,7 +131,8 @@ def decide_marginal(estimates: MarginalEstimates, plan: MarginalPlan) -> Decisio
         for family in estimates.families
     ]
     spanning = [family.spanning for family in estimates.families]
-    warnings = wording.marginal_warnings(estimates.unit, plan.method, estimates.nobody, few, spanning)
+    widths = [family.bandwidth for family in estimates.families]
+    warnings = wording.marginal_warnings(estimates.unit, plan.method, estimates.nobody, few, spanning, widths)
     return Decisions(tuple(FamilyDecisions(*own, float("nan")) for own in pairs), warnings)
 
 

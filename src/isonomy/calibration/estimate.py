@@ -16,13 +16,13 @@ from isonomy.calibration.smoothing.bands import Band, Judgement, Test, beyond, s
 from isonomy.calibration.smoothing.cells import FINE, PARTS, above, resampled
 from isonomy.calibration.smoothing.cells import Cells as BinnedRows
 from isonomy.calibration.smoothing.composites import Compared, Uniform, uniform
-from isonomy.calibration.smoothing.contrasts import Pooled, means, orthogonal, welch
-from isonomy.calibration.smoothing.kernels import Bandwidth, cross_validated
+from isonomy.calibration.smoothing.contrasts import Pooled, common_sites, means, orthogonal, welch
+from isonomy.calibration.smoothing.kernels import POOLED, RESIDUAL, Bandwidth, cross_validated
 from isonomy.calibration.smoothing.lotteries import Lottery, cut_up, equal_odds
 from isonomy.calibration.smoothing.margins import Margin, scatter
 from isonomy.calibration.smoothing.margins import Margins as MarginCurves
 from isonomy.calibration.smoothing.orders import Order, interval_means, ordering
-from isonomy.calibration.smoothing.sums import EFFECTIVE, Fit, Smoother, enough, fit_curves
+from isonomy.calibration.smoothing.sums import EFFECTIVE, Fit, Smoother, enough, fit_curves, users_near
 from isonomy.calibration.smoothing.targets import (
     EVENTS,
     Response,
@@ -44,8 +44,13 @@ from isonomy.numerics import tails
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
 FEWEST = 2.0  # effective users at a score, where the paper's method has no rule of its own
-TESTS: Mapping[str, Test] = {"cumulative": "walk", "omnibus": "both"}  # the others compare points alone
+TESTS: Mapping[str, Test] = {
+    "cumulative": "walk",
+    "trend": "trend",
+    "omnibus": "all",
+}  # the others compare points alone
 FALL = 3.0  # standard errors
+BESIDE = 0.25  # of a bandwidth: how near to a threshold some rows must be
 APART = 0.1  # of a bandwidth: scores nearer than this are one point of a curve
 
 
@@ -237,7 +242,7 @@ def _curves(family: Family, plan: Plan, rng: np.random.Generator) -> Curves:
     fit = fit_curves(sums, smoother)
     # An interval around a local line misses curves that bend; one around a local parabola does not.
     robust = fit if plain else fit_curves(sums, replace(smoother, degree=2))
-    supported = fit.effective >= FEWEST if plain else enough(fit.effective, fit.mean, binary=family.binary)
+    supported = fit.users >= FEWEST if plain else enough(fit.effective, fit.mean, binary=family.binary)
     pairs = reference_pairs(family.groups, plan.reference)
     draws, order_draws = rng.spawn(2)
     bands = tuple(
@@ -281,12 +286,22 @@ def _widths(family: Family, given: Widths, points: FloatArray, *, published: boo
     return cross_validated(Bandwidth(axis, family.average), votes, outcomes)
 
 
-def _pooled(family: Family, pair: tuple[int, int], bandwidth: Bandwidth) -> Pooled:
+def _pooled(family: Family, pair: tuple[int, int], bandwidth: Bandwidth, part: float = POOLED) -> Pooled:
     """The outcome curve of two groups together, and the share of the first, at each site."""
     chosen = list(pair)
     weight, total, site = family.sums.weight[chosen], family.sums.total[chosen], family.sums.site
-    outcome = bandwidth.smooth(weight.sum(axis=0), total.sum(axis=0))
-    return Pooled(outcome(site), bandwidth.share(weight)(site))
+    outcome = bandwidth.smooth(weight.sum(axis=0), total.sum(axis=0), part)
+    common = common_sites(weight, family.sums.square[chosen], site, bandwidth.at(site))
+    return Pooled(outcome(site), bandwidth.share(weight, part)(site), common)
+
+
+def _usable(family: Family, pair: tuple[int, int], pooled: Pooled, smoother: Smoother, fit: Fit) -> BoolArray:
+    """Points near which both groups have users enough at common scores, by the events that the pair's rate expects."""
+    chosen = list(pair)
+    effective = users_near(family.sums, pair, smoother, pooled.common)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.nansum(fit.mean[chosen] * fit.mass[chosen], axis=0) / fit.mass[chosen].sum(axis=0)
+    return np.asarray(np.all(enough(effective, mean, binary=family.binary), axis=0))
 
 
 def _band(
@@ -303,17 +318,14 @@ def _band(
     test = TESTS.get(plan.method, "points")
     judgement = Judgement(plan.adjust, plan.alpha, plan.tolerance, plan.draws, bounds, test)
     average = replace(smoother, degree=0)
-    effective = fit.effective[chosen]
     if plan.method == "nadaraya-watson":
-        contrast = means(sums, pair, None, average, effective)
-        return judgement.band(sums, pair, contrast, None, np.all(effective >= FEWEST, axis=0), None, rng)
-    pooled = _pooled(family, pair, bandwidth)
-    votes = fit.mass[chosen].sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.nansum(fit.mean[chosen] * fit.mass[chosen], axis=0) / votes
-    usable = np.all(enough(effective, mean, binary=family.binary), axis=0)
+        contrast = means(sums, pair, None, average, fit.users[chosen])
+        return judgement.band(sums, pair, contrast, None, np.all(fit.users[chosen] >= FEWEST, axis=0), None, rng)
+    pooled = _pooled(family, pair, bandwidth, RESIDUAL if plan.method == "residual" else POOLED)
+    usable = _usable(family, pair, pooled, smoother, fit)
     if plan.method == "residual":
-        return judgement.band(sums, pair, means(sums, pair, pooled, average, effective), None, usable, None, rng)
+        contrast = means(sums, pair, pooled, average, fit.users[chosen])
+        return judgement.band(sums, pair, contrast, None, usable, None, rng)
     contrast, robust = (
         orthogonal(sums, pair, pooled, replace(smoother, degree=degree), binary=family.binary) for degree in (0, 2)
     )
@@ -374,14 +386,16 @@ def _margins(family: Family, plan: MarginalPlan) -> Margins:
     smoother = Smoother(point, bandwidth.at(point), degree, plan.kernel)
     fit = fit_curves(sums, smoother)
     effective = fit.effective[:, 0]
-    supported = enough(fit.effective, fit.mean, binary=family.binary)[:, 0]
+    # A curve that begins far from the threshold does not tell what it is there.
+    reach = replace(smoother, width=BESIDE * smoother.width)
+    beside = users_near(sums, range(sums.size), reach)[:, 0] >= FEWEST
+    supported = enough(fit.effective, fit.mean, binary=family.binary)[:, 0] & beside
     estimate = np.where(supported, fit.beta[0][:, 0], np.nan)
     se = np.where(supported, fit.errors(sums)[:, 0], np.nan)
     pairs = reference_pairs(family.groups, plan.reference)
     contrasts = [_margin(family, plan, bandwidth, smoother, fit, pair) for pair in pairs]
-    difference, apart, df = (
-        np.where(supported[pairs].all(axis=1), values, np.nan) for values in zip(*contrasts, strict=True)
-    )
+    compared = (beside if degree else supported)[pairs].all(axis=1)  # a group without events can be compared
+    difference, apart, df = (np.where(compared, values, np.nan) for values in zip(*contrasts, strict=True))
     _, pvalue = beyond(difference, apart, df, plan.tolerance)
     critical = float(tails.normal_isf(plan.alpha))
     wide = student_width(critical, df) * apart
@@ -412,9 +426,11 @@ def _margin(
 ) -> tuple[float, float, float]:
     """The difference of two groups at the threshold, its standard error and its degrees of freedom."""
     if plan.method == "nadaraya-watson":
-        contrast = means(family.sums, pair, None, smoother, fit.effective[list(pair)])
+        contrast = means(family.sums, pair, None, smoother, fit.users[list(pair)])
     else:
         pooled = _pooled(family, pair, bandwidth)
+        if not _usable(family, pair, pooled, smoother, fit).all():
+            return np.nan, np.nan, np.nan
         contrast = orthogonal(family.sums, pair, pooled, smoother, binary=family.binary)
     covariance, df = contrast.law(family.sums, pair)
     return float(contrast.estimate[0]), float(contrast.errors(covariance)[0]), float(df[0])
@@ -426,9 +442,10 @@ def estimate_thresholds(tally: ThresholdsTally, plan: ThresholdsPlan, rng: np.ra
     bandwidth = Bandwidth.of(tally.axis, tally.average, plan.bandwidth, np.array([present]))
     now = _margin_now(tally, plan, bandwidth) if plan.margin else _rates_now(tally, plan)
     if now.known.sum() < 2:
+        lattice = " Where there are few different scores, give one of them as the threshold." if plan.margin else ""
         raise NotEnoughData(
             f"threshold: {now.known.sum()} groups have enough rows to know their {plan.target} at {present:g} (10 "
-            "effective events and non-events are needed); thresholds are set by comparing two or more."
+            f"effective events and non-events are needed); thresholds are set by comparing two or more.{lattice}"
         )
     above_diagonal = np.triu_indices(now.known.size, 1)
     adjusted = np.full(now.pvalue.shape, np.nan)

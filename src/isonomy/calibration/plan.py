@@ -20,7 +20,7 @@ from isonomy.frames.products import off_binary
 from isonomy.numerics.arrays import FloatArray
 
 Level = Literal["user", "aggregate"]
-Comparison = Literal["omnibus", "orthogonal", "cumulative", "residual", "nadaraya-watson"]
+Comparison = Literal["omnibus", "orthogonal", "cumulative", "trend", "residual", "nadaraya-watson"]
 EdgeFit = Literal["local-quadratic", "local-linear", "nadaraya-watson"]
 Change = Literal["shown", "all"]
 PairAdjustment = Literal["holm", "bonferroni", "bh", "by", "none"]

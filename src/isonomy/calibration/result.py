@@ -29,7 +29,7 @@ from isonomy.frames import Group
 from isonomy.inference import overall
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.results import Call, Columns, GroupResult, Result, Status, Verdict, storable
+from isonomy.results import Call, Columns, GroupResult, Result, Status, Verdict, phrases, storable
 from isonomy.results.shape import as_frame, read_only
 
 if TYPE_CHECKING:
@@ -164,9 +164,10 @@ class ParityFamily(Family, Curves):
     def findings(self, alpha: float, tolerance: float | None, families: int) -> list[str]:
         """The family's test, its clearest pairs, and the order."""
         if not self.supported.any():
-            return [wording.not_compared(self.dimensions)]
+            return [wording.not_compared(self.dimensions), self._order()]
         sizes = (len(self.groups), self.grid.size, families)
-        first = wording.family_finding(self.dimensions, self.verdict, self.pvalue, tolerance, *sizes)
+        shown = overall(self.pair_verdicts), smallest(self.pair_adjusted)
+        first = wording.family_finding(self.dimensions, *shown, tolerance, *sizes)
         return [first, *(self._pair(pair, alpha) for pair in self.ranked()[:MOST_PAIRS]), self._order()]
 
     def _pair(self, pair: int, alpha: float) -> str:
@@ -285,7 +286,9 @@ class ParityResult(Tested[ParityFamily]):
             plan,
             plan.rows,
             null=wording.parity_null(plan.rows.level, plan.tolerance),
-            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, level=plan.rows.level),
+            provenance=call.provenance(
+                rows=tally.rows, dropped=tally.dropped, level=plan.rows.level, grouping=plan.rows.grouping
+            ),
             families=tuple(ParityFamily.of(*part) for part in parts),
             test=plan.method,
             clustered=plan.rows.user is not None,
@@ -366,7 +369,9 @@ class CompositeResult(Result):
             decisions,
             plan,
             null=wording.COMPOSITE_NULL,
-            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, level=plan.rows.level),
+            provenance=call.provenance(
+                rows=tally.rows, dropped=tally.dropped, level=plan.rows.level, grouping=plan.rows.grouping
+            ),
             labels=tuple((f.groups[i].label, f.groups[j].label) for f in families for i, j in f.pairs),
             pair_adjusted=decisions.adjusted,
             pair_verdicts=decisions.verdicts,
@@ -440,7 +445,9 @@ class MarginalResult(Tested[MarginalFamily]):
             decisions,
             plan,
             null=wording.marginal_null(plan.threshold, plan.tolerance),
-            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, random=False, level=plan.rows.level),
+            provenance=call.provenance(
+                rows=tally.rows, dropped=tally.dropped, random=False, level=plan.rows.level, grouping=plan.rows.grouping
+            ),
             families=tuple(MarginalFamily.of(*part) for part in parts),
             test=plan.method,
             clustered=plan.rows.user is not None,
@@ -524,7 +531,9 @@ class ThresholdsResult(GroupResult):
             estimates,
             plan,
             null=wording.thresholds_null(plan.target, plan.threshold),
-            provenance=call.provenance(rows=rows, dropped=tally.dropped, level=plan.rows.level),
+            provenance=call.provenance(
+                rows=rows, dropped=tally.dropped, level=plan.rows.level, grouping=plan.rows.grouping
+            ),
             metric=plan.target,
             target=estimates.target,
             size=estimates.selected.size[0],
@@ -639,6 +648,8 @@ class CalibrationMetrics:
     dropped: Mapping[str, int]  # rows left out, by the column whose value is missing
     backend: str = "polars"
     warnings: tuple[str, ...] = ()  # why some numbers are NaN
+    clusters: FloatArray | None = None  # where rows belong together
+    effective_clusters: FloatArray | None = None  # how many of equal weight they are worth
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -655,6 +666,13 @@ class CalibrationMetrics:
         """Lay out the measures of all scores."""
         families = {name: measures.family for name, measures in estimates.scores.items()}
         values = np.concatenate([measures.values for measures in estimates.scores.values()])
+        clusters = effective = None
+        if call.source.cluster is not None:
+            grouping = next(iter(plan.scores.values())).grouping
+            known = {label: numbers for label, *numbers in call.clusters(grouping, "overall")}
+            labels = [["overall", *(group.label for group in family.groups)] for family in families.values()]
+            told = np.array([known.get(label, (0, np.nan)) for each in labels for label in each], dtype=float)
+            clusters, effective = told.T
         return cls(
             score=tuple(name for name, family in families.items() for _ in range(len(family.groups) + 1)),
             group=tuple(
@@ -670,8 +688,26 @@ class CalibrationMetrics:
             dropped={name: n for tally in tallies.values() for name, n in tally.dropped.items()},
             backend=call.source.backend,
             warnings=warnings,
+            clusters=clusters,
+            effective_clusters=effective,
         )
+
+    def table(self) -> Columns:
+        """The columns of `to_frame`, in order."""
+        told = {"clusters": self.clusters, "effective_clusters": self.effective_clusters}
+        return {item.name: getattr(self, item.name) for item in fields(self)[:7]} | {
+            name: values for name, values in told.items() if values is not None
+        }
 
     def to_frame(self, backend: str | None = None) -> Any:
         """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""
-        return as_frame({item.name: getattr(self, item.name) for item in fields(self)[:7]}, backend, self.backend)
+        return as_frame(self.table(), backend, self.backend)
+
+    def __repr__(self) -> str:
+        return f"<CalibrationMetrics of {phrases.listed(list(dict.fromkeys(self.score)))}: {len(self.group):,} rows>"
+
+    def _repr_html_(self) -> str:
+        """Notebook display: the first rows of the table. Every label is text."""
+        from isonomy.results.display import table
+
+        return table(self.table())

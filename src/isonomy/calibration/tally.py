@@ -196,7 +196,7 @@ def tally_composite(source: Source, plan: CompositePlan) -> CompositeTally:
         for weight in plan.weights:
             s, y = score @ weight, outcome @ weight
             axis = Axis.of(float(s.min()), float(s.max())).focused(partial(_counted, s, lines))
-            sums = Moments.of(axis, codes, len(groups), s, y, vote, lines, user)
+            sums = Moments.of(axis, codes, len(groups), s, y, vote, lines, user, products=False)
             own.append(Family(partition.dimensions, groups, sums, binary=False))
         families.append(tuple(own))
     return CompositeTally(tuple(families), rows.rows, dropped)
@@ -245,7 +245,8 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     if together is None:
         return ThresholdsTally(groups, cells, None, axis, cells.vote.sum() / len(groups), binary, dropped, people)
     known = people.filter(nw.col(VOTE) > 0)
-    users = cells.vote.sum() if rows.user is None else count_persons(known, USER, GROUP, len(groups))[0].sum()
+    named = USER if rows.user is not None else _TOGETHER if source.cluster is not None else None
+    users = cells.vote.sum() if named is None else count_persons(known, named, GROUP, len(groups))[0].sum()
     everybody = aggregate(people, {_TOGETHER: nw.col(_TOGETHER)}, {})
     numbered = everybody.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=_TOGETHER).alias(_PART))
     pieces = min(PARTS, round(float(sums_at(everybody, {}, {})[COUNT])))
@@ -423,7 +424,7 @@ def _read(source: Source, plan: RowsPlan, axis: Axis | None, known: Sequence[tup
         _refuse_many(partition, groups)
         codes = codes if kept is None else codes[kept]
         own = (score, outcome, vote, lines, user)
-        sums = Moments.of(axis, codes, len(groups), *own, part=known is not None)
+        sums = Moments.of(axis, codes, len(groups), *own, products=None if known is None else True)
         families.append(Family(partition.dimensions, groups, sums, binary))
     return Tally(tuple(families), score.size if lines is None else round(float(lines.sum())), dropped)
 

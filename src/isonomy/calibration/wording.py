@@ -69,13 +69,13 @@ _CLUSTERED = (
 )
 _UNCLUSTERED = (
     "Rows are independent of one another.",
-    "Cannot be checked without a user column; if people repeat, pass user=.",
+    "Cannot be checked without a column that says whose each row is; if people repeat, name it as the user.",
 )
 PARITY_ASSUMPTIONS = (
     (
         "Sums over users are close to normal at each compared score.",
-        "Checked at each score: at least 10 effective events and non-events are expected in both groups, of people "
-        "with scores within about a bandwidth.",
+        "Checked at each score: at least 10 people with the outcome and 10 without are expected in both groups, among "
+        "those with scores within about a bandwidth.",
     ),
     ("Expected outcomes change little over one bandwidth.", _BANDWIDTH),
 )
@@ -93,7 +93,10 @@ THRESHOLDS_ASSUMPTIONS = (
     ),
 )
 MARGIN_ASSUMPTIONS = (
-    ("Expected outcomes rise with the score.", "Curves were made nondecreasing; compare them with predictive_parity."),
+    (
+        "Expected outcomes rise with the score.",
+        "Curves were made nondecreasing; the test whether the score means the same for all shows them as they are.",
+    ),
     (
         "Below the present threshold outcomes continue along a straight line.",
         "Cannot be checked without outcomes there.",
@@ -136,17 +139,20 @@ def independent(clustered: bool) -> tuple[str, str]:
 
 
 _OUTSIDE = (
-    "Some scores lie outside [0, 1]: the bandwidth rule was scaled to their range, and a score cannot be read as a "
-    "probability."
+    "Some scores lie below 0 or above 1: the bandwidth rule was scaled to their range, and a score cannot be read as "
+    "a probability."
 )
 _NADARAYA_WATSON = (
     "The Nadaraya-Watson test rejects too often when groups have different scores, even if the score means the same "
-    'for all; method="omnibus" does not.'
+    "for all; the omnibus test, which is the default, does not."
 )
 _NADARAYA_WATSON_AT_THE_EDGE = (
     "Nadaraya-Watson is biased at the edge of the data, where the threshold is, and differently so for groups with "
-    'different outcomes above it; method="local-quadratic" is not.'
+    "different outcomes above it; local quadratic regression, which is the default, is not."
 )
+
+
+_MANY = 0.2  # of the comparisons: fewer that were not made change little of what was seen
 
 
 def score_warnings(unit: bool, method: str, *, margin: bool = False) -> list[str]:
@@ -164,10 +170,11 @@ def family_warnings(
         warnings.append(f"{name}: a single score was compared; the test is one of the groups' mean outcomes.")
     if spanning:
         warnings.append(f"{name}: {_spanning(spanning)}")
-    if lost:
+    if lost >= _MANY * comparisons:
         warnings.append(
-            f"{name}: {lost} of {comparisons} comparisons at a score were not made, because a group has "
-            "fewer than 10 effective events or non-events there (30 effective users, if outcomes are not 0/1)."
+            f"{name}: {lost} of {comparisons} comparisons at a score were not made, because one of two groups has too "
+            "few people within a bandwidth of it whose scores the other group has too: at least 10 with the outcome "
+            "and 10 without are needed (30 people, if outcomes are not 0 and 1)."
         )
     return tuple(warnings)
 
@@ -177,23 +184,30 @@ def _spanning(users: int) -> str:
 
 
 def marginal_warnings(
-    unit: bool, method: str, nobody: Sequence[str], few: Sequence[Sequence[str]], spanning: Sequence[int]
+    unit: bool,
+    method: str,
+    nobody: Sequence[str],
+    few: Sequence[Sequence[str]],
+    spanning: Sequence[int],
+    within: Sequence[float],
 ) -> tuple[str, ...]:
     """What to know before reading the numbers.
 
     ``nobody``: groups without a row from the threshold up; ``few``: those of each set of groups with too few outcomes
-    just above it; ``spanning``: users of each set who appear in several of its groups.
+    just above it; ``spanning``: users of each set who appear in several of its groups; ``within``: the bandwidth of
+    each set.
     """
     warnings = score_warnings(unit, method, margin=True)
     if nobody:
         warnings.append(
             f"No row of {phrases.listed(nobody)} has a score from the threshold up; nothing can be said of them."
         )
-    for labels, users in zip(few, spanning, strict=True):
+    for labels, users, width in zip(few, spanning, within, strict=True):
         if labels:
             warnings.append(
-                f"Too few people just above the threshold to estimate their outcome: {phrases.listed(labels)} (10 "
-                "effective events and non-events are needed)."
+                f"Too few people just above the threshold to estimate their outcome: {phrases.listed(labels)} (at "
+                f"least 10 with the outcome and 10 without are needed within {phrases.number(width)} of it, and some "
+                "of them beside it: where there are few different scores, give one of them as the threshold)."
             )
         if users:
             warnings.append(_spanning(users))
@@ -205,7 +219,7 @@ def not_compared(dimensions: Sequence[str], *, margin: bool = False) -> str:
     name = " & ".join(dimensions)
     if margin:
         return f"{name}: no two groups have enough users just above the threshold to compare them."
-    return f"{name}: no score has enough users in two groups to compare them."
+    return f"{name}: no score has enough users in two groups to compare them; only the order of scores can be judged."
 
 
 def family_finding(
@@ -219,11 +233,18 @@ def family_finding(
 ) -> str:
     """The test of one set of groups, of ``families``."""
     allowed = f", adjusted for {families} sets of groups" if families > 1 else ""
-    asked = f"the expected outcome {_same(tolerance)} at every score"
-    shown = f"test that {asked}, {phrases.pvalue(pvalue)}{allowed}"
-    if verdict is Verdict.WITHIN_TOLERANCE:
-        shown = f"shown that {asked} compared"
-    return f"{' & '.join(dimensions)}: {shown} ({groups} groups, {scores} scores)."
+    compared = f"{groups} groups compared at {scores} scores"
+    evidence = f"{phrases.pvalue(pvalue)}{allowed}; {compared}"
+    beyond = "" if tolerance is None else f" by more than {phrases.number(tolerance)}"
+    shown = {
+        Verdict.VIOLATION: f"people with the same score were shown to have expected outcomes that differ{beyond} "
+        f"({evidence}).",
+        Verdict.INCONCLUSIVE: "people with the same score were not shown to have expected outcomes that differ"
+        f"{beyond} ({evidence}).",
+        Verdict.WITHIN_TOLERANCE: f"it was shown that the expected outcome {_same(tolerance)} at every score compared "
+        f"({compared}).",
+    }
+    return f"By {' & '.join(dimensions)}, {shown[verdict]}"
 
 
 def pair_finding(
@@ -337,19 +358,19 @@ def rate_warnings(
             else f"rows to know the {METRICS[target]}"
         )
         warnings.append(
-            f"Too few {few} (10 effective events and non-events are needed), so the threshold stays as it is: "
-            f"{phrases.listed(left)}."
+            f"Too few {few} (at least 10 with the outcome and 10 without are needed), so the threshold "
+            f"stays as it is: {phrases.listed(left)}."
         )
     if direction != "both":
         verb = "raised" if direction == "raise" else "lowered"
         warnings.append(
-            f"Thresholds were only {verb}: the overall positive rate moves from {phrases.number(before)} to "
-            f"{phrases.number(after)} and cannot also be kept."
+            f"Thresholds were only {verb}: the share selected of everybody moves from {phrases.share(before)} to "
+            f"{phrases.share(after)} and cannot also be kept."
         )
     elif not kept:
         warnings.append(
-            f"The overall positive rate could not be kept: {phrases.number(before)} was wanted, "
-            f"{phrases.number(after)} is reached. Many equal scores at a threshold, or curves too flat, prevent it."
+            f"The share selected of everybody could not be kept: {phrases.share(before)} was wanted, "
+            f"{phrases.share(after)} is reached. Many equal scores at a threshold, or curves too flat, prevent it."
         )
     return tuple(warnings)
 
@@ -370,10 +391,10 @@ def margin_warnings(falling: Sequence[str], nobody: Sequence[str], everybody: Se
 
 def still_differ(metric: str, lowest: str, low: float, highest: str, high: float, *, odds: bool = False) -> str:
     """A metric is not equal at the new thresholds. ``odds``: two rates were to be equal, with one threshold each."""
-    remedy = " One threshold per group cannot make both rates equal; randomize=True can." if odds else ""
+    remedy = " One threshold per group cannot make both rates equal; drawing lots near it can." if odds else ""
     return (
         f"After the change groups still differ in the {METRICS[metric]} by more than its standard error: "
-        f"{phrases.number(low)} in {lowest}, {phrases.number(high)} in {highest}.{remedy}"
+        f"{_level(metric, low)} in {lowest}, {_level(metric, high)} in {highest}.{remedy}"
     )
 
 
@@ -381,8 +402,8 @@ def common_target(target: str, value: float, before: float, after: float, *, fea
     """The number all thresholds aim at, and the overall positive rate."""
     aim = f"Common {METRICS[target]}" if feasible else f"The {METRICS[target]} aimed at, and not reached by every group"
     return (
-        f"{aim}: {phrases.number(value)}. Overall positive rate {phrases.number(before, 4)} before, "
-        f"{phrases.number(after, 4)} after."
+        f"{aim}: {_level(target, value)}. Selected of everybody: {phrases.share(before)} before, "
+        f"{phrases.share(after)} after."
     )
 
 
@@ -406,9 +427,9 @@ def threshold_finding(
         Status.EXTRAPOLATED: " (extrapolated below the present threshold)",
         Status.INFEASIBLE: " (infeasible: it cannot have the common value)",
     }.get(status, "")
-    changes = [f"{METRICS[name]} {_moved(values)}" for name, values in metrics]
+    changes = [f"{METRICS[name]} {_from_to(name, values)}" for name, values in metrics]
     if not any(name == "selection_rate" for name, _ in metrics):
-        changes.append(f"positive rate {_moved(rate)}")
+        changes.append(f"selection rate {_from_to('selection_rate', rate)}")
     moved = _moved(threshold)
     if threshold[0] != threshold[1]:
         moved += f" ({phrases.interval(*ends, alpha)})"
@@ -422,8 +443,8 @@ def threshold_finding(
 
 def cost_finding(before: float, after: float, ends: Ends, alpha: float) -> str:
     """What the thresholds cost in accuracy."""
-    change = phrases.signed(after - before)
-    return f"Accuracy {_moved((before, after))}: change {change} ({phrases.interval(*ends, alpha)})."
+    shares = f"{phrases.share(before)} before, {phrases.share(after)} after"
+    return f"Accuracy {shares}; {phrases.apart(after - before, ends, alpha)}."
 
 
 def selected_finding(label: str, change: float, ends: Ends, alpha: float) -> str:
@@ -436,6 +457,15 @@ def selected_finding(label: str, change: float, ends: Ends, alpha: float) -> str
         else (f"{phrases.count(ends[0])} to {phrases.count(ends[1])}")
     )
     return f"{label}: {phrases.count(abs(change))} {more} selected ({100 * (1 - alpha):g} % interval {within})."
+
+
+def _level(name: str, value: float) -> str:
+    """A metric's value: all but an outcome, which may be any number, are shares of people."""
+    return phrases.number(value) if name == "outcome_at_margin" else phrases.share(value)
+
+
+def _from_to(name: str, values: Ends) -> str:
+    return " to ".join(_level(name, value) for value in values)
 
 
 def _moved(values: Ends) -> str:
@@ -451,12 +481,12 @@ def metric_warnings(score: str, lost: Sequence[str], single: Sequence[str], bina
     if lost:
         warnings.append(
             f"{score}: no row is near some scores of the grid in {phrases.listed(lost)}, so calibration and parity "
-            "errors there are not known (NaN). Give a grid of scores that every group has."
+            "errors there are not known. A grid of scores that every group has would give them."
         )
     if not binary:
-        warnings.append(f"{score}: AUC is defined for outcomes of 0 and 1 only (NaN).")
+        warnings.append(f"{score}: AUC is defined for outcomes of 0 and 1 only.")
     elif single:
-        warnings.append(f"{score}: AUC needs both outcomes; only one is seen in {phrases.listed(single)} (NaN).")
+        warnings.append(f"{score}: AUC needs both outcomes; only one is seen in {phrases.listed(single)}.")
     return tuple(warnings)
 
 

@@ -23,6 +23,7 @@ suppress_below = 10
 
 [data]
 path = "lender.parquet"
+cluster = "user"
 
 [columns]
 outcome = "repaid"

@@ -22,13 +22,14 @@ USAGE, DATA, CRASH, INTERRUPTED = 2, 3, 4, 130
 _STYLES = {
     "violation": "bold red",
     "shown": "bold blue",
+    "compared": "blue",
     "within_tolerance": "green",
     "inconclusive": "dim",
     "failed": "bold magenta",
 }
 _LONG = 10.0  # seconds after which an audit tells how far it is, where there is no bar
-_FINDING = 500  # characters of a finding the terminal shows; the report has all of it
-_WARNINGS, _WARNING = 2, 160  # warnings of a test the terminal shows, and characters of each
+_FINDING = 500  # characters of a finding or a warning the terminal shows; the report has all of it
+_WARNINGS = 2  # warnings of a test the terminal shows
 
 
 @contextlib.contextmanager
@@ -85,8 +86,9 @@ class _Watch:
 
     def tell(self, what: str, done: int, total: int) -> None:
         """Remember and show."""
-        self.now = (what, done, total)
-        left = self.names[done + 1 :] if done < total and what in self.names else []
+        testing = done < total and what.startswith(self.names[done])
+        self.now = (self.names[done] if testing else what, done, total)
+        left = self.names[done + 1 :] if testing else []
         self.show(f"{what}, then {', '.join(left)}" if left else what, done, total)
 
 
@@ -144,8 +146,9 @@ def finish(result: AuditResult, *, decide: bool) -> None:
     for entry in result.entries:
         badge = Text(entry.badge, style=_STYLES[entry.look])
         heading = (one_line(entry.heading, 160), "bold"), (f"  {one_line(entry.name, 60)}", "dim")
-        warned = [(f"\n! {one_line(warning, _WARNING)}", "yellow") for warning in _warnings(entry)]
-        lines.add_row(badge, Text.assemble(*heading, "\n", one_line(entry.lead, _FINDING), *warned))
+        warned = [(f"\n! {one_line(warning, _FINDING)}", "yellow") for warning in _warnings(entry)]
+        leads = [f"\n{one_line(lead, _FINDING)}" for lead in entry.leads]
+        lines.add_row(badge, Text.assemble(*heading, *leads, *warned))
         lines.add_row()
     console.print()
     console.print(lines)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import glob
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ ACCEPTED = (
     "a pandas, polars (eager or lazy) or pyarrow table, a DuckDB relation, a PySpark DataFrame, an Ibis "
     "table, a mapping of arrays, or a path to parquet or csv"
 )
+_SEPARATORS = (";", "\t", "|")  # of csv files that have no commas between their columns
+_SNIFFED = 1_000  # lines looked at to see whether commas are decimal points
+_COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,24 +146,47 @@ def _scan(pattern: str) -> pl.LazyFrame:
         return pl.scan_parquet(files, glob=False)
     if suffixes.endswith((".csv", ".csv.gz", ".csv.zst")):
         return _scan_csv(files)
-    raise UsageError(f"data: {pattern} is neither parquet nor csv (.parquet, .pq, .csv, .csv.gz, .csv.zst).")
+    raise UsageError(
+        f"data: {pattern} is neither parquet nor csv (.parquet, .pq, .csv, .csv.gz, .csv.zst). If it is text with a "
+        "line of column names on top, rename it to end in .csv."
+    )
 
 
 def _scan_csv(files: str | list[Path]) -> pl.LazyFrame:
     """Every row is looked at to type a column. Codes with a leading zero are text: 02139 and 2139 are two places."""
     import polars as pl
 
-    glob = not isinstance(files, list)
     try:
-        schema = pl.scan_csv(files, infer_schema_length=None, glob=glob).collect_schema()
+        scan = _csv_reader(files)
+        schema = scan(infer_schema_length=None).collect_schema()
         whole = [name for name, dtype in schema.items() if dtype.is_integer()]
-        text = pl.scan_csv(files, infer_schema=False, glob=glob)
+        text = scan(infer_schema=False)
         coded = text.select(pl.col(whole).str.contains(r"^[+-]?0\d").any()).collect(engine="streaming")
     except pl.exceptions.PolarsError as error:
         raise DataError(f"data: the csv cannot be read: {first_line(error)}") from error
     copies = _copies(text, schema)
     codes = {name: pl.String for name in coded.columns if coded[name][0]}
-    return pl.scan_csv(files, infer_schema_length=None, schema_overrides=codes, glob=glob).drop(copies)
+    return scan(infer_schema_length=None, schema_overrides=codes).drop(copies)
+
+
+def _csv_reader(files: str | list[Path]) -> Callable[..., pl.LazyFrame]:
+    """How csv files are read: separated by commas or, where the first line then is one name, by what is in that name.
+
+    Where spreadsheets separate by semicolons, commas are decimal points.
+    """
+    import polars as pl
+
+    scan = partial(pl.scan_csv, files, glob=not isinstance(files, list))
+    first = scan(infer_schema=False, truncate_ragged_lines=True).collect_schema().names()
+    mark = next((mark for mark in _SEPARATORS if len(first) == 1 and mark in first[0]), None)
+    if mark is None:
+        return scan
+    scan = partial(scan, separator=mark)
+    if mark != ";":
+        return scan
+    head = scan(infer_schema=False).head(_SNIFFED).collect()
+    commas = any(len(column.drop_nulls()) and column.drop_nulls().str.contains(_COMMA).all() for column in head)
+    return partial(scan, decimal_comma=commas)
 
 
 def _copies(text: pl.LazyFrame, names: Iterable[str]) -> list[str]:

@@ -89,6 +89,8 @@ RATES: dict[str, _Rate] = {
     "accuracy": _Rate(_BOTH, _all, lambda k: k["outcome"] == k["prediction"]),
     "error_rate": _Rate(_BOTH, _all, lambda k: k["outcome"] != k["prediction"]),
 }
+# What those rates are called where one class of several is asked about.
+RATES |= {"recall": RATES["tpr"], "precision": RATES["ppv"]}
 
 # Scores are clipped here for the logarithm, so that one certain and wrong score does not make a whole group infinite.
 _CLIP = 1e-15
@@ -138,7 +140,6 @@ NAMES = (*RATES, *MEANS, *FUNCTIONALS)
 ALSO_CALLED = {
     "true_positive_rate": "tpr",
     "true_positive": "tpr",
-    "recall": "tpr",
     "sensitivity": "tpr",
     "equal_opportunity": "tpr",
     "false_positive_rate": "fpr",
@@ -146,7 +147,6 @@ ALSO_CALLED = {
     "false_negative_rate": "fnr",
     "true_negative_rate": "tnr",
     "specificity": "tnr",
-    "precision": "ppv",
     "positive_predictive_value": "ppv",
     "predictive_parity": "ppv",
     "negative_predictive_value": "npv",
@@ -298,6 +298,11 @@ def measure(
         values = {"value": formula(**columns)}
         chances = ("score",) if "score" in numeric else ()
         return Measure(name, False, Request(grouping, binary, numeric, values=values, probabilities=chances))
+    if metric in ("quantile", "median"):
+        raise UsageError(
+            f"metric: {metric!r} needs to know of what; give an iso.Metric such as "
+            'iso.Metric("median amount", value=iso.col("amount"), quantile=0.5).'
+        )
     raise UnknownOption("metric", metric, (*NAMES, *BUNDLES), ALSO_CALLED)
 
 

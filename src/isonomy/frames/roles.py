@@ -7,6 +7,7 @@ at the table, so that no test knows of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,8 @@ from isonomy.frames.source import Source
 if TYPE_CHECKING:
     import polars as pl
 
-# What an array under ``groups`` is called if it has no name of its own.
-UNNAMED = {"groups": "group"}
+# What an array under these arguments is called if it has no name of its own.
+UNNAMED = {"groups": "group", "given": "stratum"}
 
 
 def with_arrays(
@@ -36,13 +37,13 @@ def with_arrays(
     arguments : mapping
         The keywords of a call.
     forms : mapping
-        The form of each keyword: ``"column"``, ``"names"``, ``"groups"`` or another.
+        The form of each keyword: ``"column"``, ``"names"``, ``"groups"``, ``"given"`` or another.
     """
     columns: dict[str, pl.Series] = {}
     named = dict(arguments)
     for argument, value in arguments.items():
         form = forms.get(argument)
-        if form in ("column", "names", "groups"):
+        if form in ("column", "names", "groups", "given"):
             parts = _arrays(argument, value, alone=data is None or form == "column")
             names = [_add(columns, name, values, argument) for name, values in parts]
             if names:
@@ -59,6 +60,9 @@ def with_arrays(
 def _arrays(argument: str, value: object, *, alone: bool) -> list[tuple[str, object]]:
     """The arrays in an argument, each with a name; none where it names columns of the table."""
     name = UNNAMED.get(argument, argument)
+    if isinstance(value, Mapping) and argument in UNNAMED:
+        parts = [(str(key), _arrays(argument, part, alone=True)) for key, part in value.items()]
+        return [(key, arrays[0][1]) for key, arrays in parts if len(arrays) == 1] if all(a for _, a in parts) else []
     frame: object = nw.from_native(value, pass_through=True, eager_only=True, allow_series=True)
     if isinstance(frame, nw.DataFrame):
         return [(column, frame[column].to_native()) for column in frame.columns]
@@ -107,6 +111,22 @@ def _joined(data: object, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
         shown = ", ".join(f"{name}: {n:,}" for name, n in lengths.items())
         raise LengthMismatch(f"data: the arrays differ in length ({shown}); each needs one value per row.")
     return table.with_columns(*columns.values()) if data is not None else pl.DataFrame(list(columns.values()))
+
+
+# How a condition on one column prints, and what it says.
+_SAID = (
+    (re.compile(r"col\((.+?)\)\.__eq__\((.+)\)"), "{} is {}"),
+    (re.compile(r"col\((.+?)\)\.is_in\(other=\[(.+)\]\)"), "{} is one of {}"),
+)
+
+
+def in_words(condition: object) -> str:
+    """What makes a role 1, for a record that people read: 'deny is no'."""
+    text = repr(condition)
+    for form, words in _SAID:
+        if match := form.fullmatch(text):
+            return words.format(*match.groups())
+    return text
 
 
 def with_conditions(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import count as count_up
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -33,12 +33,13 @@ from isonomy.frames.design import (
     MASS,
     ROWS_AT_ONCE,
     SECOND,
-    Matrix,
+    Block,
+    block_of,
     designed,
     masses_by,
-    membership_matrix,
     refuse_bad_weights,
     refuse_cluster,
+    whole,
 )
 from isonomy.frames.groups import Grouping, Partition, grouping, key_name, partitions
 from isonomy.frames.labels import NOTHING, Labels
@@ -105,6 +106,11 @@ class Source:
             # A line that stands for no row is not there: the rows it stands for would not be either.
             self.frame = self.frame.filter((nw.col(count) != 0) | nw.col(count).is_null())
 
+    @property
+    def in_process(self) -> bool:
+        """Whether polars has the rows: its memory is ours."""
+        return self.frame.implementation.is_polars()
+
     @cached_property
     def schema(self) -> Schema:
         """Column names and narwhals types."""
@@ -143,6 +149,11 @@ class Source:
     def derived(self, frame: Lazy) -> Source:
         """Another frame under the same options: rows left out, or columns of ours added."""
         return Source(Adapted(frame, self.backend, self.lazy, self._bytes), self.reading, self.labels)
+
+    def reread(self, **reading: Any) -> Source:
+        """The same table under other options."""
+        adapted = Adapted(self.frame, self.backend, self.lazy, self._bytes)
+        return Source(adapted, replace(self.reading, **reading), self.labels)
 
     def filter(self, condition: nw.Expr) -> Source:
         """The same table, restricted to the rows for which ``condition`` holds."""
@@ -255,24 +266,31 @@ class Source:
         for shared in merged.values():
             self.sums(shared)
 
-    def cells(self, request: Request, shared: Request | None = None) -> Cells:
+    def cells(self, request: Request, shared: Request | None = None, apart: Sequence[nw.Expr] = ()) -> Cells:
         """Sums over the finest cells, with the values checked in the same pass.
 
         ``shared`` is a request with further 0/1 columns, whose pass is made instead: what is missing in those does not
-        matter here.
+        matter here. ``apart``: conditions, of which each cell meets one, for one pass each instead of one for all. Of
+        very many cells polars holds the rows until it has seen them all, and so holds fewer.
         """
         import polars as pl
 
         asked = self._asked(request)
         plan = self._plan(asked if shared is None or self.designed else self._asked(shared))
-        cells, dropped = self._complete(asked, self.sums(plan))
+        if apart:
+            table = pl.concat([self.filter(part).sums(plan) for part in apart], how="vertical_relaxed")
+            table = in_order(table, list(plan.keys))
+        else:
+            table = self.sums(plan)
+        cells, dropped = self._complete(asked, table)
         design = None
         if self.designed:
             count = cells[COUNT].to_numpy()
-            parts = None if self.cluster is None else partial(self._clusters, asked, plan.keys, cells)
-            design = designed(count, self._masses(cells), parts)
+            parts = None if self.cluster is None else partial(self._clusters, plan.keys, cells)
+            masses = self._masses(cells)
+            design = designed(count, masses, parts)
             scaled = [name_of("value", name) for name in request.values]
-            cells = cells.with_columns(pl.col(scaled) * (count.sum() / cells[name_of("design", MASS)].sum()))
+            cells = cells.with_columns(pl.col(scaled) * (count.sum() / masses[MASS].sum()))
         keys = {role: cells[name_of("role", role)].to_numpy() for role in request.binary}
         return Cells(
             count=cells[COUNT].to_numpy(),
@@ -285,21 +303,24 @@ class Source:
 
     def _masses(self, lines: pl.DataFrame) -> dict[str, FloatArray]:
         """The sums of powers of the weights of each line's rows, which none of may be negative."""
-        if self.reading.weight is not None:
-            refuse_bad_weights(self.reading.weight, float(lines[name_of("design", "bad")].sum()))
+        if self.reading.weight is None:
+            return dict.fromkeys((MASS, SECOND, FOURTH), lines[COUNT].to_numpy())
+        refuse_bad_weights(self.reading.weight, float(lines[name_of("design", "bad")].sum()))
         return {power: lines[name_of("design", power)].to_numpy() for power in (MASS, SECOND, FOURTH)}
 
-    def _clusters(
-        self, request: Request, keys: Mapping[str, nw.Expr], cells: pl.DataFrame, scale: float
-    ) -> Iterator[Matrix]:
+    def _clusters(self, keys: Mapping[str, nw.Expr], cells: pl.DataFrame, scale: float) -> Iterator[Block]:
         """Masses by cluster and cell, in parts that fit into memory."""
+        import polars as pl
+
         assert self.cluster is not None
         parts = math.ceil(float(cells[COUNT].sum()) / ROWS_AT_ONCE) if self.lazy else 1
-        place = cells.select(list(keys)).with_row_index(CELL)
+        place = cells.select(list(keys)).with_columns(pl.Series(CELL, np.arange(len(cells), dtype=whole(len(cells)))))
+        mass = None if self.count is None and self.reading.weight is None else self.weight * self.number
         for part in range(parts):
             frame = part_of(self.frame, self.cluster, part, parts) if parts > 1 else self.frame
-            table = masses_by(frame, nw.col(self.cluster), keys, self.weight * self.number, place)
-            yield membership_matrix(table[CLUSTER], table[CELL].to_numpy(), table[MASS].to_numpy() * scale, len(cells))
+            table = masses_by(frame, nw.col(self.cluster), keys, mass, place)
+            masses = table[MASS].to_numpy() * scale if MASS in table.columns else None
+            yield block_of(table[CLUSTER], table[CELL].to_numpy(), masses, len(cells))
 
     def rows(self, request: Request) -> Rows:
         """The requested columns row by row, checked as in `cells`. Lines whose ``count`` is 0 are left out."""
@@ -328,8 +349,9 @@ class Source:
         table, dropped = self._complete(asked, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))
         design = None
         if self.designed:
-            parts = None if self.cluster is None else partial(_single, table)
-            design = designed(table[COUNT].to_numpy(), self._masses(table), parts)
+            masses = self._masses(table)
+            parts = None if self.cluster is None else partial(_single, table[CLUSTER], masses[MASS])
+            design = designed(table[COUNT].to_numpy(), masses, parts)
         kinds = {"role": request.binary, "key": request.keys, "number": request.numeric, "value": request.values}
         return Rows(
             columns={name: table[name_of(kind, name)].to_numpy() for kind, names in kinds.items() for name in names},
@@ -371,7 +393,7 @@ class Source:
             name_of("value", name): expr if plain else expr.cast(nw.Float64) * self.weight
             for name, expr in request.values.items()
         }
-        if self.designed:
+        if not plain:
             values |= {name_of("design", power): self._power(power) for power in (MASS, SECOND, FOURTH)}
             values[name_of("design", "bad")] = flag(self.weight < 0)
         if request.needed:
@@ -387,8 +409,7 @@ class Source:
         """A power of the weights, 0 where there is none: such a row is not complete, and is left out."""
         square = self.weight * self.weight
         value = {MASS: self.weight, SECOND: square, FOURTH: square * square}[power]
-        column = self.reading.weight
-        return value if column is None else nw.when(~missing(self.weight, nw.Float64())).then(value).otherwise(0.0)
+        return nw.when(~missing(self.weight, nw.Float64())).then(value).otherwise(0.0)
 
     def _complete(self, request: Request, cells: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         if not len(cells):
@@ -396,10 +417,9 @@ class Source:
         return complete(request, cells, missing=self.missing, missing_group=self.missing_group)
 
 
-def _single(table: pl.DataFrame, scale: float) -> Iterator[Matrix]:
-    """Rows as lines of their own: one matrix, one entry for each row."""
-    mass = table[name_of("design", MASS)].to_numpy() * scale
-    yield membership_matrix(table[CLUSTER], np.arange(len(table)), mass, len(table))
+def _single(cluster: pl.Series, mass: FloatArray, scale: float) -> Iterator[Block]:
+    """Rows as lines of their own: one entry for each row."""
+    yield block_of(cluster, np.arange(len(cluster)), mass * scale, len(cluster))
 
 
 @options.checked

@@ -28,6 +28,7 @@ DType = nw.dtypes.DType
 Schema = Mapping[str, DType]
 
 COUNT = "__count"
+ENGINES = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis")  # whose errors are about the table, not about us
 LARGEST = 1e70  # larger numbers count as infinite: no sum holds their fourth powers
 
 
@@ -79,12 +80,23 @@ def collect(frame: Lazy) -> pl.DataFrame:
     import polars as pl
 
     if not frame.implementation.is_polars():
-        return frame.collect(backend="polars").to_native()
+        try:
+            return frame.collect(backend="polars").to_native()
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in ENGINES:
+                raise
+            raise DataError(f"data: the engine cannot read the table: {first_line(error)}") from error
     native: pl.LazyFrame = frame.to_native()
+    unlike = pl.exceptions.SchemaError, pl.exceptions.ColumnNotFoundError
     try:
         return native.collect(engine="streaming")
-    except (pl.exceptions.ComputeError, pl.exceptions.SchemaError) as error:
+    except unlike as error:
+        same = "Files of one table need the same columns and types."
+        raise DataError(f"data: the table cannot be read: {first_line(error)}. {same}") from error
+    except pl.exceptions.ComputeError as error:
         raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
+    except pl.exceptions.PanicException as error:  # no Exception: polars met what no file should hold
+        raise DataError("data: the table cannot be read: a file is damaged, or changed while it was read.") from error
 
 
 def extremes(frame: Lazy, value: nw.Expr, keys: Mapping[str, nw.Expr]) -> pl.DataFrame:

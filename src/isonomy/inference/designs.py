@@ -24,13 +24,17 @@ A group below `FEWEST` effective clusters, (sum of masses)^2 / (sum of squared m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from enum import Enum
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse, special
 
+from isonomy.frames import Grouping, Request, Source
 from isonomy.frames.design import Design, Matrix
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf
@@ -39,6 +43,14 @@ from isonomy.numerics.tails import chi2_isf, chi2_sf
 FEWEST = 10.0
 # Below this tail probability t is taken to its normal equivalent by Wallace's formula: the tail itself underflows.
 SMALLEST = 1e-280
+# Contrasts, and lines by contrasts, up to which sums over clusters are those of dense columns.
+CONTRASTS, DENSE = 64, 1_000_000
+
+
+class Overlap(Enum):
+    """How many of the groups' own lines are the reference's too."""
+
+    NONE, PARTLY, WHOLE = "none", "partly", "whole"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +102,17 @@ class Influence:
         own = sparse.csr_array(sparse.csc_array(sparse.hstack([part.own for part in parts]))[:, np.flatnonzero(chosen)])
         loading = np.hstack([part.loading for part in parts])[:, chosen]
         return cls(own, parts[0].base, loading, parts[0].reached)
+
+    @property
+    def own_lines(self) -> IntArray:
+        """The line of each entry of ``own``."""
+        return np.repeat(np.arange(self.own.shape[0]), np.diff(self.own.indptr))
+
+    @property
+    def overlap(self) -> Overlap:
+        """Whether the lines of the groups are the reference's too."""
+        among = self.reached[self.own_lines]
+        return Overlap.PARTLY if among.any() != among.all() else Overlap.WHOLE if among.any() else Overlap.NONE
 
     def dense(self) -> FloatArray:
         """All of it, lines by contrasts; for few of either."""
@@ -193,85 +216,201 @@ class Spread:
 
 def spread(design: Design, influence: Influence) -> Spread:
     """Sums over clusters, or over rows that are clusters of their own."""
-    contrasts = influence.own.shape[1]
-    second, fourth, mass, squared, own, also, common = np.zeros((7, contrasts))
-    reached, others, squared_others = 0.0, 0.0, 0.0
-    for part in _parts(design, influence):
-        moment = part.base.T @ (part.square[:, None] * part.base)
-        second += np.einsum("ig,ij,jg->g", influence.loading, moment, influence.loading)
-        # The fourth power of base @ loading, from the sums of products of four columns of the base.
-        pairs = (part.base[:, :, None] * part.base[:, None, :]).reshape(len(part.base), -1)
-        quartic = pairs.T @ (part.fourth[:, None] * pairs)
-        both = np.einsum("ig,jg->ijg", influence.loading, influence.loading).reshape(pairs.shape[1], contrasts)
-        fourth += np.einsum("ig,ij,jg->g", both, quartic, both)
-        entries = part.own.tocoo()
-        rows, columns, values = entries.row, entries.col, entries.data
-        shared = np.einsum("ei,ie->e", part.base[rows], influence.loading[:, columns])
-        total = values.real + shared
+    return _summed(design, influence).spread()
 
-        def add(each: FloatArray, to: IntArray = columns) -> FloatArray:
-            return np.bincount(to, weights=each, minlength=contrasts).astype(float)
 
-        second += add(part.square[rows] * (total**2 - shared**2))
-        fourth += add(part.fourth[rows] * (total**4 - shared**4))
-        mass += add(part.first[rows] * values.imag)
-        squared += add(part.square[rows] * values.imag**2)
-        own += add(part.number[rows] * (values.imag > 0))
-        also += add(part.number[rows] * ~part.reached[rows])
-        common += add(part.square[rows] * values.imag * part.beside[rows])
-        reached += float(part.number[part.reached].sum())
-        others += float(part.first @ part.beside)
-        squared_others += float(part.square @ part.beside**2)
-    inner = np.zeros(contrasts)
-    if influence.reached[influence.own.nonzero()[0]].any():  # a group that is part of its reference: what is beside it
-        inner = mass
-        squared_others = squared_others - 2.0 * common + squared
-    beside = np.maximum(others - inner, 0.0)
-    beside = np.where(beside > 1e-9 * others, beside, 0.0)
-    return Spread(
-        np.maximum(second, 0.0),
-        np.maximum(fourth, 0.0),
-        mass,
-        squared,
-        own,
-        also + reached,
-        beside,
-        np.maximum(np.broadcast_to(squared_others, beside.shape), 0.0),
-    )
+def clusters_of(source: Source, grouping: Grouping, everybody: str = "") -> tuple[tuple[str, int, float], ...]:
+    """Of each group that has a name and a row with everything the design needs: its clusters, and how many of equal
+    mass they are worth. All rows come first, where they have a name too: ``everybody``."""
+    cells = source.reread(missing="drop", missing_group="drop").cells(Request(grouping))
+    assert cells.design is not None
+    lines = cells.count.size
+    parts = [(part.codes, [group.label for group in part.groups]) for part in cells.partitions]
+    told: list[tuple[str, int, float]] = []
+    for codes, labels in [(np.zeros(lines, dtype=np.intp), [everybody]), *parts] if everybody else parts:
+        totals = spread(cells.design, Influence.of_groups(codes, np.zeros(lines), len(labels)))
+        numbers = zip(labels, totals.own, totals.effective, strict=True)
+        told += [(label, round(float(own)), float(worth)) for label, own, worth in numbers if own]
+    return tuple(told)
 
 
 def covariance(design: Design, influence: Influence) -> FloatArray:
     """The covariance matrix of all contrasts: the sum over clusters of S S', times C / (C - 1)."""
-    total, number = _products(design, influence)
-    return total * number / (number - 1.0) if number > 1 else np.full_like(total, np.nan)
+    totals = _summed(design, influence, products=True)
+    assert totals.products is not None
+    number = totals.touched
+    return totals.products * number / (number - 1.0) if number > 1 else np.full_like(totals.products, np.nan)
 
 
-def _products(design: Design, influence: Influence) -> tuple[FloatArray, float]:
-    """The sum over clusters of S S', and how many clusters there are."""
-    total, number = np.zeros((influence.own.shape[1],) * 2), 0.0
-    for part in _parts(design, influence):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sums:
+    """The sums over clusters behind a `Spread`, by name; and behind a covariance, where asked for.
+
+    ``touched`` is the number of clusters of all contrasts together.
+    """
+
+    of: Mapping[str, FloatArray]
+    touched: float
+    products: FloatArray | None
+
+    @classmethod
+    def total(cls, parts: Iterable[_Sums]) -> _Sums:
+        """Those of all parts."""
+        result: _Sums | None = None
+        for part in parts:
+            result = part if result is None else result.plus(part)
+        assert result is not None
+        return result
+
+    def plus(self, other: _Sums) -> _Sums:
+        """Those of two parts."""
+        products = None if self.products is None or other.products is None else self.products + other.products
+        return _Sums({name: self.of[name] + other.of[name] for name in self.of}, self.touched + other.touched, products)
+
+    def at(self, index: IntArray) -> _Sums:
+        """Those of some of the contrasts."""
+        products = None if self.products is None else self.products[np.ix_(index, index)]
+        return _Sums({name: values[index] for name, values in self.of.items()}, self.touched, products)
+
+    def spread(self) -> Spread:
+        """As a result tells them."""
+        of = self.of
+        beside = np.where(of["others"] > 1e-9 * of["others"].max(initial=0.0), of["others"], 0.0)
+        return Spread(
+            np.maximum(of["second"], 0.0),
+            np.maximum(of["fourth"], 0.0),
+            of["mass"],
+            of["squared"],
+            of["own"],
+            of["clusters"],
+            beside,
+            np.maximum(of["squared_others"], 0.0),
+        )
+
+
+def _summed(design: Design, influence: Influence, *, products: bool = False) -> _Sums:
+    """All sums over clusters; those of few lines and contrasts are remembered."""
+    lines, contrasts = influence.own.shape
+    if design.clusters is None:
+        return _entry_sums(_lines_alone(design, influence), influence, products=products)
+    if contrasts > CONTRASTS or lines * contrasts > DENSE:
+        parts = design.clusters.each(partial(_clusters_of, placed=_placed(design, influence)))
+        return _Sums.total(_entry_sums(part, influence, products=products) for part in parts)
+    columns = _columns(design, influence)
+    keys = [hashlib.sha256(column.tobytes()).digest() for column in columns.by_contrast()]
+    for known, sums in design.clusters.remembered:
+        if all(key in known for key in keys):
+            return sums.at(np.array([known[key] for key in keys], dtype=np.intp))
+    sums = _Sums.total(design.clusters.each(partial(_column_sums, columns=columns, overlap=influence.overlap)))
+    design.clusters.remembered.append(({key: i for i, key in enumerate(keys)}, sums))
+    return sums
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """By line: whether it is the reference's, S of each contrast, its own masses, and those of them in the reference.
+
+    The last are there only where some own lines are the reference's, and some are not.
+    """
+
+    every: FloatArray
+    contrasts: int
+
+    def by_contrast(self) -> Iterator[FloatArray]:
+        """What the sums of each contrast depend on."""
+        for i in range(self.contrasts):
+            yield self.every[:, [0, i + 1, i + 1 + self.contrasts]]
+
+
+def _columns(design: Design, influence: Influence) -> _Columns:
+    own = influence.own.toarray()
+    reached = influence.reached.astype(float)[:, None]
+    values = own.real + influence.base @ influence.loading
+    common = [own.imag * reached] if influence.overlap is Overlap.PARTLY else []
+    every = np.hstack([reached, values, own.imag, *common])
+    return _Columns(every if design.placed is None else design.placed @ every, own.shape[1])
+
+
+def _column_sums(matrix: Matrix, columns: _Columns, overlap: Overlap) -> _Sums:
+    """The sums over the clusters of one matrix: in products of matrices, which are quick."""
+    totals, contrasts = matrix @ columns.every, columns.contrasts
+    value, mass = (slice(1 + i * contrasts, 1 + (i + 1) * contrasts) for i in range(2))
+    ones, products = np.ones(len(totals)), totals.T @ totals
+    squares, total = np.diagonal(products), ones @ totals
+    fourth = totals[:, value] ** 2
+    fourth *= fourth
+    present, reached = totals[:, mass] > 0, totals[:, 0] > 0
+    common = squared_common = both = np.zeros(contrasts)
+    if overlap is not Overlap.NONE:
+        where = mass if overlap is Overlap.WHOLE else slice(1 + 2 * contrasts, None)
+        common, squared_common, both = total[where], squares[where], products[0, where]
+    own = ones @ present
+    within = own if overlap is Overlap.WHOLE else ones[reached] @ present[reached]
+    of = {
+        "second": squares[value],
+        "fourth": ones @ fourth,
+        "mass": total[mass],
+        "squared": squares[mass],
+        "own": own,
+        "clusters": own + float(reached.sum()) - within,
+        "others": total[0] - common,
+        "squared_others": products[0, 0] - 2.0 * both + squared_common,
+    }
+    touched = float((reached if overlap is Overlap.WHOLE else reached | present.any(1)).sum())
+    return _Sums(of, touched, products[value, value])
+
+
+def _entry_sums(part: _Part, influence: Influence, *, products: bool) -> _Sums:
+    """The sums over clusters of which most are in few of many contrasts' own lines."""
+    loading, contrasts = influence.loading, influence.own.shape[1]
+    moment = part.base.T @ (part.square[:, None] * part.base)
+    # The fourth power of base @ loading, from the sums of products of four columns of the base.
+    pairs = (part.base[:, :, None] * part.base[:, None, :]).reshape(len(part.base), -1)
+    quartic = pairs.T @ (part.fourth[:, None] * pairs)
+    both = np.einsum("ig,jg->ijg", loading, loading).reshape(pairs.shape[1], contrasts)
+    entries = part.own.tocoo()
+    rows, columns, values = entries.row, entries.col, entries.data
+    common = _shared_mass(part, influence.overlap)
+    shared = np.einsum("ei,ie->e", part.base[rows], loading[:, columns])
+    total, beside = values.real + shared, part.beside[rows]
+
+    def over(each: FloatArray) -> FloatArray:
+        return np.bincount(columns, weights=each, minlength=contrasts).astype(float)
+
+    of = {
+        "second": np.einsum("ig,ij,jg->g", loading, moment, loading) + over(part.square[rows] * (total**2 - shared**2)),
+        "fourth": np.einsum("ig,ij,jg->g", both, quartic, both) + over(part.fourth[rows] * (total**4 - shared**4)),
+        "mass": over(part.first[rows] * values.imag),
+        "squared": over(part.square[rows] * values.imag**2),
+        "own": over(part.number[rows] * (values.imag > 0)),
+        "clusters": float(part.number[part.reached].sum()) + over(part.number[rows] * ~part.reached[rows]),
+        "others": float(part.first @ part.beside) - over(part.first[rows] * common),
+        "squared_others": float(part.square @ part.beside**2)
+        + over(part.square[rows] * ((beside - common) ** 2 - beside**2)),
+    }
+    touched = part.reached | (np.diff(part.own.indptr) > 0)
+    crossed = None
+    if products:
         own = sparse.csr_array((part.own.data.real, part.own.indices, part.own.indptr), shape=part.own.shape)
         scaled = sparse.diags_array(part.square) @ own
-        cross = np.asarray(scaled.T @ part.base) @ influence.loading
-        moment = part.base.T @ (part.square[:, None] * part.base)
-        total += (own.T @ scaled).toarray() + cross + cross.T + influence.loading.T @ moment @ influence.loading
-        touched = part.reached | (np.diff(part.own.indptr) > 0)
-        number += float(part.number[touched].sum())
-    return total, number
+        cross = np.asarray(scaled.T @ part.base) @ loading
+        crossed = (own.T @ scaled).toarray() + cross + cross.T + loading.T @ moment @ loading
+    return _Sums(of, float(part.number[touched].sum()), crossed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """Clusters (or lines of rows that are clusters of their own) with their S, before it is raised to a power.
 
-    ``beside`` is the mass of the reference in each; ``first``, ``square``, ``fourth`` say what a unit of S, S^2 and S^4
-    counts, ``number`` how many clusters a line is.
+    ``beside`` is the mass of the reference in each, ``common`` as `_common` says; ``first``, ``square``, ``fourth`` say
+    what a unit of S, S^2 and S^4 counts, ``number`` how many clusters a line is.
     """
 
     own: Matrix
     base: FloatArray
     reached: BoolArray
     beside: FloatArray
+    common: Matrix | None
     first: FloatArray
     square: FloatArray
     fourth: FloatArray
@@ -306,19 +445,54 @@ def joint_law(design: Design, influence: Influence, df: int, effective: float) -
     In the ``df`` directions in which the contrasts vary most: others are fixed by them but for the estimates' error.
     """
     independent = Design(design.mass, design.mass, design.mass, design.rows, None)
-    scale, vectors = np.linalg.eigh(_products(independent, influence)[0])
+    assumed = _summed(independent, influence, products=True).products
+    assert assumed is not None
+    scale, vectors = np.linalg.eigh(assumed)
     half = vectors[:, -df:] / np.sqrt(scale[-df:])
     return JointLaw(np.maximum(np.linalg.eigvalsh(half.T @ covariance(design, influence) @ half), 0.0), effective)
 
 
-def _parts(design: Design, influence: Influence) -> Iterator[_Part]:
-    if design.parts is None:
-        beside = influence.reached.astype(float)
-        powers = design.mass, design.second, design.fourth
-        yield _Part(influence.own, influence.base, influence.reached, beside, *powers, design.rows)
-        return
-    for matrix in design.parts():
-        ones = np.ones(matrix.shape[0])
-        beside = matrix @ influence.reached.astype(float)
-        own = sparse.csr_array(matrix @ influence.own)
-        yield _Part(own, matrix @ influence.base, beside > 0, beside, ones, ones, ones, ones)
+def _lines_alone(design: Design, influence: Influence) -> _Part:
+    """Rows that are clusters of their own, line by line."""
+    beside = influence.reached.astype(float)
+    powers = design.mass, design.second, design.fourth
+    return _Part(influence.own, influence.base, influence.reached, beside, _common(influence), *powers, design.rows)
+
+
+def _common(influence: Influence) -> Matrix | None:
+    """Marks as those of ``own``, whose real part is 1 where the line is also the reference's; None if all are, or none.
+
+    The imaginary parts keep the entries of products where those of ``own`` are.
+    """
+    if influence.overlap is not Overlap.PARTLY:
+        return None
+    own, line = influence.own, influence.own_lines
+    marks = own.data.imag * (influence.reached[line] + 1j)
+    return sparse.csr_array((marks, own.indices, own.indptr), shape=own.shape)
+
+
+def _shared_mass(part: _Part, overlap: Overlap) -> FloatArray:
+    """The mass that each entry of ``own`` has in common with the reference."""
+    if overlap is Overlap.PARTLY:
+        assert part.common is not None
+        return np.asarray(part.common.data.real)
+    mass = np.asarray(part.own.data.imag)
+    return mass if overlap is Overlap.WHOLE else np.zeros(mass.size)
+
+
+def _placed(design: Design, influence: Influence) -> tuple[Matrix, FloatArray, FloatArray, Matrix | None]:
+    """What lines add, their reference and what they have in common with it, for all lines that the clusters have."""
+    reached, common = influence.reached.astype(float), _common(influence)
+    if (placed := design.placed) is None:
+        return influence.own, influence.base, reached, common
+    own = sparse.csr_array(placed @ influence.own)
+    shared = None if common is None else sparse.csr_array(placed @ common)
+    return own, placed @ influence.base, placed @ reached, shared
+
+
+def _clusters_of(matrix: Matrix, placed: tuple[Matrix, FloatArray, FloatArray, Matrix | None]) -> _Part:
+    """The clusters of one matrix."""
+    own, base, reached, common = placed
+    ones, beside = np.ones(matrix.shape[0]), matrix @ reached
+    shared = None if common is None else sparse.csr_array(matrix @ common)
+    return _Part(sparse.csr_array(matrix @ own), matrix @ base, beside > 0, beside, shared, ones, ones, ones, ones)

@@ -164,7 +164,7 @@ def max_t(pvalues: npt.ArrayLike, drawn: npt.ArrayLike) -> FloatArray:
     drawn among those not yet rejected. Never more than Holm's, which allows for any dependence.
 
     >>> max_t([0.01, 0.2], [[0.5, 0.5], [0.3, 0.3], [0.004, 0.004]])
-    array([0.02, 0.5 ])
+    array([0.02, 0.2 ])
     """
     p, draws = np.asarray(pvalues, dtype=float), np.asarray(drawn, dtype=float)
     if draws.ndim != 2 or draws.shape[1] != p.size:

@@ -4,7 +4,7 @@ from isonomy.likelihood.api import certify, detectable_disparity, flag, power_of
 from isonomy.likelihood.api_impact import adverse_impact
 from isonomy.likelihood.plan import Estimate
 from isonomy.likelihood.result import CertifyResult, FlagResult
-from isonomy.likelihood.result_given import StratifiedResult
+from isonomy.likelihood.result_given import StratifiedCertifyResult, StratifiedResult
 from isonomy.likelihood.result_impact import AdverseImpactResult
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "CertifyResult",
     "Estimate",
     "FlagResult",
+    "StratifiedCertifyResult",
     "StratifiedResult",
     "adverse_impact",
     "certify",

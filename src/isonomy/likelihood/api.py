@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from isonomy.errors import UsageError
 from isonomy.frames import Groups, MetricLike
 from isonomy.inference.decide import Alternative
 from isonomy.likelihood.decide import decide, decide_joint
@@ -19,15 +20,14 @@ from isonomy.likelihood.plan import (
     Label,
     Method,
     ReferenceLike,
-    Scale,
     Uncertainty,
     plan,
 )
 from isonomy.likelihood.ratio.disparity import Against, Interval
-from isonomy.likelihood.ratio.planning import Design, Known, power
+from isonomy.likelihood.ratio.planning import NEARLY, Design, Known, PlanScale, Question, power
 from isonomy.likelihood.ratio.standardised import Sigma
 from isonomy.likelihood.result import CertifyResult, FlagResult
-from isonomy.likelihood.result_given import StratifiedResult
+from isonomy.likelihood.result_given import StratifiedCertifyResult, StratifiedResult
 from isonomy.likelihood.tally import tally
 from isonomy.options import (
     Alpha,
@@ -71,7 +71,7 @@ def flag(
     depth: Whole = 1,
     min_size: Whole = 10,
     method: Method = "el",
-    correction: Literal["bartlett", "adjusted"] | None = None,
+    correction: Literal["auto", "bartlett", "adjusted"] | None = "auto",
     resamples: Draws = 1_000,
     rng: Seeded = None,
     given: Given = None,
@@ -148,8 +148,11 @@ def flag(
         Groups with fewer rows inside the metric's condition are listed, not tested.
     method : {"el", "eel"}, default "el"
         Empirical or Euclidean likelihood.
-    correction : {"bartlett", "adjusted"}, optional
-        For small groups: ``"bartlett"`` (with an estimated reference from resamples) or ``"adjusted"``.
+    correction : {"auto", "bartlett", "adjusted"}, optional
+        For small groups. ``"auto"``, the default: where a group of a 0/1 metric or its reference has fewer than 20
+        cases, or rows that are none, p-value and interval are by the score statistic with its skewness counted.
+        ``"bartlett"``: T over its mean (with an estimated reference from resamples). ``"adjusted"``: one row more.
+        None: the likelihood ratio throughout, as in the paper.
     resamples : int, default 1000
         Resamples behind a correction, at least 100.
     rng : int or Generator, optional
@@ -173,7 +176,9 @@ def flag(
     -------
     FlagResult
         ``to_frame()`` has one row per group: group, size, n, estimate, reference, disparity, ci_low, ci_high,
-        statistic, pvalue, adjusted_pvalue, verdict, direction, status. ``widest()`` is the largest gap between groups.
+        statistic, pvalue, adjusted_pvalue, verdict, direction, status, detectable (the smallest disparity that these
+        rows would have shown four times in five) and, with a tolerance, rows_needed (rows with which a group that does
+        not differ would as often be shown within it). ``widest()`` is the largest gap between groups.
         With ``given`` it is a `StratifiedResult`, whose table has ``unconditional`` beside ``disparity``, and how much
         of it the factors account for.
 
@@ -236,7 +241,8 @@ def certify(
     positive: Label = None,
     reference: ReferenceLike = "population",
     uncertainty: Uncertainty = "joint",
-    scale: Scale = "difference",
+    scale: FlagScale = "difference",
+    sigma: Sigma = "population",
     null: Disparities | None = None,
     tolerance: Tolerance = None,
     alpha: Alpha = 0.05,
@@ -246,6 +252,7 @@ def certify(
     correction: Literal["auto", "bartlett"] | None = "auto",
     resamples: Draws = 1_000,
     rng: Seeded = None,
+    given: Given = None,
     count: Column | None = None,
     weight: Column | None = None,
     cluster: Column | None = None,
@@ -263,8 +270,8 @@ def certify(
     ----------
     data, metric, groups, outcome, prediction, score, positive, reference, uncertainty
         As in `isonomy.flag`.
-    scale : {"difference", "ratio", "odds_ratio"}, default "difference"
-        As in `isonomy.flag`, without standardised differences.
+    scale, sigma
+        As in `isonomy.flag`.
     null : float, sequence of float or mapping, optional
         One disparity for all groups, one per tested group in order, or a mapping from group labels; without it no
         difference.
@@ -282,14 +289,15 @@ def certify(
         the groups' own intervals are not corrected. ``"auto"``, the default: where the second-order term of T says that
         the level would be missed by a tenth of it or more, and there are neither weights nor clusters, which have a law
         of their own. None: never, as in the paper.
-    resamples, rng, count, weight, cluster, missing, missing_group
+    resamples, rng, given, count, weight, cluster, missing, missing_group
         As in `isonomy.flag`.
 
     Returns
     -------
     CertifyResult
         ``statistic``, ``df``, ``pvalue``, ``verdict``, and ``contains(disparities)``: membership in the joint
-        confidence region.
+        confidence region. With ``given`` it is a `StratifiedCertifyResult`, whose table has what the factors account
+        for.
 
     Notes
     -----
@@ -298,6 +306,12 @@ def certify(
     ``min_size``, if that is less) are left out, whichever the method: T then compares the tested groups with each
     other, on one degree of freedom less, and a warning says so. Algorithms 1 and G.1 of the paper, with the degrees of
     freedom corrected to the rank.
+
+    Some questions have no joint likelihood, and no difference is tested by the covariance of the groups' differences:
+    within strata (``given``) by Cochran, Mantel and Haenszel's statistic for all groups; for metrics that are no mean
+    over rows (f1, AUC, ...) by their influence values, the groups set beside one another unless the reference is a
+    group or a number. No difference is the same in standard deviations: ``scale="standardised"`` changes the intervals
+    and the tolerance alone.
 
     When it misleads: at large n a violation without a tolerance may be too small to matter; with ``correction=None``
     many groups of few rows make T too large.
@@ -321,7 +335,12 @@ def certify(
     asked = plan(call.source, **call.options)
     sums = tally(call.source, asked)
     estimates = estimate_joint(sums, asked, call.rng)
-    return CertifyResult.of(call, asked, sums, estimates, decide_joint(estimates[0], asked))
+    decisions = decide_joint(estimates[0], asked)
+    if asked.given:
+        within = estimate_within(sums[0], asked)
+        decisions = decide_within(decisions, estimates[0].each, within, asked)
+        return StratifiedCertifyResult.within(call, asked, sums, estimates, decisions, within)
+    return CertifyResult.of(call, asked, sums, estimates, decisions)
 
 
 @checked
@@ -331,8 +350,12 @@ def detectable_disparity(
     reference: Known = "population",
     reference_n: Positive | None = None,
     rate: Fraction | None = None,
+    mean: Positive | None = None,
     variance: Positive | None = None,
     reference_variance: Positive | None = None,
+    tolerance: Tolerance = None,
+    scale: PlanScale = "difference",
+    cluster: tuple[float, float] | None = None,
     alpha: Alpha = 0.05,
     power: Power = 0.8,
     alternative: Alternative = "two-sided",
@@ -350,33 +373,59 @@ def detectable_disparity(
         Rows in the reference group, or outside the group when the reference is the population.
     rate : float, optional
         The reference's rate, for a 0/1 metric.
+    mean : float, optional
+        The reference's mean, for the ratio of any other metric.
     variance, reference_variance : float, optional
         For any other metric its variance in the group and, if it differs, in the reference.
+    tolerance : float, optional
+        The largest disparity that does not matter, as in `flag`: the answer is shown to lie beyond it.
+    scale : {"difference", "ratio", "odds_ratio", "standardised"}, default "difference"
+        The unit of the disparity and the tolerance, as in `flag`. Standardised differences need no variance.
+    cluster : (float, float), optional
+        How many rows belong together in a cluster, and their intraclass correlation: (20, 0.05). Each cluster lies
+        within one group.
     alpha : float, default 0.05
         The error rate.
     power : float, default 0.8
         How often the disparity should be found.
     alternative : {"two-sided", "greater", "less"}, default "two-sided"
-        ``"two-sided"`` and ``"greater"`` give a positive disparity, ``"less"`` a negative one.
+        The side tested. ``"two-sided"`` and ``"greater"`` give a positive difference, ``"less"`` a negative one; of
+        ratios ``"two-sided"`` gives the one below 1.
     tests : int, default 1
         Groups tested at once: the level is alpha / tests.
 
     Returns
     -------
     float
-        The disparity; infinite if even the largest possible one would not be found that often.
+        The disparity; infinite (of ratios below 1, 0) if even the largest possible one would not be found that often.
 
     Notes
     -----
-    Corollary 2 of the paper for a known reference. When it misleads: this is large-sample theory, too optimistic for a
-    few dozen rows.
+    Corollary 2 of the paper for a known reference; for rates T at the rates expected is the test's noncentrality. When
+    it misleads: this is large-sample theory, too optimistic for a few dozen rows, and for clusters that hold rows of
+    several groups too pessimistic.
 
     Examples
     --------
     >>> round(detectable_disparity(500, reference="group", reference_n=2000, rate=0.3), 4)
-    0.0669
+    0.0656
+    >>> round(detectable_disparity(500, reference_n=2000, rate=0.3, scale="ratio", tolerance=0.8), 2)
+    0.66
     """
-    design = Design(reference, rate, variance, reference_variance, alpha, power, alternative, tests)
+    design = Design(
+        reference=reference,
+        rate=rate,
+        mean=mean,
+        variance=variance,
+        reference_variance=reference_variance,
+        alpha=alpha,
+        power=power,
+        alternative=alternative,
+        tests=tests,
+        tolerance=tolerance,
+        scale=scale,
+        cluster=cluster,
+    )
     return design.detectable(n, reference_n)
 
 
@@ -387,23 +436,28 @@ def rows_needed(
     reference: Known = "population",
     ratio: Positive | None = None,
     rate: Fraction | None = None,
+    mean: Positive | None = None,
     variance: Positive | None = None,
     reference_variance: Positive | None = None,
+    tolerance: Tolerance = None,
+    scale: PlanScale = "difference",
+    cluster: tuple[float, float] | None = None,
     alpha: Alpha = 0.05,
     power: Power = 0.8,
     alternative: Alternative = "two-sided",
     tests: Whole = 1,
 ) -> int:
-    """How many rows must a group have to show a disparity of this size with the given power?
+    """How many rows must a group have for the verdict that a disparity of this size deserves, with the given power?
 
     Parameters
     ----------
     disparity : float
-        The disparity to be shown.
+        The true disparity, in the unit of ``scale``. Without a tolerance, or beyond it, *violation* is to be shown;
+        inside it *within tolerance*: no difference, which is 0 (or a ratio of 1), for a model without any.
     ratio : float, optional
         How many rows the reference group (or the part of the population outside the group) has for each row of the
         group, 1 by default; a known reference has none.
-    reference, rate, variance, reference_variance, alpha, power, alternative, tests
+    reference, rate, mean, variance, reference_variance, tolerance, scale, cluster, alpha, power, alternative, tests
         As in `detectable_disparity`.
 
     Returns
@@ -413,27 +467,65 @@ def rows_needed(
 
     Examples
     --------
+    A difference of 5 points, and the tolerance of 5 points for a group that does not differ:
+
     >>> rows_needed(0.05, reference="group", ratio=4, rate=0.3)
-    880
+    854
+    >>> rows_needed(0.0, tolerance=0.05, reference="group", ratio=4, rate=0.3)
+    1101
+    >>> rows_needed(0.0, tolerance=0.05, reference="group", ratio=4, rate=0.3, cluster=(20, 0.05))
+    2226
     """
-    design = Design(reference, rate, variance, reference_variance, alpha, power, alternative, tests)
+    design = Design(
+        reference=reference,
+        rate=rate,
+        mean=mean,
+        variance=variance,
+        reference_variance=reference_variance,
+        alpha=alpha,
+        power=power,
+        alternative=alternative,
+        tests=tests,
+        tolerance=tolerance,
+        scale=scale,
+        cluster=cluster,
+    )
     return design.rows(disparity, ratio)
 
 
 @checked
 def power_of(
-    disparity: Finite, standard_error: Positive, *, alpha: Alpha = 0.05, alternative: Alternative = "two-sided"
+    disparity: Finite,
+    standard_error: Positive | None = None,
+    *,
+    n: Positive | None = None,
+    reference: Known = "population",
+    reference_n: Positive | None = None,
+    rate: Fraction | None = None,
+    mean: Positive | None = None,
+    variance: Positive | None = None,
+    reference_variance: Positive | None = None,
+    tolerance: Tolerance = None,
+    scale: PlanScale = "difference",
+    cluster: tuple[float, float] | None = None,
+    alpha: Alpha = 0.05,
+    alternative: Alternative = "two-sided",
+    tests: Whole = 1,
 ) -> float:
-    """How often would a disparity of this size be found, at this standard error?
+    """How often would the verdict that a disparity of this size deserves be reached?
 
     Parameters
     ----------
-    disparity, standard_error : float
-        The disparity, and the standard error of its estimate.
-    alpha : float, default 0.05
-        The error rate.
-    alternative : {"two-sided", "greater", "less"}, default "two-sided"
-        The side on which a disparity would be found.
+    disparity : float
+        The true disparity: without a tolerance, or beyond it, *violation* is to be shown, inside it *within tolerance*.
+    standard_error : float, optional
+        That of the estimated difference; or leave it out and give ``n``.
+    n : float, optional
+        Rows in the group, from which the error follows as in `detectable_disparity`.
+    reference, reference_n, rate, mean, variance, reference_variance, cluster
+        As in `detectable_disparity`; they belong to ``n``.
+    tolerance, scale, alpha, alternative, tests
+        As in `detectable_disparity`.
 
     Returns
     -------
@@ -444,5 +536,29 @@ def power_of(
     --------
     >>> round(power_of(0.05, 0.02), 3)
     0.705
+    >>> round(power_of(0.0, n=1000, reference="group", reference_n=1000, rate=0.3, tolerance=0.05), 3)
+    0.369
     """
-    return power(disparity, standard_error, alpha, alternative)
+    rows = (reference_n, rate, mean, variance, reference_variance, cluster)
+    if (standard_error is None) == (n is None):
+        raise UsageError("standard_error, n: give one of them: the error of the estimate, or the rows of the group.")
+    if standard_error is not None:
+        if any(given is not None for given in rows) or scale not in ("difference", "standardised"):
+            raise UsageError("standard_error: what describes the rows, and other scales, belong to n; leave them out.")
+        return power(disparity, standard_error, Question(alternative, alpha / tests, tolerance or 0.0))
+    assert n is not None
+    design = Design(
+        reference=reference,
+        rate=rate,
+        mean=mean,
+        variance=variance,
+        reference_variance=reference_variance,
+        alpha=alpha,
+        power=NEARLY,
+        alternative=alternative,
+        tests=tests,
+        tolerance=tolerance,
+        scale=scale,
+        cluster=cluster,
+    )
+    return design.reached(disparity, n, reference_n)

@@ -92,8 +92,11 @@ def adverse_impact(
     a category's ratios to all others. ``shortfall`` is the number of further selections of the category that would
     reach the threshold, all else unchanged; ``shortfall_parity`` that of its comparator's rate.
 
-    When it misleads: rows that are not independent; few selections, where the likelihood ratio is too large; applicants
-    that differ between categories, which `isonomy.flag` with ``given`` can compare like with like.
+    Where a category or its comparator has fewer than 20 selections, or 20 refusals, the likelihood ratio gives way to
+    the score statistic with its skewness counted, as in `isonomy.flag`.
+
+    When it misleads: rows that are not independent; applicants that differ between categories, which `isonomy.flag`
+    with ``given`` can compare like with like.
 
     References
     ----------

@@ -18,8 +18,9 @@ from isonomy.numerics.status import Status
 from isonomy.results import phrases
 
 # A skewed group's p-value that is this small, relative to alpha, decides nevertheless. By simulation of lognormal
-# groups of 20 rows and more at the edge of a tolerance, true hypotheses have one in at most 0.6 % of tables.
-OVERWHELMING = 1e-3
+# groups of 20 rows and more at the edge of a tolerance, true hypotheses have one in at most 0.6 % of tables. Of several
+# groups one must be smaller still: of 20 lognormal rows the chance of a p-value falls only with its eighth root.
+OVERWHELMING, ROOT = 1e-3, 8.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +42,7 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
     assert plan.hypothesis is not None
     adjusted = _adjusted(estimates.pvalue, estimates, plan)
     within = inside(plan.link.delta(estimates.low), plan.link.delta(estimates.high), plan.reach, plan.hypothesis.side)
-    withheld = _withheld(estimates, estimates.pvalue, plan.alpha)
+    withheld = _withheld(estimates, plan)
     within &= ~withheld
     shown = conclude(
         np.where(withheld, np.nan, adjusted),
@@ -77,7 +78,7 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
     each, joint = estimates.each, estimates.joint
     adjusted = adjust(each.pvalue, plan.adjust)
     within = inside(plan.link.delta(each.low), plan.link.delta(each.high), plan.reach)
-    withheld = _withheld(each, each.pvalue, plan.alpha)
+    withheld = _withheld(each, plan)
     within &= ~withheld
     uncorrected = bool(np.isnan(estimates.factor))
     if plan.tolerance is None:
@@ -137,7 +138,7 @@ def _adjusted(pvalue: FloatArray, estimates: Estimates, plan: Plan) -> FloatArra
 def _dependence(adjusted: FloatArray, estimates: Estimates, plan: Plan) -> list[str]:
     """What the dependence of the tests does to the false flagging rate: measured, and told only if it matters."""
     if len(estimates.drawn) != 1:
-        return [wording.dependence_warning(plan.adjust)]
+        return [wording.dependence_warning()]
     drawn = estimates.drawn[0][:, estimates.tested]
     rate = false_discoveries(drawn, plan.alpha, rejected(adjusted, plan.alpha)[estimates.tested])
     error = float(np.sqrt(plan.alpha * (1.0 - plan.alpha) / len(drawn)))
@@ -149,15 +150,17 @@ def _contrast(adjusted: FloatArray, estimates: Estimates, plan: Plan) -> str:
     if estimates.contrast is None:
         return ""
     other = rejected(_adjusted(estimates.contrast, estimates, plan), plan.alpha)
-    differ = [estimates.names[i] for i in np.flatnonzero(other != rejected(adjusted, plan.alpha))]
+    every = estimates.names
+    differ = [every[i] for i in np.flatnonzero(other != rejected(adjusted, plan.alpha))]
     if plan.reference.joint:
-        return wording.plugin_contrast(int(estimates.tested.sum()), differ)
+        return wording.plugin_contrast(differ)
     return wording.joint_contrast(differ, plan.correction is not None)
 
 
-def _withheld(estimates: Estimates, pvalue: FloatArray, alpha: float) -> BoolArray:
+def _withheld(estimates: Estimates, plan: Plan) -> BoolArray:
     """Groups on which no verdict is given: too few rows for so skewed a metric, and no overwhelming evidence."""
-    return estimates.skewed & ~(pvalue <= OVERWHELMING * alpha)
+    tests = 1 if plan.adjust == "none" else max(int(estimates.tested.sum()), 1)
+    return estimates.skewed & ~(estimates.pvalue <= OVERWHELMING * plan.alpha / tests**ROOT)
 
 
 def _statuses(status: ObjectArray) -> tuple[Status, ...]:
@@ -177,13 +180,15 @@ def _mark_intervals(status: ObjectArray, estimates: Estimates, *, one_sided: boo
 
 def _warnings(estimates: Estimates, plan: Plan, status: ObjectArray) -> list[str]:
     """Groups that are not plainly fine, by kind, and a reference whose error is left out."""
-    sentences = []
-    if too_small := int((status == Status.TOO_SMALL).sum()):
+    sentences, every = [], estimates.names
+    if too_small := [every[i] for i in np.flatnonzero(status == Status.TOO_SMALL)]:
         sentences.append(wording.small_warning(too_small, plan.min_size))
-    constant = {kind: (estimates.status == Status.CONSTANT) & (estimates.binary == kind) for kind in (True, False)}
-    sentences += [wording.constant_warning(int(where.sum()), kind) for kind, where in constant.items() if where.any()]
+    for binary in (True, False):
+        constant = np.flatnonzero((estimates.status == Status.CONSTANT) & (estimates.binary == binary))
+        if constant.size:
+            sentences.append(wording.constant_warning([every[i] for i in constant], binary))
     for kind, sentence in wording.CONCERNS.items():
-        if names := [estimates.names[i] for i in np.flatnonzero(status == kind)]:
+        if names := [every[i] for i in np.flatnonzero(status == kind)]:
             undefined = kind is Status.UNSUPPORTED and not plan.given
             sentences.append(phrases.about(wording.UNDEFINED if undefined else sentence, names))
     if not plan.reference.joint and plan.reference.to is not To.NUMBER:

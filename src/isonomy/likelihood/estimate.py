@@ -10,11 +10,22 @@ import numpy as np
 
 from isonomy.errors import NotEnoughData, UsageError
 from isonomy.frames import Design, Group, Partition
-from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, covariance, joint_law, spread
-from isonomy.likelihood.estimate_given import CROWDED, ENTRIES, crowding, influence, strata
+from isonomy.inference.designs import (
+    FEWEST,
+    DesignEffect,
+    Influence,
+    JointLaw,
+    Law,
+    Spread,
+    covariance,
+    joint_law,
+    spread,
+)
+from isonomy.likelihood.estimate_given import CROWDED, ENTRIES, all_equal, crowding, influence, refuse_many, strata
 from isonomy.likelihood.plan import Correction, Plan, Reference, To, per_group
 from isonomy.likelihood.ratio import second_order
 from isonomy.likelihood.ratio.best import AgainstBest, every_pair, widest
+from isonomy.likelihood.ratio.contrasts import NoDifference, quadratic, welch
 from isonomy.likelihood.ratio.correction import Adjusted, Corrected, bartlett_factor, joint_factor, plugged
 from isonomy.likelihood.ratio.disparity import Designed, Likelihood, Part, Parts, Rescaled, intervals
 from isonomy.likelihood.ratio.euclid import Euclidean
@@ -27,7 +38,8 @@ from isonomy.likelihood.ratio.links import IDENTITY, LOGIT, Link
 from isonomy.likelihood.ratio.means import Binary, Means, Real
 from isonomy.likelihood.ratio.overlap import Overlapping, Pair
 from isonomy.likelihood.ratio.profile import Kind, Profile, counted, linked, odds_in_whole
-from isonomy.likelihood.ratio.region import HANDFUL, Region, Stacked, dependent, patterned
+from isonomy.likelihood.ratio.region import HANDFUL, Region, Stacked, patterned, whitened
+from isonomy.likelihood.ratio.score import few
 from isonomy.likelihood.ratio.standardised import Contrast, Sample, Sigma, Standardised
 from isonomy.likelihood.ratio.strata import Scale, Strata, Stratified
 from isonomy.likelihood.tally import Tally
@@ -40,6 +52,8 @@ from isonomy.numerics.tails import chi2_isf, chi2_sf, weighted_chi2_sf
 PAIRS = 90
 # The same for standardised differences, each of which is a joint likelihood of all rows.
 STANDARDISED_PAIRS = 12
+# Groups whose pairs are all looked at; of more, those that lie furthest out.
+MANY = 1_000
 # Groups up to which max-t is worked out, and up to which (and how many lines by groups) the false flagging rate of
 # Benjamini-Hochberg is measured.
 FAMILY, MEASURED, LOOKED_AT = 2_000, 200, 20_000_000
@@ -55,7 +69,8 @@ class Estimates:
     has the p-values with the reference's error treated the other way, None where there is no other way; ``skewed`` are
     those with too few rows for so skewed a metric; ``drawn`` has, for each metric, p-values of all groups (draws x
     groups) under their nulls with the dependence they have, where the adjustment needs them; ``design`` is there where
-    rows have weights or clusters, and ``sigma_value`` where disparities are standardised.
+    rows have weights or clusters, and ``sigma_value`` where disparities are standardised. ``planning_error`` is the
+    standard error, on the scale of the link, that says what these rows could have shown.
     """
 
     metrics: tuple[str, ...]
@@ -79,6 +94,7 @@ class Estimates:
     drawn: tuple[FloatArray, ...] = ()
     design: DesignEffect | None = None
     sigma_value: FloatArray | None = None
+    planning_error: FloatArray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -135,13 +151,18 @@ class JointEstimates:
     """
 
     each: Estimates
-    region: Region | Stacked
+    region: Region | Stacked | NoDifference
     null: FloatArray
     joint: Joint
     statistic: float
     pvalue: float
     factor: float
     spare: tuple[str, ...] | None
+
+
+def _able(status: ObjectArray) -> BoolArray:
+    """Which groups can be tested, constant ones included."""
+    return np.asarray((status == Status.OK) | (status == Status.CONSTANT), dtype=bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,8 +185,7 @@ class _Side:
     @property
     def tested(self) -> IntArray:
         # A constant 0/1 group still has a binomial likelihood; constant numbers have no likelihood to speak of.
-        able = (Status.OK, Status.CONSTANT) if isinstance(self.own, Binary) else (Status.OK,)
-        return np.flatnonzero(np.isin(self.status, able))
+        return np.flatnonzero(_able(self.status) if isinstance(self.own, Binary) else self.status == Status.OK)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,6 +201,7 @@ class _Solver:
     link: Link = IDENTITY
     scale: Scale = "difference"
     sigma: Sigma | None = None
+    scored: bool = False
 
     @property
     def rows(self) -> float:
@@ -210,7 +231,9 @@ class _Solver:
         """The spread of all groups' disparities over rows with weights, or over clusters; None without either."""
         if self.sums.design is None:
             return None
-        return Spread.together([spread(self.sums.design, self.influence(side)) for side in sides])
+        influences = [self.influence(side) for side in sides]
+        every = np.ones(sum(influence.own.shape[1] for influence in influences), dtype=bool)
+        return spread(self.sums.design, Influence.together(influences, every))
 
     def influence(self, side: _Side) -> Influence:
         """What each line adds to the disparities of one partition's groups."""
@@ -385,7 +408,11 @@ class _Solver:
             return Euclidean(problem, self.rows)
         if self.correction == "bartlett":
             return Corrected(problem, bartlett_factor(problem, self.resamples, self.rng))
-        return Adjusted(problem) if self.correction == "adjusted" else problem
+        if self.correction == "adjusted":
+            return Adjusted(problem)
+        # A plugged-in reference is the published statistic, as it is.
+        by_score = self.scored and (self.reference.joint or self.reference.to is To.NUMBER)
+        return problem.few_scored() if by_score else problem
 
     def _against_group(self, side: _Side) -> list[Part]:
         """A named reference: apart from the group, around it, within it, or partly overlapping it."""
@@ -452,7 +479,7 @@ def estimate(sums: Sequence[Tally], plan: Plan, rng: np.random.Generator) -> tup
     each = [
         _tested(
             one,
-            _Solver(t, one.reference, *options, rng, one.link, one.scale, one.sigma),
+            _Solver(t, one.reference, *options, rng, one.link, one.scale, one.sigma, one.scored),
             len(sums),
             contrasted=not plan.given,
         )
@@ -476,41 +503,117 @@ def _stacked(single: Sequence[JointEstimates], sums: Sequence[Tally], plan: Plan
     """Several metrics at once: the sum of their statistics.
 
     Metrics of the same rows depend on one another, so the sum is a sum of chi-squares with weights: the eigenvalues of
-    the disparities' covariance, over what it would be if each metric had rows of its own (which are 1 then).
+    the disparities' covariance, over what it would be if each metric had rows of its own (which are 1 then). With
+    weights or clusters the covariance is that of sums over clusters.
     """
     influences, sizes = [], []
     lines = max(int(t.lines_kept.max(initial=-1)) for t in sums) + 1
+    mass = np.ones(lines)
     for joint, t, one in zip(single, sums, plan.each, strict=True):
         solver = _Solver(t, one.reference, one.method, None, one.resamples, np.random.default_rng(0))
         kept = joint.each.tested.copy()
         kept[np.flatnonzero(kept)[list(joint.joint.left_out)]] = False
-        parts = [solver.influence(_side(t, one, i)).dense() for i in range(len(t.partitions))]
-        spread_out = np.zeros((lines, int(kept.sum())))
-        spread_out[t.lines_kept] = np.hstack(parts)[:, kept] * np.sqrt(t.mass)[:, None]
+        sides = [_side(t, one, i) for i in range(len(t.partitions))]
+        if t.functional:
+            columns = _contrasts(solver, sides, joint.each)[1]
+        else:
+            columns = np.hstack([solver.influence(side).dense() for side in sides])[:, kept]
+        spread_out = np.zeros((lines, columns.shape[1]))
+        spread_out[t.lines_kept] = columns * np.sqrt(t.mass)[:, None]
+        mass[t.lines_kept] = t.mass
         influences.append(spread_out)
         sizes.append(joint.joint.df)
-    weights = dependent(influences, sizes)
+    together = whitened(influences, sizes)
     each = Estimates.together([joint.each for joint in single])
-    statistic = float(sum(joint.joint.statistic for joint in single))
+    settled = [bool(t.functional) and t.design is None for t in sums]  # by Welch's law
+    parts = [
+        joint.statistic if by_law else joint.joint.statistic for joint, by_law in zip(single, settled, strict=True)
+    ]
+    statistic, df = float(sum(parts)), sum(sizes)
     worst = next((joint.joint.status for joint in single if joint.joint.status is not Status.OK), Status.OK)
     starts = np.cumsum([0, *(int(joint.each.tested.sum()) for joint in single)])
     left_out = tuple(int(i + start) for joint, start in zip(single, starts, strict=False) for i in joint.joint.left_out)
     spare = [joint.spare for joint in single if joint.spare is not None]
+    whole, regions = sums[0].whole, tuple(joint.region for joint in single if isinstance(joint.region, Region))
+    if whole is None:
+        weights = np.maximum(np.linalg.eigvalsh(together.T @ together), 0.0)
+        pvalue = float(weighted_chi2_sf(statistic, weights)) if df else 1.0
+    else:
+        assert each.design is not None
+        by_mass = Influence.of(together / np.sqrt(np.maximum(mass, 1e-300))[:, None])
+        weights = np.maximum(np.linalg.eigvalsh(covariance(whole, by_mass)), 0.0)
+        pvalue = JointLaw(weights, float(each.design.effective[each.tested].min())).tail(statistic) if df else 1.0
+        statistic = float(chi2_isf(pvalue, df))
+    plain = whole is None and len(regions) == len(single)
+    groups = int(each.tested.sum())
+    equivalent = statistic if whole is not None or not df else float(chi2_isf(pvalue, df))
     return JointEstimates(
         each=each,
-        region=Stacked(tuple(_alone(joint.region) for joint in single), weights),
+        region=Stacked(regions, weights) if plain else NoDifference(groups, equivalent, df, plan.scale),
         null=np.concatenate([joint.null for joint in single]),
-        joint=Joint(statistic, sum(sizes), np.empty(0), worst, left_out),
+        joint=Joint(statistic, df, np.empty(0), worst, left_out),
         statistic=statistic,
-        pvalue=float(weighted_chi2_sf(statistic, weights)) if weights.size else 1.0,
+        pvalue=pvalue,
         factor=1.0,
         spare=tuple(dict.fromkeys(name for names in spare for name in names)) if spare else None,
     )
 
 
-def _alone(region: Region | Stacked) -> Region:
-    assert isinstance(region, Region)
-    return region
+def _contrasts(solver: _Solver, sides: list[_Side], each: Estimates) -> tuple[FloatArray, FloatArray]:
+    """What is 0 if no group differs, of a metric that is no mean over rows; and what each line adds to it.
+
+    Against a group or a number, the groups' differences from it. Else the groups of a partition are set beside the
+    first of them: whether the value of all rows together follows from theirs depends on the metric.
+    """
+    values, columns, start = [], [], 0
+    for side in sides:
+        size = side.status.size
+        tested = np.flatnonzero(each.tested[start : start + size])
+        refuse_many("groups", side.partition.codes.size, size)
+        among = tested.size > 1 and solver.reference.to not in (To.GROUP, To.NUMBER)
+        influences, estimate = (
+            (_lone(solver) if among else solver).influence(side).dense()[:, tested],
+            each.estimate[start : start + size][tested],
+        )
+        if among:
+            values.append(estimate[1:] - estimate[0])
+            columns.append(influences[:, 1:] - influences[:, :1])
+        else:
+            values.append(estimate - side.reference[tested])
+            columns.append(influences)
+        start += size
+    return np.concatenate(values), np.hstack(columns)
+
+
+def _lone(solver: _Solver) -> _Solver:
+    """The same, for what lines add to a group's own value alone."""
+    return replace(solver, reference=Reference(To.HIGHEST, True))
+
+
+def _without_likelihood(solver: _Solver, plan: Plan, each: Estimates, null: FloatArray) -> JointEstimates:
+    """All groups at once where disparities have no joint likelihood: by their covariance."""
+    sums = solver.sums
+    sides = [_side(sums, plan, i) for i in range(len(sums.partitions))]
+    ends = np.cumsum([side.status.size for side in sides])[:-1]
+    tested = [np.flatnonzero(part) for part in np.split(each.tested, ends)]
+    rows = each.n if each.design is None else each.design.effective
+    effective = float(rows[each.tested].min())
+    if plan.given:
+        raw, df, pvalue = all_equal(sums, tested, effective)
+    else:
+        values, columns = _contrasts(solver, sides, each)
+        independent = Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
+        raw, df = quadratic(values, covariance(independent, Influence.of(columns)))
+        design = independent if sums.design is None else sums.design
+        actual = quadratic(values, covariance(design, Influence.of(columns)))[0]
+        own = Spread.together([spread(design, _lone(solver).influence(side)) for side in sides])
+        known = (each.tested | (each.status == Status.REFERENCE)) & (own.variance > 0)
+        pvalue = welch(actual, df, own.variance[known], own.df[known]) if df else 1.0
+    exact = not df or (plan.given and sums.design is None)
+    statistic = raw if exact else float(chi2_isf(pvalue, df))
+    region = NoDifference(int(each.tested.sum()), statistic, df, plan.scale)
+    joint = Joint(raw, df, np.empty(0), Status.OK)
+    return JointEstimates(each, region, null, joint, statistic, pvalue, 1.0, None)
 
 
 def widest_gap(sums: Sequence[Tally], plan: Plan) -> Widest | None:
@@ -524,13 +627,14 @@ def widest_gap(sums: Sequence[Tally], plan: Plan) -> Widest | None:
         for i in range(len(t.partitions)):
             side = _side(t, replace(one, reference=Reference(To.HIGHEST, True)), i)
             able = side.tested
-            first, second = (able[part] for part in np.triu_indices(able.size, 1))
-            if not first.size:
+            if able.size < 2:
                 continue
-            tests += first.size
+            tests += able.size * (able.size - 1) // 2
+            able = _outermost(side.own, able, plan.link)
+            first, second = (able[part] for part in np.triu_indices(able.size, 1))
             number = PAIRS if plan.sigma is None else STANDARDISED_PAIRS
             first, second = _largest_pairs(side.own, first, second, plan.link, number)
-            solver = replace(solver, link=plan.link, sigma=plan.sigma)
+            solver = replace(solver, link=plan.link, sigma=plan.sigma, scored=plan.scored)
             pairs = solver.pair(side, first, second)
             names, metric = side.partition.groups, one.measure.name
             label = [(str(names[a]), str(names[b]), metric) for a, b in zip(first, second, strict=True)]
@@ -557,6 +661,23 @@ def widest_gap(sums: Sequence[Tally], plan: Plan) -> Widest | None:
     return Widest(float(value), *ends, best[1], best[2])
 
 
+def _outermost(own: Means, groups: IntArray, link: Link) -> IntArray:
+    """Of very many groups those that may be an end of the widest gap, or of its limits, by normal theory.
+
+    √(a² + b²) is the largest a cos t + b sin t, so the group at an end of the widest upper limit has the largest mean
+    plus some multiple of its error among all groups: a few multiples, and several groups for each, stand for all.
+    """
+    if groups.size <= MANY:
+        return groups
+    scaled = linked(own, link)
+    with np.errstate(all="ignore"):
+        mean = np.nan_to_num(scaled.mean[groups])
+        error = np.nan_to_num(np.sqrt(scaled.variance[groups] / scaled.n[groups]), posinf=0.0)
+    each = MANY // 10
+    reach = [sign * mean + factor * error for sign in (1.0, -1.0) for factor in (-4.0, -2.0, 0.0, 1.0, 2.0)]
+    return groups[np.unique(np.concatenate([np.argpartition(-one, each)[:each] for one in reach]))]
+
+
 def _largest_pairs(own: Means, first: IntArray, second: IntArray, link: Link, most: int) -> tuple[IntArray, IntArray]:
     """Of very many pairs those whose gap, or the upper limit of whose gap, is largest by normal theory."""
     if first.size <= most:
@@ -566,23 +687,27 @@ def _largest_pairs(own: Means, first: IntArray, second: IntArray, link: Link, mo
         gap = np.nan_to_num(np.abs(scaled.mean[first] - scaled.mean[second]), nan=0.0)
         error = np.sqrt(scaled.variance[first] / scaled.n[first] + scaled.variance[second] / scaled.n[second])
         limits = [gap, gap + 2.0 * np.nan_to_num(error), gap - 4.0 * np.nan_to_num(error)]
-    kept = np.unique(np.concatenate([np.argsort(-limit, kind="stable")[: most // 3] for limit in limits]))
+    kept = np.unique(np.concatenate([np.argpartition(-limit, most // 3)[: most // 3] for limit in limits]))
     return first[kept], second[kept]
 
 
 def _jointly(sums: Tally, plan: Plan, rng: np.random.Generator, metrics: int) -> JointEstimates:
     """All groups of one metric at once."""
-    solver = _Solver(sums, plan.reference, plan.method, None, plan.resamples, rng, plan.link)
+    options = plan.link, plan.scale, plan.sigma, plan.scored
+    solver = _Solver(sums, plan.reference, plan.method, None, plan.resamples, rng, *options)
     each = _tested(plan, solver, metrics, contrasted=False)
     tested = np.flatnonzero(each.tested)
     if not tested.size:
+        few = "" if each.design is None else f", fewer than {FEWEST:g} effective clusters"
         raise NotEnoughData(
-            f"groups: none can be tested; each has fewer than min_size={plan.min_size} rows or no variation."
+            f"groups: none can be tested; each has fewer than min_size={plan.min_size} rows{few} or no variation."
         )
-    region = _region(sums, plan, each)
     null = np.full(each.n.shape, np.nan)
     target = per_group(plan.null, [str(each.groups[i]) for i in tested], "null")
     null[tested] = target
+    if not plan.likely:
+        return _without_likelihood(solver, plan, each, null)
+    region = _region(sums, plan, each)
     joint = region.test(target)
     measured = 1.0
     if plan.correction == "auto":
@@ -602,8 +727,10 @@ def _jointly(sums: Tally, plan: Plan, rng: np.random.Generator, metrics: int) ->
         statistic = float(chi2_isf(pvalue, joint.df))
         factor = law.critical(plan.alpha) / float(chi2_isf(plan.alpha, joint.df))
     spare = _holding(sums, region.spare) if region.free and not plan.reference.to.best else None
-    region = replace(region, factor=factor)
-    return JointEstimates(each, region, null, joint, statistic, pvalue, measured, spare)
+    kept_region: Region | NoDifference = replace(region, factor=factor)
+    if plan.sigma is not None:  # no difference is none in any unit; other disparities need the unit's own error
+        kept_region = NoDifference(region.groups, statistic, joint.df, plan.scale)
+    return JointEstimates(each, kept_region, null, joint, statistic, pvalue, measured, spare)
 
 
 def _tested(plan: Plan, solver: _Solver, metrics: int, *, contrasted: bool = True) -> Estimates:
@@ -632,7 +759,8 @@ def _tested(plan: Plan, solver: _Solver, metrics: int, *, contrasted: bool = Tru
     skewed = np.zeros(tested.shape, dtype=bool)
     if design is None:  # with one the law is that of its clusters, and too few of them are not tested
         for where, part in plain.parts:
-            skewed[where] = second_order.lopsided(part)
+            together = 1 if plan.adjust == "none" else metrics * int(tested.sum())
+            skewed[where] = second_order.lopsided(part, plan.alpha, together)
     return Estimates(
         metrics=(plan.measure.name,) * len(groups),
         groups=groups,
@@ -652,13 +780,40 @@ def _tested(plan: Plan, solver: _Solver, metrics: int, *, contrasted: bool = Tru
         uncorrected=tuple(str(groups[i]) for where in missing for i in where),
         contrast=contrast,
         skewed=skewed,
-        drawn=_drawn(solver, plan, sides, parts),
+        drawn=_drawn(solver, plan, sides, parts, metrics),
         design=design,
         sigma_value=None if plan.sigma is None else np.concatenate([solver.deviation(side) for side in sides]),
+        planning_error=_planning_error(plan, sides, parts),
     )
 
 
-def _drawn(solver: _Solver, plan: Plan, sides: list[_Side], parts: Parts) -> tuple[FloatArray, ...]:
+def _planning_error(plan: Plan, sides: list[_Side], parts: Parts) -> FloatArray:
+    """Standard errors on the scale of the link, of which a plan is made.
+
+    A 0/1 group of few cases shows too little of its own variance: it is given that of its reference, if that is larger.
+    """
+    with np.errstate(all="ignore"):
+        error = parts.standard_error / parts.disparity if plan.link.ratio else parts.standard_error
+        if not plan.measure.binary or plan.given:
+            return error
+        n, own, theirs, rare = (
+            np.concatenate(each)
+            for each in zip(
+                *(
+                    (s.rows, s.own.mean[: s.status.size], s.reference, few(s.own, np.arange(s.status.size)))
+                    for s in sides
+                    if isinstance(s.own, Binary)
+                ),
+                strict=True,
+            )
+        )
+        mine, usual = (rate * (1.0 - rate) / plan.link.unit(rate) ** 2 / n for rate in (own, theirs))
+        if plan.link.ratio:
+            return np.where(parts.tested & ~np.isfinite(error), np.sqrt(2.0 * usual), error)
+        return np.where(rare, np.sqrt(error**2 + np.maximum(usual - mine, 0.0)), error)
+
+
+def _drawn(solver: _Solver, plan: Plan, sides: list[_Side], parts: Parts, metrics: int) -> tuple[FloatArray, ...]:
     """P-values of all groups together under their nulls, if the adjustment is about their dependence."""
     tested, hypothesis, sums = parts.tested, plan.hypothesis, solver.sums
     number = int(tested.sum())
@@ -666,7 +821,7 @@ def _drawn(solver: _Solver, plan: Plan, sides: list[_Side], parts: Parts) -> tup
     if asked and number > FAMILY:
         raise UsageError(f"adjust: 'max-t' takes at most {FAMILY:,} groups, saw {number:,}; use 'holm'.")
     few = 1 < number <= MEASURED and tested.size * sums.mass.size <= LOOKED_AT
-    small = plan.adjust == "bh" and few and plan.sigma is None
+    small = plan.adjust == "bh" and few and plan.sigma is None and metrics == 1
     dependent = plan.overlapping or plan.reference.to is not To.NUMBER
     if hypothesis is None or plan.reference.to.best or not (asked or (small and dependent)):
         return ()
@@ -694,7 +849,7 @@ def _refuse_few(sides: list[_Side], totals: Spread) -> None:
     """Groups of too few clusters to judge their spread by are listed, not tested."""
     ends = np.cumsum([side.status.size for side in sides])[:-1]
     for side, effective in zip(sides, np.split(totals.effective, ends), strict=True):
-        able = np.isin(side.status, (Status.OK, Status.CONSTANT))
+        able = _able(side.status)
         side.status[able & ~(effective >= FEWEST)] = Status.FEW_CLUSTERS
 
 
@@ -739,25 +894,26 @@ def _side(sums: Tally, plan: Plan, place: int) -> _Side:
     status[own.variance[:groups] <= 0] = Status.CONSTANT
     status[n < plan.min_size] = Status.TOO_SMALL
     if reference.to in (To.POPULATION, To.REST):
-        status[n == counts.sum()] = Status.REFERENCE
+        weighing = counts * (sums.mass > 0)  # rows that weigh nothing are not there to compare with
+        status[partition.sum(weighing) == weighing.sum()] = Status.REFERENCE
     elif reference.to.best:
-        if int(np.isin(status, (Status.OK, Status.CONSTANT)).sum()) < 2:
+        if int(_able(status).sum()) < 2:
             status[status == Status.OK] = Status.REFERENCE
     elif sums.in_reference is not None:
         chosen = counts * sums.in_reference
         status[(partition.sum(chosen) == n) & (n == chosen.sum())] = Status.REFERENCE
     read = _values_of if sums.functional else _values
-    values = read(sums, own, reference, np.isin(status, (Status.OK, Status.CONSTANT)), codes)[:groups]
-    able = np.isin(status, (Status.OK, Status.CONSTANT))
+    values = read(sums, own, reference, _able(status), codes)[:groups]
+    able = _able(status)
     status[able & ~plan.link.comparable(values)] = Status.ZERO_BASELINE
     if sums.functional:
-        able = np.isin(status, (Status.OK, Status.CONSTANT))
+        able = _able(status)
         status[able & np.isnan([_evaluated(sums, codes == g)[0] for g in range(groups)])] = Status.UNSUPPORTED
-        status[np.isin(status, (Status.OK, Status.CONSTANT)) & np.isnan(values)] = Status.UNSUPPORTED
+        status[_able(status) & np.isnan(values)] = Status.UNSUPPORTED
     status[own.n[:groups] == 0] = Status.EMPTY
     if sums.strata is not None:
         pairs = strata(sums, partition)
-        able = np.isin(status, (Status.OK, Status.CONSTANT))
+        able = _able(status)
         # Only rows with somebody to be compared with count, on either side.
         shared = [pairs.total(rows * pairs.informative) for rows in (pairs.n1, pairs.n0)]
         status[able & (np.minimum(*shared) < plan.min_size)] = Status.TOO_SMALL

@@ -9,8 +9,9 @@ import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.frames import Partition
-from isonomy.inference.designs import Influence, Law, covariance, spread
+from isonomy.inference.designs import Influence, Law, covariance, joint_law, spread
 from isonomy.likelihood.plan import Plan
+from isonomy.likelihood.ratio.contrasts import quadratic
 from isonomy.likelihood.ratio.strata import JUDGED_ROWS, Accounted, Lines, Scale, Strata, accounted, strata_of
 from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
@@ -64,20 +65,47 @@ def _lines(sums: Tally, partition: Partition) -> Lines:
 def influence(sums: Tally, partition: Partition, pairs: Strata, scale: Scale) -> Influence:
     """What each line adds to the disparity of each group, for rows with weights or clusters."""
     lines = _lines(sums, partition)
-    if lines.codes.size * pairs.size > ENTRIES:
-        raise UsageError(
-            f"given: {pairs.size:,} groups and {lines.codes.size:,} lines are too many with weight or cluster; ask "
-            "about fewer groups at once."
-        )
+    refuse_many("given", lines.codes.size, pairs.size)
     columns = [lines.influence(pairs, scale, group) for group in range(pairs.size)]
     unit = np.ones(pairs.size) if scale == "difference" else np.nan_to_num(pairs.estimate(scale))
     values = np.column_stack([inner for inner, _, _ in columns]) * unit * np.sqrt(crowding(pairs, scale))
     return Influence.of(values, np.column_stack([own for _, _, own in columns]))
 
 
+def refuse_many(argument: str, lines: int, groups: int) -> None:
+    """What every line adds to every group is held at once, with weights or clusters and for joint tests."""
+    if lines * groups > ENTRIES:
+        raise UsageError(
+            f"{argument}: {groups:,} groups and {lines:,} lines are too many here; ask about fewer groups at once."
+        )
+
+
 def crowding(pairs: Strata, scale: Scale) -> FloatArray:
     """How much small strata understate the variance of each group; 1 where there is nothing to estimate."""
     return np.nan_to_num(pairs.crowding(scale), nan=1.0)
+
+
+def all_equal(sums: Tally, tested: Sequence[IntArray], effective: float) -> tuple[float, int, float]:
+    """Cochran, Mantel and Haenszel's test that no tested group differs within strata: T, degrees of freedom, p-value.
+
+    ``tested`` are the groups of each partition. Every group's Σ w (mean1 - mean0) is a sum over rows with weights that
+    add up to 0 in each stratum, so their covariance when rows of a stratum are exchangeable is known. With weights or
+    clusters, of which there are ``effective``, the law is that of sums over clusters.
+    """
+    columns = []
+    for partition, groups in zip(sums.partitions, tested, strict=True):
+        lines, pairs = _lines(sums, partition), strata(sums, partition)
+        refuse_many("given", lines.codes.size, groups.size)
+        columns += [lines.contrast(pairs, int(group)) for group in groups]
+    lines, contrasts = _lines(sums, sums.partitions[0]), np.column_stack(columns)
+    away, variance = lines.deviations(contrasts)
+    statistic, df = quadratic(
+        contrasts.T @ (lines.mass * away), contrasts.T @ ((lines.mass * variance)[:, None] * contrasts)
+    )
+    if sums.design is None or not df:
+        return statistic, df, float(chi2_sf(statistic, df)) if df else 1.0
+    law = joint_law(sums.design, Influence.of(contrasts * away[:, None]), df, effective)
+    return statistic, df, law.tail(statistic)
 
 
 def _accounted(sums: Tally, partition: Partition, pairs: Strata, plan: Plan) -> Accounted:

@@ -37,7 +37,11 @@ def _ratios(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
         "verdict": [result.verdicts[i].value for i in order],
     }
     verdicts, colours = list(theme.VERDICT_COLOURS), list(theme.VERDICT_COLOURS.values())
-    colour = alt.Color("verdict:N", scale=alt.Scale(domain=verdicts, range=colours), legend=alt.Legend(orient="bottom"))
+    colour = alt.Color(
+        "verdict:N",
+        scale=alt.Scale(domain=verdicts, range=colours),
+        legend=alt.Legend(title=None, orient="bottom", labelExpr=charts.WORDS),
+    )
     base = alt.Chart(theme.data(columns)).encode(
         y=alt.Y("category:N", sort=names, title=None),
         tooltip=["category:N", "ratio:Q", "low:Q", "high:Q", "n:Q", "selected:Q", "verdict:N"],
@@ -58,7 +62,8 @@ def _by_cutoff(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
     curves = {name: getattr(result, f"cutoff_{name}")[:, drawn].T for name in ("ratio", "low", "high")}
     base = charts.curves("category", names, "cut-off", result.cutoffs, **curves)
     x = alt.X("cut-off:Q", scale=alt.Scale(zero=False, nice=False))
-    band = base.mark_area(opacity=0.08).encode(x=x, y="low:Q", y2="high:Q", color="category:N")
-    line = base.mark_line().encode(x=x, y=alt.Y("ratio:Q", title="impact ratio"), color="category:N")
+    colour = alt.Color("category:N", legend=alt.Legend(title=None, symbolOpacity=1))
+    band = base.mark_area(opacity=0.08).encode(x=x, y="low:Q", y2="high:Q", color=colour)
+    line = base.mark_line().encode(x=x, y=alt.Y("ratio:Q", title="impact ratio"), color=colour)
     title = f"Impact ratio by cut-off, with simultaneous {100 * (1 - result.alpha):g} % bands"
     return alt.layer(charts.rule("y", result.threshold), band, line).properties(width=480, height=240, title=title)

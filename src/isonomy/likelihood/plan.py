@@ -95,7 +95,8 @@ class Plan:
     """What was asked. ``hypothesis`` is that of each group alone, and None where only the joint ``null`` is tested.
 
     ``jointly``: all groups are tested at once. ``others`` are the plans of further metrics, which differ in
-    ``measure``, ``request`` and ``better`` alone. ``sigma`` is the unit of standardised differences, None elsewhere.
+    ``measure``, ``request`` and ``better`` alone. ``scored``: rates of few cases are tested by their score. ``sigma``
+    is the unit of standardised differences, None elsewhere.
     """
 
     measure: Measure
@@ -114,6 +115,7 @@ class Plan:
     resamples: int
     better: Literal["higher", "lower"]
     jointly: bool
+    scored: bool = False
     given: tuple[str, ...] = ()
     sigma: Sigma | None = None
     others: tuple[Plan, ...] = ()
@@ -145,6 +147,11 @@ class Plan:
     def by_row(self) -> bool:
         """Whether values are needed row by row; counts are enough for a 0/1 metric with a plain reference."""
         return self.measure.by_row or self.reference.to is To.ESTIMATE
+
+    @property
+    def likely(self) -> bool:
+        """Whether the disparities of all groups have a joint likelihood."""
+        return not (self.given or any(one.measure.functional for one in self.each))
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -186,7 +193,9 @@ def plan(
     positive: Scalar | None = None,
 ) -> Plan:
     """The plan of `flag`, or without an ``alternative`` of `certify`: one joint null, and Holm over the tolerance."""
-    if correction == "auto" and (method == "eel" or source.designed or len(listed(metric)) > 1):
+    scored = correction == "auto" and method == "el"
+    only_each = alternative is not None or method == "eel" or source.designed or len(listed(metric)) > 1
+    if correction == "auto" and (only_each or given is not None):
         correction = None
     standardised = scale == "standardised"
     if not standardised and sigma != "population":
@@ -216,7 +225,9 @@ def plan(
             )
         if standardised:
             _refuse_standardised(bound, target, sigma, correction, given)
-        _refuse_functional(bound, target, scale, correction, jointly=alternative is None, given=given)
+        _refuse_functional(bound, target, scale, correction, given)
+        if alternative is None:
+            _refuse_jointly(bound, target, method, null, link, given=given is not None, standardised=standardised)
         if given is not None:
             target = _within(target, method, correction)
         if source.labels.population:
@@ -242,28 +253,49 @@ def plan(
                 resamples=resamples,
                 better=better or ("lower" if isinstance(one, str) and one in ERRORS else "higher"),
                 jointly=alternative is None,
+                scored=scored,
                 given=tuple(dimension.name for dimension in grouping.strata),
                 sigma=sigma if standardised else None,
             )
         )
     if correction is not None and source.designed:
         raise UsageError("correction: not available with weight or cluster, whose own law is for small samples too.")
-    _refuse_several(plans, source, joint_test=alternative is None)
+    _refuse_several(plans, joint_test=alternative is None)
     return replace(plans[0], others=tuple(plans[1:]))
 
 
+def _refuse_jointly(
+    measure: Measure,
+    target: Reference,
+    method: Method,
+    null: Disparities,
+    link: Link,
+    *,
+    given: bool,
+    standardised: bool,
+) -> None:
+    """Refuse what can be asked of groups one by one, and not of all at once."""
+    what = "with given" if given else f"of {measure.name!r}" if measure.functional else ""
+    if (what or standardised) and not _all_equal(null, link):
+        where = what or "with scale='standardised'"
+        raise UsageError(f"null: leave it out {where}; jointly only no difference can be tested then.")
+    if what and (method == "eel" or not (target.joint or target.to is To.NUMBER)):
+        option = "method='eel'" if method == "eel" else "uncertainty='plugin'"
+        raise UsageError(f"{option.split('=')[0]}: {option} is not available in a joint test {what}; leave it out.")
+
+
 def _refuse_functional(
-    measure: Measure, target: Reference, scale: Scale, correction: Correction | None, *, jointly: bool, given: Given
+    measure: Measure, target: Reference, scale: Scale, correction: Correction | None, given: Given
 ) -> None:
     """Refuse what a metric that is no mean over rows cannot be asked."""
     if not measure.functional:
         return
     name = measure.name
-    if jointly or given is not None:
-        raise UsageError(f"metric: {name!r} is no mean over rows; use flag, without given.")
+    if given is not None:
+        raise UsageError(f"given: {name!r} is no mean over rows, and cannot be compared within strata; leave it out.")
     if target.estimate is not None:
         raise UsageError(f"reference: an Estimate cannot be the reference of {name!r}, which is no mean over rows.")
-    if correction is not None:
+    if correction not in (None, "auto"):
         raise UsageError(f"correction: not available for {name!r}, which is no mean over rows.")
     if measure.functional in ("r2", "quantile") and scale != "difference":
         raise UsageError(f"scale: {scale!r} needs values that are never negative; {name!r} can be. Use 'difference'.")
@@ -279,7 +311,7 @@ def _refuse_standardised(
             f"scale: 'standardised' needs a metric with a value for each row, such as a score; {measure.name!r} is "
             f"{kind}. Use scale='difference'."
         )
-    if given is not None or correction is not None:
+    if given is not None or correction not in (None, "auto"):
         raise UsageError(
             f"{'correction' if given is None else 'given'}: not available with scale='standardised'; leave it out."
         )
@@ -306,7 +338,7 @@ def _with_reference(request: Request, target: Reference, grouping: Grouping, sou
     return request
 
 
-def _refuse_several(plans: Sequence[Plan], source: Source, *, joint_test: bool) -> None:
+def _refuse_several(plans: Sequence[Plan], *, joint_test: bool) -> None:
     """Several metrics at once: not against one number, nor jointly where their rows cannot be laid side by side."""
     if len(plans) < 2:
         return
@@ -321,10 +353,9 @@ def _refuse_several(plans: Sequence[Plan], source: Source, *, joint_test: bool) 
             "metric: several can be certified jointly where all are rates of the same outcome and prediction; ask for "
             "them one by one, or use flag."
         )
-    if plans[0].correction is not None or source.designed or not _all_equal(plans[0].null, plans[0].link):
+    if plans[0].correction is not None or not _all_equal(plans[0].null, plans[0].link):
         raise UsageError(
-            "metric: several can be certified jointly for no difference, without correction, weight and cluster; ask "
-            "for them one by one."
+            "metric: several can be certified jointly for no difference, without correction; ask for them one by one."
         )
 
 

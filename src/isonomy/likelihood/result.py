@@ -11,15 +11,16 @@ import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.frames import Group
-from isonomy.frames.metrics import RATES
+from isonomy.frames.metrics import BUNDLES, RATES
 from isonomy.inference import Verdict, inside, rejected
 from isonomy.likelihood import wording
 from isonomy.likelihood.decide import Decisions
 from isonomy.likelihood.estimate import Estimates, JointEstimates, Widest
 from isonomy.likelihood.plan import Disparities, Plan, Reference, To, per_group
+from isonomy.likelihood.ratio.contrasts import NoDifference
 from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.links import LINKS, Link
-from isonomy.likelihood.ratio.planning import detectable
+from isonomy.likelihood.ratio.planning import detectable, within_rows
 from isonomy.likelihood.ratio.region import Region, Stacked
 from isonomy.likelihood.ratio.standardised import Sigma
 from isonomy.likelihood.tally import Tally
@@ -32,10 +33,10 @@ from isonomy.results.storage import OF_ROWS
 if TYPE_CHECKING:
     import altair as alt
 
-for part in (To, Lines, Region, Stacked, Widest):
+for part in (To, Lines, Region, Stacked, NoDifference, Widest):
     storable(part)
 
-DESCRIBED = 200  # groups described in words; the table has them all
+DESCRIBED = 1_000  # groups described in words; the table has them all
 SHARES = tuple(RATES)  # metrics that are shares of people
 
 
@@ -45,9 +46,18 @@ def _named(reference: Reference) -> str:
 
 
 def _measured(plan: Plan) -> str:
-    reference, names = _named(plan.reference), [one.measure.name for one in plan.each]
+    reference, metrics = _named(plan.reference), wording.said(one.measure.name for one in plan.each)
     value = plan.reference.to.is_value
-    return wording.comparison(wording.every(names), reference, plan.scale, value=value, sigma=plan.sigma)
+    return wording.comparison(metrics, reference, plan.scale, value=value, sigma=plan.sigma)
+
+
+def _equal(plan: Plan) -> str:
+    """'selection rate {} that of the population', where disparities are differences."""
+    if plan.scale != "difference" or plan.sigma is not None:
+        return ""
+    reference = _named(plan.reference)
+    other = reference if plan.reference.to.is_value else f"that of {reference}"
+    return f"{wording.said(one.measure.name for one in plan.each)} {{}} {other}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -86,6 +96,7 @@ class LikelihoodResult(GroupResult):
     widest_gap: Widest | None
     sigma: Sigma | None = None  # whose standard deviation is the unit of standardised differences
     sigma_value: FloatArray | None = None
+    planning_error: FloatArray | None = None  # the standard error on the scale of the link, for `detectable`
 
     def widest(self) -> Widest:
         """The largest difference (the smallest ratio) between any two groups that the same columns make.
@@ -107,7 +118,9 @@ class LikelihoodResult(GroupResult):
 
     def table(self) -> Columns:
         """One row per group, and of several metrics per metric."""
-        columns = GroupResult.table(self)
+        columns = {**GroupResult.table(self), "detectable": self.detectable()}
+        if self.tolerance is not None:
+            columns |= {"rows_needed": self.rows_for_tolerance()}
         if self.sigma_value is not None:
             columns = {**columns, "sigma": self.sigma_value}
         return {"metric": self.metrics, **columns} if len(set(self.metrics)) > 1 else columns
@@ -115,9 +128,13 @@ class LikelihoodResult(GroupResult):
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
         hidden = GroupResult.suppressed(self, minimum)
-        if self.sigma_value is not None and hidden is not self:
+        if hidden is not self:
             small = [status is Status.SUPPRESSED for status in hidden.status]
-            hidden = replace(hidden, sigma_value=np.where(small, np.nan, self.sigma_value))
+
+            def kept(values: FloatArray | None) -> FloatArray | None:
+                return None if values is None else np.where(small, np.nan, values)
+
+            hidden = replace(hidden, sigma_value=kept(self.sigma_value), planning_error=kept(self.planning_error))
         gap = hidden.widest_gap
         if hidden is self or gap is None:
             return hidden
@@ -129,8 +146,25 @@ class LikelihoodResult(GroupResult):
     @property
     def measured(self) -> str:
         """What a disparity is, in words."""
-        value = self.reference_kind.is_value
-        return wording.comparison(self.metric, self.reference, self.scale, value=value, sigma=self.sigma).rstrip(",")
+        value, metrics = self.reference_kind.is_value, wording.said(self.metrics)
+        return wording.comparison(metrics, self.reference, self.scale, value=value, sigma=self.sigma).rstrip(",")
+
+    @property
+    def shares(self) -> tuple[bool, ...]:
+        """Whether each entry's metric is a share of people, told in percent."""
+        asked = self.provenance.options.get("metric")
+        names = [asked] if isinstance(asked, str) else list(asked or ())
+        known = [one for name in names for one in BUNDLES.get(name, (name,))]
+        named = dict(zip(dict.fromkeys(self.metrics), known, strict=False))  # in the readers' words, and in ours
+        return tuple(named.get(metric, metric) in SHARES for metric in self.metrics)
+
+    def units(self) -> Mapping[str, str]:
+        """Shares in percent, and their differences in points."""
+        if not self.shares or not all(self.shares):
+            return {}
+        rates = {"estimate": "%", "reference": "%"}
+        differences = ("disparity", "ci_low", "ci_high", "detectable")
+        return rates | (dict.fromkeys(differences, "points") if self.scale == "difference" else {})
 
     @property
     def link(self) -> Link:
@@ -162,13 +196,14 @@ class LikelihoodResult(GroupResult):
     ) -> Self:
         """The fields of both results, and the ``own`` ones of one of them."""
         left_out = {column: n for part in sums for column, n in part.dropped.items()}
+        used = sums[0].used if len(sums) == 1 else max(part.rows for part in sums)
         dropped = phrases.dropped(left_out)
         return cls.gather(
             decisions,
             each,
             plan,
             warnings=(*([dropped] if dropped else []), *decisions.warnings),
-            provenance=call.provenance(rows=max(part.rows for part in sums), dropped=left_out, random=random),
+            provenance=call.provenance(rows=used, dropped=left_out, random=random),
             metric=wording.every([one.measure.name for one in plan.each]),
             widest_gap=gap,
             reference=_named(plan.reference),
@@ -187,11 +222,23 @@ class LikelihoodResult(GroupResult):
         With a tolerance: the smallest that would be shown to lie beyond it. A ratio is the one below 1.
         """
         check("power", power, Power)
-        if not self.link.ratio:
-            return detectable(self.standard_error, self.tolerance or 0.0, self.alpha, power)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            error = self.standard_error / self.disparity
-        return self.link.reported(-detectable(error, self.reach or 0.0, self.alpha, power))
+        size = detectable(self._error, self.reach or 0.0, self.alpha, power)
+        return self.link.reported(-size) if self.link.ratio else size
+
+    def rows_for_tolerance(self, power: float = 0.8) -> FloatArray:
+        """The rows each group would need to be shown within the tolerance with this power, if it does not differ.
+
+        Other groups aside, and its reference as many times as large as now.
+        """
+        check("power", power, Power)
+        if self.reach is None:
+            raise UsageError("rows_for_tolerance: there is no tolerance; give one to flag or certify.")
+        both = getattr(self, "alternative", "") not in ("greater", "less")
+        return within_rows(self._error, self.n, self.reach, self.alpha, power, both=both)
+
+    @property
+    def _error(self) -> FloatArray:
+        return self.standard_error if self.planning_error is None else self.planning_error
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or that it cannot be."""
@@ -252,7 +299,14 @@ class FlagResult(LikelihoodResult):
             *estimates,
             decisions,
             random=plan.adjust == "max-t" or (plan.correction == "bartlett" and plan.reference.joint),
-            null=wording.null(null.low, null.high, null.alternative, measured),
+            null=wording.null(
+                null.low,
+                null.high,
+                null.alternative,
+                measured,
+                _equal(plan),
+                share=all(one.measure.binary for one in plan.each),
+            ),
             null_low=null.low,
             null_high=null.high,
             alternative=null.alternative,
@@ -277,18 +331,31 @@ class FlagResult(LikelihoodResult):
         return Result.headline(self)
 
     def findings(self) -> tuple[str, ...]:
-        """An overview, then the groups with the smallest p-values, then what the reference's error changed."""
+        """An overview, then the groups, worst first, then what the reference's error changed if it changed any."""
         tested = np.flatnonzero(~np.isnan(self.pvalue))
-        order = tested[np.argsort(self.pvalue[tested], kind="stable")][:DESCRIBED]
         within = sum(v is Verdict.WITHIN_TOLERANCE for v in self.verdicts)
         listed = sum(s is not Status.REFERENCE for s in self.status)
+        order = self._worst_first()
+        names = self.names
+        told = {i: names[i].replace(f"({self.metrics[i]})", f"({phrases.metric(self.metrics[i])})") for i in order}
         flagged = {
-            word: [name for name, direction in zip(self.names, self.direction, strict=True) if direction == word]
+            word: [told[i] for i in order if self.direction[i] == word]
             for word in (wording.DISFAVOURED, wording.FAVOURED)
         }
-        overview = wording.flag_overview(flagged, within, tested.size, listed, self.alternative)
-        described = [wording.group_finding(self._finding(i)) for i in order]
+        overview = wording.flag_overview(flagged, within, tested.size, listed, self.alternative, self.reference)
+        described = [wording.group_finding(self._finding(i)) for i in order[:DESCRIBED]]
         return (overview, *described, *([self.contrast] if self.contrast else []))
+
+    def _worst_first(self) -> list[int]:
+        """The tested groups: those worse off by most to least, those better off, then the others by their p-values."""
+        places = {wording.DISFAVOURED: 0, wording.FAVOURED: 1}
+        size = np.abs(self.link.delta(self.disparity))
+
+        def place(i: int) -> tuple[float, float]:
+            rank = places.get(self.direction[i], 2)
+            return (rank, float(self.pvalue[i] if rank == 2 else -size[i]))
+
+        return sorted(np.flatnonzero(~np.isnan(self.pvalue)).tolist(), key=place)
 
     def _finding(self, i: int) -> wording.Finding:
         return wording.Finding(
@@ -307,7 +374,7 @@ class FlagResult(LikelihoodResult):
             direction=self.direction[i],
             alternative=self.alternative,
             against=self.reference,
-            share=self.metrics[i] in SHARES or self.provenance.options.get("metric") in SHARES,
+            share=self.shares[i],
         )
 
     def suppressed(self, minimum: int) -> Self:
@@ -339,7 +406,7 @@ class CertifyResult(LikelihoodResult):
     tolerance_pvalue: FloatArray
     null_disparity: FloatArray
     joint_status: Status
-    region: Region | Stacked | None = field(metadata=OF_ROWS)
+    region: Region | Stacked | NoDifference | None = field(metadata=OF_ROWS)
 
     @classmethod
     def of(
@@ -361,8 +428,8 @@ class CertifyResult(LikelihoodResult):
             gap,
             decisions,
             random=plan.correction == "bartlett" or estimates.factor != 1,
-            null=wording.joint_null(measured, estimates.region.groups, common),
-            likelihood=plan.method,
+            null=wording.joint_null(measured, estimates.region.groups, common, _equal(plan)),
+            likelihood="cmh" if plan.given else plan.method if plan.likely else "covariance",
             statistic=estimates.statistic,
             df=estimates.joint.df,
             pvalue=estimates.pvalue,
@@ -409,19 +476,25 @@ class CertifyResult(LikelihoodResult):
 
     def findings(self) -> tuple[str, ...]:
         """What decided: the joint statistic, or with a tolerance the intervals; then the largest difference."""
-        joint = wording.certify_finding(self.statistic, self.df, self.pvalue, self.likelihood)
+        differ = rejected(self.pvalue, self.alpha)
+        joint = wording.certify_finding(self.statistic, self.df, self.pvalue, self.likelihood, shown=bool(differ))
         known = np.flatnonzero(~np.isnan(self.ci_low))
         largest = []
         if known.size:
             i = known[np.argmax(np.abs(self.link.delta(self.disparity[known])))]
             ends, value = (float(self.ci_low[i]), float(self.ci_high[i])), float(self.disparity[i])
-            largest = [wording.largest_finding(self.names[i], value, self.scale, ends, self.alpha)]
+            share = self.shares[i]
+            largest = [wording.largest_finding(self.names[i], value, self.scale, ends, self.alpha, share=share)]
         if self.tolerance is None:
-            return (joint, *largest, wording.LARGE_SAMPLE)
-        outside = [self.names[i] for i in known if rejected(self.tolerance_pvalue[i], self.alpha)]
+            caution = [wording.LARGE_SAMPLE] if self.verdict is Verdict.VIOLATION else []
+            return (joint, *largest, *caution)
+        names = self.names
+        outside = [names[i] for i in known if rejected(self.tolerance_pvalue[i], self.alpha)]
         within = int(inside(*self._beyond(self.ci_low[known], self.ci_high[known]), self.reach).sum())
         reach = (self.tolerance, 1.0 / self.tolerance) if self.link.ratio else (-self.tolerance, self.tolerance)
-        decided = wording.tolerance_finding(outside, within, known.size, reach, self.scale)
+        decided = wording.tolerance_finding(
+            outside, within, known.size, reach, self.scale, share=bool(self.shares) and all(self.shares)
+        )
         return (decided, *largest, joint, wording.RESTS_ON_THE_TOLERANCE)
 
     def suppressed(self, minimum: int) -> Self:

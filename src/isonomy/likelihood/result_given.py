@@ -1,25 +1,38 @@
-"""What `flag` returns for a comparison within strata."""
+"""What `flag` and `certify` return for a comparison within strata."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from isonomy.likelihood import wording_given
 from isonomy.likelihood.decide import Decisions
-from isonomy.likelihood.estimate import Estimates, Widest
+from isonomy.likelihood.estimate import Estimates, JointEstimates, Widest
 from isonomy.likelihood.estimate_given import Effects, Within
 from isonomy.likelihood.plan import Plan
-from isonomy.likelihood.result import DESCRIBED, FlagResult
+from isonomy.likelihood.result import DESCRIBED, CertifyResult, FlagResult, LikelihoodResult
 from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Call, Columns, storable
 from isonomy.results.shape import as_frame
 
 storable(Effects)
+
+# The numbers of each group that strata add.
+OF_STRATA = (
+    *("unconditional", "accounted", "accounted_low", "accounted_high", "share", "share_low", "share_high"),
+    *("homogeneity", "homogeneity_pvalue", "strata", "one_sided"),
+)
+BEFORE_STATUS = ("accounted", "accounted_low", "accounted_high", "homogeneity_pvalue", "strata", "one_sided")
+
+
+def _with_strata(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of a table, and those that strata add: beside the disparity, and before the status."""
+    more = {"disparity": ("unconditional", "disparity"), "status": (*BEFORE_STATUS, "status")}
+    return tuple(name for column in columns for name in more.get(column, (column,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -34,22 +47,8 @@ class StratifiedResult(FlagResult):
     method: ClassVar[str] = wording_given.METHOD
     references: ClassVar[tuple[str, ...]] = (*FlagResult.references, *wording_given.REFERENCES)
     never_shown: ClassVar[tuple[str, ...]] = (*FlagResult.never_shown, wording_given.LEGITIMATE)
-    columns: ClassVar[tuple[str, ...]] = tuple(
-        name
-        for column in FlagResult.columns
-        for name in {
-            "disparity": ("unconditional", "disparity"),
-            "status": (
-                *("accounted", "accounted_low", "accounted_high", "homogeneity_pvalue", "strata", "one_sided"),
-                "status",
-            ),
-        }.get(column, (column,))
-    )
-    own: ClassVar[tuple[str, ...]] = (
-        *("unconditional", "accounted", "accounted_low", "accounted_high", "share", "share_low", "share_high"),
-        *("homogeneity", "homogeneity_pvalue", "strata", "one_sided"),
-    )
-    withheld: ClassVar[tuple[str, ...]] = (*FlagResult.withheld, *own)
+    columns: ClassVar[tuple[str, ...]] = _with_strata(FlagResult.columns)
+    withheld: ClassVar[tuple[str, ...]] = (*FlagResult.withheld, *OF_STRATA)
 
     given: tuple[str, ...]
     unconditional: FloatArray
@@ -77,53 +76,16 @@ class StratifiedResult(FlagResult):
         within: Within,
     ) -> StratifiedResult:
         """Lay out what was estimated and decided."""
-        whole, part = FlagResult.of(call, plan, sums, estimates, decisions), within.accounted
-        return cls.gather(
-            whole,
-            within,
-            part,
-            plan,
-            null=wording_given.null(whole.null, plan.given),
-            accounted=part.value,
-            accounted_low=part.low,
-            accounted_high=part.high,
-        )
+        return _gathered(cls, FlagResult.of(call, plan, sums, estimates, decisions), plan, within)
 
     def by_stratum(self, backend: str | None = None) -> Any:
         """The strata with enough rows on both sides, one row per group and stratum."""
-        effects = self.effects
-        columns: Columns = {
-            "group": [self.labels[i] for i in effects.group],
-            "stratum": list(effects.stratum),
-            "n": effects.n,
-            "estimate": effects.estimate,
-            "reference_n": effects.reference_n,
-            "reference": effects.reference,
-            "disparity": effects.disparity,
-        }
-        return as_frame(columns, backend, self.provenance.backend)
+        return _by_stratum(self, backend)
 
     def findings(self) -> tuple[str, ...]:
-        """An overview, what the factors account for, then the groups with the smallest p-values."""
+        """An overview, what the factors account for, then the groups, worst first."""
         overview, *others = FlagResult.findings(self)
-        tested = np.flatnonzero(~np.isnan(self.pvalue))
-        order = tested[np.argsort(self.pvalue[tested], kind="stable")][:DESCRIBED]
-        return (overview, *(self._accounts(int(i)) for i in order), *others)
-
-    def _accounts(self, i: int) -> str:
-        """What the factors account for in one group."""
-        ratio = self.provenance.options.get("scale", "difference") != "difference"
-        ends = float(self.accounted_low[i]), float(self.accounted_high[i])
-        sentences = [
-            wording_given.finding(
-                self.labels[i], float(self.unconditional[i]), float(self.disparity[i]), self.given, ratio=ratio
-            ),
-            wording_given.accounted(float(self.accounted[i]), ends, self.alpha, self.given, ratio=ratio),
-        ]
-        share = 100.0 * np.array([self.share[i], self.share_low[i], self.share_high[i]])
-        if np.isfinite(share).all():
-            sentences.append(wording_given.share(*(float(value) for value in share)))
-        return " ".join(sentences)
+        return (overview, *(_accounts(self, i) for i in self._worst_first()[:DESCRIBED]), *others)
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or that it cannot be."""
@@ -132,9 +94,117 @@ class StratifiedResult(FlagResult):
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds the numbers of groups, and of strata, with fewer than ``minimum`` rows."""
         hidden = FlagResult.suppressed(self, minimum)
-        kept = (self.effects.n >= minimum) & (self.effects.reference_n >= minimum)
-        kept &= ~np.isnan(hidden.n[self.effects.group])
-        names = tuple(name for name, keep in zip(self.effects.stratum, kept, strict=True) if keep)
-        arrays = {item.name: getattr(self.effects, item.name) for item in fields(Effects) if item.name != "stratum"}
-        effects = Effects(stratum=names, **{name: values[kept] for name, values in arrays.items()})
-        return replace(hidden, effects=effects)
+        return replace(hidden, effects=_kept_effects(self.effects, hidden.n, minimum))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class StratifiedCertifyResult(CertifyResult):
+    """One joint test of all groups within strata. `to_frame` has the columns of `StratifiedResult` beside its own."""
+
+    method: ClassVar[str] = wording_given.METHOD
+    references: ClassVar[tuple[str, ...]] = (*CertifyResult.references, *wording_given.REFERENCES)
+    never_shown: ClassVar[tuple[str, ...]] = (*CertifyResult.never_shown, wording_given.LEGITIMATE)
+    columns: ClassVar[tuple[str, ...]] = _with_strata(CertifyResult.columns)
+    withheld: ClassVar[tuple[str, ...]] = (*CertifyResult.withheld, *OF_STRATA)
+
+    given: tuple[str, ...]
+    unconditional: FloatArray
+    accounted: FloatArray
+    accounted_low: FloatArray
+    accounted_high: FloatArray
+    share: FloatArray
+    share_low: FloatArray
+    share_high: FloatArray
+    homogeneity: FloatArray
+    homogeneity_df: FloatArray
+    homogeneity_pvalue: FloatArray
+    strata: FloatArray
+    one_sided: FloatArray
+    effects: Effects
+
+    @classmethod
+    def within(
+        cls,
+        call: Call,
+        plan: Plan,
+        sums: Sequence[Tally],
+        estimates: tuple[JointEstimates, Widest | None],
+        decisions: Decisions,
+        within: Within,
+    ) -> StratifiedCertifyResult:
+        """Lay out what was estimated and decided."""
+        return _gathered(cls, CertifyResult.of(call, plan, sums, estimates, decisions), plan, within)
+
+    def by_stratum(self, backend: str | None = None) -> Any:
+        """The strata with enough rows on both sides, one row per group and stratum."""
+        return _by_stratum(self, backend)
+
+    def findings(self) -> tuple[str, ...]:
+        """What decided, then what the factors account for in the groups furthest from their reference."""
+        distance = np.where(np.isnan(self.ci_low), -1.0, np.abs(self.link.delta(self.disparity)))
+        furthest = [int(i) for i in np.argsort(-distance, kind="stable")[:DESCRIBED] if distance[i] >= 0]
+        return (*CertifyResult.findings(self), *(_accounts(self, i) for i in furthest))
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or that it cannot be."""
+        return (*CertifyResult.assumptions(self), wording_given.ASSUMED)
+
+    def suppressed(self, minimum: int) -> Self:
+        """A copy that withholds the numbers of groups, and of strata, with fewer than ``minimum`` rows."""
+        hidden = CertifyResult.suppressed(self, minimum)
+        return replace(hidden, effects=_kept_effects(self.effects, hidden.n, minimum))
+
+
+Laid = TypeVar("Laid", StratifiedResult, StratifiedCertifyResult)
+
+
+def _gathered(cls: type[Laid], whole: LikelihoodResult, plan: Plan, within: Within) -> Laid:
+    part = within.accounted
+    return cls.gather(
+        whole,
+        within,
+        part,
+        plan,
+        null=wording_given.null(whole.null, plan.given),
+        accounted=part.value,
+        accounted_low=part.low,
+        accounted_high=part.high,
+    )
+
+
+def _by_stratum(result: StratifiedResult | StratifiedCertifyResult, backend: str | None) -> Any:
+    effects = result.effects
+    columns: Columns = {
+        "group": [result.labels[i] for i in effects.group],
+        "stratum": list(effects.stratum),
+        "n": effects.n,
+        "estimate": effects.estimate,
+        "reference_n": effects.reference_n,
+        "reference": effects.reference,
+        "disparity": effects.disparity,
+    }
+    return as_frame(columns, backend, result.provenance.backend)
+
+
+def _accounts(result: StratifiedResult | StratifiedCertifyResult, i: int) -> str:
+    """What the factors account for in one group."""
+    ratio = result.provenance.options.get("scale", "difference") != "difference"
+    ends = float(result.accounted_low[i]), float(result.accounted_high[i])
+    sentences = [
+        wording_given.finding(
+            result.labels[i], float(result.unconditional[i]), float(result.disparity[i]), result.given, ratio=ratio
+        ),
+        wording_given.accounted(float(result.accounted[i]), ends, result.alpha, result.given, ratio=ratio),
+    ]
+    share = 100.0 * np.array([result.share[i], result.share_low[i], result.share_high[i]])
+    if np.isfinite(share).all():
+        sentences.append(wording_given.share(*(float(value) for value in share)))
+    return " ".join(sentences)
+
+
+def _kept_effects(effects: Effects, n: FloatArray, minimum: int) -> Effects:
+    """The strata of groups that are not withheld, with enough rows on both sides."""
+    kept = (effects.n >= minimum) & (effects.reference_n >= minimum) & ~np.isnan(n[effects.group])
+    names = tuple(name for name, keep in zip(effects.stratum, kept, strict=True) if keep)
+    arrays = {item.name: getattr(effects, item.name) for item in fields(Effects) if item.name != "stratum"}
+    return Effects(stratum=names, **{name: values[kept] for name, values in arrays.items()})

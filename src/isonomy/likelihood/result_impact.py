@@ -103,6 +103,10 @@ class AdverseImpactResult(GroupResult):
         """One row per category of every table."""
         return {"table": self.tables, **GroupResult.table(self)}
 
+    def units(self) -> Mapping[str, str]:
+        """Rates in percent, and their differences in points."""
+        return {"rate": "%", "difference": "points"}
+
     def pages(self) -> Mapping[str, Columns]:
         """The table as it is published, then what the data show, what unknown categories leave open, shortfalls."""
         whole = self.table()

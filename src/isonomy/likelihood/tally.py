@@ -7,15 +7,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from isonomy.errors import UsageError, near
-from isonomy.frames import Design, Partition, Request, Rows, Source
+from isonomy.errors import DataError, UsageError, near
+from isonomy.frames import Cells, Design, Partition, Request, Rows, Source
+from isonomy.frames.expressions import number
 from isonomy.likelihood.plan import Estimate, Plan, Reference, To
 from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.means import Binary, Real
+from isonomy.likelihood.ratio.nodes import bins
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
 # Standard errors by which the mean of influence values may differ from zero: one-step estimates leave smaller ones.
 OFF_CENTRE = 0.5
+# Rows of an engine up to which values are read: of more, bins with matched moments stand for them.
+READ = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +30,8 @@ class Tally:
     ``inside`` says which lines it holds for (all, unless the reference brings influence values, which count for every
     row); ``in_reference`` which are the named reference's; ``strata`` are what groups are compared within;
     ``design`` is there where rows have weights or clusters; ``lines_kept`` are the places of the lines among all that
-    the pass gave. A metric that is no mean over rows has its name in ``functional`` and its columns in ``roles``.
+    the pass gave, whose design is ``whole``. A metric that is no mean over rows has its name in ``functional`` and its
+    columns in ``roles``.
     """
 
     lines: Lines
@@ -36,8 +41,10 @@ class Tally:
     inside: BoolArray | None
     in_reference: BoolArray | None
     rows: int
+    used: int  # rows inside the metric's condition: those it is computed on
     dropped: Mapping[str, int]
     design: Design | None = None
+    whole: Design | None = None
     functional: str = ""
     roles: Mapping[str, FloatArray] = field(default_factory=dict)
     lines_kept: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -66,7 +73,7 @@ def tally(source: Source, plan: Plan) -> tuple[Tally, ...]:
 def _tallied(source: Source, plan: Plan, shared: Request | None) -> Tally:
     # Metrics that are tested together are those of the same rows.
     request = shared if plan.jointly and shared is not None else plan.request
-    answer = source.rows(plan.request) if plan.by_row else source.cells(request, shared)
+    answer = _by_row(source, plan) if plan.by_row else source.cells(request, shared)
     weight, keys = (answer.weight, answer.columns) if isinstance(answer, Rows) else (answer.mass, answer.keys)
     plan.measure.refuse_absent(answer)
     inside, value = plan.measure.inside(answer), plan.measure.value(answer)
@@ -88,8 +95,10 @@ def _tallied(source: Source, plan: Plan, shared: Request | None) -> Tally:
         inside=None if influence is None else inside,
         in_reference=None if chosen is None else chosen[kept],
         rows=answer.rows,
+        used=round(float(rows[inside].sum())),
         dropped=answer.dropped,
         design=None if answer.design is None else answer.design.restricted(kept),
+        whole=answer.design,
         lines_kept=np.arange(value.size)[kept],
     )
     if plan.measure.functional:
@@ -97,6 +106,38 @@ def _tallied(source: Source, plan: Plan, shared: Request | None) -> Tally:
         sums = replace(sums, functional=plan.measure.functional, roles=roles)
     _refuse_missing(sums, plan.reference)
     return sums
+
+
+def _by_row(source: Source, plan: Plan) -> Cells | Rows:
+    """Every row's value; where an engine holds very many, three passes and a few thousand values per group instead."""
+    request, measure = plan.request, plan.measure
+    resampled = plan.correction == "bartlett"
+    if not source.lazy or source.designed or measure.functional or plan.reference.estimate is not None or resampled:
+        return source.rows(request)
+    value = number(request.values["value"] if "value" in request.values else request.numeric["value"])
+    cells = source.cells(replace(request, values={"first": value, "second": value * value}))
+    inside = measure.inside(cells)
+    if cells.rows <= READ or not inside.any():
+        return source.rows(request)
+    ends = source.extremes(value, {})
+    first, second = (cells.values[name][inside] for name in ("first", "second"))
+    sorting = bins(cells.count[inside], first, second, float(ends["low"][0]), float(ends["high"][0]))
+    if sorting is None:
+        return source.rows(request)
+    numeric = request.numeric if cells.dropped else {}  # the first pass found nothing missing
+    binned = replace(request, numeric=numeric, probabilities=(), keys={**request.keys, **sorting.keys(value)})
+    apart = sorting.parts(value, cells.rows, cells.count.size) if source.in_process else []
+    answer = source.cells(replace(binned, values=sorting.sums(value)), apart=apart)
+    if answer.rows != cells.rows:
+        raise DataError("data: the table changed between two passes; audit a copy that does not change.")
+    line, values, weight = sorting.nodes(answer.keys["bin"].astype(float), answer.count, answer.values)
+    return Cells(
+        count=weight,
+        keys={**{name: codes[line] for name, codes in answer.keys.items()}, "value": values},
+        values={},
+        partitions=tuple(replace(partition, codes=partition.codes[line]) for partition in answer.partitions),
+        dropped=answer.dropped,
+    )
 
 
 def _refuse_missing(sums: Tally, reference: Reference) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
@@ -76,6 +76,11 @@ def every(metrics: Sequence[str]) -> str:
     return phrases.listed(metrics, limit=len(metrics))
 
 
+def said(metrics: Iterable[str]) -> str:
+    """The metrics asked for, as nouns: 'true positive rate and false positive rate', 'share approved'."""
+    return every(list(dict.fromkeys(phrases.noun(name) for name in metrics)))
+
+
 def disparity(value: float, scale: str) -> str:
     """'a difference of +0.05', 'a ratio of 0.8'."""
     article = "an" if scale == "odds_ratio" else "a"
@@ -89,16 +94,34 @@ def intervals(kind: str, alpha: float) -> str:
     return {"simultaneous": f"Simultaneous {level}", "one-sided": f"One-sided {level}"}.get(kind, level)
 
 
-def null(low: float, high: float, alternative: str, measured: str) -> str:
-    """The null hypothesis of every group; ``measured`` is the `comparison` it is about."""
+def null(low: float, high: float, alternative: str, measured: str, equal: str = "", *, share: bool = False) -> str:
+    """The null hypothesis of every group; ``measured`` is the `comparison` it is about.
+
+    ``equal``: 'selection rate {} that of the population', where disparities are differences.
+    """
+    if plain := _plain_null(low, high, alternative, equal, share):
+        return f"For each group, its {plain}."
     sides = {"two-sided": "is", "greater": "is at most", "less": "is at least"}
     between = f"lies between {phrases.number(low)} and {phrases.number(high)}"
     limit = f"{sides[alternative]} {phrases.number(low)}" if alternative in sides else between
-    return f"For each group, the group's {measured} {limit}."
+    return f"For each group, its {measured} {limit}."
 
 
-def joint_null(measured: str, groups: int, disparity: float | None) -> str:
+def _plain_null(low: float, high: float, alternative: str, equal: str, share: bool) -> str:
+    """A null of no difference, or of one within a tolerance, without signs; nothing where it is another."""
+    same = {"two-sided": "equals", "greater": "is at most", "less": "is at least"}
+    if not equal:
+        return ""
+    if alternative in same:
+        return equal.format(same[alternative]) if low == high == 0 else ""
+    amount = (phrases.points if share else phrases.number)(high)
+    return f"{equal.format('differs from')} by at most {amount}" if low == -high else ""
+
+
+def joint_null(measured: str, groups: int, disparity: float | None, equal: str = "") -> str:
     """The null hypothesis of a certification; no one ``disparity`` if each group has its own."""
+    if equal and disparity == 0:
+        return f"In all {groups:,} groups at once, the {equal.format('equals')}."
     shown = "as given" if disparity is None else phrases.number(disparity)
     return f"In all {groups:,} groups at once, {measured} is {shown}."
 
@@ -163,56 +186,58 @@ class Finding:
 def group_finding(of: Finding) -> str:
     """One group: effect size, interval, p-value and verdict."""
     shown = {
-        Verdict.VIOLATION: f"Flagged: {of.direction}.",
+        Verdict.VIOLATION: f"A difference was shown: {of.direction}.",
         Verdict.WITHIN_TOLERANCE: WITHIN.get(of.alternative, "Shown to lie within the tolerance."),
-        Verdict.INCONCLUSIVE: "Not flagged: these data cannot tell.",
+        Verdict.INCONCLUSIVE: "No difference was shown: these data cannot tell.",
     }[of.verdict]
-    evidence = f"{phrases.pvalue(of.pvalue)}, adjusted {phrases.pvalue(of.adjusted)}"
-    if of.share and of.scale == "difference" and all(map(isfinite, of.interval)):
-        return (
-            f"{of.group}: {of.metric} {phrases.share(of.estimate)} of {phrases.count(of.n)} rows, "
-            f"{of.against} {phrases.share(of.reference)}; {_points(of)}; {evidence}. {shown}"
-        )
+    alone, adjusted = phrases.pvalue(of.pvalue), phrases.pvalue(of.adjusted)
+    evidence = f"adjusted {adjusted}" if alone == adjusted else f"{alone}, adjusted {adjusted}"
     interval = phrases.interval(*of.interval, of.alpha)
+    if of.share and of.scale != "standardised" and all(map(isfinite, of.interval)):
+        points = of.scale == "difference"
+        size = (
+            phrases.apart(of.disparity, of.interval, of.alpha)
+            if points
+            else f"{disparity(of.disparity, of.scale)}, {interval}"
+        )
+        return (
+            f"{of.group}: {phrases.metric(of.metric)} {phrases.share(of.estimate)} of {phrases.count(of.n)} rows, "
+            f"{of.against} {phrases.share(of.reference)}; {size}; {evidence}. {shown}"
+        )
     return (
-        f"{of.group}: {of.metric} {phrases.number(of.estimate)} over {phrases.count(of.n)} rows against "
-        f"{phrases.number(of.reference)}, {disparity(of.disparity, of.scale)} ({interval}; {evidence}). {shown}"
+        f"{of.group}: {phrases.metric(of.metric)} {phrases.number(of.estimate)} over {phrases.count(of.n)} rows "
+        f"against {phrases.number(of.reference)}, {disparity(of.disparity, of.scale)} ({interval}; {evidence}). {shown}"
     )
 
 
-def _points(of: Finding) -> str:
-    """'19.4 points lower, 95 % interval 18.8 to 20.0', or with both sides named where the interval has two."""
-    sign, side, other = (-1, "lower", "higher") if of.disparity < 0 else (1, "higher", "lower")
-    low, high = sorted(sign * end for end in of.interval)
-    level = f"{100 * (1 - of.alpha):g} %"
-    ends = f"{phrases.percent(low)} to {phrases.percent(high)}"
-    if low < 0:
-        ends = f"{phrases.percent(-low)} {other} to {phrases.percent(high)} {side}"
-    return f"{phrases.points(of.disparity)} {side}, {level} interval {ends}"
+def flag_overview(
+    flagged: Mapping[str, Sequence[str]], within: int, tested: int, listed: int, alternative: str, against: str
+) -> str:
+    """How many groups differ, those worse off and those better off apart; ``against``: what they differ from.
 
-
-def flag_overview(flagged: Mapping[str, Sequence[str]], within: int, tested: int, listed: int, alternative: str) -> str:
-    """How many groups were flagged, those worse off and those better off apart."""
-    untested = "" if tested == listed else f" Listed but not tested (see their status): {listed - tested:,}."
+    A group is counted once for each metric.
+    """
     side = {"greater": ", upwards", "less": ", downwards"}.get(alternative, "")
-    were = "was" if within == 1 else "were"
-    tolerated = f" {within:,} {were} shown to lie within the tolerance{side}." if within else ""
+    tolerated = f" {_groups(within)} shown to lie within the tolerance{side}." if within else ""
+    untested = "" if tested == listed else f" {_groups(listed - tested)} listed but not tested: see the table."
     number = sum(len(names) for names in flagged.values())
     if not number:
-        return f"None of {tested:,} tested groups was flagged.{tolerated}{untested}"
+        return f"None of {tested:,} groups was shown to differ from {against}.{tolerated}{untested}"
+    apart = [f"{word.capitalize()}: {phrases.listed(names)}." for word, names in flagged.items() if names]
     were = "was" if number == 1 else "were"
-    apart = [f"{len(names):,} {word} ({phrases.listed(names)})" for word, names in flagged.items() if names]
-    return f"{number:,} of {tested:,} tested groups {were} flagged: {', '.join(apart)}.{tolerated}{untested}"
+    return (
+        f"{number:,} of {tested:,} groups {were} shown to differ from {against}. {' '.join(apart)}{tolerated}{untested}"
+    )
 
 
-def plugin_contrast(groups: int, differ: Sequence[str]) -> str:
-    """What ignoring the reference's own error would have concluded."""
-    where = "there" if groups == 1 else f"in all {groups:,} tested groups"
+def _groups(number: int) -> str:
+    return f"{number:,} group was" if number == 1 else f"{number:,} groups were"
+
+
+def plugin_contrast(differ: Sequence[str]) -> str:
+    """What ignoring the reference's own error would have concluded; nothing where it is the same."""
     if not differ:
-        return (
-            "The reference is estimated from the same data and its error is included. Ignoring it (the published "
-            f"plug-in statistic) would have led to the same decision {where}."
-        )
+        return ""
     return (
         "The conclusion depends on how the reference is treated. Its error is included here; ignoring it (the "
         f"published plug-in statistic) would have decided otherwise for {phrases.listed(differ)}."
@@ -223,28 +248,29 @@ def joint_contrast(differ: Sequence[str], corrected: bool) -> str:
     """What including the reference's error would have concluded, when the plug-in was asked for."""
     how = "jointly, without the small-sample correction" if corrected else "jointly"
     if not differ:
-        return f"Including the error of the estimated reference ({how}) leads to the same decisions."
+        return ""
     return (
         "The conclusion depends on how the reference is treated: including the error of the estimated reference "
         f"({how}) decides otherwise for {phrases.listed(differ)}."
     )
 
 
-def dependence_warning(adjust: str) -> str:
+def dependence_warning() -> str:
     """Why BH's assumption may fail."""
     return (
-        f"The adjustment '{adjust}' holds the false flagging rate for independent or positively dependent tests. "
-        "Overlapping groups and a shared estimated reference break that; the adjustment 'by' holds it under any "
-        "dependence."
+        "The adjustment for many groups (Benjamini and Hochberg's) holds the share of false findings for independent "
+        "or positively dependent tests. Overlapping groups and a shared estimated reference break that; Benjamini and "
+        "Yekutieli's adjustment holds it under any dependence."
     )
 
 
 def measured_dependence(rate: float, alpha: float) -> str:
     """What BH's false flagging rate is where its assumption fails."""
     return (
-        f"The adjustment 'bh' does not hold the false flagging rate of {phrases.number(alpha)} here: groups depend on "
-        f"one another through common rows or their reference, and by simulation with that dependence it is "
-        f"{phrases.number(rate)}. The adjustments 'max-t' and 'by' hold theirs under it."
+        f"The adjustment for many groups (Benjamini and Hochberg's) does not hold the share of false findings at "
+        f"{phrases.share(alpha)} here: groups depend on one another through common rows or their reference, and by "
+        f"simulation with that dependence it is {phrases.share(rate)}. The max-t adjustment and Benjamini and "
+        "Yekutieli's hold theirs under it."
     )
 
 
@@ -256,21 +282,20 @@ def tree_warning(unreached: int) -> str:
     )
 
 
-def small_warning(too_small: int, min_size: int) -> str:
+def small_warning(groups: Sequence[str], min_size: int) -> str:
     """Groups below the minimum size."""
-    return (
-        f"Fewer than {min_size:,} rows inside the metric's condition, so listed and not tested: {too_small:,} groups."
-    )
+    return f"Fewer than {min_size:,} rows that count, so listed and not tested: {phrases.listed(groups)}."
 
 
-def constant_warning(constant: int, binary: bool) -> str:
+def constant_warning(groups: Sequence[str], binary: bool) -> str:
     """Groups in which the metric does not vary."""
     if binary:
         return (
-            f"In {constant:,} groups the metric is 0 for every row or 1 for every row; their numbers come from the "
-            "binomial likelihood at the edge of its range and are rough."
+            f"Every row that counts has the same value in {phrases.listed(groups)}: the share is 0 % or 100 %, and its "
+            "interval and p-value are rough."
         )
-    return f"In {constant:,} groups the metric has one value only: there is no variance to judge by, and no test."
+    same = f"Every row that counts has the same value in {phrases.listed(groups)}"
+    return f"{same}: there is nothing to judge chance by, so they are not tested."
 
 
 # What is wrong with the groups of a status.
@@ -279,8 +304,9 @@ CONCERNS: Mapping[Status, str] = {
         "Too few clusters to judge their spread by (fewer than 10 effective ones) in {}: listed and not tested."
     ),
     Status.SKEWED: (
-        "Too few rows for so skewed a metric (fewer than about 30 times the squared skewness) in {}: estimated, but "
-        "tests and intervals of such rows err too often, so no verdict rests on them."
+        "Too few rows for so skewed a metric (about 30 times the squared skewness are needed, and more where many "
+        "groups are tested) in {}: estimated, but tests and intervals of such rows err too often, so no verdict rests "
+        "on them."
     ),
     Status.ZERO_BASELINE: "The reference of {} is 0 (or its odds are infinite), and nothing is a ratio to that: listed "
     "and not tested.",
@@ -306,7 +332,7 @@ def resampled_warning(resamples: int) -> str:
     """A decision that another seed might turn."""
     return (
         f"The small-sample correction comes from {resamples:,} resamples, and a p-value is close to the level: another "
-        "seed might decide otherwise. Raise resamples."
+        "seed might decide otherwise; more resamples would settle it."
     )
 
 
@@ -333,8 +359,9 @@ def corrected_warning(factor: float) -> str:
 def left_out_warning(groups: Sequence[str], min_size: int) -> str:
     """Constraints that only a handful of rows would carry."""
     return (
-        f"Some groups were left out of the joint test: {phrases.listed(groups)}. Their difference from other groups is "
-        f"fewer than {min_size / 2:g} rows, half of min_size. Their own intervals are not affected."
+        f"Some groups were left out of the joint test: {phrases.listed(groups)}. They differ from other groups by "
+        f"fewer than {min_size / 2:g} rows, half of the least size of a tested group. Their own intervals are not "
+        "affected."
     )
 
 
@@ -358,18 +385,31 @@ JOINT_STATUSES: Mapping[Status, str] = {
 JOINT_APPROXIMATE = "The joint likelihood was not maximised to full accuracy: read the statistic as approximate."
 
 
-def certify_finding(statistic: float, df: int, pvalue: float, method: str) -> str:
-    """The joint statistic."""
-    name = "empirical" if method == "el" else "Euclidean"
+# What a joint test holds against its law.
+JOINT_STATISTICS = {
+    "el": "joint empirical likelihood ratio statistic",
+    "eel": "joint Euclidean likelihood ratio statistic",
+    "cmh": "Cochran, Mantel and Haenszel's statistic",
+    "covariance": "statistic of all groups' differences together",
+}
+
+
+def certify_finding(statistic: float, df: int, pvalue: float, method: str, *, shown: bool) -> str:
+    """The joint statistic; ``shown``: it is more than chance explains."""
+    differ = "the groups differ by more than chance explains" if shown else "no difference beyond chance was shown"
     return (
-        f"The joint {name} likelihood ratio statistic is {phrases.number(statistic)} on {df:,} degrees of freedom "
-        f"({phrases.pvalue(pvalue)})."
+        f"Taken together, {differ}: {phrases.pvalue(pvalue)} for the hypothesis tested ({JOINT_STATISTICS[method]} "
+        f"{phrases.number(statistic)} on {df:,} degrees of freedom)."
     )
 
 
-def largest_finding(group: str, value: float, scale: str, interval: tuple[float, float], alpha: float) -> str:
+def largest_finding(
+    group: str, value: float, scale: str, interval: tuple[float, float], alpha: float, *, share: bool = False
+) -> str:
     """The group furthest from the reference."""
     shown = f"simultaneous {phrases.interval(*interval, alpha)}"
+    if share and scale == "difference":
+        return f"The largest difference: {group}, {phrases.apart(value, interval, alpha, 'simultaneous ')}."
     if scale == "difference":
         return f"The largest difference is {phrases.signed(value)}, in {group} ({shown})."
     return f"Furthest from the reference is {group}, with {disparity(value, scale)} ({shown})."
@@ -381,16 +421,14 @@ def tolerated(low: float, high: float, scale: str) -> str:
 
 
 def tolerance_finding(
-    outside: Sequence[str], inside: int, groups: int, tolerance: tuple[float, float], scale: str
+    outside: Sequence[str], inside: int, groups: int, tolerance: tuple[float, float], scale: str, *, share: bool = False
 ) -> str:
     """What was shown about the tolerance, which reaches from one disparity to another."""
-    shown = tolerated(*tolerance, scale)
+    points = share and scale == "difference"
+    largest = phrases.points(tolerance[1]) if points else phrases.number(tolerance[1])
+    shown = f"±{largest}" if points else tolerated(*tolerance, scale)
     if outside:
-        beyond = (
-            f"difference larger than {phrases.number(tolerance[1])}"
-            if scale == "difference"
-            else f"{NOUNS[scale]} beyond {shown}"
-        )
+        beyond = f"difference larger than {largest}" if scale == "difference" else f"{NOUNS[scale]} beyond {shown}"
         return f"{'An' if scale == 'odds_ratio' else 'A'} {beyond} was shown in {phrases.listed(outside)}."
     if inside == groups:
         return f"In all {groups:,} groups the simultaneous interval lies within {shown}."
@@ -406,17 +444,17 @@ def assumptions(
     """What is assumed, and how it was checked or that it cannot be."""
     treated = "Its own sampling error is part of the test." if joint else "It is treated as known, without error."
     shared = (
-        "Groups overlap; the joint test uses the rank of their estimating functions."
+        "Cannot be checked from the table. Somebody may be in several of the groups, which the test allows for."
         if overlapping
-        else "The groups are disjoint."
+        else phrases.UNCHECKED
     )
     return (
         rows,
         phrases.SAMPLE,
         (f"The reference is {reference}.", treated),
         (
-            "Groups are large enough for the chi-square limit.",
-            "Groups below min_size are not tested; statuses mark the rest.",
+            "Groups are large enough for the test's approximation (the chi-square limit).",
+            "Groups with too few rows are listed and not tested; the column Status says which.",
         ),
-        ("Membership is recorded correctly.", shared),
+        ("Who belongs to which group is recorded correctly.", shared),
     )

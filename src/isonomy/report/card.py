@@ -26,12 +26,12 @@ def _lines(document: Document) -> Iterator[str]:
     yield from ("", "### Quantitative analyses", "", "| question | verdict | finding |", "|---|---|---|")
     for entry in document.entries:
         yield f"| {escaped(entry.heading)} | {entry.badge} | {escaped(entry.lead)} |"
-    glosses = [wording.gloss(entry.result.provenance.options) for entry in document.entries if entry.result is not None]
+    glosses = [entry.gloss for entry in document.entries if entry.result is not None]
     yield from ("", *(f"- {escaped(gloss)}" for gloss in dict.fromkeys(glosses) if gloss))
     limits = [limit for entry in document.entries if entry.result is not None for limit in entry.result.limits()]
     yield from ("", "### Caveats and recommendations", "")
     yield from (f"- {escaped(limit)}" for limit in dict.fromkeys(limits))
-    steps = [step for entry in document.entries for step in wording.next_steps(entry.kind, entry.verdict)]
+    steps = [step for entry in document.entries for step in entry.steps]
     yield from (f"- {escaped(step)}" for step in dict.fromkeys(steps))
     kept = [("isonomy", facts.get("isonomy")), ("fingerprint of the rows", facts.get("Fingerprint of the rows"))]
     provenance = [f"{name} {value}" for name, value in (*kept, ("seed", facts.get("Seed"))) if value]

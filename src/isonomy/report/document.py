@@ -60,9 +60,34 @@ class Entry:
         return self.error or wording.FAILED if self.result is None else self.result.deciding()
 
     @property
+    def leads(self) -> tuple[str, ...]:
+        """The finding that decided, and the next one; what to know about it where nothing could be tested."""
+        if self.result is None:
+            return (self.lead,)
+        further = self.result.findings() if self.answered else self.result.warnings
+        return (self.lead, *(text for text in further if text not in self.lead))[:2]
+
+    @property
     def sentence(self) -> str:
         """The verdict in words."""
         return wording.FAILED if self.result is None else self.result.headline()
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What to do next."""
+        if self.result is None:
+            return wording.next_steps(self.kind, self.verdict)
+        tolerant = self.result.provenance.options.get("tolerance", True) not in (None, 0)
+        return wording.next_steps(self.kind, self.verdict, tolerant=tolerant, stopped=False)
+
+    @property
+    def gloss(self) -> str:
+        """The technical words of this test, explained."""
+        if self.result is None:
+            return wording.gloss(self.options, kind=self.kind)
+        names = tuple(dict.fromkeys(getattr(self.result, "metrics", ())))
+        told = names if all(isinstance(name, str) for name in names) else ()
+        return wording.gloss(self.result.provenance.options, told, self.kind)
 
     @property
     def question(self) -> str:

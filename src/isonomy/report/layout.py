@@ -64,11 +64,11 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
         entry=entry,
         verdict=entry.look,
         badge=entry.badge,
-        steps=_sentences(wording.next_steps(entry.kind, entry.verdict), ()),
+        steps=_sentences(entry.steps, ()),
         sentence=entry.sentence,
         heading=visible(entry.heading),
         question=visible(entry.question),
-        gloss=wording.gloss(result.provenance.options if result else entry.options),
+        gloss=entry.gloss,
         leads=(sentence(entry.lead),),
         facts=_facts(entry),
     )
@@ -79,13 +79,17 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
     findings = _sentences(result.findings(), labels)
     return replace(
         part,
-        leads=_sentences(_leads(entry.lead, result.findings() if entry.answered else result.warnings), labels),
+        leads=_sentences(entry.leads, labels),
         findings=findings,
         truth=_sentences(entry.truth, labels),
         null=sentence(result.null[:1].upper() + result.null[1:], labels),
         chart=chart(result) if picture else None,
         chart_label=wording.chart_label(one_line(entry.heading, 200)),
-        tables=tuple((name, table(page, rows)) for name, page in (pages or {wording.NUMBERS: columns}).items() if page),
+        tables=tuple(
+            (name, table(page, rows, result.units()))
+            for name, page in (pages or {wording.NUMBERS: columns}).items()
+            if page
+        ),
         tables_first=bool(pages),
         assumptions=tuple((sentence(what, labels), sentence(how, labels)) for what, how in result.assumptions()),
         warnings=_sentences(result.warnings, labels),
@@ -93,11 +97,6 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
         method=result.method,
         references=_sentences(result.references, ()),
     )
-
-
-def _leads(deciding: str, further: tuple[str, ...]) -> tuple[str, ...]:
-    """The finding that decided, and the next one."""
-    return (deciding, *(text for text in further if text not in deciding))[:2]
 
 
 def _sentences(texts: Iterable[str], labels: Iterable[str]) -> tuple[Markup, ...]:

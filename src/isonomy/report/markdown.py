@@ -1,20 +1,45 @@
-"""The audit on one page of markdown, for a pull request or an e-mail."""
+"""The audit in short: on one page of markdown for a pull request or an e-mail, as a table for a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from markupsafe import Markup
+
 from isonomy.report import wording
 from isonomy.report.document import Document, Entry
 from isonomy.report.text import markdown as escaped
+from isonomy.report.text import visible
 from isonomy.results import phrases
 
-_SIGNS = {"violation": "🟠", "shown": "🔵", "within_tolerance": "🟢", "inconclusive": "⚪", "failed": "⛔"}
+_SIGNS = {
+    "violation": "🟠",
+    "shown": "🔵",
+    "within_tolerance": "🟢",
+    "inconclusive": "⚪",
+    "compared": "🔵",
+    "failed": "⛔",
+}
 
 
 def markdown(document: Document) -> str:
     """What was asked, what was found, what it does not show. Every label is text."""
     return "\n".join(_lines(document)).rstrip() + "\n"
+
+
+def outline(document: Document) -> str:
+    """The audit as a small table for a notebook: questions, verdicts, and the findings that decided them."""
+    rows = [
+        Markup("<tr><td>{}</td><td><strong>{}</strong></td><td>{}</td></tr>").format(
+            visible(entry.heading), entry.badge, Markup("<br>").join(visible(lead) for lead in entry.leads)
+        )
+        for entry in document.entries
+    ]
+    head = Markup("<p><strong>{}</strong></p><p>{}</p>").format(
+        visible(document.title), wording.headline(document.counts)
+    )
+    columns = Markup("<thead><tr><th>Question</th><th>Verdict</th><th>What was found</th></tr></thead>")
+    return head + Markup("<table>{}<tbody>{}</tbody></table>").format(columns, Markup("").join(rows))
 
 
 def _lines(document: Document) -> Iterator[str]:
@@ -42,14 +67,13 @@ def _entry(entry: Entry) -> Iterator[str]:
         yield from (escaped(entry.error or ""), "")
         return
     result = entry.result
-    gloss = wording.gloss(result.provenance.options)
-    yield from (escaped(gloss), "") if gloss else ()
+    yield from (escaped(entry.gloss), "") if entry.gloss else ()
     yield from (f"- {escaped(finding)}" for finding in result.findings())
     yield from ("", f"Tested: {escaped(result.null)}", "")
     yield from _bullets("What is true in this simulation", entry.truth)
     yield from _bullets("Warnings", result.warnings)
     yield from _bullets("What this does not show", result.limits())
-    yield from _bullets("What to do next", wording.next_steps(entry.kind, entry.verdict))
+    yield from _bullets("What to do next", entry.steps)
     rows = result.provenance.rows
     yield from (f"Rows used: {phrases.count(rows)}." if rows is not None else "", "")
 

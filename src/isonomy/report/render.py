@@ -15,7 +15,7 @@ from isonomy.report import wording
 from isonomy.report.charts import Chart, library
 from isonomy.report.document import Document
 from isonomy.report.layout import Section, section
-from isonomy.report.tables import MAXIMUM_ROWS
+from isonomy.report.tables import MAXIMUM_ROWS, PRINTED
 from isonomy.report.text import sentence, visible
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 MAXIMUM_BYTES = 5_000_000
 _CHART_BYTES = 2_500_000  # all specifications together; what does not fit is told, not drawn
 _FIRST_FINDINGS = 5  # shown at once; the others can be unfolded, and are printed
-_PRINTED = 60  # lines of a table on paper
 _TABLE_ROWS = (MAXIMUM_ROWS, 200, 50, 10, 1)
 
 
@@ -53,7 +52,7 @@ def _page(document: Document, rows: int) -> str:
             sections=sections,
             tally=document.counts,
             first=_FIRST_FINDINGS,
-            printed=_PRINTED,
+            printed=PRINTED,
             headline=wording.headline(document.counts),
             suppression=wording.suppression(document.suppress_below),
             facts=[(visible(name), visible(value)) for name, value in document.facts],

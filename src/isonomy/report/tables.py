@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from isonomy.numerics.arrays import AnyArray
 from isonomy.report import wording
 from isonomy.report.text import visible
 from isonomy.results import Columns, phrases
+from isonomy.results.shape import COUNTS
 
 MAXIMUM_ROWS = 1_000
 
@@ -35,7 +37,9 @@ _FIRST = (
     *("adjusted_pvalue", "pvalue", "bias_pvalue", "n", "predicted", "observed", "status"),
 )
 _ROOM = 8  # columns
-_PAPER, _VAST = 13, 22  # columns that fit an upright page, and a page on its side
+_PAPER = 13  # columns that fit an upright page
+_KEYS = ("round", "group", "against", "table", "metric", "outcome", "score")  # what a line is about
+PRINTED = 100  # lines of a table on paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,12 @@ class Column:
     numeric: bool
     minor: bool = False
 
+    @property
+    def key(self) -> bool:
+        """Whether it says what a line is about: every part of a table that is printed in parts has it."""
+        compared = self.name == "reference" and not self.numeric
+        return not self.minor and (self.name in _KEYS or compared)
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -57,9 +67,23 @@ class Table:
     total: int
 
     @property
-    def width(self) -> str:
-        """How much paper it takes: "" an upright page, "wide" one on its side, "vast" more than that."""
-        return "vast" if len(self.columns) > _VAST else "wide" if len(self.columns) > _PAPER else ""
+    def wide(self) -> bool:
+        """Whether an upright page has no room for all columns."""
+        return len(self.columns) > _PAPER
+
+    @property
+    def continued(self) -> tuple[Table, ...]:
+        """The columns that paper has no room for beside the others, in tables of their own below them."""
+        if not self.wide:
+            return ()
+        keys = [i for i, column in enumerate(self.columns) if column.key]
+        minor = [i for i, column in enumerate(self.columns) if column.minor]
+        room = _ROOM + 2 - len(keys)
+        return tuple(self._only([*keys, *minor[at : at + room]]) for at in range(0, len(minor), room))
+
+    def _only(self, places: Sequence[int]) -> Table:
+        columns = tuple(replace(self.columns[i], minor=False) for i in places)
+        return Table(columns, tuple(tuple(row[i] for i in places) for row in self.rows[:PRINTED]), self.total)
 
     @property
     def shortened(self) -> str:
@@ -67,16 +91,21 @@ class Table:
         return "" if len(self.rows) == self.total else wording.shortened(len(self.rows), self.total)
 
 
-def table(columns: Columns, limit: int = MAXIMUM_ROWS) -> Table:
-    """The columns of a result, ready to be shown."""
+def table(columns: Columns, limit: int = MAXIMUM_ROWS, units: Mapping[str, str] = MappingProxyType({})) -> Table:
+    """The columns of a result, ready to be shown; those with ``units`` are shares, told in percent."""
     order = sorted(columns, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     shown = order[:_ROOM]
     listed = {name: _listed(columns[name]) for name in order}
     total = max((len(values) for values in listed.values()), default=0)
     numeric = {name: _numeric(values) for name, values in listed.items()}
-    cells = [[_cell(name, value, numeric[name]) for value in values[:limit]] for name, values in listed.items()]
+    cells = [
+        [_cell(name, value, numeric[name], name in units) for value in values[:limit]]
+        for name, values in listed.items()
+    ]
     return Table(
-        columns=tuple(Column(name, wording.column(name), numeric[name], name not in shown) for name in listed),
+        columns=tuple(
+            Column(name, wording.column(name, units.get(name, "")), numeric[name], name not in shown) for name in listed
+        ),
         rows=tuple(zip(*cells, strict=True)),
         total=total,
     )
@@ -96,13 +125,18 @@ def _numeric(values: Sequence[object]) -> bool:
     return bool(kinds) and kinds <= {int, float, np.float64, np.int64}
 
 
-def _cell(name: str, value: object, numeric: bool) -> Cell:
+def _cell(name: str, value: object, numeric: bool, share: bool = False) -> Cell:
     if isinstance(value, Enum):
         value = value.value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return Cell("–", "")
     if numeric and isinstance(value, (int, float)):
-        return Cell(_number(name, value), repr(float(value)) if isinstance(value, float) else str(value))
+        return Cell(
+            _percent(value) if share else _number(name, value),
+            repr(float(value)) if isinstance(value, float) else str(value),
+        )
+    if isinstance(value, (bool, np.bool_)):
+        return Cell("yes" if value else "no", str(bool(value)))
     text = str(value)
     if name in ("verdict", "status"):
         return Cell(wording.MARKS.get(text, text.replace("_", " ")), text, mark=text)
@@ -110,13 +144,17 @@ def _cell(name: str, value: object, numeric: bool) -> Cell:
     return Cell(shown, safe_csv(shown))
 
 
+def _percent(value: float) -> str:
+    return _number("", value) if math.isinf(value) else phrases.percent(value).replace("-", "−", 1)
+
+
 def _number(name: str, value: float) -> str:
     if "pvalue" in name:
         return phrases.probability(value)
     if isinstance(value, int):
         return f"{value:,}"
+    if name in COUNTS and abs(value) < 1e15:
+        return phrases.count(value)
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if value == int(value) and abs(value) < 1e15 and name in ("size", "n", "rows", "count"):
-        return phrases.count(value)
     return phrases.number(value).replace("-", "−", 1) if value < 0 else phrases.number(value)

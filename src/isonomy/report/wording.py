@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from isonomy.results import phrases
 
@@ -51,6 +51,7 @@ BADGES_OF = {
     ("treatment_bias", "violation"): "Bias shown",
     ("evaluate_corrections", "violation"): "Less bias shown",
     ("evaluate_corrections", "inconclusive"): "Corrections compared",
+    ("price_of_fairness", "inconclusive"): "Price measured",
     ("predictive_parity", "violation"): "Different meaning shown",
     ("marginal_outcomes", "violation"): "Different outcomes shown",
     ("adverse_impact", "violation"): "Lower rate shown",
@@ -59,6 +60,8 @@ BADGES_OF = {
 }
 SHOWN = "shown"  # the look of a finding that is no complaint
 NO_COMPLAINT = ("improvability", "evaluate_corrections")
+COMPARED = "compared"  # the look of numbers beside one another, of which none is to be shown
+COMPARISONS = ("evaluate_corrections", "price_of_fairness")
 
 # How each verdict is counted at the top of the report: (one, several).
 TALLIES = {
@@ -66,10 +69,14 @@ TALLIES = {
     "shown": ("alternative shown", "alternatives shown"),
     "within_tolerance": ("shown within tolerance", "shown within tolerance"),
     "inconclusive": ("inconclusive", "inconclusive"),
+    "compared": ("comparison made", "comparisons made"),
     "failed": ("could not be answered", "could not be answered"),
 }
 
 FAILED = "Not answered: this test stopped with an error. It says nothing for or against equal treatment."
+NOTHING_TESTED = (
+    "Read the warnings: they say why nothing could be tested. Larger groups, more rows or another question are needed.",
+)
 # What a reader can do about each verdict; the words of a kind of test where they differ.
 NEXT = {
     "violation": (
@@ -82,12 +89,41 @@ NEXT = {
         "Repeat the audit when the model, the population or the data change.",
     ),
     "inconclusive": (
-        "Do not report this as equal treatment. Collect more rows, or set the tolerance that matters and ask again.",
-        "Read the intervals: they say which differences these data cannot rule out.",
+        "Do not report this as equal treatment: it was neither shown that groups differ by more than the tolerance nor "
+        "that they do not.",
+        "Collect more rows if the question matters: the intervals say which differences these data cannot rule out.",
     ),
     "failed": ("Correct what the message names, and run the audit again.",),
 }
+UNTOLERANT = (
+    "Do not report this as equal treatment: no difference was shown, and without a tolerance that is all it can mean.",
+    "Decide how large a difference would matter, set it as the tolerance and ask again. The intervals say which "
+    "differences these data cannot rule out.",
+)
+_MEANING = (
+    "Ask whether decisions use the score with one cut-off for all: the same cut-off then means different things.",
+    "Consider calibrating the score by group, where that is permitted, and repeat the test on new rows.",
+)
 NEXT_OF = {
+    ("adverse_impact", "violation"): (
+        "Have the selection of the categories named reviewed, with counsel: what the law makes of a ratio is not a "
+        "statistical question.",
+        "Ask whether what was selected for is needed, and whether another way of selecting would differ less.",
+        "Compare within what the selection may rightly use, such as the job applied for.",
+    ),
+    ("adverse_impact", "within_tolerance"): (
+        "Record who chose the threshold and why: it is a custom, not the law's.",
+        "Repeat the table for the next period, and for every stage of the selection.",
+    ),
+    ("adverse_impact", "inconclusive"): (
+        "Do not report this as equal treatment. Observed ratios below the threshold stand in the table whatever chance "
+        "can explain.",
+        "Take several periods together if the categories are small.",
+    ),
+    ("project", "violation"): (
+        "Read the change that is shown as a measure of distance, not as a plan to change decisions about people.",
+        "Have the groups whose rates differ, and what the decision is based on, reviewed.",
+    ),
     ("improvability", "violation"): (
         "Have the alternative reviewed by those responsible for the model: it was found on these data and has to be "
         "tried on new ones.",
@@ -95,20 +131,33 @@ NEXT_OF = {
     ),
     ("improvability", "inconclusive"): (
         "Do not report this as proof that no alternative exists: other features, rules or data may give one.",
-    ),
-    ("predictive_parity", "violation"): (
-        "Ask whether decisions use the score with one cut-off for all: the same cut-off then means different things.",
-        "Consider calibrating the score by group, where that is permitted, and repeat the test on new rows.",
+        "Record which alternatives were looked for, and how.",
     ),
     ("treatment_bias", "violation"): (
         "Do not rank people of different groups by these predicted effects before they are corrected.",
         "Check a correction on rows that it was not made from.",
     ),
     ("evaluate_corrections", "inconclusive"): (
-        "Try a correction that was shown to leave less bias on new rows before it is used.",
+        "Use no correction because of this comparison alone: try the one with the least bias left on new rows first.",
     ),
-    ("project", "violation"): (
-        "Read the change that is shown as a measure of distance, not as a plan to change decisions about people.",
+    ("price_of_fairness", "inconclusive"): (
+        "Weigh what the ranking gains or loses against the bias that a correction removes: that is a judgement.",
+    ),
+    ("predictive_parity", "violation"): _MEANING,
+    ("composite_parity", "violation"): _MEANING,
+    ("marginal_outcomes", "violation"): (
+        "Ask why people who were only just accepted do better in one group than in another: it may be held to a higher "
+        "standard.",
+        "Have the threshold, and what the score leaves out, reviewed.",
+    ),
+    ("equalize_thresholds", "violation"): (
+        "Take counsel before thresholds are changed by group: it may be unlawful. A corrected score with one threshold "
+        "can have the same effect.",
+        "Try the thresholds on new rows before they are used.",
+    ),
+    ("equalize_thresholds", "inconclusive"): (
+        "Keep one threshold for all: no difference was shown that would call for others. That is not proof of equal "
+        "treatment.",
     ),
 }
 
@@ -137,6 +186,29 @@ READING = (
         "large and no violation was shown.",
     ),
     (
+        "The population, the reference",
+        "Whom a group is compared with: the population is everybody whose rows were used, the group's own members "
+        "among them.",
+    ),
+    (
+        "Disfavoured, favoured",
+        "A difference to the group's disadvantage, or to its advantage, was shown. More of what the metric counts is "
+        "taken to be better, unless it counts errors or the audit file says otherwise.",
+    ),
+    (
+        "Points",
+        "Percentage points, the difference of two percentages: 38 % is 20 points lower than 58 %.",
+    ),
+    (
+        "Tolerance",
+        "The largest difference that whoever set it decided does not matter. Without one, any difference counts.",
+    ),
+    (
+        "Effective number",
+        "How many equal and independent rows the rows of a group are worth, where some weigh more than others or "
+        "belong together.",
+    ),
+    (
         "p-value",
         "How often chance alone would produce a difference at least this large if the stated hypothesis were true. "
         "An adjusted p-value allows for having looked at several groups.",
@@ -149,13 +221,15 @@ GLOSSARY = {
     "auc": "how often somebody with outcome 1 has a higher score than somebody with outcome 0",
     "rmse": "the square root of the average squared error of the prediction",
     "r2": "the share of the outcome's variance that the prediction accounts for",
-    "selection_rate": "the share of people who are selected (prediction 1)",
-    "tpr": "true positive rate, the share selected among those with outcome 1",
-    "fpr": "false positive rate, the share selected among those with outcome 0",
-    "fnr": "false negative rate, the share not selected among those with outcome 1",
-    "tnr": "true negative rate, the share not selected among those with outcome 0",
-    "ppv": "positive predictive value, the share with outcome 1 among those selected",
-    "npv": "negative predictive value, the share with outcome 0 among those not selected",
+    "selection_rate": "the share of people who are selected",
+    "tpr": "the share selected among those with outcome 1",
+    "fpr": "the share selected among those with outcome 0",
+    "fnr": "the share not selected among those with outcome 1",
+    "tnr": "the share not selected among those with outcome 0",
+    "ppv": "the share with outcome 1 among those selected",
+    "recall": "the share selected among those with outcome 1",
+    "precision": "the share with outcome 1 among those selected",
+    "npv": "the share with outcome 0 among those not selected",
     "accuracy": "the share of people for whom prediction and outcome agree",
     "false_discovery_rate": "the share with outcome 0 among those selected",
     "false_omission_rate": "the share with outcome 1 among those not selected",
@@ -224,6 +298,34 @@ COLUMNS = {
     "bias_low": "Bias from",
     "bias_high": "Bias to",
     "bias_pvalue": "Bias: p‑value",
+    "se": "Standard error",
+    "users": "People",
+    "effective_n": "Effective number",
+    "reference_effective_n": "Effective number compared with",
+    "reference_n": "Rows compared with",
+    "reference_estimate": "Estimate compared with",
+    "reference_low": "Compared with, from",
+    "reference_high": "Compared with, to",
+    "estimate_low": "Estimate from",
+    "estimate_high": "Estimate to",
+    "error_adjusted_pvalue": "Error: adjusted p‑value",
+    "critical_bias": "Smallest bias that would be shown here",
+    "detectable_bias": "Bias found four times in five",
+    "direction": "Favoured or disfavoured",
+    "treated": "Treated rows",
+    "against": "Compared with",
+    "selection_rate": "Selection rate",
+    "share_moved": "Would have to change",
+    "mean_distance": "Average distance",
+    "moved_up": "From refused to selected",
+    "moved_down": "From selected to refused",
+    "tolerated_low": "Tolerance from",
+    "tolerated_high": "Tolerance to",
+    "detectable": "Difference found four times in five",
+    "rows_needed": "Rows needed to show it is within tolerance",
+    "clusters": "Clusters",
+    "effective_clusters": "Effective number of clusters",
+    "design_effect": "Design effect",
     "pvalue_fairness": "Fairness p‑value",
     "pvalue_accuracy": "Accuracy p‑value",
 }
@@ -232,19 +334,50 @@ NUMBERS = "The numbers"
 NO_SCRIPT = "Charts, sorting and search need JavaScript. Every number in the charts is in the tables."
 
 
-def gloss(options: Mapping[str, object]) -> str:
-    """What the technical words among a test's options mean; nothing where there are none."""
-    words: list[str] = []
-    for option in ("metric", "criterion", "accuracy", "fairness"):
+def gloss(options: Mapping[str, object], names: Sequence[str] = (), kind: str = "") -> str:
+    """What the technical words among a test's options mean; nothing where there are none.
+
+    ``names``: what the metrics are called in this audit, in the order of the option; ``kind``: of the test.
+    """
+    words: dict[str, str] = {}
+    for option in ("metric", "criterion", "accuracy", "fairness", "target"):
         given = options.get(option)
-        for word in given if isinstance(given, (tuple, list)) else (given,):
-            if isinstance(word, str) and word in GLOSSARY and word not in words:
-                words.append(word)
-    return " ".join(f"{word}: {GLOSSARY[word]}." for word in words)
+        listed = list(given) if isinstance(given, (tuple, list)) else [given]
+        own = names if option == "metric" and len(names) == len(listed) else ()
+        for i, word in enumerate(listed):
+            if isinstance(word, str) and word in GLOSSARY:
+                words.setdefault(word, phrases.metric(own[i] if own else word))
+    meanings = [f"{_headed(name, word)}: {GLOSSARY[word]}." for word, name in words.items()]
+    spoken = ["selected"] if kind in SELECTING else []
+    roles = _roles(options, " ".join([*spoken, *(GLOSSARY[word] for word in words)]))
+    return " ".join(filter(None, [*meanings, *roles, phrases.designed(options)]))
+
+
+SELECTING = ("adverse_impact",)  # kinds whose sentences speak of people who are selected, whatever their options
+
+
+def _headed(name: str, word: str) -> str:
+    """'True positive rate (tpr)': the words of the report, and the name in the audit file."""
+    return name[:1].upper() + name[1:] + ("" if name.replace(" ", "_").lower() == word else f" ({word})")
+
+
+def _roles(options: Mapping[str, object], meanings: str) -> Iterator[str]:
+    """What counts as selected, and as outcome 1, in this table."""
+    for role, said, head in (("prediction", "selected", "Selected"), ("outcome", "outcome 1", "Outcome 1")):
+        column = options.get(role)
+        if isinstance(column, str) and said in meanings:
+            condition = " is " in column and "(" not in column
+            yield f"{head} means here: {column if condition else f'{column} is {_positive(options)}'}."
+
+
+def _positive(options: Mapping[str, object]) -> object:
+    positive = options.get("positive")
+    return 1 if positive is None else positive
 
 
 COMPARISON = "Two audits compared"
 NOT_ASKED = "Not asked"
+VERDICTS_ALONE = "Verdicts are compared; the numbers of this kind of test are not."
 OTHER_KIND = "Another kind of test in each audit: numbers are not compared."
 SAME_ROWS = "Both audits read the same rows: verdicts are compared, and numbers can differ by the options alone."
 INDEPENDENT_ROWS = (
@@ -256,15 +389,37 @@ INDEPENDENT_ROWS = (
 
 def compared(changed: int, total: int, moved: int) -> str:
     """Two audits in one sentence."""
-    verdicts = f"{_plural(changed, 'verdict', 'verdicts')} of {_plural(total, 'test', 'tests')} changed"
-    return f"{verdicts}; {_plural(moved, 'number', 'numbers')} moved beyond the error of both audits."
+    verdicts = _plural(changed, "verdict", "verdicts") if changed else "No verdict"
+    numbers = _plural(moved, "number", "numbers") if moved else "no number"
+    return f"{verdicts} of {_plural(total, 'test', 'tests')} changed; {numbers} moved beyond the error of both audits."
 
 
-def moved(group: str, before: float, after: float, interval: tuple[float, float], adjusted: float, alpha: float) -> str:
-    """A number that moved beyond its error."""
-    shown, change = phrases.interval(*interval, alpha), phrases.signed(after - before)
-    ends = f"from {phrases.signed(before)} to {phrases.signed(after)}"
-    return f"{group}: {ends}, a change of {change} ({shown}; adjusted {phrases.pvalue(adjusted)})."
+def moved(
+    group: str,
+    before: float,
+    after: float,
+    change: float,
+    interval: tuple[float, float],
+    adjusted: float,
+    alpha: float,
+    *,
+    kind: str = "",
+) -> str:
+    """A number that moved beyond its error; ``kind``: "points" for differences of shares, "ratio", or another."""
+    if kind == "points":
+        ends = f"from {_signed_points(before)} to {_signed_points(after)} points"
+        told = phrases.apart(change, interval, alpha)
+    elif kind == "ratio":
+        ends = f"from a ratio of {phrases.number(before)} to {phrases.number(after)}"
+        told = f"a factor of {phrases.number(change)}, {phrases.interval(*interval, alpha)}"
+    else:
+        ends = f"from {phrases.signed(before)} to {phrases.signed(after)}"
+        told = f"a change of {phrases.signed(change)}, {phrases.interval(*interval, alpha)}"
+    return f"{group}: {ends}; {told}; adjusted {phrases.pvalue(adjusted)}."
+
+
+def _signed_points(value: float) -> str:
+    return f"{'+' if value >= 0 else ''}{phrases.percent(value)}"
 
 
 def unmoved(n: int) -> str:
@@ -289,18 +444,29 @@ def badge(kind: str, verdict: str) -> str:
 
 def look(kind: str, verdict: str) -> str:
     """How a verdict is coloured and counted: what is shown need not be a complaint."""
+    if verdict == "inconclusive" and kind in COMPARISONS:
+        return COMPARED
     return SHOWN if verdict == "violation" and kind in NO_COMPLAINT else verdict
 
 
-def next_steps(kind: str, verdict: str) -> tuple[str, ...]:
-    """What to do next."""
+def next_steps(kind: str, verdict: str, *, tolerant: bool = True, stopped: bool = True) -> tuple[str, ...]:
+    """What to do next.
+
+    Not ``tolerant``: a tolerance could be set, and none was. Not ``stopped``: the test came to its end, and had nothing
+    it could test.
+    """
+    if verdict == "failed" and not stopped:
+        return NOTHING_TESTED
+    if verdict == "inconclusive" and not tolerant and (kind, verdict) not in NEXT_OF:
+        return UNTOLERANT
     return NEXT_OF.get((kind, verdict), NEXT[verdict])
 
 
-def column(name: str) -> str:
-    """A column's heading in words; the downloaded table keeps the column's own name."""
+def column(name: str, unit: str = "") -> str:
+    """A column's heading in words, with its unit; the downloaded table keeps the column's own name and numbers."""
     text = COLUMNS.get(name, name.replace("_", " "))
-    return text[:1].upper() + text[1:] if not text.startswith("p‑") else text
+    heading = text[:1].upper() + text[1:] if not text.startswith("p‑") else text
+    return f"{heading} ({unit})" if unit else heading
 
 
 def suppression(minimum: int) -> str:
@@ -324,9 +490,6 @@ def headline(tally: Mapping[str, int]) -> str:
 def shortened(shown: int, total: int) -> str:
     """A table too long for the page."""
     return f"The first {shown:,} of {total:,} lines are shown here; results.json holds all of them."
-
-
-VAST = "The first columns are printed; the page on screen and results.json hold the others."
 
 
 def printed(shown: int, total: int) -> str:

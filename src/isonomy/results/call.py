@@ -10,8 +10,9 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import numpy as np
 
 from isonomy.errors import UsageError
-from isonomy.frames import Reading, Request, Source, open_source
-from isonomy.frames.roles import with_arrays, with_conditions
+from isonomy.frames import Grouping, Reading, Request, Source, open_source
+from isonomy.frames.roles import in_words, with_arrays, with_conditions
+from isonomy.inference.designs import clusters_of
 from isonomy.numerics.randomness import Seed, resolve
 from isonomy.options import checked, form_of, hints
 from isonomy.results.shape import Options, Provenance, provenance
@@ -92,8 +93,20 @@ class Call:
     seed: Seed
     recorded: Options
 
-    def provenance(self, *, rows: int, dropped: Mapping[str, int], random: bool = True, **chosen: object) -> Provenance:
-        """The record of the call. ``random``: whether anything was drawn; ``chosen``: options settled on the way."""
+    def provenance(
+        self,
+        *,
+        rows: int,
+        dropped: Mapping[str, int],
+        random: bool = True,
+        grouping: Grouping | None = None,
+        **chosen: object,
+    ) -> Provenance:
+        """The record of the call.
+
+        ``random``: whether anything was drawn; ``grouping``: the groups whose clusters the result does not tell itself;
+        ``chosen``: options settled on the way.
+        """
         return provenance(
             self.name,
             {**self.recorded, **chosen},
@@ -101,7 +114,12 @@ class Call:
             seed=self.seed if random else None,
             rows=rows,
             dropped=dropped,
+            clusters=() if grouping is None or not self.source.designed else self.clusters(grouping),
         )
+
+    def clusters(self, grouping: Grouping, everybody: str = "") -> tuple[tuple[str, int, float], ...]:
+        """The clusters of each group, and how many of equal mass they are worth; ``everybody`` names all rows."""
+        return clusters_of(self.source, grouping, everybody)
 
 
 def open_call(name: str, arguments: Options) -> Call:
@@ -110,9 +128,12 @@ def open_call(name: str, arguments: Options) -> Call:
     data, given = with_arrays(arguments["data"], {key: v for key, v in arguments.items() if key != "data"}, forms)
     rng, seed = resolve(given.pop("rng", None))
     source = open_source(data, **{key: given.pop(key) for key in READING if key in given})
-    source, given = with_conditions(source, given, forms)
+    asked = given
+    source, given = with_conditions(source, asked, forms)
+    conditions = {key: in_words(asked[key]) for key, name in given.items() if name is not asked[key]}
     for argument in ("weight", "cluster"):
         if getattr(source.reading, argument) is not None and argument not in arguments:
             raise UsageError(f"{argument}: {name} has no such option.")
-    recorded = {key: value for key, value in given.items() if key not in UNRECORDED} | asdict(source.reading)
+    recorded = {key: value for key, value in (given | conditions).items() if key not in UNRECORDED}
+    recorded |= asdict(source.reading)
     return Call(name, source, given, rng, seed, recorded)

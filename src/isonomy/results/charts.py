@@ -12,7 +12,8 @@ from isonomy.results import theme
 from isonomy.results.shape import Columns
 
 # Verdicts as a legend names them, a Vega expression.
-_WORDS = "{violation: 'difference shown', within_tolerance: 'within tolerance'}[datum.label] || datum.label"
+WORDS = "{violation: 'difference shown', within_tolerance: 'within tolerance'}[datum.label] || datum.label"
+_POINTS = "format(100 * datum.value, '~g')"  # a difference of shares in points
 DRAWN = 80  # groups at most; the table has them all
 ROW = 18
 
@@ -34,12 +35,14 @@ def forest(
     tolerance: float | None = None,
     reach: float = np.inf,
     ratio: bool = False,
+    points: bool = False,
 ) -> alt.TopLevelMixin:
     """One row per group: the column ``name`` as a point, with its interval from ``low`` to ``high``.
 
-    All columns are shown on hovering, and a column ``verdict`` as colour and shape. ``null``: its two ends in each
-    group; ``reach``: how far the axis may go for the end of an interval. ``ratio``: the values are ratios, on a
-    logarithmic axis, and the tolerance is one.
+    All columns are shown on hovering, and a column ``verdict`` as colour and shape (a column ``direction`` as shape,
+    where there is one). ``null``: its two ends in each group; ``reach``: how far the axis may go for the end of an
+    interval. ``ratio``: the values are ratios, on a logarithmic axis, and the tolerance is one. ``points``: the values
+    are differences of shares, told in points.
     """
     groups = _distinct([theme.short(str(label)) for label in columns["group"]])
     numbers = [np.asarray(columns[end], dtype=np.float64) for end in (name, "low", "high")]
@@ -52,23 +55,35 @@ def forest(
         y=alt.Y("group:N", sort=groups, title=None), tooltip=[f"{key}:{kind}" for key, kind in kinds.items()]
     )
     bars = base.mark_rule(strokeWidth=2, color=theme.PALETTE[0]).encode(
-        x=alt.X("from:Q", title=axis, scale=alt.Scale(type="log") if ratio else alt.Scale(zero=False)), x2="to:Q"
+        x=alt.X(
+            "from:Q",
+            title=f"{axis}, in points" if points else axis,
+            axis=alt.Axis(labelExpr=_POINTS) if points else alt.Undefined,
+            scale=alt.Scale(type="log") if ratio else alt.Scale(zero=False),
+        ),
+        x2="to:Q",
     )
-    points = base.mark_point(filled=True, size=70, opacity=1, color=theme.PALETTE[0]).encode(
+    dots = base.mark_point(filled=True, size=70, opacity=1, color=theme.PALETTE[0]).encode(
         x="point:Q" if ratio else f"{name}:Q"
     )
     if "verdict" in columns:
         verdicts, colours = list(theme.VERDICT_COLOURS), list(theme.VERDICT_COLOURS.values())
         scale, shapes = alt.Scale(domain=verdicts, range=colours), ["diamond", "square", "circle"]
-        colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=None, orient="bottom", labelExpr=_WORDS))
+        colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=None, orient="bottom", labelExpr=WORDS))
         shape = alt.Shape("verdict:N", scale=alt.Scale(domain=verdicts, range=shapes))
-        bars, points = bars.encode(color=colour), points.encode(color=colour, shape=shape)
+        if any(columns.get("direction", ())):
+            ways = {"disfavoured": "triangle-down", "favoured": "triangle-up", "": "circle"}
+            named = alt.Legend(title=None, orient="bottom", values=list(ways)[:2])
+            shape = alt.Shape(
+                "direction:N", scale=alt.Scale(domain=list(ways), range=list(ways.values())), legend=named
+            )
+        bars, dots = bars.encode(color=colour), dots.encode(color=colour, shape=shape)
     if tolerance is not None and null is not None:
         ends = (tolerance, 1.0 / tolerance) if ratio else (-tolerance, tolerance)
         null = np.full(null[0].shape, ends[0]), np.full(null[1].shape, ends[1])
     nulls = [] if null is None else _nulls(base, None if tolerance is None else float(ratio), *null)
     height = max(60, ROW * len(groups))
-    return theme.finish(alt.layer(*nulls, bars, points).properties(width=480, height=height, title=title))
+    return theme.finish(alt.layer(*nulls, bars, dots).properties(width=480, height=height, title=title))
 
 
 def _nulls(base: alt.Chart, equal: float | None, low: FloatArray, high: FloatArray) -> list[alt.Chart]:

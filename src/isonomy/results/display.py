@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _ROWS = 10  # of the table; `to_frame` has them all
 _FINDINGS = 5
 _CELL = 120
+_SCALE = 2.0  # pixels for each of the page's
 
 
 def html(result: Result) -> str:
@@ -30,6 +31,8 @@ def _pieces(result: Result) -> Iterator[str]:
     yield '<div style="max-width: 70em">'
     yield f"<p><em>{escape(result.question)}</em></p>"
     yield f"<p><strong>{escape(result.headline())}</strong></p>"
+    if design := phrases.designed(result.provenance.options, result.provenance.clusters):
+        yield f"<p>{escape(design)}</p>"
     findings = result.findings()
     yield _list(findings[:_FINDINGS])
     if more := findings[_FINDINGS:]:
@@ -37,7 +40,7 @@ def _pieces(result: Result) -> Iterator[str]:
     if result.warnings:
         yield f"<p>Warnings</p>{_list(result.warnings)}"
     yield _picture(result)
-    yield _table(result.table())
+    yield table(result.table())
     yield f"<details><summary>What this does not show</summary>{_list(result.limits())}</details></div>"
 
 
@@ -46,35 +49,47 @@ def _list(texts: tuple[str, ...]) -> str:
 
 
 def _picture(result: Result) -> str:
-    """The chart as a picture inside the page: an image cannot run what a label says."""
-    from isonomy.results.theme import to_svg
+    """The chart as a picture inside the page: an image cannot run what a label says.
+
+    Pixels, not SVG: letters that another font makes wider than they were measured would be cut off.
+    """
+    from isonomy.results.theme import to_png
 
     try:
-        svg = to_svg(result.plot())
+        png = to_png(result.plot(), scale=_SCALE)
     except ImportError:  # the renderer is needed for display alone
         return ""
-    coded = base64.b64encode(svg.encode()).decode()
+    coded, width = base64.b64encode(png).decode(), int.from_bytes(png[16:20]) / _SCALE
     return (
-        f'<img alt="Chart: {escape(result.question)}" style="max-width: 100%" src="data:image/svg+xml;base64,{coded}">'
+        f'<img alt="Chart: {escape(result.question)}" width="{width:.0f}" style="max-width: 100%" '
+        f'src="data:image/png;base64,{coded}">'
     )
 
 
-def _table(columns: Columns) -> str:
+def table(columns: Columns) -> str:
+    """The first rows of a table. Every label is text."""
     if not columns:
         return ""
     total = max(len(values) for values in columns.values())
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     rows = zip(*(list(values)[:_ROWS] for values in columns.values()), strict=True)
-    body = "".join("<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td>{escape(_cell(name, value))}</td>" for name, value in zip(columns, row, strict=True))
+        + "</tr>"
+        for row in rows
+    )
     more = f"<p>The first {_ROWS} of {total:,} rows; to_frame() has them all.</p>" if total > _ROWS else ""
     return (
         f'<div style="overflow-x: auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}'
     )
 
 
-def _cell(value: object) -> str:
+def _cell(name: str, value: object) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, (float, np.floating)):
-        return "" if math.isnan(value) else phrases.number(float(value))
+        if math.isnan(value):
+            return ""
+        return phrases.probability(float(value)) if "pvalue" in name else phrases.number(float(value))
     return phrases.cut(str(value), _CELL)

@@ -7,6 +7,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+CLUSTERS_TOLD = 5  # groups whose clusters are told in words
+_TOLD = 50  # findings of a summary; a report has them all
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 VERDICTS = {
@@ -29,6 +31,37 @@ VERDICTS_OF = {
     "different groups.",
     ("marginal_outcomes", "violation"): "Violation: people at the threshold were shown to have different outcomes in "
     "different groups.",
+}
+
+# What metrics are called in a sentence, where nobody has given them words of their own.
+METRICS = {
+    "selection_rate": "selection rate",
+    "tpr": "true positive rate",
+    "fpr": "false positive rate",
+    "fnr": "false negative rate",
+    "tnr": "true negative rate",
+    "ppv": "positive predictive value",
+    "npv": "negative predictive value",
+    "false_discovery_rate": "false discovery rate",
+    "false_omission_rate": "false omission rate",
+    "error_rate": "error rate",
+    "mean_prediction": "average prediction",
+    "mean_error": "average error",
+    "mae": "average absolute error",
+    "mse": "average squared error",
+    "rmse": "root mean squared error",
+    "brier": "Brier score",
+    "log_loss": "logarithmic loss",
+    "balanced_accuracy": "balanced accuracy",
+    "f1": "F1 score",
+    "auc": "area under the ROC curve",
+    "r2": "share of variance explained",
+    "outcome_among_selected": "outcome among those selected",
+    "outcome_among_unselected": "outcome among those not selected",
+    "equal_opportunity": "equal opportunity",
+    "predictive_equality": "predictive equality",
+    "equalized_odds": "equalized odds",
+    "statistical_parity": "statistical parity",
 }
 
 NOT_PROOF = "A large p-value is not evidence of equal treatment: it means that these data could not tell."
@@ -66,6 +99,33 @@ def rows_assumed(weight: object, cluster: object) -> tuple[str, str]:
     return (INDEPENDENT[0], f"The error counts that the weights in {weight!r} differ. {INDEPENDENT[1]}")
 
 
+def designed(options: Mapping[str, object], clusters: Sequence[tuple[str, int, float]] = ()) -> str:
+    """How rows stand for people in every number of a result; nothing where each is one person of its own.
+
+    ``clusters``: of each group, and how many of equal size they are worth.
+    """
+    count, weight, cluster = (options.get(name) for name in ("count", "weight", "cluster"))
+    sentences = [
+        f"Each line of the table stands for as many rows as {count} says." if count else "",
+        f"Every share and average counts each row by its weight, {weight}; numbers of rows are without weights."
+        if weight
+        else "",
+        f"Rows with the same {cluster} belong together: errors are those between them, not between rows."
+        if cluster
+        else "",
+        _worth(clusters, "clusters" if cluster else "rows") if clusters else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def _worth(clusters: Sequence[tuple[str, int, float]], what: str) -> str:
+    """The groups with the fewest effective clusters, and how many these are."""
+    fewest = sorted(clusters, key=lambda group: group[2])[:CLUSTERS_TOLD]
+    each = [f"{group} has {number:,} {what}, worth {worth:,.1f} of equal weight" for group, number, worth in fewest]
+    among = "" if len(clusters) <= CLUSTERS_TOLD else f", the fewest of {len(clusters):,} groups"
+    return f"{'; '.join(each)}{among}."
+
+
 SAMPLE = ("Rows are a sample of the population the conclusion is about.", UNCHECKED)
 
 
@@ -94,6 +154,18 @@ def number(value: float, digits: int = 3) -> str:
         return f"{value:.{digits - 1}e}"
     places = max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))
     return f"{value:,.{min(places, digits + 3)}f}"
+
+
+def metric(name: str) -> str:
+    """A metric in words; one that has words of its own keeps them."""
+    return METRICS.get(name, name)
+
+
+def noun(name: str) -> str:
+    """A metric as a noun: somebody's own words may say what people are ('approved', 'called back')."""
+    words = metric(name)
+    verbal = name not in METRICS and any(word.endswith("ed") for word in words.split())
+    return f"share {words}" if verbal and not words.endswith(("rate", "share", "value", "score")) else words
 
 
 def signed(value: float, digits: int = 3) -> str:
@@ -136,6 +208,16 @@ def points(value: float) -> str:
     return number(value) if math.isnan(value) or math.isinf(value) else f"{percent(abs(value))} points"
 
 
+def apart(difference: float, ends: tuple[float, float], alpha: float, kind: str = "") -> str:
+    """Two shares: '19.4 points lower, 95 % interval 18.8 to 20.0', with both sides named where the interval has two."""
+    sign, side, other = (-1, "lower", "higher") if difference < 0 else (1, "higher", "lower")
+    low, high = sorted(sign * end for end in ends)
+    shown = f"{percent(low)} to {percent(high)}"
+    if low < 0:
+        shown = f"{percent(-low)} {other} to {percent(high)} {side}"
+    return f"{points(difference)} {side}, {kind}{100 * (1 - alpha):g} % interval {shown}"
+
+
 def percent(value: float) -> str:
     """A share times 100: one decimal, or as many as the first digit of a small share needs."""
     percent = 100 * value
@@ -145,7 +227,7 @@ def percent(value: float) -> str:
 
 def count(n: float) -> str:
     """A number of rows."""
-    return f"{n:,.0f}"
+    return f"{n:,.0f}".replace("-0", "0") if -0.5 <= n < 0 else f"{n:,.0f}"
 
 
 def like_weights(column: str | None) -> str:
@@ -154,6 +236,15 @@ def like_weights(column: str | None) -> str:
         f"The counts in {column!r} look like a survey's weights: many different, large numbers. Each line was taken as "
         "that many independent rows. If a line is one person asked, use the column as the weight instead, or every "
         "error is far too small."
+    )
+
+
+def repeated(people: int, rows: int, user: str) -> str:
+    """People who appear many times, in a test that takes rows as independent."""
+    return (
+        f"People appear more than once ({count(people)} of them in {count(rows)} rows, by the column {user!r}), and "
+        "this test takes rows as independent: its errors may be too small. With that column as the cluster of the data "
+        "they are measured between people."
     )
 
 
@@ -196,13 +287,18 @@ def summary(
     question: str,
     null: str,
     headline: str,
+    design: str = "",
     findings: Iterable[str],
     warnings: Iterable[str],
     limits: Iterable[str],
 ) -> str:
     """A result in words: what was asked, what was found, how to read it."""
     lines = [question, "", headline, ""]
-    lines += [_bullet(finding) for finding in findings]
+    lines += [design, ""] if design else []
+    told = list(findings)
+    lines += [_bullet(finding) for finding in told[:_TOLD]]
+    if more := told[_TOLD:]:
+        lines.append(_bullet(f"{len(more):,} more findings, in findings()."))
     lines += ["", f"Tested: {null}"]
     warned = [_bullet(warning) for warning in warnings]
     if warned:

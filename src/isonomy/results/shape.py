@@ -56,6 +56,7 @@ class Provenance:
     backend: str = "polars"
     seed: Seed | None = None
     remarks: tuple[str, ...] = ()  # about the table itself; they stand among the warnings
+    clusters: tuple[tuple[str, int, float], ...] = ()  # of each group, and how many of equal mass they are worth
 
 
 def provenance(
@@ -66,6 +67,7 @@ def provenance(
     seed: Seed | None = None,
     rows: int | None = None,
     dropped: Mapping[str, int] | None = None,
+    clusters: tuple[tuple[str, int, float], ...] = (),
 ) -> Provenance:
     """Record a call. Options that JSON cannot hold are kept as their text."""
     from isonomy import __version__
@@ -79,6 +81,7 @@ def provenance(
         remarks=() if source is None or not source.like_weights else (phrases.like_weights(source.count),),
         backend="polars" if source is None else source.backend,
         seed=seed,
+        clusters=clusters,
     )
 
 
@@ -147,6 +150,10 @@ class Result(ABC):
         """The tables a report shows before the picture, by heading, where one table would not do; else none."""
         return {}
 
+    def units(self) -> Mapping[str, str]:
+        """Columns of the tables that are shares, which readers see as "%", or differences of shares, as "points"."""
+        return {}
+
     @abstractmethod
     def findings(self) -> tuple[str, ...]:
         """What was found, in sentences with effect sizes and intervals, most important first.
@@ -198,12 +205,20 @@ class Result(ABC):
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
         return self
 
+    def published(self, minimum: int) -> Self:
+        """A copy that withholds small groups, and how many clusters there are if one has so few: sums would tell it."""
+        hidden = self.suppressed(minimum)
+        if all(number >= minimum for _, number, _ in self.provenance.clusters):
+            return hidden
+        return replace(hidden, provenance=replace(hidden.provenance, clusters=()))
+
     def summary(self) -> str:
         """The result in words, for a terminal or an e-mail."""
         return phrases.summary(
             question=self.question,
             null=self.null,
             headline=self.headline(),
+            design=phrases.designed(self.provenance.options, self.provenance.clusters),
             findings=self.findings(),
             warnings=self.warnings,
             limits=self.limits(),

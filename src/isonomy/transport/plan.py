@@ -60,10 +60,15 @@ class Plan:
             "first": finite.abs(),
             "second": finite * finite,
             "infinite": flag(infinite(distance)),
-            "below": flag(distance < 0),
-            "above": flag(distance > 0),
+            "across": flag(self.across(0.0)),
         }
         return Request(self.grouping, self.binary, self.numeric, self.keys, sums)
+
+    def across(self, slack: float) -> Expression:
+        """Whether a row is on the other side of the boundary than its decision says; below 0, if it has one side."""
+        if not self.distance.signed:
+            return self.signed < 0
+        return either(number(self.prediction) == 1.0, self.signed, -self.signed) < -slack
 
     @property
     def signed(self) -> Expression:

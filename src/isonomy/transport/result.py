@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,14 +17,13 @@ from isonomy.transport import wording
 from isonomy.transport.decide import Decisions
 from isonomy.transport.estimate import Estimates
 from isonomy.transport.plan import LawName, Plan
-from isonomy.transport.program.criteria import Discerning
+from isonomy.transport.program.cells import Cells
+from isonomy.transport.program.criteria import Discerning, Event
 from isonomy.transport.program.tolerance import ToleranceSide, Tolerated
 from isonomy.transport.tally import Movers, Tally
 
 if TYPE_CHECKING:
     import altair as alt
-
-    from isonomy.transport.program.cells import Cells
 
 
 LISTED = 5  # groups that the findings name
@@ -120,6 +119,14 @@ class ToleranceCurve:
 
     def __post_init__(self) -> None:
         read_only(self)
+
+
+def _used(cells: Cells, events: Sequence[Event]) -> float:
+    """The rows whose rates are compared: those with one of the outcomes that the criterion is about."""
+    member = np.zeros(cells.count.size, dtype=bool)
+    for event in events:
+        member |= True if event.label is None or cells.outcome is None else cells.outcome == event.label
+    return cells.rows_of(member if events else ~member)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -226,7 +233,10 @@ class ProjectionResult(Result):
             plan,
             null=wording.null(criterion, plan.tolerance, plan.tolerance_side),
             provenance=call.provenance(
-                rows=round(cells.rows), dropped=tally.dropped, random=inference.random or plan.curve
+                rows=round(_used(cells, events)),
+                dropped=tally.dropped,
+                random=inference.random or plan.curve,
+                grouping=plan.grouping,
             ),
             criterion=criterion,
             statistic=inference.solution.value,
@@ -262,6 +272,13 @@ class ProjectionResult(Result):
         labels = {"group": self.group, "against": self.against, "outcome": self.outcome}
         furthest = {} if self.reach is None else {"reach": self.reach}
         return {**labels, **numbers, **furthest, "status": self.statuses}
+
+    def units(self) -> Mapping[str, str]:
+        """Rates in percent, and their differences in points; moments of one's own as they are."""
+        if self.criterion == wording.OWN:
+            return {}
+        differences = ("disparity", "ci_low", "ci_high", "tolerated_low", "tolerated_high", "detectable")
+        return {"selection_rate": "%", "share_moved": "%", **dict.fromkeys(differences, "points")}
 
     def to_dict(self, *, rows: bool = False) -> dict[str, object]:
         """The result in plain JSON types; who would move is left out, unless ``rows`` asks for it."""

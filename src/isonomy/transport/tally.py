@@ -1,7 +1,7 @@
 """Rows in: sorted in memory, or counted by grouped passes where an engine holds them and the distance is an expression.
 
-By passes no row is collected but those that a plan lists. One pass counts, one or two find the quartiles, one sums the
-kernel, one looks for ties; then each round of the program is one more.
+By passes no row is collected but those that a plan lists. One pass counts, one bins; each round of the program is one
+more, which finds the quartiles too; one sums the kernel, one looks for ties.
 """
 
 from __future__ import annotations
@@ -152,19 +152,23 @@ class TallyByPasses:
         self.cells = self._coding.cells(self._codes, total(cell, cells.mass, size), number)
         self.sample = None if cells.design is None else Sample(cells.design, cell)
         _refuse_uncountable(source, self.cells.rows)
+        across = float(sums["across"].sum())
         if not plan.distance.signed:
-            _refuse(float(sums["below"].sum()), wording.negative)
+            _refuse(across, wording.negative)
         finite = max(float((self.cells.count - sums["infinite"]).sum()), 1.0)
         mean = float((self.cells.side * sums["first"]).sum() / finite)
         square = float(sums["second"].sum() / finite)
         self._rows = BinnedRows(self._binned, self.cells.side, float(sums["first"].sum() / finite))
-        deviation = float(np.sqrt(max(0.0, square - mean * mean))) if square < np.inf else np.inf
-        self.spread = robust(deviation, *self._rows.quartiles)
-        if plan.distance.signed and self._disagreeing(sums["below"], sums["above"]):
+        self._deviation = float(np.sqrt(max(0.0, square - mean * mean))) if square < np.inf else np.inf
+        if across and plan.distance.signed:
             # Only now is the scale known on which some of them may be rounding.
-            slack = AGREEMENT * self.spread
-            beyond = self._sums({"below": flag(plan.signed < -slack), "above": flag(plan.signed > slack)})
-            _refuse(self._disagreeing(beyond["below"], beyond["above"]), wording.disagreement)
+            beyond = self._sums({"across": flag(plan.across(AGREEMENT * self.spread))})
+            _refuse(float(beyond["across"].sum()), wording.disagreement)
+
+    @property
+    def spread(self) -> float:
+        """Of the signed distance; the quartiles are split with the first segments of the program, if it comes first."""
+        return robust(self._deviation, *self._rows.quartiles)
 
     def boundary(self, bandwidth: float) -> Boundary:
         """One pass for the kernel sums, one for the ties."""
@@ -235,14 +239,13 @@ class TallyByPasses:
                 kept = kept.filter(~expression.is_null())
         return kept
 
-    def _disagreeing(self, below: FloatArray, above: FloatArray) -> float:
-        """Rows on the other side of the boundary than their decision says."""
-        return float(np.where(self.cells.selected == 1, below, above).sum())
-
     def _binned(self, bins: Bins) -> Segments:
         """Count and sum the distances in each bin, cell by cell."""
         finite = either(self._distance.is_finite(), self._distance, 0.0)
         sums, cell = self._pass(bins.keys(self._distance), {"total": finite}, bins.inside(self._distance))
+        every = self.cells.count
+        if bins.zeros and not np.allclose(total(cell, sums.mass, every.size), every, rtol=1e-9, atol=0.5):
+            raise DataError("data: the table changed between two passes; audit a copy that does not change.")
         return bins.segments(cell, sums.mass, sums.values["total"], sums.keys)
 
     def _sums(self, values: Mapping[str, nw.Expr], where: nw.Expr | None = None) -> Mapping[str, FloatArray]:
@@ -261,7 +264,9 @@ class TallyByPasses:
         Weights are scaled to sum to the rows: those of a part would be scaled by themselves.
         """
         source = self._source if where is None or self.sample is not None else self._source.filter(where)
-        sums = source.cells(replace(self._plan.first, keys={**self._plan.keys, **keys}, values=values))
+        first = self._plan.first
+        numeric = first.numeric if self.dropped else {}  # the first pass found nothing missing
+        sums = source.cells(replace(first, numeric=numeric, keys={**self._plan.keys, **keys}, values=values))
         return sums, self._cell(sums.partitions, sums.keys)
 
     def _cell(self, partitions: tuple[Partition, ...], columns: Mapping[str, AnyArray]) -> IntArray:

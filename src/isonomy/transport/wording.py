@@ -22,11 +22,11 @@ POOLED = (
 )
 SQUARED = (
     "The squared kernel cost has an infinite density at the boundary, which the theorem excludes: the plan is given, a "
-    "p-value is not. Use squared=False to test."
+    "p-value is not. The cost that is not squared can be tested."
 )
 _NEVER_PROOF = (
-    "A large p-value is not evidence of equal treatment, however many rows there are. Give a tolerance to be able to "
-    "show that differences are small."
+    "A large p-value is not evidence of equal treatment, however many rows there are. Only with a tolerance can it be "
+    "shown that differences are small."
 )
 
 PUBLISHED = (
@@ -48,11 +48,11 @@ WITHIN, BEYOND = "every difference is within the tolerance", "some difference is
 UP, DOWN = "refused to selected", "selected to refused"  # what a flip does to a decision
 
 OWN = "discerning"  # the name of a criterion of one's own
-_AMONG = {1: "among rows with outcome 1", 0: "among rows with outcome 0", None: "among all rows"}
+_AMONG = {1: "among those with outcome 1", 0: "among those with outcome 0", None: "among all"}
 _WITHIN = {
-    "equal_opportunity": "Among rows with outcome 1, ",
-    "predictive_equality": "Among rows with outcome 0, ",
-    "equalized_odds": "Among rows with outcome 1 and among rows with outcome 0, ",
+    "equal_opportunity": "Among those with outcome 1, ",
+    "predictive_equality": "Among those with outcome 0, ",
+    "equalized_odds": "Among those with outcome 1 and among those with outcome 0, ",
     "statistical_parity": "",
 }
 
@@ -65,7 +65,8 @@ def null(criterion: str, tolerance: Tolerance, side: Side) -> str:
     if side != "both":
         rates = f"no group is selected at a rate more than {limit} {_BEYOND[side]} its reference's."
     elif tolerance:
-        rates = f"every group is selected at the same rate as its reference, within {limit} either way."
+        sides = "" if isinstance(tolerance, Mapping) else " either way"  # a mapping may name one side alone
+        rates = f"every group is selected at the same rate as its reference, within {limit}{sides}."
     else:
         rates = "every group is selected at the same rate as its reference."
     sentence = _WITHIN[criterion] + rates
@@ -75,8 +76,8 @@ def null(criterion: str, tolerance: Tolerance, side: Side) -> str:
 def _amount(tolerance: Tolerance) -> str:
     """A tolerance as a number, or each of them by what it is about."""
     if not isinstance(tolerance, Mapping):
-        return phrases.number(tolerance or 0.0)
-    return f"its tolerance ({', '.join(_entries(tolerance))})"
+        return phrases.number(tolerance) if tolerance else "0"
+    return f"the tolerance ({', '.join(_entries(tolerance))})"
 
 
 def _entries(tolerance: Mapping[str, object]) -> Iterator[str]:
@@ -103,8 +104,8 @@ def disparity(
     """One group's rate, its reference's, and their difference with its interval."""
     rate, other, difference = rates
     return (
-        f"{name} is selected at a rate of {phrases.number(rate)} {_AMONG[label]}, {against} at "
-        f"{phrases.number(other)}: difference {phrases.signed(difference)} ({phrases.interval(*ends, alpha)})."
+        f"{name}: {phrases.share(rate)} selected {_AMONG[label]}, {against} {phrases.share(other)}; "
+        f"{phrases.apart(difference, ends, alpha)}."
     )
 
 
@@ -162,7 +163,8 @@ def planning(criterion: str, name: str, label: int | None, detectable: float, ne
     who = name if criterion == OWN else f"{name}, {_AMONG[label]}"
     if isnan(detectable):
         return f"{who}: no difference is large enough to be shown with these rows in 80 % of samples."
-    shown = f"{who}: a difference of {phrases.number(detectable)} would be shown with these rows in 80 % of samples"
+    amount = phrases.number(detectable) if criterion == OWN else phrases.points(detectable)
+    shown = f"{who}: a difference of {amount} would be shown with these rows in 80 % of samples"
     if isnan(needed):
         return f"{shown}."
     return (
@@ -196,9 +198,9 @@ def evidence(
         return f"The p-value is that of the Wald test of the same {what} ({phrases.pvalue(p)}): see the warnings."
     large = "" if spread is None else f" ({phrases.number(spread)} with scores spread over their steps)"
     return (
-        f"If the null held, a total distance this large{large} would be seen with probability {phrases.pvalue(p)} "
-        f"(critical value {phrases.number(critical)} at {alpha:g}). Wald test of the same {what}: "
-        f"{phrases.pvalue(wald)}."
+        f"If the hypothesis tested held, chance would lead to a total distance this large{large} with "
+        f"{phrases.pvalue(p)} (critical value {phrases.number(critical)} at {alpha:g}). Another test of the same "
+        f"{what}, Wald's: {phrases.pvalue(wald)}."
     )
 
 
@@ -233,7 +235,7 @@ def _goal(criterion: str, tolerance: Tolerance, side: Side) -> str:
 
 def _near_zero(tolerance: Tolerance, side: Side) -> str:
     """What moments of one's own that satisfy the null are."""
-    limit = _amount(tolerance) if tolerance else "0"
+    limit = _amount(tolerance)
     both = f"within {limit} of 0" if tolerance else "0"
     return {"both": both, "upper": f"at most {limit}", "lower": f"at least {'-' if tolerance else ''}{limit}"}[side]
 

@@ -82,6 +82,8 @@ def _plan_warnings(estimates: Estimates, plan: Plan) -> list[str]:
     relative = formula.measure == "relative"
     if relative and predicted.size and np.all(np.abs(predicted) < 0.5) and np.all(observed > 0.5):
         warnings.append(wording.like_differences(float(predicted.mean()), float(observed.mean())))
+    if not relative and estimates.binary and predicted.size and predicted.min() > 0.5 > np.abs(observed).max():
+        warnings.append(wording.like_ratios(float(predicted.mean()), float(observed.mean())))
     if formula.rest == "pooled":
         warnings.append(wording.POOLED_REST)
     if formula.estimator == "aipw":
@@ -148,5 +150,8 @@ def decide_price(estimates: PriceEstimates, plan: PricePlan) -> PriceDecisions:
         verdict=Verdict.INCONCLUSIVE,
         adjusted_pvalue=pvalue,
         shown=tuple(tuple(bool(one) for one in row) for row in rejected(pvalue, plan.errors.alpha)),
-        warnings=(wording.NO_LOSS,) if unknown else (),
+        warnings=(
+            *((wording.NO_LOSS,) if unknown else ()),
+            *((wording.FEW_CLUSTERS,) if estimates.few_clusters else ()),
+        ),
     )

@@ -10,22 +10,23 @@ from scipy import optimize, special
 
 from isonomy.frames import Group
 from isonomy.inference import rejected
-from isonomy.inference.designs import FEWEST, DesignEffect
+from isonomy.inference.designs import FEWEST, DesignEffect, Influence, spread
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
+from isonomy.results.progress import tracked
 from isonomy.treatment.effects.borrow import welch_q
-from isonomy.treatment.effects.collapse import Formula
 from isonomy.treatment.effects.density import Densities, beside_normal
 from isonomy.treatment.effects.designs import laws_of
 from isonomy.treatment.effects.errors import Effects, Errors, Known, effects_of, errors_of, errors_of_halves
 from isonomy.treatment.effects.events import Difference, Law, law_of, normal_quantile, rest_of
 from isonomy.treatment.effects.heldout import Evaluation, Halves, Remainders, Sample, judged
 from isonomy.treatment.effects.price import Score, scores, standard_error
-from isonomy.treatment.effects.ratio import Gap, of_others, t_critical, t_tail
+from isonomy.treatment.effects.ratio import Ratio, of_others, t_critical, t_tail
 from isonomy.treatment.effects.resample import resample_rows, resample_sums
 from isonomy.treatment.effects.sums import Sums
 from isonomy.treatment.plan import CorrectionsPlan, ObservedEffects, Plan, PricePlan
 from isonomy.treatment.tally import PriceTally, Tally
+from isonomy.treatment.wording import PROGRESS
 
 MANY_EVENTS = 400  # from so many on, Welch's law and that of the counts agree to what a table shows
 SKEWED = 25.0  # equivalents of events that Welch's law needs at 0.05 (Cochran 1977, section 2.15)
@@ -179,17 +180,22 @@ def least_events(groups: int, tally: Tally, plan: Plan) -> float:
 
 
 def _omnibus(part: Errors, tests: Tests, least: float, size: int) -> tuple[float, float]:
-    """Cochran's Q over its degrees of freedom and its p-value: that all groups which can be tested share one error.
-
-    Where the law of counts is used, the sum over groups of the squared quantiles at the error that fits all best.
-    """
+    """The test that all groups which can be tested share one error."""
     used = part.usable & (tests.events >= least) & np.isfinite(part.error.variance + part.error.df)
     used[size:] = False
-    law, error = tests.law, part.error.at(used)
+    return equal_errors(part.error, used, tests.counted == 1, tests.law)
+
+
+def equal_errors(errors: Ratio, used: BoolArray, counted: BoolArray, law: Law | None) -> tuple[float, float]:
+    """Cochran's Q over its degrees of freedom and its p-value: that all ``used`` groups share one error.
+
+    Where the law of counts is used, the sum over groups of the squared quantiles at the error that fits all best.
+    ``law``: of the ``counted`` groups.
+    """
+    error = errors.at(used)
     if law is None or used.sum() < 2:
         return welch_q(error.value, error.variance, error.df)
-    counted = tests.counted == 1
-    among, welch = used[counted], part.error.at(used & ~counted)
+    among, welch = used[counted], errors.at(used & ~counted)
 
     def q(common: float) -> float:
         t = welch.statistic(common)
@@ -284,16 +290,20 @@ def _set(array: FloatArray, at: BoolArray, values: FloatArray) -> FloatArray:
 def _events(part: Errors, sums: Sums, plan: Plan) -> FloatArray:
     """How many events the smaller arm of each group stands on; infinitely many where effects were brought.
 
-    Of a 0/1 outcome, as many as the null expects. Of any other, as many as would make a mean equally skewed: the
-    skewness of m events' sum is 1 / sqrt(m), that of a mean of n outcomes is theirs over sqrt(n).
+    Of a 0/1 outcome, as many as the null expects. Of any other, as many as would make the comparison of the arms
+    equally skewed, since the skewness of m events is 1 / sqrt(m): the tails of equal arms cancel out. And no more than
+    are worth the outcomes other than zero that the smaller arm may expect.
     """
     if plan.observed_effects is not None:
         return np.full(part.error.value.shape, np.inf)
-    if not sums.binary:
-        with np.errstate(divide="ignore"):
-            return sums.counts.n.min(-1) / np.float64(sums.skewness) ** 2
     rest = np.where(np.isfinite(part.rest.value), part.rest.value, 0.0)
-    return sums.counts.expected(part.effects.predicted - rest, relative=plan.formula.measure == "relative")
+    effect, relative = part.effects.predicted - rest, plan.formula.measure == "relative"
+    if sums.binary:
+        return sums.counts.expected(effect, relative=relative)
+    skewness = sums.skewness(effect if relative else np.ones(effect.shape))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        nonzero = sums.nonzero * sums.counts.n.min(-1) / sums.counts.n.sum(-1)
+        return np.fmin(1 / skewness**2, nonzero * SKEWED / np.log(2 / plan.alpha))
 
 
 def _errors(tally: Tally, plan: Plan, rng: np.random.Generator) -> tuple[list[Errors], float]:
@@ -386,13 +396,21 @@ def estimate_corrections(tally: Tally, plan: CorrectionsPlan, rng: np.random.Gen
     )
     kept = [len(groups) for groups in tally.groups]
     samples: tuple[Sample, ...] = tally.clustered or tally.sums
+    brought = plan.errors.observed_effects
+    known = [
+        None if brought is None else known_effects(brought, groups, len(sums.n))
+        for groups, sums in zip(tally.groups, tally.sums, strict=True)
+    ]
     runs = [
-        evaluation.run(sample, size, _tracked(_halves(plan, child), plan.progress), child)
-        for sample, size, child in zip(samples, kept, rng.spawn(len(kept)), strict=True)
+        replace(evaluation, known=own).run(sample, size, _tracked(_halves(plan, child), plan.progress), child)
+        for sample, size, own, child in zip(samples, kept, known, rng.spawn(len(kept)), strict=True)
     ]
     remainders, statistics = zip(*runs, strict=True)
     rows = tally.sizes or tuple(sums.counts.n for sums in tally.sums)
-    whole = [judged(sample, plan.errors.formula).status[:size] for sample, size in zip(samples, kept, strict=True)]
+    whole = [
+        judged(sample, plan.errors.formula, own).status[:size]
+        for sample, size, own in zip(samples, kept, known, strict=True)
+    ]
     together = Remainders.beside(remainders)
     status = tuple(one for part in whole for one in part)
     if tally.clustered:  # enough clusters in all, but too few in every half
@@ -440,6 +458,9 @@ def _less(remainders: Remainders, none: int, *, clusters: bool) -> FloatArray:
         fewest = np.min(np.where(np.isfinite(remainders.bias_df), remainders.bias_df, np.inf), axis=-1)
         df = fewest if clusters else np.array(np.inf)
         pvalue = t_tail(decrease / np.std(draws, axis=-1, ddof=1), df)
+        idle = np.isfinite(remainders.bias).any(-1) & (decrease == 0)  # nothing was corrected in this run
+        pvalue = np.where(idle, 1.0, pvalue)
+    pvalue[none] = np.nan
     known = np.asarray(np.isfinite(pvalue).all(-1))
     return np.where(known, np.minimum(2 * np.median(np.where(known[:, None], pvalue, 1.0), axis=-1), 1.0), np.nan)
 
@@ -478,11 +499,7 @@ def _halves(plan: CorrectionsPlan, rng: np.random.Generator) -> list[Halves]:
 
 
 def _tracked(halves: list[Halves], progress: bool) -> Iterable[Halves]:
-    if not progress:
-        return halves
-    from rich.progress import track
-
-    return track(halves, description="Splits and swaps")
+    return tracked(halves, PROGRESS, len(halves), bar=progress)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -498,6 +515,7 @@ class PriceEstimates:
     change_low: FloatArray
     change_high: FloatArray
     pvalue: FloatArray
+    few_clusters: bool  # too few to judge their spread by: no p-values
     bias_before: float  # root mean square over groups, without sampling error
     bias_after: FloatArray  # (column,)
 
@@ -519,34 +537,48 @@ def estimate_price(tally: PriceTally, plan: PricePlan) -> PriceEstimates:
 
     before, *after = (of(effect) for effect in tally.effects)
     changes = np.array([[two.value - one.value for one, two in zip(before, own, strict=True)] for own in after])
-    errors = np.array(
-        [
-            [standard_error(two.influence - one.influence, weight) for one, two in zip(before, own, strict=True)]
-            for own in after
-        ]
-    )
-    critical = float(t_critical(plan.errors.alpha / 2, np.inf))
+    influences = [[one.influence for one in before]]
+    influences += [[two.influence - one.influence for one, two in zip(before, own, strict=True)] for own in after]
+    (before_se, *rows), (_, *freedom), few = _spreads(influences, tally)
+    errors, df = np.array(rows), np.array(freedom)
+    critical = t_critical(plan.errors.alpha / 2, df)
     with np.errstate(divide="ignore", invalid="ignore"):
-        pvalue = 2 * t_tail(np.abs(changes) / errors, np.full(changes.shape, np.inf))
-    biases = [_root_mean_bias(sums, plan.errors.formula) for sums in tally.sums]
+        pvalue = 2 * t_tail(np.abs(changes) / errors, df)
+    biases = [_root_mean_bias(own, plan.errors) for own in tally.tallies]
     return PriceEstimates(
         groups=tally.groups,
         before=np.array([one.value for one in before]),
-        before_se=np.array([standard_error(one.influence, weight) for one in before]),
+        before_se=before_se,
         after=np.array([[one.value for one in own] for own in after]),
         change=changes,
         change_se=errors,
         change_low=changes - critical * errors,
         change_high=changes + critical * errors,
-        pvalue=np.where(changes == 0, 1.0, pvalue),
+        pvalue=np.where(few, np.nan, np.where(changes == 0, 1.0, pvalue)),
+        few_clusters=few,
         bias_before=biases[0],
         bias_after=np.array(biases[1:]),
     )
 
 
-def _root_mean_bias(sums: Sums, formula: Formula) -> float:
+def _spreads(
+    influences: Sequence[Sequence[FloatArray]], tally: PriceTally
+) -> tuple[list[FloatArray], list[FloatArray], bool]:
+    """Standard errors and degrees of freedom of means with these influences; and whether clusters are too few."""
+    if tally.design is None:
+        errors = [np.array([standard_error(one, tally.weight) for one in row]) for row in influences]
+        return errors, [np.full(row.shape, np.inf) for row in errors], False
+    spreads = [
+        spread(tally.design, Influence.of(np.nan_to_num(np.stack(row, -1)) / tally.weight.sum())) for row in influences
+    ]
+    known = [np.array([np.isfinite(one).all() for one in row]) for row in influences]
+    errors = [np.where(there, np.sqrt(one.variance), np.nan) for one, there in zip(spreads, known, strict=True)]
+    return errors, [one.df for one in spreads], bool((spreads[0].effective < FEWEST).any())
+
+
+def _root_mean_bias(tally: Tally, plan: Plan) -> float:
     """Root mean square of the groups' biases, without their sampling error."""
-    errors = errors_of(sums.moments(), formula)
-    gap = Gap(errors.error, errors.rest)
+    (errors,), _ = _under_design([errors_of(tally.sums[0].moments(), plan.formula)], tally, plan)
+    gap = errors.gap
     square = np.where(errors.usable, gap.value**2 - gap.se**2, np.nan)
     return float(np.sqrt(max(float(np.nanmean(square)), 0.0))) if np.isfinite(square).any() else np.nan

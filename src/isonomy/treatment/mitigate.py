@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,13 @@ from isonomy.inference.designs import FEWEST
 from isonomy.numerics.arrays import FloatArray, ObjectArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Seeded, check_parameters
-from isonomy.options import Form as FileForm
 from isonomy.results import phrases
 from isonomy.treatment import wording
-from isonomy.treatment.effects.collapse import CollapseName, Measure, NamedMeasure
+from isonomy.treatment.effects.collapse import CollapseName, Estimator, Measure, NamedMeasure
 from isonomy.treatment.effects.designs import laws_of, together
 from isonomy.treatment.effects.errors import effects_of, errors_of
 from isonomy.treatment.effects.heldout import multiple_of
-from isonomy.treatment.effects.resample import resample_sums
+from isonomy.treatment.effects.resample import resample_rows, resample_sums
 from isonomy.treatment.effects.shrinkage import (
     DEFAULT,
     AnyStrategy,
@@ -38,7 +37,7 @@ from isonomy.treatment.effects.shrinkage import (
     correction,
 )
 from isonomy.treatment.estimate import known_effects
-from isonomy.treatment.plan import ObservedEffects, Resamples, plan
+from isonomy.treatment.plan import ObservedEffects, Resamples, Variance, plan
 from isonomy.treatment.tally import tally, tally_experiment, tally_rows
 
 
@@ -50,13 +49,14 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    strategy : str or callable, default "empirical_bayes_t"
+    strategy : str or callable, default "empirical_bayes_mixture"
         What to subtract. "empirical_bayes": errors shrunk towards their common mean, the more the less they differ
         beyond chance (DerSimonian and Laird); "empirical_bayes_t": the same with a tail that leaves outlying groups
-        where they are. Of each group's own error: "none" 0; "mean" all; "significant" all if it is significant at
-        ``alpha`` (42); "mse_plus" (46); "mse_minus" (47); "positive_part" max(0, 1 - se^2 / B^2); see
-        `correction_risk` for what each of these leaves. Or a function of two arrays, the errors of all groups and
-        their standard errors, that returns what to subtract from each group's.
+        where they are; "empirical_bayes_mixture": true errors are normal, or alike in most groups, around 0 or anywhere
+        else, averaged with the likelihood of each. Of each group's own error: "none" 0; "mean" all; "significant" all
+        if it is significant at ``alpha`` (42); "mse_plus" (46); "mse_minus" (47); "positive_part"
+        max(0, 1 - se^2 / B^2); see `correction_risk` for what each of these leaves. Or a function of two arrays, the
+        errors of all groups and their standard errors, that returns what to subtract from each group's.
     form : {"additive", "multiplicative"}, default "additive"
         Subtract the correction from every prediction of a group; or, for relative effects, multiply them so that the
         group's effect falls by it. A ratio then stays above 0, which subtracting does not ensure.
@@ -70,8 +70,12 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         Column of X with the predicted outcome without treatment, as in `treatment_bias`; needed by ``fit`` only.
     measure, collapse : str, optional
         As in `treatment_bias`.
-    variance : {"influence", "bootstrap"}, default "influence"
-        Where standard errors come from.
+    estimator : {"arm_means", "regression", "aipw"}, default "arm_means"
+        As in `treatment_bias`; the last two adjust for ``feature_columns``.
+    feature_columns : str, int or list of them, optional
+        Numeric columns of X to adjust for; needed by ``fit`` only.
+    variance : {"influence", "bootstrap", "bootstrap_rows"}, default "influence"
+        Where standard errors come from, as in `treatment_bias`.
     resamples : int, default 1000
         Of the bootstrap.
     alpha : float, default 0.05
@@ -88,6 +92,8 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         Columns of X with the people each row stands for (only the proportions matter), and with what says which rows
         belong together, as ``weight`` and ``cluster`` of `treatment_bias`; needed by ``fit`` only, with
         ``variance="influence"``. A group of fewer than 10 effective clusters is left uncorrected.
+    propensity_column : str or int, optional
+        Column of X with the known probability of treatment of each row, as in `treatment_bias`; needed by ``fit`` only.
 
     Attributes
     ----------
@@ -125,12 +131,14 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         *,
         form: Form = "additive",
         effect_column: Column = "effect",
-        group_columns: Annotated[Sequence[Column] | Column, FileForm("names")] = (),
+        group_columns: Column | Sequence[Column] = (),
         treatment_column: Column = "treatment",
         baseline_column: Column | None = None,
         measure: NamedMeasure = "relative",
         collapse: CollapseName | None = None,
-        variance: Literal["influence", "bootstrap"] = "influence",
+        estimator: Estimator = "arm_means",
+        feature_columns: Column | Sequence[Column] = (),
+        variance: Variance = "influence",
         resamples: Resamples = 1_000,
         alpha: Alpha = 0.05,
         unknown: Literal["error", "pooled"] = "error",
@@ -138,6 +146,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         observed_effects: ObservedEffects | None = None,
         weight_column: Column | None = None,
         cluster_column: Column | None = None,
+        propensity_column: Column | None = None,
     ) -> None:
         self.strategy: AnyStrategy = strategy
         self.form: Form = form
@@ -147,7 +156,9 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         self.baseline_column = baseline_column
         self.measure: Measure = measure
         self.collapse: CollapseName | None = collapse
-        self.variance: Literal["influence", "bootstrap"] = variance
+        self.estimator: Estimator = estimator
+        self.feature_columns = feature_columns
+        self.variance: Variance = variance
         self.resamples = resamples
         self.alpha = alpha
         self.unknown = unknown
@@ -155,6 +166,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         self.observed_effects = observed_effects
         self.weight_column = weight_column
         self.cluster_column = cluster_column
+        self.propensity_column = propensity_column
 
     def fit(self, X: object, y: npt.ArrayLike | None = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Estimate each group's error.
@@ -173,15 +185,22 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         experiment = self.observed_effects is None
         if experiment and y is None:
             raise UsageError("y: none given; pass the outcomes of the experiment, or observed_effects.")
-        if not experiment and self.variance == "bootstrap":
+        if not experiment and self.variance != "influence":
             raise UsageError('observed_effects: brought effects have standard errors; use variance="influence".')
         roles = {"effect": self.effect_column} | ({"treatment": self.treatment_column} if experiment else {})
         further = {"baseline": self.baseline_column, "weight": self.weight_column, "cluster": self.cluster_column}
-        roles |= {role: name for role, name in further.items() if name is not None}
+        further["propensity"] = self.propensity_column
+        features = {f"feature_{i}": name for i, name in enumerate(as_tuple(self.feature_columns))}
+        roles |= {role: name for role, name in (further | features).items() if name is not None}
         outcomes: npt.ArrayLike = y if y is not None else ()
         if not experiment:  # of nobody: effects are brought
             outcomes = np.zeros(tally_rows(X, self.effect_column, {str(name): name for name in groups})[0].size)
         source, names = tally_experiment(X, outcomes, sample_weight, groups, roles)
+        if (source.designed or "propensity" in roles) and self.variance != "influence":
+            raise UsageError(
+                f'variance: "{self.variance}" takes rows as independent; with weights, clusters or propensities use '
+                '"influence".'
+            )
         asked = plan(
             source,
             effect=names["effect"],
@@ -189,16 +208,16 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
             outcome=names["outcome"] if experiment else None,
             observed_effects=self.observed_effects,
             baseline=names.get("baseline"),
+            propensity=names.get("propensity"),
+            estimator=self.estimator,
+            features=[names[role] for role in features],
+            variance=self.variance if experiment else "influence",
             groups=[str(name) for name in groups],
             measure=self.measure,
             collapse=self.collapse,
             resamples=self.resamples,
             depth=len(groups),
         )
-        if asked.designed and self.variance == "bootstrap":
-            raise UsageError(
-                'variance: "bootstrap" takes rows as independent; with weights or clusters use "influence".'
-            )
         if source.like_weights:
             warnings.warn(phrases.like_weights("sample_weight"), UserWarning, stacklevel=2)
         rng = np.random.default_rng(self.random_state)
@@ -218,15 +237,20 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
             errors = errors.under(error, bias, totals.effective < FEWEST)
         self.groups_, self.status_ = counted.groups[-1], errors.status
         self.error_ = np.where(errors.usable, errors.effects.error, np.nan)
-        if self.variance == "bootstrap":
-            draws = effects_of(resample_sums(sums, self.resamples, rng), asked.formula, errors.in_rest)
+        if self.variance != "influence":
+            if counted.lines is not None and self.variance == "bootstrap_rows":
+                drawn = resample_rows(counted.lines, asked.formula.columns, self.resamples, rng)[-1]
+            else:
+                drawn = resample_sums(sums, self.resamples, rng)
+            draws = effects_of(drawn, asked.formula, errors.in_rest, fitted=moments)
             detected = Detected.from_draws(self.error_, draws.error, errors.error.df)
         else:
             detected = Detected.from_law(self.error_, np.where(errors.usable, errors.error.se, np.nan), errors.error.df)
         self.error_se_ = np.where(errors.usable, detected.se, np.nan)
-        pooled = correction(self.strategy, Detected.from_law(whole.value, whole.se, whole.df), self.alpha)
-        self.pooled_correction_ = float(np.nan_to_num(pooled)[0])
-        otherwise = self.pooled_correction_ if self.unknown == "pooled" else 0.0
+        self.pooled_correction_ = otherwise = 0.0
+        if self.unknown == "pooled":
+            pooled = correction(self.strategy, Detected.from_law(whole.value, whole.se, whole.df), self.alpha)
+            self.pooled_correction_ = otherwise = float(np.nan_to_num(pooled)[0])
         self.correction_ = np.where(errors.usable, correction(self.strategy, detected, self.alpha), otherwise)
         with np.errstate(divide="ignore", invalid="ignore"):
             self.factor_ = np.where(self.correction_ == 0, 0.0, self.correction_ / self.error_)

@@ -20,6 +20,7 @@ from isonomy.treatment.effects.moments import Column, column, products
 from isonomy.treatment.effects.shrinkage import STRATEGIES, AnyStrategy, Custom, Form, strategies_of
 
 Variance = Literal["influence", "bootstrap", "bootstrap_rows"]
+Bootstrap = Literal["bootstrap", "bootstrap_rows"]
 Test = Literal["automatic", "welch"]
 Adjust = Literal["holm", "bonferroni", "bh", "by", "none"]
 RestCorrection = Literal["rows", "single"]
@@ -120,6 +121,8 @@ class Experiment(TypedDict, total=False):
     collapse: CollapseName | None
     estimator: Estimator
     features: Sequence[str] | str | None
+    propensity: str | None
+    observed_effects: ObservedEffects | None
     rest: Rest
     depth: int
     resamples: int
@@ -289,6 +292,7 @@ class CorrectionsPlan:
     form: Form
     rest_correction: RestCorrection
     inner: Inner | None
+    variance: Bootstrap
     splits: int
     buckets: int
     progress: bool
@@ -306,6 +310,7 @@ def plan_corrections(
     form: Form,
     rest_correction: RestCorrection,
     split: Inner | None,
+    variance: Bootstrap,
     splits: int,
     buckets: int,
     progress: bool,
@@ -332,20 +337,27 @@ def plan_corrections(
             'form: "multiplicative" is for relative effects, which must stay above 0, with rest_correction="rows"; '
             'leave it out, or give "additive".'
         )
-    if source.designed and (single or split is not None):
+    asked = plan(source, **errors)
+    by_row = variance == "bootstrap_rows"
+    if (asked.designed or by_row) and (single or split is not None):
         raise UsageError(
-            'weight, cluster: not available with split, nor with rest_correction="single"; leave those out.'
+            'weight, cluster, propensity, variance="bootstrap_rows": not available with split, nor with '
+            'rest_correction="single"; leave those out.'
         )
-    if source.reading.weight is not None and source.count is not None and source.cluster is None:
+    if by_row and asked.formula.estimator != "arm_means":
+        raise UsageError('variance: "bootstrap_rows" is available with estimator="arm_means"; use "bootstrap".')
+    if (asked.designed or by_row) and source.count is not None and source.cluster is None:
         raise UsageError(
-            "count: lines that stand for several weighted rows cannot be split; give one line per row, or a cluster."
+            "count: lines that stand for several rows cannot be split with weights, propensities or "
+            'variance="bootstrap_rows"; give one line per row, or a cluster.'
         )
     return CorrectionsPlan(
-        errors=plan(source, **errors),
+        errors=asked,
         strategies=tuple(dict.fromkeys(("none", *chosen))),
         form=form,
         rest_correction=rest_correction,
         inner=split,
+        variance=variance,
         splits=splits,
         buckets=buckets,
         progress=progress,
@@ -398,6 +410,13 @@ def plan_price(
     if not names:
         raise UsageError("corrected: none given; name one column of corrected effects, or several.")
     errors = plan(
-        source, effect=effect, treatment=treatment, outcome=outcome, groups=groups, measure=measure, alpha=alpha
+        source,
+        effect=effect,
+        treatment=treatment,
+        outcome=outcome,
+        groups=groups,
+        propensity=propensity,
+        measure=measure,
+        alpha=alpha,
     )
     return PricePlan(errors=errors, corrected=names, propensity=propensity, baseline=baseline, budget=budget)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
@@ -71,6 +72,7 @@ class TreatmentBiasResult(GroupResult):
     detectable_bias: FloatArray
     verdicts: tuple[Verdict, ...]
     measure: Measure
+    binary: bool  # every outcome is 0 or 1: differences are of shares
     alpha: float
     tolerance: float | None
     power: float
@@ -113,12 +115,13 @@ class TreatmentBiasResult(GroupResult):
         sentences += [wording.omnibus(name, q, p) for name, q, p in omnibus if np.isfinite(p)]
         detectable = self.detectable_bias[np.isfinite(self.detectable_bias)]
         if len(detectable):
-            sentences.append(wording.detectable(detectable.min(), detectable.max(), self.power))
+            sentences.append(wording.detectable(detectable.min(), detectable.max(), self.power, self._unit))
         return tuple(sentences)
 
     def _finding(self, i: int) -> str:
         return wording.finding(
             self.groups[i].label,
+            unit=self._unit,
             rows=self.n[i],
             predicted=self.predicted[i],
             observed=self.observed[i],
@@ -130,6 +133,16 @@ class TreatmentBiasResult(GroupResult):
             pvalue=self.adjusted_pvalue[i],
             verdict=self.verdicts[i],
         )
+
+    def units(self) -> Mapping[str, str]:
+        """Differences of shares are in points."""
+        names = ("predicted", "observed", "error", "error_low", "error_high", "bias", "bias_low", "bias_high")
+        further = ("error_se", "bias_se", "critical_bias", "detectable_bias")
+        return dict.fromkeys((*names, *further), "points") if self._unit == "points" else {}
+
+    @property
+    def _unit(self) -> wording.Unit:
+        return wording.unit(self.measure, binary=self.binary)
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
@@ -215,6 +228,7 @@ class CorrectionsResult(GroupResult):
             provenance=call.provenance(
                 rows=tally.rows,
                 dropped=tally.dropped,
+                grouping=plan.errors.grouping,
                 collapse=plan.errors.formula.collapse,
                 strategies=tuple(map(name_of, plan.strategies)),
             ),
@@ -245,10 +259,14 @@ class CorrectionsResult(GroupResult):
 
     def headline(self) -> str:
         """Whether less bias was shown to be left."""
+        if not self.answered and len(self.strategies) > 1:
+            return super(CorrectionsResult, self).headline()
         return wording.less(sum(self.shown), len(self.strategies) - 1, self.best)
 
     def findings(self) -> tuple[str, ...]:
         """One sentence per strategy, the best first."""
+        if not self.answered and len(self.strategies) > 1:
+            return ()
         none = self.strategies.index("none")
         return tuple(
             wording.unchanged(self.bias_left[i], self.bias_rms[i], self.bias_rejected[i], self.alpha)
@@ -313,7 +331,9 @@ class PriceResult(Result):
             plan,
             plan.errors,
             null=wording.PRICE_NULL,
-            provenance=call.provenance(rows=tally.rows, dropped=tally.dropped, random=False),
+            provenance=call.provenance(
+                rows=tally.rows, dropped=tally.dropped, random=False, grouping=plan.errors.grouping
+            ),
             quantities=QUANTITIES,
         )
 
@@ -332,6 +352,8 @@ class PriceResult(Result):
 
     def headline(self) -> str:
         """How many changes were shown."""
+        if not self.answered:
+            return super(PriceResult, self).headline()
         return wording.price_headline(sum(map(sum, self.shown)), int(np.isfinite(self.adjusted_pvalue).sum()))
 
     def findings(self) -> tuple[str, ...]:

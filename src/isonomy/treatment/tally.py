@@ -62,7 +62,7 @@ def tally(source: Source, plan: Plan, rng: np.random.Generator) -> Tally:
 
 def tally_corrections(source: Source, plan: CorrectionsPlan, rng: np.random.Generator) -> Tally:
     """Sums of every partition with the rows spread at random over equal buckets."""
-    if plan.errors.designed:
+    if plan.errors.designed or plan.variance == "bootstrap_rows":
         return _tally_clusters(source, plan, rng)
     if plan.errors.formula.estimator == "aipw":
         return _tally_predicted(source, plan.errors, rng, plan.buckets)
@@ -120,11 +120,17 @@ def _tally_designed(source: Source, plan: Plan, *, clusters: bool = False) -> Ta
     named = given | ({"cluster": source.cluster} if clusters and source.cluster is not None else {})
     keys = {**request.keys, **{role: nw.col(name) for role, name in named.items()}}
     rows = source.rows(replace(request, keys=keys, labels=named))
-    lines = _lines(rows, plan)
+    tallied = _designed(rows, _lines(rows, plan), plan)
+    if "cluster" not in named:
+        return tallied
+    return replace(tallied, cluster=np.unique(rows.columns["cluster"], return_inverse=True)[1])
+
+
+def _designed(rows: Rows, lines: Lines, plan: Plan) -> Tally:
     number = np.ones(rows.size) if rows.count is None else rows.count
     code = np.zeros(rows.size, dtype=np.intp)
-    for role in given:
-        values, codes = np.unique(rows.columns[role].astype(str), return_inverse=True)
+    for i in range(len(plan.given)):
+        values, codes = np.unique(rows.columns[f"given[{i}]"].astype(str), return_inverse=True)
         code = code * len(values) + codes
     designs, sums, sizes, strata = [], [], [], []
     every, one = np.arange(rows.size), np.zeros(rows.size, dtype=np.intp)
@@ -133,7 +139,7 @@ def _tally_designed(source: Source, plan: Plan, *, clusters: bool = False) -> Ta
         if plan.propensity is not None:
             chance = np.asarray(rows.columns["propensity"], dtype=float)
             refuse_certain(plan.propensity, chance)
-        elif given:
+        elif plan.given:
             chance = shares_within(codes, code, lines.arm, lines.weight)
             _refuse_one_arm(plan.given, chance)
         own_arm = np.where(lines.arm == TREATED, chance, 1 - chance)
@@ -148,9 +154,8 @@ def _tally_designed(source: Source, plan: Plan, *, clusters: bool = False) -> Ta
         designs.append(design)
         sums.append(own.sums(plan.formula.columns, every, design.mass, one, 1)[0])
         sizes.append(size.reshape(groups, 2).astype(float))
-    cluster = np.unique(rows.columns["cluster"], return_inverse=True)[1] if "cluster" in named else None
     tallied = _tallied(rows, tuple(sums), plan, lines)
-    return replace(tallied, designs=tuple(designs), strata=tuple(strata), sizes=tuple(sizes), cluster=cluster)
+    return replace(tallied, designs=tuple(designs), strata=tuple(strata), sizes=tuple(sizes))
 
 
 def _tally_clusters(source: Source, plan: CorrectionsPlan, rng: np.random.Generator) -> Tally:
@@ -195,18 +200,19 @@ def _tallied(read: Cells | Rows, sums: tuple[Sums, ...], plan: Plan, lines: Line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PriceTally:
-    """The rows that are ranked, and the sums of every column of predictions by group."""
+    """The rows that are ranked, and what they say about every column of predictions by group."""
 
     groups: tuple[Group, ...]
     outcome: FloatArray
     arm: IntArray
     weight: FloatArray
     effects: tuple[FloatArray, ...]  # before correction, then each corrected column
-    sums: tuple[Sums, ...]
+    tallies: tuple[Tally, ...]
     propensity: FloatArray
     baseline: FloatArray | None
     rows: int
     dropped: Mapping[str, int]
+    design: Design | None  # where rows have weights or clusters
 
 
 def tally_price(source: Source, plan: PricePlan) -> PriceTally:
@@ -215,13 +221,12 @@ def tally_price(source: Source, plan: PricePlan) -> PriceTally:
     lines = _lines(rows, plan.errors)
     columns = [f"corrected[{i}]" for i in range(len(plan.corrected))]
     effects = tuple(np.asarray(rows.columns[name], dtype=float) for name in ("effect", *columns))
-    line, one = np.arange(rows.size), np.zeros(rows.size, dtype=np.intp)
-    sums = tuple(
-        replace(lines, factors={**lines.factors, "f": effect}).sums(
-            plan.errors.formula.columns, line, lines.weight, one, 1
-        )[0]
-        for effect in effects
-    )
+    predicted = (replace(lines, factors={**lines.factors, "f": effect}) for effect in effects)
+    if plan.errors.designed:
+        tallies = tuple(_designed(rows, own, plan.errors) for own in predicted)
+    else:
+        every = np.arange(rows.size), lines.weight, np.zeros(rows.size, dtype=np.intp)
+        tallies = tuple(_tally_lines(rows, own, plan.errors, 1, *every) for own in predicted)
     if plan.propensity is None:
         share = float(np.average(lines.arm, weights=lines.weight))
         propensity = np.full(rows.size, share)
@@ -234,11 +239,12 @@ def tally_price(source: Source, plan: PricePlan) -> PriceTally:
         arm=lines.arm,
         weight=lines.weight,
         effects=effects,
-        sums=sums,
+        tallies=tallies,
         propensity=propensity,
         baseline=None if plan.baseline is None else np.asarray(rows.columns["baseline"], dtype=float),
         rows=rows.rows,
         dropped=rows.dropped,
+        design=rows.design,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
@@ -12,6 +14,7 @@ from isonomy.treatment.effects.collapse import CollapseName, Measure
 QUESTION = "Does the model get the treatment effect of some groups wrong, more than that of others?"
 METHOD = "Group errors of predicted treatment effects (Persson et al.), Fieller and Welch inference"
 
+PROGRESS = "Splits and swaps"
 EVALUATION_QUESTION = "Is less bias left after correcting the predicted effects?"
 EVALUATION_METHOD = "Repeated split, swap and bootstrap evaluation of corrections (Persson et al., section 7)"
 
@@ -32,8 +35,8 @@ REFERENCES = (
 def omnibus(family: str, statistic: float, pvalue: float) -> str:
     """The test that the errors of all groups are equal."""
     return (
-        f"All errors by {family} equal: Cochran's Q over its degrees of freedom {phrases.number(statistic)}, "
-        f"{phrases.pvalue(pvalue)}, one test for all groups together."
+        f"One test that the errors of all groups by {family} are equal: {phrases.pvalue(pvalue)} (Cochran's Q over its "
+        f"degrees of freedom {phrases.number(statistic)})."
     )
 
 
@@ -52,9 +55,33 @@ def null(tolerance: float | None, measure: Measure) -> str:
     )
 
 
+# How effects are written: a ratio, a difference of means, or a difference of shares.
+Unit = Literal["ratio", "difference", "points"]
+
+
+def unit(measure: Measure, *, binary: bool) -> Unit:
+    """How the effects of a measure are written; ``binary``: every outcome is 0 or 1."""
+    return "ratio" if measure == "relative" else "points" if binary else "difference"
+
+
+def _amount(value: float, unit: Unit) -> str:
+    """An error or a bias, with its sign."""
+    if unit != "points" or not math.isfinite(value):
+        return phrases.signed(value)
+    return f"{'-' if value < 0 else '+'}{phrases.points(value)}"
+
+
+def _between(limits: tuple[float, float], alpha: float, unit: Unit) -> str:
+    if unit != "points" or not all(map(math.isfinite, limits)):
+        return phrases.interval(*limits, alpha)
+    low, high = map(phrases.percent, limits)
+    return f"{100 * (1 - alpha):g} % interval {low} to {high} points"
+
+
 def finding(
     label: str,
     *,
+    unit: Unit = "ratio",
     rows: float,
     predicted: float,
     observed: float,
@@ -67,11 +94,13 @@ def finding(
     verdict: Verdict,
 ) -> str:
     """One group: what was predicted, what was observed, and how its error compares with the others'."""
+    ratio = unit == "ratio"
+    both = [phrases.number(effect) if ratio else _amount(effect, unit) for effect in (predicted, observed)]
     text = (
-        f"{label} ({phrases.count(rows)} rows): predicted effect {phrases.number(predicted)}, observed "
-        f"{phrases.number(observed)}, an error of {phrases.signed(error)}; in the other groups together the error is "
-        f"{phrases.signed(rest_error)}. The difference of the two, the bias, is {phrases.signed(bias)} "
-        f"({phrases.interval(*limits, alpha)}, adjusted {phrases.pvalue(pvalue)})"
+        f"{label} ({phrases.count(rows)} rows): predicted {'effect' if ratio else 'uplift'} {both[0]}, observed "
+        f"{both[1]}, an error of {_amount(error, unit)}; in the other groups together the error is "
+        f"{_amount(rest_error, unit)}. The difference of the two, the bias, is {_amount(bias, unit)} "
+        f"({_between(limits, alpha, unit)}, adjusted {phrases.pvalue(pvalue)})"
     )
     return text + _ENDS[verdict]
 
@@ -105,14 +134,16 @@ REASONS: Mapping[Status, str] = {
 def count(violations: int, within: int, tested: int) -> str:
     """How many groups showed a bias, or that any bias is small."""
     small = f" For {within:,} any bias was shown to be within the tolerance." if within else ""
-    return f"A bias was shown for {violations:,} of {tested:,} groups that could be tested.{small}"
+    found = f"{violations:,} of" if violations else "none of"
+    return f"A bias was shown for {found} {tested:,} groups that could be tested.{small}"
 
 
-def detectable(smallest: float, largest: float, power: float) -> str:
+def detectable(smallest: float, largest: float, power: float, unit: Unit = "ratio") -> str:
     """What the data could have found."""
+    least, most = (phrases.points(size) if unit == "points" else phrases.number(size) for size in (smallest, largest))
     return (
-        f"A bias of {phrases.number(smallest)} (best measured group) to {phrases.number(largest)} (worst measured "
-        f"group) would be found with probability {power:g}, before adjusting for the number of groups."
+        f"A bias of {least} (best measured group) to {most} (worst measured group) would be found with probability "
+        f"{power:g}, before adjusting for the number of groups."
     )
 
 
@@ -133,14 +164,23 @@ def like_differences(predicted: float, observed: float) -> str:
     """Predictions near 0 where ratios near 1 are seen."""
     return (
         f"Predicted effects average {phrases.number(predicted)} where ratios of {phrases.number(observed)} are "
-        "observed: they look like differences. A relative effect is a ratio and 1 is no effect; for differences use "
-        'measure="difference".'
+        "observed: they look like differences. A relative effect is a ratio and 1 is no effect; differences are "
+        "another measure of effects, which has to be asked for."
+    )
+
+
+def like_ratios(predicted: float, observed: float) -> str:
+    """Predictions near 1 where differences of shares near 0 are seen."""
+    return (
+        f"Predicted effects average {phrases.number(predicted)} where differences of {phrases.number(observed)} are "
+        "observed: they look like ratios. A difference of shares is below 1 and 0 is no effect; ratios are another "
+        "measure of effects, which has to be asked for."
     )
 
 
 def lost_replicates(share: float) -> str:
     """Resamples that could not be used."""
-    return f"{100 * share:.2g} % of the resamples of some group had an empty arm or control mean and were left out."
+    return f"{phrases.share(share)} of the resamples of some group had an empty arm or control mean and were left out."
 
 
 POOLED_REST = (
@@ -204,21 +244,23 @@ def remaining(
 ) -> str:
     """One strategy: what remains of the groups' biases on rows it has not seen."""
     return (
-        f"{strategy}: biases of root mean square {phrases.number(left)} are left, against {phrases.number(before)} "
-        f"without correction (less: {phrases.pvalue(pvalue)}). As estimated on held-out rows, noise and all, "
-        f"{phrases.number(raw)}; {_percent(rejected)} of the tests for remaining bias reject at {alpha:g}."
+        f"{_named(strategy)}: biases of root mean square {phrases.number(left)} are left, against "
+        f"{phrases.number(before)} without correction (less: {phrases.pvalue(pvalue)}). As estimated on held-out rows, "
+        f"noise and all, {phrases.number(raw)}; {phrases.share(rejected)} of the tests for remaining bias reject at "
+        f"{alpha:g}."
     )
 
 
-def _percent(share: float) -> str:
-    return f"{share:.1%}".replace("%", " %")
+def _named(strategy: str) -> str:
+    """A strategy in words: 'empirical bayes t'."""
+    return strategy.replace("_", " ")
 
 
 def unchanged(left: float, raw: float, rejected: float, alpha: float) -> str:
     """Without correction."""
     return (
         f"none: biases of root mean square {phrases.number(left)}; as estimated on held-out rows, noise and all, "
-        f"{phrases.number(raw)}; {_percent(rejected)} of the tests for bias reject at {alpha:g}."
+        f"{phrases.number(raw)}; {phrases.share(rejected)} of the tests for bias reject at {alpha:g}."
     )
 
 
@@ -231,7 +273,7 @@ def less(shown: int, tried: int, best: str) -> str:
             f"Inconclusive: none of {tried} corrections was shown to leave less bias than no correction on rows it had "
             "not seen."
         )
-    return f"Less bias was shown to remain after {shown} of {tried} corrections; least after {best}."
+    return f"Less bias was shown to remain after {shown} of {tried} corrections; least after {_named(best)}."
 
 
 EVALUATION_NULL = (
@@ -288,6 +330,9 @@ PRICE_LIMITS = (
 NO_LOSS = (
     "Relative effects without a baseline column: the transformed-outcome loss is not known, and persons are ranked by "
     "their ratios, which is not the order of their gains."
+)
+FEW_CLUSTERS = (
+    "Fewer than 10 effective clusters, or rows by weight: changes cannot be told from chance, and are not tested."
 )
 QUANTITY_NAMES: Mapping[str, str] = {
     "qini": "Qini",

@@ -29,6 +29,7 @@ def test_the_better_rule_is_chosen_in_every_fold(data: dict[str, Any], crossfit:
     result = iso.improvability(data, **crossfit, rule=[useless, broken, good])
     assert result.rule == "useless or broken or good"
     assert result.details[0] == {"chose good": 1.0}
+    assert "In 5 of 5 fits: rule 'broken' failed: ValueError: no, so it was not chosen." in result.warnings
     alone = iso.improvability(data, **crossfit, rule=good)
     assert result.pvalue == pytest.approx(alone.pvalue, rel=0.5)
 

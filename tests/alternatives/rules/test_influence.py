@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import norm
 
 import isonomy as iso
-from isonomy.alternatives.rules.criteria import Criteria
+from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria
 from isonomy.alternatives.rules.cutoffs import Decided, judged
-from isonomy.alternatives.rules.influence import Contrast, Lines, Moments, compare, moments, worth
+from isonomy.alternatives.rules.influence import Contrast, Equivalence, Lines, Moments, compare, moments, worth
 from isonomy.alternatives.rules.utilities import READY
 from isonomy.numerics.arrays import FloatArray
 
@@ -39,7 +41,7 @@ def criteria(**more: Any) -> Criteria:
 
 def known(data: dict[str, Any]) -> Moments:
     asked = lines(data)
-    return moments(criteria(), asked, worth(criteria(), asked), choosing=None, worst=(0, 0))
+    return moments(criteria(), asked, worth(criteria(), asked), (0, 0))
 
 
 def rates(data: dict[str, Any]) -> FloatArray:
@@ -71,7 +73,7 @@ def test_standard_errors_are_those_of_resampling_with_new_cutoffs(rounded: bool)
     fixed = lines(data)
     before, after = (Decided(decided.share, 0 * decided.edge) for decided in fixed.decided)
     learned = Lines({}, fixed.outcomes, fixed.group, fixed.weight, (before, after))
-    naive = moments(criteria(), learned, worth(criteria(), learned), choosing=None, worst=(0, 0))
+    naive = moments(criteria(), learned, worth(criteria(), learned), (0, 0))
     # A fixed cut-off would make the selection rates of both groups vary together; a capacity makes them opposite.
     assert estimates.covariance[4, 5] < 0 <= naive.covariance[4, 5] + 1e-9
 
@@ -102,7 +104,7 @@ def test_limits_cover_all_gains_at_once() -> None:
         asked = Lines({}, {None: y}, group, np.ones(n, dtype=np.int64), (Decided(first, none), Decided(second, none)))
         form = criteria(scale="difference")
         values = worth(form, asked)
-        estimates = moments(form, asked, values, choosing=None, worst=(0, 0))
+        estimates = moments(form, asked, values, (0, 0))
         compared = compare(form, estimates, values, np.zeros(2, dtype=bool), 0.05, rng)
         low, high = compared.accuracy_change[:, 1], compared.accuracy_change[:, 2]
         covered.append(bool((low <= 0).all() and (high >= 0).all() and (compared.fairness_change[:, 1] <= 0).all()))
@@ -112,7 +114,7 @@ def test_limits_cover_all_gains_at_once() -> None:
 def test_pooled_accuracy_is_that_of_all_rows() -> None:
     data = scored(1_000, 1, rounded=False)
     asked, form = lines(data), criteria(weights="pooled")
-    estimates = moments(form, asked, worth(form, asked), choosing=None, worst=(0, 0))
+    estimates = moments(form, asked, worth(form, asked), (0, 0))
     for a in (0, 1):
         d = asked.decided[a].share
         assert estimates.estimates[8 + a] == pytest.approx((data["y"] * d).sum() / d.sum())
@@ -131,30 +133,82 @@ def test_doubled_rows_halve_the_variance() -> None:
     data = scored(800, 2, rounded=True)
     asked = lines(data)
     twice = Lines(asked.features, asked.outcomes, asked.group, 2 * asked.weight, asked.decided)
-    one, two = (
-        moments(criteria(), part, worth(criteria(), part), choosing=None, worst=(0, 0)) for part in (asked, twice)
-    )
+    one, two = (moments(criteria(), part, worth(criteria(), part), (0, 0)) for part in (asked, twice))
     np.testing.assert_allclose(two.estimates, one.estimates)
     np.testing.assert_allclose(two.covariance, one.covariance / 2)
 
 
-def test_rows_that_chose_the_pair_know_nothing_of_its_gap_however_rows_are_collapsed() -> None:
-    """Three groups: lines of several rows, some of which choose, against the same rows one by one."""
-    rng = np.random.default_rng(4)
-    n = 60
-    group, y, count = rng.integers(0, 3, n), rng.poisson(2, n).astype(float), rng.integers(1, 6, n)
-    d0, d1 = rng.integers(0, 2, n).astype(float), rng.integers(0, 2, n).astype(float)
-    chose = rng.binomial(count, 0.3)
-    utility = READY["selection_rate"]
-    form = Criteria(utility, (utility,), ("a", "b", "c"), accuracy_gains=(0.0,) * 3, fairness_gains=(0.0,))
-    row = np.repeat(np.arange(n), count)
-    flags = np.concatenate([[1.0] * c + [0.0] * (k - c) for c, k in zip(chose, count, strict=True)])
-    answers = []
-    for index, weight, choosing in ((np.arange(n), count, chose.astype(float)), (row, np.ones(len(row)), flags)):
-        none = np.zeros(len(index))
-        both = (Decided(d0[index], none), Decided(d1[index], none))
-        asked = Lines({}, {None: y[index]}, group[index], weight, both)
-        answers.append(moments(form, asked, worth(form, asked), choosing=choosing, worst=(0,)))
-    np.testing.assert_allclose(answers[0].estimates, answers[1].estimates)
-    np.testing.assert_allclose(answers[0].covariance, answers[1].covariance)
-    assert answers[0].worst == answers[1].worst
+def three(rng: np.random.Generator, rates: tuple[tuple[float, float], ...], n: int) -> tuple[Criteria, Lines]:
+    """Selection rates of each group under the status quo and the candidate."""
+    group = rng.integers(0, len(rates), n)
+    both = tuple(
+        Decided((rng.random(n) < np.array(rates)[group, a]).astype(float), np.zeros(n)) for a in (STATUS_QUO, CANDIDATE)
+    )
+    utility, size = READY["selection_rate"], len(rates)
+    labels = tuple("abcdef"[:size])
+    form = Criteria(utility, (utility,), labels, accuracy_gains=(0.0,) * size, fairness_gains=(0.0,))
+    return form, Lines({}, {None: np.zeros(n)}, group, np.ones(n, dtype=np.int64), (both[0], both[1]))
+
+
+def test_the_worst_of_several_gaps_does_not_depend_on_how_rows_are_collapsed_or_groups_called() -> None:
+    form, rows = three(np.random.default_rng(4), ((0.6, 0.5), (0.42, 0.5), (0.44, 0.5)), 300)
+    key = 4 * rows.group + 2 * rows.decided[0].share.astype(int) + rows.decided[1].share.astype(int)
+    _, first, count = np.unique(key, return_index=True, return_counts=True)
+    none = np.zeros(len(first))
+    both = [Decided(d.share[first], none) for d in rows.decided]
+    cells = Lines({}, {None: none}, rows.group[first], count, (both[0], both[1]))
+    renamed = replace(rows, group=np.array([2, 0, 1])[rows.group])
+    one, *others = (moments(form, part, worth(form, part)) for part in (rows, cells, renamed))
+    for other in others:
+        np.testing.assert_allclose(other.estimates[-1], one.estimates[-1])
+        np.testing.assert_allclose(other.covariance[-1, -1], one.covariance[-1, -1])
+    np.testing.assert_allclose(others[0].covariance, one.covariance)
+    assert one.worst == others[0].worst
+
+
+def test_the_worst_of_several_gaps_is_not_overestimated() -> None:
+    """Three pairs of four groups tie at 0.2: the largest of their estimates is too large, ours is not."""
+    naive, ours = [], []
+    for seed in range(150):
+        form, rows = three(np.random.default_rng(seed), ((0.6, 0.5), (0.4, 0.5), (0.4, 0.5), (0.4, 0.5)), 400)
+        known = moments(form, rows, worth(form, rows))
+        naive.append(np.ptp(known.estimates[:4]))
+        ours.append(known.estimates[-1])
+        assert known.covariance[-1, -1] >= 0
+    error = 3 * np.std(ours) / np.sqrt(len(ours))
+    assert np.mean(naive) > 0.2 + 0.03
+    assert np.mean(ours) <= 0.2 + error
+
+
+def gap_question(f0: float, f1: float, covariance: FloatArray, step: float = 0.0) -> Equivalence:
+    known = Moments(np.array([f0, f1]), covariance, 1_000, (0,))
+    base, gap = np.eye(2)
+    upper, lower = known.contrast(base - gap, base), known.contrast(base + gap, base)
+    return Equivalence(upper, lower, float((base - gap) @ covariance @ (base + gap)), step)
+
+
+@pytest.mark.parametrize("cut", [0.0, 0.5, 0.7, 0.9])
+def test_equivalence_has_its_level_on_the_boundary_and_is_never_weaker_than_two_questions(cut: float) -> None:
+    """Appendix E, l = 100: the gap of the candidate is exactly what the required cut leaves."""
+    covariance, tables = np.array([[10.0, 6.85], [6.85, 10.83]]) / 100, 2_000
+    draws = np.random.default_rng(1).multivariate_normal([1.52, (1 - cut) * 1.52], covariance, size=tables)
+    together, apart = [], []
+    for f0, f1 in draws:
+        question = gap_question(f0, f1, covariance)
+        together.append(float(question.pvalue(cut)))
+        apart.append(max(float(question.upper.pvalue(cut)), float(question.lower.pvalue(cut))))
+    assert (np.array(together) <= np.array(apart) + 1e-15).all()
+    assert abs(np.mean(np.array(together) <= 0.05) - 0.05) < 3 * np.sqrt(0.05 * 0.95 / tables)
+    assert cut < 0.6 or np.mean(np.array(apart) <= 0.05) < 0.01
+
+
+def test_equivalence_with_a_known_margin_is_the_most_powerful_unbiased_test() -> None:
+    question = gap_question(1.0, 0.1, np.diag([1e-18, 0.25]))
+    assert float(question.pvalue(0.0)) == pytest.approx(ndtr(-1.8) - ndtr(-2.2), abs=1e-6)
+    assert float(gap_question(1.0, 0.1, np.diag([1e-18, 0.25]), step=0.05).pvalue(0.0)) == pytest.approx(
+        ndtr(-1.7) - ndtr(-2.3), abs=1e-6
+    )
+    outside = gap_question(0.1, 0.2, np.diag([1e-18, 0.25]))
+    assert float(outside.pvalue(0.0)) == float(outside.upper.pvalue(0.0)) > 0.5
+    not_shown = gap_question(0.1, 0.0, np.diag([0.01, 4.0]))
+    assert float(not_shown.pvalue(0.0)) == pytest.approx(ndtr(-1.0))

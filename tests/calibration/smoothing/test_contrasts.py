@@ -10,7 +10,7 @@ import statsmodels.api as sm
 from scipy import stats
 
 from isonomy.calibration.smoothing.axis import BINS, Axis
-from isonomy.calibration.smoothing.contrasts import Pooled, means, orthogonal, welch
+from isonomy.calibration.smoothing.contrasts import Pooled, common_sites, means, orthogonal, welch
 from isonomy.calibration.smoothing.moments import Moments
 from isonomy.calibration.smoothing.sums import Smoother
 
@@ -87,3 +87,18 @@ def test_welch_is_the_textbook_formula() -> None:
     expected = stats.ttest_ind(a, b, equal_var=False).df
     variances = (np.array(np.var(a, ddof=1) / 20), np.array(np.var(b, ddof=1) / 35))
     assert float(welch(*variances, np.array(20.0), np.array(35.0))) == pytest.approx(expected)
+
+
+def test_scores_are_common_where_both_groups_have_rows_near() -> None:
+    site = (np.arange(BINS) + 0.5) / BINS
+    weight = np.stack([site < 0.5, site >= 0.5]).astype(float)
+    common = common_sites(weight, weight, site, np.full(BINS, 0.08))
+    assert site[common].min() == pytest.approx(0.49, abs=0.005)  # an eighth of a bandwidth, less three rows
+    assert site[common].max() == pytest.approx(0.51, abs=0.005)
+    assert not common_sites(weight * (np.abs(site - 0.5) > 0.02), weight, site, np.full(BINS, 0.08)).any()
+    assert common_sites(np.ones((2, BINS)), np.ones((2, BINS)), site, np.full(BINS, 0.08)).all()
+
+
+def test_nothing_is_compared_where_scores_are_not_common() -> None:
+    pooled = Pooled(np.zeros(4), np.full(4, 0.25), np.array([True, False, True, True]))
+    assert pooled.membership.tolist() == [[0.75, 0.0, 0.75, 0.75], [-0.25, 0.0, -0.25, -0.25]]

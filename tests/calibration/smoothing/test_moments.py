@@ -26,10 +26,12 @@ def rows(n: int = 600, seed: int = 0) -> dict[str, Any]:
     }
 
 
-def moments(columns: dict[str, Any], *, user: bool = True, part: bool = False, chosen: Any = slice(None)) -> Moments:
+def moments(
+    columns: dict[str, Any], *, user: bool = True, products: bool = False, chosen: Any = slice(None)
+) -> Moments:
     score, outcome, vote = (columns[name][chosen] for name in ("score", "outcome", "vote"))
     person = columns["user"][chosen] if user else None
-    return Moments.of(AXIS, columns["group"][chosen], 2, score, outcome, vote, None, person, part=part)
+    return Moments.of(AXIS, columns["group"][chosen], 2, score, outcome, vote, None, person, products=products)
 
 
 def functional(seed: int = 1) -> FloatArray:
@@ -55,20 +57,26 @@ def test_covariances_are_sums_over_users(user: bool, a: int, b: int) -> None:
     columns, f = rows(), functional()
     expected = by_hand(columns, a, b, user)
     np.testing.assert_allclose(moments(columns, user=user).cross(a, f, b, f), expected, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(moments(columns, user=user, part=True).cross(a, f, b, f), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        moments(columns, user=user, products=True).cross(a, f, b, f), expected, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_heavy_users_are_multiplied_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     columns, f = rows(), functional()
     monkeypatch.setattr(module, "HEAVY", 5)
-    np.testing.assert_allclose(moments(columns, part=True).cross(0, f, 1, f), by_hand(columns, 0, 1, True), rtol=1e-9)
+    np.testing.assert_allclose(
+        moments(columns, products=True).cross(0, f, 1, f), by_hand(columns, 0, 1, True), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("user", [True, False])
 def test_parts_add_up(user: bool) -> None:
     columns, f = rows(), functional()
     low = columns["user"] < 40
-    both = moments(columns, user=user, part=True, chosen=low) + moments(columns, user=user, part=True, chosen=~low)
+    both = moments(columns, user=user, products=True, chosen=low) + moments(
+        columns, user=user, products=True, chosen=~low
+    )
     whole = moments(columns, user=user)
     for name in ("weight", "total", "place", "square", "rows", "users", "site"):
         np.testing.assert_allclose(getattr(both, name), getattr(whole, name), rtol=1e-12, err_msg=name)

@@ -104,3 +104,11 @@ def test_groups_that_are_copies_are_not_tested(method: Any, each: int) -> None:
     result = predictive_parity(data, outcome="y", score="s", groups="g", user="m", method=method, rng=1)
     assert np.isnan(result.parity_pvalue)
     assert result.verdict is iso.Verdict.INCONCLUSIVE
+
+
+def test_outcomes_that_are_the_same_in_an_interval_have_no_variance_there() -> None:
+    rng = np.random.default_rng(0)
+    s, g = rng.random(4_000), np.repeat([0, 1], 2_000)
+    y = 0.1 + 1.6 * np.maximum(s - 0.5, 0)  # level, and not random, up to one half
+    result = predictive_parity({"s": s, "g": g, "y": y}, outcome="y", score="s", groups="g", rng=1)
+    assert result.ordering_verdict == "inconclusive"

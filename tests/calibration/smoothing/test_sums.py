@@ -7,7 +7,7 @@ import pytest
 
 from isonomy.calibration.smoothing.axis import BINS, Axis
 from isonomy.calibration.smoothing.moments import Moments
-from isonomy.calibration.smoothing.sums import EFFECTIVE, EVENTS, Smoother, enough, fit_curves
+from isonomy.calibration.smoothing.sums import EFFECTIVE, EVENTS, Smoother, enough, fit_curves, users_near
 from isonomy.numerics.arrays import FloatArray
 
 GROUP = np.repeat([0, 1], 200)
@@ -53,7 +53,17 @@ def test_rows_in_the_tails_of_the_kernel_support_nothing() -> None:
 
 
 def test_effective_users_of_evenly_spread_scores() -> None:
-    """2 sqrt(pi) h n, the textbook's."""
+    """2 sqrt(pi) h n under the kernel, the textbook's; 2 h n within a bandwidth."""
     score = np.tile((np.arange(200) + 0.5) / 200, 2)
     fit = fit_curves(rows(score)[0], Smoother(np.array([0.5]), np.array([0.05])))
-    np.testing.assert_allclose(fit.effective, 2 * np.sqrt(np.pi) * 0.05 * 200, rtol=1e-3)
+    np.testing.assert_allclose(fit.users, 2 * np.sqrt(np.pi) * 0.05 * 200, rtol=1e-3)
+    np.testing.assert_allclose(fit.effective, 2 * 0.05 * 200)
+
+
+def test_users_near_are_counted_at_common_scores_and_not_at_the_far_ends_alone() -> None:
+    score = np.tile((np.arange(200) + 0.5) / 200, 2)
+    moments, smoother = rows(score)[0], Smoother(np.array([0.5]), np.array([0.05]))
+    upper = users_near(moments, (0, 1), smoother, moments.site > 0.5)
+    np.testing.assert_allclose(upper, 0.05 * 200)
+    outer = users_near(moments, (0, 1), smoother, np.abs(moments.site - 0.5) > 0.04)
+    np.testing.assert_allclose(outer, 0.0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn import metrics
 
 import isonomy as iso
@@ -20,7 +21,7 @@ P = (SCORE > 0.5).astype(int)
 G = RNG.choice(["a", "b", "c"], ROWS)
 REAL = RNG.normal(size=ROWS)
 GUESS = REAL + RNG.normal(size=ROWS) * np.where(G == "a", 1.5, 1.0)
-TABLE = {"y": Y, "s": SCORE, "p": P, "g": G, "real": REAL, "guess": GUESS}
+TABLE: dict[str, Any] = {"y": Y, "s": SCORE, "p": P, "g": G, "real": REAL, "guess": GUESS}
 CASES: dict[str, tuple[dict[str, Any], Any]] = {
     "balanced_accuracy": ({"outcome": "y", "prediction": "p"}, metrics.balanced_accuracy_score),
     "f1": ({"outcome": "y", "prediction": "p"}, metrics.f1_score),
@@ -115,7 +116,40 @@ def test_what_they_cannot_be_asked(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         iso.flag(TABLE, metric="f1", outcome="y", prediction="p", groups="g", **options)
     with pytest.raises(UsageError, match="no mean over rows"):
-        iso.certify(TABLE, metric="auc", outcome="y", score="s", groups="g")
+        iso.flag(TABLE, metric="auc", outcome="y", score="s", groups="g", given="p")
+
+
+@pytest.mark.parametrize("options", [{"null": 0.1}, {"method": "eel"}, {"uncertainty": "plugin"}], ids=str)
+def test_what_all_groups_at_once_cannot_be_asked(options: dict[str, Any]) -> None:
+    argument = next(iter(options))
+    with pytest.raises(UsageError, match=f"^{argument}: "):
+        iso.certify(TABLE, metric="auc", outcome="y", score="s", groups="g", **options)
+
+
+@pytest.mark.parametrize("name", ["f1", "auc"])
+def test_all_groups_at_once(name: str) -> None:
+    """Groups are independent: the sum of squared distances from their weighted mean, in standard errors."""
+    roles: dict[str, Any] = {"metric": name, "outcome": "y", "prediction": "p", "score": "s", "groups": "g"}
+    joint = iso.certify(TABLE, **roles)
+    alone = iso.flag(TABLE, **roles, reference=0.5)
+    weight = 1.0 / alone.standard_error**2
+    expected = weight @ (alone.estimate - np.average(alone.estimate, weights=weight)) ** 2
+    assert joint.df == alone.estimate.size - 1
+    assert joint.statistic == pytest.approx(expected, rel=0.1)  # and Welch's law for their errors
+    assert joint.pvalue >= stats.chi2.sf(expected, joint.df) * 0.99
+    assert joint.contains(0.0) is bool(joint.pvalue > 0.05)
+    named = iso.certify(TABLE, **roles, reference={"g": TABLE["g"][0]})
+    assert named.pvalue == pytest.approx(joint.pvalue, rel=0.02)
+    assert iso.from_json(joint.to_json(rows=True)).contains(0.0) is joint.contains(0.0)
+
+
+def test_several_at_once_with_and_without_clusters() -> None:
+    roles: dict[str, Any] = {"metric": ["f1", "tpr"], "outcome": "y", "prediction": "p", "groups": "g"}
+    joint = iso.certify(TABLE, **roles)
+    groups = len(set(TABLE["g"]))
+    assert joint.df == 2 * (groups - 1)
+    twice = {name: np.repeat(values, 2) for name, values in TABLE.items()} | {"who": np.repeat(np.arange(ROWS), 2)}
+    assert iso.certify(twice, **roles, cluster="who").pvalue == pytest.approx(joint.pvalue, abs=0.02)
 
 
 @pytest.mark.parametrize("name", ["f1", "auc"])
@@ -158,7 +192,7 @@ def test_values_that_repeat_have_no_error_to_judge_a_quantile_by() -> None:
     assert any("too many equal values" in warning for warning in result.warnings)
 
 
-def test_a_quantile_is_flagged_and_nothing_else() -> None:
+def test_a_quantile_is_flagged_and_certified() -> None:
     rng = np.random.default_rng(6)
     group = np.repeat(["a", "b"], 300)
     table = {"g": group, "x": rng.normal(size=600) + (group == "b")}
@@ -168,7 +202,6 @@ def test_a_quantile_is_flagged_and_nothing_else() -> None:
     end = iso.flag(table, metric=median, groups="g", reference={"g": "a"}, null=float(result.ci_low[1]), adjust="none")
     assert end.pvalue[1] == pytest.approx(0.05, rel=1e-5)
     assert result.labels == ("g=a", "g=b")
-    with pytest.raises(UsageError, match="no mean over rows; use flag"):
-        iso.certify(table, metric=median, groups="g")
+    assert iso.certify(table, metric=median, groups="g").verdict == "violation"
     with pytest.raises(UsageError, match="'median' can be"):
         iso.flag(table, metric=median, groups="g", scale="ratio")

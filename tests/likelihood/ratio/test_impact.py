@@ -6,12 +6,16 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import stats
 from statsmodels.stats.proportion import confint_proportions_2indep
 
+from isonomy.inference.decide import Alternative
+from isonomy.likelihood.ratio.disparity import Hypothesis
 from isonomy.likelihood.ratio.impact import (
     against_best,
     against_one,
     band,
+    log_ratios,
     shortfall,
     unknown_bounds,
 )
@@ -86,3 +90,20 @@ def test_the_band_is_wider_than_an_interval_and_holds_the_ratio() -> None:
     assert np.log(high[1, 0] / ratio[1, 0]) > 1.96 * error
     assert np.log(high[1, 0] / ratio[1, 0]) < 2.4 * error  # Bonferroni's for three points
     assert (low[:3, 0] < ratio[:3, 0]).all()
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.2, 0.9])
+def test_few_selections_do_not_show_a_ratio_below_the_threshold(rate: float) -> None:
+    """All tables of 20 people against 200 whose ratio is 0.8: the likelihood ratio alone says "below" in up to 0.2."""
+    sizes, rates = (20, 200), (0.8 * rate, rate)
+    counts = [np.arange(n + 1) for n in sizes]
+    chances = [stats.binom.pmf(k, n, p) for k, n, p in zip(counts, sizes, rates, strict=True)]
+    kept = [np.flatnonzero(chance > 1e-7) for chance in chances]
+    n = np.concatenate([np.full(part.size, float(size)) for part, size in zip(kept, sizes, strict=True)])
+    first, second = (part.ravel() for part in np.meshgrid(np.arange(kept[0].size), np.arange(kept[1].size)))
+    pairs = log_ratios(n, np.concatenate(kept).astype(float), first, second + kept[0].size, None)
+    chance = chances[0][kept[0]][first] * chances[1][kept[1]][second]
+    sides: tuple[Alternative, ...] = ("less", "greater")
+    for side in sides:
+        statistic, pvalue = Hypothesis(float(np.log(0.8)), float(np.log(0.8)), side).test(pairs)
+        assert chance[(pvalue <= 0.05) & ~np.isnan(statistic)].sum() < 0.075

@@ -62,9 +62,9 @@ def test_skewed_groups_against_a_number_decide_nothing() -> None:
 
 def test_no_verdict_rests_on_few_skewed_rows() -> None:
     rng = np.random.default_rng(5)
-    table = {"g": np.repeat(["a", "b", "c"], [60, 60, 2_000]), "v": rng.exponential(size=2_120)}
-    table["v"][:60] = rng.normal(1.0, 0.05, size=60)
-    table["v"][60:120] = np.append(np.full(58, 0.7) + 0.01 * rng.random(58), [9.0, 12.0])
+    table = {"g": np.repeat(["a", "b", "c"], [300, 60, 2_000]), "v": rng.exponential(size=2_360)}
+    table["v"][:300] = rng.normal(1.0, 0.05, size=300)
+    table["v"][300:360] = np.append(np.full(58, 0.7) + 0.01 * rng.random(58), [9.0, 12.0])
     options: dict[str, Any] = {"metric": VALUE, "groups": "g", "reference": 1.0, "adjust": "none"}
     result = iso.flag(table, **options, tolerance=2.0)
     assert result.status == ("ok", "skewed", "ok")
@@ -79,10 +79,23 @@ def test_both_sides_of_a_difference_count() -> None:
     x = np.random.default_rng(6).lognormal(size=(2, 40))
     means = Real(Ragged.from_codes(np.repeat([0, 1], 40), 2, x.ravel()))
     pair = Profile(Kind.DISJOINT, means, np.array([0]), other=means, other_index=np.array([1]))
-    third = sum(abs(stats.moment(each, 3)) / 40**2 for each in x)
+    least = abs(stats.skew(x[0]))  # of the tested group, which the reference is taken to have too
+    third = sum(max(abs(stats.skew(each)), least) * np.var(each) ** 1.5 / 40**2 for each in x)
     variance = sum(np.var(each) / 40 for each in x)
     assert lopsided(pair).tolist() == [30 * third**2 > variance**3]
     assert not lopsided(Profile(Kind.FIXED, Binary([50], [1]), np.array([0]), theta=np.zeros(1))).any()
+
+
+def test_groups_are_as_skewed_as_all_of_them_and_many_need_more_rows() -> None:
+    rng, every = np.random.default_rng(7), np.arange(40)
+    for rows, alone, together in ((100, True, True), (250, False, True), (600, False, False)):
+        x = rng.exponential(size=(40, rows))
+        means = Real(Ragged.from_codes(np.repeat(every, rows), 40, x.ravel()))
+        problem = Profile(Kind.FIXED, means, every, theta=np.ones(40))
+        quiet = 30 * stats.skew(x, axis=1) ** 2 < rows  # by their own rows many would do
+        assert quiet.sum() > 10
+        assert lopsided(problem)[quiet].all() == alone
+        assert lopsided(problem, 0.05, 40)[quiet].all() == together
 
 
 def test_skewness_of_a_mean() -> None:

@@ -71,7 +71,7 @@ def test_splitting_loses_no_row(lines: int, monkeypatch: pytest.MonkeyPatch) -> 
     pool = opened({"group": group, "d": distance, "c": decision})
     segments = pool.coarse()
     depths = set()
-    for _ in range(12):
+    for _ in range(8):
         # The lowest bins of some cells, and any others: intervals nest at every depth.
         coarse = segments.low < segments.high
         picked = coarse & ((rng.random(coarse.size) < 0.02) | ((segments.low == 0) & (rng.random(coarse.size) < 0.6)))

@@ -91,3 +91,9 @@ def test_units_of_a_tuple_do_not_matter() -> None:
     for other in result[1:]:
         assert other.pvalue == pytest.approx(result[0].pvalue, rel=1e-6)
         assert other.wald_pvalue == pytest.approx(result[0].wald_pvalue, rel=1e-6)
+
+
+def test_a_column_that_tells_people_apart_is_refused() -> None:
+    table = {"id": np.arange(5_000), "c": np.arange(5_000) % 2, "d": np.ones(5_000)}
+    with pytest.raises(errors.UsageError, match=r"4,999 comparisons at once, at most 2,000; 'id' has 5,000 levels"):
+        iso.project(table, prediction="c", groups="id", distance="d", criterion="statistical_parity")

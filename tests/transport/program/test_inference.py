@@ -130,7 +130,7 @@ def test_a_label_without_variation_is_left_out(tolerance: float | None) -> None:
     assert both.pvalue == pytest.approx(one.pvalue, rel=1e-9)
     assert both.wald_pvalue == pytest.approx(one.wald_pvalue, rel=1e-9)
     assert both.verdict is iso.Verdict.VIOLATION
-    assert any("Not tested" in w and "among rows with outcome 0" in w for w in both.warnings)
+    assert any("Not tested" in w and "among those with outcome 0" in w for w in both.warnings)
     assert list(both.statuses).count(Status.CONSTANT) == 1
     untested = both.statuses.index(Status.CONSTANT)
     assert both.outcome[untested] == 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from isonomy.numerics.tails import chi2_isf, chi2_sf
+from isonomy.transport.program import law
 from isonomy.transport.program.law import Law, Null, maximum, observed, positive_definite
 
 SIGMA = np.array([[2.0, 0.5], [0.5, 1.0]])
@@ -95,3 +96,18 @@ def test_edges() -> None:
     assert not positive_definite(np.ones((2, 2)))
     assert not positive_definite(np.diag([1.0, 0.0]))
     assert not positive_definite(np.array([[np.nan]]))
+
+
+def test_among_many_vertices_a_few_draws_choose_those_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five comparisons have 16 vertices: judged all, or the eight worst of a thousand draws, the tail is the same."""
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(2, 5, 5))
+    covariance = np.eye(5) + 0.5 + 0.3 * first @ first.T / 5
+    curvature = np.eye(5) + 0.5 + 0.3 * second @ second.T / 5
+    tolerance = rng.uniform(0.5, 3, 5)
+    arguments = covariance, curvature, Null(-tolerance, tolerance), rng.standard_normal((5_000, 5))
+    screened = Law(*arguments)
+    few = screened.sf(3.0), screened.isf(0.05)
+    monkeypatch.setattr(law, "FINALISTS", 16)
+    every = Law(*arguments)
+    assert few == (every.sf(3.0), every.isf(0.05))

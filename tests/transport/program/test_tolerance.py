@@ -87,7 +87,7 @@ def test_a_mapping_of_equal_limits_is_the_number() -> None:
         assert many.pvalue == one.pvalue
         assert many.statistic == one.statistic
         assert many.equivalence_pvalue == one.equivalence_pvalue
-        assert "its tolerance (" in many.null
+        assert "the tolerance (" in many.null
         assert iso.from_json(many.to_json()).tolerance == mapping
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isonomy.treatment.effects.borrow import heavy_means, normal_means, spread_of, welch_q
+from isonomy.treatment.effects.borrow import heavy_means, mixed_means, normal_means, spread_of, welch_q
 
 ERROR, SE = np.array([0.10, 0.55, 0.32, 0.21, 0.40]), np.array([0.10, 0.12, 0.08, 0.15, 0.11])
 
@@ -18,13 +18,13 @@ def test_the_spread_is_that_of_dersimonian_and_laird() -> None:
 
 def test_equal_errors_are_corrected_alike() -> None:
     """No spread beyond chance: all of it is common, in small groups as in large ones."""
-    for means in (normal_means, heavy_means):
+    for means in (normal_means, heavy_means, mixed_means):
         np.testing.assert_allclose(means(np.full(6, 0.3), np.geomspace(0.01, 1, 6)), 0.3, atol=0.01)
 
 
 def test_far_apart_errors_are_left_where_they_are() -> None:
-    error, se = np.array([-10.0, 0.0, 10.0, 20.0]), np.full(4, 0.01)
-    for means in (normal_means, heavy_means):
+    error, se = np.array([-1.0, 0.0, 1.0, 2.0]), np.full(4, 0.01)
+    for means in (normal_means, heavy_means, mixed_means):
         np.testing.assert_allclose(means(error, se), error, atol=0.01)
 
 
@@ -32,15 +32,27 @@ def test_the_heavy_tail_leaves_an_outlying_group_alone() -> None:
     rng = np.random.default_rng(0)
     error, se = 0.1 * rng.standard_normal(30), np.full(30, 0.1)
     error[0] = 1.0
-    normal, heavy = normal_means(error, se), heavy_means(error, se)
-    assert heavy[0] > 0.9 > normal[0]
-    assert np.square(heavy[1:]).sum() < np.square(normal[1:]).sum()
+    normal, heavy, mixed = (means(error, se) for means in (normal_means, heavy_means, mixed_means))
+    assert min(heavy[0], mixed[0]) > 0.9 > normal[0]
+    assert np.square(mixed[1:]).sum() < np.square(heavy[1:]).sum() < np.square(normal[1:]).sum()
 
 
 def test_order_and_units_do_not_matter() -> None:
     for means in (normal_means, heavy_means):
         np.testing.assert_allclose(means(ERROR[::-1], SE[::-1]), means(ERROR, SE)[::-1])
         np.testing.assert_allclose(means(100 * ERROR + 7, 100 * SE), 100 * means(ERROR, SE) + 7, rtol=1e-9)
+    np.testing.assert_allclose(mixed_means(ERROR[::-1], SE[::-1]), mixed_means(ERROR, SE)[::-1])
+    np.testing.assert_allclose(mixed_means(-100 * ERROR, 100 * SE), -100 * mixed_means(ERROR, SE), rtol=1e-9)
+    mean = np.average(ERROR, weights=SE**-2.0)
+    np.testing.assert_allclose(mixed_means(ERROR + 99, SE) - 99, mixed_means(ERROR - mean + 99, SE) - 99 + mean)
+
+
+def test_the_mixture_knows_that_most_models_are_right_on_average() -> None:
+    """Four groups without error but one: the others are left nearer to 0 than by shrinking to the common mean."""
+    error, se = np.array([0.6, 0.0, 0.0, 0.0]), np.full(4, 0.1)
+    mixed, heavy = mixed_means(error, se), heavy_means(error, se)
+    assert mixed[0] > 0.5
+    assert np.abs(mixed[1:]).max() < np.abs(heavy[1:]).max()
 
 
 def test_one_group_has_nothing_to_borrow_from() -> None:

@@ -110,11 +110,11 @@ def test_a_single_cluster_answers_nothing() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"split": "independent"}, "^weight, cluster: not available with split"),
-        ({"rest_correction": "single"}, "^weight, cluster: not available with split"),
+        ({"split": "independent"}, "not available with split"),
+        ({"rest_correction": "single"}, "not available with split"),
         ({"rest": "pooled"}, "^weight, cluster, propensity, given"),
         ({"estimator": "regression", "features": ["x"]}, "^weight, cluster, propensity, given"),
-        ({"count": "k"}, "^count: lines that stand for several weighted rows"),
+        ({"count": "k"}, "^count: lines that stand for several rows cannot be split"),
         ({"cluster": "group"}, "^cluster: 'group' is also a group"),
     ],
 )

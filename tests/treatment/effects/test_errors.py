@@ -80,3 +80,11 @@ def test_variances_of_resamples() -> None:
     np.testing.assert_allclose(resampled.rest.variance, 0.08)
     np.testing.assert_allclose(resampled.error.value, errors.error.value)
     assert errors.lost(draws) == pytest.approx(1 / 3)
+
+
+def test_brought_effects_are_drawn_with_their_own_precision() -> None:
+    known = Known(np.array([1.2, 0.9, np.nan]), np.array([0.1, 0.02, np.nan]))
+    drawn = known.drawn(4_000, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.effect.mean(0)[:2], known.effect[:2], atol=0.006)
+    np.testing.assert_allclose(drawn.effect.std(0)[:2], known.se[:2], rtol=0.05)
+    assert np.isnan(drawn.effect[:, 2]).all()

@@ -24,6 +24,25 @@ def test_the_formula_by_hand() -> None:
     np.testing.assert_array_equal(sizes["rows"], np.ceil(variance * (z / 0.02) ** 2))
 
 
+def test_groups_of_their_own_rates() -> None:
+    """Rarer outcomes need more rows; equal rates by name are one rate for all."""
+    named = iso.bias_sample_size(0.2, baseline={"a": 0.1, "b": 0.1, "c": 0.1}, effect=1.25)
+    plain = iso.bias_sample_size(0.2, baseline=0.1, effect=1.25, groups=3)
+    np.testing.assert_allclose(np.asarray(named["rows"]), np.asarray(plain["rows"]))
+    assert named["group"] == ["a", "b", "c"]
+    rates = {"a": 0.1, "b": 0.05, "c": 0.2}
+    sizes = sizes_from_rates(0.2, "relative", rates, {"c": 1.1, "b": 1.2, "a": 1.3}, 0.5, None, None, 0.05, 0.8)
+    rows = np.asarray(sizes["rows"])
+    assert rows[1] > rows[0] > rows[2]
+    m0, r = np.array([0.1, 0.05, 0.2]), np.array([1.3, 1.2, 1.1])
+    variance = (m0 * r * (1 - m0 * r) + r**2 * m0 * (1 - m0)) * 2 / m0**2
+    for g in range(3):
+        rest = np.delete(rows, g)
+        bias = variance[g] / rows[g] + (rest**2 * np.delete(variance, g) / rest).sum() / rest.sum() ** 2
+        power = stats.norm.cdf(0.2 / np.sqrt(bias) - stats.norm.isf(0.025 / 3))
+        assert power == pytest.approx(0.8, abs=0.02)
+
+
 def test_enough_events_are_asked_for() -> None:
     sizes = sizes_from_rates(5.0, "relative", 0.01, 1.2, 0.5, None, 30, 0.05, 0.8)
     assert sizes["rows"][0] == np.ceil(np.log(2 * 30 / 0.05) / 0.005)
@@ -56,6 +75,9 @@ def test_the_rows_have_the_power_they_promise() -> None:
         ({}, "a pilot"),
         ({"baseline": 0.9, "effect": 1.25}, "strictly between 0 and 1"),
         ({"baseline": 0.1, "effect": 1.25, "groups": 1}, "2 or more"),
+        ({"baseline": {"a": 0.1, "b": 0.2}, "effect": {"a": 1.1, "c": 1.2}}, "not of the same groups"),
+        ({"baseline": {"a": 0.1, "b": 0.2}, "effect": 1.1, "groups": 3}, "not of the same groups"),
+        ({"baseline": {"a": 0.1, "b": 0.9}, "effect": 1.2}, "they give b mean outcomes of 0.9 and 1.08"),
         ({"baseline": -1.0, "effect": 1.25, "spread": 2.0}, "above 0"),
     ],
 )

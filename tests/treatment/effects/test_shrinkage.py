@@ -90,6 +90,9 @@ def test_a_strategy_of_ones_own_sees_all_groups() -> None:
     assert name_of(halved) == "halved"
     with pytest.raises(UsageError, match="one finite correction per group"):
         correction(lambda error, se: error[:1], found)
+    for wrong in (lambda error: error, lambda error, se: 1 / 0):
+        with pytest.raises(UsageError, match=r"strategy: <lambda> raised .*; a strategy takes the errors"):
+            correction(wrong, found)  # type: ignore[arg-type]
 
 
 def test_corrections_are_factors_times_errors() -> None:

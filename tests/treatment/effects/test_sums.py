@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy import stats
 
 from isonomy.treatment.effects.moments import column
 from isonomy.treatment.effects.sums import Lines
@@ -36,10 +37,31 @@ def test_sums_by_hand() -> None:
     assert first.n.sum() == second.n.sum() == 7
 
 
-def test_events_are_counted_in_the_arm_that_has_fewer() -> None:
+def test_outcomes_other_than_zero_are_counted() -> None:
     rows = replace(lines(), weight=np.array([1.0, 5.0, 1.0, 2.0]))  # controls: one event and five zeros
     whole = rows.sums(("y",), np.arange(4), rows.weight, np.zeros(4, dtype=np.intp), 1)[1]
-    np.testing.assert_array_equal(whole.events, [1.0])
+    np.testing.assert_array_equal(whole.nonzero, [4.0])
+
+
+def test_the_skewness_of_a_comparison_of_arms() -> None:
+    """One group: the third cumulants of both means add up; equal arms cancel out."""
+    rng = np.random.default_rng(0)
+    y, arm = rng.exponential(size=5_000), (rng.random(5_000) < 0.1).astype(np.intp)
+    kind, zero = np.full(5_000, 2), np.zeros(5_000, dtype=np.intp)
+    rows = Lines({"y": y}, arm, kind, np.ones(5_000), ((zero, 1),))
+    (whole,) = rows.sums(("y",), np.arange(5_000), rows.weight, zero, 1)
+    treated, control = y[arm == 1], y[arm == 0]
+    for effect in (1.0, 1.5):
+        third = stats.moment(treated, 3) / treated.size**2 - effect**3 * stats.moment(control, 3) / control.size**2
+        variance = treated.var() / treated.size + effect**2 * control.var() / control.size
+        own = third / variance**1.5
+        pooled = np.concatenate([treated - treated.mean(), control - control.mean()])
+        number = 1 / treated.size**2 - 1 / control.size**2, 1 / treated.size + 1 / control.size
+        both = (pooled**3).mean() / (pooled**2).mean() ** 1.5 * number[0] / number[1] ** 1.5
+        np.testing.assert_allclose(whole.skewness(np.array([effect])), max(own, both))
+    twice = replace(rows, arm=np.r_[zero[:2_500], zero[:2_500] + 1], factors={"y": np.tile(y[:2_500], 2)})
+    (equal,) = twice.sums(("y",), np.arange(5_000), rows.weight, zero, 1)
+    assert abs(equal.skewness(np.ones(1))[0]) < 1e-9
 
 
 def test_a_part_is_its_buckets_as_one() -> None:

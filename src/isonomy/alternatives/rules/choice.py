@@ -55,7 +55,8 @@ class ChoiceRule:
         rule, name = self.rules[best]
         fitted = find(rule, name, training)
         details = {**fitted.details, f"chose {name}": 1.0}
-        return Algorithm(fitted.decide, fitted.status, fitted.note, details)
+        lost = next((f"{note.removesuffix('.')}, so it was not chosen." for note in notes if note), "")
+        return Algorithm(fitted.decide, fitted.status, fitted.note or lost, details)
 
 
 def stratified(training: Training, share: float) -> tuple[IntArray, IntArray]:
@@ -87,9 +88,7 @@ def _pvalue(criteria: Criteria, lines: influence.Lines, rng: np.random.Generator
     worths = influence.worth(criteria, lines)
     if (worths.sums[:, :, 1] <= 0).any():
         return 1.0
-    rates = influence.observed_rates(worths)
-    worst = [int(np.argmax(criteria.unfairness(criteria.gaps(rates, k)[0]))) for k in range(len(criteria.fairness))]
-    known = influence.moments(criteria, lines, worths, choosing=None, worst=worst)
+    known = influence.moments(criteria, lines, worths)
     same = np.zeros(len(criteria.accuracies), dtype=bool)
     comparison = influence.compare(criteria, known, worths, same, 0.05, rng).comparison
     parts = zip(

@@ -16,7 +16,7 @@ from isonomy.numerics.arrays import FloatArray, IntArray
 CANDIDATE, STATUS_QUO = 1, 0
 
 Scale = Literal["ratio", "difference"]
-FairnessTest = Literal["two_one_sided", "paper"]
+FairnessTest = Literal["equivalence", "two_one_sided", "paper"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class Criteria:
     scale: Scale = "ratio"
     protected: int | None = None
     harm: tuple[int, ...] = ()
-    fairness_test: FairnessTest = "two_one_sided"
+    fairness_test: FairnessTest = "equivalence"
     accuracy_gains: tuple[float, ...] = ()
     fairness_gains: tuple[float, ...] = ()
 

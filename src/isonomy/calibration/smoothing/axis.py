@@ -42,7 +42,10 @@ class Axis:
         """
         axis = self
         for _ in range(_ZOOMS):
-            first, low, high, last = axis.quantiles(histogram(axis), (0.01, 0.05, 0.95, 0.99))
+            counts = histogram(axis)
+            if not counts.any():
+                return self  # no score weighs anything: whoever reads the rows will say so
+            first, low, high, last = axis.quantiles(counts, (0.01, 0.05, 0.95, 0.99))
             if last - first >= axis.length / 4:
                 more = (high - low) / 4
                 return replace(axis, span=(max(axis.low, low - more), min(axis.high, high + more)))

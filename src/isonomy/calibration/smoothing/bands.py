@@ -1,4 +1,4 @@
-"""Are two curves equal? Differences, bands and p-values over the grid, alone and together with the cumulative walk.
+"""Are two curves equal? Differences, bands and p-values over the grid, alone and with the cumulative walk and trend.
 
 Statistics are judged by Student's law and turned into normal scores; their joint law is normal with the correlation of
 the sums by user, and maxima over the grid and ranges of the walk are judged by the same draws from it. No row is
@@ -15,6 +15,7 @@ from scipy import special
 
 from isonomy.calibration.smoothing.contrasts import Contrast, Pair
 from isonomy.calibration.smoothing.moments import Moments
+from isonomy.calibration.smoothing.trends import Trend
 from isonomy.calibration.smoothing.walks import Walk, span
 from isonomy.inference import multiplicity
 from isonomy.inference.simultaneous import SupT, normal_draws, sup_t
@@ -22,7 +23,7 @@ from isonomy.numerics import resampling, tails
 from isonomy.numerics.arrays import BoolArray, FloatArray
 
 Adjustment = Literal["sup-t", "bonferroni", "holm", "none"]
-Test = Literal["points", "walk", "both"]
+Test = Literal["points", "walk", "trend", "all"]
 NAN = float("nan")
 
 
@@ -66,7 +67,7 @@ class Judgement:
         """The first group of a pair minus the second.
 
         ``average`` is tested, and estimates the difference; the band is that of ``robust`` (without one, of the
-        average). ``walk``: judged together with the points, or in place of them.
+        average). ``walk``: judged together with the points, or it or its trend in place of them.
         """
         covariance, df = average.law(moments, pair)
         usable = usable & np.isfinite(np.diagonal(covariance))
@@ -117,32 +118,53 @@ class Judgement:
         points: float,
         rng: np.random.Generator,
     ) -> float:
-        """P-value of the walk; or of the smaller p-value of both, by the joint law of maximum and range."""
+        """P-value of the walk, or of its trend; or of the smallest of points, walk and trend, by their joint law."""
         if not walk.known:
-            return points if self.test == "both" else NAN
+            return points if self.test == "all" else NAN
         joined = [
             np.concatenate([f[..., usable], w], axis=-1)
             for f, w in zip(average.functionals, walk.functionals, strict=True)
         ]
         covariance = moments.covariance(dict(zip(pair, joined, strict=True)))
         many = int(usable.sum())
-        scale = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).tiny))
-        z = normal_draws(covariance / scale[:, None] / scale[None, :], self.draws, rng)
+        correlation, scale = correlations(covariance, many)
+        z = normal_draws(correlation, self.draws, rng)
         ranges = span(np.cumsum(z[:, many:] * scale[many:], axis=1))
         largest = walk.statistic(self.tolerance) * (1 - 1e-12)
         ranged = SupT(NAN, np.sort(ranges), self.alpha, "one")
         own = 1.0
         if largest > 0:
             own = min(ranged.pvalue(largest), walk.bound(largest, covariance[many:, many:]))
-        if self.test == "walk" or not many:
+        if self.test == "walk":
             return own
-        smaller = min(points, own)
+        trend = Trend.of(walk, covariance[many:, many:])
+        pvalues = [own, trend.pvalue(trend.statistic(self.tolerance))]
+        if self.test == "trend":
+            return pvalues[1]
+        drawn = [ranged.adjusted(ranges), trend.drawn(z[:, many:] * scale[many:])]
+        if many:
+            maxima = np.abs(z[:, :many]).max(axis=1)
+            pvalues.append(points)
+            drawn.append(SupT(NAN, np.sort(maxima), self.alpha, "one").adjusted(maxima))
+        smallest = min(pvalues)
+        bound = min(1.0, len(pvalues) * smallest)  # Bonferroni
         if self.adjust != "sup-t":
-            return min(1.0, 2 * smaller)
-        maxima = np.abs(z[:, :many]).max(axis=1)
-        drawn = np.minimum(SupT(NAN, np.sort(maxima), self.alpha, "one").adjusted(maxima), ranged.adjusted(ranges))
-        simulated = float(resampling.pvalue(int((drawn <= smaller * (1 + 1e-12)).sum()), self.draws))
-        return min(simulated, 2 * smaller)  # Bonferroni, where draws cannot resolve it
+            return bound
+        simulated = resampling.pvalue(int((np.min(drawn, axis=0) <= smallest * (1 + 1e-12)).sum()), self.draws)
+        return min(float(simulated), bound)  # the bound, where draws cannot resolve it
+
+
+def correlations(covariance: FloatArray, first: int = 0) -> tuple[FloatArray, FloatArray]:
+    """Correlations and standard deviations; 0 where all that there is of a variance, beside others, is rounding.
+
+    That is so where every outcome of a stretch of scores is the same. ``first``: so many numbers are of another kind
+    than the rest. A square root of correlations has a tolerance that suits all of them.
+    """
+    variance = np.diagonal(covariance)
+    most = np.concatenate([np.full(part.size, part.max(initial=0.0)) for part in np.split(variance, [first])])
+    scale = np.sqrt(np.where(variance > 1e-12 * most, variance, 0.0))
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    return np.asarray(covariance * inverse[:, None] * inverse[None, :]), scale
 
 
 def _correlation(covariance: FloatArray, usable: BoolArray) -> FloatArray:

@@ -10,23 +10,43 @@ from isonomy.calibration.smoothing.kernels import polynomial
 from isonomy.calibration.smoothing.moments import Moments
 from isonomy.calibration.smoothing.sums import Smoother, solve
 from isonomy.inference.simultaneous import beyond_rounding
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import BoolArray, FloatArray
 
 MOST_LEVERAGE = 0.9
+NEAR = 1 / 8  # of a bandwidth: rows of two groups nearer than this have a score in common
+NEIGHBOURS = 3.0  # so many of either group
 Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pooled:
-    """Of two groups together, at each site: the expected outcome, and the share of the first group."""
+    """Of two groups together, at each site: the expected outcome, and the share of the first group.
+
+    ``common``: sites near which both groups have rows. Elsewhere nothing is compared: a smooth share would have rows of
+    one group stand beside rows of the other at other scores, and a steep curve would pass for a difference.
+    """
 
     outcome: FloatArray
     share: FloatArray
+    common: BoolArray | None = None
 
     @property
     def membership(self) -> FloatArray:
-        """(2, BINS): 1_g - share, for rows of the first group and of the second."""
-        return np.stack([1 - self.share, -self.share])
+        """(2, BINS): 1_g - share, for rows of the first group and of the second; 0 where scores are not common."""
+        member = np.stack([1 - self.share, -self.share])
+        return member if self.common is None else member * self.common
+
+
+def common_sites(weight: FloatArray, square: FloatArray, site: FloatArray, width: FloatArray) -> BoolArray:
+    """Sites at which every group has some rows within an eighth of the bandwidth ``width``.
+
+    ``weight``, ``square``: votes and squared votes (groups, BINS); rows are counted as (sum of w)^2 / sum of w^2.
+    """
+    reach = NEAR * width
+    first, last = np.searchsorted(site, site - reach), np.searchsorted(site, site + reach, side="right")
+    votes, squares = (np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0))) for values in (weight, square))
+    votes, squares = votes[:, last] - votes[:, first], squares[:, last] - squares[:, first]
+    return np.asarray(np.all((votes > 0) & (votes**2 >= NEIGHBOURS * squares), axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,10 @@ KERNELS: dict[Kernel, tuple[float, ...]] = {
     "gaussian4": (3 / 2, -1 / 2),
     "gaussian6": (15 / 8, -10 / 8, 1 / 8),
 }
-POOLED = 0.5  # bandwidth of the pooled curve, as a share of the comparison's
+# Bandwidth of the pooled curve and of the groups' shares, as a part of the comparison's. At one half a curve with
+# kinks keeps a bias that shows where one group's scores lie between the other's.
+POOLED = 0.3
+RESIDUAL = 0.5  # for the method that smooths residuals alone
 
 
 def kernel(u: FloatArray, name: Kernel = "gaussian") -> FloatArray:
@@ -75,13 +78,13 @@ class Bandwidth:
             return np.full(points.shape, float(self.given[0]))
         return np.interp(points, self.grid, self.given)
 
-    def smooth(self, weight: FloatArray, total: FloatArray) -> Curve:
-        """The pooled curve of total/weight, histograms on the axis: local-linear at a smaller bandwidth."""
-        return local_linear(self.axis, weight, total, POOLED * self.at(self.axis.centres))
+    def smooth(self, weight: FloatArray, total: FloatArray, part: float = POOLED) -> Curve:
+        """The pooled curve of total/weight, histograms on the axis: local-linear at a ``part`` of the bandwidth."""
+        return local_linear(self.axis, weight, total, part * self.at(self.axis.centres))
 
-    def share(self, weight: FloatArray) -> Curve:
+    def share(self, weight: FloatArray, part: float = POOLED) -> Curve:
         """The share of the first of the groups in ``weight`` (groups, bins) at each score."""
-        return Curve(self.axis, np.clip(self.smooth(weight.sum(axis=0), weight[0]).values, 0.0, 1.0))
+        return Curve(self.axis, np.clip(self.smooth(weight.sum(axis=0), weight[0], part).values, 0.0, 1.0))
 
 
 FACTORS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from isonomy.calibration.smoothing.cells import Bins, Cells, above
+from isonomy.calibration.smoothing.contrasts import MOST_LEVERAGE
 from isonomy.calibration.smoothing.kernels import Bandwidth, kernel
 from isonomy.calibration.smoothing.targets import Response
 from isonomy.numerics.arrays import FloatArray
@@ -41,7 +42,7 @@ class Local:
     """Local polynomials (first axis: groups) at points (second)."""
 
     beta: FloatArray  # (G, J, degree + 1), in units of the width
-    lever: FloatArray  # (G, J, degree + 1): first row of the inverse of the weighted Gram matrix
+    inverse: FloatArray  # (G, J, degree + 1, degree + 1): of the weighted Gram matrix
     mass: FloatArray  # (G, J): sum of the kernel
     mean: FloatArray  # (G, J): mean outcome under the kernel
 
@@ -57,7 +58,7 @@ class Local:
         inverse = np.linalg.pinv(gram / scale, rcond=1e-12, hermitian=True) / scale
         beta = (inverse @ np.stack(products, axis=-1)[..., None])[..., 0]
         with np.errstate(divide="ignore", invalid="ignore"):
-            return cls(beta, inverse[..., 0, :], powers[0], products[0] / powers[0])
+            return cls(beta, inverse, powers[0], products[0] / powers[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,27 +75,34 @@ class Margin:
         """``parts``: the cells of independent parts of the table, where people have several rows."""
         width, groups = bandwidth.at(points), np.arange(points.size)
         local = Local.at(Design.of(points, width, cells.bins), cells)
-        beta, lever = local.beta[groups, groups], local.lever[groups, groups]
+        beta, inverse = local.beta[groups, groups], local.inverse[groups, groups]
         mass, mean = local.mass[groups, groups], local.mean[groups, groups]
 
-        def influence(own: Cells) -> tuple[FloatArray, FloatArray, FloatArray]:
+        def influence(own: Cells) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
             u = (own.bins.centres - points[:, None]) / width[:, None]
             k = np.where(np.arange(own.bins.size) >= own.bins.before, kernel(u), 0.0)
             powers = u[..., None] ** np.arange(DEGREE + 1)
-            return k, k * np.einsum("gbp,gp->gb", powers, lever), np.einsum("gbp,gp->gb", powers, beta)
+            lever = np.einsum("gbp,gpq->gbq", powers, inverse)
+            leverage = np.clip(k * np.einsum("gbp,gbp->gb", lever, powers), 0, MOST_LEVERAGE)
+            return k, k * lever[..., 0], np.einsum("gbp,gp->gb", powers, beta), leverage
 
         if parts is None:
-            k, weight, fit = influence(cells)
+            k, weight, fit, leverage = influence(cells)
             spread = np.maximum(cells.square - 2 * fit * cells.total + fit**2 * cells.known, 0.0)
-            covariance = np.diag(np.sum(weight**2 * spread, axis=-1))
+            covariance = np.diag(np.sum(weight**2 * spread / (1 - leverage), axis=-1))
             square = np.sum(k**2 * cells.vote, axis=-1)
         else:
-            k, weight, fit = influence(parts)
+            k, weight, fit, _ = influence(parts)
             each = np.sum(weight * (parts.voted - fit * parts.vote), axis=-1)
             covariance = scatter(each)
             square = np.sum(np.sum(k * parts.vote, axis=-1) ** 2, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            effective = np.minimum(np.nan_to_num(mass**2 / square), np.sqrt(2) * mass)
+            effective = np.nan_to_num(mass**2 / square)
+        # Those within a bandwidth, at most twice those within half of it: as in `users_near`.
+        distance = (cells.bins.centres - points[:, None]) / width[:, None]
+        read = np.where(np.arange(cells.bins.size) >= cells.bins.before, cells.vote, 0.0)
+        whole, half = (np.where(np.abs(distance) <= reach, read, 0.0).sum(axis=-1) for reach in (1.0, 0.5))
+        effective = np.minimum(effective, np.minimum(whole, 2 * half))
         return cls(beta[:, 0], covariance, effective, mean)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
 HEAVY = 512  # rows of a user from which the user's products are those of a full line
 _LINES = 2**13  # users at a time
+_PAIRS = 2**21  # of rows at a time
+MANY = 2**19  # rows of users from which products of sites are added up once, for
+FEW = 8  # groups at most: products of a group fill 32 MB
 Products = Mapping[tuple[int, int], FloatArray]
 
 
@@ -29,7 +33,7 @@ class Moments:
 
     A functional is an array (2, BINS, P): what a vote, and a vote times its outcome, adds to each of P numbers at each
     site. ``diagonal``: where every row is on its own; ``tables``: users x (votes, votes times outcomes at each site) of
-    each group; ``blocks``: the products of two groups' tables, without which tables would be large.
+    each group; ``blocks``: the products of two groups' tables, (2, 2, BINS, BINS), without which tables would be large.
     """
 
     axis: Axis
@@ -56,11 +60,12 @@ class Moments:
         lines: FloatArray | None = None,
         user: NDArray[np.int64] | None = None,
         *,
-        part: bool = False,
+        products: bool | None = None,
     ) -> Moments:
         """Of rows in groups 0 to ``size`` - 1 (negative: in none).
 
-        ``lines``: how many rows each stands for; ``part``: the rows are some of many, whose moments will be added.
+        ``lines``: how many rows each stands for; ``products``: whether products of sites are kept, which can be added
+        to those of other parts of a table, in place of users. None: where there are many rows and few groups.
         """
         if np.any(group < 0):
             kept = group >= 0
@@ -92,10 +97,18 @@ class Moments:
         moments = replace(
             moments, users=present.sum(axis=1).astype(np.float64), spanning=int((present.sum(axis=0) > 1).sum())
         )
-        rows = _Rows(user, group, bins, vote, vote * outcome).in_order(present.shape[1])
-        tables = tuple(rows.table(g, present.shape[1]) for g in range(size))
-        moments = replace(moments, tables=tables, square=np.stack([_squares(table) for table in tables]))
-        return moments.summed() if part else moments
+        who, where, at = (values.astype(np.int32) for values in (user, group, bins))  # half the memory
+        rows = _Rows(who, where, at, vote, vote * outcome).in_order(present.shape[1])
+        multiplied = (score.size > MANY and size <= FEW) if products is None else products
+        if not multiplied or moments.spanning:
+            moments = replace(moments, tables=tuple(rows.table(g, present.shape[1]) for g in range(size)))
+        if not multiplied:
+            return replace(moments, square=np.stack([_squares(table) for table in moments.tables]))
+        blocks = {(g, g): rows[rows.group == g].products(present.shape[1]) for g in range(size)}
+        square = np.stack([np.diagonal(blocks[g, g][0, 0]) for g in range(size)])
+        if moments.spanning:
+            blocks |= {(a, b): _gram(moments.tables[a], moments.tables[b]) for a, b in combinations(range(size), 2)}
+        return replace(moments, square=square, blocks=blocks, tables=())
 
     def __add__(self, other: Moments) -> Moments:
         """Of the rows of both, which have no user in common."""
@@ -105,7 +118,7 @@ class Moments:
         blocks = None
         if self.blocks is not None and other.blocks is not None:
             mine, theirs = self.blocks, other.blocks
-            none = np.zeros((2 * BINS, 2 * BINS))  # of two groups that share no user in one of the parts
+            none = np.zeros((2, 2, BINS, BINS))  # of two groups that share no user in one of the parts
             blocks = {key: mine.get(key, none) + theirs.get(key, none) for key in {*mine, *theirs}}
         return replace(self, **sums, diagonal=diagonal, blocks=blocks)
 
@@ -131,21 +144,20 @@ class Moments:
             one, outcome, squared = self.diagonal[:, a, :, None]
             ends = one * second[0] + outcome * second[1], outcome * second[0] + squared * second[1]
             return np.asarray(first[0].T @ ends[0] + first[1].T @ ends[1])
-        f, h = (functional.reshape(2 * BINS, -1) for functional in (first, second))
-        if self.blocks is not None:
-            block = self.blocks[a, b] if a <= b else self.blocks[b, a].T
-            return np.asarray(f.T @ block @ h)
         covariance = np.zeros(shape)
+        if self.blocks is not None:
+            block = self.blocks[a, b] if a <= b else self.blocks[b, a].transpose(1, 0, 3, 2)
+            for k, left in enumerate(first):
+                for m, right in enumerate(second):
+                    if left.any() and right.any():  # functionals of votes alone are half of nothing
+                        covariance += left.T @ (block[k, m] @ right)
+            return covariance
+        f, h = (functional.reshape(2 * BINS, -1) for functional in (first, second))
         for start in range(0, self.tables[a].shape[0], _LINES):
             lines = slice(start, start + _LINES)
             left = self.tables[a][lines] @ f
             covariance += left.T @ (left if a == b and first is second else self.tables[b][lines] @ h)
         return covariance
-
-    def summed(self) -> Moments:
-        """The same with products of every two sites in place of the users' tables."""
-        pairs = [(a, b) for a in range(self.size) for b in range(a, self.size) if a == b or self.spanning]
-        return replace(self, blocks={(a, b): _gram(self.tables[a], self.tables[b]) for a, b in pairs}, tables=())
 
     def covariance(self, functionals: Mapping[int, FloatArray]) -> FloatArray:
         """Covariance (P, P) of numbers to which each of some groups adds its functional."""
@@ -157,9 +169,9 @@ class Moments:
 class _Rows:
     """Rows of users: their group and site, their vote and their vote times the outcome."""
 
-    user: IntArray
-    group: IntArray
-    bins: IntArray
+    user: NDArray[np.int32]
+    group: NDArray[np.int32]
+    bins: NDArray[np.int32]
     vote: FloatArray
     outcome: FloatArray
 
@@ -183,9 +195,42 @@ class _Rows:
         ends = np.concatenate([[0], np.cumsum(np.bincount(own.user, 1 + held[1::2], minlength=most))]).astype(np.int64)
         return sparse.csr_array((entries[held], places[held], ends), shape=(most, 2 * BINS))
 
+    def products(self, most: int) -> FloatArray:
+        """Products of every two sites of one group, added up over users; rows are in order of users.
+
+        Rows are paired with the next of the same user, then with the one after that, and so on.
+        """
+        many = np.bincount(self.user, minlength=most)[self.user] > HEAVY
+        if many.any():
+            heavy = self[many].table(int(self.group[0]), most)
+            return _gram(heavy, heavy) + self[~many].products(most)
+        block = np.zeros((2, 2, BINS, BINS))
+        first, pairs, lag = np.arange(self.user.size), [np.empty((2, 0), dtype=np.intp)], 1
+        while first.size:
+            first = first[first < self.user.size - lag]
+            first = first[self.user[first] == self.user[first + lag]]
+            pairs.append(np.stack([first, first + lag]))
+            lag += 1
+            if not first.size or sum(pair.shape[1] for pair in pairs) > _PAIRS:
+                i, j = np.concatenate(pairs, axis=1)
+                place = self.bins[i] * BINS + self.bins[j]
+                for k, left in enumerate((self.vote[i], self.outcome[i])):
+                    for m, right in enumerate((self.vote, self.outcome)):
+                        block[k, m] += np.bincount(place, left * right[j], BINS * BINS).reshape(BINS, BINS)
+                pairs = []
+        for k, m in ((0, 0), (1, 1)):  # each pair counts both ways round
+            block[k, m] += block[k, m].T.copy()
+        block[0, 1] += block[1, 0].T
+        for k, left in enumerate((self.vote, self.outcome)):
+            for m, right in enumerate((self.vote, self.outcome)):
+                if k <= m:
+                    np.einsum("ii->i", block[k, m])[...] += np.bincount(self.bins, left * right, BINS)
+        block[1, 0] = block[0, 1].T
+        return block
+
 
 def _gram(a: sparse.csr_array, b: sparse.csr_array) -> FloatArray:
-    """Products of two tables, added up over users; those of users with many rows as products of full matrices."""
+    """Products of two tables (2, 2, BINS, BINS), added up over users; of those with many rows as full matrices."""
     heavy = np.flatnonzero(np.maximum(np.diff(a.indptr), np.diff(b.indptr)) > HEAVY)
     products = np.zeros((2 * BINS, 2 * BINS))
     for start in range(0, heavy.size, 1024):
@@ -194,7 +239,8 @@ def _gram(a: sparse.csr_array, b: sparse.csr_array) -> FloatArray:
     if heavy.size:
         light = np.setdiff1d(np.arange(a.shape[0]), heavy)
         a, b = a[light], b[light]
-    return np.asarray(products + (a.T.tocsr() @ b).toarray(), dtype=np.float64)
+    products += (a.T.tocsr() @ b).toarray()
+    return np.asarray(products.reshape(2, BINS, 2, BINS).swapaxes(1, 2), dtype=np.float64)
 
 
 def _squares(table: sparse.csr_array) -> FloatArray:

@@ -12,7 +12,7 @@ from itertools import permutations
 
 import numpy as np
 
-from isonomy.calibration.smoothing.bands import normal_score, student_width
+from isonomy.calibration.smoothing.bands import correlations, normal_score, student_width
 from isonomy.calibration.smoothing.contrasts import welch
 from isonomy.calibration.smoothing.moments import Moments
 from isonomy.calibration.smoothing.sums import enough
@@ -123,9 +123,8 @@ def _simulated(
 ) -> float:
     used, places = np.unique(np.concatenate([a, b]), return_inverse=True)
     own = covariance[np.ix_(used, used)]
-    # On the scale of correlations: the square root's tolerance is relative to the largest eigenvalue.
-    scale = np.sqrt(np.maximum(np.diagonal(own), np.finfo(float).tiny))
-    z = normal_draws(own / scale[:, None] / scale[None, :], draws, rng) * scale
+    correlation, scale = correlations(own)
+    z = normal_draws(correlation, draws, rng) * scale
     first, second = places[: a.size], places[a.size :]
     exceeding = 0
     for start in range(0, draws, 250):  # draws x contrasts would be large for many groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,8 @@ class Fit:
     beta: FloatArray  # (degree + 1, G, J): the local polynomial in u; beta[0] is the curve
     mean: FloatArray  # (G, J): Nadaraya-Watson mean of the outcome
     mass: FloatArray  # (G, J): sum of w K
-    effective: FloatArray  # (G, J): effective number of users
+    users: FloatArray  # (G, J): effective number of users under the kernel, (sum of w K)^2 / sum of (w K)^2
+    effective: FloatArray  # (G, J): the same of users within a bandwidth, see `users_near`
     functionals: tuple[FloatArray, ...]  # of each group, (2, BINS, J)
 
     def covariance(self, moments: Moments, a: int, b: int) -> FloatArray:
@@ -57,12 +59,7 @@ class Fit:
 
 
 def fit_curves(moments: Moments, smoother: Smoother) -> Fit:
-    """Local polynomials by weighted least squares.
-
-    Effective users are (sum of w K)^2 / sum over users of (w K)^2, times the share of the kernel's weight that is near:
-    twice the sum of w K^4, over that of w K, where K^4 is a kernel of half the width; 1 where scores are spread
-    evenly. Users several bandwidths away, in a group with nobody near, would otherwise count in full.
-    """
+    """Local polynomials by weighted least squares."""
     u = smoother.scaled(moments.site)
     k = smoother.weigh(u)
     powers = [k]
@@ -72,19 +69,40 @@ def fit_curves(moments: Moments, smoother: Smoother) -> Fit:
     outcome = np.stack([moments.total @ p for p in powers[: smoother.degree + 1]])
     beta, inverse = solve(power, outcome)
     lever = np.moveaxis(inverse[..., 0, :], -1, 0)
-    near = moments.weight @ kernel(2 * u)
     none = np.zeros_like(k)
-    functionals, effective = [], np.empty(power[0].shape)
+    functionals, users = [], np.empty(power[0].shape)
     for g in range(moments.size):
         slope = k * polynomial(lever[:, g], u)
         functionals.append(np.stack([-slope * polynomial(beta[:, g], u), slope]))
         mine = np.stack([k, none])
         with np.errstate(divide="ignore", invalid="ignore"):
-            users = power[0, g] ** 2 / np.diagonal(moments.cross(g, mine, g, mine))
-            effective[g] = np.nan_to_num(users * np.minimum(1, 2 * near[g] / power[0, g]))
+            users[g] = np.nan_to_num(power[0, g] ** 2 / np.diagonal(moments.cross(g, mine, g, mine)))
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = outcome[0] / power[0]
-    return Fit(beta, mean, power[0], effective, tuple(functionals))
+    near = users_near(moments, range(moments.size), smoother)
+    return Fit(beta, mean, power[0], users, near, tuple(functionals))
+
+
+def users_near(
+    moments: Moments, groups: Iterable[int], smoother: Smoother, common: BoolArray | None = None
+) -> FloatArray:
+    """Effective users (sum of w)^2 / sum of w^2 of each group within a bandwidth of each point.
+
+    At most twice those within half of it, so that rows at the far ends do not stand for a middle that is empty.
+    ``common``: of rows at these sites alone.
+    """
+    distance = np.abs(smoother.scaled(moments.site))
+    held = np.ones(len(distance), dtype=bool) if common is None else common
+    inside = np.hstack([(distance <= reach) & held[:, None] for reach in (1.0, 0.5)]).astype(np.float64)
+    ones = np.stack([inside, np.zeros_like(inside)])
+    effective = []
+    for g in groups:
+        squares = np.diagonal(moments.cross(g, ones, g, ones))
+        votes = moments.weight[g] @ inside
+        users = np.divide(votes**2, squares, out=np.zeros(votes.size), where=squares > 0)
+        whole, half = users.reshape(2, -1)
+        effective.append(np.minimum(whole, 2 * half))
+    return np.stack(effective)
 
 
 def solve(power: FloatArray, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -85,7 +85,8 @@ def _share(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
 def _precision(positive: FloatArray, known: FloatArray) -> FloatArray:
     """The share of positives among those selected, made nondecreasing; level beyond the last rows that tell it."""
     value = _share(positive, known)
-    held = np.minimum(positive, known - positive) >= min(EVENTS, 0.5 * float(np.minimum(positive, known - positive)[0]))
+    rarer = np.minimum(positive, known - positive)
+    held = (rarer >= min(EVENTS, 0.5 * float(rarer[0]))) & (known > 0)
     rising = isotonic_regression(value[held], weights=known[held]).x if held.any() else value[:1]
     return np.concatenate([rising, np.full(value.size - rising.size, rising[-1])])
 

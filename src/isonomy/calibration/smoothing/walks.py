@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isonomy.calibration.smoothing.contrasts import Pair, Pooled
+from isonomy.calibration.smoothing.contrasts import Pair, Pooled, welch
 from isonomy.calibration.smoothing.moments import Moments
 from isonomy.calibration.smoothing.sums import enough
 from isonomy.inference.simultaneous import beyond_rounding
@@ -28,6 +28,7 @@ class Walk:
     allowed: FloatArray  # (C,): what a difference of 1 would add
     functionals: tuple[FloatArray, FloatArray]  # (2, BINS, C) each
     known: bool  # whether there are events and users enough, and a variance
+    freedom: float = np.inf  # degrees of freedom of the whole sum
 
     def statistic(self, tolerance: float | None) -> float:
         """The largest sum over a stretch of scores, beyond what the tolerance allows."""
@@ -55,16 +56,20 @@ def walk(moments: Moments, pair: Pair, pooled: Pooled, *, binary: bool) -> Walk:
     residual = (member * (moments.total[chosen] - weight * pooled.outcome)).sum(axis=0)
     slopes = member[:, :, None] * inside
     functionals = [np.stack([-slope * pooled.outcome[:, None], slope]) for slope in slopes]
-    ones = np.stack([np.ones((len(cell), 1)), np.zeros((len(cell), 1))])
-    votes = weight.sum(axis=1)
-    effective = votes**2 / np.array([moments.cross(g, ones, g, ones)[0, 0] for g in pair])
-    mean = np.full(2, moments.total[chosen].sum() / votes.sum())
-    second = sum(float(np.trace(moments.cross(g, f, g, f))) for g, f in zip(pair, functionals, strict=True))
+    held = np.ones(len(cell)) if pooled.common is None else pooled.common.astype(np.float64)
+    ones = np.stack([held, np.zeros(len(cell))])[:, :, None]
+    votes, squares = weight @ held, np.array([moments.cross(g, ones, g, ones)[0, 0] for g in pair])
+    effective = np.divide(votes**2, squares, out=np.zeros(2), where=squares > 0)
+    mean = np.full(2, (moments.total[chosen] @ held).sum() / max(votes.sum(), np.finfo(float).tiny))
+    own = [moments.cross(g, f, g, f) for g, f in zip(pair, functionals, strict=True)]
+    second = sum(float(np.trace(part)) for part in own)
     between = 2 * float(np.trace(moments.cross(pair[0], functionals[0], pair[1], functionals[1])))
     known = bool(
         enough(effective, mean, binary=binary).all() and np.isfinite(beyond_rounding(second + between, second))
     )
-    return Walk(residual @ inside, (weight * member**2).sum(axis=0) @ inside, (functionals[0], functionals[1]), known)
+    sums = residual @ inside, (weight * member**2).sum(axis=0) @ inside
+    freedom = float(welch(*(np.array(part.sum()) for part in own), *effective))
+    return Walk(*sums, (functionals[0], functionals[1]), known, freedom)
 
 
 def intervals(weight: FloatArray, size: int) -> IntArray:

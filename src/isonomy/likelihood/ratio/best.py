@@ -100,8 +100,13 @@ def widest(pairs: Likelihood, alpha: float, tests: int) -> tuple[int, float, flo
     The gap is at least what some pair's interval shows, at a level shared by all ``tests`` of them, and at most what
     every pair's own interval allows.
     """
+    least, most = gap_limits(pairs, alpha, tests)
+    return int(np.nanargmax(np.abs(pairs.disparity))), max(float(np.nanmax(least)), 0.0), float(np.nanmax(most))
+
+
+def gap_limits(pairs: Likelihood, alpha: float, tests: int) -> tuple[FloatArray, FloatArray]:
+    """What each pair's interval shows of its gap at a level shared by ``tests`` of them, and what its own allows."""
     low, high = pairs.interval(chi2_isf(alpha, 1))
-    most = float(np.nanmax(np.maximum(-low, high)))
+    most = np.maximum(-low, high)
     low, high = pairs.interval(chi2_isf(alpha / tests, 1))
-    least = float(np.nanmax(np.maximum(low, -high)))
-    return int(np.nanargmax(np.abs(pairs.disparity))), max(least, 0.0), most
+    return np.maximum(low, -high), most

@@ -7,7 +7,7 @@ import numpy as np
 from isonomy.inference.simultaneous import normal_draws
 from isonomy.likelihood.ratio.disparity import Hypothesis
 from isonomy.numerics.arrays import FloatArray
-from isonomy.numerics.tails import chi2_sf
+from isonomy.numerics.tails import normal_sf
 
 # Draws of all disparities together, and the most numbers drawn.
 DRAWS, NUMBERS = 10_000, 20_000_000
@@ -26,12 +26,12 @@ def null_pvalues(
     np.fill_diagonal(correlation, 1.0)
     draws = normal_draws(correlation, max(min(DRAWS, NUMBERS // max(width.size, 1)), 1_000), rng)
     if hypothesis.alternative == "two-sided":
-        return np.asarray(chi2_sf(draws**2, 1))
+        return np.asarray(normal_sf(np.abs(draws)))
     if hypothesis.alternative in ("greater", "less"):
         beyond = draws if hypothesis.alternative == "greater" else -draws
-        return np.where(beyond > 0, 0.5 * chi2_sf(beyond**2, 1), 1.0)
+        return np.where(beyond > 0, normal_sf(beyond, sides="one"), 1.0)
     outward = draws * sign
-    near, far = np.asarray(chi2_sf(outward**2, 1)), np.asarray(chi2_sf((outward + width) ** 2, 1))
+    near, far = (np.asarray(normal_sf(np.abs(root))) for root in (outward, outward + width))
     inside = (outward <= 0) & (outward >= -width)
     tail = 0.5 * (near + far)
     if hypothesis.alternative == "outside-published":

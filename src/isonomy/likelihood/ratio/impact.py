@@ -56,7 +56,7 @@ def against_best(n: FloatArray, k: FloatArray, alpha: float, threshold: float, l
     ``k`` of ``n`` rows of each group were selected; ``laws`` are there where rows have weights or clusters.
     """
     first, second = every_pair(n.size)
-    likelihood = AgainstBest(_pairs(n, k, first, second, laws), first)
+    likelihood = AgainstBest(log_ratios(n, k, first, second, laws), first)
     best = int(np.argmax(k / n))
     return _impact(n, k, np.full(n.size, best), likelihood, np.arange(n.size), alpha, threshold, "less")
 
@@ -67,15 +67,15 @@ def against_one(
     """Every group against one that was named beforehand; the reference itself has no p-values and no interval."""
     others = np.flatnonzero(np.arange(n.size) != reference)
     comparator = np.full(n.size, reference)
-    likelihood = _pairs(n, k, others, comparator[others], laws)
+    likelihood = log_ratios(n, k, others, comparator[others], laws)
     return _impact(n, k, comparator, likelihood, others, alpha, threshold, "two-sided")
 
 
-def _pairs(n: FloatArray, k: FloatArray, first: IntArray, second: IntArray, laws: Laws | None) -> Likelihood:
-    """The likelihood of the logarithm of each pair's ratio."""
+def log_ratios(n: FloatArray, k: FloatArray, first: IntArray, second: IntArray, laws: Laws | None) -> Likelihood:
+    """The likelihood of the logarithm of each pair's ratio; few selections, or refusals, have their score."""
     rates = linked(Binary(n, k), LOG)
     pairs = Profile(Kind.DISJOINT, rates, first, other=rates, other_index=second)
-    return pairs if laws is None else Designed(pairs, laws(first, second))
+    return pairs.few_scored() if laws is None else Designed(pairs, laws(first, second))
 
 
 def _impact(

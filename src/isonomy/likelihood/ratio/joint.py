@@ -26,6 +26,11 @@ from isonomy.numerics.status import Status
 RANK_TOLERANCE = 1e-10
 # Rows that stand for a value a 0/1 pattern never takes: too few to matter, enough to let its probability move.
 TRACE = 1e-8
+# The traces that lead there. With few rows in an empty cell the dual is smooth, and each maximum is close to the next:
+# the path of a barrier method. The reference is found along the first of them, to which it is linear, and then kept.
+HEAVIER, LIGHTER = (1.0, 1e-1, 1e-2, 1e-3), (1e-4, 1e-5, 1e-6, 1e-7, TRACE)
+# Functions up to which Newton ends without them.
+HANDFUL = 5
 # Full Newton steps that still gain this much mean that the dual has no maximum: it grows like a logarithm.
 GROWTH, ENDLESS = 0.25, 40
 STEPS = 100
@@ -94,6 +99,7 @@ class Patterns:
         self.first = np.stack([self.rows.weighted_sum(c) for c in self.columns])
         pairs = [[self.rows.weighted_sum(a * b) for b in self.columns] for a in self.columns]
         self.second = np.array(pairs)
+        self.traces = np.zeros(self.rows.n_rows, dtype=bool)
         filled = self.n > 0
         self.low = np.stack([np.where(filled, self.rows.min(c), 0.0) for c in self.columns])
         self.high = np.stack([np.where(filled, self.rows.max(c), 0.0) for c in self.columns])
@@ -110,7 +116,9 @@ class Patterns:
         filled = np.repeat(counts.reshape(size, 2).sum(axis=1) > 0, 2)
         atoms = np.flatnonzero(filled)
         values = (atoms % 2).astype(float)
-        return cls(atoms // 2, size, (values,), np.maximum(counts[atoms], TRACE))
+        data = cls(atoms // 2, size, (values,), np.maximum(counts[atoms], TRACE))
+        data.traces = np.asarray(data.rows.weights == TRACE)
+        return data
 
     def moments(self, functions: Functions, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Σ g and Σ g g' over all rows."""
@@ -135,7 +143,8 @@ class Patterns:
             chosen = self.independent(functions, start)
             df = max(chosen.size - free, 0)
             dual = _Dual(self, functions.take(chosen))
-            best, status = dual.profile(start) if free else (start, dual.solve(start))
+            steep = self.traces.any() and chosen.size > HANDFUL
+            best, status = dual.followed(start) if steep else dual.found(start)
             if dual.left <= 0:
                 return Joint(max(2.0 * dual.value, 0.0), df, best, Status.NOT_CONVERGED)
             if free and status is Status.NOT_CONVERGED and not dual.beyond:
@@ -253,11 +262,33 @@ class _Dual:
     def __init__(self, data: Patterns, functions: Functions) -> None:
         self.data, self.functions = data, functions
         self.multipliers = np.zeros(functions.slope.shape[1])
-        # No weight exceeds one, so no 1 + λ'g falls below a row's share of the total.
         weights = np.ones(data.rows.n_rows) if data.rows.weights is None else data.rows.weights
-        self.floor = weights / data.total
+        self._weigh(weights)
         self.value, self.beyond = 0.0, False
         self.left = MOST
+
+    def _weigh(self, weights: FloatArray) -> None:
+        self.weights = weights
+        # No weight exceeds one, so no 1 + λ'g falls below a row's share of the total.
+        self.floor = weights / self.data.total
+
+    def found(self, theta: FloatArray) -> tuple[FloatArray, Status]:
+        """The maximum over λ, and the minimum of that over θ if there is one."""
+        return self.profile(theta) if theta.size else (theta, self.solve(theta))
+
+    def followed(self, theta: FloatArray) -> tuple[FloatArray, Status]:
+        """The same by way of heavier traces, where values that never occur would bend the dual too sharply."""
+        weights, traces, before = self.weights, self.data.traces, theta
+        for trace in HEAVIER:
+            self._weigh(np.where(traces, trace, weights))
+            before, (theta, status) = theta, self.found(theta)
+            if status is Status.INFEASIBLE or self.left <= 0:
+                return theta, status
+        theta = theta + (theta - before) * HEAVIER[-1] / (HEAVIER[-2] - HEAVIER[-1])
+        for trace in LIGHTER:
+            self._weigh(np.where(traces, trace, weights))
+            status = self.solve(theta)
+        return theta, status
 
     def solve(self, theta: FloatArray) -> Status:
         """Maximise Σ log*(1 + λ'g) over λ from the last λ."""
@@ -343,8 +374,8 @@ class _Dual:
         tilt = np.einsum("f,sfk->ks", multipliers, functions.slope)
         d = data.rows.repeat(start) + sum(x * data.rows.repeat(t) for x, t in zip(data.columns, tilt, strict=True))
         self.beyond = bool((d < (1.0 - 1e-6) * self.floor).any())
-        value, slope, bend = _pseudo_log(d, self.floor)
-        total = data.rows.weighted_sum
+        value, slope, bend = (self.weights * part for part in _pseudo_log(d, self.floor))
+        total = data.rows.sum
         self.value = float(total(value).sum())
         self.weight = total(slope)
         self.squared = total(bend)

@@ -16,7 +16,7 @@ groups need nothing more. Nested ones on the scale of ratios have the same P = n
 in the population are asked about in another way (`odds_in_whole`).
 
 T increases along the curve away from the estimate, so a test is one root (ε = ε₀) and each end of an interval another
-(T = critical value).
+(T = critical value). Rates of few cases have the score statistic (`score`) in the place of T, on the same curve.
 """
 
 from __future__ import annotations
@@ -29,10 +29,16 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from isonomy.likelihood.ratio import score
 from isonomy.likelihood.ratio.links import IDENTITY, LOG, Link, Linked
 from isonomy.likelihood.ratio.means import Binary, Means, Point
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.roots import Values, roots
+
+# The relative step by which the score statistic is differentiated.
+STEP = 1e-6
+# How closely, relative to it, the root of the score statistic must meet the level at an interval's end.
+MET = 1e-6
 
 
 class Kind(StrEnum):
@@ -61,7 +67,7 @@ class Profile:
     Problem j compares group ``own_index[j]`` of ``own`` with the number ``theta[j]`` (fixed), or with group
     ``other_index[j]`` of ``other``: the reference itself (disjoint) or the reference's rows outside the group (nested).
     `Linked` means make the disparities those of their link, which both must share; a known reference is compared with
-    as it is (`disparity.Against`).
+    as it is (`disparity.Against`). Problems that are ``scored``, of 0/1 rows all, have the score statistic for T.
 
     Examples
     --------
@@ -82,16 +88,33 @@ class Profile:
     theta: FloatArray = field(default_factory=lambda: np.empty(0))
     other: Means = field(default_factory=lambda: Binary([], []))
     other_index: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    scored: BoolArray = field(default_factory=lambda: np.zeros(1, dtype=bool))
 
     @classmethod
     def pooled(cls, parts: Sequence[Profile]) -> Profile:
         """The problems of several profiles of one kind, all of them of 0/1 rows, as one profile."""
         every = np.arange(sum(part.own_index.size for part in parts))
         own = _counts([(part.own, part.own_index) for part in parts])
+        scored = np.concatenate([part._by_score(np.arange(part.own_index.size)) for part in parts])
         if parts[0].kind is Kind.FIXED:
-            return cls(parts[0].kind, own, every, theta=np.concatenate([part.reference for part in parts]))
+            theta = np.concatenate([part.reference for part in parts])
+            return cls(parts[0].kind, own, every, theta=theta, scored=scored)
         other = _counts([(part.other, part.other_index) for part in parts])
-        return cls(parts[0].kind, own, every, other=other, other_index=every)
+        return cls(parts[0].kind, own, every, other=other, other_index=every, scored=scored)
+
+    def few_scored(self) -> Profile:
+        """The same problems, by the score statistic where either side has few cases, or few rows that are none."""
+        own, other = natural(self.own), natural(self.other)
+        if not isinstance(own, Binary):
+            return self
+        scored = score.few(own, self.own_index)
+        if self.kind is not Kind.FIXED and isinstance(other, Binary):
+            scored = scored | score.few(other, self.other_index)
+        return replace(self, scored=scored)
+
+    def _by_score(self, index: IntArray) -> BoolArray:
+        """Which of the problems ``index`` have the score statistic."""
+        return np.broadcast_to(self.scored, self.own_index.shape)[index]
 
     @property
     def link(self) -> Link:
@@ -177,7 +200,8 @@ class Profile:
         if self.kind is Kind.FIXED:
             point = self.own.at(coordinate, group)
             slope = -2.0 * n * point.multiplier * point.dmean
-            return Curve(point.mean - self.theta[index], point.statistic, point.dmean, slope, n * point.dmultiplier)
+            statistic = np.where(self._by_score(index), score.statistic(*score.sums(point, n)), point.statistic)
+            return Curve(point.mean - self.theta[index], statistic, point.dmean, slope, n * point.dmultiplier)
         partner = self.other_index[index]
         m = self.other.n[partner]
         with np.errstate(all="ignore"):
@@ -196,7 +220,9 @@ class Profile:
             gap, dgap = point.mean - mirror.mean, dmine * point.dmean - dtheirs * mirror.dmean
             # Where no weighting of the rows exists: further than any disparity, in the direction of travel.
             exists, far = np.isfinite(facing), -np.sign(coordinate) * np.inf
-            statistic = np.where(exists, point.statistic + mirror.statistic, np.inf)
+            by_score = self._by_score(index)
+            scores = score.statistic(*np.add(score.sums(mine, n), score.sums(theirs, m))) if by_score.any() else 0.0
+            statistic = np.where(exists, np.where(by_score, scores, point.statistic + mirror.statistic), np.inf)
             if self.kind is Kind.DISJOINT:
                 return Curve(np.where(exists, gap, far), statistic, dgap, -2.0 * force * dgap, dforce)
             # ν span in terms of the other rows' own multiplier, which is there even if none of them is 1.
@@ -211,6 +237,10 @@ class Profile:
             slope = dmine * point.dmean - dwhole / unit
             cost = 2.0 * (rows * np.log1p(-pull / rows) - m * np.log1p(-pull / m))
             statistic = np.where(exists, statistic + np.maximum(cost, 0.0), np.inf)
+            if by_score.any():
+                inside, beside = score.sums(mine, n, -pull / rows), score.sums(theirs, m, n * pull / rows / (m - pull))
+                scores = score.statistic(*np.add(inside, beside))
+                statistic = np.where(by_score & exists, scores, statistic)
             disparity = np.where(exists, self._from_whole(mine.mean, theirs.mean, share), far)
             return Curve(
                 disparity, statistic, slope, 2.0 * m * theirs.multiplier * unit / (1.0 - share) * slope, dforce
@@ -220,7 +250,10 @@ class Profile:
         """T for the hypothesis that each disparity is ``disparity``; inf outside the range of the data."""
         target = np.broadcast_to(np.asarray(disparity, dtype=float), self.own_index.shape)
         if self.kind is Kind.FIXED:
-            return self.own.statistic(target + self.theta, self.own_index)
+            point = self.own.locate(target + self.theta, self.own_index)
+            by_score = np.broadcast_to(self.scored, target.shape) & np.isfinite(point.statistic)
+            scores = score.statistic(*score.sums(point, self.own.n[self.own_index])) if by_score.any() else 0.0
+            return np.where(by_score, scores, point.statistic)
         if self.kind is Kind.NESTED and not target.any():
             # Equal means: the share is free, and the group may as well be compared with the other rows alone.
             return replace(self, kind=Kind.DISJOINT).statistic(target)
@@ -284,7 +317,11 @@ class Profile:
             curve = self.at(sign * x, index[active], led=led)
             # sqrt T is nearly linear along the curve, so Newton's first steps are already good.
             height = np.sqrt(curve.statistic)
-            return height - target[active], sign * curve.dstatistic / (2.0 * height)
+            slope = sign * curve.dstatistic / (2.0 * height)
+            if (by_score := self._by_score(index[active])).any():
+                beside = self.at(sign * x * (1.0 + STEP), index[active], led=led)
+                slope = np.where(by_score, (np.sqrt(beside.statistic) - height) / (STEP * x), slope)
+            return height - target[active], slope
 
         with np.errstate(all="ignore"):
             start = self.at(np.zeros(index.size), index, led=led)
@@ -293,8 +330,10 @@ class Profile:
             gap, np.zeros(index.size), far, x0=np.where(np.isfinite(guess), guess, np.nan), direction="increasing"
         )
         with np.errstate(all="ignore"):
-            end = self.at(sign * solution.x, index, led=led).disparity
-        return np.where(solution.ok, end, limit)
+            there = self.at(sign * solution.x, index, led=led)
+            # The score statistic is bounded: it may leap over the level where the curve ends.
+            leapt = self._by_score(index) & ~(np.abs(np.sqrt(there.statistic) - target) <= MET * target)
+        return np.where(solution.ok & ~leapt, there.disparity, limit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

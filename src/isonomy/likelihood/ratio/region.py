@@ -337,18 +337,17 @@ class Stacked:
         return float(weighted_chi2_isf(alpha, np.concatenate([self.weights, more])))
 
 
-def dependent(influences: Sequence[FloatArray], sizes: Sequence[int]) -> FloatArray:
-    """The weights of the chi-squares that add up to several metrics' statistics.
+def whitened(influences: Sequence[FloatArray], sizes: Sequence[int]) -> FloatArray:
+    """What each line adds to several metrics' statistics, those of one metric independent of one another.
 
     ``influences`` hold what each line (a row, times the root of its mass) adds to the disparities of one metric, in
-    ``sizes[i]`` directions that are not fixed by others; each metric's are made independent first.
+    ``sizes[i]`` directions that are not fixed by others.
     """
-    whitened = []
+    parts = []
     for values, size in zip(influences, sizes, strict=True):
         scale, vectors = np.linalg.eigh(values.T @ values)
-        whitened.append(values @ (vectors[:, scale.size - size :] / np.sqrt(scale[scale.size - size :])))
-    together = np.hstack(whitened)
-    return np.maximum(np.linalg.eigvalsh(together.T @ together), 0.0)
+        parts.append(values @ (vectors[:, scale.size - size :] / np.sqrt(scale[scale.size - size :])))
+    return np.hstack(parts)
 
 
 def _contradictory(disparities: FloatArray, rest: bool) -> bool:

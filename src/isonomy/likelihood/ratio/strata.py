@@ -28,6 +28,9 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 Scale = Literal["difference", "ratio", "odds_ratio"]
 # The tests of homogeneity are large-sample tests within each stratum: rows a side must have, and counts a fitted cell.
 JUDGED_ROWS, JUDGED_CELL = 10, 1.0
+# The least part of its variance that correcting for the error of strata's means may leave of what they account for. By
+# simulation intervals hold at least the nominal share of tables on either side of it.
+DEGENERATE = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -343,19 +346,36 @@ def accounted(strata: Strata, scale: Scale, critical: npt.ArrayLike, covariance:
             (conditional, unconditional) if scale == "difference" else (np.log(conditional), np.log(unconditional))
         )
         if covariance is None:
-            inner, outer = strata.gradient(scale), merged.gradient(scale)
-            spread, near = outer[:, strata.group], strata.levels(scale)
-            far = np.stack([spread[0], 0.0 * spread[0], 0.0 * spread[0], spread[2]])
-            v_in, both = strata.influence_variance(scale), strata.covariance(inner, spread, (near, far))
-            v_out = strata.covariance(spread, spread, (far, far)) + _elsewhere(strata, outer)
+            v_gap, both, v_out = _gap_covariance(strata, merged, scale)
         else:
-            v_in, both, v_out = covariance[0, 0], covariance[0, 1], covariance[1, 1]
-        error = np.sqrt(np.maximum(v_in + v_out - 2.0 * both, 0.0))
-        gap, reach = other - own, np.sqrt(np.asarray(critical, dtype=float)) * error
+            v_gap = np.maximum(covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1], 0.0)
+            both, v_out = covariance[1, 1] - covariance[0, 1], covariance[1, 1]
+        squares = np.asarray(critical, dtype=float)
+        gap, reach = other - own, np.sqrt(squares * v_gap)
         ends = gap - reach, gap + reach
-        share_low, share_high = _fieller(own, other, v_in, v_out, both, np.asarray(critical, dtype=float))
         value, low, high = (gap, *ends) if scale == "difference" else (np.exp(gap), np.exp(ends[0]), np.exp(ends[1]))
-        return Accounted(unconditional, value, low, high, gap / other, 1.0 - share_high, 1.0 - share_low)
+        return Accounted(
+            unconditional, value, low, high, gap / other, *_fieller(gap, other, v_gap, v_out, both, squares)
+        )
+
+
+def _gap_covariance(strata: Strata, merged: Strata, scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The variance of the unconditional disparity less the conditional one, its covariance with the former, and that's.
+
+    Where strata hardly matter the two are nearly one estimate. What the means of strata add to their difference by
+    their own error is then most of its variance, and taking it out would leave nothing or less: it stays in.
+    """
+    outer = merged.gradient(scale)
+    spread, near = outer[:, strata.group], strata.levels(scale)
+    far = np.stack([spread[0], 0.0 * spread[0], 0.0 * spread[0], spread[2]])
+    gap, apart = spread - strata.gradient(scale), far - near
+    beside = _elsewhere(strata, outer)
+    corrected = strata.covariance(gap, gap, (apart, apart)) + beside
+    plain = strata.covariance(gap, gap) + beside
+    v_out = strata.covariance(spread, spread, (far, far)) + beside
+    whole = corrected > DEGENERATE * plain
+    both = np.where(whole, strata.covariance(gap, spread, (apart, far)), strata.covariance(gap, spread)) + beside
+    return np.where(whole, corrected, plain), both, v_out
 
 
 def _elsewhere(strata: Strata, outer: FloatArray) -> FloatArray:
@@ -447,16 +467,7 @@ class Lines:
 
         On the scale of ratios, to their logarithms. The third array says which lines are the group's own.
         """
-        own, other = self.codes == group, np.ones(self.codes.size, dtype=bool)
-        if self.compared is not None:
-            other = self.compared
-            if not (other & ~own & (self.mass > 0)).any():
-                own = own & ~other
-        other = other & ~own
-        pairs = np.flatnonzero(strata.group == group)
-        place = np.full(int(self.stratum.max(initial=-1)) + 1, -1)
-        place[strata.stratum[pairs]] = np.arange(pairs.size)
-        where = place[self.stratum]
+        own, other, pairs, where = self._sides(strata, group)
 
         def spread(gradient: FloatArray, known: BoolArray) -> FloatArray:
             slope1, size1, slope0, size0 = gradient
@@ -468,6 +479,44 @@ class Lines:
         inner = spread(strata.gradient(scale)[:, pairs][:, where], where >= 0)
         outer = spread(strata.merged.gradient(scale)[:, [group] * self.codes.size], np.ones_like(own))
         return inner, outer, own
+
+    def _sides(self, strata: Strata, group: int) -> tuple[BoolArray, BoolArray, IntArray, IntArray]:
+        """The lines of one group, those it is compared with, its pairs, and the place among these of each line."""
+        own, other = self.codes == group, np.ones(self.codes.size, dtype=bool)
+        if self.compared is not None:
+            other = self.compared
+            if not (other & ~own & (self.mass > 0)).any():
+                own = own & ~other
+        pairs = np.flatnonzero(strata.group == group)
+        place = np.full(int(self.stratum.max(initial=-1)) + 1, -1)
+        place[strata.stratum[pairs]] = np.arange(pairs.size)
+        return own, other & ~own, pairs, place[self.stratum]
+
+    def contrast(self, strata: Strata, group: int) -> FloatArray:
+        """The weights with which the lines' values add up to Σ w (mean1 - mean0) of one group, per unit of mass.
+
+        In each stratum they add up to 0, whatever the values.
+        """
+        own, other, pairs, where = self._sides(strata, group)
+        n1, n0 = (np.append(side[pairs], 0.0)[where] for side in (strata.n1, strata.n0))
+        used = (n1 > 0) & (n0 > 0)
+        with np.errstate(invalid="ignore"):
+            return np.where(used & own, n0 / (n1 + n0), np.where(used & other, -n1 / (n1 + n0), 0.0))
+
+    def deviations(self, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Values less the means of their strata, over the lines with any weight; and the strata's variances, by line.
+
+        The variances are those of drawing rows of a stratum without replacement.
+        """
+        mass = self.mass * (contrasts != 0).any(axis=1)
+        wide = int(self.stratum.max(initial=-1)) + 1
+
+        def total(values: FloatArray) -> FloatArray:
+            return np.bincount(self.stratum, values, minlength=wide).astype(float)
+
+        rows = total(mass)
+        away = np.where(mass > 0, self.value - _ratio(total(mass * self.value), rows)[self.stratum], 0.0)
+        return away, _ratio(total(mass * away**2), rows - 1.0)[self.stratum]
 
 
 def strata_of(lines: Lines, size: int, *, binary: bool) -> Strata:

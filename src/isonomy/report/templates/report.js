@@ -40,11 +40,19 @@
     return JSON.stringify(long) + "[datum.label] || datum.label";
   };
 
+  /* Titles of axes and pictures too: one that is wider than the screen would lose its end. */
+  const wrapTitles = (part, length) => {
+    if (!part || typeof part !== "object") return;
+    if (typeof part.title === "string" && part.title.length > length) part.title = lines(part.title, length);
+    Object.entries(part).forEach(([name, inner]) => { if (name !== "data" && name !== "datasets") wrapTitles(inner, length); });
+  };
+
   const fit = (spec, room) => {
     const config = (spec.config = spec.config || {});
     config.font = font;
     config.axis = Object.assign({}, config.axis, { gridOpacity: 0.12 });
     if (narrow()) {
+      wrapTitles(spec, 34);
       config.axis = Object.assign({}, config.axis, { labelLimit: 0, labelFontSize: 11, titleFontSize: 11 });
       config.axisY = Object.assign({}, config.axisY, { labelExpr: wrapped(spec), labelLineHeight: 12 });
       const most = Math.max(1, ...[...texts([spec.data, spec.datasets], new Set())].map((text) => lines(text, 16).length));

@@ -1,8 +1,8 @@
 """Rows that an engine holds, known by counting them in bins: what grouped passes do in place of sorting.
 
-One pass bins them all, one or two find the quartiles; then each round of the program is one more pass, which splits the
-segments that the dual solution cuts. A bin that holds few rows comes apart by value, so the rounds end at the same
-segments, and at the same solution, as sorting would.
+One pass bins them all; then each round of the program is one more pass, which splits the segments that the dual
+solution cuts, and the bins that hold the quartiles with them. A bin that holds few rows comes apart by value, so the
+rounds end at the same segments, and at the same solution, as sorting would.
 
 Ends of bins are multiples of powers of two. Then ``(distance - low) * pieces / width`` has no rounding error, and no
 row is on one side of an end when it is counted and on the other when it is compared.
@@ -90,35 +90,53 @@ class BinnedRows:
     """The rows behind a program, by passes: ``count`` makes one, ``side`` is each cell's, ``mean`` their distance."""
 
     def __init__(self, count: Callable[[Bins], Segments], side: FloatArray, mean: float) -> None:
-        self._make_pass, self._side = count, side
+        self._make_pass = count
         self._rows_in: dict[Interval, float] = {}
         end = float(2.0 ** np.clip(np.ceil(np.log2(SPAN * mean)), -900, 1000)) if mean else 1.0
         self._width = end / PIECES
         self._coarse = self._count(Bins([(0.0, end)], [False], rest=True, zeros=True))
-        self.quartiles = self._quartiles()
+        self._quarters = Quarters(self._coarse, side)
+        while self._quarters.in_first_bin and self._width > LEAST:
+            # It is wide only because some rows are far. The program starts finer, too.
+            self._refine(None)
+            self._coarse, self._width = self._quarters.bins, self._width / PIECES
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """The least signed distances with a quarter and three quarters of the rows up to them."""
+        for _ in range(ROUNDS):
+            if self._quarters.cut is None:
+                break
+            self._refine(None)
+        return self._quarters.ends
 
     def coarse(self) -> Segments:
-        """Equal bins out to a few times the mean, finer where the quartiles are, and one for the rest."""
+        """Equal bins out to a few times the mean, finer where all rows are near the boundary, and one for the rest."""
         return self._coarse
 
     def split(self, cut: Segments) -> Segments:
         """The same rows in finer bins, or by value: one pass for all segments that were cut."""
+        return self._refine(cut)
+
+    def _refine(self, cut: Segments | None) -> Segments:
+        """One pass that splits ``cut`` and, as long as they are not known, the bins that hold the quartiles."""
+        quarters = self._quarters.cut
+        every = cut + quarters if cut is not None and quarters is not None else cut if quarters is None else quarters
+        assert every is not None
         # The rest has no end: its first part is cut in bins as wide as all that came before.
-        low = np.where(np.isinf(cut.high), 0.0, cut.low)
-        high = np.where(np.isinf(cut.high), cut.low * PIECES, cut.high)
-        few = np.array([self._rows_in[ends] <= LINES for ends in zip(cut.low, cut.high, strict=True)])
+        low = np.where(np.isinf(every.high), 0.0, every.low)
+        high = np.where(np.isinf(every.high), every.low * PIECES, every.high)
+        few = np.array([self._rows_in[ends] <= LINES for ends in zip(every.low, every.high, strict=True)])
         few |= high - low <= np.maximum(self._width * NARROW, low * CLOSE)
-        low, high = np.where(few, cut.low, low), np.where(few, cut.high, high)
+        low, high = np.where(few, every.low, low), np.where(few, every.high, high)
         # Intervals of different cells are nested or apart; the narrower comes later, and the later one holds the row.
         closed = _closed({(float(a), float(b)): bool(f) for a, b, f in zip(low, high, few, strict=True)})
         intervals = sorted(closed, key=lambda ab: (ab[0] - ab[1], ab[0]))
-        rest = bool(np.isinf(cut.high[~few]).any())
+        rest = bool(np.isinf(every.high[~few]).any())
         bins = self._count(Bins(intervals, [closed[ends] for ends in intervals], rest=rest))
-        # The pass bins every cell; keep what belongs to the segments asked about.
-        wanted: BoolArray = np.zeros(bins.group.size, dtype=bool)
-        for group, start, stop in zip(cut.group, cut.low, cut.high, strict=True):
-            wanted |= (bins.group == group) & (bins.low >= start) & (bins.high <= stop) & (bins.low < stop)
-        return bins.where(wanted)
+        if quarters is not None:
+            self._quarters.split(_within(bins, quarters))
+        return bins if cut is None else _within(bins, cut)
 
     def radius(self, moved: FloatArray, goal: float, most: float) -> float:
         """A distance within which ``goal`` rows flip, and not many more than ``most`` rows are."""
@@ -138,28 +156,6 @@ class BinnedRows:
             segments = segments.where(~edge) + self.split(segments.where(edge))
         return radius
 
-    def _quartiles(self) -> tuple[float, float]:
-        """The least signed distances with a quarter and three quarters of the rows up to them."""
-        bins = self._coarse
-        if not bins.count.size:
-            return 0.0, 0.0
-        for _ in range(ROUNDS):
-            selected = self._side[bins.group] > 0
-            low, high = np.where(selected, bins.low, -bins.high), np.where(selected, bins.high, -bins.low)
-            order = np.argsort(low, kind="stable")
-            reached = np.cumsum(bins.count[order])
-            at = [order[int(np.searchsorted(reached, q * reached[-1]))] for q in QUARTILES]
-            ends = float(low[at[0]]), float(low[at[1]])
-            cut = np.isin(low, low[at]) & np.isin(high, high[at]) & (low < high)
-            if not cut.any():
-                break
-            # Quartiles in the first bin: it is wide only because some rows are far. The program starts finer, too.
-            coarse = bins is self._coarse and bool((bins.low[cut] == 0.0).all()) and self._width > LEAST
-            bins = bins.where(~cut) + self.split(bins.where(cut))
-            if coarse:
-                self._coarse, self._width = bins, self._width / PIECES
-        return ends
-
     def _count(self, bins: Bins) -> Segments:
         """One pass; how many rows lie in each bin, over all cells, is remembered."""
         segments = self._make_pass(bins)
@@ -168,6 +164,50 @@ class BinnedRows:
         rows = total(place.ravel(), wide.count, len(ends))
         self._rows_in |= {(a, b): n for (a, b), n in zip(ends.tolist(), rows.tolist(), strict=True)}
         return segments
+
+
+class Quarters:
+    """Bins around the quartiles of the signed distance, of which ``side`` is each cell's sign."""
+
+    def __init__(self, bins: Segments, side: FloatArray) -> None:
+        self.bins, self._side = bins, side
+        self.ends, self._cut = (0.0, 0.0), np.zeros(bins.count.size, dtype=bool)
+        self._look()
+
+    @property
+    def cut(self) -> Segments | None:
+        """The bins that have to be split before the quartiles are known."""
+        return self.bins.where(self._cut) if self._cut.any() else None
+
+    @property
+    def in_first_bin(self) -> bool:
+        """Whether both quartiles are in the bin at the boundary."""
+        return bool(self._cut.any() and (self.bins.low[self._cut] == 0.0).all())
+
+    def split(self, finer: Segments) -> None:
+        """The same with ``finer`` bins in place of those that had to be split."""
+        self.bins = self.bins.where(~self._cut) + finer
+        self._look()
+
+    def _look(self) -> None:
+        bins = self.bins
+        if not bins.count.size:
+            return
+        selected = self._side[bins.group] > 0
+        low, high = np.where(selected, bins.low, -bins.high), np.where(selected, bins.high, -bins.low)
+        order = np.argsort(low, kind="stable")
+        reached = np.cumsum(bins.count[order])
+        at = [order[int(np.searchsorted(reached, q * reached[-1]))] for q in QUARTILES]
+        self.ends = float(low[at[0]]), float(low[at[1]])
+        self._cut = np.isin(low, low[at]) & np.isin(high, high[at]) & (low < high)
+
+
+def _within(bins: Segments, cut: Segments) -> Segments:
+    """What belongs to the segments asked about, of a pass that bins every cell."""
+    wanted: BoolArray = np.zeros(bins.group.size, dtype=bool)
+    for group, start, stop in zip(cut.group, cut.low, cut.high, strict=True):
+        wanted |= (bins.group == group) & (bins.low >= start) & (bins.high <= stop) & (bins.low < stop)
+    return bins.where(wanted)
 
 
 def _closed(intervals: dict[Interval, bool]) -> dict[Interval, bool]:

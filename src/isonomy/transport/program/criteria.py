@@ -28,6 +28,7 @@ LABELS: dict[Equality, tuple[int | None, ...]] = {
     "equalized_odds": (1, 0),
     "statistical_parity": (None,),
 }
+MOST = 2_000  # comparisons at once: their covariance is a square of that size
 RATES = {1: "tpr", 0: "fpr", None: "selection_rate"}  # what the rate among each label is called
 ALSO_CALLED = {
     "demographic_parity": "statistical_parity",
@@ -125,6 +126,7 @@ def moments(cells: Cells, criterion: Equality | Discerning, reference: Mapping[s
     if isinstance(criterion, Discerning):
         return _custom(cells, criterion)
     labels = LABELS[criterion]
+    _refuse_many(cells.attributes, len(labels))
     events: list[Event] = []
     for attribute, codes in zip(cells.attributes, cells.codes, strict=True):
         for label in labels:
@@ -145,6 +147,17 @@ def moments(cells: Cells, criterion: Equality | Discerning, reference: Mapping[s
         null_variance=_null_variance(cells, labels),
         value=rate[component] - rate[base],
     )
+
+
+def _refuse_many(attributes: tuple[Attribute, ...], labels: int) -> None:
+    """Raise about a column that tells people apart, not groups: every comparison varies together with every other."""
+    number = labels * sum(len(attribute.levels) - 1 for attribute in attributes)
+    if number > MOST:
+        most = max(attributes, key=lambda attribute: len(attribute.levels))
+        raise UsageError(
+            f"groups: {number:,} comparisons at once, at most {MOST:,}; {most.name!r} has {len(most.levels):,} levels. "
+            "Merge levels, or leave the column out."
+        )
 
 
 def covariance(cells: Cells, influence: FloatArray) -> FloatArray:

@@ -114,7 +114,7 @@ def infer(
     elif status is Status.UNSUPPORTED or not (here.equality or (status is Status.OK and variances.own_rates)):
         own = edge.covariance(own, kept)
         moment = moment if here.equality or status is Status.OK else edge.moved(own, kept)
-    if own is not None and variances.effective < FEWEST:
+    if variances.effective < FEWEST:
         status, own = Status.FEW_CLUSTERS, None
     here, df = here.times(np.sqrt(cells.rows)), variances.df
     normals = _draws(rng, draws, kept.size, df) if simulated(here) else None

@@ -63,7 +63,11 @@ class Measured(Protocol):
 
     cells: Cells
     sample: Sample | None  # where rows have weights or clusters
-    spread: float  # of the signed distance, over the rows that can move: min(sd, IQR / 1.349)
+
+    @property
+    def spread(self) -> float:
+        """Of the signed distance, over the rows that can move: min(sd, IQR / 1.349)."""
+        ...
 
     def boundary(self, bandwidth: float) -> Boundary:
         """Kernel sums, rows and ties within one bandwidth."""
@@ -131,7 +135,12 @@ class Remembered:
 
     def __init__(self, rows: Measured) -> None:
         self._rows, self._known = rows, dict[tuple[object, ...], Any]()
-        self.cells, self.spread, self.sample = rows.cells, rows.spread, rows.sample
+        self.cells, self.sample = rows.cells, rows.sample
+
+    @property
+    def spread(self) -> float:
+        """Of the signed distance, over the rows that can move."""
+        return self._once(("spread",), lambda: self._rows.spread)
 
     def boundary(self, bandwidth: float) -> Boundary:
         """Kernel sums, rows and ties within one bandwidth."""

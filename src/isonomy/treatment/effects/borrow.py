@@ -6,15 +6,48 @@ instead creates a bias wherever all groups share one error, because small groups
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 from scipy import special
 
 from isonomy.numerics.arrays import FloatArray
 
-# Spreads tried, in standard errors of a typical group, besides none at all; and quantiles of the Cauchy law's scale.
-_SPREADS = np.concatenate([[0.0], np.geomspace(0.1, 30.0, 16)])
-_TAIL = 1 / (2 * special.gammaincinv(0.5, (np.arange(8) + 0.5) / 8))
+Centre = Literal["zero", "near", "anywhere"]
+
 _ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """A law of true errors around their centre: a mixture of normal laws, one for every spread that is tried."""
+
+    weight: float  # how likely the shape is beforehand
+    scales: FloatArray  # variances of the mixture's parts, in squared spreads
+    chances: FloatArray  # of the parts
+    spreads: FloatArray  # in standard errors of a typical group
+
+
+def _normal(spreads: FloatArray) -> Shape:
+    return Shape(1.0, np.ones(1), np.ones(1), spreads)
+
+
+def _spike(share: float) -> Shape:
+    """Most groups have the common error, and a share of them any other."""
+    return Shape(0.5, np.array([0.0, 1.0]), np.array([1 - share, share]), np.geomspace(1.0, 30.0, 8))
+
+
+def _or_none(spreads: FloatArray) -> FloatArray:
+    return np.concatenate([[0.0], spreads])
+
+
+_EVERY = _or_none(np.geomspace(0.1, 30.0, 16))
+# Student's law with one degree of freedom, by quantiles of its scale.
+_CAUCHY = Shape(1.0, 1 / (2 * special.gammaincinv(0.5, (np.arange(8) + 0.5) / 8)), np.full(8, 1 / 8), _EVERY)
+_HEAVY = (_normal(_EVERY), _CAUCHY)
+_MIXED = (_normal(_or_none(np.geomspace(0.3, 30.0, 10))), _spike(0.1), _spike(0.3))
+_CENTRE = 3.0  # scale of the Cauchy law of a centre other than 0, in standard errors of a typical group
 
 
 def spread_of(error: FloatArray, se: FloatArray) -> float:
@@ -37,32 +70,57 @@ def normal_means(error: FloatArray, se: FloatArray) -> FloatArray:
 def heavy_means(error: FloatArray, se: FloatArray) -> FloatArray:
     """Posterior means where true errors are normal or, as likely, Cauchy around a common mean.
 
-    The Cauchy law, Student's with one degree of freedom, lets a few groups lie far out without shrinking them, and
-    without loosening the others. It is a mixture of normal laws over its scale, eight of them here. The spread is
+    The Cauchy law lets a few groups lie far out without shrinking them, and without loosening the others. The spread is
     averaged over, each value with the likelihood it gives to the errors.
     """
+    return _averaged(error, se, _HEAVY, zero=False)
+
+
+def mixed_means(error: FloatArray, se: FloatArray) -> FloatArray:
+    """Posterior means where true errors are normal, or all alike but for a tenth or three tenths of the groups.
+
+    Their centre is 0 or, as likely, anywhere. Shapes, spreads and centres are averaged over.
+    """
+    return _averaged(error, se, _MIXED, zero=True)
+
+
+def _averaged(error: FloatArray, se: FloatArray, shapes: tuple[Shape, ...], *, zero: bool) -> FloatArray:
     if len(error) < 2:
         return error
-    typical = np.sqrt(1 / np.mean(1 / se**2))
-    scores, means = zip(*(_posterior(error, se, typical, scale) for scale in (np.ones(1), _TAIL)), strict=True)
-    score = np.concatenate(scores)
+    typical = float(np.sqrt(1 / np.mean(1 / se**2)))
+    parts = [_posterior(error, se, typical, shape, centre) for shape in shapes for centre in _centres(zero)]
+    score = np.concatenate([scores for scores, _ in parts])
     weight = np.exp(score - score.max())
-    return np.asarray(weight @ np.concatenate(means) / weight.sum(), dtype=np.float64)
+    return np.asarray(weight @ np.concatenate([means for _, means in parts]) / weight.sum(), dtype=np.float64)
 
 
-def _posterior(error: FloatArray, se: FloatArray, typical: float, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _centres(zero: bool) -> tuple[Centre, ...]:
+    return ("zero", "near") if zero else ("anywhere",)
+
+
+def _posterior(
+    error: FloatArray, se: FloatArray, typical: float, shape: Shape, centre: Centre
+) -> tuple[FloatArray, FloatArray]:
     """For each spread: its log likelihood, and the posterior mean of every group. Axes: spread, scale, group."""
-    between = (_SPREADS[:, None, None] * typical) ** 2 * scale[:, None]
+    between = (shape.spreads[:, None, None] * typical) ** 2 * shape.scales[:, None]
     variance = se**2 + between
-    mean = np.full((len(_SPREADS), 1, 1), (error / se**2).sum() / (1 / se**2).sum())
-    for _ in range(_ROUNDS):
-        logs = -0.5 * (np.log(variance) + (error - mean) ** 2 / variance)
+    chance = np.log(shape.chances)[:, None]
+    start = 0.0 if centre == "zero" else float((error / se**2).sum() / (1 / se**2).sum())
+    mean = np.full((len(shape.spreads), 1, 1), start)
+    for _ in range(1 if centre == "zero" else _ROUNDS):
+        logs = chance - 0.5 * (np.log(variance) + (error - mean) ** 2 / variance)
         top = logs.max(1, keepdims=True)
         density = np.exp(logs - top)
         share = density / density.sum(1, keepdims=True)
-        mean = ((share * error / variance).sum((1, 2)) / (share / variance).sum((1, 2)))[:, None, None]
-    # The mean was fitted: its own uncertainty, the last term, keeps narrow spreads from being too likely.
-    score = (top[:, 0] + np.log(density.mean(1))).sum(-1) - 0.5 * np.log((share / variance).sum((1, 2)))
+        if centre != "zero":
+            mean = ((share * error / variance).sum((1, 2)) / (share / variance).sum((1, 2)))[:, None, None]
+    score = (top[:, 0] + np.log(density.sum(1))).sum(-1) + np.log(shape.weight / len(shape.spreads))
+    if centre != "zero":
+        # The mean was fitted: its own uncertainty keeps narrow spreads from being too likely.
+        score -= 0.5 * np.log((share / variance).sum((1, 2)))
+    if centre == "near":  # beside a centre of 0, this one needs a law
+        scale = _CENTRE * typical
+        score += np.log(np.sqrt(2 / np.pi) / scale) - np.log1p((mean[:, 0, 0] / scale) ** 2)
     return score, (share * (mean + between / variance * (error - mean))).sum(1)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from isonomy.frames.design import Design
+from isonomy.frames.design import Clusters, Design
 from isonomy.inference.designs import FEWEST
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.treatment.effects.collapse import Formula
@@ -56,8 +56,7 @@ class Clustered:
         errors = errors_of(moments, formula)
         if not size:  # fewer clusters than buckets: this half has none
             return errors
-        matrix = sparse.csr_array((mass, (self.cluster, np.arange(size))), shape=(self._number, size))
-        design = Design(mass, mass**2, mass**4, np.ones(size), lambda: iter((matrix,)))
+        design = Design(mass, mass**2, mass**4, np.ones(size), Clusters.of_rows(self.cluster, mass))
         strata = Strata(np.zeros(size, dtype=np.intp), np.full(size, 0.5))
         error, bias, totals = laws_of(self.lines, design, errors, formula, moments, strata)
         return errors.under(error, bias, totals.effective < FEWEST)

@@ -7,13 +7,11 @@ them. Its variance is the sum over clusters of squared sums of influences, as in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
-from isonomy.frames.design import Design, Matrix
+from isonomy.frames.design import Design
 from isonomy.inference.designs import Influence, Law, Spread, spread
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.treatment.effects.collapse import Formula, Pieces
@@ -26,14 +24,7 @@ from isonomy.treatment.effects.sums import Lines
 def scaled(design: Design | None, rows: FloatArray, factor: FloatArray) -> Design:
     """A design with every line's mass multiplied by ``factor``."""
     base = Design(rows, rows, rows, rows, None) if design is None else design
-    within = None
-    if (parts := base.parts) is not None:
-
-        def within() -> Iterator[Matrix]:
-            for part in parts():
-                yield part @ sparse.diags_array(factor)
-
-    return Design(base.mass * factor, base.second * factor**2, base.fourth * factor**4, base.rows, within)
+    return base.scaled(factor)
 
 
 def shares_within(group: IntArray, stratum: IntArray, arm: IntArray, mass: FloatArray) -> FloatArray:

@@ -24,6 +24,11 @@ class Known:
     effect: FloatArray
     se: FloatArray
 
+    def drawn(self, resamples: int, rng: np.random.Generator) -> Known:
+        """Effects as other studies of the same precision would have found them; a further first axis."""
+        noise = rng.standard_normal((resamples, *self.effect.shape))
+        return Known(self.effect + self.se * noise, np.broadcast_to(self.se, noise.shape))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Effects:

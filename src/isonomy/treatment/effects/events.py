@@ -170,7 +170,7 @@ def law_of(counts: Counts, error: Ratio, common: FloatArray, *, relative: bool) 
 def rest_of(counts: Counts, rest: Ratio, size: FloatArray, usable: BoolArray, at: BoolArray, *, relative: bool) -> Law:
     """The law of the error of the rest of the groups ``at``: all other groups, each with its share of their rows."""
     total = of_others(size, usable)
-    smooth, own = counts.smooth, counts.smooth * (1 - counts.smooth) / counts.n
+    smooth, own = counts.smooth, counts.smooth * (1 - counts.smooth) / np.maximum(counts.n, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         if not relative:
             third = (of_others(size**3 * _third(counts.n, smooth), usable) / total**3)[..., at]

@@ -11,7 +11,7 @@ import numpy as np
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.treatment.effects.clusters import Clustered
 from isonomy.treatment.effects.collapse import Formula
-from isonomy.treatment.effects.errors import Effects, Errors, effects_of, errors_of
+from isonomy.treatment.effects.errors import Effects, Errors, Known, effects_of, errors_of
 from isonomy.treatment.effects.moments import Moments
 from isonomy.treatment.effects.ratio import t_tail
 from isonomy.treatment.effects.resample import draw_moments, resample_sums
@@ -60,6 +60,7 @@ class Evaluation:
     alpha: float  # of the strategy "significant"
     form: Form = "additive"
     inner: Inner | None = None  # predicted and observed effects from different rows of each half
+    known: Known | None = None  # effects that corrections are found with; what remains is judged on rows
 
     def run(
         self, sums: Sample, size: int, halves: Iterable[Halves], rng: np.random.Generator
@@ -77,10 +78,12 @@ class Evaluation:
         whole = sums.part(buckets)
         return (whole,) if self.inner is None else (whole, sums.part(buckets[::2]), sums.part(buckets[1::2]))
 
-    def _effects(self, sets: tuple[Moments, ...], fitted: tuple[Moments, ...], in_rest: BoolArray) -> Effects:
+    def _effects(
+        self, sets: tuple[Moments, ...], fitted: tuple[Moments, ...], in_rest: BoolArray, known: Known | None = None
+    ) -> Effects:
         """Effects of the sets; ``fitted``: the moments that slopes of an adjustment are taken from."""
         pairs = zip(sets[-2:], fitted[-2:], strict=True)
-        one, *rest = (effects_of(part, self.formula, in_rest, fitted=fit) for part, fit in pairs)
+        one, *rest = (effects_of(part, self.formula, in_rest, known, fitted=fit) for part, fit in pairs)
         if self.inner is None:
             return one
         two = rest[0]
@@ -100,9 +103,10 @@ class Evaluation:
     ) -> tuple[Detected, Detected, FloatArray, FloatArray]:
         """Errors of the groups and of their rests on the detection rows, predicted effects, statistics of the bias."""
         moments = tuple(part.moments() for part in sets)
-        errors = judged(sets[0], self.formula)
-        effects = self._effects(moments, moments, errors.in_rest)
-        drawn = self._effects(self._draw(sets, rng), moments, errors.in_rest)
+        errors = judged(sets[0], self.formula, self.known)
+        effects = self._effects(moments, moments, errors.in_rest, self.known)
+        drawn_known = None if self.known is None else self.known.drawn(self.resamples, rng)
+        drawn = self._effects(self._draw(sets, rng), moments, errors.in_rest, drawn_known)
         error, rest_error = np.where(errors.usable, effects.error, np.nan), effects.rest_error
         detected = Detected.from_draws(error, drawn.error, errors.error.df)
         rest = Detected.from_draws(rest_error, drawn.rest_error, errors.rest.df)
@@ -171,9 +175,11 @@ class Evaluation:
         return effects.error, effects.error - rest
 
 
-def judged(sample: Sample, formula: Formula) -> Errors:
-    """The errors of a sample with the laws that they are held against."""
-    return sample.errors(formula) if isinstance(sample, Clustered) else errors_of(sample.moments(), formula)
+def judged(sample: Sample, formula: Formula, known: Known | None = None) -> Errors:
+    """The errors of a sample with the laws that they are held against; ``known``: against effects that were brought."""
+    if isinstance(sample, Clustered) and known is None:
+        return sample.errors(formula)
+    return errors_of(sample.moments(), formula, known)
 
 
 def multiple_of(correction: FloatArray, predicted: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from isonomy.treatment.effects.collapse import Measure
 from isonomy.treatment.effects.ratio import t_critical
 
 Sizes = dict[str, list[str] | FloatArray]
+Rate = float | Mapping[str, float]  # one for all groups, or one for each by its name
 
 
 def sizes_from_pilot(
@@ -33,39 +34,57 @@ def sizes_from_pilot(
 def sizes_from_rates(
     bias: float,
     measure: Measure,
-    baseline: float | None,
-    effect: float | None,
+    baseline: Rate | None,
+    effect: Rate | None,
     treated: float,
     spread: float | None,
-    groups: int,
+    groups: int | None,
     alpha: float,
     power: float,
 ) -> Sizes:
-    """Rows of each of several groups of equal size; enough events for a test of a 0/1 outcome among them."""
+    """Rows of each of several groups, which see their errors alike; enough events for a test of a 0/1 outcome."""
     if baseline is None or effect is None:
         raise UsageError("baseline, effect: give both, or a pilot (a result of treatment_bias on a smaller table).")
-    after = baseline * effect if measure == "relative" else baseline + effect
-    if spread is None and not (0 < baseline < 1 and 0 < after < 1):
-        raise UsageError(
-            f"baseline, effect: they give mean outcomes of {baseline:g} and {after:g}; a 0/1 outcome needs means "
-            "strictly between 0 and 1. For another outcome give spread, its standard deviation."
-        )
-    if measure == "relative" and not (baseline > 0 and effect > 0):
-        raise UsageError(f"baseline, effect: {baseline:g} and {effect:g}; a relative effect needs both above 0.")
-    if groups < 2:
-        raise UsageError(f"groups: {groups}; a bias compares a group with the others, so give 2 or more.")
-    control, changed = (m * (1 - m) if spread is None else spread**2 for m in (baseline, after))
+    labels = _labels(baseline, effect, groups)
+    before, times = (_of_groups(rate, labels) for rate in (baseline, effect))
+    after = before * times if measure == "relative" else before + times
+    for label, m0, m1, change in zip(labels, before, after, times, strict=True):
+        if spread is None and not (0 < m0 < 1 and 0 < m1 < 1):
+            raise UsageError(
+                f"baseline, effect: they give {label} mean outcomes of {m0:g} and {m1:g}; a 0/1 outcome needs means "
+                "strictly between 0 and 1. For another outcome give spread, its standard deviation."
+            )
+        if measure == "relative" and not (m0 > 0 and change > 0):
+            raise UsageError(f"baseline, effect: {m0:g} and {change:g}; a relative effect needs both above 0.")
+    control, changed = (m * (1 - m) if spread is None else np.full(m.shape, spread**2) for m in (before, after))
     variance = changed / treated + control / (1 - treated)
     if measure == "relative":
-        variance = (changed / treated + effect**2 * control / (1 - treated)) / baseline**2
-    rows = rows_for(
-        variance * groups / (groups - 1), bias, alpha / groups, power
-    )  # the rest is measured with error too
+        variance = (changed / treated + times**2 * control / (1 - treated)) / before**2
+    # The rest is measured with error too: the others, each with its share of their rows.
+    others = variance.sum() - variance
+    rest = (np.square(variance).sum() - variance**2) / others**2
+    rows = rows_for(variance * (1 + rest), bias, alpha / len(labels), power)
     if spread is None:
-        events = np.log(2 * groups / alpha)
-        rows = np.maximum(rows, np.ceil(events / min(after * treated, baseline * (1 - treated))))
-    every = np.full(groups, float(rows))
-    return {"group": [f"group {i + 1}" for i in range(groups)], "rows": every, "treated": np.ceil(every * treated)}
+        events = np.log(2 * len(labels) / alpha)
+        rows = np.maximum(rows, np.ceil(events / np.minimum(after * treated, before * (1 - treated))))
+    return {"group": labels, "rows": rows, "treated": np.ceil(rows * treated)}
+
+
+def _labels(baseline: Rate, effect: Rate, groups: int | None) -> list[str]:
+    """The groups that were named, or as many as were asked for."""
+    named = [list(rate) for rate in (baseline, effect) if isinstance(rate, Mapping)]
+    if named and (set(named[0]) != set(named[-1]) or groups not in (None, len(named[0]))):
+        raise UsageError(
+            "baseline, effect, groups: they are not of the same groups; name the same ones, or leave out groups."
+        )
+    labels = named[0] if named else [f"group {i + 1}" for i in range(2 if groups is None else groups)]
+    if len(labels) < 2:
+        raise UsageError(f"groups: {len(labels)}; a bias compares a group with the others, so give 2 or more.")
+    return labels
+
+
+def _of_groups(rate: Rate, labels: Sequence[str]) -> FloatArray:
+    return np.array([rate[label] if isinstance(rate, Mapping) else rate for label in labels], dtype=float)
 
 
 def rows_for(variance: FloatArray | float, bias: float, alpha: float, power: float) -> FloatArray:

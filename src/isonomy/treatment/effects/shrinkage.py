@@ -16,12 +16,12 @@ import numpy as np
 from isonomy.errors import UsageError, choose
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import shown
-from isonomy.treatment.effects.borrow import heavy_means, normal_means
+from isonomy.treatment.effects.borrow import heavy_means, mixed_means, normal_means
 from isonomy.treatment.effects.ratio import t_critical
 from isonomy.treatment.effects.resample import draw_moments
 
 Strategy = Literal["none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"]
-Borrowing = Literal["empirical_bayes", "empirical_bayes_t"]
+Borrowing = Literal["empirical_bayes", "empirical_bayes_t", "empirical_bayes_mixture"]
 # The correction of every group, from the errors of all of them and their standard errors.
 Custom = Callable[[FloatArray, FloatArray], FloatArray]
 AnyStrategy = Strategy | Borrowing | Custom
@@ -70,9 +70,13 @@ STRATEGIES: Mapping[Strategy, Callable[[Detected, float], FloatArray]] = {
 }
 
 
-BORROWING: Mapping[Borrowing, Custom] = {"empirical_bayes": normal_means, "empirical_bayes_t": heavy_means}
+BORROWING: Mapping[Borrowing, Custom] = {
+    "empirical_bayes": normal_means,
+    "empirical_bayes_t": heavy_means,
+    "empirical_bayes_mixture": mixed_means,
+}
 NAMES = (*STRATEGIES, *BORROWING)
-DEFAULT: Borrowing = "empirical_bayes_t"
+DEFAULT: Borrowing = "empirical_bayes_mixture"
 
 
 def strategies_of(given: Iterable[str | Custom] | None, names: Iterable[str] = NAMES) -> tuple[AnyStrategy, ...]:
@@ -99,7 +103,7 @@ def correction(strategy: AnyStrategy, detected: Detected, alpha: float = 0.05) -
     rule = BORROWING[cast("Borrowing", strategy)] if isinstance(strategy, str) else strategy
     corrections = np.zeros(detected.error.shape)
     if known.any():
-        chosen = np.asarray(rule(detected.error[known], detected.se[known]), dtype=float)
+        chosen = _called(rule, detected.error[known], detected.se[known])
         if chosen.shape != (int(known.sum()),) or not np.isfinite(chosen).all():
             raise UsageError(
                 f"strategy: {name_of(strategy)} gave {shown(chosen)} for {int(known.sum())} groups; a strategy takes "
@@ -107,6 +111,16 @@ def correction(strategy: AnyStrategy, detected: Detected, alpha: float = 0.05) -
             )
         corrections[known] = chosen
     return corrections
+
+
+def _called(rule: Custom, error: FloatArray, se: FloatArray) -> FloatArray:
+    try:
+        return np.asarray(rule(error, se), dtype=float)
+    except Exception as problem:  # whatever a caller's function raises
+        raise UsageError(
+            f"strategy: {name_of(rule)} raised {type(problem).__name__}: {problem}; a strategy takes the errors and "
+            "their standard errors as arrays and returns one finite correction per group."
+        ) from problem
 
 
 def factor(strategy: Strategy, detected: Detected, alpha: float = 0.05) -> FloatArray:

@@ -60,11 +60,6 @@ class Sums:
         return cls(columns, total(count), sums, np.stack(pairs, -2), cubes)
 
     @property
-    def events(self) -> FloatArray:
-        """Rows with an outcome other than zero in the arm that has fewer of them."""
-        return self.n[..., 1:].sum((1, 3)).min(-1)
-
-    @property
     def binary(self) -> bool:
         """Whether every outcome is 0 or 1."""
         return not self.n[..., 2].any()
@@ -75,16 +70,29 @@ class Sums:
         return Counts(self.n.sum((1, 3)), self.n[..., 1].sum(1))
 
     @property
-    def skewness(self) -> float:
-        """Of the outcome within the arms of groups, all of them together; 0 where it does not vary."""
+    def nonzero(self) -> FloatArray:
+        """Rows of each group with an outcome other than zero."""
+        return self.n[..., 1:].sum((1, 2, 3))
+
+    def skewness(self, effect: FloatArray) -> FloatArray:
+        """Of the treated mean less ``effect`` times the control mean of each group, in size; NaN if nothing varies.
+
+        Variances and third moments are those of the arms of all groups together, or, if that is more, of both arms: a
+        small arm may not have met its tail yet.
+        """
         y = self.columns.index("y")
         n, first, second, third = (
             a.sum((1, 3)) for a in (self.n, self.sums[..., y], self.products[..., y, y], self.cubes)
         )
-        mean = first / np.maximum(n, 1)
-        square = float((second - n * mean**2).sum())
-        cube = float((third - 3 * mean * second + 2 * n * mean**3).sum())
-        return float(np.sqrt(n.sum()) * cube / square**1.5) if square > 0 else 0.0
+        mean, rows = first / np.maximum(n, 1), np.maximum(n.sum(0), 1)
+        square = (second - n * mean**2).sum(0) / rows
+        cube = (third - 3 * mean * second + 2 * n * mean**3).sum(0) / rows
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = effect**2 * square[0] / n[:, 0] + square[1] / n[:, 1]
+            own = (cube[1] / n[:, 1] ** 2 - effect**3 * cube[0] / n[:, 0] ** 2) / spread**1.5
+            alike = (rows @ cube / rows.sum()) / (rows @ square / rows.sum()) ** 1.5
+            both = alike * (n[:, 1] ** -2.0 - n[:, 0] ** -2.0) / (1 / n[:, 1] + 1 / n[:, 0]) ** 1.5
+            return np.fmax(np.abs(own), np.abs(both))
 
     def moments(self, buckets: IntArray | slice = slice(None)) -> Moments:
         """Moments of each group over the given buckets."""
