@@ -43,7 +43,7 @@ def test_a_depth_is_a_whole_number_from_1_up(depth: Any) -> None:
 
 
 def test_a_column_of_lists_makes_no_groups() -> None:
-    with pytest.raises(errors.WrongType, match="groups need text, numbers, booleans or dates"):
+    with pytest.raises(errors.WrongType, match="groups need text, numbers, booleans, dates or times"):
         open_source(pl.DataFrame({"g": [[1], [2]]})).grouping("g")
 
 

@@ -36,7 +36,7 @@ BAD = ("unnamed", "wrong", "traceback", "hang")
 
 
 # An estimator's messages name the columns of X by their roles.
-ROLES = ("groups", "treatment", "outcome", "effect", "score", "score_column", "baseline")
+ROLES = ("groups", "treatment", "outcome", "effect", "score", "score_column", "baseline", "propensity", "features")
 
 
 class Hang(BaseException):

@@ -63,3 +63,53 @@ def _draws(argument: str) -> Any:
 def test_draws_without_end_are_refused(argument: str) -> None:
     with pytest.raises(iso.errors.UsageError, match=rf"{argument}: 100000.* give a whole number from \d to 100000"):
         iso.evaluate_corrections(table(), effect="e", treatment="t", outcome="v", groups="g", **_draws(argument))
+
+
+NESTED = table().with_columns(pl.struct("k").alias("g"))
+NAMED: Any = iso.where("n", iso.col("x") > 0)
+MAPPED: Any = {1: 2}
+FOUND: dict[str, Any] = {
+    "edges beyond all numbers": (lambda: iso.cut("x", [10**400]), r"cut\('x'\): edges"),
+    "ratios in a table": (lambda: iso.correction_risk(np.zeros((2, 2))), "ratios: .*a list of finite numbers"),
+    "a condition as candidate": (
+        lambda: iso.improvability(table(), outcome="y", groups="g", status_quo="p", candidate=NAMED),
+        "candidate: Where",
+    ),
+    "nested groups": (
+        lambda: iso.GroupCalibrator(score_column="s", group_columns="g").fit(NESTED, NESTED["y"]),
+        "group_columns: column 'g' is Struct",
+    ),
+    "scores beyond all sums": (
+        lambda: iso.GroupCalibrator(score_column="s", group_columns="g").fit(
+            table().with_columns(s=pl.lit(1e200)), table()["y"]
+        ),
+        "score_column: holds numbers beyond 1e\\+70",
+    ),
+    "buckets without end": (
+        lambda: iso.evaluate_corrections(
+            table(), effect="e", treatment="t", outcome="v", groups="g", measure="difference", buckets=10**18
+        ),
+        "buckets: 1000000000000000000 is not allowed",
+    ),
+    "a mapping as bandwidth": (
+        lambda: iso.calibration_metrics(table(), outcome="y", score="s", groups="g", bandwidth=MAPPED),
+        r"bandwidth: \{1: 2\} is not allowed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_a_sweep_found_is_refused_in_words(name: str) -> None:
+    call, words = FOUND[name]
+    with pytest.raises(iso.errors.IsonomyError, match=words):
+        call()
+
+
+def test_groups_of_times_are_stored_and_large_keys_are_told_apart() -> None:
+    timed = table().with_columns(g=pl.time(pl.col("k")))
+    result = iso.flag(timed, metric="selection_rate", prediction="p", groups="g")
+    assert iso.from_json(result.to_json()).groups == result.groups
+    large = table().with_columns(u=pl.col("u").cast(pl.Int128) + 2**100)
+    roles: Any = {"outcome": "y", "score": "s", "groups": "g", "user": "u"}
+    first, second = iso.calibration_metrics(table(), **roles), iso.calibration_metrics(large, **roles)
+    np.testing.assert_allclose(numbers(first), numbers(second), rtol=1e-9)

@@ -19,6 +19,7 @@ from isonomy.errors import MissingRole, UnknownOption, UsageError
 from isonomy.frames import Group, Grouping, Request, Source
 from isonomy.frames.expressions import is_text, number, text
 from isonomy.numerics.arrays import FloatArray
+from isonomy.options import shown
 
 Gain = float | Mapping[str, float]
 Weights = Literal["pooled"] | Mapping[str, float]
@@ -239,6 +240,8 @@ def _candidates(given: str | Sequence[str] | Mapping[str, str] | None) -> dict[s
         return {}
     if isinstance(given, Mapping):
         ready = {str(name): column for name, column in given.items()}
+    elif not isinstance(given, (str, Sequence)):
+        raise UsageError(f"candidate: {shown(given)}; give a column, a list of them, or a mapping of names to columns.")
     else:
         listed = [given] if isinstance(given, str) else list(given)
         ready = {str(column): column for column in listed}

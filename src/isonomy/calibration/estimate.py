@@ -280,7 +280,7 @@ def _curves(family: Family, plan: Plan, rng: np.random.Generator) -> Curves:
 
 def _widths(family: Family, given: Widths, points: FloatArray, *, published: bool = False) -> Bandwidth:
     axis = family.axis.published if published else family.axis
-    if given != "cross-validation":
+    if not isinstance(given, str):
         return Bandwidth.of(axis, family.average, given, points)
     votes, outcomes = family.sums.weight.sum(axis=0), family.sums.total.sum(axis=0)
     return cross_validated(Bandwidth(axis, family.average), votes, outcomes)

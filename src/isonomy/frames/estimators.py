@@ -24,6 +24,8 @@ from isonomy.errors import (
     UsageError,
     WrongType,
 )
+from isonomy.frames.checks import refuse_nested
+from isonomy.frames.sums import LARGEST
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.options import shown
 
@@ -91,6 +93,8 @@ def read_columns(
     taken = np.column_stack([_numbers(column_of(table, name, argument), argument) for name in numbers])
     with told("X", ValueError if frame is None else (TypeError, ValueError)):
         checked = check_array(taken, dtype=np.float64, input_name="X")
+    if np.abs(checked).max(initial=0.0) > LARGEST:
+        raise UsageError(f"{argument}: holds numbers beyond {LARGEST:g}, which cannot be computed with; rescale them.")
     parts = [levels(column_of(table, name, "group_columns"), "group_columns") for name in groups]
     codes, keys = _crossed(parts, len(checked))
     users = None if user is None else user_codes(column_of(table, user, "user_column"), "user_column")
@@ -242,8 +246,10 @@ def levels(values: Values, argument: str) -> Levels:
     Values stay what they are in Python, whatever else is in the column: a row of one group has the same key alone, in
     any batch, and in any frame library (1, 1.0 and numpy's 1 are equal keys).
     """
-    if isinstance(values, nw.Series) and values.dtype in (nw.Datetime, nw.Duration):
-        values = _instants(values)
+    if isinstance(values, nw.Series):
+        refuse_nested({values.name: values.dtype}, argument, values.name)
+        if values.dtype in (nw.Datetime, nw.Duration):
+            values = _instants(values)
     numbers = values.to_numpy() if isinstance(values, nw.Series) and _fits(values) else values
     if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "biufmM":
         distinct, codes = np.unique(numbers, return_inverse=True)

@@ -20,7 +20,7 @@ import numpy as np
 from isonomy.errors import UnknownColumn, UsageError, WrongType
 from isonomy.frames.sums import Schema, missing
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
-from isonomy.options import Form
+from isonomy.options import Form, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,10 +76,10 @@ def cut(column: str, edges: Sequence[float]) -> Cut:
     """
     try:
         values = tuple(float(edge) for edge in edges)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = ()
     if not values or list(values) != sorted(set(values)) or not np.all(np.isfinite(values)):
-        raise UsageError(f"cut({column!r}): edges {edges!r}; give increasing, finite, distinct numbers.")
+        raise UsageError(f"cut({column!r}): edges {shown(edges)}; give increasing, finite, distinct numbers.")
     return Cut(column, values)
 
 
@@ -241,9 +241,9 @@ def _dimension(schema: Schema, group: object, argument: str) -> Dimension:
         return Dimension(name, codes, labels=group.labels)
     if dtype.is_float():
         return Dimension(name, nw.when(nw.col(name).is_finite()).then(nw.col(name)))
-    plain = (nw.Boolean, nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime, nw.Object, nw.Unknown)
+    plain = (nw.Boolean, nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime, nw.Time, nw.Object, nw.Unknown)
     if not (dtype.is_numeric() or isinstance(dtype, plain)):
-        raise WrongType(f"{argument}: column {name!r} is {dtype}; groups need text, numbers, booleans or dates.")
+        raise WrongType(f"{argument}: column {name!r} is {dtype}; groups need text, numbers, booleans, dates or times.")
     return Dimension(name, nw.col(name))
 
 

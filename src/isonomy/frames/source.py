@@ -58,7 +58,7 @@ from isonomy.frames.sums import (
     part_of,
     plain_keys,
 )
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import AnyArray, FloatArray
 
 if TYPE_CHECKING:
     import polars as pl
@@ -354,7 +354,7 @@ class Source:
             design = designed(table[COUNT].to_numpy(), masses, parts)
         kinds = {"role": request.binary, "key": request.keys, "number": request.numeric, "value": request.values}
         return Rows(
-            columns={name: table[name_of(kind, name)].to_numpy() for kind, names in kinds.items() for name in names},
+            columns={name: _held(table[name_of(kind, name)]) for kind, names in kinds.items() for name in names},
             count=None if self.count is None else table[COUNT].to_numpy(),
             partitions=self._partitions(request, table),
             dropped=dropped,
@@ -415,6 +415,13 @@ class Source:
         if not len(cells):
             raise EmptyFrame("data: the table has no rows.")
         return complete(request, cells, missing=self.missing, missing_group=self.missing_group)
+
+
+def _held(values: pl.Series) -> AnyArray:
+    """A column as numpy holds it; whole numbers of 128 bits, which are only ever told apart, by their order."""
+    import polars as pl
+
+    return (values.rank("dense") if values.dtype in (pl.Int128, pl.UInt128) else values).to_numpy()
 
 
 def _single(cluster: pl.Series, mass: FloatArray, scale: float) -> Iterator[Block]:

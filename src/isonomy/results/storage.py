@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from typing import Any, TypeVar
@@ -69,6 +69,8 @@ def encode(value: object, *, rows: bool = False) -> Json:
             return stored | ({"name": value.name} if value.name else {})
         case date():
             return {_TAG: "datetime" if isinstance(value, datetime) else "date", "value": value.isoformat()}
+        case time():
+            return {_TAG: "time", "value": value.isoformat()}
         case Mapping():
             return {_TAG: "mapping", "items": [[encode(k), encode(v, rows=rows)] for k, v in value.items()]}
         case tuple() | list():
@@ -117,6 +119,8 @@ def decode(value: Json) -> Json:
             )
         case "datetime" | "date":
             return (datetime if tag == "datetime" else date).fromisoformat(value["value"])
+        case "time":
+            return time.fromisoformat(value["value"])
     cls = find_class(tag)
     if issubclass(cls, Enum):
         return cls(value["value"])

@@ -33,7 +33,16 @@ from isonomy.treatment.effects.collapse import CollapseName, Estimator, NamedMea
 from isonomy.treatment.effects.heldout import Inner
 from isonomy.treatment.effects.models import Predictor, effects_of
 from isonomy.treatment.effects.planning import sizes_from_pilot, sizes_from_rates
-from isonomy.treatment.effects.shrinkage import STRATEGIES, Custom, Form, Loss, Strategy, risk_of, strategies_of
+from isonomy.treatment.effects.shrinkage import (
+    STRATEGIES,
+    Custom,
+    Form,
+    Loss,
+    Strategy,
+    ratios_of,
+    risk_of,
+    strategies_of,
+)
 from isonomy.treatment.estimate import estimate, estimate_corrections, estimate_price
 from isonomy.treatment.plan import (
     Adjust,
@@ -225,7 +234,7 @@ def evaluate_corrections(
     variance: Bootstrap = "bootstrap",
     splits: Draws = 10,
     resamples: Resamples = 50,
-    buckets: Annotated[int, Number(least=2, whole=True, unit="even")] = 20,
+    buckets: Annotated[int, Number(least=2, most=1_000, whole=True, unit="even")] = 20,
     alpha: Alpha = 0.05,
     depth: Whole = 1,
     progress: bool = False,
@@ -443,7 +452,7 @@ def correction_risk(
     >>> risk["positive_part"].round(2).tolist()
     [0.33, 0.86, 1.45, 1.41]
     """
-    at = np.linspace(0, 4, 81) if ratios is None else np.asarray(ratios, dtype=float)
+    at = np.linspace(0, 4, 81) if ratios is None else ratios_of(ratios)
     chosen = cast("tuple[Strategy, ...]", strategies_of(strategies, STRATEGIES))
     return {"ratio": at} | {name: risk_of(name, at, alpha, loss) for name in chosen}
 

@@ -305,6 +305,10 @@ def _spread(rows: Rows, buckets: int, rng: np.random.Generator) -> tuple[IntArra
     return line, spread[line, bucket], bucket
 
 
+def _argument(role: str) -> str:
+    return "feature_columns" if role.startswith("feature_") else f"{role}_column"
+
+
 def tally_experiment(
     X: object, y: npt.ArrayLike, weight: npt.ArrayLike | None, groups: Sequence[Column], roles: Mapping[str, Column]
 ) -> tuple[Source, dict[str, str]]:
@@ -316,7 +320,7 @@ def tally_experiment(
     keys = {str(name): _values(X, name, "group_columns") for name in groups}
     fresh = open_source(keys).fresh
     names = {role: fresh(role) for role in (*roles, "outcome")}
-    table = keys | {names[role]: _values(X, name, f"{role}_column") for role, name in roles.items()}
+    table = keys | {names[role]: _values(X, name, _argument(role)) for role, name in roles.items()}
     table[names["outcome"]] = np.asarray(target(y)).ravel()
     reading = {role: names[role] for role in ("weight", "cluster") if role in roles}
     if weight is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from isonomy.calibration.smoothing.axis import BINS, Axis, Curve
 from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray
+from isonomy.options import shown
 
 Kernel = Literal["gaussian", "gaussian4", "gaussian6"]
 
@@ -61,12 +62,15 @@ class Bandwidth:
         """The caller's own: one positive number, or one for each point of the grid. None: the published rule."""
         if bandwidth is None:
             return cls(axis, n)
-        values = np.atleast_1d(np.asarray(bandwidth, dtype=np.float64))
+        try:
+            values = np.atleast_1d(np.asarray(bandwidth, dtype=np.float64))
+        except (TypeError, ValueError, OverflowError):
+            values = np.empty(0)
         least = axis.length / BINS
         if values.size not in (1, grid.size) or not np.all(np.isfinite(values) & (values >= least)):
             raise UsageError(
-                f"bandwidth: {bandwidth!r} is not allowed; give None for the published rule, a number from {least:.3g} "
-                f"(a bin of the score axis) up, or such a number for each of the {grid.size} grid points."
+                f"bandwidth: {shown(bandwidth)} is not allowed; give None for the published rule, a number from "
+                f"{least:.3g} (a bin of the score axis) up, or such a number for each of the {grid.size} grid points."
             )
         return cls(axis, n, values, grid)
 

@@ -130,6 +130,17 @@ def factor(strategy: Strategy, detected: Detected, alpha: float = 0.05) -> Float
     return np.where(np.isfinite(detected.error + detected.se), np.clip(np.nan_to_num(gamma), 0.0, 1.0), 0.0)
 
 
+def ratios_of(given: object) -> FloatArray:
+    """Ratios b / sd as numbers."""
+    try:
+        ratios = np.asarray(given, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        ratios = np.empty((0, 0))
+    if ratios.ndim != 1 or not np.isfinite(ratios).all():
+        raise UsageError(f"ratios: {shown(given)}; give a list of finite numbers.")
+    return ratios
+
+
 def risk_of(strategy: Strategy, ratios: FloatArray, alpha: float, loss: Loss) -> FloatArray:
     """The mean remainder over ``ratios`` = b / sd when the estimate is N(b, sd^2), in units of sd."""
     # The integrand jumps (significant) and has kinks: a fine midpoint rule, error below 1e-4 at this step.
