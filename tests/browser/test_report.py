@@ -172,7 +172,7 @@ def test_download(desk: Opened) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 400, 375])
+@pytest.mark.parametrize("width", [1280, 400])
 def test_accessibility_and_width(browser: Any, demo: Path, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     opened = Opened(browser, demo, width=width, scheme=scheme)

@@ -335,6 +335,6 @@ def _code(argument: str, groups: Sequence[Group], given: object) -> int:
         if isinstance(given, Mapping):
             if {k: str(v) for k, v in given.items()} == {k: str(v) for k, v in group.mapping.items()}:
                 return code
-        elif group.label == given or (len(values) == 1 and str(values[0]) == str(given)):
+        elif str(given) == group.label or (len(values) == 1 and str(given) == str(values[0])):
             return code
     raise UnknownOption(argument, given, [group.label for group in groups])

@@ -154,16 +154,16 @@ def test_several_at_once_with_and_without_clusters() -> None:
 
 @pytest.mark.parametrize("name", ["f1", "auc"])
 def test_equal_groups_are_rejected_at_the_level(name: str) -> None:
-    """100 tables of two equal groups of 200 rows; nominal 0.05 and three standard errors."""
+    """50 tables of two equal groups of 200 rows; nominal 0.05 and three standard errors."""
     rng, rejected = np.random.default_rng(7), 0
-    for _ in range(100):
+    for _ in range(50):
         y = rng.integers(0, 2, 400)
         score = np.clip(0.3 * y + rng.uniform(0, 0.7, 400), 0, 1)
         table = {"y": y, "s": score, "p": (score > 0.5) if name == "f1" else score, "g": np.repeat([0, 1], 200)}
         roles: dict[str, Any] = {"outcome": "y", "score": "s"} if name == "auc" else {"outcome": "y", "prediction": "p"}
         result = iso.flag(table, metric=name, **roles, groups="g", reference={"g": 0}, adjust="none")
         rejected += int(result.pvalue[1] <= 0.05)
-    assert rejected / 100 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
+    assert rejected / 50 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 50)
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9])

@@ -60,13 +60,13 @@ def test_a_pilot_scales_by_its_own_standard_errors() -> None:
 
 
 def test_the_rows_have_the_power_they_promise() -> None:
-    """Two groups, power 0.8 after Bonferroni; 200 tables, and Holm finds a little more."""
+    """Two groups, power 0.8 after Bonferroni; 100 tables, and Holm finds a little more."""
     rows = int(np.asarray(iso.bias_sample_size(0.5, baseline=0.2, effect=1.25, groups=2)["rows"])[0])
     found = 0
-    for seed in range(200):
+    for seed in range(100):
         made = iso.simulate.uplift(2 * rows, seed, groups=2, baseline=0.2, error={"b": 0.5}, trend=0.0)
         found += iso.treatment_bias(made.columns, **ROLES).adjusted_pvalue[1] <= 0.05
-    assert 0.8 - 3 * np.sqrt(0.16 / 200) <= found / 200 <= 0.95
+    assert 0.8 - 3 * np.sqrt(0.16 / 100) <= found / 100 <= 0.95
 
 
 @pytest.mark.parametrize(
