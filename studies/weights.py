@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import isonomy as iso
-from isonomy.errors import NotEnoughData
+from isonomy.errors import DataError
 from isonomy.inference.designs import FEWEST, Influence, Law, spread
 from isonomy.likelihood.ratio.disparity import Designed
 from isonomy.likelihood.ratio.means import Binary
@@ -114,7 +114,7 @@ def _asked(method: str, table: dict[str, Any], **options: str) -> tuple[float, f
     test, given, pvalues, interval = METHODS[method]
     try:
         result = test(table, **given, **options)
-    except NotEnoughData:
+    except DataError:  # too few rows, or groups that are equal to the last row
         return 0.0, 1.0
     frame = None if hasattr(result, pvalues) else result.to_frame()
     values = np.ravel(getattr(result, pvalues) if frame is None else frame[pvalues].to_numpy()).astype(float)

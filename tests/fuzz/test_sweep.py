@@ -68,6 +68,7 @@ def test_draws_without_end_are_refused(argument: str) -> None:
 NESTED = table().with_columns(pl.struct("k").alias("g"))
 NAMED: Any = iso.where("n", iso.col("x") > 0)
 MAPPED: Any = {1: 2}
+NAMELESS: Any = [None]
 FOUND: dict[str, Any] = {
     "edges beyond all numbers": (lambda: iso.cut("x", [10**400]), r"cut\('x'\): edges"),
     "ratios in a table": (lambda: iso.correction_risk(np.zeros((2, 2))), "ratios: .*a list of finite numbers"),
@@ -90,6 +91,21 @@ FOUND: dict[str, Any] = {
             table(), effect="e", treatment="t", outcome="v", groups="g", measure="difference", buckets=10**18
         ),
         "buckets: 1000000000000000000 is not allowed",
+    ),
+    "strata without a name": (
+        lambda: iso.treatment_bias(table(), effect="e", treatment="t", outcome="v", groups="g", given=NAMELESS),
+        r"given: \[None\]; give column names",
+    ),
+    "users who are all missing": (
+        lambda: iso.predictive_parity(
+            table().with_columns(u=pl.lit(None, pl.Int64)),
+            outcome="y",
+            score="s",
+            groups="g",
+            user="u",
+            missing="drop",
+        ),
+        "data: no rows are left; the user of every row is missing",
     ),
     "a mapping as bandwidth": (
         lambda: iso.calibration_metrics(table(), outcome="y", score="s", groups="g", bandwidth=MAPPED),

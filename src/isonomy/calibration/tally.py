@@ -411,6 +411,8 @@ def _read(source: Source, plan: RowsPlan, axis: Axis | None, known: Sequence[tup
             dropped = _missing_users(source, plan, gone, dropped)
             columns, user = {name: values[kept] for name, values in columns.items()}, user[kept]
     score, outcome, lines = columns["score"], columns["outcome"], columns.get("lines")
+    if not score.size and axis is None:
+        raise EmptyFrame("data: no rows are left; the user of every row is missing.")
     # Weights as they are: parts of a table have one scale, and no number depends on it.
     vote = columns.get("weight", np.ones(score.size)) * (1.0 if lines is None else lines)
     if user is not None and plan.level == "user":

@@ -163,6 +163,8 @@ def plan(
     """Check the options of `treatment_bias` against each other and against the schema."""
     names = (features,) if isinstance(features, str) else tuple(features or ())
     strata = (given,) if isinstance(given, str) else tuple(given or ())
+    if not all(isinstance(name, str) for name in strata):
+        raise UsageError(f"given: {given!r}; give column names.")
     experiment = treatment is not None and outcome is not None
     if not experiment and observed_effects is None:
         raise MissingRole(
