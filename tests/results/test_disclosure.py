@@ -84,3 +84,10 @@ def test_a_verdict_that_rests_on_a_withheld_group_is_withheld() -> None:
     hidden = result.suppressed(41)
     assert hidden.verdict is iso.Verdict.INCONCLUSIVE
     assert hidden.flagged == ()
+
+
+def test_a_group_of_several_metrics_is_one_group() -> None:
+    """Withheld once for each metric, it is still alone: a second group has to be withheld beside it."""
+    groups = [Group((("g", level),)) for level in ("tiny", "a", "b")] * 2
+    size = np.array([7.0, 500.0, 400.0] * 2)
+    assert withheld(groups, size, size < 10, 10).tolist() == [True, False, True] * 2

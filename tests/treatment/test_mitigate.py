@@ -347,3 +347,22 @@ def test_effects_brought_from_elsewhere() -> None:
     np.testing.assert_allclose(fitted.correction_, [0.0, 0.5, 0.0], atol=0.01)
     with pytest.raises(UsageError, match="outcomes of the experiment"):
         corrector().fit(table)
+
+
+def test_a_group_with_an_empty_arm_of_events_is_left_as_it_is() -> None:
+    """0 of 8 treated: the spread of that arm is unknown, and the groups that are right stay right."""
+    sizes = {("a", 1): (2000, 500), ("a", 0): (2000, 400), ("b", 1): (2000, 500), ("b", 0): (2000, 400)}
+    sizes |= {("z", 1): (8, 0), ("z", 0): (200, 40)}
+    parts = [(g, t, [1] * k + [0] * (n - k)) for (g, t), (n, k) in sizes.items()]
+    table = pl.DataFrame(
+        {
+            "g": [g for g, _, y in parts for _ in y],
+            "t": [t for _, t, y in parts for _ in y],
+            "y": [one for _, _, y in parts for one in y],
+        }
+    ).with_columns(f=1.25 + 0.001 * (pl.int_range(pl.len()) % 7))
+    corrector = iso.EffectCorrector(effect_column="f", group_columns="g", treatment_column="t")
+    with pytest.warns(UserWarning, match="g=z could not be estimated"):
+        corrector.fit(table, table["y"])
+    assert np.abs(corrector.correction_[:2]).max() < 0.02
+    assert corrector.correction_[2] == 0

@@ -30,6 +30,7 @@ from isonomy.inference import overall
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.results import Call, Columns, GroupResult, Result, Status, Verdict, phrases, storable
+from isonomy.results.disclosure import withheld
 from isonomy.results.shape import as_frame, read_only
 
 if TYPE_CHECKING:
@@ -261,7 +262,10 @@ class Tested(Result, Generic[F]):
 
     def suppressed(self, minimum: int) -> Self:
         """A copy that withholds groups with fewer than ``minimum`` rows (from the threshold up)."""
-        families = tuple(family.without(family.size < minimum) for family in self.families)
+        families = tuple(
+            family.without(withheld(family.groups, family.size, family.size < minimum, minimum))
+            for family in self.families
+        )
         return replace(self, families=families, minimum=minimum)
 
 

@@ -19,6 +19,14 @@ Parts = tuple[IntArray, int | None]  # groups that do not overlap, and the group
 
 def withheld(groups: Sequence[Group], size: FloatArray, small: BoolArray, minimum: int) -> BoolArray:
     """The ``small`` groups, and those whose numbers would give a small one away."""
+    once = list(dict.fromkeys(groups))
+    if len(once) < len(groups):  # a group that comes once for each metric is one group, withheld in all of them
+        place = {group: i for i, group in enumerate(once)}
+        number = np.array([place[group] for group in groups])
+        any_small, largest = np.zeros(len(once), dtype=bool), np.zeros(len(once))
+        np.logical_or.at(any_small, number, small)
+        np.fmax.at(largest, number, size)
+        return withheld(once, largest, any_small, minimum)[number]
     hidden = np.array(small, dtype=bool)
     families = _families(groups)
     changed = True

@@ -102,7 +102,7 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
     events = tested("events")
     if design is not None:
         # Events are worth fewer by the design effect; an arm that is all 0 or all 1 shows no spread to judge by.
-        worth = np.where(joined(_constant(sums) for sums in tally.sums) == 1, 0.0, 1.0)
+        worth = np.where(joined(constant_arm(sums) for sums in tally.sums) == 1, 0.0, 1.0)
         events = events * worth / np.fmax(design.effect, 1.0)
     return Estimates(
         groups=tuple(group for groups in tally.groups for group in groups),
@@ -158,7 +158,7 @@ def _under_design(parts: list[Errors], tally: Tally, plan: Plan) -> tuple[list[E
     return under, DesignEffect(*(np.concatenate(arrays) for arrays in zip(*told, strict=True)))
 
 
-def _constant(sums: Sums) -> FloatArray:
+def constant_arm(sums: Sums) -> FloatArray:
     """1 for groups with an arm in which a 0/1 outcome is always the same, else 0."""
     moments = sums.moments()
     mean = moments.mean[..., moments.columns.index("y")]

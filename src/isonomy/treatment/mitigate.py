@@ -36,7 +36,7 @@ from isonomy.treatment.effects.shrinkage import (
     Strategy,
     correction,
 )
-from isonomy.treatment.estimate import known_effects
+from isonomy.treatment.estimate import constant_arm, known_effects
 from isonomy.treatment.plan import ObservedEffects, Resamples, Variance, plan
 from isonomy.treatment.tally import tally, tally_experiment, tally_rows
 
@@ -228,6 +228,10 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         if self.observed_effects is not None:
             known = known_effects(self.observed_effects, counted.groups[-1], len(sums.n))
         errors = errors_of(moments, asked.formula, known)
+        if known is None:  # an arm that is all 0 or all 1 shows no spread to shrink its error by
+            lost = errors.usable & (constant_arm(sums) == 1)
+            status = tuple(Status.FEW_EVENTS if no else old for old, no in zip(errors.status, lost, strict=True))
+            errors = replace(errors, status=status)
         whole = errors.error.together(moments.n.sum(-1), errors.usable)
         if counted.designs is not None and counted.lines is not None:
             design, lines = counted.designs[-1], replace(counted.lines, groups=counted.lines.groups[-1:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -71,3 +73,9 @@ def test_welchs_test_is_that_of_scipy() -> None:
     assert pvalue == pytest.approx(expected.pvalue, rel=1e-8)
     large = welch_q(means, variances, np.full(4, np.inf))
     assert large[1] == pytest.approx(stats.chi2.sf(3 * large[0], 3))
+
+
+@pytest.mark.parametrize("means", [mixed_means, heavy_means])
+def test_one_group_that_is_known_exactly_does_not_pull_the_others_along(means: Any) -> None:
+    error, se = np.array([0.13, 0.0, 0.0]), np.array([1e-6, 0.02, 0.02])
+    assert np.abs(means(error, se) - error).max() < 0.01

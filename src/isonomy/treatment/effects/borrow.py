@@ -29,24 +29,27 @@ class Shape:
     spreads: FloatArray  # in standard errors of a typical group
 
 
+_WIDEST = 30.0  # the widest spread, in standard errors of a typical group
+
+
 def _normal(spreads: FloatArray) -> Shape:
     return Shape(1.0, np.ones(1), np.ones(1), spreads)
 
 
 def _spike(share: float) -> Shape:
     """Most groups have the common error, and a share of them any other."""
-    return Shape(0.5, np.array([0.0, 1.0]), np.array([1 - share, share]), np.geomspace(1.0, 30.0, 8))
+    return Shape(0.5, np.array([0.0, 1.0]), np.array([1 - share, share]), np.geomspace(1.0, _WIDEST, 8))
 
 
 def _or_none(spreads: FloatArray) -> FloatArray:
     return np.concatenate([[0.0], spreads])
 
 
-_EVERY = _or_none(np.geomspace(0.1, 30.0, 16))
+_EVERY = _or_none(np.geomspace(0.1, _WIDEST, 16))
 # Student's law with one degree of freedom, by quantiles of its scale.
 _CAUCHY = Shape(1.0, 1 / (2 * special.gammaincinv(0.5, (np.arange(8) + 0.5) / 8)), np.full(8, 1 / 8), _EVERY)
 _HEAVY = (_normal(_EVERY), _CAUCHY)
-_MIXED = (_normal(_or_none(np.geomspace(0.3, 30.0, 10))), _spike(0.1), _spike(0.3))
+_MIXED = (_normal(_or_none(np.geomspace(0.3, _WIDEST, 10))), _spike(0.1), _spike(0.3))
 _CENTRE = 3.0  # scale of the Cauchy law of a centre other than 0, in standard errors of a typical group
 
 
@@ -87,7 +90,9 @@ def mixed_means(error: FloatArray, se: FloatArray) -> FloatArray:
 def _averaged(error: FloatArray, se: FloatArray, shapes: tuple[Shape, ...], *, zero: bool) -> FloatArray:
     if len(error) < 2:
         return error
-    typical = float(np.sqrt(1 / np.mean(1 / se**2)))
+    # The precise groups decide which spreads can be told apart, but the widest must reach the furthest group.
+    reach = float(np.abs(error - np.median(error)).max()) / _WIDEST
+    typical = max(float(np.sqrt(1 / np.mean(1 / se**2))), reach)
     parts = [_posterior(error, se, typical, shape, centre) for shape in shapes for centre in _centres(zero)]
     score = np.concatenate([scores for scores, _ in parts])
     weight = np.exp(score - score.max())
