@@ -142,3 +142,8 @@ def test_labelled_shares_are_shares() -> None:
     assert all(several.shares)
     assert several.units()["disparity"] == "points"
     assert iso.flag(data, metric="brier", outcome="y", score="p", groups="g").units() == {}
+
+
+def test_an_overview_without_a_tested_group_counts_none() -> None:
+    told = wording.flag_overview({}, 0, 0, 1, "two-sided", "the population")
+    assert told == "No group could be tested. 1 group was listed but not tested: see the table."

@@ -35,20 +35,11 @@ def _with_strata(columns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for column in columns for name in more.get(column, (column,)))
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class StratifiedResult(FlagResult):
-    """Every group's disparity within strata, beside the unconditional one. `to_frame` has one row per group.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WithinStrata:
+    """What a comparison within strata adds to each group, whichever question is asked."""
 
-    ``accounted`` is the unconditional disparity less the conditional one (for ratios, the one over the other), and
-    ``share`` its share of the unconditional one; ``strata`` is the number of strata with rows on both sides,
-    ``one_sided`` that of the others. `by_stratum` has the strata one by one.
-    """
-
-    method: ClassVar[str] = wording_given.METHOD
-    references: ClassVar[tuple[str, ...]] = (*FlagResult.references, *wording_given.REFERENCES)
-    never_shown: ClassVar[tuple[str, ...]] = (*FlagResult.never_shown, wording_given.LEGITIMATE)
-    columns: ClassVar[tuple[str, ...]] = _with_strata(FlagResult.columns)
-    withheld: ClassVar[tuple[str, ...]] = (*FlagResult.withheld, *OF_STRATA)
+    __slots__ = ()  # its fields have theirs in the two results
 
     given: tuple[str, ...]
     unconditional: FloatArray
@@ -64,6 +55,22 @@ class StratifiedResult(FlagResult):
     strata: FloatArray
     one_sided: FloatArray
     effects: Effects
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class StratifiedResult(WithinStrata, FlagResult):
+    """Every group's disparity within strata, beside the unconditional one. `to_frame` has one row per group.
+
+    ``accounted`` is the unconditional disparity less the conditional one (for ratios, the one over the other), and
+    ``share`` its share of the unconditional one; ``strata`` is the number of strata with rows on both sides,
+    ``one_sided`` that of the others. `by_stratum` has the strata one by one.
+    """
+
+    method: ClassVar[str] = wording_given.METHOD
+    references: ClassVar[tuple[str, ...]] = (*FlagResult.references, *wording_given.REFERENCES)
+    never_shown: ClassVar[tuple[str, ...]] = (*FlagResult.never_shown, wording_given.LEGITIMATE)
+    columns: ClassVar[tuple[str, ...]] = _with_strata(FlagResult.columns)
+    withheld: ClassVar[tuple[str, ...]] = (*FlagResult.withheld, *OF_STRATA)
 
     @classmethod
     def within(
@@ -98,7 +105,7 @@ class StratifiedResult(FlagResult):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class StratifiedCertifyResult(CertifyResult):
+class StratifiedCertifyResult(WithinStrata, CertifyResult):
     """One joint test of all groups within strata. `to_frame` has the columns of `StratifiedResult` beside its own."""
 
     method: ClassVar[str] = wording_given.METHOD
@@ -106,21 +113,6 @@ class StratifiedCertifyResult(CertifyResult):
     never_shown: ClassVar[tuple[str, ...]] = (*CertifyResult.never_shown, wording_given.LEGITIMATE)
     columns: ClassVar[tuple[str, ...]] = _with_strata(CertifyResult.columns)
     withheld: ClassVar[tuple[str, ...]] = (*CertifyResult.withheld, *OF_STRATA)
-
-    given: tuple[str, ...]
-    unconditional: FloatArray
-    accounted: FloatArray
-    accounted_low: FloatArray
-    accounted_high: FloatArray
-    share: FloatArray
-    share_low: FloatArray
-    share_high: FloatArray
-    homogeneity: FloatArray
-    homogeneity_df: FloatArray
-    homogeneity_pvalue: FloatArray
-    strata: FloatArray
-    one_sided: FloatArray
-    effects: Effects
 
     @classmethod
     def within(

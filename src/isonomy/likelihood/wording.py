@@ -221,6 +221,8 @@ def flag_overview(
     tolerated = f" {_groups(within)} shown to lie within the tolerance{side}." if within else ""
     untested = "" if tested == listed else f" {_groups(listed - tested)} listed but not tested: see the table."
     number = sum(len(names) for names in flagged.values())
+    if not tested:
+        return f"No group could be tested.{untested}"
     if not number:
         return f"None of {tested:,} groups was shown to differ from {against}.{tolerated}{untested}"
     apart = [f"{word.capitalize()}: {phrases.listed(names)}." for word, names in flagged.items() if names]
