@@ -154,7 +154,7 @@ def designs() -> list[dict[str, Any]]:
 
 
 def corners() -> list[dict[str, Any]]:
-    """Some of every kind, for tests that take longer."""
+    """For tests that take longer: every value of every factor at least twice."""
     return [
         {"clusters": 20, "correlation": 0.1, "within": False},
         {"clusters": 50, "correlation": 0.4, "within": True},
@@ -163,6 +163,11 @@ def corners() -> list[dict[str, Any]]:
         {"clusters": 200, "correlation": 0.4, "within": True, "spread": 0.5, "related": True},
         {"clusters": 200, "correlation": 0.1, "within": False, "spread": 1.0, "related": False},
         {"clusters": 2_000, "correlation": 0.1, "within": True},
+        {"clusters": 20, "correlation": 0.4, "within": True, "spread": 1.0, "related": True},
+        {"clusters": 50, "correlation": 0.0, "within": False, "spread": 1.0, "related": True},
+        {"clusters": 50, "heavy": True, "correlation": 0.1, "within": False, "spread": 0.5, "related": True},
+        {"clusters": 2_000, "heavy": True, "correlation": 0.4, "within": False, "spread": 0.5, "related": False},
+        {"clusters": 2_000, "correlation": 0.0, "within": True, "spread": 1.0, "related": True},
     ]
 
 
