@@ -271,6 +271,8 @@ class _Dual:
         self.weights = weights
         # No weight exceeds one, so no 1 + λ'g falls below a row's share of the total.
         self.floor = weights / self.data.total
+        # A sum of logarithms of numbers near one: a step that gains less than this cannot be told from one that loses.
+        self.rounding = 2.0 * np.finfo(float).eps * self.data.total
 
     def found(self, theta: FloatArray) -> tuple[FloatArray, Status]:
         """The maximum over λ, and the minimum of that over θ if there is one."""
@@ -304,7 +306,7 @@ class _Dual:
             here, before, length = self.multipliers, self.value, 1.0
             while length > 1e-10:
                 self.evaluate(here + length * step, theta)
-                if self.value >= before + 1e-4 * length * decrement:
+                if self.value >= before + 1e-4 * length * decrement - self.rounding:
                     break
                 length /= 2.0
             else:
@@ -336,7 +338,8 @@ class _Dual:
             saved, before, length = self.multipliers, self.value, 1.0
             while length > 1e-8 and self.left > 0:
                 status = self.solve(theta + length * step)
-                if status is not Status.INFEASIBLE and self.value <= before - 1e-4 * length * decrement:
+                gained = self.value <= before - 1e-4 * length * decrement + self.rounding
+                if status is not Status.INFEASIBLE and gained:
                     break
                 length /= 2.0
                 self.multipliers = saved
