@@ -19,7 +19,7 @@ from isonomy.likelihood.ratio.means import Binary
 from isonomy.likelihood.ratio.profile import Kind, Profile
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf
-from studies.designs.people import CUT, many_tables, people, subjects
+from studies.designs.people import CUT, many_tables, people, subjects, unequal
 from studies.lines import Line, Page, Run, Section, at_most, each, main, rejected
 
 TABLES = 1_000
@@ -83,8 +83,9 @@ METHODS: dict[str, tuple[Any, dict[str, Any], str, tuple[str, str] | None]] = {
         {
             "outcome": "outcome",
             "groups": "group",
-            "status_quo": "score",
-            "candidate": "other",
+            "status_quo": "worse",
+            "candidate": "score",
+            "fairness": "selection_rate",
             "capacity": 0.5,
             "rng": 0,
         },
@@ -131,6 +132,8 @@ def other_methods(rng: np.random.Generator, method: str, design: dict[str, Any])
     table = subjects(rng, **design)
     if method == "certify":  # of four groups
         table["group"] = 2 * table["group"] + rng.integers(0, 2, table["group"].size)
+    if method == "improvability":  # a better score, and no less unequal: on the boundary
+        table = unequal(table)
     rejects, few = _asked(method, table, **reading(design))
     naive = _asked(method, table)[0] if rng.random() < 0.2 else np.nan
     return [rejects, naive, few]

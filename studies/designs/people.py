@@ -60,7 +60,7 @@ def people(
 
 
 def subjects(rng: np.random.Generator, *, correlation: float = 0.0, **design: Any) -> dict[str, Any]:
-    """People with a score, a second one as good, an outcome and an experiment; groups do not differ in any of it.
+    """People with a score, a worse one, an outcome and an experiment; groups do not differ in any of it.
 
     Scores are alike within a cluster, and so are outcomes besides: ``correlation`` is that of what lies behind both.
     The treatment, drawn row by row, has no effect, and none is predicted. ``related``: positive outcomes weigh more.
@@ -77,15 +77,22 @@ def subjects(rng: np.random.Generator, *, correlation: float = 0.0, **design: An
     outcome = (0.8 * merit + 0.6 * latent() > 0.3).astype(int)
     if related:
         table["weight"] = table["weight"] * np.exp(0.7 * design["spread"] * outcome)
-    score, other = (stats.norm.cdf((merit + 0.3 * rng.normal(size=size)) / np.hypot(1, 0.3)) for _ in range(2))
+    score, _ = (stats.norm.cdf((merit + 0.3 * rng.normal(size=size)) / np.hypot(1, 0.3)) for _ in range(2))
+    treatment = rng.integers(0, 2, size)
     return table | {
         "score": score,
-        "other": other,
+        "worse": stats.norm.cdf((merit + 1.5 * rng.normal(size=size)) / np.hypot(1, 1.5)),
         "decision": (score > CUT).astype(int),
         "outcome": outcome,
-        "treatment": rng.integers(0, 2, size),
+        "treatment": treatment,
         "effect": np.zeros(size),
     }
+
+
+def unequal(table: dict[str, Any]) -> dict[str, Any]:
+    """The same people with both scores raised alike in one group: selected by either, groups are equally unequal."""
+    raised = {name: stats.norm.ppf(table[name]) + 0.5 * table["group"] for name in ("score", "worse")}
+    return table | raised
 
 
 @dataclass(frozen=True, eq=False)
