@@ -43,16 +43,31 @@ def test_without_a_difference_nothing_is_said_from_below() -> None:
     again.plot()
 
 
-def test_what_cannot_be_tested_has_no_limits() -> None:
-    data = decided() | {"c": np.ones(2_000, dtype=int)}
+def test_rates_that_are_equal_to_the_row_have_an_upper_limit() -> None:
+    score = np.tile(np.linspace(-1.0, 1.0, 200) + 1e-4, 2)
+    data = {"sex": np.repeat(["F", "M"], 200), "score": score, "c": (score >= 0).astype(int)}
+    result = iso.project(data, groups="sex", curve=True, **ROLES | {"threshold": 0.0})
+    assert result.curve is not None
+    assert 0.07 < result.curve.most < 0.09  # 1.645 standard errors of 0.05
+    assert "by more than 0.08" in result.summary()
+
+
+@pytest.mark.parametrize("why", ["constant", "few clusters"])
+def test_what_cannot_be_tested_has_no_limits(why: str) -> None:
+    data = decided()
+    if why == "constant":
+        data |= {"c": np.ones(2_000, dtype=int)}
     result = iso.project(
-        data | {"d": np.ones(2_000)},
+        data | {"d": np.ones(2_000), "branch": np.arange(2_000) // 400},
         prediction="c",
         groups="sex",
         distance="d",
         criterion="statistical_parity",
         curve=True,
+        cluster="branch" if why == "few clusters" else None,
     )
     assert result.curve is not None
     assert np.isnan(result.curve.least)
+    assert result.curve.most == np.inf
+    assert np.isnan(result.curve.within_pvalue).all()
     assert "No tolerance could be tested" in result.summary()

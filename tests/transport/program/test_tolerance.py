@@ -50,6 +50,9 @@ def test_limits(tolerance: Any, side: Any, low: list[float], high: list[float]) 
         ({"group=z": 0.1}, errors.UnknownOption, "tolerance: 'group=z'"),
         ({"group=b": 0.1}, errors.UsageError, "nothing is said about tpr of group=c"),
         ({"tpr": "wide"}, errors.UsageError, "tolerance"),
+        ({"tpr": 0.1, "group=b": 0.2}, errors.UsageError, "tpr, group=b stand side by side"),
+        ({"tpr": 0.1, "below": 0.2}, errors.UsageError, "tpr, below stand side by side"),
+        ({"above": {"tpr": 0.1}}, errors.UsageError, "'above' takes a number"),
     ],
 )
 def test_wrong_tolerances(tolerance: Any, error: type[Exception], message: str) -> None:

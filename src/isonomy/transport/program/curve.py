@@ -52,8 +52,11 @@ def tolerance_curve(
         return inferred(tolerance).pvalue
 
     def within(tolerance: float) -> float:
-        error = None if rows.sample is None else inferred(0.0).standard_error
-        return Edge(rows.cells, asked, null(tolerance)).within(error, inferred(0.0).df)
+        equal = inferred(0.0)
+        if np.isnan(equal.wald_pvalue):  # nothing varies, or too few clusters to judge by
+            return float("nan")
+        error = None if rows.sample is None else equal.standard_error
+        return Edge(rows.cells, asked, null(tolerance)).within(error, equal.df)
 
     beyond = {"both": np.abs(asked.value), "upper": asked.value, "lower": -asked.value}[side]
     seen = max(0.0, float(beyond.max()))
@@ -64,9 +67,10 @@ def tolerance_curve(
         for _ in range(HALVINGS):
             middle = (least + high) / 2
             least, high = (middle, high) if pvalue(middle) <= alpha else (least, middle)
-    top = 1.0 - 1e-9 if asked.events else 100 * (seen + 1e-12)
+    # A tolerance of 0 cannot be shown to hold, whatever was seen.
+    bottom, top = seen + 1e-12, 1.0 - 1e-9 if asked.events else 100 * (seen + 1e-12)
     shown = within(top) <= alpha  # as far as tolerances go
-    most = root(lambda t: within(t) - alpha, seen, top).x if shown and within(seen + 1e-12) > alpha else np.inf
+    most = root(lambda t: within(t) - alpha, bottom, top).x if shown and within(bottom) > alpha else np.inf
     end = 1.5 * (most if np.isfinite(most) else max(seen, 1e-3))
     grid = np.linspace(0.0, min(end, top), POINTS)
     return Curve(

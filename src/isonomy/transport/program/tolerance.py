@@ -35,6 +35,9 @@ def check_tolerance(tolerance: Tolerated | None, side: ToleranceSide, *, rates: 
         raise UsageError('tolerance: an empty mapping; name rates, groups or sides, such as {"tpr": 0.05, "fpr": 0.1}.')
     if side != "both" and set(tolerance) & set(SIDES):
         raise UsageError(f"tolerance_side: {side!r}, and tolerance names sides itself; leave one out.")
+    for name in set(tolerance) & set(SIDES):
+        if isinstance(tolerance[name], Mapping):
+            raise UsageError(f"tolerance: {name!r} takes a number; name rates and groups outside the sides.")
     for inner in tolerance.values():
         check_tolerance(inner, side, rates=rates)
 
@@ -42,7 +45,7 @@ def check_tolerance(tolerance: Tolerated | None, side: ToleranceSide, *, rates: 
 def tolerated(tolerance: Tolerated | None, side: ToleranceSide, comparisons: Sequence[tuple[str, ...]]) -> Null:
     """The limits of each comparison; ``comparisons``: the names each answers to, of its rate and of its group."""
     if isinstance(tolerance, Mapping):
-        _refuse_unknown(tolerance, list(dict.fromkeys([*(name for names in comparisons for name in names), *SIDES])))
+        _check_names(tolerance, [*(list(dict.fromkeys(names)) for names in zip(*comparisons, strict=True)), SIDES])
     limits = np.array([_limits(tolerance, side, names) for names in comparisons])
     return Null(limits[:, 0], limits[:, 1])
 
@@ -63,9 +66,15 @@ def _limits(tolerance: Any, side: ToleranceSide, names: tuple[str, ...]) -> tupl
     return _limits(tolerance[entry], side, names)
 
 
-def _refuse_unknown(tolerance: Mapping[str, Any], known: list[str]) -> None:
+def _check_names(tolerance: Mapping[str, Any], kinds: Sequence[Sequence[str]]) -> None:
+    """Each mapping names rates, groups or sides, and not some of each: one of them would be left out without a word."""
     for name, inner in tolerance.items():
-        if name not in known:
-            raise UnknownOption("tolerance", name, known)
+        if not any(name in kind for kind in kinds):
+            raise UnknownOption("tolerance", name, [name for kind in kinds for name in kind])
         if isinstance(inner, Mapping):
-            _refuse_unknown(inner, known)
+            _check_names(inner, kinds)
+    if not any(set(tolerance) <= set(kind) for kind in kinds):
+        raise UsageError(
+            f"tolerance: {', '.join(tolerance)} stand side by side; name rates, groups or sides, and the others within "
+            'them, such as {"tpr": {"group=b": 0.05, "group=c": 0.1}, "fpr": 0.1}.'
+        )
