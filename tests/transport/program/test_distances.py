@@ -17,7 +17,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import isonomy as iso
-from isonomy.errors import MissingValues, UnknownColumn, UsageError
+from isonomy.errors import DataError, MissingValues, UnknownColumn, UsageError
 from isonomy.numerics.status import Status
 from isonomy.transport import distances, estimators
 from support.movement import listed
@@ -273,6 +273,7 @@ def test_immutable_features_stay_and_costs_are_paid(norm: Any) -> None:
         ({"costs": {"x": 0.0}}, "costs: 0.0"),
         ({"costs": 2.0}, "costs: 2.0"),
         ({"immutable": ("x",)}, "all that can change are zero"),
+        ({"costs": {"x": 1e-300}}, "too large, by unit of cost"),
     ],
 )
 def test_wrong_costs(options: dict[str, Any], message: str) -> None:
@@ -296,5 +297,9 @@ def test_forests_and_boosting_are_measured_on_their_score(people: pl.DataFrame, 
     assert listed(result).features == ()
     with pytest.raises(UsageError, match="immutable, costs"):
         estimators.of(model, ["x", "z"], immutable=["x"])
+    with pytest.raises(UsageError, match="immutable: 'xz' is not allowed"):
+        estimators.of(model, ["x", "z"], immutable="xz")
+    with pytest.raises(DataError, match="cannot score these rows"):
+        distance.evaluate(np.array([[1e60, 0.0]]))
     with pytest.raises(UsageError, match="threshold"):
         estimators.of(model, ["x", "z"], threshold=1.5)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from isonomy.errors import UsageError
+from isonomy.errors import DataError, UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import NAMES, Finite, checked
 from isonomy.transport.program.cost import Norm, check_names
@@ -90,6 +90,7 @@ def of(
         ) from None
     cut = None if threshold is None else float(threshold)
     names = _names(estimator, features)
+    check_names("immutable", immutable)
     *scalers, model = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
     scaled = _affine(scalers, len(names))
     if len(getattr(model, "classes_", ())) != 2:
@@ -143,9 +144,14 @@ def _probability(model: Any, scaled: Scaled, cut: float) -> Callable[[FloatArray
     """The probability of the second class, less the cut."""
 
     def decision(features: FloatArray) -> FloatArray:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), np.errstate(over="ignore"):
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            return np.asarray(model.predict_proba(scaled(features))[:, 1] - cut)
+            try:
+                return np.asarray(model.predict_proba(scaled(features))[:, 1] - cut)
+            except ValueError:
+                raise DataError(
+                    f"distance: {type(model).__name__} cannot score these rows; forests take numbers up to 3.4e38."
+                ) from None
 
     return decision
 

@@ -44,8 +44,12 @@ class Linear(Distance):
                 raise UsageError(f"{argument}: {len(values)} for {len(self.features)} features; give one each.")
             for value in values:
                 check(argument, value, Finite)
-        if not self._size > 0:
+        with np.errstate(over="ignore"):
+            size = self._size
+        if not size > 0:
             raise UsageError("coefficients: all that can change are zero; such a classifier has no boundary to cross.")
+        if not size < np.inf:  # every distance would be 0
+            raise UsageError("coefficients, costs: too large, by unit of cost, to measure with; rescale the features.")
 
     @property
     def each(self) -> FloatArray:
