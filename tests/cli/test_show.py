@@ -196,16 +196,6 @@ def test_guesses_and_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> None
 
 
 LONG = """\
-fail_on = []
-[data]
-path = "decisions.parquet"
-[columns]
-outcome = "outcome"
-prediction = "prediction"
-groups = ["race"]
-[[tests]]
-kind = "flag"
-metric = "tpr"
 [[tests]]
 kind = "improvability"
 id = "long"
@@ -221,11 +211,11 @@ metric = "fpr"
 """
 
 
-def test_ctrl_c_leaves_what_resume_finishes(folder: Path) -> None:
+def test_ctrl_c_leaves_what_resume_finishes(folder: Path, config: str) -> None:
     """A run that is interrupted in its second test says so; the next one keeps the first."""
     table = pl.read_parquet("decisions.parquet").with_columns((pl.col("score") > 0.6).cast(pl.Int8).alias("better"))
     table.write_parquet("decisions.parquet")
-    (folder / "audit.toml").write_text(LONG)
+    (folder / "audit.toml").write_text(config + LONG)
     command = [sys.executable, "-m", "isonomy", "audit", "audit.toml"]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     state = folder / "isonomy-report" / ".isonomy-state"
@@ -240,7 +230,7 @@ def test_ctrl_c_leaves_what_resume_finishes(folder: Path) -> None:
     assert "Interrupted at 'long': 1 of 3 tests are finished and kept." in " ".join(errors.split())
     assert "--resume" in errors
     assert not (folder / "isonomy-report" / "report.html").exists()
-    (folder / "audit.toml").write_text(LONG.replace("100000", "100").replace("200\n", "1\n"))
+    (folder / "audit.toml").write_text(config + LONG.replace("100000", "100").replace("200\n", "1\n"))
     done = isonomy.Audit.from_toml("audit.toml").run("isonomy-report", resume=True)
     assert [entry.resumed for entry in done.entries] == [True, False, False]
 

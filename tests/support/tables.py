@@ -83,6 +83,33 @@ def experiment(rows: int = 20_000, seed: int = 0, **design: Any) -> Columns:
     return dict(iso.simulate.uplift(rows, seed, **{"groups": ["a", "b", "c"], "baseline": 0.3, **design}).columns)
 
 
+def uplift(rows: int = 30_000, **design: Any) -> Columns:
+    """A randomised experiment with six groups."""
+    return dict(iso.simulate.uplift(rows, **{"groups": 6, "baseline": 0.3, **design}).columns)
+
+
+def broken() -> Columns:
+    """Three sound groups, and one of every kind that cannot be answered."""
+    sound = experiment(12_000)
+    n = 40
+
+    def more(name: str, t: Any, y: Any) -> Columns:
+        return {
+            "group": np.full(n, name), "x": np.full(n, 0.5), "treatment": np.broadcast_to(t, n),
+            "outcome": np.broadcast_to(y, n), "effect": np.full(n, 1.2), "baseline": np.full(n, 0.1),
+        }  # fmt: skip
+
+    half = np.arange(n) % 2
+    extra = [
+        more("no control", 1, half),
+        more("no treated", 0, half),
+        more("no event", half, half),  # outcomes among the treated only
+        more("constant", half, 1),
+        more("one each", (np.arange(n) == 0).astype(int), half),
+    ]
+    return {name: np.concatenate([sound[name], *(e[name] for e in extra)]) for name in sound}
+
+
 def trial(n: int = 400, seed: int = 0, real: bool = False) -> Columns:
     """An experiment in which nothing depends on anything, under short names: g, t, y, f (effect), h (baseline)."""
     rng = np.random.default_rng(seed)

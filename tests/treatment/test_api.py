@@ -20,13 +20,9 @@ from isonomy.errors import (
     WrongType,
 )
 from isonomy.results import Status, Verdict
-from support.tables import experiment
+from support.tables import experiment, uplift
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
-
-
-def uplift(rows: int = 30_000, **design: Any) -> dict[str, Any]:
-    return dict(iso.simulate.uplift(rows, **{"groups": 6, "baseline": 0.3, **design}).columns)
 
 
 @pytest.mark.parametrize(

@@ -9,35 +9,9 @@ import pytest
 
 import isonomy as iso
 from isonomy.results import Status
-from support.tables import experiment
+from support.tables import broken, experiment, uplift
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
-
-
-def uplift(rows: int = 30_000, **design: Any) -> dict[str, Any]:
-    return dict(iso.simulate.uplift(rows, **{"groups": 6, "baseline": 0.3, **design}).columns)
-
-
-def broken() -> dict[str, Any]:
-    """Three sound groups, and one of every kind that cannot be answered."""
-    made = experiment(12_000)
-    n = 40
-
-    def more(name: str, t: Any, y: Any) -> dict[str, Any]:
-        return {
-            "group": np.full(n, name), "x": np.full(n, 0.5), "treatment": np.broadcast_to(t, n),
-            "outcome": np.broadcast_to(y, n), "effect": np.full(n, 1.2), "baseline": np.full(n, 0.1),
-        }  # fmt: skip
-
-    half = np.arange(n) % 2
-    extra = [
-        more("no control", 1, half),
-        more("no treated", 0, half),
-        more("no event", half, half),  # outcomes among the treated only
-        more("constant", half, 1),
-        more("one each", (np.arange(n) == 0).astype(int), half),
-    ]
-    return {name: np.concatenate([made[name], *(e[name] for e in extra)]) for name in made}
 
 
 def test_the_table_has_the_documented_columns() -> None:
