@@ -22,7 +22,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long simulations run only when asked for: ``-m validity``. Spark tests share one worker."""
+    """Long simulations run only when asked for: ``-m validity``. Spark tests share one worker, browser tests too."""
     asked = bool(config.getoption("-m"))
     skip = pytest.mark.skip(reason="a long simulation: pytest -m validity")
     for item in items:
@@ -32,6 +32,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("spark"))  # one session, in one worker
             if "engines" in item.path.parts and not asked:  # a method on Spark takes minutes, not seconds
                 item.add_marker(pytest.mark.skip(reason="a whole method on Spark: make spark"))
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.xdist_group("browser"))  # one browser and one audited demo, in one worker
         if item.get_closest_marker("validity") and not asked:
             item.add_marker(skip)
 
