@@ -36,7 +36,8 @@ $(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
 demo: $(VENV)/.core  ## install, then audit a simulated lender with known, planted bias
 	$(BIN)/isonomy demo
 
-test: check unit  ## lint, types, tests
+test: lint  ## lint, types, tests; types are checked while the tests run
+	$(MAKE) --no-print-directory -j 2 types unit
 
 check: lint types  ## lint and types only
 

@@ -134,7 +134,7 @@ def test_a_planted_difference_at_the_margin_is_found(method: Any, user: str | No
 
 
 def test_thresholds_equalize_and_keep_the_rate() -> None:
-    found = equalize_thresholds(margins(20_000, power=1.5), **AT_HALF)
+    found = equalize_thresholds(margins(20_000, power=1.5), **AT_HALF, resamples=100)
     assert abs(found.overall_after - found.overall_before) < 1e-3
     np.testing.assert_allclose(found.marginal_after, found.target, atol=1e-6)
     true = found.thresholds[0], found.thresholds[1] ** 1.5
@@ -147,8 +147,8 @@ def test_thresholds_equalize_and_keep_the_rate() -> None:
 
 def test_thresholds_one_way() -> None:
     data = margins(20_000, power=1.5)
-    up = equalize_thresholds(data, **AT_HALF, direction="raise")
-    down = equalize_thresholds(data, **AT_HALF, direction="lower")
+    up = equalize_thresholds(data, **AT_HALF, direction="raise", resamples=100)
+    down = equalize_thresholds(data, **AT_HALF, direction="lower", resamples=100)
     assert up.thresholds[0] == 0.5 < up.thresholds[1]
     assert up.overall_after < up.overall_before
     assert down.thresholds[1] == 0.5 > down.thresholds[0]
