@@ -9,7 +9,7 @@ from studies.likelihood import PAGE, flagging, interval_null, small_samples
 from studies.lines import Run
 
 
-@pytest.mark.parametrize("name", ["5.1, 5, 2,000", "5.2, 10, 2,000"])
+@pytest.mark.parametrize("name", ["5.1, 2, 2,000", "5.2, 10, 2,000"])
 def test_joint_regions_cover_as_published(name: str) -> None:
     assert not PAGE.find("Joint regions").find(name).missed(40)
 
@@ -34,9 +34,10 @@ def test_degrees_of_freedom_are_the_rank(name: str, rank: str) -> None:
     assert run.measure(2)[0][0] == rank
 
 
-@pytest.mark.parametrize("run", PAGE.find("Size of the interval null").runs, ids=lambda run: run.name)
-def test_the_interval_null_keeps_its_level(run: Run) -> None:
-    assert not run.missed(500)
+@pytest.mark.parametrize("name", ["0", "1", "5"])
+def test_the_interval_null_keeps_its_level(name: str) -> None:
+    runs = {run.name: run for run in PAGE.find("Size of the interval null").runs}
+    assert not runs[name].missed(500)
 
 
 def test_the_published_p_value_of_an_interval_null_does_not() -> None:
