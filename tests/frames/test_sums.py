@@ -14,7 +14,7 @@ import pytest
 from isonomy.errors import DataError, MissingValues
 from isonomy.frames import Request, aggregate, collect, missing, open_source
 from isonomy.frames.adapt import adapt
-from isonomy.frames.sums import identity, in_order
+from isonomy.frames.sums import identity, in_order, number_rows
 
 
 def grouped(data: Any, **values: nw.Expr) -> pl.DataFrame:
@@ -105,6 +105,13 @@ def test_missing_is_null_nan_or_infinite(engine: Any) -> None:
     frame = adapt(engine({"g": [1, 2, 3, 4], "x": [1.0, None, float("inf"), float("nan")]})).frame
     cells = collect(aggregate(frame, {"g": nw.col("g")}, {"x": missing(nw.col("x"), nw.Float64())}))
     assert in_order(cells, ["g"])["x"].to_list() == [0.0, 1.0, 1.0, 1.0]
+
+
+def test_rows_of_an_ibis_table_can_be_numbered() -> None:
+    table = pytest.importorskip("ibis").memtable(pl.DataFrame({"x": [0.5, 1.5, 2.5]}).to_arrow())
+    adapted = adapt(table)
+    numbered = collect(number_rows(adapted.frame, "row", "ibis"))
+    assert sorted(numbered["row"].to_list()) == [0, 1, 2]
 
 
 def test_sums_can_be_summed_again(engine: Any) -> None:

@@ -122,6 +122,10 @@ def number_rows(frame: Lazy, name: str, backend: str) -> Lazy:
         from pyspark.sql import functions
 
         return nw.from_native(native.withColumn(name, functions.monotonically_increasing_id()))
+    if kind.is_ibis():
+        import ibis
+
+        return nw.from_native(native.mutate(**{name: ibis.row_number()}))
     raise UsageError(
         f"data: rows of {backend} cannot be numbered for a random split; bring a split column, or another table."
     )
