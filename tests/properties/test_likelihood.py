@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isonomy as iso
@@ -18,6 +19,7 @@ from support.same import numbers, same
 
 NUMBERS = ("estimate", "disparity", "ci_low", "ci_high", "statistic", "pvalue")
 CLOSE: Any = {"rel": 1e-8, "abs": 1e-9}
+few = settings(max_examples=int(os.environ.get("ISONOMY_EXAMPLES", "12")))  # each example is several whole tests
 REFERENCES = st.sampled_from(["population", "rest", {"g": "b"}, 0.4])
 
 
@@ -44,6 +46,7 @@ def ask(data: dict[str, Any], real: bool, **options: Any) -> iso.FlagResult:
 
 
 @given(tables(), REFERENCES, st.booleans(), st.integers(0, 99))
+@few
 def test_the_order_of_rows_does_not_matter(data: dict[str, Any], reference: Any, real: bool, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(data["g"].size)
     shuffled = {name: values[order] for name, values in data.items()}
@@ -51,12 +54,14 @@ def test_the_order_of_rows_does_not_matter(data: dict[str, Any], reference: Any,
 
 
 @given(tables(), st.booleans())
+@few
 def test_names_of_groups_do_not_matter(data: dict[str, Any], real: bool) -> None:
     renamed = data | {"g": np.select([data["g"] == "a", data["g"] == "b"], ["z", "m"], "k")}
     same(numbers(ask(data, real), NUMBERS), numbers(ask(renamed, real), NUMBERS, order=[2, 1, 0]), **CLOSE)
 
 
 @given(tables(), REFERENCES, st.booleans())
+@few
 def test_counts_stand_for_rows(data: dict[str, Any], reference: Any, real: bool) -> None:
     counts = 1 + np.arange(data["g"].size) % 3
     repeated = {name: np.repeat(values, counts) for name, values in data.items()}
@@ -65,6 +70,7 @@ def test_counts_stand_for_rows(data: dict[str, Any], reference: Any, real: bool)
 
 
 @given(tables(), st.floats(-50, 50), st.floats(0.01, 100))
+@few
 def test_shifting_and_scaling_a_metric_moves_its_disparities_along(
     data: dict[str, Any], shift: float, scale: float
 ) -> None:
@@ -75,6 +81,7 @@ def test_shifting_and_scaling_a_metric_moves_its_disparities_along(
 
 
 @given(tables(), st.booleans(), st.sampled_from(["el", "eel"]))
+@few
 def test_a_partition_has_one_joint_statistic(data: dict[str, Any], real: bool, method: Method) -> None:
     column: Any = iso.Metric("x", value=iso.col("x")) if real else "selection_rate"
     result = [
@@ -86,6 +93,7 @@ def test_a_partition_has_one_joint_statistic(data: dict[str, Any], real: bool, m
 
 
 @given(tables(), st.booleans())
+@few
 def test_exchanging_group_and_reference_turns_the_sign(data: dict[str, Any], real: bool) -> None:
     one, other = ask(data, real, reference={"g": "b"}), ask(data, real, reference={"g": "a"})
     assert one.disparity[0] == pytest.approx(-other.disparity[1])
@@ -111,6 +119,7 @@ def test_the_statistic_grows_away_from_the_estimate(data: dict[str, Any], real: 
 
 
 @given(tables(), st.floats(0.001, 0.3))
+@few
 def test_a_wider_level_gives_a_wider_interval_and_holds_the_estimate(data: dict[str, Any], alpha: float) -> None:
     narrow, wide = ask(data, True, alpha=min(2 * alpha, 0.6)), ask(data, True, alpha=alpha)
     assert (wide.ci_low < narrow.ci_low).all()

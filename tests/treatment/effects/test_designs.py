@@ -85,9 +85,10 @@ def test_intervals_cover_under_the_design_that_was_used(options: dict[str, Any])
     """80 tables, three groups: 240 intervals. Without the option most miss (strata) or are too short (shops)."""
     rng = np.random.default_rng(1)
     held: dict[str, list[Any]] = {"right": [], "wrong": []}
-    for _ in range(80):
+    for drawn in range(80):
         made = randomised(rng, shops="cluster" in options)
-        for name, chosen in (("right", options), ("wrong", {"test": "welch"})):
+        asked = {"right": options} | ({"wrong": {"test": "welch"}} if drawn < 30 else {})
+        for name, chosen in asked.items():
             result = iso.treatment_bias(made, **ROLES, **chosen)
             held[name].append((result.error_low <= 0) & (result.error_high >= 0))
     assert np.mean(held["right"]) >= 0.95 - 4 * np.sqrt(0.95 * 0.05 / 240)
