@@ -368,36 +368,6 @@ def test_one_test_for_all_groups_together() -> None:
     assert both.families == ("group", "x", "group & x")
 
 
-def test_risk_as_specified() -> None:
-    risk = iso.correction_risk([0.0, 1.0, 2.0, 3.0])
-    published: dict[str, list[float]] = {
-        "positive_part": [0.33, 0.86, 1.45, 1.41],
-        "mse_plus": [0.47, 0.78, 1.18, 1.24],
-        "significant": [0.28, 1.26, 2.43, 1.95],
-        "none": [0, 1, 4, 9],
-        "mean": [1, 1, 1, 1],
-    }
-    for name, numbers in published.items():
-        np.testing.assert_allclose(risk[name], numbers, atol=0.011)
-
-
-def test_no_strategy_dominates() -> None:
-    risk = iso.correction_risk()
-    names = [name for name in risk if name not in ("ratio", "mse_minus")]
-    for one in names:
-        for two in names:
-            assert one == two or (risk[one] < risk[two] - 1e-6).any()
-
-
-def test_unknown_names() -> None:
-    with pytest.raises(UnknownOption, match="strategies"):
-        iso.correction_risk([0.0], ["shrink"])
-    with pytest.raises(UnknownOption, match="loss"):
-        iso.correction_risk([0.0], loss="cubic")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="alpha"):
-        iso.correction_risk([0.0], alpha=1.0)
-
-
 def priced(measure: Any = "relative", rows: int = 20_000, **options: Any) -> iso.PriceResult:
     made = uplift(rows, error={"b": 1.0}, measure=measure, baseline=0.3)
     shift = np.where(made["group"] == "b", 1.0, 0.0)

@@ -349,6 +349,15 @@ def test_effects_brought_from_elsewhere() -> None:
         corrector().fit(table)
 
 
+def test_ratios_for_differences_and_differences_for_ratios_are_noticed() -> None:
+    table = frame(6_000)
+    with pytest.warns(UserWarning, match="they look like ratios"):
+        corrector(measure="difference").fit(table, table["outcome"])
+    table = table.with_columns(effect=pl.col("effect") - 1.2)
+    with pytest.warns(UserWarning, match="they look like differences"):
+        corrector().fit(table, table["outcome"])
+
+
 def test_a_group_with_an_empty_arm_of_events_is_left_as_it_is() -> None:
     """0 of 8 treated: the spread of that arm is unknown, and the groups that are right stay right."""
     sizes = {("a", 1): (2000, 500), ("a", 0): (2000, 400), ("b", 1): (2000, 500), ("b", 0): (2000, 400)}

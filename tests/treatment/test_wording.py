@@ -24,7 +24,7 @@ def test_a_large_p_is_inconclusive_and_no_sentence_says_fair() -> None:
 def test_every_reason_for_no_answer_has_a_sentence() -> None:
     reasons = {
         Status.EMPTY, Status.NO_TREATED, Status.NO_CONTROL, Status.ZERO_BASELINE, Status.TOO_SMALL, Status.CONSTANT,
-        Status.UNSUPPORTED, Status.FAILED, Status.FEW_CLUSTERS,
+        Status.UNSUPPORTED, Status.FAILED, Status.FEW_CLUSTERS, Status.FEW_EVENTS,
     }  # fmt: skip
     assert set(wording.REASONS) == reasons
     assert wording.unanswered(["a", "b"], Status.NO_TREATED) == "No answer for a and b: no treated rows."
@@ -52,8 +52,9 @@ def test_a_finding_says_both_effects_and_ends_with_what_was_shown(verdict: Verdi
 
 def test_what_is_assumed_depends_on_where_effects_come_from() -> None:
     assert "assigned at random" in wording.assumptions(experiment=True, arms_differ=False)[0][0]
-    assert "alike" in wording.assumptions(experiment=True, arms_differ=False)[0][1]
-    assert "differ between groups" in wording.assumptions(experiment=True, arms_differ=True)[0][1]
+    assert "no more than 5 points" in wording.assumptions(experiment=True, arms_differ=False)[0][1]
+    differ = wording.assumptions(experiment=True, arms_differ=True, shares="pooled")[0][1]
+    assert "by more than 5 points and more than chance explains, which confounds the pooled rest" in differ
     assert "brought by the caller" in wording.assumptions(experiment=False, arms_differ=False)[0][0]
 
 

@@ -2,14 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from isonomy.treatment.api import (
-    bias_sample_size,
-    correction_risk,
-    evaluate_corrections,
-    predicted_effects,
-    price_of_fairness,
-    treatment_bias,
-)
+from isonomy.treatment.api import evaluate_corrections, price_of_fairness, treatment_bias
+from isonomy.treatment.api_planning import bias_sample_size, correction_risk, predicted_effects
 from isonomy.treatment.result import CorrectionsResult, PriceResult, TreatmentBiasResult
 
 if TYPE_CHECKING:

@@ -14,8 +14,11 @@ from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
 from isonomy.treatment import wording
+from isonomy.treatment.effects.collapse import Measure
 from isonomy.treatment.effects.shrinkage import name_of
-from isonomy.treatment.estimate import CorrectionsEstimates, Estimates, PriceEstimates
+from isonomy.treatment.estimate import Estimates
+from isonomy.treatment.estimate_corrections import CorrectionsEstimates
+from isonomy.treatment.estimate_price import PriceEstimates
 from isonomy.treatment.plan import CorrectionsPlan, Plan, PricePlan
 
 FEW_EVENTS = 10
@@ -68,7 +71,9 @@ def _group_warnings(estimates: Estimates, plan: Plan, open_ended: BoolArray, unt
             warnings.append(phrases.about(sentence, _labels(estimates.groups, concerned)))
     if untested.any():
         least = estimates.least_events
-        warnings.append(wording.untested(_labels(estimates.groups, untested), least, binary=estimates.binary))
+        law: wording.Floor = "counts" if estimates.of_counts else "normal"
+        law = law if estimates.binary else "skewed"
+        warnings.append(wording.untested(_labels(estimates.groups, untested), least, law))
     if few.any():
         rows = "rows with an outcome above zero in an arm of"
         warnings.append(phrases.few(FEW_EVENTS, rows, _labels(estimates.groups, few)))
@@ -76,21 +81,30 @@ def _group_warnings(estimates: Estimates, plan: Plan, open_ended: BoolArray, unt
 
 
 def _plan_warnings(estimates: Estimates, plan: Plan) -> list[str]:
-    formula, warnings = plan.formula, []
-    answered = _are_answered(estimates)
-    predicted, observed = estimates.predicted[answered], estimates.observed[answered]
-    relative = formula.measure == "relative"
-    if relative and predicted.size and np.all(np.abs(predicted) < 0.5) and np.all(observed > 0.5):
-        warnings.append(wording.like_differences(float(predicted.mean()), float(observed.mean())))
-    if not relative and estimates.binary and predicted.size and predicted.min() > 0.5 > np.abs(observed).max():
-        warnings.append(wording.like_ratios(float(predicted.mean()), float(observed.mean())))
+    formula = plan.formula
+    warnings = other_measure(
+        formula.measure, _are_answered(estimates), estimates.predicted, estimates.observed, binary=estimates.binary
+    )
     if formula.rest == "pooled":
         warnings.append(wording.POOLED_REST)
     if formula.estimator == "aipw":
         warnings.append(wording.SHARED_NUISANCE)
-    if relative and formula.collapse in wording.COLLAPSES:
+    if formula.measure == "relative" and formula.collapse in wording.COLLAPSES:
         warnings.append(wording.COLLAPSES[formula.collapse])
     return warnings
+
+
+def other_measure(
+    measure: Measure, answered: BoolArray, predicted: FloatArray, observed: FloatArray, *, binary: bool
+) -> list[str]:
+    """A warning where the predicted effects of all answered groups look like those of the other measure."""
+    predicted, observed = predicted[answered], observed[answered]
+    if not predicted.size:
+        return []
+    means = float(predicted.mean()), float(observed.mean())
+    if measure == "relative":
+        return [wording.like_differences(*means)] if np.abs(predicted).max() < 0.5 < observed.min() else []
+    return [wording.like_ratios(*means)] if binary and predicted.min() > 0.5 > np.abs(observed).max() else []
 
 
 def _are_answered(estimates: Estimates) -> BoolArray:
@@ -128,7 +142,16 @@ def decide_corrections(estimates: CorrectionsEstimates, plan: CorrectionsPlan) -
         less_pvalue=pvalue,
         shown=tuple(bool(one) for one in shown),
         best=name_of(plan.strategies[int(np.argmin(np.where(np.isfinite(left), left, np.inf)))]),
-        warnings=tuple(_unanswered(estimates.groups, estimates.status)),
+        warnings=(
+            *_unanswered(estimates.groups, estimates.status),
+            *other_measure(
+                plan.errors.formula.measure,
+                np.array([status is Status.OK for status in estimates.status]),
+                estimates.predicted,
+                estimates.observed,
+                binary=estimates.binary,
+            ),
+        ),
     )
 
 
@@ -151,7 +174,15 @@ def decide_price(estimates: PriceEstimates, plan: PricePlan) -> PriceDecisions:
         adjusted_pvalue=pvalue,
         shown=tuple(tuple(bool(one) for one in row) for row in rejected(pvalue, plan.errors.alpha)),
         warnings=(
+            *other_measure(
+                plan.errors.formula.measure,
+                np.isfinite(estimates.predicted + estimates.observed),
+                estimates.predicted,
+                estimates.observed,
+                binary=estimates.binary,
+            ),
             *((wording.NO_LOSS,) if unknown else ()),
+            *((wording.SHARES_DIFFER,) if estimates.arms_differ and plan.propensity is None else ()),
             *((wording.FEW_CLUSTERS,) if estimates.few_clusters else ()),
         ),
     )

@@ -21,9 +21,10 @@ from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Seeded, check_parameters
 from isonomy.results import phrases
 from isonomy.treatment import wording
+from isonomy.treatment.decide import other_measure
 from isonomy.treatment.effects.collapse import CollapseName, Estimator, Measure, NamedMeasure
 from isonomy.treatment.effects.designs import laws_of, together
-from isonomy.treatment.effects.errors import effects_of, errors_of
+from isonomy.treatment.effects.errors import constant_arm, effects_of, errors_of
 from isonomy.treatment.effects.heldout import multiple_of
 from isonomy.treatment.effects.resample import resample_rows, resample_sums
 from isonomy.treatment.effects.shrinkage import (
@@ -36,7 +37,7 @@ from isonomy.treatment.effects.shrinkage import (
     Strategy,
     correction,
 )
-from isonomy.treatment.estimate import constant_arm, known_effects
+from isonomy.treatment.estimate import known_effects
 from isonomy.treatment.plan import ObservedEffects, Resamples, Variance, plan
 from isonomy.treatment.tally import tally, tally_experiment, tally_rows
 
@@ -229,9 +230,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
             known = known_effects(self.observed_effects, counted.groups[-1], len(sums.n))
         errors = errors_of(moments, asked.formula, known)
         if known is None:  # an arm that is all 0 or all 1 shows no spread to shrink its error by
-            lost = errors.usable & (constant_arm(sums) == 1)
-            status = tuple(Status.FEW_EVENTS if no else old for old, no in zip(errors.status, lost, strict=True))
-            errors = replace(errors, status=status)
+            errors = errors.without(constant_arm(sums), Status.FEW_EVENTS)
         whole = errors.error.together(moments.n.sum(-1), errors.usable)
         if counted.designs is not None and counted.lines is not None:
             design, lines = counted.designs[-1], replace(counted.lines, groups=counted.lines.groups[-1:])
@@ -262,6 +261,11 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         typical = np.nan_to_num(predicted) @ size / max(float(size.sum()), 1.0)
         self.multiple_ = multiple_of(self.correction_, predicted)
         self.pooled_multiple_ = float(multiple_of(np.array(self.pooled_correction_), np.array(typical)))
+        effects = errors.effects
+        for warning in other_measure(
+            self.measure, errors.usable, effects.predicted, effects.observed, binary=experiment and sums.binary
+        ):
+            warnings.warn(warning, UserWarning, stacklevel=2)
         labels = [g.label for g, s in zip(self.groups_, self.status_, strict=True) if s is not Status.OK]
         if labels:
             say = wording.corrected_by_all if self.unknown == "pooled" else wording.uncorrected

@@ -62,10 +62,12 @@ class Plan:
 
     @property
     def of_counts(self) -> bool:
-        """Whether the law of the counts of a 0/1 outcome can be used: the error is a function of arm means alone."""
+        """Whether the law of the counts of a 0/1 outcome can be used: the error is a function of arm means alone.
+
+        It is used whatever ``variance`` says: of few counts, resamples know no more than their variance does.
+        """
         formula = self.formula
-        plain = self.split is None and self.observed_effects is None and self.variance == "influence"
-        plain = plain and not self.designed
+        plain = self.split is None and self.observed_effects is None and not self.designed
         default = (formula.estimator, formula.rest) == ("arm_means", "standardised")
         collapse = formula.measure == "difference" or formula.collapse == "control_outcome"
         return self.test == "automatic" and plain and default and collapse

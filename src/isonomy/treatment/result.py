@@ -15,7 +15,9 @@ from isonomy.treatment.decide import CorrectionsDecisions, Decisions, PriceDecis
 from isonomy.treatment.effects.collapse import Measure
 from isonomy.treatment.effects.price import QUANTITIES
 from isonomy.treatment.effects.shrinkage import name_of
-from isonomy.treatment.estimate import CorrectionsEstimates, Estimates, PriceEstimates
+from isonomy.treatment.estimate import Estimates
+from isonomy.treatment.estimate_corrections import CorrectionsEstimates
+from isonomy.treatment.estimate_price import PriceEstimates
 from isonomy.treatment.plan import CorrectionsPlan, Plan, PricePlan
 from isonomy.treatment.tally import PriceTally, Tally
 
@@ -35,6 +37,11 @@ _REMAINING = (
 _FURTHER = ("treated", "error_adjusted_pvalue", "critical_bias", "detectable_bias")
 
 
+def shares_of(plan: Plan) -> wording.Shares:
+    """How the comparison of a group with the others takes it that treated shares differ."""
+    return "propensity" if plan.propensity is not None else plan.formula.rest
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TreatmentBiasResult(GroupResult):
     """Error of each group's predicted effect, and its bias against all other groups. One entry per group.
@@ -49,7 +56,7 @@ class TreatmentBiasResult(GroupResult):
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
     decisive: ClassVar[tuple[str, ...]] = ("adjusted_pvalue",)
     columns: ClassVar[tuple[str, ...]] = (*_NUMBERS, "verdict", "status", *_FURTHER)
-    withheld: ClassVar[tuple[str, ...]] = (*_NUMBERS, *_FURTHER, "statistic", "rest_error")
+    withheld: ClassVar[tuple[str, ...]] = (*_NUMBERS, *_FURTHER, "statistic", "rest_error", "events")
 
     n: FloatArray
     treated: FloatArray
@@ -81,7 +88,10 @@ class TreatmentBiasResult(GroupResult):
     families: tuple[str, ...]  # what the groups of each omnibus test are made of
     omnibus_statistic: FloatArray  # Cochran's Q over its degrees of freedom
     omnibus_pvalue: FloatArray  # that all errors are equal
-    arms_differ: bool
+    arms_differ: bool  # treated shares do between groups, by more than 5 points and more than chance explains
+    shares: wording.Shares  # how the comparison takes that
+    events: FloatArray  # that the smaller arm of each group stands on
+    least_events: float  # groups that stand on fewer are not tested
 
     @classmethod
     def of(cls, call: Call, plan: Plan, tally: Tally, estimates: Estimates, decisions: Decisions) -> Self:
@@ -101,6 +111,7 @@ class TreatmentBiasResult(GroupResult):
             ),
             measure=formula.measure,
             experiment=plan.observed_effects is None,
+            shares=shares_of(plan),
         )
 
     def findings(self) -> tuple[str, ...]:
@@ -146,7 +157,7 @@ class TreatmentBiasResult(GroupResult):
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
-        return wording.assumptions(self.experiment, self.arms_differ, self.rows_assumed())
+        return wording.assumptions(self.experiment, self.arms_differ, self.rows_assumed(), self.shares)
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
@@ -170,7 +181,6 @@ class CorrectionsResult(GroupResult):
     question: ClassVar[str] = wording.EVALUATION_QUESTION
     method: ClassVar[str] = wording.EVALUATION_METHOD
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
-    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.assumptions(experiment=True, arms_differ=False)[:3]
     never_shown: ClassVar[tuple[str, ...]] = wording.EVALUATION_LIMITS
     withheld: ClassVar[tuple[str, ...]] = (
         *("n", "factor", "error", "bias", "bias_se", "error_pvalue", "bias_pvalue", "detection_statistic"),
@@ -207,6 +217,8 @@ class CorrectionsResult(GroupResult):
     shown: tuple[bool, ...]  # whether less was shown to be left
     best: str
     alpha: float
+    arms_differ: bool
+    shares: wording.Shares
 
     @classmethod
     def of(
@@ -233,6 +245,7 @@ class CorrectionsResult(GroupResult):
                 strategies=tuple(map(name_of, plan.strategies)),
             ),
             strategies=tuple(map(name_of, plan.strategies)),
+            shares=shares_of(plan.errors),
             detection_statistic=estimates.statistic,
             density_at=estimates.bias_densities.at,
             error_density=estimates.error_densities.density,
@@ -283,6 +296,10 @@ class CorrectionsResult(GroupResult):
             for i in np.lexsort((self.bias_rms, self.bias_left))
         )
 
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        return wording.assumptions(True, self.arms_differ, self.rows_assumed(), self.shares)[:3]
+
     def plot(self, quantity: Literal["bias", "error", "statistic"] = "bias") -> alt.TopLevelMixin:
         """Densities of what remains ("bias", "error"), or t statistics before correction ("statistic")."""
         from isonomy.treatment.figure import densities, statistics
@@ -300,7 +317,6 @@ class PriceResult(Result):
     question: ClassVar[str] = wording.PRICE_QUESTION
     method: ClassVar[str] = wording.PRICE_METHOD
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES[:1]
-    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.assumptions(experiment=True, arms_differ=False)[:3]
     never_shown: ClassVar[tuple[str, ...]] = wording.PRICE_LIMITS
     decisive: ClassVar[tuple[str, ...]] = ("adjusted_pvalue",)
 
@@ -319,6 +335,8 @@ class PriceResult(Result):
     bias_after: FloatArray  # (column,)
     budget: float
     alpha: float
+    arms_differ: bool
+    shares: wording.Shares
 
     @classmethod
     def of(
@@ -335,7 +353,12 @@ class PriceResult(Result):
                 rows=tally.rows, dropped=tally.dropped, random=False, grouping=plan.errors.grouping
             ),
             quantities=QUANTITIES,
+            shares="one share" if plan.propensity is None else "propensity",
         )
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        return wording.assumptions(True, self.arms_differ, self.rows_assumed(), self.shares)[:3]
 
     def table(self) -> Columns:
         """One row per column and quantity."""

@@ -125,6 +125,8 @@ REASONS: Mapping[Status, str] = {
     "denominator.",
     Status.TOO_SMALL: "too few rows in an arm to estimate a variance.",
     Status.FEW_CLUSTERS: "fewer than 10 effective clusters, or rows by weight, to judge their spread by.",
+    Status.FEW_EVENTS: "too few outcomes of either kind in an arm, of all rows or of each half, to judge their spread "
+    "by.",
     Status.CONSTANT: "outcomes and predictions do not vary, so there is nothing to judge by.",
     Status.UNSUPPORTED: "no observed effect was brought for it.",
     Status.FAILED: "the estimate is not finite.",
@@ -147,12 +149,26 @@ def detectable(smallest: float, largest: float, power: float, unit: Unit = "rati
     )
 
 
-def untested(labels: Sequence[str], least: float, *, binary: bool) -> str:
+# What the floor of events is for: the law of counts, or means that must be nearly normal (of 0/1 or other outcomes).
+Floor = Literal["counts", "normal", "skewed"]
+_EVENTS: Mapping[Floor, str] = {
+    "counts": "events (or rows without the event) are expected in an arm of",
+    "normal": "events (or rows without the event) are expected in an arm of",
+    "skewed": "events' worth of outcomes, so skewed are they, are in",
+}
+_TOO_FEW: Mapping[Floor, str] = {
+    "counts": "no test could tell such a group from chance among so many.",
+    "normal": "with these options tests rest on means that are nearly normal, which takes so many events for so many "
+    "groups. With the default split, estimator, collapse and rest, without weights and clusters, fewer will do.",
+    "skewed": "no test could tell such a group from chance among so many.",
+}
+
+
+def untested(labels: Sequence[str], least: float, law: Floor) -> str:
     """Groups with too few events for a verdict."""
-    what = "events are expected in an arm of" if binary else "events' worth of outcomes, so skewed are they, are in"
     return (
-        f"Inconclusive, because fewer than {phrases.number(least, 2)} {what} {phrases.listed(labels)}: estimates and "
-        "intervals are given, but no test could tell such a group from chance among so many."
+        f"Inconclusive, because fewer than {phrases.number(least, 2)} {_EVENTS[law]} {phrases.listed(labels)}: "
+        f"estimates and intervals are given, but {_TOO_FEW[law]}"
     )
 
 
@@ -207,13 +223,29 @@ _BROUGHT = (
 )
 
 
+# How a comparison of groups takes it that their treated shares differ.
+Shares = Literal["standardised", "pooled", "propensity", "one share"]
+_SHARES: Mapping[Shares, str] = {
+    "standardised": ", which the standardised comparison allows for",
+    "pooled": ", which confounds the pooled rest",
+    "propensity": ", which the propensities allow for",
+    "one share": ", which one share for all does not allow for: name a propensity column",
+}
+
+
 def assumptions(
-    experiment: bool, arms_differ: bool, rows: tuple[str, str] = phrases.INDEPENDENT
+    experiment: bool,
+    arms_differ: bool,
+    rows: tuple[str, str] = phrases.INDEPENDENT,
+    shares: Shares = "standardised",
 ) -> tuple[tuple[str, str], ...]:
     """What is assumed, and how it was checked. ``rows``: of their independence."""
-    differ = "differ between groups, which the standardised comparison allows for"
-    shares = differ if arms_differ else "are alike in all groups"
-    assigned = ("Treatment was assigned at random within each group.", f"{_UNCHECKED}; treated shares {shares}.")
+    alike = "differ between groups by no more than 5 points or than chance explains"
+    differ = f"differ between groups by more than 5 points and more than chance explains{_SHARES[shares]}"
+    assigned = (
+        "Treatment was assigned at random within each group.",
+        f"{_UNCHECKED}; treated shares {differ if arms_differ else alike}.",
+    )
     return (
         assigned if experiment else _BROUGHT,
         ("One row's treatment does not change another row's outcome.", f"{_UNCHECKED}."),
@@ -330,6 +362,10 @@ PRICE_LIMITS = (
 NO_LOSS = (
     "Relative effects without a baseline column: the transformed-outcome loss is not known, and persons are ranked by "
     "their ratios, which is not the order of their gains."
+)
+SHARES_DIFFER = (
+    "Treated shares differ between groups, and one share was taken for all: gains of groups that were treated more "
+    "often look larger than they are. Name a column with the probability of treatment (propensity)."
 )
 FEW_CLUSTERS = (
     "Fewer than 10 effective clusters, or rows by weight: changes cannot be told from chance, and are not tested."

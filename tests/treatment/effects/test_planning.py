@@ -48,14 +48,17 @@ def test_enough_events_are_asked_for() -> None:
     assert sizes["rows"][0] == np.ceil(np.log(2 * 30 / 0.05) / 0.005)
 
 
-def test_a_pilot_scales_by_its_own_standard_errors() -> None:
+def test_a_pilot_scales_by_its_own_intervals() -> None:
     table = iso.simulate.uplift(9_000, groups=3, baseline=0.2).columns
     pilot = iso.treatment_bias(table, **ROLES)
     sizes = iso.bias_sample_size(0.3, pilot=pilot)
     z = stats.norm.isf(0.025 / 3) + stats.norm.isf(0.2)
-    np.testing.assert_array_equal(sizes["rows"], np.ceil(pilot.n * (z * pilot.bias_se / 0.3) ** 2))
+    half = (pilot.bias_high - pilot.bias_low) / 2 / stats.norm.isf(0.025)
+    np.testing.assert_array_equal(sizes["rows"], np.ceil(pilot.n * (z * half / 0.3) ** 2))
+    np.testing.assert_allclose(half, pilot.bias_se, rtol=0.02)
     assert sizes["group"] == ["group=a", "group=b", "group=c"]
-    with_nan = sizes_from_pilot(0.3, ["a"], np.ones(1), np.ones(1), np.full(1, np.nan), 0.05, 0.8)
+    one = np.ones(1)
+    with_nan = sizes_from_pilot(0.3, ["a"], one, one, np.full(1, np.nan), one, 4.0, 0.05, 0.8)
     assert np.isnan(with_nan["rows"]).all()
 
 

@@ -46,6 +46,12 @@ class Clustered:
         codes = np.unique(self.cluster[chosen], return_inverse=True)[1]
         return Clustered(self.sums.part(buckets), lines, codes, np.zeros(codes.size, dtype=np.intp))
 
+    @property
+    def rows(self) -> FloatArray:
+        """Lines of each group."""
+        ((group, groups),) = self.lines.groups
+        return np.bincount(group, minlength=groups).astype(float)
+
     def moments(self) -> Moments:
         """Moments of each group."""
         return self.sums.moments()

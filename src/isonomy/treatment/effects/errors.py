@@ -15,6 +15,7 @@ from isonomy.treatment.effects.moments import CONTROL, TREATED, Moments
 from isonomy.treatment.effects.ratio import Gap, Ratio, of_others, plain, ratio, standardised_rest
 from isonomy.treatment.effects.resample import draw_moments
 from isonomy.treatment.effects.smooth import Arms
+from isonomy.treatment.effects.sums import Sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +69,7 @@ class Errors:
     status: tuple[Status, ...]
     in_rest: BoolArray  # groups that take part in the rest of others
     designed: Gap | None = None  # the bias under the law of a design
+    effect: FloatArray | float = 1.0  # that design's effect on the variance of the bias
 
     @property
     def gap(self) -> Gap:
@@ -82,9 +84,13 @@ class Errors:
     def under(self, error: Law, bias: Law, few: BoolArray) -> Errors:
         """The same errors and biases, held against the laws of a design; ``few``: groups of too few clusters."""
         gap = Gap(self.error.under(bias.effect, bias.df), self.rest.under(bias.effect, bias.df), bias.df)
-        lost = self.usable & few
-        status = tuple(Status.FEW_CLUSTERS if no else old for old, no in zip(self.status, lost, strict=True))
-        return replace(self, error=self.error.under(error.effect, error.df), designed=gap, status=status)
+        own = replace(self, error=self.error.under(error.effect, error.df), designed=gap, effect=bias.effect)
+        return own.without(few, Status.FEW_CLUSTERS)
+
+    def without(self, groups: BoolArray, reason: Status) -> Errors:
+        """The same, some groups not answered for this reason."""
+        lost = self.usable & groups
+        return replace(self, status=tuple(reason if no else old for old, no in zip(self.status, lost, strict=True)))
 
     def resampled(self, draws: Effects) -> Errors:
         """The same errors, their variances taken from resamples."""
@@ -213,6 +219,45 @@ def statuses(moments: Moments, formula: Formula, law: Ratio, known: Known | None
     first = np.argmax([*(condition for condition, _ in conditions), np.ones(len(n), bool)], axis=0)
     kinds = [*(status for _, status in conditions), Status.OK]
     return tuple(kinds[i] for i in first)
+
+
+def events_expected(errors: Errors, sums: Sums, formula: Formula) -> FloatArray:
+    """How many events the smaller arm of each group may expect where it has the error of its rest.
+
+    Of a 0/1 outcome, as in `Counts.expected`; of any other, outcomes other than zero.
+    """
+    counts = sums.counts
+    if sums.binary:
+        return counts.expected(null_effect(errors), relative=formula.measure == "relative")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        events: FloatArray = sums.nonzero * counts.n.min(-1) / counts.n.sum(-1)
+    return events
+
+
+def worth(events: FloatArray, errors: Errors, sums: Sums, rows: FloatArray) -> FloatArray:
+    """Events of masses as so many of independent rows. ``rows``: of each group."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return events / np.fmax(errors.effect, sums.counts.n.sum(-1) / rows)
+
+
+def null_effect(errors: Errors) -> FloatArray:
+    """The effect of each group if it had the error of its rest; as predicted where it has none."""
+    return errors.effects.predicted - np.where(np.isfinite(errors.rest.value), errors.rest.value, 0.0)
+
+
+def with_rest(events: FloatArray, errors: Errors) -> FloatArray:
+    """The events that the bias of each group stands on: a rest of few events is no better known."""
+    others = of_others(np.nan_to_num(events, posinf=1e300), errors.in_rest)
+    return np.minimum(events, np.where(others > 0, others, np.inf))
+
+
+def constant_arm(sums: Sums) -> BoolArray:
+    """Groups with an arm in which outcomes do not vary: it shows no spread to judge by."""
+    moments = sums.moments()
+    assert moments.cov is not None
+    y = moments.columns.index("y")
+    still: BoolArray = (moments.cov[..., y, y] <= 0).any(-1)
+    return still
 
 
 def _in_rest(status: tuple[Status, ...], law: Ratio) -> BoolArray:

@@ -25,8 +25,28 @@ from scipy import special
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.treatment.effects.ratio import Ratio, of_others
 
+MANY_EVENTS = 400  # from so many on, Welch's law and that of the counts agree to what a table shows
+SKEWED = 25.0  # equivalents of events that Welch's law needs at 0.05 (Cochran 1977, section 2.15)
+_WELCH = 8.0  # events of a 0/1 outcome that it needs there
 FAR = 37.0  # tails beyond this standard normal quantile are taken to be those at it, about 1e-299
 _STEPS = 60
+
+
+def least_events(groups: int, alpha: float, *, binary: bool = True, counted: bool = True) -> float:
+    """Events in the smaller arm below which a group is not tested; they grow with the number of groups.
+
+    With fewer than log(2 groups / alpha) expected events of a 0/1 outcome not even an arm without any could be told
+    from chance, since that has probability exp(-expected). Without the law of the counts (``counted``) a test rests on
+    means that are nearly normal as far out as the adjusted quantile z: tails of a skewed mean of m events are off by a
+    share of about z^6 / m. Any other outcome is measured by its own skewness.
+    """
+    needed = float(np.log(2 * max(groups, 1) / alpha))
+    if not binary:
+        return SKEWED * needed / float(np.log(2 / alpha))
+    if counted:
+        return needed
+    quantiles = special.ndtri([alpha / (2 * max(groups, 1)), 0.025])
+    return max(needed, _WELCH * float(quantiles[0] / quantiles[1]) ** 6)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,12 +174,23 @@ class Counts:
         return Counts(self.n[..., groups, :], self.x[..., groups, :])
 
     def expected(self, effect: FloatArray, *, relative: bool) -> FloatArray:
-        """Events expected in the arm that has fewer, given all events of the group and its true effect."""
-        (n0, n1), total = _arms(self.n), self.x.sum(-1)
+        """Events expected in the arm that has fewer, given all events of the group and its true effect.
+
+        Or rows without the event, if those are fewer: an arm in which nearly everybody has it is known no better.
+        """
+        (n0, n1), total, rows = _arms(self.n), self.x.sum(-1), self.n.sum(-1)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.maximum(effect, 0) * n1 / (np.maximum(effect, 0) * n1 + n0)
-            treated = total * share if relative else n1 * (total + n0 * effect) / (n0 + n1)
-        return np.clip(np.minimum(treated, total - treated), 0, None)
+            treated = total * share if relative else n1 * (total + n0 * effect) / rows
+            others = np.minimum(n1 - treated, n0 - total + treated)
+            # An effect that no two rates have says nothing about the rows without the event: as without effect.
+            others = np.where(others < 0, (rows - total) * np.minimum(n0, n1) / rows, others)
+        return np.clip(np.minimum(np.minimum(treated, total - treated), others), 0, None)
+
+    @property
+    def fewest(self) -> FloatArray:
+        """The smallest number of events, or of rows without the event, in an arm."""
+        return np.minimum(self.x, self.n - self.x).min(-1)
 
 
 def law_of(counts: Counts, error: Ratio, common: FloatArray, *, relative: bool) -> Law:

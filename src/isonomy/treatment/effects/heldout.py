@@ -9,9 +9,20 @@ from typing import Literal
 import numpy as np
 
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.status import Status
 from isonomy.treatment.effects.clusters import Clustered
 from isonomy.treatment.effects.collapse import Formula
-from isonomy.treatment.effects.errors import Effects, Errors, Known, effects_of, errors_of
+from isonomy.treatment.effects.errors import (
+    Effects,
+    Errors,
+    Known,
+    constant_arm,
+    effects_of,
+    errors_of,
+    events_expected,
+    with_rest,
+    worth,
+)
 from isonomy.treatment.effects.moments import Moments
 from isonomy.treatment.effects.ratio import t_tail
 from isonomy.treatment.effects.resample import draw_moments, resample_sums
@@ -61,6 +72,7 @@ class Evaluation:
     form: Form = "additive"
     inner: Inner | None = None  # predicted and observed effects from different rows of each half
     known: Known | None = None  # effects that corrections are found with; what remains is judged on rows
+    least: float = 0.0  # groups that may expect fewer events in an arm of a half take no part in it
 
     def run(
         self, sums: Sample, size: int, halves: Iterable[Halves], rng: np.random.Generator
@@ -103,7 +115,7 @@ class Evaluation:
     ) -> tuple[Detected, Detected, FloatArray, FloatArray]:
         """Errors of the groups and of their rests on the detection rows, predicted effects, statistics of the bias."""
         moments = tuple(part.moments() for part in sets)
-        errors = judged(sets[0], self.formula, self.known)
+        errors = judged(sets[0], self.formula, self.least, self.known)
         effects = self._effects(moments, moments, errors.in_rest, self.known)
         drawn_known = None if self.known is None else self.known.drawn(self.resamples, rng)
         drawn = self._effects(self._draw(sets, rng), moments, errors.in_rest, drawn_known)
@@ -124,7 +136,7 @@ class Evaluation:
     ) -> Iterator[Remainders]:
         """What remains on held-out rows, strategy by strategy; all strategies see the same replicates."""
         moments = tuple(part.moments() for part in sets)
-        held = judged(sets[0], self.formula)
+        held = judged(sets[0], self.formula, self.least)
         replicates = self._draw(sets, rng)
         answered = held.usable & np.isfinite(detected.error)
         for strategy in self.strategies:
@@ -175,11 +187,21 @@ class Evaluation:
         return effects.error, effects.error - rest
 
 
-def judged(sample: Sample, formula: Formula, known: Known | None = None) -> Errors:
-    """The errors of a sample with the laws that they are held against; ``known``: against effects that were brought."""
-    if isinstance(sample, Clustered) and known is None:
-        return sample.errors(formula)
-    return errors_of(sample.moments(), formula, known)
+def judged(sample: Sample, formula: Formula, least: float, known: Known | None = None) -> Errors:
+    """The errors of a sample with the laws that they are held against; ``known``: against effects that were brought.
+
+    An arm without events shows no spread, and whatever is found in it looks certain: groups that may expect fewer than
+    ``least`` events in an arm are not answered, nor those with an arm in which outcomes do not vary.
+    """
+    if known is not None:
+        return errors_of(sample.moments(), formula, known)
+    if isinstance(sample, Clustered):
+        errors, sums = sample.errors(formula), sample.sums
+        events = worth(events_expected(errors, sums, formula), errors, sums, sample.rows)
+    else:
+        errors, sums = errors_of(sample.moments(), formula), sample
+        events = events_expected(errors, sums, formula)
+    return errors.without((with_rest(events, errors) < least) | constant_arm(sums), Status.FEW_EVENTS)
 
 
 def multiple_of(correction: FloatArray, predicted: FloatArray) -> FloatArray:

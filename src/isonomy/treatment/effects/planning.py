@@ -21,13 +21,19 @@ def sizes_from_pilot(
     n: FloatArray,
     treated: FloatArray,
     se: FloatArray,
+    events: FloatArray,
+    least: float,
     alpha: float,
     power: float,
 ) -> Sizes:
-    """Rows of each group of a pilot; NaN where it had no standard error. Its groups grow alike."""
-    tested = max(int(np.isfinite(se).sum()), 1)
-    with np.errstate(invalid="ignore"):
-        rows = rows_for(n * se**2, bias, alpha / tested, power)
+    """Rows of each group of a pilot; NaN where it had no standard error. Its groups grow alike.
+
+    ``events``: that the smaller arm of each group stood on; ``least``: without which a group has no verdict.
+    """
+    known = np.isfinite(se)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = rows_for(n * se**2, bias, alpha / max(int(known.sum()), 1), power)
+        rows = np.where(known, np.maximum(rows, np.ceil(n * least / events)), np.nan) if least > 0 else rows
         return {"group": list(labels), "rows": rows, "treated": np.ceil(rows * treated / n)}
 
 
