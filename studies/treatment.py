@@ -20,13 +20,13 @@ from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.treatment.effects.collapse import Formula, Measure
 from isonomy.treatment.effects.errors import errors_of
-from isonomy.treatment.effects.events import Counts, law_of, rest_of
+from isonomy.treatment.effects.events import MANY_EVENTS, Counts, law_of, rest_of
 from isonomy.treatment.effects.events import Difference as EventGap
 from isonomy.treatment.effects.price import QUANTITIES, scores, standard_error
 from isonomy.treatment.effects.ratio import Ratio
 from isonomy.treatment.effects.shrinkage import Detected, correction, strategies_of
 from isonomy.treatment.effects.sums import Lines, Sums
-from isonomy.treatment.estimate import MANY_EVENTS, equal_errors
+from isonomy.treatment.estimate import equal_errors
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, rejected
 
 TABLES = 1_000
@@ -231,7 +231,7 @@ def omnibus_pvalue(table: Mapping[str, FloatArray], measure: Measure) -> float:
     relative = measure == "relative"
     sums = added(table, relative=relative)
     part = errors_of(sums.moments(), Formula(measure=measure))
-    few = part.usable & (sums.counts.x.min(-1) < MANY_EVENTS)
+    few = part.usable & (sums.counts.fewest < MANY_EVENTS)
     law = law_of(sums.counts.at(few), part.error.at(few), part.rest.value[few], relative=relative)
     events = sums.counts.expected(part.effects.predicted - part.rest.value, relative=relative)
     used = part.usable & (events >= np.log(2 * part.usable.sum() / 0.05))

@@ -59,7 +59,7 @@ def beside_a_small_group(rng: np.random.Generator, treated: int, measure: str) -
 
 @pytest.mark.parametrize("measure", ["relative", "difference"])
 @pytest.mark.parametrize("cluster", [None, "who"])
-def test_an_arm_without_events_is_not_certainty(measure: str, cluster: str | None) -> None:
+def test_an_arm_without_events_is_not_certainty(measure: Any, cluster: str | None) -> None:
     """0 of 8 treated in both halves: its estimated variance is 0, and correcting it would look like a sure gain."""
     table = beside_a_small_group(np.random.default_rng(0), 8, measure)
     table["outcome"][4_000:4_008] = 0
@@ -71,7 +71,7 @@ def test_an_arm_without_events_is_not_certainty(measure: str, cluster: str | Non
         splits=3,
         resamples=20,
         rng=1,
-        cluster=cluster,  # type: ignore[arg-type]
+        cluster=cluster,
     )
     assert not any(result.shown)
     assert result.status == (Status.OK, Status.OK, Status.FEW_EVENTS)
@@ -102,6 +102,14 @@ def test_amounts_that_nobody_spent_are_no_certainty_either() -> None:
     result = iso.evaluate_corrections(table, **ROLES, measure="difference", splits=2, resamples=20, rng=1)
     assert result.status[2] is Status.FEW_EVENTS
     assert not any(result.shown)
+
+
+def test_a_group_that_has_nobody_to_be_compared_with_is_not_short_of_events() -> None:
+    table = uplift(3_000, groups=["a", "b"])
+    table["treatment"] = np.where(table["group"] == "a", 1, table["treatment"])
+    result = iso.evaluate_corrections(table, **ROLES, splits=2, resamples=10, rng=1)
+    assert result.status == (Status.NO_CONTROL, Status.OK)
+    assert result.headline().startswith("Not answered")
 
 
 def test_what_is_said_of_treated_shares() -> None:

@@ -83,7 +83,7 @@ def estimate_corrections(tally: Tally, plan: CorrectionsPlan, rng: np.random.Gen
     whole = [judged(sample, plan.errors.formula, 2 * least, own) for sample, own in zip(samples, known, strict=True)]
     reasons = [one for part, size in zip(whole, kept, strict=True) for one in part.status[:size]]
     otherwise = Status.FEW_CLUSTERS if tally.clustered else Status.FEW_EVENTS
-    lost = np.isnan(together.bias).all((0, 1))
+    lost = np.asarray(np.isnan(together.error).all((0, 1)))
     status = tuple(
         Status.OK if not no else reason if reason is not Status.OK else otherwise
         for reason, no in zip(reasons, lost, strict=True)

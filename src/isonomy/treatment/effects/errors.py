@@ -256,8 +256,7 @@ def constant_arm(sums: Sums) -> BoolArray:
     moments = sums.moments()
     assert moments.cov is not None
     y = moments.columns.index("y")
-    still: BoolArray = (moments.cov[..., y, y] <= 0).any(-1)
-    return still
+    return np.asarray((moments.cov[..., y, y] <= 0).any(-1))
 
 
 def _in_rest(status: tuple[Status, ...], law: Ratio) -> BoolArray:
