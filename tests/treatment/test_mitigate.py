@@ -353,7 +353,7 @@ def test_ratios_for_differences_and_differences_for_ratios_are_noticed() -> None
     table = frame(6_000)
     with pytest.warns(UserWarning, match="they look like ratios"):
         corrector(measure="difference").fit(table, table["outcome"])
-    table = table.with_columns(effect=pl.col("effect") - 1.2)
+    table = table.with_columns(effect=pl.col("effect") * 0.2)
     with pytest.warns(UserWarning, match="they look like differences"):
         corrector().fit(table, table["outcome"])
 
