@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+import isonomy
 from isonomy import options
 from isonomy.errors import UnknownOption, UsageError
 from isonomy.options import (
@@ -33,6 +34,7 @@ from isonomy.options import (
     check_parameters,
     checked,
     hints,
+    refuse_endless,
     rules,
 )
 
@@ -359,3 +361,28 @@ def test_a_tolerance_in_the_audit_file() -> None:
     assert adapter.validate_python(0.02) == 0.02
     with pytest.raises(ValidationError):
         adapter.validate_python(0)
+
+
+def _endless() -> tuple[Any, ...]:
+    listed: list[Any] = []
+    listed += [listed, listed]
+    mapped: dict[str, Any] = {"a": [1]}
+    mapped["b"] = (mapped,)
+    deep: Any = 1
+    for _ in range(options.DEEPEST + 1):
+        deep = [deep]
+    return listed, mapped, deep
+
+
+@pytest.mark.parametrize("value", _endless(), ids=["list", "mapping", "deep"])
+def test_what_contains_itself_is_refused_wherever_it_is_given(value: Any) -> None:
+    """Some of what would walk through it ends the process."""
+    words = "lists in lists, more than 50 deep, or one that contains itself"
+    table = {"g": ["a", "b"] * 50, "p": [0, 1, 1, 1] * 25}
+    with pytest.raises(UsageError, match=f"groups: {words}"):
+        isonomy.flag(table, metric="selection_rate", prediction="p", groups=value)
+    with pytest.raises(UsageError, match=f"data: {words}"):
+        isonomy.flag({"g": value, "p": [0, 1]}, metric="selection_rate", prediction="p", groups="g")
+    with pytest.raises(UsageError, match=f"X: {words}"):
+        isonomy.GroupCalibrator(score_column=0).fit(value, [0, 1])
+    refuse_endless("x", [[1], [2, (3, {"a": [4]})]])

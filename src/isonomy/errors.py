@@ -45,8 +45,9 @@ class UnknownColumn(UsageError):
 
     def __init__(self, argument: str, column: object, columns: Iterable[str]) -> None:
         known = [str(name) for name in columns]
+        close = near(column if isinstance(column, str) else shown(column), known)
         super().__init__(
-            f"{argument}: no column {column!r} in the data.{near(str(column), known)} "
+            f"{argument}: no column {shown(column)} in the data.{close} "
             f"Columns: {', '.join(known[:40])}{', ...' if len(known) > 40 else ''}."
         )
 
@@ -58,9 +59,10 @@ class UnknownOption(UsageError):
         self, argument: str, value: object, allowed: Iterable[object], also: Mapping[str, str] | None = None
     ) -> None:
         known = [str(a) for a in allowed]
-        ours = (also or {}).get(str(value).lower().replace("-", "_").replace(" ", "_"))
-        hint = near(str(value), known) if ours is None else f" It is called {ours!r} here."
-        super().__init__(f"{argument}: {value!r} is not allowed.{hint} Allowed: {', '.join(known)}.")
+        said = value if isinstance(value, str) else shown(value)
+        ours = (also or {}).get(said.lower().replace("-", "_").replace(" ", "_"))
+        hint = near(said, known) if ours is None else f" It is called {ours!r} here."
+        super().__init__(f"{argument}: {shown(value)} is not allowed.{hint} Allowed: {', '.join(known)}.")
 
 
 class MissingRole(UsageError):
@@ -72,7 +74,14 @@ class ConfigError(UsageError):
 
 
 class DataError(IsonomyError, ValueError):
-    """The table is wrong: fix or filter the rows."""
+    """The table is wrong: fix or filter the rows.
+
+    ``public`` is what an audit that withholds small groups says instead, where the message tells of one.
+    """
+
+    def __init__(self, message: str, public: str = "") -> None:
+        super().__init__(message)
+        self.public = public or message
 
 
 class EmptyFrame(DataError):
@@ -156,3 +165,12 @@ def refuse_percent(binary: bool, tolerance: float | None) -> None:
     """Rates lie in [0, 1]: a tolerance of 1 or more would pass anything, and is most likely a percentage."""
     if binary and tolerance is not None and tolerance >= 1:
         raise UsageError(f"tolerance: {tolerance!r} is not allowed for a rate; 5 percentage points are written 0.05.")
+
+
+def shown(value: object) -> str:
+    """The value as a message writes it, cut where it is long."""
+    try:
+        text = repr(value).partition("\n")[0]
+    except Exception:  # nested too deeply, or of a class that cannot say
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."

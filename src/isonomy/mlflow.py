@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isonomy.errors import UsageError
+from isonomy.errors import UsageError, shown
 
 if TYPE_CHECKING:
     from isonomy.audit import AuditResult
@@ -36,6 +36,10 @@ def log_audit(audit: AuditResult, *, prefix: str = "isonomy", artifact_path: str
     Tags: ``isonomy.<test>.verdict``, ``isonomy.exit_code`` and ``isonomy.fingerprint``. Metrics, where a test has them:
     ``isonomy.<test>.largest`` (the largest absolute disparity of a group) and ``isonomy.<test>.smallest_pvalue``.
     """
+    from isonomy.audit import AuditResult
+
+    if not isinstance(audit, AuditResult):
+        raise UsageError(f"audit: {shown(audit)}; give what Audit.run() gives back.")
     mlflow = _mlflow()
     tags = {f"{prefix}.exit_code": str(audit.exit_code)}
     fingerprint = dict(audit.document.facts).get("Fingerprint of the rows")

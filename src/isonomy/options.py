@@ -30,6 +30,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args,
 import numpy as np
 
 from isonomy.errors import UnknownOption, UsageError
+from isonomy.errors import shown as shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -161,11 +162,17 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         known = hints(function)
         for name, value in (*zip(known, args, strict=False), *kwargs.items()):
-            if name in known:
-                check(name, value, known[name])
+            check(name, value, known.get(name, Any))
         return function(*args, **kwargs)
 
     return call
+
+
+def check_fields(value: object) -> None:
+    """Check the fields of a small class of the caller's, such as a metric of one's own, against its annotations."""
+    kind: Callable[..., object] = type(value)
+    for name, annotation in hints(kind).items():
+        check(name, getattr(value, name), annotation)
 
 
 def check_parameters(estimator: object, parameters: Mapping[str, object]) -> None:
@@ -185,6 +192,7 @@ def hints(function: Callable[..., object]) -> dict[str, object]:
 
 def check(argument: str, value: object, annotation: object) -> None:
     """Raise `UsageError` unless ``value`` is what ``annotation`` says."""
+    refuse_endless(argument, value)
     if _admits(value, annotation):
         return
     alternatives = members(annotation)
@@ -194,6 +202,25 @@ def check(argument: str, value: object, annotation: object) -> None:
         raise UnknownOption(argument, value, words, _also(annotation))
     allowed = [*(repr(word) for word in words), *phrases]
     raise UsageError(f"{argument}: {shown(value)} is not allowed; give {_either(allowed)}.")
+
+
+DEEPEST = 50  # lists in lists
+
+
+def refuse_endless(argument: str, value: object) -> None:
+    """Raise about a list or a mapping that contains itself, or nearly so: whoever walked through it would not end."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = (
+            item
+            for outer in level
+            if isinstance(outer, (list, tuple, dict))
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+        )
+        level = list({id(item): item for item in inner if isinstance(item, (list, tuple, dict))}.values())
+        if not level:
+            return
+    raise UsageError(f"{argument}: lists in lists, more than {DEEPEST} deep, or one that contains itself.")
 
 
 def rules(annotation: object) -> tuple[object, ...]:
@@ -303,9 +330,3 @@ def _phrase(annotation: object) -> str:
 def _either(phrases: Sequence[str]) -> str:
     unique = list(dict.fromkeys(phrases))
     return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} or {unique[-1]}" if unique else "another value"
-
-
-def shown(value: object) -> str:
-    """The value as a message writes it, cut where it is long."""
-    text = repr(value).partition("\n")[0]
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isonomy.errors import UsageError, choose
+from isonomy.errors import UsageError, choose, shown
+from isonomy.options import check
 from isonomy.results import Result, Verdict
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def assert_no_violation(
     """
     if not audited:
         raise UsageError("assert_no_violation: give a result, an audit or the path of an audit file.")
+    check("fail_on", fail_on, Sequence[str])
     refused = tuple(choose("fail_on", str(verdict), [v.value for v in Verdict]) for verdict in fail_on)
     failures: list[tuple[str, str]] = []  # why, and in words
     total = 0
@@ -76,6 +78,8 @@ def _unfolded(
             continue
         from isonomy.audit import Audit, AuditResult
 
+        if not isinstance(one, (AuditResult, str, Path)):
+            raise UsageError(f"assert_no_violation: {shown(one)}; give results, audits or the paths of audit files.")
         done = one if isinstance(one, AuditResult) else Audit.from_toml(one).run()
         for entry in done.entries:
             yield entry.name, entry.result, entry.error

@@ -143,3 +143,10 @@ def test_a_reference_estimated_elsewhere(table: pl.DataFrame, audit: Callable[..
     same(done["given"].table()["pvalue"], done["population"].table()["pvalue"], rel=1e-6)
     with pytest.raises(ConfigError, match=r"no column 'influenc' in the data. Did you mean 'influence'"):
         audit(held, [{**asked, "reference": {**given, "influence": "influenc"}}]).run()
+
+
+@pytest.mark.parametrize("equals", [[], ["a", 1]])
+def test_a_role_that_no_value_makes_is_refused(equals: list[object]) -> None:
+    test = {"kind": "flag", "metric": "selection_rate", "prediction": {"column": "p", "equals": equals}, "groups": "g"}
+    with pytest.raises(ConfigError, match="takes a list of values of one type, and at least one"):
+        Audit.from_dict({"data": {"path": "x.csv"}, "tests": [test]})

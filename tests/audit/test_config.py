@@ -180,3 +180,11 @@ def test_any_bytes_through_the_command(content: bytes) -> None:
 def test_nesting_without_end() -> None:
     with pytest.raises(ConfigError):
         parse("title = " + "[" * 50_000)
+
+
+@pytest.mark.parametrize("key", ["output", "data.path"])
+def test_a_path_with_a_null_character(key: str) -> None:
+    raw: dict[str, Any] = {"data": {"path": "x.csv"}, "tests": [{"kind": "adverse_impact", "prediction": "p"}]}
+    raw |= {"output": "\x00"} if key == "output" else {"data": {"path": "\x00"}}
+    with pytest.raises(ConfigError, match=rf"{key}.*null character"):
+        build(raw)

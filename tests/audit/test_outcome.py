@@ -287,6 +287,14 @@ def test_results_that_were_changed_by_hand_are_refused(change: dict[str, Any]) -
         AuditResult.from_json(json.dumps(stored))
 
 
+@pytest.mark.parametrize("change", [{"title": 5}, {"seed": "x"}, {"resumed": "no"}, {"truth": [3]}, {"error": ["a"]}])
+def test_tests_that_were_changed_by_hand_are_refused(change: dict[str, Any]) -> None:
+    stored = AuditResult(document()).to_dict()
+    stored["tests"][0] |= change
+    with pytest.raises(iso.errors.UsageError, match=r"results\.json: "):
+        AuditResult.from_json(json.dumps(stored))
+
+
 @pytest.mark.parametrize("text", ["", "3", "[" * 100_000, '"x"', "{}"])
 def test_what_is_no_results_file_is_refused(text: str) -> None:
     with pytest.raises(iso.errors.UsageError, match=r"results\.json: "):

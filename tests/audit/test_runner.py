@@ -11,7 +11,8 @@ import pytest
 
 import isonomy as iso
 from isonomy.audit import Audit, AuditResult
-from isonomy.audit.runner import peak_memory
+from isonomy.audit.runner import _message, peak_memory
+from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
 from support.same import same
 
@@ -202,3 +203,27 @@ def test_what_is_said_about_reading_rows_is_part_of_what_resume_keeps(tmp_path: 
 
     assert run("level") == 3
     assert run("drop") == 2
+
+
+@pytest.mark.parametrize("config", [None, {}, "audit.toml"])
+def test_what_is_no_audit_is_refused(config: Any) -> None:
+    with pytest.raises(UsageError, match=r"config: .* is no audit"):
+        Audit(config)
+
+
+def test_a_folder_that_cannot_be_is_refused(table: pl.DataFrame, audit: Callable[..., Audit]) -> None:
+    with pytest.raises(ConfigError, match="output: cannot write"):
+        audit(table, [{"kind": "flag", "metric": "selection_rate"}]).run("\x00")
+
+
+def test_an_engine_is_not_quoted_in_the_report() -> None:
+    """Engines quote cells."""
+    try:
+        raise DataError("data: the table cannot be read: 'secret' is no number") from ValueError("secret")
+    except DataError as error:
+        told = _message(error, withheld=False)
+    assert told.startswith("data: the engine cannot read the table")
+    assert "secret" not in told
+    small = DataError("group g=d has 7 rows", "groups: one is too small")
+    assert _message(small, withheld=True) == "groups: one is too small"
+    assert _message(small, withheld=False) == "group g=d has 7 rows"

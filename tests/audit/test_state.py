@@ -226,3 +226,11 @@ def test_killed_at_any_moment_leaves_no_broken_file(file: Path, tmp_path: Path) 
         process.wait()
         assert (output / "report.html").read_text().rstrip().endswith("</html>")
         assert len(numbers(output)) == 4
+
+
+def test_a_test_can_be_forgotten(tmp_path: Path) -> None:
+    state = State(tmp_path, resume=True)
+    state.save("one", {"result": 1})
+    state.forget("one")
+    state.forget("never kept")
+    assert state.load("one") is None

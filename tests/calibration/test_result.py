@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+import isonomy as iso
 from isonomy.calibration import (
     calibration_metrics,
 )
@@ -70,3 +71,17 @@ def test_metrics_say_what_was_read() -> None:
     assert not found.auc.flags.writeable
     real = calibration_metrics(data | {"y": data["y"] * 2.5}, outcome="y", score="s", groups="g", missing="drop")
     assert np.isnan(real.auc).all()
+
+
+def test_thresholds_of_withheld_groups_are_not_told() -> None:
+    rng = np.random.default_rng(2)
+    group = np.repeat(["a", "b", "c", "d"], [400, 300, 200, 40])
+    score = rng.random(group.size).round(3)
+    table = {"g": group, "s": score, "y": rng.random(group.size) < score}
+    result = iso.equalize_thresholds(
+        table, outcome="y", score="s", groups="g", threshold=0.5, target="tpr", resamples=100, rng=0
+    )
+    summary = result.published(60).summary()
+    assert "nan" not in summary
+    assert "g=d" in result.summary()
+    assert "g=d" not in summary

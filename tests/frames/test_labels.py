@@ -72,3 +72,9 @@ def test_a_reference_group_has_its_name() -> None:
     source = iso.open_source(TABLE, labels=WORDS)
     result = iso.flag(source, metric="selection_rate", prediction="ok", groups="sex", reference={"sex": 1})
     assert result.reference == "men"
+
+
+@pytest.mark.parametrize(("words", "argument"), [((5,), "columns"), (({}, {"sex": 5}), "values"), (([],), "columns")])
+def test_words_of_another_kind_are_refused(words: tuple[Any, ...], argument: str) -> None:
+    with pytest.raises(iso.errors.UsageError, match=f"{argument}: .* is not allowed; give a mapping"):
+        iso.Labels(*words)

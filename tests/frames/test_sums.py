@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import isonomy as iso
 from isonomy.errors import DataError, MissingValues
 from isonomy.frames import Request, aggregate, collect, missing, open_source
 from isonomy.frames.adapt import adapt
@@ -153,3 +154,20 @@ def test_a_file_that_changes_between_two_passes(tmp_path: Path) -> None:
     pl.DataFrame({"g": [1], "x": [0.5]}).write_parquet(path)
     with pytest.raises(DataError, match="a file is damaged, or changed while it was read"):
         collect(aggregate(frame, {"g": nw.col("g")}, {"x": nw.col("x")}))
+
+
+def _broken(_: object) -> None:
+    raise KeyError("of the caller's own")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pl.LazyFrame({"p": [0, 1], "g": ["a", "b"]}).map_batches(_broken, schema={"p": pl.Int64, "g": pl.String}),  # type: ignore[arg-type]
+        pl.LazyFrame({"p": ["0", "x"], "g": ["a", "b"]}).with_columns(pl.col("p").cast(pl.Int64)),
+        pl.LazyFrame({"p": [0, 1], "g": ["a", "b"]}).with_columns(p=pl.col("p").gather([7, 8])),
+    ],
+)
+def test_a_lazy_frame_that_fails_when_it_is_read(broken: pl.LazyFrame) -> None:
+    with pytest.raises(DataError, match="data: the table cannot be read"):
+        iso.flag(broken, metric="selection_rate", prediction="p", groups="g")

@@ -180,3 +180,172 @@ def _numbers(stored: Any, place: str = "") -> Iterator[tuple[str, float]]:
             yield from _numbers(value, place)
     elif isinstance(stored, (int, float)) and not isinstance(stored, bool):
         yield place, float(stored)
+
+
+def run(tmp_path: Path, text: str, table: pl.DataFrame | None = None) -> tuple[iso.AuditResult, dict[str, str]]:
+    """An audit of `people` (or another table), and all that it left behind."""
+    (table if table is not None else people()).write_parquet(tmp_path / "people.parquet")
+    (tmp_path / "audit.toml").write_text(f'suppress_below = 60\n[data]\npath = "people.parquet"\n{text}')
+    result = iso.Audit.from_toml(tmp_path / "audit.toml").run(tmp_path / "out")
+    files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
+    return result, {str(file.relative_to(tmp_path)): file.read_text(errors="replace") for file in files}
+
+
+DENOMINATORS = """
+[columns]
+groups = ["g"]
+outcome = "y"
+prediction = "p"
+[[tests]]
+kind = "flag"
+metric = "selection_rate"
+[[tests]]
+kind = "flag"
+metric = "tpr"
+[[tests]]
+kind = "project"
+criterion = "equal_opportunity"
+distance = "d"
+[[tests]]
+kind = "adverse_impact"
+"""
+
+
+def uneven() -> pl.DataFrame:
+    """Nearly everybody in "b" has outcome 1: the other 20 are withheld, and must not follow from two tests."""
+    few = (pl.col("g") == "b") & (pl.int_range(pl.len()) < 420)
+    return (
+        people()
+        .filter(pl.col("g") != "d")
+        .with_columns(d=pl.lit(0.5) + pl.col("s") / 100)
+        .with_columns(y=pl.when(pl.col("g") == "b").then((~few).cast(pl.Int64)).otherwise(pl.col("y")))
+    )
+
+
+def test_a_group_withheld_in_one_test_is_withheld_in_all(tmp_path: Path) -> None:
+    """Its size in one test less its rows in another would be those that are withheld in a third."""
+    text = DENOMINATORS.replace('metric = "tpr"', 'metric = "fpr"').replace("equal_opportunity", "predictive_equality")
+    result, texts = run(tmp_path, text, uneven())
+    for name, one in result.results.items():
+        hidden, _ = one.withheld_labels()
+        assert "g=b" in hidden, name
+        assert len(hidden) > 1, name
+    stored = [text for name, text in texts.items() if ".isonomy-state" in name and name.endswith(".json")]
+    assert len(stored) == 4
+    for text in stored:
+        assert not {300.0, 280.0, 20.0} & {number for _, number in _numbers(json.loads(text)["result"])}
+
+
+NAMED = """
+[columns]
+groups = ["g", {name = "c or d", where = [{column = "g", op = "in", value = ["c", "d"]}]}]
+prediction = "p"
+[[tests]]
+kind = "flag"
+metric = "selection_rate"
+"""
+
+
+def test_a_named_group_does_not_tell_what_is_in_it_besides(tmp_path: Path) -> None:
+    """Group d has 37 rows; "c or d" less c would be those."""
+    result, _ = run(tmp_path, NAMED)
+    hidden, shown = result["flag-selection_rate"].withheld_labels()
+    assert {"g=d", "g=c"} <= hidden
+    if "c or d" in shown:
+        assert any("may overlap" in warning for warning in result["flag-selection_rate"].warnings)
+
+
+CONSTANT = """
+[columns]
+groups = ["g"]
+prediction = "p"
+outcome = "y"
+[[tests]]
+kind = "flag"
+metric = "selection_rate"
+[[tests]]
+kind = "adverse_impact"
+reference = {g = "a"}
+[[tests]]
+kind = "improvability"
+status_quo = "p"
+candidate = "q"
+min_size = 50
+[[tests]]
+kind = "project"
+criterion = "equal_opportunity"
+distance = "w"
+"""
+
+
+def test_no_warning_and_no_error_tells_of_a_withheld_group(tmp_path: Path) -> None:
+    """Nobody of the 37 in d was selected, and nobody has outcome 1: neither is said anywhere."""
+    few = pl.col("g") == "d"
+    table = people().with_columns(p=pl.when(few).then(0).otherwise(pl.col("p")), w=pl.lit(1.0))
+    table = table.with_columns(y=pl.when(few).then(0).otherwise(pl.col("y")))
+    result, texts = run(tmp_path, CONSTANT, table)
+    alone = iso.flag(table, metric="selection_rate", prediction="p", groups="g")
+    assert any("g=d" in warning and "0 % or 100 %" in warning for warning in alone.warnings)
+    assert [entry.kind for entry in result.entries if entry.error] == ["improvability", "project"]
+    for entry in result.entries:
+        said = [entry.error or "", *(entry.result.warnings if entry.result else ())]
+        assert not any("g=d" in text for text in said), said
+        assert not any("0 % or 100 %" in text for text in said), said
+    impact: Any = result["adverse_impact"]
+    place = impact.labels.index("g=d")
+    assert not impact.below_threshold[place]
+    assert not impact.difference_shown[place]
+    for name, text in texts.items():
+        assert not re.search(r"(?<![\d.,:])37 rows", text), name
+
+
+FILTERED = """
+[columns]
+groups = ["g"]
+prediction = "p"
+[[tests]]
+kind = "flag"
+metric = "selection_rate"
+[[tests]]
+kind = "flag"
+id = "treated"
+metric = "selection_rate"
+filters = [{column = "t", op = "==", value = 1}]
+"""
+
+
+def test_tests_of_other_rows_say_that_both_together_may_tell(tmp_path: Path) -> None:
+    result, _ = run(tmp_path, FILTERED)
+    assert all(any("by subtraction" in w for w in one.warnings) for one in result.results.values())
+    alone, _ = run(tmp_path, FILTERED, people().filter(pl.col("g") != "d"))
+    assert not any("by subtraction" in w for one in alone.results.values() for w in one.warnings)
+
+
+def test_the_best_group_is_not_told_by_those_compared_with_it() -> None:
+    few = pl.col("g") == "d"
+    table = people().with_columns(p=pl.when(few).then(pl.int_range(pl.len()) % 20 != 0).otherwise(pl.col("p")))
+    result = iso.flag(table, metric="selection_rate", prediction="p", groups="g", reference="highest")
+    with pytest.raises(iso.errors.NotEnoughData, match="reference"):
+        result.published(60)
+
+
+def test_strata_beside_a_withheld_group_are_not_listed() -> None:
+    """What others are compared with in a stratum has the rows of the withheld group in it."""
+    table = people().with_columns(h=pl.int_range(pl.len()) % 2)
+    whole: Any = iso.flag(table, metric="selection_rate", prediction="p", groups="g", given="h", reference="rest")
+    assert len(whole.by_stratum())
+    assert not len(whole.published(60).by_stratum())
+    kept = whole.published(10).by_stratum()
+    assert len(kept)
+    strata = kept.group_by("group").len()["len"].to_list()
+    assert set(strata) == {2}
+
+
+def test_composite_scores_withhold_small_groups() -> None:
+    table = people().with_columns(r=pl.col("s").reverse(), z=pl.col("y").reverse())
+    roles: Any = {"outcomes": ["y", "z"], "scores": ["s", "r"], "groups": "g"}
+    result = iso.composite_parity(table, **roles, resamples=100, rng=0).published(60)
+    told = ["g=d" in pair or "g=c" in pair for pair in result.labels]
+    assert np.isnan(result.difference[told]).all()
+    assert np.isnan(result.pair_adjusted[told]).all()
+    assert np.isfinite(result.difference[~np.array(told)]).any()

@@ -10,7 +10,8 @@ import pytest
 import isonomy as iso
 from isonomy.errors import NotEnoughData
 from isonomy.frames import Group
-from isonomy.results.disclosure import withheld
+from isonomy.results import phrases
+from isonomy.results.disclosure import silent, withheld
 
 
 def of(**items: str) -> Group:
@@ -45,9 +46,64 @@ def test_where_nothing_else_is_left_the_whole_goes_too() -> None:
     assert hidden({of(r="a"): 12.0, of(r="b"): 90.0, of(r="a", s="f"): 3.0, of(r="b", s="f"): 80.0}) >= {"r=a & s=f"}
 
 
-def test_named_groups_may_overlap_and_take_nobody_along() -> None:
-    young = Group((("", "young"),))
-    assert hidden({young: 3.0, of(g="a"): 50.0, of(g="b"): 60.0}) == {"young"}
+YOUNG, OLD, MEN = (Group((("", name),)) for name in ("young", "old", "men"))
+
+
+def test_a_named_group_is_not_what_another_leaves_of_everybody() -> None:
+    """Whether "young" and "old" are everybody, their names do not say: with one of them all are withheld."""
+    sizes = {YOUNG: 3.0, OLD: 97.0, of(g="a"): 40.0, of(g="b"): 60.0}
+    assert hidden(sizes) == {"young", "old"}
+
+
+def test_a_named_group_that_nearly_is_a_published_one_would_tell_the_difference() -> None:
+    sizes = {of(g="a"): 500.0, of(g="b"): 400.0, of(g="c"): 300.0, of(g="tiny"): 7.0}
+    assert hidden(sizes | {MEN: 600.0}) == {"g=tiny", "g=c"}
+    assert hidden(sizes | {MEN: 407.0}) == {"g=tiny", "g=c", "men"}  # "b or tiny"
+    groups, size = [*sizes, MEN], np.array([*sizes.values(), 1_200.0])
+    assert withheld(groups, size, size < 10, 10, rows=1_207).tolist() == [False, False, True, True, True]  # "not tiny"
+
+
+def test_a_chain_of_sums_does_not_tell_a_group_either() -> None:
+    """Two are withheld in every row and column, and yet the sums of all of them together tell one."""
+    pattern = ["xx..", "xxx.", "..xx", "..xx"]  # rows 0 and 1 less columns 0 and 1 are the cell (1, 2)
+    size = {of(r=str(i), c=str(j)): 4.0 if (i, j) == (1, 2) else 50.0 for i in range(4) for j in range(4)}
+    size |= {of(r=str(i)): 200.0 for i in range(4)} | {of(c=str(j)): 200.0 for j in range(4)}
+    groups = tuple(size)
+    first = np.array(
+        [len(g.items) == 2 and pattern[int(str(g.mapping["r"]))][int(str(g.mapping["c"]))] == "x" for g in groups]
+    )
+    kept = withheld(groups, np.array(list(size.values())), first, 10)
+    place = groups.index(of(r="1", c="2"))
+    cells = [i for i, group in enumerate(groups) if kept[i] and len(group.items) == 2]
+    sums = np.array([[groups[i].mapping[name] == str(k) for i in cells] for name in "rc" for k in range(4)], float)
+    whole = np.linalg.matrix_rank(sums)
+    single = np.eye(len(cells))[cells.index(place)]
+    assert np.linalg.matrix_rank(np.vstack([sums, single])) > whole
+
+
+def test_what_others_are_compared_with_is_withheld_last() -> None:
+    groups, size = [of(g=g) for g in "abc"], np.array([100.0, 40.0, 3.0])
+    kept = np.array([False, True, False])
+    assert withheld(groups, size, size < 10, 10, kept=kept).tolist() == [True, False, True]
+
+
+def test_withheld_once_more_nothing_changes() -> None:
+    groups, size = [of(g=g) for g in "abcd"], np.array([100.0, 70.0, np.nan, np.nan])
+    assert withheld(groups, size, np.isnan(size), 10).tolist() == [False, False, True, True]
+
+
+def test_warnings_lose_the_names_of_withheld_groups() -> None:
+    warnings = ("Fewer than 30 rows in g=a, g=tiny and g=b: careful.", "g=tiny has 0 %.", "Rows were left out.")
+    labels = {"g=a", "g=b", "g=tiny", "g=tin"}
+    assert silent(warnings, {"g=tiny"}, labels) == (
+        "Fewer than 30 rows in g=a and g=b: careful.",
+        "Rows were left out.",
+        phrases.WITHHELD_WARNINGS,
+    )
+    assert silent(warnings, {"g=tin"}, labels) == warnings
+    listed = ("In g=tiny, g=a, g=b and 4 more.", "In g=tiny and g=a.", "g=tiny (tpr) and g=a (tpr) differ.")
+    assert silent(listed, {"g=tiny"}, labels)[:2] == ("In g=a, g=b and 4 more.", "In g=a.")
+    assert "tiny" not in " ".join(silent(listed, {"g=tiny"}, labels))
 
 
 def _table(small: int) -> dict[str, list[object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -46,7 +47,7 @@ class Example(Result):
 
         return theme.finish(alt.Chart(theme.data(self.table())).mark_point().encode(x="estimate:Q", y="group:N"))
 
-    def suppressed(self, minimum: int) -> Self:
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         return suppress(self, self.size < minimum, ("estimate",))
 
 

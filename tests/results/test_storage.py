@@ -236,3 +236,29 @@ def test_arrays_that_were_changed_by_hand(change: dict[str, Any], words: str) ->
 def test_files_that_are_no_result(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         isonomy.from_json(text.replace("VERSION", str(SCHEMA_VERSION)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metric", 5),
+        ("alpha", "a"),
+        ("joint", "yes"),
+        ("verdicts", [None]),
+        ("verdict", "violation"),
+        ("groups", ["a", "b", "c"]),
+        ("disparity", {"$type": "array", "dtype": "<i8", "shape": [3], "data": [1, 2, 3]}),
+        ("disparity", {"$type": "array", "dtype": "<f8", "shape": [2], "data": [1, 2]}),
+        ("tolerance", True),
+        ("provenance", {"$type": "mapping", "items": []}),
+        ("warnings", "none"),
+    ],
+)
+def test_values_of_the_wrong_type_are_told_when_they_are_read(name: str, value: object) -> None:
+    """And not when somebody draws the picture."""
+    table = {"g": ["a", "b", "c"] * 100, "p": [0, 1, 1, 1] * 75}
+    stored = isonomy.flag(table, metric="selection_rate", prediction="p", groups="g").to_dict()
+    assert from_dict(stored).labels == ("g=a", "g=b", "g=c")
+    stored["result"][name] = value  # type: ignore[index]
+    with pytest.raises(UsageError, match="from_json: not a stored result"):
+        from_dict(stored)

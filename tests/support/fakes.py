@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -89,7 +89,7 @@ class FakeResult(Result):
     def limits(self) -> tuple[str, ...]:
         return ("Why the groups differ.", "Whether the outcome column is itself recorded alike for all groups.")
 
-    def suppressed(self, minimum: int) -> Self:
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         return suppress(self, self.size < minimum, ("size", "disparity", "se"))
 
     def plot(self) -> Any:

@@ -459,7 +459,9 @@ def _refuse_small(tally: Tally, weight: Weight, part: str, min_size: int) -> Non
         if size < min_size:
             raise NotEnoughData(
                 f"group {group.label!r} has {size:,} rows in the {part} part; at least {min_size} are needed "
-                "(min_size). Merge small groups, leave them out, or change train_fraction."
+                "(min_size). Merge small groups, leave them out, or change train_fraction.",
+                f"groups: one has fewer than {min_size} rows in the {part} part (min_size). Merge small groups, leave "
+                "them out, or change train_fraction.",
             )
 
 
@@ -468,7 +470,9 @@ def _refuse_few_clusters(criteria: Criteria, lines: influence.Lines) -> None:
         if effective < FEWEST:
             raise NotEnoughData(
                 f"cluster: group {label!r} has {effective:.1f} effective clusters; at least {FEWEST:g} are needed to "
-                "measure the error between them."
+                "measure the error between them.",
+                f"cluster: a group has fewer than {FEWEST:g} effective clusters, too few to measure the error between "
+                "them.",
             )
 
 
@@ -480,7 +484,9 @@ def _refuse_undefined(criteria: Criteria, rates: FloatArray, algorithms: Sequenc
         raise NotEnoughData(
             f"{utility.name} is undefined for group {criteria.labels[code]!r} under the {algorithms[which]}: none of "
             f"its {part} rows is in the denominator (for outcome_among_selected: nobody is selected). Raise the "
-            "capacity, merge groups, or choose a utility whose denominator does not depend on the decision."
+            "capacity, merge groups, or choose a utility whose denominator does not depend on the decision.",
+            f"{utility.name} is undefined for a group: raise the capacity, merge groups, or choose a utility whose "
+            "denominator does not depend on the decision.",
         )
 
 

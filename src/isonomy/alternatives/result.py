@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -25,6 +25,7 @@ from isonomy.frames import Group
 from isonomy.inference import Verdict, rejected
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.results import Call, Result, Status, storable
+from isonomy.results.disclosure import withheld
 from isonomy.results.storage import OF_ROWS
 
 if TYPE_CHECKING:
@@ -330,12 +331,20 @@ class ImprovabilityResult(Result):
 
         return result_chart(self)
 
-    def suppressed(self, minimum: int) -> Self:
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the groups that are withheld, and of those that are not."""
+        labels = np.array([group.label for group in self.groups])
+        hidden = (self.test_rows == 0).all(axis=0)
+        return frozenset(labels[hidden].tolist()), frozenset(labels[~hidden].tolist())
+
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy without resamples, and without the accuracies of groups with fewer than ``minimum`` test rows."""
         best = self.recommended
         shown = None if best is None else replace(best, cutoff=None, algorithm=None, inputs=None)
         bare = replace(self, comparisons=None, cutoffs=None, recommended=shown)
-        small = (self.test_rows < minimum).any(axis=0)
+        fewest = self.test_rows.min(axis=0).astype(float)
+        small = (fewest < minimum) | np.array([group.label in also for group in self.groups], dtype=bool)
+        small = withheld(self.groups, fewest, small, minimum)
         if not small.any():
             return bare
         accuracy, fairness = self.accuracy.copy(), self.fairness.copy()

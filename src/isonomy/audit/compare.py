@@ -14,6 +14,7 @@ from isonomy.frames import Group
 from isonomy.inference.decide import rejected
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.tails import normal_isf, normal_sf
+from isonomy.options import checked
 from isonomy.report import Document, Entry, wording
 from isonomy.report.comparison import comparison_html, comparison_markdown
 from isonomy.results import Result
@@ -101,7 +102,7 @@ class Comparison:
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write compare.html and compare.md; returns both."""
-        place = Path(folder)
+        place = state.place(folder)
         state.prepare(place)
         titles = (self.before.title, self.before.created), (self.after.title, self.after.created)
         rows = [(c.heading, c.before, c.after, c.changed, c.moves) for c in self.changes]
@@ -110,6 +111,7 @@ class Comparison:
         return [place / "compare.html", place / "compare.md"]
 
 
+@checked
 def compare(before: AuditResult, after: AuditResult) -> Comparison:
     """Compare two audits, test by test of the same id.
 

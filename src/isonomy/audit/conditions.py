@@ -52,10 +52,21 @@ class Role(Table):
     equals: Scalar | list[Scalar]
     """The value, or the values, that count as 1; any other counts as 0."""
 
+    @model_validator(mode="after")
+    def _value_fits(self) -> Role:
+        if problem := Comparison(self.column, *self._asked).problem():
+            raise ValueError(f"equals: {problem}")
+        return self
+
+    @property
+    def _asked(self) -> tuple[Operator, Scalar | list[Scalar]]:
+        return ("in" if isinstance(self.equals, list) else "=="), self.equals
+
     @property
     def condition(self) -> Condition:
         """The condition under which the role is 1."""
-        return Condition(column=self.column, op="in" if isinstance(self.equals, list) else "==", value=self.equals)
+        operator, value = self._asked
+        return Condition(column=self.column, op=operator, value=value)
 
 
 class Cut(Table):

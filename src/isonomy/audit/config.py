@@ -6,9 +6,9 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, create_model, model_validator
+from pydantic import AfterValidator, Field, ValidationError, create_model, model_validator
 
 from isonomy.audit.conditions import Condition, Table
 from isonomy.audit.explain import explain
@@ -19,18 +19,27 @@ from isonomy.frames.labels import NOTHING, Labels
 from isonomy.options import Missing, MissingGroup
 
 
+def _place(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError(f"{text!r} holds a null character, which no path has")
+    return text
+
+
+Place = Annotated[str, AfterValidator(_place)]  # a path
+
+
 class Data(Table):
     """Where the rows are."""
 
-    path: str | None = None
+    path: Place | None = None
     """A parquet or csv file, a folder of parquet, or a glob; relative to the audit file."""
     query: str | None = None
     """SQL whose answer is the table; needs `engine`."""
     engine: Literal["duckdb", "spark"] | None = None
     """What reads the path, or runs the query; without one a path is read by polars."""
-    database: str | None = None
+    database: Place | None = None
     """A DuckDB database file, opened for reading only."""
-    tables: dict[str, str] = Field(default_factory=dict)
+    tables: dict[str, Place] = Field(default_factory=dict)
     """Names the query may use, and the parquet or csv files behind them."""
     count: str | None = None
     """The column that says how many rows a line stands for, in a table that is already aggregated."""
@@ -101,7 +110,7 @@ class Config(Table):
     """The seed of everything random in the audit."""
     fail_on: list[Literal["violation", "within_tolerance", "inconclusive"]] = Field(default=["violation"])
     """Verdicts that make the audit fail (exit code 1)."""
-    output: str = "isonomy-report"
+    output: Place = "isonomy-report"
     """The folder for report.html, results.json, summary.md and junit.xml; relative to the audit file."""
     suppress_below: int = Field(default=10, ge=0)
     """Numbers of groups with fewer rows are withheld in every output; 0 withholds nothing."""

@@ -18,6 +18,7 @@ from isonomy.report.layout import section
 from isonomy.report.markdown import outline
 from isonomy.report.paper import browser, print_pdf
 from isonomy.results import SCHEMA_VERSION, Result, from_dict
+from isonomy.results.storage import typed
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ class AuditResult:
 
     def write(self, folder: str | Path) -> AuditResult:
         """Write report.html, results.json, summary.md and junit.xml, each complete or not at all."""
-        place = Path(folder)
+        place = state.place(folder)
         state.refuse(place)
         state.prepare(place)
         # The report last: when it is new, everything else is.
@@ -132,7 +133,7 @@ class AuditResult:
 
     def write_report(self, folder: str | Path, *, pdf: bool = False) -> list[Path]:
         """Write report.html alone, and with ``pdf`` print it to report.pdf; returns what was written."""
-        place = Path(folder)
+        place = state.place(folder)
         if pdf:
             browser()  # said before anything is written
         state.prepare(place)
@@ -218,7 +219,7 @@ def _restored(stored: Mapping[str, Any]) -> Entry:
     _checked(plain["kind"], str)
     _checked(float(plain["seconds"]), float)
     result = from_dict(stored["result"]) if "result" in stored else None
-    return Entry(name=stored["id"], **plain, truth=tuple(stored["truth"]), result=result)
+    return typed(Entry(name=stored["id"], **plain, truth=tuple(stored["truth"]), result=result))
 
 
 def _json(value: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import isonomy
@@ -86,6 +86,34 @@ def _planned(config: Config, name: str, test: Test) -> Planned:
     if seed is None and "rng" in keys:
         seed = named_seed(config.seed, name)
     return Planned(name, test, options, seed if isinstance(seed, int) else None)
+
+
+def of_other_rows(planned: Sequence[Planned]) -> list[bool]:
+    """Whether each test looks at other rows than another one, or at groups that are cut or named differently.
+
+    The numbers of a group that is withheld could then follow from both tests.
+    """
+    filters = [[plain(condition) for condition in one.test.filters] for one in planned]
+    specified: list[dict[str, object]] = []
+    for one in planned:
+        written = [spec for key in ("groups", "given") for spec in _several(one.options.get(key))]
+        specified.append({str(getattr(spec, "column", spec)): plain(spec) for spec in written})
+    return [
+        any(
+            filters[i] != filters[j]
+            or any(specified[j].get(column, spec) != spec for column, spec in specified[i].items())
+            or any(
+                isinstance(spec, dict) and "name" in spec for k, spec in specified[j].items() if k not in specified[i]
+            )
+            for j in range(len(planned))
+            if j != i
+        )
+        for i in range(len(planned))
+    ]
+
+
+def _several(value: object) -> list[object]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def refusals(planned: Iterable[Planned], source: Source, file: str) -> None:

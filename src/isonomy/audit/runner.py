@@ -15,17 +15,18 @@ from pathlib import Path
 import isonomy
 from isonomy.audit import config as files
 from isonomy.audit.outcome import AuditResult
-from isonomy.audit.plan import Planned, absent, check, plan, refusals
+from isonomy.audit.plan import Planned, absent, check, of_other_rows, plan, refusals
 from isonomy.audit.questions import MODELS
-from isonomy.audit.state import State, claim, prepare, refuse
+from isonomy.audit.state import State, claim, place, prepare, refuse
 from isonomy.audit.table import Opened, identified, narrow, open_table, repeated
 from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
 from isonomy.frames.conditions import all_of
 from isonomy.frames.fingerprint import Fingerprint
+from isonomy.options import shown
 from isonomy.report import Document, Entry
 from isonomy.report.layout import section
-from isonomy.results import from_dict
+from isonomy.results import Result, from_dict, phrases
 from isonomy.results.progress import listening
 
 Progress = Callable[[str, int, int], None]  # what is being done, tests finished, tests in all
@@ -58,6 +59,10 @@ class Audit:
         file: str = "audit",
         text: str = "",
     ) -> None:
+        if not isinstance(config, files.Config):
+            raise UsageError(
+                f"config: {shown(config)} is no audit; give a mapping to Audit.from_dict, or a file to Audit.from_toml."
+            )
         self.config = config
         self.data = data
         self.folder = Path(folder)  # what paths in the file are relative to
@@ -127,8 +132,8 @@ class Audit:
         started = time.perf_counter()
         self._debug = debug
         tell = progress or (lambda *_: None)
+        folder = None if output is None else place(output)
         opened, planned, columns = self._open()
-        folder = None if output is None else Path(output)
         if folder is not None:
             refuse(folder, self._path)
         tell("Reading the table", 0, len(planned))
@@ -152,6 +157,7 @@ class Audit:
 
             with listening(heard):
                 entries.append(self._entry(one, tables, fingerprint, state, people))
+            entries = self._together(planned, entries, fingerprint, state)
         tell("Writing the report", len(planned), len(planned))
         document = self._document(opened, fingerprint, tuple(entries), time.perf_counter() - started)
         result = AuditResult(document)
@@ -182,15 +188,61 @@ class Audit:
             result = result.published(self.config.suppress_below)
             # Words and table are part of the test: a fault in them is its own.
             section(1, replace(entry, result=result), 1, picture=False)
-            stored = result.to_dict()
+            result.to_dict()
         except Exception as error:
             if self._debug:
                 raise
-            entry = replace(entry, error=_message(error), error_kind=_kind(error), options=dict(one.options))
+            entry = replace(
+                entry,
+                error=_message(error, withheld=self.config.suppress_below > 0),
+                error_kind=_kind(error),
+                options=dict(one.options),
+            )
             return replace(entry, seconds=time.perf_counter() - started, peak_memory=peak_memory())
-        seconds = time.perf_counter() - started
-        state.save(identity, {"result": stored, "seconds": seconds})
-        return replace(entry, result=result, seconds=seconds, peak_memory=peak_memory())
+        return replace(entry, result=result, seconds=time.perf_counter() - started, peak_memory=peak_memory())
+
+    def _together(
+        self, planned: list[Planned], entries: list[Entry], fingerprint: Fingerprint, state: State
+    ) -> list[Entry]:
+        """Withhold in every test what one of them withholds: two denominators tell a third. Then keep the new ones."""
+        minimum = self.config.suppress_below
+        known, again = frozenset[str](), list(entries)
+        while minimum:
+            results = [entry.result for entry in again if entry.result is not None]
+            hidden = frozenset().union(*(result.withheld_labels()[0] for result in results))
+            if hidden == known:
+                break
+            known = hidden
+            again = [self._withholding(entry, hidden) for entry in again]
+        if known:
+            others = of_other_rows(planned[: len(again)])
+            again = [
+                entry if entry.result is None or not other else _warned(entry, entry.result, phrases.OTHER_ROWS)
+                for entry, other in zip(again, others, strict=True)
+            ]
+        for one, old, entry in zip(planned, entries, again, strict=False):
+            if entry is old and (entry.resumed or old is not entries[-1]):
+                continue
+            identity = one.identity(fingerprint.digest, self.config)
+            if entry.result is not None:
+                state.save(identity, {"result": entry.result.to_dict(), "seconds": entry.seconds})
+            elif old.result is not None:
+                state.forget(identity)
+        return again
+
+    def _withholding(self, entry: Entry, hidden: frozenset[str]) -> Entry:
+        """The entry without the groups that another test withholds."""
+        result = entry.result
+        if result is None or not hidden & result.withheld_labels()[1]:
+            return entry
+        try:
+            published = replace(entry, result=result.published(self.config.suppress_below, hidden))
+            section(1, published, 1, picture=False)
+        except Exception as error:
+            if self._debug:
+                raise
+            return replace(entry, result=None, error=_message(error, withheld=True), error_kind=_kind(error))
+        return published
 
     def _document(
         self, opened: Opened, fingerprint: Fingerprint, entries: tuple[Entry, ...], seconds: float
@@ -235,11 +287,23 @@ class _Tables:
                 source.prefetch([request for one in tests for request in one.requests(source)])
 
 
-def _message(error: Exception) -> str:
-    """What is stored of an error. Only our own messages are known to quote no row of anybody."""
+def _message(error: Exception, *, withheld: bool) -> str:
+    """What is stored of an error. Only our own messages are known to quote no row of anybody.
+
+    ``withheld``: small groups are, and what a message tells of one.
+    """
+    if isinstance(error, DataError) and isinstance(error.__cause__, Exception):  # an engine is quoted, which may quote
+        return f"{str(error).partition(': ')[0]}: the engine cannot read the table; --debug (or debug=True) shows why."
     if isinstance(error, isonomy.errors.IsonomyError):
-        return str(error)
+        return error.public if withheld and isinstance(error, DataError) else str(error)
     return f"{type(error).__name__}, which isonomy does not raise itself; --debug (or debug=True) shows where and why."
+
+
+def _warned(entry: Entry, result: Result, warning: str) -> Entry:
+    """The entry with one warning more."""
+    if warning in result.warnings:
+        return entry
+    return replace(entry, result=replace(result, warnings=(*result.warnings, warning)))
 
 
 def _kind(error: Exception) -> str:

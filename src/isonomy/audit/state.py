@@ -11,11 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from isonomy.errors import ConfigError
+from isonomy.options import check
 
 FILES = ("report.html", "results.json", "summary.md", "junit.xml")
 FOLDER = ".isonomy-state"
 _OWNER = "audit-file"  # which audit file the folder belongs to, relative to the folder
 _PARTIAL = ".partial"
+
+
+def place(folder: str | Path) -> Path:
+    """The folder that a caller names."""
+    check("output", folder, str | Path)
+    if "\x00" in str(folder):
+        raise ConfigError(f"output: cannot write to {str(folder)!r} (no path holds a null character).")
+    return Path(folder)
 
 
 def write(path: Path, text: str) -> None:
@@ -45,12 +54,12 @@ def refuse(folder: Path, file: Path | None = None) -> None:
     A folder belongs to the audit file that wrote it, for as long as that file exists.
     """
     try:
-        place = next((place for place in (folder, *folder.parents) if place.exists()), Path())
+        nearest = next((nearest for nearest in (folder, *folder.parents) if nearest.exists()), Path())
     except OSError as error:
         raise ConfigError(f"output: cannot write to {folder} ({error.strerror}).") from None
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        why = "may not be written to" if place.is_dir() else "is a file"
-        raise ConfigError(f"output: cannot write to {folder} ({place} {why}).")
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        why = "may not be written to" if nearest.is_dir() else "is a file"
+        raise ConfigError(f"output: cannot write to {folder} ({nearest} {why}).")
     for name in FILES:
         if (folder / name).is_dir():
             raise ConfigError(f"output: {folder / name} is a folder; remove it, or name another output folder.")
@@ -75,8 +84,8 @@ def prepare(folder: Path) -> None:
     """Make the output folder, and clear away what a killed run left half-written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for place in (folder, folder / FOLDER):
-            for left in place.glob(f".*{_PARTIAL}"):
+        for inside in (folder, folder / FOLDER):
+            for left in inside.glob(f".*{_PARTIAL}"):
                 left.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"output: cannot write to {folder} ({error.strerror}).") from None
@@ -108,3 +117,8 @@ class State:
         """Keep a finished test."""
         if self.folder is not None:
             write(self.folder / f"{identity}.json", json.dumps(stored, allow_nan=False, ensure_ascii=False))
+
+    def forget(self, identity: str) -> None:
+        """Drop what was kept of a test."""
+        if self.folder is not None:
+            (self.folder / f"{identity}.json").unlink(missing_ok=True)

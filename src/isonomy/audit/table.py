@@ -15,6 +15,7 @@ from isonomy.frames.conditions import all_of, is_text
 from isonomy.frames.fingerprint import Fingerprint
 from isonomy.frames.fingerprint import fingerprint as fingerprint_of
 from isonomy.frames.labels import NOTHING, Labels
+from isonomy.frames.paths import files_at
 from isonomy.frames.profile import ROWS
 from isonomy.results import phrases
 
@@ -77,11 +78,7 @@ def _open(native: object, data: Data, labels: Labels) -> Source:
 
 
 def _size(path: Path) -> int:
-    if any(c in path.name for c in "*?["):
-        return sum(part.stat().st_size for part in path.parent.glob(path.name))
-    if path.is_dir():
-        return sum(part.stat().st_size for part in path.rglob("*.parquet"))
-    return path.stat().st_size
+    return sum(part.stat().st_size for part in files_at(path))
 
 
 def _duckdb(data: Data, folder: Path) -> object:
@@ -132,9 +129,7 @@ def _read(files: Sequence[str]) -> str:
 
 def _files(table: str, path: Path) -> list[str]:
     """The files behind a table: one, those of a folder, or those of a glob."""
-    pattern = any(mark in path.name for mark in "*?[")
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
-    files = sorted(path.parent.glob(path.name)) if pattern else files
+    files = files_at(path, f"data.tables.{table}")
     if not files:
         raise ConfigError(f"data.tables.{table}: no file at {path}.")
     return [str(file.resolve()) for file in files]

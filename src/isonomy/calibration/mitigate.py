@@ -163,7 +163,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
                     "another method."
                 )
         columns = self._read(X, reset=True)
-        with told("y"):
+        with told("y", (TypeError, ValueError)):
             outcome = outcomes(column_or_1d(_required(self, y), warn=True))
         _same_length(outcome, columns)
         if not np.all(np.isfinite(outcome)):
@@ -332,7 +332,7 @@ class MultiObjectiveCalibrator(TransformerMixin, MultiOutputMixin, RegressorMixi
         refuse_empty(eager(X))
         if self.estimator is not None:
             _check_regressor(self.estimator)
-        with told("y"):
+        with told("y", (TypeError, ValueError)):
             values = outcomes(check_array(_required(self, y), dtype=None, ensure_2d=False, input_name="y"))
         self._flat = values.ndim == 1
         values = values[:, None] if self._flat else values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -79,10 +79,14 @@ class Family(ABC):
 
     def without(self, small: BoolArray) -> Self:
         """A copy that withholds the numbers of the groups marked ``small``."""
-        concerned = small[self.pairs].any(axis=1)
+        concerned: BoolArray = np.asarray(small[self.pairs].any(axis=1))
         masks = dict.fromkeys(self.of_groups, small) | dict.fromkeys(self.of_pairs, concerned)
         changes: dict[str, Any] = {n: np.where(mask, np.nan, getattr(self, n).T).T for n, mask in masks.items()}
-        return replace(self, **changes)
+        pairs = zip(self.pair_verdicts, concerned, strict=True)
+        verdicts = tuple(Verdict.INCONCLUSIVE if hide else verdict for verdict, hide in pairs)
+        order = getattr(self, "order_verdict", None)
+        whole = overall([*verdicts, *([] if order is None else [order])])
+        return replace(self, **changes, pair_verdicts=verdicts, verdict=whole if concerned.any() else self.verdict)
 
     @property
     def supported(self) -> BoolArray:
@@ -260,13 +264,39 @@ class Tested(Result, Generic[F]):
         """
         return sorted(self.families, key=lambda f: (f.verdict is not self.verdict, np.nan_to_num(f.pvalue, nan=np.inf)))
 
-    def suppressed(self, minimum: int) -> Self:
-        """A copy that withholds groups with fewer than ``minimum`` rows (from the threshold up)."""
-        families = tuple(
-            family.without(withheld(family.groups, family.size, family.size < minimum, minimum))
-            for family in self.families
-        )
-        return replace(self, families=families, minimum=minimum)
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds groups with fewer than ``minimum`` rows (from the threshold up), or in ``also``."""
+        small = _hidden(self._groups, self._size, minimum, also, self.provenance.rows)
+        parts = np.split(small, np.cumsum([len(family.groups) for family in self.families])[:-1])
+        families = tuple(family.without(part) for family, part in zip(self.families, parts, strict=True))
+        verdict = overall([family.verdict for family in families]) if small.any() else self.verdict
+        return replace(self, families=families, minimum=minimum, verdict=verdict)
+
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the groups that are withheld, and of those that are not."""
+        return _labels(self._groups, np.isnan(self._size))
+
+    @property
+    def _groups(self) -> tuple[Group, ...]:
+        return tuple(group for family in self.families for group in family.groups)
+
+    @property
+    def _size(self) -> FloatArray:
+        return np.concatenate([family.size for family in self.families])
+
+
+def _hidden(
+    groups: Sequence[Group], size: FloatArray, minimum: int, also: Collection[str], rows: int | None
+) -> BoolArray:
+    """The groups that are withheld: small ones, those in ``also``, and those that would give them away."""
+    gone = np.isnan(size) | np.array([group.label in also for group in groups], dtype=bool)
+    return withheld(groups, size, (size < minimum) | gone, minimum, rows=rows)
+
+
+def _labels(groups: Sequence[Group], hidden: BoolArray) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of hidden groups, and of the others."""
+    names = frozenset(group.label for group, hide in zip(groups, hidden, strict=True) if hide)
+    return names, frozenset(group.label for group in groups) - names
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -347,8 +377,10 @@ class CompositeResult(Result):
     never_shown: ClassVar[tuple[str, ...]] = wording.PARITY_LIMITS
 
     scores: tuple[str, ...]
+    groups: tuple[Group, ...]
+    size: FloatArray  # rows of each group
+    pairs: IntArray  # places of the two groups of each pair
     weights: FloatArray  # (weights, scores)
-    labels: tuple[tuple[str, str], ...]  # of each pair
     pair_adjusted: FloatArray
     pair_verdicts: tuple[Verdict, ...]
     pvalue_at: FloatArray  # of each pair under each weight alone
@@ -369,6 +401,7 @@ class CompositeResult(Result):
         """Lay out the tests of all pairs."""
         families = estimates.families
         tests = [test for family in families for test in family.tests]
+        firsts = np.cumsum([0, *(len(family.groups) for family in families[:-1])])
         return cls.gather(
             decisions,
             plan,
@@ -376,13 +409,41 @@ class CompositeResult(Result):
             provenance=call.provenance(
                 rows=tally.rows, dropped=tally.dropped, level=plan.rows.level, grouping=plan.rows.grouping
             ),
-            labels=tuple((f.groups[i].label, f.groups[j].label) for f in families for i, j in f.pairs),
+            groups=tuple(group for family in families for group in family.groups),
+            size=np.concatenate([family.size for family in families]),
+            pairs=np.concatenate([family.pairs + first for family, first in zip(families, firsts, strict=True)]),
             pair_adjusted=decisions.adjusted,
             pair_verdicts=decisions.verdicts,
             pvalue_at=np.stack([test.each for test in tests]),
             difference=np.stack([test.difference for test in tests]),
             clustered=plan.rows.user is not None,
         )
+
+    @property
+    def labels(self) -> tuple[tuple[str, str], ...]:
+        """The names of the two groups of each pair."""
+        return tuple((self.groups[i].label, self.groups[j].label) for i, j in self.pairs)
+
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds groups with fewer than ``minimum`` rows, and those in ``also``."""
+        small = _hidden(self.groups, self.size, minimum, also, self.provenance.rows)
+        concerned: BoolArray = np.asarray(small[self.pairs].any(axis=1))
+        pairs = zip(self.pair_verdicts, concerned, strict=True)
+        verdicts = tuple(Verdict.INCONCLUSIVE if hide else verdict for verdict, hide in pairs)
+        return replace(
+            self,
+            size=np.where(small, np.nan, self.size),
+            pair_adjusted=np.where(concerned, np.nan, self.pair_adjusted),
+            pvalue_at=np.where(concerned[:, None], np.nan, self.pvalue_at),
+            difference=np.where(concerned[:, None], np.nan, self.difference),
+            pair_verdicts=verdicts,
+            verdict=overall(verdicts) if concerned.any() else self.verdict,
+            pvalue=smallest(self.pair_adjusted[~concerned]) if concerned.any() else self.pvalue,
+        )
+
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the groups that are withheld, and of those that are not."""
+        return _labels(self.groups, np.isnan(self.size))
 
     @property
     def worst_weights(self) -> FloatArray:
@@ -597,9 +658,15 @@ class ThresholdsResult(GroupResult):
         """What this result does not show."""
         return (*self.never_shown, *([wording.EXTRAPOLATED] if Status.EXTRAPOLATED in self.status else []))
 
+    @property
+    def _moved(self) -> list[int]:
+        """Places of the groups that get another threshold, as far as they are told."""
+        others = (self.thresholds != self.threshold) & ~np.isnan(self.size)
+        return [int(k) for k in np.flatnonzero(others)]
+
     def headline(self) -> str:
         """What was shown of the present threshold, and what was done."""
-        moved = bool(np.any(self.thresholds != self.threshold))
+        moved = bool(self._moved)
         return wording.thresholds_headline(self.verdict is Verdict.VIOLATION, moved, self.change)
 
     def findings(self) -> tuple[str, ...]:
@@ -609,6 +676,8 @@ class ThresholdsResult(GroupResult):
             wording.common_target(self.metric, self.target, self.overall_before, self.overall_after, feasible=feasible)
         ]
         for k, label in enumerate(self.labels):
+            if self.status[k] is Status.SUPPRESSED:
+                continue
             by_lot = self.lottery[k] < self.thresholds[k]
             findings.append(
                 wording.threshold_finding(
@@ -622,7 +691,7 @@ class ThresholdsResult(GroupResult):
                     self.alpha,
                 )
             )
-        moved = [k for k in range(len(self.groups)) if self.thresholds[k] != self.threshold]
+        moved = self._moved
         for k in moved:
             ends = (self.selected_change_low[k], self.selected_change_high[k])
             findings.append(wording.selected_finding(self.labels[k], self.selected_change[k], ends, self.alpha))

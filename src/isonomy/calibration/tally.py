@@ -282,7 +282,8 @@ def _checked(source: Source, plan: ThresholdsPlan) -> tuple[tuple[Group, ...], M
     for group in scores.partitions[0].groups:
         if group not in groups:
             raise NotEnoughData(
-                f"groups: {group.label} has no row from the threshold up; its margin cannot be estimated."
+                f"groups: {group.label} has no row from the threshold up; its margin cannot be estimated.",
+                "groups: one has no row from the threshold up; its margin cannot be estimated.",
             )
     binary = not float(read.values[NOT_BINARY].sum()) > 0
     if not binary and plan.target not in ("outcome_at_margin", "selection_rate"):

@@ -7,7 +7,6 @@ expression must not overflow.
 
 from __future__ import annotations
 
-import glob
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import DataError, DuplicateColumns, EmptyFrame, LengthMismatch, MixedTypes, UsageError, WrongType
+from isonomy.frames.paths import files_at
 
 if TYPE_CHECKING:
     import polars as pl
@@ -131,14 +131,20 @@ def _scan(pattern: str) -> pl.LazyFrame:
 
     if "://" in pattern:  # a remote store: polars knows its own schemes
         return pl.scan_parquet(pattern) if pattern.endswith((".parquet", ".pq")) else _scan_csv(pattern)
-    path = Path(pattern).expanduser()
-    files = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+    try:
+        path = Path(pattern).expanduser()
+        files = files_at(path)
+    except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"data: {pattern!r} is no path ({error}).") from None
+    folder = path if path.is_dir() else files[0] if files and files[0].is_dir() else None
+    if folder is not None:
+        if not (files if folder is path else files_at(folder)):
+            raise UsageError(f"data: the folder {pattern} holds no parquet file.")
+        return pl.scan_parquet(folder, hive_partitioning=True)
     if not files:
         raise UsageError(f"data: no file at {pattern}.")
-    if files[0].is_dir():
-        if not any(files[0].rglob("*.parquet")):
-            raise UsageError(f"data: the folder {pattern} holds no parquet file.")
-        return pl.scan_parquet(files[0], hive_partitioning=True)
     if files[0].stat().st_size == 0:
         raise EmptyFrame(f"data: the file {pattern} is empty.")
     suffixes = "".join(files[0].suffixes[-2:]).lower()

@@ -27,7 +27,7 @@ from isonomy.errors import (
 from isonomy.frames.checks import refuse_nested
 from isonomy.frames.sums import LARGEST
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from isonomy.options import shown
+from isonomy.options import refuse_endless, shown
 
 Column = str | int  # the name of a column of X, or its number
 Eager = nw.DataFrame[Any]
@@ -132,13 +132,15 @@ def known_columns(estimator: object, X: object, columns: Sequence[Column]) -> tu
     names = getattr(estimator, "feature_names_in_", None)
     numbered = any(not isinstance(column, str) for column in columns)
     if eager(X) is None or (numbered and names is None):
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+        with told("X", (TypeError, ValueError)):
+            validate_data(estimator, X, reset=False, skip_check_array=True)
         return tuple(columns)
     return tuple(column if isinstance(column, str) or names is None else str(names[column]) for column in columns)
 
 
 def eager(X: object) -> Eager | None:
     """X as a narwhals frame, or None if it is an array or a list."""
+    refuse_endless("X", X)
     # A sparse matrix may be a mapping too: scikit-learn refuses it in its own words.
     if X is None or (isinstance(X, (str, bytes, Mapping)) and not hasattr(X, "tocsr")):
         raise UsageError(f"X: a {type(X).__name__}; give a frame or an array with one row per person.")
@@ -160,6 +162,7 @@ def names_of(X: object) -> list[str] | None:
 
 def target(y: object) -> object:
     """What was passed as y, in a form that numpy holds: whole numbers of 128 bits and decimals as floats."""
+    refuse_endless("y", y)
     values: object = nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(values, nw.Series):
         return _numbers(values, "y") if values.dtype in _LARGE else y
@@ -203,7 +206,8 @@ def votes(columns: Columns, sample_weight: object) -> Votes:
     from sklearn.utils.validation import _check_sample_weight
 
     given: FloatArray
-    with told("sample_weight"):
+    refuse_endless("sample_weight", sample_weight)
+    with told("sample_weight", (TypeError, ValueError)):
         given = _check_sample_weight(sample_weight, columns.numbers, dtype=np.float64, ensure_non_negative=True)
     if columns.user is None:
         return Votes(given, given)

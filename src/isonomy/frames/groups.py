@@ -20,7 +20,7 @@ import numpy as np
 from isonomy.errors import UnknownColumn, UsageError, WrongType
 from isonomy.frames.sums import Schema, missing
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
-from isonomy.options import Form, shown
+from isonomy.options import Form, check, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,6 +74,7 @@ def cut(column: str, edges: Sequence[float]) -> Cut:
     >>> iso.cut("age", [25, 45]).labels
     ('<25', '25 to <45', '>=45')
     """
+    check("column", column, str)
     try:
         values = tuple(float(edge) for edge in edges)
     except (TypeError, ValueError, OverflowError):
@@ -91,12 +92,13 @@ def where(name: str, condition: nw.Expr) -> Where:
     >>> young_men.name
     'young men'
     """
+    check("name", name, str)
     if not isinstance(condition, nw.Expr):
         raise UsageError(
             f"where({name!r}): condition is a {type(condition).__name__}; give an expression such as "
             'iso.col("age") < 25.'
         )
-    return Where(str(name), condition)
+    return Where(name, condition)
 
 
 @dataclass(frozen=True, slots=True)

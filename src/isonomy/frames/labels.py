@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from isonomy.frames.groups import CONDITION, MISSING, Group
+from isonomy.options import check_fields
 
 Words = Mapping[str, str]
 
@@ -44,6 +45,9 @@ class Labels:
     groups: Words = field(default_factory=dict)
     metrics: Words = field(default_factory=dict)
     population: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def named(self, groups: Sequence[Group]) -> tuple[Group, ...]:
         """The groups under the names readers know; those whose names would coincide keep their own."""

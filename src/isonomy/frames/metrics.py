@@ -17,7 +17,7 @@ from isonomy.frames.request import Cells, Request, Rows
 from isonomy.frames.source import Source
 from isonomy.frames.sums import identity
 from isonomy.numerics.arrays import BoolArray
-from isonomy.options import Form
+from isonomy.options import Form, check
 
 Codes = NDArray[np.int8]
 
@@ -45,6 +45,9 @@ class Metric:
     quantile: float | None = None
 
     def __post_init__(self) -> None:
+        check("name", self.name, str)
+        check("binary", self.binary, bool)
+        check("quantile", self.quantile, float | None)
         if self.quantile is not None and (self.binary or not 0 < self.quantile < 1):
             seen = "binary=True" if self.binary else f"{self.quantile!r}"
             raise UsageError(

@@ -17,6 +17,7 @@ import numpy as np
 from isonomy.errors import LengthMismatch, UsageError
 from isonomy.frames.adapt import adapt, as_column
 from isonomy.frames.source import Source
+from isonomy.frames.sums import collect
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,7 +106,7 @@ def _joined(data: object, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
                 f"{next(iter(columns))}: an array cannot be laid beside rows that an engine or a file holds; add it to "
                 "them as a column."
             )
-        table = adapted.frame.collect().to_native()
+        table = collect(adapted.frame)
         lengths = {"data": len(table), **lengths}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name}: {n:,}" for name, n in lengths.items())

@@ -93,7 +93,9 @@ def collect(frame: Lazy) -> pl.DataFrame:
     except unlike as error:
         same = "Files of one table need the same columns and types."
         raise DataError(f"data: the table cannot be read: {first_line(error)}. {same}") from error
-    except pl.exceptions.ComputeError as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # of polars, or of the caller's own function in a lazy frame
         raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
     except pl.exceptions.PanicException as error:  # no Exception: polars met what no file should hold
         raise DataError("data: the table cannot be read: a file is damaged, or changed while it was read.") from error

@@ -20,7 +20,7 @@ from isonomy.likelihood.ratio.disparity import Against, Hypothesis, Interval
 from isonomy.likelihood.ratio.links import LINKS, Link
 from isonomy.likelihood.ratio.standardised import Sigma
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import Form, Number
+from isonomy.options import Form, Number, check_fields
 
 Uncertainty = Literal["joint", "plugin", "fixed"]
 Adjustment = Literal["bh", "by", "holm", "bonferroni", "none", "bh-tree", "bh-siblings", "max-t"]
@@ -47,6 +47,9 @@ class Estimate:
 
     value: float
     influence: str
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 # A value of the outcome and the prediction.

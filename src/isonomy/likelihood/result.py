@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -24,7 +24,7 @@ from isonomy.likelihood.ratio.planning import detectable, within_rows
 from isonomy.likelihood.ratio.region import Region, Stacked
 from isonomy.likelihood.ratio.standardised import Sigma
 from isonomy.likelihood.tally import Tally
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.options import Power, check
 from isonomy.results import Call, Columns, GroupResult, Result, phrases, storable
@@ -125,9 +125,18 @@ class LikelihoodResult(GroupResult):
             columns = {**columns, "sigma": self.sigma_value}
         return {"metric": self.metrics, **columns} if len(set(self.metrics)) > 1 else columns
 
-    def suppressed(self, minimum: int) -> Self:
-        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
-        hidden = GroupResult.suppressed(self, minimum)
+    def compared_with(self) -> BoolArray:
+        """Which groups others are compared with: the one named, or the best."""
+        best = np.zeros(len(self.groups), dtype=bool)
+        if self.reference_kind.best:
+            for metric in set(self.metrics):
+                own = np.array([name == metric for name in self.metrics])
+                best |= own & np.isin(self.estimate, self.reference_value[own])
+        return best | GroupResult.compared_with(self)
+
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows, and of those in ``also``."""
+        hidden = GroupResult.suppressed(self, minimum, also)
         if hidden is not self:
             small = [status is Status.SUPPRESSED for status in hidden.status]
 
@@ -377,9 +386,9 @@ class FlagResult(LikelihoodResult):
             share=self.shares[i],
         )
 
-    def suppressed(self, minimum: int) -> Self:
-        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
-        hidden = LikelihoodResult.suppressed(self, minimum)
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows, and of those in ``also``."""
+        hidden = LikelihoodResult.suppressed(self, minimum, also)
         # The sentence about the reference's error names groups.
         if hidden is self:
             return hidden
@@ -497,6 +506,6 @@ class CertifyResult(LikelihoodResult):
         )
         return (decided, *largest, joint, wording.RESTS_ON_THE_TOLERANCE)
 
-    def suppressed(self, minimum: int) -> Self:
-        """A copy without the rows behind `contains`, and the numbers of groups with fewer than ``minimum`` rows."""
-        return replace(LikelihoodResult.suppressed(self, minimum), region=None)
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy without the rows behind `contains`, and without the numbers of small groups and those in ``also``."""
+        return replace(LikelihoodResult.suppressed(self, minimum, also), region=None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from isonomy.frames import Group
 from isonomy.likelihood import wording_given
 from isonomy.likelihood.decide import Decisions
 from isonomy.likelihood.estimate import Estimates, JointEstimates, Widest
@@ -17,6 +18,7 @@ from isonomy.likelihood.result import DESCRIBED, CertifyResult, FlagResult, Like
 from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Call, Columns, storable
+from isonomy.results.disclosure import withheld
 from isonomy.results.shape import as_frame
 
 storable(Effects)
@@ -24,8 +26,9 @@ storable(Effects)
 # The numbers of each group that strata add.
 OF_STRATA = (
     *("unconditional", "accounted", "accounted_low", "accounted_high", "share", "share_low", "share_high"),
-    *("homogeneity", "homogeneity_pvalue", "strata", "one_sided"),
+    *("homogeneity", "homogeneity_df", "homogeneity_pvalue", "strata", "one_sided"),
 )
+STRATUM = "\x00stratum"  # the dimension of strata beside those of groups: no column has that name
 BEFORE_STATUS = ("accounted", "accounted_low", "accounted_high", "homogeneity_pvalue", "strata", "one_sided")
 
 
@@ -98,10 +101,10 @@ class StratifiedResult(WithinStrata, FlagResult):
         """What is assumed, and how it was checked or that it cannot be."""
         return (*FlagResult.assumptions(self), wording_given.ASSUMED)
 
-    def suppressed(self, minimum: int) -> Self:
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy that withholds the numbers of groups, and of strata, with fewer than ``minimum`` rows."""
-        hidden = FlagResult.suppressed(self, minimum)
-        return replace(hidden, effects=_kept_effects(self.effects, hidden.n, minimum))
+        hidden = FlagResult.suppressed(self, minimum, also)
+        return replace(hidden, effects=_kept_effects(self.effects, self.groups, hidden.n, minimum))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -141,10 +144,10 @@ class StratifiedCertifyResult(WithinStrata, CertifyResult):
         """What is assumed, and how it was checked or that it cannot be."""
         return (*CertifyResult.assumptions(self), wording_given.ASSUMED)
 
-    def suppressed(self, minimum: int) -> Self:
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy that withholds the numbers of groups, and of strata, with fewer than ``minimum`` rows."""
-        hidden = CertifyResult.suppressed(self, minimum)
-        return replace(hidden, effects=_kept_effects(self.effects, hidden.n, minimum))
+        hidden = CertifyResult.suppressed(self, minimum, also)
+        return replace(hidden, effects=_kept_effects(self.effects, self.groups, hidden.n, minimum))
 
 
 Laid = TypeVar("Laid", StratifiedResult, StratifiedCertifyResult)
@@ -194,9 +197,15 @@ def _accounts(result: StratifiedResult | StratifiedCertifyResult, i: int) -> str
     return " ".join(sentences)
 
 
-def _kept_effects(effects: Effects, n: FloatArray, minimum: int) -> Effects:
-    """The strata of groups that are not withheld, with enough rows on both sides."""
-    kept = (effects.n >= minimum) & (effects.reference_n >= minimum) & ~np.isnan(n[effects.group])
+def _kept_effects(effects: Effects, groups: Sequence[Group], n: FloatArray, minimum: int) -> Effects:
+    """The strata with enough rows on both sides, and none from which another follows.
+
+    Where a group is withheld none is listed: what others are compared with in a stratum has its rows in it.
+    """
+    few = (effects.n < minimum) | (effects.reference_n < minimum)
+    parts = [Group((*groups[i].items, (STRATUM, name))) for i, name in zip(effects.group, effects.stratum, strict=True)]
+    size = np.minimum(effects.n, effects.reference_n)
+    kept = ~withheld(parts, size, few, minimum) & (not np.isnan(n).any())
     names = tuple(name for name, keep in zip(effects.stratum, kept, strict=True) if keep)
     arrays = {item.name: getattr(effects, item.name) for item in fields(Effects) if item.name != "stratum"}
     return Effects(stratum=names, **{name: values[kept] for name, values in arrays.items()})

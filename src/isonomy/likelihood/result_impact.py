@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -97,6 +97,22 @@ class AdverseImpactResult(GroupResult):
             named=plan.reference is not None,
             unknown={counts.name: round(counts.unknown) for counts in sums.tables},
             adjusted_pvalue=decisions.adjusted,
+        )
+
+    def given_away(self, references: BoolArray, shown: BoolArray) -> bool:
+        """Whether a comparison that is shown, in the same table, gives one of the withheld ``references`` away."""
+        tables = np.array(self.tables)
+        return bool(np.isin(tables[references], tables[shown]).any())
+
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds the numbers of small categories and of those in ``also``, and what was said of them."""
+        hidden = GroupResult.suppressed(self, minimum, also)
+        shown = np.array([status is not Status.SUPPRESSED for status in hidden.status])
+        return replace(
+            hidden,
+            below_threshold=self.below_threshold & shown,
+            difference_shown=self.difference_shown & shown,
+            comparator=tuple(name if show else "" for name, show in zip(self.comparator, shown, strict=True)),
         )
 
     def table(self) -> Columns:

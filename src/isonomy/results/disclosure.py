@@ -1,50 +1,105 @@
 """Which groups have to be withheld, so that the numbers of small ones cannot be worked out from the others.
 
 A group can be had by subtraction where it is the only one withheld among those that make up a published group, or
-everybody. So further groups are withheld until at least two are, with enough rows between them: complementary
-suppression, along every dimension that groups are split by.
+everybody. So further groups are withheld until at least two are, with enough rows between them, and until no chain of
+such sums gives a small one: complementary suppression, along every dimension that groups are split by. A named group
+may overlap with any other: with one of them all are withheld, and with any group those that differ from a published
+one, or from everybody, by fewer rows than are published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from isonomy.frames.groups import CONDITION, Group
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.results import phrases
 
 Parts = tuple[IntArray, int | None]  # groups that do not overlap, and the group they make up; None: everybody
 
 
-def withheld(groups: Sequence[Group], size: FloatArray, small: BoolArray, minimum: int) -> BoolArray:
-    """The ``small`` groups, and those whose numbers would give a small one away."""
+def withheld(
+    groups: Sequence[Group],
+    size: FloatArray,
+    small: BoolArray,
+    minimum: int,
+    *,
+    kept: BoolArray | None = None,
+    rows: float | None = None,
+) -> BoolArray:
+    """The ``small`` groups, and those whose numbers would give a small one away.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+        One that comes several times, once for each metric, is withheld in all places.
+    size : ndarray
+        Their rows; NaN where they are withheld already.
+    small : ndarray
+        Those that are withheld in any case.
+    minimum : int
+        The least rows that are published.
+    kept : ndarray, optional
+        Groups that others are compared with: withheld only where no other is left.
+    rows : float, optional
+        The rows of everybody.
+    """
+    if small.all() or not small.any():
+        return np.array(small, dtype=bool)
+    kept = np.zeros(len(groups), dtype=bool) if kept is None else kept
     once = list(dict.fromkeys(groups))
-    if len(once) < len(groups):  # a group that comes once for each metric is one group, withheld in all of them
-        place = {group: i for i, group in enumerate(once)}
-        number = np.array([place[group] for group in groups])
-        any_small, largest = np.zeros(len(once), dtype=bool), np.zeros(len(once))
-        np.logical_or.at(any_small, number, small)
-        np.fmax.at(largest, number, size)
-        return withheld(once, largest, any_small, minimum)[number]
-    hidden = np.array(small, dtype=bool)
+    place = {group: i for i, group in enumerate(once)}
+    number = np.array([place[group] for group in groups], dtype=np.intp)
+    hidden, least, last = np.zeros(len(once), dtype=bool), np.full(len(once), np.nan), np.zeros(len(once), dtype=bool)
+    np.logical_or.at(hidden, number, small)
+    np.fmin.at(least, number, size)
+    np.logical_or.at(last, number, kept)
+    _complete(once, least, hidden, minimum, last, rows)
+    return hidden[number]
+
+
+def _complete(
+    groups: Sequence[Group], size: FloatArray, hidden: BoolArray, minimum: int, last: BoolArray, rows: float | None
+) -> None:
+    """Mark further groups as ``hidden`` until no small one can be worked out."""
+    small = hidden.copy()
     families = _families(groups)
+    named = np.array([any(name == CONDITION for name, _ in group.items) for group in groups])
+
+    def hide(parts: IntArray, whole: int | None) -> bool:
+        """One group more: the smallest of the parts or, where all are withheld, what they make up."""
+        shown = parts[~hidden[parts]]
+        if shown.size:
+            hidden[shown[np.lexsort((np.nan_to_num(size[shown], nan=np.inf), last[shown]))[0]]] = True
+        elif whole is not None and not hidden[whole]:
+            hidden[whole] = True
+        else:
+            return False
+        return True
+
     changed = True
     while changed:  # each round withholds one more group of a family
         changed = False
         for parts, whole in families:
-            inside = hidden[parts]
-            if not inside.any() or (inside.sum() > 1 and size[parts][inside].sum() >= minimum):
+            inside = parts[hidden[parts]]
+            if not inside.size or (inside.size > 1 and _many(size[inside], minimum)):
                 continue
-            shown = parts[~inside]
-            if shown.size:
-                hidden[shown[np.argmin(size[shown])]] = True
-            elif whole is not None and not hidden[whole]:
-                hidden[whole] = True
-            else:
-                continue
-            changed = True
-    return hidden
+            changed |= hide(parts, whole)
+        if not changed:
+            known = small & _determined(families, hidden)
+            concerned = [family for family in families if known[family[0]].any()]
+            changed = any(hide(*family) for family in concerned)
+        telling = named & ~hidden & _telling(size, hidden, named, minimum, rows)
+        hidden |= telling
+        changed |= bool(telling.any())
+
+
+def _many(sizes: FloatArray, minimum: int) -> bool:
+    """Whether groups have enough rows together; of those withheld before that was seen to."""
+    return bool(np.isnan(sizes).any() or sizes.sum() >= minimum)
 
 
 def _families(groups: Sequence[Group]) -> list[Parts]:
@@ -57,3 +112,72 @@ def _families(groups: Sequence[Group]) -> list[Parts]:
                 rest = Group(tuple(item for item in group.items if item[0] != name))
                 families.setdefault((name, rest), []).append(i)
     return [(np.array(parts), place.get(rest)) for (_, rest), parts in families.items()]
+
+
+def _determined(families: Sequence[Parts], hidden: BoolArray) -> BoolArray:
+    """The hidden groups that follow from the sums of all families together.
+
+    Sums tell a group unless it can change while they do not: unless a random vector keeps a part of it when it is
+    projected on the changes that leave every sum as it is.
+    """
+    from scipy import sparse
+    from scipy.sparse.linalg import lsmr
+
+    place = np.cumsum(hidden) - 1
+    at: list[tuple[int, int, float]] = []
+    for number, (parts, whole) in enumerate(families):
+        at += [(number, int(place[i]), 1.0) for i in parts[hidden[parts]]]
+        if whole is not None and hidden[whole]:
+            at.append((number, int(place[whole]), -1.0))
+    determined = np.zeros(hidden.size, dtype=bool)
+    if not at:
+        return determined
+    line, column, sign = (np.array(values) for values in zip(*at, strict=True))
+    sums = sparse.csr_array((sign, (line, column)), shape=(len(families), int(hidden.sum())))
+    draw = np.random.default_rng(0).standard_normal(sums.shape[1])
+    told = lsmr(sums, sums @ draw, atol=1e-13, btol=1e-13, conlim=0, maxiter=10 * sums.shape[1] + 100)[0]
+    determined[hidden] = np.abs(draw - told) < 1e-6
+    return determined
+
+
+def _telling(size: FloatArray, hidden: BoolArray, named: BoolArray, minimum: int, rows: float | None) -> BoolArray:
+    """The named groups that would tell of a hidden one: beside a hidden named group, and by a small difference."""
+    if not hidden.any():
+        return np.zeros(hidden.size, dtype=bool)
+    if (hidden & named).any():
+        return named
+    telling = np.zeros(hidden.size, dtype=bool)
+    shown = np.flatnonzero(~hidden)
+    others = np.append(size[shown], np.nan if rows is None else rows)
+    for i in np.flatnonzero(named & ~hidden):
+        near = np.abs(others - size[i]) < minimum
+        telling[i] = near[np.append(shown != i, True)].any()
+    return telling
+
+
+def silent(warnings: Sequence[str], hidden: Collection[str], labels: Collection[str]) -> tuple[str, ...]:
+    """The warnings without the ``hidden`` groups: a list of ``labels`` loses them, other sentences about them go."""
+    kept = []
+    for warning in warnings:
+        named = (label for label in hidden if label in warning)
+        told = [label for label in named if re.search(rf"(?<!\w){re.escape(label)}(?!\w)", warning)]
+        if not told:
+            kept.append(warning)
+            continue
+        shorter = _shorter(warning, sorted((label for label in labels if label in warning), key=len), hidden)
+        if not any(label in shorter for label in told) and any(label in shorter for label in labels):
+            kept.append(shorter)
+    return tuple(kept) if len(kept) == len(warnings) else (*kept, phrases.WITHHELD_WARNINGS)
+
+
+def _shorter(text: str, labels: Sequence[str], hidden: Collection[str]) -> str:
+    """A text whose lists of ``labels`` ("a, b and c", "a, b and 4 more") have lost the ``hidden`` ones."""
+    one = "|".join(re.escape(label) for label in reversed(labels))  # the longest first
+    lists = re.compile(rf"(?<!\w)(?:{one})(?:, (?:{one}))*(?: and (?:{one}|[\d,]+ more))(?!\w)(?! \(| against)")
+    between = re.compile(rf"(?:, | and )(?=(?:{one})(?:, | and |$)|[\d,]+ more$)")
+
+    def without(match: re.Match[str]) -> str:
+        parts = between.split(match.group())
+        return phrases.listed([part for part in parts if part not in hidden], limit=len(parts))
+
+    return lists.sub(without, text)

@@ -74,6 +74,12 @@ REASONS = {
     "constant": "within each group every row has the same value, so that chance cannot be judged",
     "suppressed": "every group is smaller than this audit publishes",
 }
+WITHHELD_WARNINGS = "Warnings about groups whose numbers are withheld are withheld with them."
+OTHER_ROWS = (
+    "This audit withholds groups, and this test looks at other rows, or cuts a column elsewhere, than another test: "
+    "the numbers of a withheld group may follow from both by subtraction. Give all tests the same filters and cuts, or "
+    "publish one of them."
+)
 UNTOLERANT = (
     "Inconclusive: no difference was shown. Without a tolerance that is all it can mean: no number of rows can show "
     "that groups are equal."
@@ -266,6 +272,14 @@ def listed(items: Sequence[str], limit: int = 5) -> str:
 def about(sentence: str, labels: Sequence[str]) -> str:
     """A sentence with the labels where it has braces."""
     return sentence.format(listed(labels))
+
+
+def overlapping(labels: Sequence[str]) -> str:
+    """Named groups that are published beside withheld ones."""
+    return (
+        f"Named groups may overlap with others: the numbers of a withheld group may follow from those of "
+        f"{listed(labels)} and of other groups by subtraction. Leave them out of what is published if they do."
+    )
 
 
 def few(least: int, rows: str, labels: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from isonomy.errors import NotEnoughData, choose
-from isonomy.frames.groups import Group
+from isonomy.frames.groups import CONDITION, Group
 from isonomy.inference import Verdict, answered
 from isonomy.inference.designs import DesignEffect
 from isonomy.numerics.arrays import AnyArray, BoolArray
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
-from isonomy.results.disclosure import withheld
+from isonomy.results.disclosure import silent, withheld
 from isonomy.results.storage import SCHEMA_VERSION, encode, storable
 
 if TYPE_CHECKING:
@@ -201,16 +201,33 @@ class Result(ABC):
         tolerant = self.provenance.options.get("tolerance", True) not in (None, 0)
         return phrases.verdict(self.provenance.call, self.verdict.value, tolerant=tolerant)
 
-    def suppressed(self, minimum: int) -> Self:
-        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows, and of those in ``also``."""
         return self
 
-    def published(self, minimum: int) -> Self:
-        """A copy that withholds small groups, and how many clusters there are if one has so few: sums would tell it."""
-        hidden = self.suppressed(minimum)
-        if all(number >= minimum for _, number, _ in self.provenance.clusters):
-            return hidden
-        return replace(hidden, provenance=replace(hidden.provenance, clusters=()))
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the groups that are withheld, and of those that are not."""
+        return frozenset(), frozenset()
+
+    def published(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy without small groups, and without what else would tell of them.
+
+        That is how many clusters there are if one of them has so few, and warnings that name a group that is withheld.
+        ``also``: the names of groups that are withheld elsewhere, and so here.
+        """
+        result = self.suppressed(minimum, also)
+        hidden, others = result.withheld_labels()
+        if hidden:
+            warnings = silent(self.warnings, hidden, hidden | others)
+            result = replace(result, warnings=tuple(dict.fromkeys((*warnings, *result.withheld_warnings()))))
+        clusters = self.provenance.clusters
+        if all(number >= minimum for _, number, _ in clusters) and not any(label in hidden for label, *_ in clusters):
+            return result
+        return replace(result, provenance=replace(result.provenance, clusters=()))
+
+    def withheld_warnings(self) -> tuple[str, ...]:
+        """What cannot be ruled out although groups are withheld."""
+        return ()
 
     def summary(self) -> str:
         """The result in words, for a terminal or an e-mail."""
@@ -278,20 +295,45 @@ class GroupResult(Result):
         size = len(self.groups)  # what is one number for all groups stands in every row
         return {"group": self.labels} | {n: v if np.ndim(v) else np.full(size, v) for n, v in values.items()}
 
-    def suppressed(self, minimum: int) -> Self:
-        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows."""
-        small = np.any([getattr(self, name) < minimum for name in self.counts], axis=0)
-        if any(one is Status.REFERENCE and few for one, few in zip(self.status, small, strict=True)):
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows, and of those in ``also``."""
+        counts = np.array([getattr(self, name) for name in self.counts])
+        gone = [one is Status.SUPPRESSED or name in also for one, name in zip(self.status, self.labels, strict=True)]
+        small = (counts < minimum).any(axis=0) | np.array(gone, dtype=bool)
+        compared, rows, few = self.compared_with(), self.provenance.rows, small
+        small = withheld(self.groups, counts.min(axis=0), small, minimum, kept=compared, rows=rows)
+        if (few & compared).any() or self.given_away(small & compared, ~small):
             raise NotEnoughData(
-                f"reference: the group compared with has fewer than {minimum:,} rows, the least that is published, and "
-                "every comparison would give its numbers away; choose another reference."
+                f"reference: the group compared with has fewer than {minimum:,} rows, the least that is published, or "
+                "would give away one that has; every comparison would give its numbers away; choose another reference."
             )
-        small = withheld(self.groups, getattr(self, self.counts[0]), small, minimum)
         hidden = suppress(self, small, self.withheld)
         if self.design is None or hidden is self:
             return hidden
         kept = (np.where(small, np.nan, getattr(self.design, part.name)) for part in fields(DesignEffect))
         return replace(hidden, design=DesignEffect(*kept))
+
+    def compared_with(self) -> BoolArray:
+        """Which groups others are compared with."""
+        return np.array([one is Status.REFERENCE for one in self.status], dtype=bool)
+
+    def given_away(self, references: BoolArray, shown: BoolArray) -> bool:
+        """Whether a comparison that is shown gives the numbers of one of the withheld ``references`` away."""
+        return bool(references.any() and shown.any())
+
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the groups that are withheld, and of those that are not."""
+        hidden = [label for label, one in zip(self.labels, self.status, strict=True) if one is Status.SUPPRESSED]
+        return frozenset(hidden), frozenset(self.labels) - frozenset(hidden)
+
+    def withheld_warnings(self) -> tuple[str, ...]:
+        """What cannot be ruled out although groups are withheld."""
+        named = [
+            group.label
+            for group, one in zip(self.groups, self.status, strict=True)
+            if one is not Status.SUPPRESSED and any(name == CONDITION for name, _ in group.items)
+        ]
+        return (phrases.overlapping(list(dict.fromkeys(named))),) if named else ()
 
 
 def read_only(part: object) -> None:

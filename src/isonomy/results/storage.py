@@ -13,7 +13,9 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
-from typing import Any, TypeVar
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -33,6 +35,7 @@ _STORABLE: dict[str, type] = {"Seed": Seed}
 _WORDS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 
 C = TypeVar("C", bound=type)
+D = TypeVar("D")
 Json = Any  # what a JSON reader gives: nothing is known of it before it is looked at
 
 
@@ -124,7 +127,56 @@ def decode(value: Json) -> Json:
     cls = find_class(tag)
     if issubclass(cls, Enum):
         return cls(value["value"])
-    return cls(**{name: decode(item) for name, item in value.items() if name != _TAG})
+    return typed(cls(**{name: decode(item) for name, item in value.items() if name != _TAG}))
+
+
+def typed(part: D) -> D:
+    """A dataclass made of what a file holds, refused where a field is of another type than it should be."""
+    kind: Any = type(part)
+    for name, annotation in _annotations(kind).items():
+        if not _fits(getattr(part, name), annotation):
+            raise TypeError(f"{kind.__name__}.{name} is a {type(getattr(part, name)).__name__}")
+    return part
+
+
+@cache
+def _annotations(cls: type) -> dict[str, object]:
+    """The annotation of each field. What only a type checker knows is not looked at."""
+    try:
+        known = get_type_hints(cls)
+    except NameError:
+        return {}
+    return {part.name: known[part.name] for part in fields(cls)} if is_dataclass(cls) else {}
+
+
+_KINDS: tuple[tuple[type, str], ...] = ((np.floating, "f"), (np.integer, "iu"), (np.bool_, "b"))
+
+
+def _fits(value: object, annotation: object) -> bool:
+    """Whether a stored value is what the field of a result holds."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in inner)
+    if origin is Annotated:
+        return _fits(value, inner[0])
+    if origin is Literal:
+        return any(type(value) is type(word) and value == word for word in inner)
+    if annotation is Any:
+        return True
+    if annotation is None or annotation is NoneType:
+        return value is None
+    if origin is np.ndarray:
+        scalar = next(iter(get_args(inner[1])), Any) if len(inner) == 2 else Any
+        kinds = [kind for base, kind in _KINDS if isinstance(scalar, type) and issubclass(scalar, base)]
+        return isinstance(value, np.ndarray) and (not kinds or value.dtype.kind in kinds[0])
+    if origin is tuple and isinstance(value, tuple):
+        if inner and inner[-1] is Ellipsis:
+            return all(_fits(item, inner[0]) for item in value)
+        return len(value) == len(inner) and all(_fits(item, part) for item, part in zip(value, inner, strict=True))
+    kind = origin or annotation
+    if kind in (float, int):
+        return isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
+    return not isinstance(kind, type) or kind is object or isinstance(value, kind)
 
 
 # Plain numbers, truth values, text, dates and objects: nothing that takes memory before its values are seen.
@@ -186,11 +238,13 @@ def from_dict(stored: Mapping[str, Json]) -> Any:
         result = decode(body)
         if not hasattr(cls, "summary"):
             raise TypeError(f"a {cls.__name__} is no result")
-        result.table()  # numbers of the wrong type or length are told here
+        result.to_frame()  # numbers of the wrong type or length are told here
         result.summary()
     except UsageError:
         raise
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError, ArithmeticError, RecursionError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a file may hold in place of a result
         raise UsageError(f"from_json: not a stored result ({type(error).__name__}: {str(error)[:200]}).") from None
     return result
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from isonomy.frames.groups import CONDITION, Group
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.results import Call, Columns, Result, Verdict, storable, suppress
+from isonomy.results.disclosure import withheld
 from isonomy.results.shape import as_frame, read_only
 from isonomy.results.storage import OF_ROWS
 from isonomy.transport import wording
@@ -361,16 +363,25 @@ class ProjectionResult(Result):
 
         return picture(self)
 
-    def suppressed(self, minimum: int) -> Self:
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy that withholds the numbers of small groups, and lists no single row of anybody."""
         unlisted = replace(self, listing=None, reach=None)
-        small = self.n < minimum
+        small = (self.n < minimum) | np.isnan(self.n) | np.isin(self.group, list(also))
+        base = np.isin(np.arange(len(self.group)), self._reference())
+        # The groups compared with one and the same are everybody; those of one's own criterion may overlap.
+        parts = [Group(((against or CONDITION, name),)) for name, against in zip(self.group, self.against, strict=True)]
+        small = withheld(parts, self.n, small, minimum, kept=base)
         # A rate and its difference from the reference give the reference's rate away.
         given_away = small | np.isin(self._reference(), np.flatnonzero(small))
         few = self.moved_up + self.moved_down < minimum
         unlisted = replace(unlisted, mean_distance=np.where(few, np.nan, self.mean_distance))
         hidden = suppress(unlisted, given_away, _COMPARED, "statuses")
         return suppress(hidden, small, _NUMBERS, "statuses")
+
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the groups that are withheld, and of those that are not."""
+        hidden = frozenset(name for name, n in zip(self.group, self.n, strict=True) if np.isnan(n))
+        return hidden, frozenset(self.group) - hidden
 
     def _reference(self) -> IntArray:
         """The place of what each entry is compared with; -1 where there is none."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import Alpha, Finite, Fraction, Positive, Power, Whole, checked
+from isonomy.options import Alpha, Draws, Finite, Fraction, Positive, Power, checked
 from isonomy.options import Form as FileForm
 from isonomy.treatment.effects.collapse import NamedMeasure
 from isonomy.treatment.effects.models import Predictor, effects_of
@@ -69,7 +69,7 @@ def bias_sample_size(
     measure: NamedMeasure = "relative",
     treated: Fraction = 0.5,
     spread: Positive | None = None,
-    groups: Whole | None = None,
+    groups: Draws | None = None,
     alpha: Alpha = 0.05,
     power: Power = 0.8,
 ) -> dict[str, list[str] | FloatArray]:

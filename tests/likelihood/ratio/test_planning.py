@@ -126,3 +126,11 @@ def test_metrics_that_are_not_rates_have_ratios_and_standard_deviations() -> Non
 def test_what_a_plan_cannot_be_asked(call: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         call()
+
+
+def test_power_is_a_probability_however_far_away() -> None:
+    for disparity, error in ((1e308, 1e-308), (-1e308, 1e-308), (1e308, 1e308), (1e-308, 1e308), (5e-324, 5e-324)):
+        for tolerance in (None, 1e-300, 1e300):
+            for side in ("two-sided", "greater", "less"):
+                assert 0.0 <= iso.power_of(disparity, error, tolerance=tolerance, alternative=side) <= 1.0
+    assert iso.power_of(1e308, 1e-308) == 1.0

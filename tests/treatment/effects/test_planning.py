@@ -87,3 +87,10 @@ def test_the_rows_have_the_power_they_promise() -> None:
 def test_bad_calls(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         iso.bias_sample_size(0.2, **options)
+
+
+def test_what_no_number_of_rows_shows_is_refused() -> None:
+    with pytest.raises(UsageError, match="bias: 1e-300 is not allowed; no number of rows"):
+        iso.bias_sample_size(1e-300, baseline=0.1, effect=1.0, groups=2)
+    with pytest.raises(UsageError, match="groups: 1000000000000000000 is not allowed"):
+        iso.bias_sample_size(0.1, baseline=0.1, effect=1.0, groups=10**18)

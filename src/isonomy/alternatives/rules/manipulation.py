@@ -21,7 +21,7 @@ import numpy as np
 from isonomy.alternatives.rules.rounds import level
 from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import Alpha, Number, Whole, checked
+from isonomy.options import Alpha, Draws, Number, checked
 
 _NODES = 401
 Cost = float | Callable[[int], float]
@@ -59,7 +59,7 @@ def splits_bound(alpha: Alpha = 0.05) -> int:
 
 
 @checked
-def false_rejection(reruns: Whole, *, splits: Whole = 7, alpha: Alpha = 0.05, correlation: Correlation = 0.0) -> float:
+def false_rejection(reruns: Draws, *, splits: Draws = 7, alpha: Alpha = 0.05, correlation: Correlation = 0.0) -> float:
     """Probability that at least one of ``reruns`` runs rejects a true null.
 
     With one split a run rejects when p <= alpha; with more when at least half of the p-values are at most alpha / 2.
@@ -86,12 +86,12 @@ def false_rejection(reruns: Whole, *, splits: Whole = 7, alpha: Alpha = 0.05, co
 
 @checked
 def simulate_reruns(
-    reruns: Whole,
+    reruns: Draws,
     *,
-    splits: Whole = 7,
+    splits: Draws = 7,
     alpha: Alpha = 0.05,
     correlation: Correlation = 0.0,
-    replications: Whole = 10_000,
+    replications: Draws = 10_000,
     rng: np.random.Generator,
 ) -> float:
     """Share of ``replications`` simulated tables in which at least one of ``reruns`` runs rejects.
@@ -112,11 +112,11 @@ def simulate_reruns(
 @checked
 def manipulation(
     *,
-    splits: Whole = 7,
+    splits: Draws = 7,
     alpha: Alpha = 0.05,
     cost: Cost = 0.01,
     correlation: Correlation = 0.0,
-    most: Whole = 10_000,
+    most: Draws = 10_000,
 ) -> Game:
     """The analyst's best number of re-runs, and the probability of a false rejection there.
 
@@ -155,7 +155,7 @@ def manipulation(
 
 @checked
 def enough_splits(
-    *, alpha: Alpha = 0.05, cost: Cost = 0.01, correlation: Correlation = 0.0, most: Whole = 1001
+    *, alpha: Alpha = 0.05, cost: Cost = 0.01, correlation: Correlation = 0.0, most: Draws = 1001
 ) -> Game:
     """How many splits are enough: the smallest odd K > 1 whose best-reply false rejection is at most alpha.
 

@@ -58,6 +58,7 @@ class Utility:
     instead: str | None = None
 
     def __post_init__(self) -> None:
+        check("name", self.name, str)
         check(f"better of utility {self.name!r}", self.better, Better)
         if not callable(self.function):
             raise UsageError(f"utility {self.name!r}: function must be callable as function(x, y, decision).")

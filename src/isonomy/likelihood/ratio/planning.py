@@ -49,6 +49,8 @@ ENUMERATED = 100_000
 NEARLY = 1.0 - 1e-9
 # A log ratio beyond which nothing is looked for.
 FARTHEST = 15.0
+# Standard errors beyond which nothing changes, where differences of roots are still finite.
+FAR = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Question:
 
     def chance(self, low: float, high: float, df: float, *, within: bool) -> float:
         """How often it is shown, where the roots at -τ and τ are about ``low`` and ``high``."""
+        low, high = (min(max(root, -FAR), FAR) for root in (low, high))
         side = -1.0 if self.alternative == "less" else 1.0
         one = side * (high if side > 0 else low)
         if within:

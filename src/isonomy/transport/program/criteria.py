@@ -17,7 +17,7 @@ import numpy.typing as npt
 from isonomy.errors import NotEnoughData, OneGroup, UnknownOption, UsageError
 from isonomy.frames.expressions import Expression
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.options import Also
+from isonomy.options import Also, shown
 from isonomy.transport.program.cells import Attribute, Cells
 
 Equality = Literal["equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"]
@@ -82,7 +82,7 @@ class Discerning:
             ),
         ):
             if not right:
-                raise UsageError(f"criterion: {part} is {getattr(self, part)!r}; give {needed}.")
+                raise UsageError(f"criterion: {part} is {shown(getattr(self, part))}; give {needed}.")
 
 
 Criterion = Annotated[Equality, Also(ALSO_CALLED)] | Discerning
@@ -196,7 +196,8 @@ def _events(
     for name, count in zip(names, counts, strict=True):
         if count == 0:
             where = "" if label is None else f" with outcome {label}"
-            raise NotEnoughData(f"groups: {name!r} has no row{where}; drop the group or merge it.")
+            none = f"no row{where}; drop the group or merge it."
+            raise NotEnoughData(f"groups: {name!r} has {none}", f"groups: one has {none}")
     base = _base(attribute, levels, [float(cells.count[codes == level].sum()) for level in levels], reference)
     rates = [float((cells.count * cells.selected)[m].sum() / n) for m, n in zip(members, counts, strict=True)]
     return [

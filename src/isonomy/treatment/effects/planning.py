@@ -13,6 +13,7 @@ from isonomy.treatment.effects.ratio import t_critical
 
 Sizes = dict[str, list[str] | FloatArray]
 Rate = float | Mapping[str, float]  # one for all groups, or one for each by its name
+MOST = 2.0**53  # rows, more than a float can count one by one
 
 
 def sizes_from_pilot(
@@ -96,4 +97,8 @@ def _of_groups(rate: Rate, labels: Sequence[str]) -> FloatArray:
 def rows_for(variance: FloatArray | float, bias: float, alpha: float, power: float) -> FloatArray:
     """Rows at which a bias is found with this power: (z_alpha/2 + z_power)^2 variance / bias^2."""
     normal = float(t_critical(alpha / 2, np.inf) + t_critical(1 - power, np.inf))
-    return np.ceil(np.asarray(variance, dtype=float) * (normal / bias) ** 2)
+    with np.errstate(over="ignore"):
+        rows = np.ceil(np.asarray(variance, dtype=float) * np.square(normal / bias))
+    if (rows > MOST).any():
+        raise UsageError(f"bias: {bias:g} is not allowed; no number of rows shows one so small.")
+    return rows

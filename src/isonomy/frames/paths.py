@@ -1,0 +1,86 @@
+"""The files behind a path: one, those of a folder, or those of a glob.
+
+Folders are walked through once each, whatever links point to them, and not without end; what is no plain file (a pipe,
+a device) would be waited for, and is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from fnmatch import translate
+from itertools import islice
+from pathlib import Path
+
+from isonomy.errors import UsageError
+
+MOST = 100_000  # files and folders that are looked at
+_MARKS = re.compile(r"[*?\[]")
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether a path stands for several, by its marks."""
+    return bool(_MARKS.search(str(path))) and not path.exists()
+
+
+def files_at(path: Path, argument: str = "data") -> list[Path]:
+    """The files behind ``path``, in order; of a folder, the parquet files below it. None where there are none."""
+    if is_pattern(path):
+        chosen = _matching(path, argument)
+    elif path.is_dir():
+        chosen = [file for file in _below(path, None, argument) if file.name.endswith(".parquet")]
+    else:
+        chosen = [path] if path.exists() else []
+    for file in chosen:
+        if not file.is_file() and not file.is_dir():
+            raise UsageError(f"{argument}: {file} is no plain file (a pipe, a socket or a device); name files to read.")
+    return sorted(chosen)
+
+
+def _matching(path: Path, argument: str) -> list[Path]:
+    """The files and folders that a glob stands for; ** is any number of folders, and names with a dot are hidden."""
+    first = next(i for i, part in enumerate(path.parts) if _MARKS.search(part))
+    root, parts = Path(*path.parts[:first]), path.parts[first:]
+    if not root.is_dir():
+        return []
+    depth = None if "**" in parts else len(parts)
+    form = re.compile("".join(map(_form, parts)))
+    return [
+        found for found in _below(root, depth, argument) if form.fullmatch(f"/{found.relative_to(root).as_posix()}")
+    ]
+
+
+def _form(part: str) -> str:
+    """The expression of one part of a glob."""
+    if part == "**":
+        return r"(?:/[^./][^/]*)*"
+    visible = "" if part.startswith(".") else r"(?!\.)"
+    inside = translate(part).removeprefix("(?s:").removesuffix(r")\Z").replace(".*", "[^/]*")
+    return f"/{visible}{inside}"
+
+
+def _below(root: Path, depth: int | None, argument: str) -> Iterator[Path]:
+    """The files and folders below a folder, each folder once."""
+    entered: set[tuple[int, int]] = set()
+    folders, looked_at = [(root, 1)], 0
+    while folders:
+        folder, level = folders.pop()
+        try:
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in entered:
+                continue
+            entered.add((status.st_dev, status.st_ino))
+            with os.scandir(folder) as listed:
+                entries = list(islice(listed, MOST + 1 - looked_at))
+            inner = [Path(entry.path) for entry in entries if entry.is_dir()]
+        except OSError:  # gone, or not ours to read
+            continue
+        looked_at += len(entries)
+        if looked_at > MOST:
+            raise UsageError(
+                f"{argument}: more than {MOST:,} files and folders below {root}; name the files more closely."
+            )
+        yield from (Path(entry.path) for entry in entries)
+        if depth is None or level < depth:
+            folders += [(path, level + 1) for path in inner]

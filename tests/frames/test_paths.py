@@ -1,0 +1,80 @@
+"""The files behind a path."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import isonomy as iso
+from isonomy.errors import UsageError
+from isonomy.frames import paths
+from isonomy.frames.paths import files_at, is_pattern
+
+NAMES = ("a/x.parquet", "a/b/y.parquet", "z.parquet", "z.csv", "[1].parquet", ".hidden.parquet")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in NAMES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("*.parquet", ("[1].parquet", "z.parquet")),
+        ("**/*.parquet", ("[1].parquet", "a/b/y.parquet", "a/x.parquet", "z.parquet")),
+        ("*/*.parquet", ("a/x.parquet",)),
+        ("a/**/*.parquet", ("a/b/y.parquet", "a/x.parquet")),
+        ("[xyz].*", ("z.csv", "z.parquet")),
+        ("?.csv", ("z.csv",)),
+        ("[[]1].parquet", ("[1].parquet",)),
+        ("[1].parquet", ("[1].parquet",)),  # a file of that name
+        (".h*", (".hidden.parquet",)),
+        ("nobody/*", ()),
+        ("nobody.csv", ()),
+        ("a", ("a/b/y.parquet", "a/x.parquet")),
+    ],
+)
+def test_files_of_patterns_and_folders(folder: Path, pattern: str, names: tuple[str, ...]) -> None:
+    assert [str(file.relative_to(folder)) for file in files_at(folder / pattern)] == sorted(names)
+
+
+def test_a_link_in_a_circle_is_followed_once(folder: Path) -> None:
+    (folder / "a" / "again").symlink_to(folder)
+    assert len(files_at(folder / "**" / "*.parquet")) == 4
+    elsewhere = folder / "elsewhere"
+    elsewhere.symlink_to(folder / "a" / "b")
+    assert files_at(elsewhere / "*.parquet") == [elsewhere / "y.parquet"]
+
+
+def test_what_has_too_many_files_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "MOST", 5)
+    with pytest.raises(UsageError, match="data: more than 5 files and folders below"):
+        files_at(folder / "**" / "*.nothing")
+    assert files_at(folder / "a" / "*.parquet")
+
+
+def test_pipes_and_devices_are_refused(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.parquet")
+    for path in (folder / "pipe.parquet", folder / "*.parquet", folder, Path("/dev/null")):
+        with pytest.raises(UsageError, match="is no plain file"):
+            iso.open_source(str(path))
+
+
+def test_a_pattern_is_one_unless_a_file_has_its_name(folder: Path) -> None:
+    assert is_pattern(folder / "*.csv")
+    assert not is_pattern(folder / "[1].parquet")
+    assert not is_pattern(folder / "z.csv")
+
+
+def test_a_file_behind_two_links_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    pl.DataFrame({"p": [0, 1]}).write_parquet(tmp_path / "one" / "x.parquet")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    assert len(iso.open_source(tmp_path / "**" / "*.parquet").head(10)) == 2
