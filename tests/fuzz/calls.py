@@ -111,6 +111,7 @@ def public() -> list[Public]:
             {"measure": "difference", "splits": 2, "resamples": 20, "rng": 0},
             ordered=True,
         ),
+        Public("price_of_fairness", iso.price_of_fairness, trial | {"corrected": ["b"]}, {"measure": "difference"}),
         Public("predictive_parity", iso.predictive_parity, scored, quick, ordered=True),
         Public("predictive_parity, people", iso.predictive_parity, scored | {"user": "u"}, quick, ordered=True),
         Public(
@@ -155,6 +156,25 @@ def public() -> list[Public]:
     ]
 
 
+def fitted(call: Public, rows: np.ndarray[Any, Any]) -> Any:
+    """The estimator of a call, fitted on an array: its columns have numbers."""
+    place = {name: i for i, name in enumerate(table().columns)}
+    numbers = {
+        name: place[value] if isinstance(value, str) else [place[part] for part in value]
+        for name, value in call.columns.items()
+        if name != "y"
+    }
+    y = call.columns["y"]
+    outcomes = rows[:, place[y]] if isinstance(y, str) else rows[:, [place[part] for part in y]]
+    return getattr(iso, call.name)(**numbers, **call.options).fit(rows, outcomes)
+
+
+def rows_of_numbers() -> np.ndarray[Any, Any]:
+    """The table as an array: groups have numbers."""
+    coded = table().with_columns(pl.col("g", "h").cast(pl.Categorical).to_physical().cast(pl.Float64))
+    return coded.cast(pl.Float64).to_numpy()
+
+
 def plain() -> list[Public]:
     """Public calls without a table."""
     stored = iso.flag(table(), metric="tpr", outcome="y", prediction="p", groups="g").to_json()
@@ -162,6 +182,11 @@ def plain() -> list[Public]:
         Public("rows_needed", iso.rows_needed, {}, {"disparity": 0.05, "rate": 0.4}),
         Public("detectable_disparity", iso.detectable_disparity, {}, {"n": 400, "reference_n": 900, "rate": 0.4}),
         Public("power_of", iso.power_of, {}, {"disparity": 0.05, "standard_error": 0.02}),
+        Public(
+            "bias_sample_size", iso.bias_sample_size, {}, {"bias": 0.1, "baseline": 0.2, "effect": 1.1, "groups": 3}
+        ),
+        Public("Labels", iso.Labels, {}, {"columns": {"g": "origin"}, "values": {"g": {"a": "A"}}}),
+        Public("Metric", iso.Metric, {}, {"name": "m", "value": iso.col("v")}),
         Public("correction_risk", iso.correction_risk, {}, {"ratios": [0.5, 1.0]}),
         Public("split_users", iso.split_users, {}, {"user": [1, 2, 2, 3], "rng": 0}),
         Public("cut", iso.cut, {}, {"column": "x", "edges": [0, 1]}),
@@ -206,6 +231,11 @@ AUDIT: dict[str, Any] = {
 def validated(config: Any) -> list[str]:
     """What an audit of `table` by this file would do."""
     return iso.Audit.from_dict(config, data=table()).validate()
+
+
+def opened(path: str) -> list[str]:
+    """What an audit of the rows at a path would do."""
+    return iso.Audit.from_dict({**AUDIT, "data": {"path": path}}).validate()
 
 
 def internal_names() -> list[str]:

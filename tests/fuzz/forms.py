@@ -179,7 +179,10 @@ def broken(rng: Rng, data: pl.DataFrame, columns: list[str]) -> Any:
         "doubled": lambda: data.to_pandas()[[*data.columns, name]],
         "mixed": lambda: {c: data[c].to_list() for c in data.columns} | {name: [1, "a", None] * (rows // 3)},
         "ragged": lambda: {c: data[c].to_list() for c in data.columns} | {name: [1]},
-        "path": lambda: "/nowhere/at/all.parquet",
+        "path": lambda: PATHS[rng.integers(len(PATHS))],
+        "failing": lambda: failing(rng, data),
+        "failing often": lambda: failing(rng, data),
+        "contains itself": lambda: {c: data[c].to_list() for c in data.columns} | {name: _self_containing() * rows},
         "number": lambda: 3,
         "pandas objects": lambda: _with_objects(data.to_pandas(), name),
         "complex": lambda: {c: data[c].to_numpy() for c in data.columns} | {name: np.full(rows, 1j)},
@@ -199,6 +202,51 @@ def _self_containing() -> list[Any]:
     return nested
 
 
+def _twice_self_containing() -> list[Any]:
+    nested: list[Any] = ["g"]
+    nested += [nested, (nested, 1)]
+    return nested
+
+
+def _self_mapping() -> dict[Any, Any]:
+    nested: dict[Any, Any] = {}
+    nested |= {"g": nested, "h": [nested]}
+    return nested
+
+
+def _deep() -> Any:
+    nested: Any = "g"
+    for _ in range(20_000):
+        nested = [nested]
+    return nested
+
+
+# Where no table is, or none that ends.
+PATHS = (
+    "/nowhere/at/all.parquet", "/proc/**/*", "/proc/*/fd/*.csv", "/proc", "/dev/zero", "/dev/stdin", "/dev/null", "/",
+    "/**/*.parquet", "\x00", "\x00.csv", "", ".", "~nobody/x.csv", "a" * 5_000 + ".csv", "[", "**", "/etc/passwd",
+    "x.csv\n", "file:///etc/passwd", "/proc/self/mem", "s3//x.parquet",
+)  # fmt: skip
+
+
+def failing(rng: Rng, data: pl.DataFrame) -> pl.LazyFrame:
+    """A lazy frame whose rows cannot be had."""
+
+    def broken(_: pl.DataFrame) -> pl.DataFrame:
+        raise (KeyError, ValueError, RuntimeError, OSError)[rng.integers(4)]("of the caller's own")
+
+    lazy = data.lazy()
+    forms: tuple[Callable[[], pl.LazyFrame], ...] = (
+        lambda: lazy.map_batches(broken, schema=data.schema),
+        lambda: lazy.with_columns(pl.col("g").cast(pl.Int64)),
+        lambda: lazy.with_columns(y=pl.col("y").gather([10**6] * len(data))),
+        lambda: lazy.with_columns(pl.col("nobody")),
+        lambda: lazy.filter(pl.col("g") > 1),
+        lambda: lazy.with_columns(pl.lit("x").str.to_date("%Y").alias("y")),
+    )
+    return forms[rng.integers(len(forms))]()
+
+
 # Arguments of the wrong kind, odd, or at the end of their range.
 # fmt: off
 HOSTILE: tuple[Any, ...] = (
@@ -213,7 +261,7 @@ HOSTILE: tuple[Any, ...] = (
     iso.where("some", iso.col("x") > 0), iso.where("nobody", iso.col("x") > 99), iso.where("odd", iso.col("x")),
     iso.Group.of({"g": "a"}), iso.Metric("m", iso.col("v")), iso.Metric("m", iso.col("g")), pl.Series([1, 2]),
     pl.DataFrame({"a": [1]}), range(3), iter([1]), Ellipsis, NotImplemented, slice(1), "a" * 10_000,
-    _self_containing(), Exception("x"),
+    _self_containing(), _twice_self_containing(), _self_mapping(), _deep(), Exception("x"), *PATHS[1:3], "/dev/zero",
 )
 # fmt: on
 
@@ -227,7 +275,11 @@ STORED: tuple[Any, ...] = (
     {"$type": "float", "value": "big"}, {"$type": "datetime", "value": "never"}, {"$type": "Verdict", "value": 7},
     {"$type": "decimal", "value": "many"}, {"g": "a"}, {"column": "y", "op": "<", "value": "x"}, {"column": "nobody"},
     {"name": "m", "value": "s"}, {"column": "x", "edges": [1, 0]}, datetime.date(2026, 1, 1),
-    "../../../etc/passwd", "copy x to y",
+    "../../../etc/passwd", "copy x to y", "\x00", *PATHS,
+    {"column": "y", "equals": []}, {"column": "y", "equals": [1, "a"]}, {"column": "y", "equals": 1},
+    {"$type": "array", "dtype": "<f8", "shape": [1], "data": [0.5]},
+    {"$type": "array", "dtype": "<i8", "shape": [3], "data": [1, 2, 3]},
+    {"$type": "array", "dtype": "object", "shape": [1], "data": ["x"]},
 )  # fmt: skip
 
 
@@ -249,6 +301,15 @@ def tampered(rng: Rng, stored: Any) -> Any:
     else:
         copy[key] = tampered(rng, copy[key])
     return copy
+
+
+def widths(rng: Rng, rows: np.ndarray[Any, Any]) -> Any:
+    """Rows for a prediction, of another width than those of the fit."""
+    forms: tuple[Any, ...] = (
+        rows[:, :1], rows[:, :-1], np.hstack([rows, rows]), rows[:, :0], rows[0], rows[:, 0], rows[None], rows[:0],
+        rows.tolist()[:3], rows.astype(str), rows.astype(object), pl.DataFrame(rows), pl.DataFrame(rows[:, :1]), 3,
+    )  # fmt: skip
+    return forms[rng.integers(len(forms))]
 
 
 def argument(rng: Rng, name: str, options: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,7 +28,19 @@ import polars as pl
 
 import isonomy as iso
 from fuzz import forms
-from fuzz.calls import AUDIT, Public, internal_names, numbers, plain, public, stored, table
+from fuzz.calls import (
+    AUDIT,
+    Public,
+    fitted,
+    internal_names,
+    numbers,
+    opened,
+    plain,
+    public,
+    rows_of_numbers,
+    stored,
+    table,
+)
 
 LIMIT = 30.0  # seconds of processor time
 OUTCOMES = ("error", "right", "unnamed", "wrong", "traceback", "hang")
@@ -100,6 +112,9 @@ def swept(seed: int) -> Outcome:
         return _made(seed, call, "tampered", lambda: call.function(text), None, text[:100])
     if call.name == "Audit":
         config = forms.tampered(rng, dict(AUDIT))
+        if rng.random() < 0.2:  # rows from where there are none
+            path = forms.PATHS[rng.integers(len(forms.PATHS))]
+            return _made(seed, call, "path", lambda: opened(path), None, repr(path[:100]))
         return _made(seed, call, "tampered", lambda: call.function(config), None, _shown({"config": config}))
     if place >= len(public_names()):
         return _argument(rng, seed, call, None)
@@ -112,8 +127,9 @@ def swept(seed: int) -> Outcome:
         "all": lambda: _same(rng, seed, place, "all"),
         "table": lambda: _broken(rng, seed, call),
         "argument": lambda: _argument(rng, seed, call, table()),
+        "width": lambda: _width(rng, seed, call),
     }
-    weights = np.array([3, 3, 1, 1, 1, 2, 4, 8])
+    weights = np.array([3, 3, 1, 1, 1, 2, 4, 8, 3 if "y" in call.columns else 0])
     return kinds[str(rng.choice(list(kinds), p=weights / weights.sum()))]()
 
 
@@ -166,6 +182,13 @@ def _broken(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
     else:
         options = dict(call.options)
     return _made(seed, call, "table", lambda: call.function(data, **call.columns, **options), None, "")
+
+
+def _width(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
+    """An estimator that is asked about rows of another width."""
+    rows = rows_of_numbers()
+    given = forms.widths(rng, rows)
+    return _made(seed, call, "width", lambda: fitted(call, rows).predict(given), None, f"{np.shape(given)}")
 
 
 def _argument(rng: np.random.Generator, seed: int, call: Public, data: pl.DataFrame | None) -> Outcome:
@@ -223,6 +246,10 @@ def _made(
             if isinstance(answer, iso.Result):
                 answer.summary()
                 answer.to_json()
+                with suppress(iso.errors.NotEnoughData):  # small groups cannot be withheld without what others need
+                    answer.published(20).to_json()
+                if kind == "tampered":
+                    answer.plot().to_dict()
         if truth is not None and not _close(numbers(answer), truth):
             outcome, detail = "wrong", f"{_difference(numbers(answer), truth)} {detail}"
     except iso.errors.IsonomyError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -10,8 +11,11 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from fuzz.calls import internal_names, numbers, public, table
+from fuzz.calls import internal_names, numbers, opened, public, table
 from fuzz.sweep import BAD, Hang, expected, limited, sweep
+from isonomy.audit.compare import compare
+from isonomy.frames import paths
+from isonomy.testing import assert_no_violation
 
 
 def test_hostile_calls_end_in_a_clear_error_or_the_right_number() -> None:
@@ -129,3 +133,41 @@ def test_groups_of_times_are_stored_and_large_keys_are_told_apart() -> None:
     roles: Any = {"outcome": "y", "score": "s", "groups": "g", "user": "u"}
     first, second = iso.calibration_metrics(table(), **roles), iso.calibration_metrics(large, **roles)
     np.testing.assert_allclose(numbers(first), numbers(second), rtol=1e-9)
+
+
+RESULT = iso.Audit.from_dict({"tests": [{"kind": "adverse_impact", "prediction": "p", "groups": ["g"]}]}, data=table())
+WRONG: Any = 5
+BY_HAND: dict[str, Any] = {
+    "no audit to compare": (lambda: compare(WRONG, RESULT.run()), "before: 5 is not allowed"),
+    "no folder": (lambda: RESULT.run().write(WRONG), "output: 5 is not allowed"),
+    "no folder to run in": (lambda: RESULT.run(WRONG), "output: 5 is not allowed"),
+    "no audit to log": (lambda: iso.mlflow.log_audit(WRONG), "audit: 5; give what"),
+    "no result": (lambda: assert_no_violation(WRONG), "assert_no_violation: 5; give results"),
+    "no verdicts": (lambda: assert_no_violation(RESULT.run(), fail_on=WRONG), "fail_on: 5 is not allowed"),
+    "no name of a metric": (lambda: iso.Metric(WRONG, iso.col("y")), "name: 5 is not allowed"),
+    "no estimate": (lambda: iso.Estimate(math.inf, "y"), "value: inf is not allowed"),
+    "no name of a group": (lambda: iso.where(WRONG, iso.col("y") == 1), "name: 5 is not allowed"),
+    "no column to cut": (lambda: iso.cut(WRONG, [1]), "column: 5 is not allowed"),
+    "no outcomes": (
+        lambda: iso.MultiObjectiveCalibrator(score_columns=["s", "r"], group_columns=["g"]).fit(table(), WRONG),
+        "y: ",
+    ),
+    "weights by name": (
+        lambda: iso.GroupCalibrator(score_column="s", group_columns="g").fit(table(), table()["y"], sample_weight={}),
+        "sample_weight: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_what_was_tried_by_hand_is_refused_in_words(name: str) -> None:
+    call, words = BY_HAND[name]
+    with pytest.raises(iso.errors.IsonomyError, match=words):
+        call()
+
+
+@pytest.mark.parametrize("path", ["/proc/**/*", "/dev/stdin", "/dev/zero"])
+def test_paths_without_end_are_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "MOST", 2_000)
+    with pytest.raises(iso.errors.UsageError, match=r"data: .*(more than 2,000 files|is no plain file)"):
+        opened(path)
