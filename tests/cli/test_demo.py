@@ -63,6 +63,7 @@ def plain(report: AuditResult) -> None:
             *(entry.question, entry.sentence, *entry.leads, *entry.steps, result.null, *result.findings()),
             *(*result.warnings, *result.limits(), *(part for pair in result.assumptions() for part in pair)),
         ]
+        assert entry.sentence.startswith(f"{entry.badge}: "), entry.sentence
         for sentence in sentences:
             assert not CODE.search(sentence), sentence
             assert set(SNAKE.findall(sentence)) <= columns, sentence

@@ -20,7 +20,7 @@ def test_an_entry_with_an_answer() -> None:
     assert entry.fault is None
     assert entry.verdict == "violation"
     assert entry.lead.startswith("For race=White")
-    assert entry.sentence == phrases.VERDICTS["violation"]
+    assert entry.sentence == phrases.verdict("flag", "violation")
     assert entry.heading == entry.question == fake().question
 
 

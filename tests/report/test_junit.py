@@ -55,7 +55,7 @@ def test_nothing_tested_is_an_error_and_no_pass() -> None:
 def test_the_failure_message_names_what_decided() -> None:
     suite = suite_of(document(entries=(Entry(name="x", kind="flag", result=fake(decider=2)),)))
     message = part_of(suite[0], "failure").get("message") or ""
-    assert message.startswith("Violation: ")
+    assert message.startswith("Difference shown: ")
     assert message.endswith("For race=Asian the difference is +0.200 (p = 0.012).")
 
 

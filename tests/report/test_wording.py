@@ -18,23 +18,29 @@ def test_every_kind_has_words(kind: str) -> None:
 
 
 def test_every_verdict_has_a_badge_and_a_count() -> None:
-    assert set(wording.BADGES) == set(wording.NEXT) == {*VERDICTS, FAILED}
+    assert set(phrases.BADGES) == set(wording.NEXT) == {*VERDICTS, FAILED}
     assert set(wording.TALLIES) == {*VERDICTS, FAILED, wording.SHOWN, wording.COMPARED}
 
 
 def test_a_chip_says_what_was_asked() -> None:
-    assert wording.badge("flag", "violation") == "Difference shown"
-    assert wording.badge("improvability", "violation") == "Alternative shown"
-    assert wording.badge("own kind", "violation") == "Violation"
-    assert wording.badge("evaluate_corrections", "inconclusive") == "Corrections compared"
+    assert phrases.badge("flag", "violation") == "Difference shown"
+    assert phrases.badge("improvability", "violation") == "Alternative shown"
+    assert phrases.badge("own kind", "violation") == "Difference shown"
+    assert phrases.badge("evaluate_corrections", "inconclusive") == "Corrections compared"
     for kind in wording.NO_COMPLAINT:
-        assert "iolation" not in wording.badge(kind, "violation")
         assert wording.look(kind, "violation") == wording.SHOWN
     for kind in wording.COMPARISONS:  # numbers beside one another: neither a complaint nor a test that cannot tell
-        assert wording.badge(kind, "inconclusive") != "Inconclusive"
+        assert phrases.badge(kind, "inconclusive") != "Inconclusive"
         assert wording.look(kind, "inconclusive") == wording.COMPARED
     assert wording.look("improvability", "inconclusive") == "inconclusive"
     assert wording.look("flag", "violation") == "violation"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_headlines_and_chips_use_the_same_words(kind: str) -> None:
+    for verdict in VERDICTS:
+        assert phrases.verdict(kind, verdict).startswith(f"{phrases.badge(kind, verdict)}: ")
+        assert "iolation" not in phrases.verdict(kind, verdict)
 
 
 @pytest.mark.parametrize("kind", KINDS)

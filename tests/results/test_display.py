@@ -23,7 +23,7 @@ def result() -> iso.FlagResult:
 
 def test_the_verdict_the_findings_the_table_and_the_picture(result: iso.FlagResult) -> None:
     page = result._repr_html_()
-    assert "<strong>Violation: a difference was shown.</strong>" in page
+    assert "<strong>Difference shown: the groups differ by more than chance explains.</strong>" in page
     assert page.count("<tr>") == 11  # the heading and ten rows
     assert "The first 10 of " in page
     assert "What this does not show" in page

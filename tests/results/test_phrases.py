@@ -60,19 +60,15 @@ def test_no_sentence_says_a_model_is_fair_unbiased_or_fixed() -> None:
 def test_every_verdict_is_a_sentence_that_begins_with_it(call: str) -> None:
     for verdict in Verdict:
         sentence = phrases.verdict(call, verdict.value)
-        first = (
-            "Shown:"
-            if (call, verdict) == ("improvability", "violation")
-            else f"{verdict.replace('_', ' ').capitalize()}:"
-        )
+        first = f"{phrases.badge(call, verdict.value)}: "
         assert sentence.startswith(first)
         assert sentence.endswith(".")
 
 
 def test_a_verdict_of_a_kind_and_one_without_a_tolerance() -> None:
-    assert "an alternative" in phrases.verdict("improvability", "violation")
-    assert phrases.verdict("flag", "inconclusive", tolerant=False) == phrases.UNTOLERANT
-    assert phrases.verdict("flag", "violation", tolerant=False) == phrases.VERDICTS["violation"]
+    assert phrases.verdict("improvability", "violation").startswith("Alternative shown: one that is at least as")
+    assert phrases.verdict("flag", "inconclusive", tolerant=False) == f"Inconclusive: {phrases.UNTOLERANT}"
+    assert phrases.verdict("flag", "violation", tolerant=False) == phrases.verdict("flag", "violation")
 
 
 @pytest.mark.parametrize(

@@ -293,4 +293,5 @@ def test_the_first_finding_decides(example: Example) -> None:
 
 def test_without_a_tolerance_the_headline_says_what_is_missing(example: Example) -> None:
     for options, expected in (({"tolerance": None}, phrases.UNTOLERANT), ({}, phrases.VERDICTS["inconclusive"])):
-        assert replace(example, provenance=provenance("example", options)).headline() == expected
+        headline = replace(example, provenance=provenance("example", options)).headline()
+        assert headline == f"Inconclusive: {expected}"

@@ -39,4 +39,4 @@ def test_facts_are_sentences_for_all_five_questions() -> None:
     for sentences in facts.values():
         assert sentences
         assert all(s.endswith(".") and "fair" not in s.lower() for s in sentences)
-    assert "33.3%" in facts["flag"][1]
+    assert "33.3 %" in facts["flag"][1]

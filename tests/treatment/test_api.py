@@ -205,7 +205,7 @@ def test_corrections_help_where_errors_are_large() -> None:
     made = uplift(120_000, error={"b": 0.6, "d": -0.5})
     result = iso.evaluate_corrections(made, **ROLES, splits=4, rng=1)
     spread = dict(zip(result.strategies, result.spread("bias"), strict=True))
-    assert result.headline().startswith("Less bias was shown to remain after 8 of 8 corrections")
+    assert result.headline().startswith("Less bias shown: less remains after 8 of 8 corrections")
     assert result.verdict is Verdict.INCONCLUSIVE  # of corrections, not of the model
     assert (result.bias_left[1:] < 0.3 * result.bias_left[0]).all()
     assert all(spread[name] < 0.5 * spread["none"] for name in spread if name != "none")

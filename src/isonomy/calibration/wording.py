@@ -335,9 +335,7 @@ def thresholds_null(target: str, threshold: float) -> str:
 def thresholds_headline(shown: bool, moved: bool, change: str) -> str:
     """What was shown of the present threshold, and what was done."""
     if shown:
-        return (
-            "Violation: groups were shown to differ at the present threshold. These thresholds would make them equal."
-        )
+        return "Difference shown: groups differ at the present threshold. These thresholds would make them equal."
     if change == "all" and moved:
         return (
             "Inconclusive: groups were not shown to differ at the present threshold. Thresholds were moved all the "

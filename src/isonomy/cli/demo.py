@@ -32,6 +32,16 @@ score = "score"
 user = "user"
 groups = ["race", "sex"]
 
+[labels]  # what readers call the table's codes, its people and its metrics
+population = "all applicants"
+metrics = {tpr = "approval rate of those who repay"}
+values.race = {$races}
+values.sex = {Female = "Women", Male = "Men"}
+values.age_band = {"21-29" = "Ages 21 to 29", "30-59" = "Ages 30 to 59", "60-79" = "Ages 60 to 79"}
+
+[labels.groups]
+$pairs
+
 [[tests]]
 kind = "flag"
 id = "approval of those who repay"
@@ -126,10 +136,13 @@ truth = $flag
 _AGE = "Age has no part in approval or repayment: people who would repay are approved alike at every age."
 _OFFER = "The model's error is the same in every race: relative to one another, no race is promised too much."
 
+_SEXES = {"Female": "women", "Male": "men"}
+
 
 def write_demo(folder: Path, rows: int, seed: int) -> Path:
     """Write the simulated table and its audit file; returns the file's path."""
     from isonomy import simulate
+    from isonomy.simulate.lender_design import RACES
 
     prepare(folder)
     lender = simulate.lender(rows, seed=seed)
@@ -141,9 +154,15 @@ def write_demo(folder: Path, rows: int, seed: int) -> Path:
         "marginal": known["predictive_parity"][:1],
         "impact": known["flag"],
     }
+    words = {
+        "races": ", ".join(f'{race} = "{race} applicants"' for race in RACES),
+        "pairs": "\n".join(
+            f'"race={race} & sex={sex}" = "{race} {who}"' for race in RACES for sex, who in _SEXES.items()
+        ),
+    }
     truths = {name: _listed(sentences) for name, sentences in facts.items()}
     file = folder / "audit.toml"
-    write(file, Template(_AUDIT).substitute(rows=f"{rows:,}", seed=seed, **truths))
+    write(file, Template(_AUDIT).substitute(rows=f"{rows:,}", seed=seed, **words, **truths))
     return file
 
 

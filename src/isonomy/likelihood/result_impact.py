@@ -139,10 +139,6 @@ class AdverseImpactResult(GroupResult):
             del parts[wording.BOUNDS]
         return {title: {name: whole[name] for name in names} for title, names in parts.items()}
 
-    def headline(self) -> str:
-        """The verdict as a sentence."""
-        return wording.HEADLINES[self.verdict.value] if self.answered else phrases.UNANSWERED
-
     def findings(self) -> tuple[str, ...]:
         """Three separate facts, then the categories with the smallest ratios."""
         compared = np.flatnonzero(~np.isnan(self.impact_ratio))

@@ -23,12 +23,6 @@ LIMITS = (
     "A ratio describes who was selected. It does not say why, nor whether the categories' applicants were alike.",
     phrases.NOT_PROOF,
 )
-HEADLINES = {
-    "violation": "Violation: an impact ratio below the threshold was shown.",
-    "within_tolerance": "Within tolerance: every impact ratio was shown to be at least the threshold.",
-    "inconclusive": "Inconclusive: neither was shown of every category, that its impact ratio is below the threshold "
-    "or that it is at least that.",
-}
 NO_BAND = "Ratios by cut-off have no band here: it is for rows that are independent and weigh the same."
 ASSUMED_BEST = (
     "The category selected most often is not known beforehand.",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from isonomy.report import wording
-from isonomy.results import Result
+from isonomy.results import Result, phrases
 
 FAILED = "failed"
 VERDICTS = ("violation", "within_tolerance", "inconclusive")
@@ -47,7 +47,7 @@ class Entry:
     @property
     def badge(self) -> str:
         """The verdict in the words of the question."""
-        return wording.badge(self.kind, self.verdict)
+        return phrases.badge(self.kind, self.verdict)
 
     @property
     def look(self) -> str:

@@ -21,13 +21,6 @@ QUESTIONS = {
     "equalize_thresholds": "Which thresholds would treat every group alike, and what would they cost?",
 }
 
-BADGES = {
-    "violation": "Violation",
-    "within_tolerance": "Within tolerance",
-    "inconclusive": "Inconclusive",
-    "failed": "Not answered",
-}
-
 # Verdicts on single groups, and why a group has none.
 MARKS = {
     "violation": "Shown",
@@ -41,23 +34,6 @@ MARKS = {
     "empty": "No rows",
 }
 
-# Verdicts in the words of their question. An alternative that exists, or a correction that helps, violates nothing.
-BADGES_OF = {
-    ("flag", "violation"): "Difference shown",
-    ("certify", "violation"): "Difference shown",
-    ("project", "violation"): "Unequal rates shown",
-    ("improvability", "violation"): "Alternative shown",
-    ("improvability", "inconclusive"): "No alternative shown",
-    ("treatment_bias", "violation"): "Bias shown",
-    ("evaluate_corrections", "violation"): "Less bias shown",
-    ("evaluate_corrections", "inconclusive"): "Corrections compared",
-    ("price_of_fairness", "inconclusive"): "Price measured",
-    ("predictive_parity", "violation"): "Different meaning shown",
-    ("marginal_outcomes", "violation"): "Different outcomes shown",
-    ("adverse_impact", "violation"): "Lower rate shown",
-    ("equalize_thresholds", "violation"): "Difference shown",
-    ("composite_parity", "violation"): "Difference shown",
-}
 SHOWN = "shown"  # the look of a finding that is no complaint
 NO_COMPLAINT = ("improvability", "evaluate_corrections")
 COMPARED = "compared"  # the look of numbers beside one another, of which none is to be shown
@@ -163,9 +139,9 @@ NEXT_OF = {
 
 READING = (
     (
-        "Difference shown (a violation)",
-        "The data show a difference larger than chance explains (and, where a tolerance was set, larger than that "
-        "tolerance). It is a statement about outcomes, not about anybody's intent.",
+        "Shown (a difference, a bias, unequal rates, a lower rate)",
+        "The data show it to be larger than chance explains and, where a tolerance was set, larger than that. It is a "
+        "statement about outcomes, not about anybody's intent. The audit file calls this verdict a violation.",
     ),
     (
         "Within tolerance",
@@ -183,7 +159,7 @@ READING = (
         "when its assumptions hold. An interval speaks for one comparison alone; one that is called simultaneous, or a "
         "band, speaks for all the scores or groups it names, and no more. A verdict may allow for further comparisons, "
         "such as every pair of groups. So an interval of any kind may leave out zero although the adjusted p-value is "
-        "large and no violation was shown.",
+        "large and nothing was shown.",
     ),
     (
         "The population, the reference",
@@ -437,11 +413,6 @@ def other_minimum(before: int, after: int) -> str:
     return f"Groups below {before:,} rows were withheld in the earlier audit, below {after:,} in the later one."
 
 
-def badge(kind: str, verdict: str) -> str:
-    """The verdict of a test, in the words of its question."""
-    return BADGES_OF.get((kind, verdict), BADGES[verdict])
-
-
 def look(kind: str, verdict: str) -> str:
     """How a verdict is coloured and counted: what is shown need not be a complaint."""
     if verdict == "inconclusive" and kind in COMPARISONS:
@@ -514,7 +485,7 @@ def more_warnings(n: int) -> str:
 
 def outcome_line(failing: int, fail_on: tuple[str, ...]) -> str:
     """Whether the audit passes its own rule."""
-    rule = phrases.listed([BADGES[v].lower() for v in fail_on])
+    rule = phrases.listed([verdict.replace("_", " ") for verdict in fail_on])
     if failing:
         return f"{_plural(failing, 'test', 'tests')} ended in a verdict this audit fails on ({rule})."
     return f"No test ended in a verdict this audit fails on ({rule})."

@@ -11,26 +11,48 @@ CLUSTERS_TOLD = 5  # groups whose clusters are told in words
 _TOLD = 50  # findings of a summary; a report has them all
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
-VERDICTS = {
-    "violation": "Violation: a difference was shown.",
-    "within_tolerance": "Within tolerance: any difference was shown to be smaller than the tolerance.",
-    "inconclusive": "Inconclusive: the data show neither a violation nor that any difference is within tolerance.",
+# A verdict in the words of its question: on a report's chip, and before the headline. An alternative that exists, or a
+# correction that helps, violates nothing.
+BADGES = {
+    "violation": "Difference shown",
+    "within_tolerance": "Within tolerance",
+    "inconclusive": "Inconclusive",
+    "failed": "Not answered",
+}
+BADGES_OF = {
+    ("project", "violation"): "Unequal rates shown",
+    ("improvability", "violation"): "Alternative shown",
+    ("improvability", "inconclusive"): "No alternative shown",
+    ("treatment_bias", "violation"): "Bias shown",
+    ("evaluate_corrections", "violation"): "Less bias shown",
+    ("evaluate_corrections", "inconclusive"): "Corrections compared",
+    ("price_of_fairness", "inconclusive"): "Price measured",
+    ("predictive_parity", "violation"): "Different meaning shown",
+    ("composite_parity", "violation"): "Different meaning shown",
+    ("marginal_outcomes", "violation"): "Different outcomes shown",
+    ("adverse_impact", "violation"): "Lower rate shown",
 }
 
-# Where "a difference was shown" would not say what was shown.
+# What follows the badge in a headline.
+VERDICTS = {
+    "violation": "the groups differ by more than chance explains.",
+    "within_tolerance": "any difference was shown to be smaller than the tolerance.",
+    "inconclusive": "the data show neither a difference nor that any difference is within the tolerance.",
+}
 VERDICTS_OF = {
-    ("project", "violation"): "Violation: the groups are selected at different rates, more than chance explains.",
-    ("improvability", "violation"): "Shown: an alternative that is at least as accurate and less unequal exists.",
-    ("improvability", "inconclusive"): "Inconclusive: no alternative that is at least as accurate and less unequal was "
-    "shown to exist. Another search might find one.",
-    ("treatment_bias", "violation"): "Violation: the predicted effects of some groups are wrong by more than those of "
-    "others.",
-    ("predictive_parity", "violation"): "Violation: the same score was shown to mean different things in different "
-    "groups, or higher scores to mean lower outcomes.",
-    ("composite_parity", "violation"): "Violation: a weighted sum of the scores was shown to mean different things in "
-    "different groups.",
-    ("marginal_outcomes", "violation"): "Violation: people at the threshold were shown to have different outcomes in "
-    "different groups.",
+    ("project", "violation"): "the groups are selected at different rates, by more than chance explains.",
+    ("improvability", "violation"): "one that is at least as accurate and less unequal exists.",
+    ("improvability", "inconclusive"): "none that is at least as accurate and less unequal was shown to exist. Another "
+    "search might find one.",
+    ("treatment_bias", "violation"): "the predicted effects of some groups are wrong by more than those of others.",
+    ("predictive_parity", "violation"): "the same score means different things in different groups, or higher scores "
+    "mean lower outcomes.",
+    ("composite_parity", "violation"): "a weighted sum of the scores means different things in different groups.",
+    ("marginal_outcomes", "violation"): "people at the threshold have different outcomes in different groups.",
+    ("adverse_impact", "violation"): "an impact ratio below the threshold, by more than chance explains.",
+    ("adverse_impact", "within_tolerance"): "every impact ratio was shown to be at least the threshold.",
+    ("adverse_impact", "inconclusive"): "neither was shown of every category, that its impact ratio is below the "
+    "threshold or that it is at least that.",
 }
 
 # What metrics are called in a sentence, where nobody has given them words of their own.
@@ -81,8 +103,8 @@ OTHER_ROWS = (
     "publish one of them."
 )
 UNTOLERANT = (
-    "Inconclusive: no difference was shown. Without a tolerance that is all it can mean: no number of rows can show "
-    "that groups are equal."
+    "no difference was shown. Without a tolerance that is all it can mean: no number of rows can show that groups are "
+    "equal."
 )
 
 # Assumptions of several methods.
@@ -145,9 +167,18 @@ def unanswered(statuses: Iterable[str]) -> str:
 
 def verdict(call: str, name: str, *, tolerant: bool = True) -> str:
     """A verdict of a kind of test, in a sentence. Not ``tolerant``: a tolerance could be set, and none was."""
-    if name == "inconclusive" and not tolerant:
-        return UNTOLERANT
-    return VERDICTS_OF.get((call, name), VERDICTS[name])
+    untold = name == "inconclusive" and not tolerant
+    return headed(call, name, UNTOLERANT if untold else VERDICTS_OF.get((call, name), VERDICTS[name]))
+
+
+def headed(call: str, name: str, sentence: str) -> str:
+    """A sentence after the verdict it explains: 'Bias shown: ...'."""
+    return f"{badge(call, name)}: {sentence}"
+
+
+def badge(call: str, name: str) -> str:
+    """A verdict in the words of its question."""
+    return BADGES_OF.get((call, name), BADGES[name])
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 from isonomy.numerics.arrays import FloatArray
+from isonomy.results.phrases import number, points, share
 from isonomy.simulate import lender_design as design
 from isonomy.simulate.lender_design import BAND_SHARE, BANDS, RACE_SHARE, RACES, SEXES, Score
 from isonomy.simulate.rates import Names, rates, rates_by_group
@@ -79,13 +80,13 @@ def _treatment() -> Truth:
     """E v = 0 and E v^2 = 1/3, as in `uplift`; age has no part in acceptance, only in the model's error."""
     observed = design.EFFECT * (1 + design.TREND * design.HETEROGENEITY / 3)
     groups: Truth = {}
-    for column, (levels, share) in _COLUMNS.items():
+    for column, (levels, shares) in _COLUMNS.items():
         average = np.full(len(levels), BAND_SHARE @ design.EFFECT_ERROR)
         error = design.EFFECT_ERROR if column == "age_band" else average
         m0 = np.full(len(levels), design.ACCEPTED)
         sums = {"m0": m0, "m1": m0 * observed, "predicted": observed + error, "average": design.EFFECT + error}
         labels = [f"{column}={level}" for level in levels]
-        groups |= effects_by_group(True, labels, share, np.full(len(levels), design.OFFERED), sums)
+        groups |= effects_by_group(True, labels, shares, np.full(len(levels), design.OFFERED), sums)
     return {"measure": "relative", "groups": groups}
 
 
@@ -110,27 +111,29 @@ def _facts(answers: Truth) -> dict[str, tuple[str, ...]]:
     at = list(_GRID).index(design.THRESHOLD)
     return {
         "flag": (
-            f"Of Black applicants who repay, {black:.1%} are approved; of White applicants, {white:.1%}.",
-            f"The lowest rate is that of Black women: {tpr['race=Black & sex=Female']:.1%}.",
+            f"Of Black applicants who repay, {share(black)} are approved; of White applicants, {share(white)}.",
+            f"The lowest rate is that of Black women: {share(tpr['race=Black & sex=Female'])}.",
             "White and Asian applicants are approved alike, and so are all age bands.",
         ),
         "project": (
-            f"The true positive rate of Black applicants is {white - black:.3f} below that of White applicants.",
-            "It is the same for White and Asian applicants and for all age bands.",
+            f"Of those who repay, Black applicants are approved {points(white - black)} less often than White.",
+            "White and Asian applicants are approved alike, and so are all age bands.",
         ),
         "improvability": (
-            f"The candidate narrows the largest difference in true positive rates from {before:.3f} to {after:.3f}.",
-            f"In every race it raises accuracy by {low:.3f} or more.",
-            f"In every race it raises repayment among the approved by {high:.3f} or more.",
+            f"The candidate narrows the largest difference in approval of those who repay from {points(before)} to "
+            f"{points(after)}.",
+            f"In every race it raises the share of right decisions by {points(low)} or more.",
+            f"In every race it raises repayment among the approved by {points(high)} or more.",
         ),
         "treatment_bias": (
-            f"For ages {BANDS[2]} the predicted effect is {old['predicted']:.3f}, the true {old['observed']:.3f}.",
+            f"For ages {BANDS[2].replace('-', ' to ')} the predicted effect is {number(old['predicted'])}, the true "
+            f"{number(old['observed'])}.",
             "For the other age bands the predicted effect is right, which is too low beside the rest's: a bias is a "
             "group's error less that of the rest. Between races and sexes the error does not differ.",
         ),
         "predictive_parity": (
-            f"At score {design.THRESHOLD:g}, {curve['race=Black']['user'][at]:.1%} of Black applicants repay, and "
-            f"{curve['race=White']['user'][at]:.1%} of White applicants.",
+            f"At score {design.THRESHOLD:g}, {share(curve['race=Black']['user'][at])} of Black applicants repay, and "
+            f"{share(curve['race=White']['user'][at])} of White applicants.",
             "The score means the same for White and Asian applicants, and in every age band.",
         ),
     }

@@ -252,11 +252,11 @@ def own_verdict(verdict: Verdict, tolerance: Tolerance, side: Side) -> str:
     """The verdict about a criterion of one's own, whose moments need not be differences of rates."""
     goal = _near_zero(tolerance, side)
     if verdict is Verdict.VIOLATION:
-        return f"Violation: the moments of this criterion were shown not to be {goal}."
+        return f"Difference shown: the moments of this criterion are not {goal}."
     if verdict is Verdict.WITHIN_TOLERANCE:
         return f"Within tolerance: every moment of this criterion was shown to be {goal}."
     if tolerance:
-        return f"Inconclusive: the data show neither a violation nor that every moment is {goal}."
+        return f"Inconclusive: the data show neither that the moments are not {goal} nor that they are."
     return (
         f"Inconclusive: it was not shown that any moment fails to be {goal}. Without a tolerance that is all it can "
         "mean: no number of rows can show that a moment is exactly 0."

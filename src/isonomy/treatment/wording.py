@@ -301,11 +301,8 @@ def less(shown: int, tried: int, best: str) -> str:
     if not tried:
         return "Nothing was compared: no correction was evaluated."
     if not shown:
-        return (
-            f"Inconclusive: none of {tried} corrections was shown to leave less bias than no correction on rows it had "
-            "not seen."
-        )
-    return f"Less bias was shown to remain after {shown} of {tried} corrections; least after {_named(best)}."
+        return f"Corrections compared: none of {tried} was shown to leave less bias than none, on rows it had not seen."
+    return f"Less bias shown: less remains after {shown} of {tried} corrections, and least after {_named(best)}."
 
 
 EVALUATION_NULL = (
@@ -396,5 +393,5 @@ def trade(column: str, before: float, after: float) -> str:
 def price_headline(shown: int, compared: int) -> str:
     """How many changes were shown."""
     if not shown:
-        return f"Inconclusive: none of {compared} changes of the ranking of persons was shown to be other than chance."
-    return f"{shown} of {compared} changes of the ranking of persons were shown to be more than chance."
+        return f"Price measured: none of {compared} changes of the ranking was shown to be other than chance."
+    return f"Price measured: {shown} of {compared} changes of the ranking were shown to be more than chance."
