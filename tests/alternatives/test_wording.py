@@ -54,9 +54,12 @@ def test_effects_say_the_change_where_there_is_one() -> None:
     nothing = wording.limits_of("fairness", 0.25, float("nan"), float("nan"), scale="ratio", alpha=0.05)
     assert wording.fairness_effect("tpr", "a against b", float("nan"), 0.4, change=nothing).endswith("status quo.")
     several = wording.fairness_effect("tpr", "a against b", 0.1, 0.4, change="", own_pair="a against c")
-    assert "0.100 with the alternative (a against c), 0.400 with the status quo (a against b; corrected" in several
+    assert (
+        "10.0 points with the alternative (a against c), 40.0 points with the status quo (a against b; corrected"
+        in several
+    )
     rounds = wording.fairness_effect("tpr", "a against b", 0.1, 0.4, change="", own_pair="a against c", corrected=False)
-    assert rounds.endswith("0.400 with the status quo (a against b).")
+    assert rounds.endswith("40.0 points with the status quo (a against b).")
     assert "no gap is certified" in wording.stopped("All rows", float("nan"))
     assert "no cut in unfairness is supported" in wording.supported("fairness", float("nan"), "ratio", 0.05)
     assert "of up to 12.5 %" in wording.supported("accuracy", 0.125, "ratio", 0.05)

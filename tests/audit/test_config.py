@@ -56,9 +56,13 @@ def test_rows_come_from_one_place(data: str, words: str) -> None:
 
 
 def test_two_tests_of_one_name() -> None:
-    assert "more than one test is called 'flag-tpr'; give each of them an id" in wrong(
-        '[[tests]]\nkind = "flag"\nmetric = "tpr"\n[[tests]]\nkind = "flag"\nmetric = "tpr"\ndepth = 2\n'
-    )
+    named = '[[tests]]\nkind = "flag"\nmetric = "tpr"\nid = "a"\n'
+    assert "more than one test is called 'a'; give each of them an id" in wrong(named * 2)
+
+
+def test_tests_without_names_are_told_apart() -> None:
+    tests = [{"kind": "flag", "metric": "tpr", "depth": depth} for depth in (1, 2, 3)]
+    assert build({"tests": tests}).names == ["flag-tpr", "flag-tpr-2", "flag-tpr-3"]
 
 
 def test_no_tests() -> None:

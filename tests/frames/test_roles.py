@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from isonomy.errors import IsonomyError
+from isonomy.errors import IsonomyError, UnknownColumn
 from isonomy.frames import open_source
 from isonomy.frames.roles import with_conditions
 
@@ -129,3 +129,10 @@ def test_an_audit_file_says_what_counts_as_one(tmp_path: Any) -> None:
         assert entry.result is not None
         assert entry.result.to_frame()["group"].to_list() == ["afam=no", "afam=yes"]
         assert entry.result.to_frame()["estimate"].to_list() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("wrong", [{"groups": "sx"}, {"groups": "sex", "reference": {"sx": "f"}}])
+def test_an_error_lists_the_table_s_own_columns_alone(wrong: dict[str, Any]) -> None:
+    table = {"sex": ["f", "m"] * 50, "deny": ["no", "yes"] * 50}
+    with pytest.raises(UnknownColumn, match=r"Columns: sex, deny\.$"):
+        iso.flag(table, metric="selection_rate", prediction=iso.col("deny") == "no", **wrong)

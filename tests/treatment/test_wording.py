@@ -65,7 +65,7 @@ def test_the_null_names_the_tolerance() -> None:
 
 def test_the_headline_of_an_evaluation_is_about_what_is_left() -> None:
     assert wording.less(0, 0, "none") == "Nothing was compared: no correction was evaluated."
-    assert wording.less(0, 3, "mean").startswith("Inconclusive: none of 3 corrections")
+    assert wording.less(0, 3, "mean").startswith("Corrections compared: none of 3")
     assert wording.less(2, 3, "mean") == "Less bias shown: less remains after 2 of 3 corrections, and least after mean."
 
 

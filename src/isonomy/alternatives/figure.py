@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 
 from isonomy.numerics.arrays import FloatArray
-from isonomy.results import theme
+from isonomy.results import phrases, theme
 
 if TYPE_CHECKING:
     from isonomy.alternatives.result import ImprovabilityResult, SurfaceResult
@@ -59,19 +59,22 @@ def rounds_chart(result: ImprovabilityResult) -> alt.HConcatChart:
     """One dumbbell per round: where the status quo stands, where the alternative does."""
     parts = [
         *(
-            (f"{result.accuracy_utility}, {name}", result.accuracy[:, i])
+            ([f"{phrases.metric(result.accuracy_utility)},", name], result.accuracy[:, i])
             for i, name in enumerate(result.accuracy_components)
         ),
-        *((f"unfairness in {name}", result.fairness[:, i]) for i, name in enumerate(result.fairness_utilities)),
+        *(
+            (["unfairness in", phrases.metric(name)], result.fairness[:, i])
+            for i, name in enumerate(result.fairness_utilities)
+        ),
     ]
-    return alt.hconcat(*(_dumbbells(theme.short(name, 40), values) for name, values in parts))
+    return alt.hconcat(*(_dumbbells([theme.short(line, 40) for line in lines], values) for lines, values in parts))
 
 
-def _dumbbells(title: str, values: FloatArray) -> alt.LayerChart:
+def _dumbbells(title: list[str], values: FloatArray) -> alt.LayerChart:
     kept = theme.thin(len(values), 200)
     candidate, status_quo, pvalue = values[kept].T
     rounds = theme.data({"round": kept + 1, "alternative": candidate, "status quo": status_quo, "pvalue": pvalue})
-    y = alt.Y("round:O", title="round")
+    y = alt.Y("round:O", title="round") if len(values) > 1 else alt.Y("round:O", axis=None)
     bars = alt.Chart(rounds).mark_rule(color=theme.RULE).encode(y=y, x="alternative:Q", x2="status quo:Q")
     points = (
         alt.Chart(rounds)

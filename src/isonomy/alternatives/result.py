@@ -24,7 +24,7 @@ from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.inference import Verdict, rejected
 from isonomy.numerics.arrays import BoolArray, FloatArray
-from isonomy.results import Call, Result, Status, storable
+from isonomy.results import Call, Columns, Result, Status, storable
 from isonomy.results.disclosure import withheld
 from isonomy.results.storage import OF_ROWS
 
@@ -228,6 +228,52 @@ class ImprovabilityResult(Result):
         for name in sorted({name for details in self.details for name in details}):
             columns[f"rule {name}"] = np.array([details.get(name, np.nan) for details in self.details])
         return columns
+
+    def pages(self) -> Mapping[str, Columns]:
+        """For readers: one row per candidate and thing compared, and one row per candidate."""
+        if self.rounds:
+            return {}
+        names = list(self.candidates) or [self.rule]
+        parts = [
+            *(
+                (wording.accuracy_of(self.accuracy_utility, name), self.accuracy[:, i], self.accuracy_change[:, i])
+                for i, name in enumerate(self.accuracy_components)
+            ),
+            *(
+                (wording.unfairness_of(name), self.fairness[:, i], self.fairness_change[:, i])
+                for i, name in enumerate(self.fairness_utilities)
+            ),
+        ]
+        both, change = (np.stack([part[k] for part in parts], axis=1).reshape(-1, 3).T for k in (1, 2))
+        compared: Columns = {
+            "candidate": [name for name in names for _ in parts],
+            "criterion": [part[0] for part in parts] * len(names),
+            **dict(zip(("alternative", "status_quo", "pvalue"), both, strict=True)),
+            **dict(zip(("gain", "ci_low", "ci_high"), change, strict=True)),
+        }
+        whole = self.table() | {
+            "adjusted_pvalue": self.adjusted,
+            "selected_candidate": self.selected[:, 0],
+            "selected_status_quo": self.selected[:, 1],
+        }
+        kept = (
+            "verdict",
+            "pvalue",
+            "adjusted_pvalue",
+            "selected_candidate",
+            "selected_status_quo",
+            "worst_pair",
+            "status",
+        )
+        return {
+            wording.COMPARED: compared,
+            wording.ALTERNATIVES: {"candidate": names, **{name: whole[name] for name in kept}},
+        }
+
+    def units(self) -> Mapping[str, str]:
+        """Gains are percentages where they are relative ones."""
+        gains = ("gain", "ci_low", "ci_high") if self.scale == "ratio" else ()
+        return dict.fromkeys((*gains, "selected_candidate", "selected_status_quo"), "%")
 
     def surface(
         self, accuracy_gains: ArrayLike | None = None, fairness_gains: ArrayLike | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from isonomy.frames.metrics import RATES
 from isonomy.inference import Verdict
 from isonomy.results import phrases
 
@@ -16,6 +17,7 @@ REFERENCES = (
     "health of populations, Science 366.",
 )
 CANDIDATE = "the candidate"
+COMPARED, ALTERNATIVES = "The alternative beside the status quo", "The test"
 PROGRESS = "Rounds of fit and test"
 _OWN = ("evidence", "seed", "adjusted pvalue", "verdict")  # of the entries of this call's own log
 VARYING_PAIR = "the most unequal pair"  # where rounds chose different ones
@@ -106,8 +108,18 @@ def basis(evidence: str, median: float, splits: int, folds: int, repeats: int, a
 
 def accuracy_effect(utility: str, name: str, candidate: float, status_quo: float, *, change: str) -> str:
     """Accuracy of both algorithms. ``change``: of `limits_of`."""
+    return f"{accuracy_of(utility, name)}: {_both(utility, candidate, status_quo, change)}"
+
+
+def accuracy_of(utility: str, name: str) -> str:
+    """Whose accuracy: 'Positive predictive value, race=Black'."""
     told = phrases.metric(utility)
-    return f"{told[:1].upper()}{told[1:]}, {name}: {_both(candidate, status_quo, change)}"
+    return f"{told[:1].upper()}{told[1:]}, {name}"
+
+
+def unfairness_of(utility: str) -> str:
+    """'Unfairness in true positive rate'."""
+    return f"Unfairness in {phrases.metric(utility)}"
 
 
 def fairness_effect(
@@ -125,20 +137,28 @@ def fairness_effect(
     ``own_pair``: of more than two groups those most unequal with the alternative, the ``pair`` being the status quo's;
     ``corrected``: whether that was chosen on the rows judged.
     """
-    told = phrases.metric(utility)
+    told = unfairness_of(utility)
     if own_pair is None:
-        return f"Unfairness in {told} ({pair}): {_both(candidate, status_quo, change)}"
+        return f"{told} ({pair}): {_both(utility, candidate, status_quo, change, apart=True)}"
     tail = f"; {change}" if change else ""
     status_quos = f"{pair}; corrected for being the largest of several" if corrected else pair
     return (
-        f"Unfairness in {told}, between the most unequal groups of each: {phrases.number(candidate)} with the "
-        f"alternative ({own_pair}), {phrases.number(status_quo)} with the status quo ({status_quos}){tail}."
+        f"{told}, between the most unequal groups of each: {_size(utility, candidate, apart=True)} with the "
+        f"alternative ({own_pair}), {_size(utility, status_quo, apart=True)} with the status quo ({status_quos}){tail}."
     )
 
 
-def _both(candidate: float, status_quo: float, change: str) -> str:
+def _both(utility: str, candidate: float, status_quo: float, change: str, *, apart: bool = False) -> str:
     tail = f"; {change}" if change else ""
-    return f"{phrases.number(candidate)} with the alternative, {phrases.number(status_quo)} with the status quo{tail}."
+    new, old = (_size(utility, value, apart=apart) for value in (candidate, status_quo))
+    return f"{new} with the alternative, {old} with the status quo{tail}."
+
+
+def _size(utility: str, value: float, *, apart: bool = False) -> str:
+    """A share of people in percent, how far two are ``apart`` in points, anything else as a number."""
+    if utility not in RATES:
+        return phrases.number(value)
+    return phrases.points(value) if apart else phrases.share(value)
 
 
 def limits_of(kind: str, change: float, low: float, high: float, *, scale: str, alpha: float) -> str:
@@ -285,11 +305,11 @@ def assumptions(
         rows,
         phrases.SAMPLE,
         (
-            "The status quo is not perfectly fair (assumption 1).",
+            "The status quo is not perfectly fair.",
             f"Its unfairness is {phrases.number(worst_se, 2)} standard errors from zero in the median trial.",
         ),
         (
-            "The rows judged are many enough for large-sample laws (assumptions 2 and 3).",
+            "The rows judged are many enough for large-sample laws.",
             f"The smallest group judged has {smallest:,} rows.",
         ),
         *((STABLE,) if evidence == "crossfit" else ()),

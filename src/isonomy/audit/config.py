@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -131,8 +132,13 @@ class Config(Table):
 
     @property
     def names(self) -> list[str]:
-        """The id of each test, given or derived."""
-        return [test.id or test.default_id() for test in self.tests]
+        """The id of each test, given or derived; of those derived alike, the second ends in -2."""
+        names: list[str] = []
+        for test in self.tests:
+            name = test.id or test.default_id()
+            tries = chain([name], (f"{name}-{k}" for k in count(2)))
+            names.append(test.id or next(text for text in tries if text not in names))
+        return names
 
 
 def parse(text: str, file: str = "audit.toml") -> Config:

@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 
 from isonomy import options
-from isonomy.errors import DataError, EmptyFrame, UnknownColumn, UsageError, WrongType
+from isonomy.errors import Computed, DataError, EmptyFrame, UnknownColumn, UsageError, WrongType
 from isonomy.frames.adapt import Adapted, Lazy, adapt, first_line
 from isonomy.frames.checks import (
     COMPLETE,
@@ -84,7 +84,9 @@ class Source:
     ``frame`` is the narwhals frame, for the few computations that are more than a grouped sum.
     """
 
-    def __init__(self, adapted: Adapted, reading: Reading, labels: Labels = NOTHING) -> None:
+    def __init__(
+        self, adapted: Adapted, reading: Reading, labels: Labels = NOTHING, computed: frozenset[str] = frozenset()
+    ) -> None:
         self.frame = adapted.frame
         self.lines = adapted.frame  # as given, those that stand for no row included: a plan numbers them all
         self.backend = adapted.backend
@@ -94,6 +96,7 @@ class Source:
         self.count, self.cluster = reading.count, reading.cluster
         self.missing, self.missing_group = reading.missing, reading.missing_group
         self._with: dict[tuple[str, str], tuple[nw.Expr, Source]] = {}
+        self._computed = computed  # columns of `with_role`
         self.labels = labels
         self._passes: dict[tuple[tuple[str, str], ...], tuple[Pass, pl.DataFrame]] = {}
         self.require(count=reading.count, weight=reading.weight, cluster=reading.cluster)
@@ -114,7 +117,8 @@ class Source:
     @cached_property
     def schema(self) -> Schema:
         """Column names and narwhals types."""
-        return dict(self.frame.collect_schema())
+        columns = self.frame.collect_schema().items()
+        return {Computed(name) if name in self._computed else name: dtype for name, dtype in columns}
 
     def require(self, **columns: str | None) -> None:
         """Raise unless every named column exists. The keyword is the argument named in the error."""
@@ -146,14 +150,15 @@ class Source:
         if not boolean and not (dtype.is_numeric() or dtype == nw.Boolean):
             raise UsageError(f"{argument}: the expression gives {dtype}; give numbers.")
 
-    def derived(self, frame: Lazy) -> Source:
+    def derived(self, frame: Lazy, computed: Iterable[str] = ()) -> Source:
         """Another frame under the same options: rows left out, or columns of ours added."""
-        return Source(Adapted(frame, self.backend, self.lazy, self._bytes), self.reading, self.labels)
+        adapted = Adapted(frame, self.backend, self.lazy, self._bytes)
+        return Source(adapted, self.reading, self.labels, self._computed.union(computed))
 
     def reread(self, **reading: Any) -> Source:
         """The same table under other options."""
         adapted = Adapted(self.frame, self.backend, self.lazy, self._bytes)
-        return Source(adapted, replace(self.reading, **reading), self.labels)
+        return Source(adapted, replace(self.reading, **reading), self.labels, self._computed)
 
     def filter(self, condition: nw.Expr) -> Source:
         """The same table, restricted to the rows for which ``condition`` holds."""
@@ -179,7 +184,8 @@ class Source:
         """The same table with one further column; asked for again, the same source with the sums it remembers."""
         key = (name, identity(expr))
         if key not in self._with:
-            self._with[key] = (expr, self.with_columns({name: expr}))  # kept: an identity may be that of an object
+            source = self.derived(self.frame.with_columns(expr.alias(name)), [name])
+            self._with[key] = (expr, source)  # kept: an identity may be that of an object
         return self._with[key][1]
 
     def numbered(self, name: str) -> Source:

@@ -68,8 +68,6 @@ def _warnings(sums: ImpactTally, estimates: ImpactEstimates, plan: ImpactPlan) -
     few = [str(estimates.groups[i]) for i in np.flatnonzero(estimates.status == Status.FEW_CLUSTERS)]
     if few:
         sentences.append(phrases.about(CONCERNS[Status.FEW_CLUSTERS], few))
-    if sums.design is not None and plan.by_row:
-        sentences.append(wording.NO_BAND)
     nobody = [str(estimates.groups[i]) for i in np.flatnonzero(estimates.status == Status.ZERO_BASELINE)]
     if nobody:
         sentences.append(wording.zero_warning(nobody))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
+from isonomy.likelihood import wording_impact as wording
 from isonomy.results import charts, theme
 
 if TYPE_CHECKING:
@@ -65,5 +66,5 @@ def _by_cutoff(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
     colour = alt.Color("category:N", legend=alt.Legend(title=None, symbolOpacity=1))
     band = base.mark_area(opacity=0.08).encode(x=x, y="low:Q", y2="high:Q", color=colour)
     line = base.mark_line().encode(x=x, y=alt.Y("ratio:Q", title="impact ratio"), color=colour)
-    title = f"Impact ratio by cut-off, with simultaneous {100 * (1 - result.alpha):g} % bands"
+    title = wording.cutoffs(result.alpha, bool(np.isfinite(curves["low"]).any()))
     return alt.layer(charts.rule("y", result.threshold), band, line).properties(width=480, height=240, title=title)

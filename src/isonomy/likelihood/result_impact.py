@@ -21,7 +21,7 @@ from isonomy.results import Call, Columns, GroupResult, phrases
 if TYPE_CHECKING:
     import altair as alt
 
-DESCRIBED = 10  # categories described in words; the table has them all
+DESCRIBED = 1_000  # categories described in words; the table has them all
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -241,8 +241,8 @@ def plugin_contrast(differ: Sequence[str]) -> str:
     if not differ:
         return ""
     return (
-        "The conclusion depends on how the reference is treated. Its error is included here; ignoring it (the "
-        f"published plug-in statistic) would have decided otherwise for {phrases.listed(differ)}."
+        "What the groups are compared with is itself an estimate. Its error is counted here; a test that takes it as "
+        f"exactly known (the published plug-in) would have decided otherwise for {phrases.listed(differ)}."
     )
 
 

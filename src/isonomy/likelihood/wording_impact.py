@@ -23,7 +23,6 @@ LIMITS = (
     "A ratio describes who was selected. It does not say why, nor whether the categories' applicants were alike.",
     phrases.NOT_PROOF,
 )
-NO_BAND = "Ratios by cut-off have no band here: it is for rows that are independent and weigh the same."
 ASSUMED_BEST = (
     "The category selected most often is not known beforehand.",
     "Intervals and p-values allow for that any other category may be the one.",
@@ -57,6 +56,11 @@ def overview(below: Sequence[str], differ: Sequence[str], shown: Sequence[str], 
     return " ".join(sentences)
 
 
+def cutoffs(alpha: float, banded: bool) -> str:
+    """The title of the ratios by cut-off; bands are for rows that are independent and weigh the same."""
+    return f"Impact ratio by cut-off{f', with simultaneous {100 * (1 - alpha):g} % bands' if banded else ''}"
+
+
 def finding(
     group: str,
     rates: tuple[float, float, float],
@@ -75,9 +79,9 @@ def finding(
     selected, n, rate = rates
     return (
         f"{group}: {phrases.count(selected)} of {phrases.count(n)} selected ({100 * rate:.1f} %), an impact ratio of "
-        f"{phrases.number(ratio[0])} to {comparator} ({phrases.interval(ratio[1], ratio[2], alpha)}; "
-        f"{phrases.pvalue(pvalue)} for no difference, {phrases.pvalue(below)} for a ratio of at least "
-        f"{phrases.number(threshold)}, one-sided)."
+        f"{phrases.number(ratio[0])} to {comparator} ({phrases.interval(ratio[1], ratio[2], alpha)}). Against equal "
+        f"rates: {phrases.pvalue(pvalue)}; against a ratio of {phrases.number(threshold)} or more: "
+        f"{phrases.pvalue(below)}."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from isonomy.report import wording
+from isonomy.report import glossary, wording
 from isonomy.results import Result, phrases
 
 FAILED = "failed"
@@ -84,10 +84,10 @@ class Entry:
     def gloss(self) -> str:
         """The technical words of this test, explained."""
         if self.result is None:
-            return wording.gloss(self.options, kind=self.kind)
+            return glossary.gloss(self.options, kind=self.kind)
         names = tuple(dict.fromkeys(getattr(self.result, "metrics", ())))
         told = names if all(isinstance(name, str) for name in names) else ()
-        return wording.gloss(self.result.provenance.options, told, self.kind)
+        return glossary.gloss(self.result.provenance.options, told, self.kind)
 
     @property
     def question(self) -> str:

@@ -51,6 +51,13 @@ class Section:
         return self.tables[0][1] if self.tables else None
 
     @property
+    def text(self) -> str:
+        """Every word of the section, to find those that need an explanation."""
+        said = (*self.leads, *self.findings, *self.warnings, *self.limits, *self.steps, *sum(self.assumptions, ()))
+        headings = [column.heading for _, table in self.tables for column in table.columns]
+        return " ".join(map(str, (self.question, self.gloss, self.null, *said, *headings, *dict(self.facts))))
+
+    @property
     def anchor(self) -> str:
         """The section's address in the page."""
         return f"test-{self.number}"
@@ -110,7 +117,7 @@ def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
     if entry.result is not None:
         facts += _provenance(entry.result)
     else:
-        facts += [(f"Option {name}", _shown(value)) for name, value in entry.options.items()]
+        facts += _options(entry.options)
     if entry.seed is not None:
         facts.append(("Seed of this test", str(entry.seed)))
     facts.append(("Time", f"{entry.seconds:.2f} s" + (" (kept from an earlier run)" if entry.resumed else "")))
@@ -128,7 +135,13 @@ def _provenance(result: Result) -> list[tuple[str, str]]:
     if record.rows is not None:
         facts.append(("Rows used", phrases.count(record.rows)))
     facts += [(f"Rows left out, {column} missing", phrases.count(n)) for column, n in record.dropped.items()]
-    return facts + [(f"Option {name}", _shown(value)) for name, value in record.options.items()]
+    return facts + _options(record.options)
+
+
+def _options(options: Mapping[str, object]) -> list[tuple[str, str]]:
+    """The settings, under their names in an audit file; results.json holds those that were not set, too."""
+    shown = [(f"Setting {name}", _shown(value)) for name, value in options.items()]
+    return [(name, value) for name, value in shown if value != "none"]
 
 
 def _shown(value: object) -> str:

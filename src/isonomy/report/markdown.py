@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from isonomy.report import wording
+from isonomy.report import glossary, wording
 from isonomy.report.document import Document, Entry
 from isonomy.report.text import markdown as escaped
 from isonomy.report.text import visible
@@ -24,7 +24,8 @@ _SIGNS = {
 
 def markdown(document: Document) -> str:
     """What was asked, what was found, what it does not show. Every label is text."""
-    return "\n".join(_lines(document)).rstrip() + "\n"
+    lines = list(_lines(document))
+    return "\n".join([*lines, *_reading(document, " ".join(lines))]).rstrip() + "\n"
 
 
 def outline(document: Document) -> str:
@@ -54,8 +55,11 @@ def _lines(document: Document) -> Iterator[str]:
     yield ""
     for entry in document.entries:
         yield from _entry(entry)
+
+
+def _reading(document: Document, text: str) -> Iterator[str]:
     yield from ("## How to read this", "")
-    yield from (f"- **{escaped(term)}**: {escaped(meaning)}" for term, meaning in wording.READING)
+    yield from (f"- **{escaped(term)}**: {escaped(meaning)}" for term, meaning in glossary.reading(text))
     yield from ("", escaped(wording.suppression(document.suppress_below)), "", "## Provenance", "")
     yield from (f"- {escaped(name)}: {escaped(value)}" for name, value in document.facts)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from isonomy.report import wording
+from isonomy.report import glossary, wording
 from isonomy.report.charts import Chart, library
 from isonomy.report.document import Document
 from isonomy.report.layout import Section, section
@@ -58,6 +58,7 @@ def _page(document: Document, rows: int) -> str:
             facts=[(visible(name), visible(value)) for name, value in document.facts],
             config=visible(document.config),
             wording=wording,
+            reading=glossary.reading(" ".join([*(part.text for part in sections), *dict(document.facts)])),
             style=Markup(template("report.css")),
             scripts=scripts,
             policy=policy(scripts),

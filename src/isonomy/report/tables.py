@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from isonomy.numerics.arrays import AnyArray
-from isonomy.report import wording
+from isonomy.report import glossary, wording
 from isonomy.report.text import visible
 from isonomy.results import Columns, phrases
 from isonomy.results.shape import COUNTS
@@ -32,13 +32,16 @@ class Cell:
 
 # What decides stands first. Of the other columns a page has room for a few; the rest are shown on request.
 _FIRST = (
-    *("round", "group", "against", "table", "metric", "outcome", "verdict", "score", "estimate", "rate", "reference"),
-    *("impact_ratio", "disparity", "difference", "bias", "ci_low", "ci_high", "bias_low", "bias_high"),
-    *("adjusted_pvalue", "pvalue", "bias_pvalue", "n", "predicted", "observed", "status"),
+    *("candidate", "criterion", "round", "group", "against", "table", "metric", "outcome", "verdict", "score"),
+    *("estimate", "rate", "reference", "impact_ratio", "disparity", "difference", "alternative", "status_quo", "gain"),
+    *("bias", "ci_low", "ci_high", "bias_low", "bias_high", "adjusted_pvalue", "pvalue", "bias_pvalue", "n"),
+    *("predicted", "observed", "status"),
 )
 _ROOM = 8  # columns
 _PAPER = 13  # columns that fit an upright page
-_KEYS = ("round", "group", "against", "table", "metric", "outcome", "score")  # what a line is about
+# What a line is about.
+_KEYS = ("candidate", "criterion", "round", "group", "against", "table", "metric", "outcome", "score")
+_COUNTED = ("moved_up", "moved_down", "rows_needed", "selected_change", "selected_change_low", "selected_change_high")
 PRINTED = 100  # lines of a table on paper
 
 
@@ -104,7 +107,8 @@ def table(columns: Columns, limit: int = MAXIMUM_ROWS, units: Mapping[str, str] 
     ]
     return Table(
         columns=tuple(
-            Column(name, wording.column(name, units.get(name, "")), numeric[name], name not in shown) for name in listed
+            Column(name, glossary.column(name, units.get(name, "")), numeric[name], name not in shown)
+            for name in listed
         ),
         rows=tuple(zip(*cells, strict=True)),
         total=total,
@@ -153,7 +157,7 @@ def _number(name: str, value: float) -> str:
         return phrases.probability(value)
     if isinstance(value, int):
         return f"{value:,}"
-    if name in COUNTS and abs(value) < 1e15:
+    if (name in COUNTS or name in _COUNTED) and abs(value) < 1e15:
         return phrases.count(value)
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"

@@ -16,6 +16,9 @@ _CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in
 _CONTROL |= {ord(mark): f"⟦U+{ord(mark):04X}⟧" for mark in _BIDI}
 _CONTROL |= dict.fromkeys((*range(0x80, 0xA0), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)), "\ufffd")
 
+# No line ends inside "p < 0.001" or "95 %".
+_TOGETHER = re.compile(r"(?<=\d) (?=%|points\b)|(?<=\bp) (?=[<=])|(?<=\bp [<=]) (?=\d)")
+
 
 def visible(text: str) -> str:
     """The text with control characters and reordering marks shown as symbols. Newlines and tabs stay."""
@@ -35,7 +38,7 @@ def right_to_left(text: str) -> bool:
 
 def sentence(text: str, labels: Iterable[str] = ()) -> Markup:
     """A sentence as HTML. Right-to-left labels in it are isolated; a very long one can be unfolded."""
-    safe = _isolated(visible(text), [visible(label) for label in labels])
+    safe = _isolated(_TOGETHER.sub("\u00a0", visible(text)), [visible(label) for label in labels])
     if len(text) <= LONG:
         return safe
     head = escape(visible(text[: LONG // 2]))

@@ -138,9 +138,7 @@ def designed(options: Mapping[str, object], clusters: Sequence[tuple[str, int, f
         f"Every share and average counts each row by its weight, {weight}; numbers of rows are without weights."
         if weight
         else "",
-        f"Rows with the same {cluster} belong together: errors are those between them, not between rows."
-        if cluster
-        else "",
+        f"Rows with the same {cluster} belong together, and every error allows for that." if cluster else "",
         _worth(clusters, "clusters" if cluster else "rows") if clusters else "",
     ]
     return " ".join(filter(None, sentences))

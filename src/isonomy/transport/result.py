@@ -297,7 +297,7 @@ class ProjectionResult(Result):
 
     def findings(self) -> tuple[str, ...]:
         """Rates, the least change, the evidence, who would move, what the rows could show."""
-        sentences = [self._difference(i) for i in self._largest()[:LISTED]]
+        sentences = [self._difference(i) for i in self._largest()]
         if self.status in (Status.INFEASIBLE, Status.NOT_CONVERGED):
             sentences.append(wording.no_plan(self.status))
         else:

@@ -117,11 +117,11 @@ class TreatmentBiasResult(GroupResult):
     def findings(self) -> tuple[str, ...]:
         """The count of shown biases, then groups by adjusted p-value, the smallest first."""
         tested = np.isfinite(self.adjusted_pvalue)
-        shown = sum(v is Verdict.VIOLATION for v in self.verdicts)
+        order = np.lexsort((-np.abs(self.statistic), self.adjusted_pvalue))
+        shown = [self.labels[i] for i in order if self.verdicts[i] is Verdict.VIOLATION]
         within = sum(v is Verdict.WITHIN_TOLERANCE for v in self.verdicts)
         sentences = [wording.count(shown, within, int(tested.sum()))]
-        order = np.lexsort((-np.abs(self.statistic), self.adjusted_pvalue))
-        sentences += [self._finding(i) for i in order[:20] if tested[i]]
+        sentences += [self._finding(i) for i in order if tested[i]]
         omnibus = zip(self.families, self.omnibus_statistic, self.omnibus_pvalue, strict=True)
         sentences += [wording.omnibus(name, q, p) for name, q, p in omnibus if np.isfinite(p)]
         detectable = self.detectable_bias[np.isfinite(self.detectable_bias)]

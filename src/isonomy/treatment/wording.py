@@ -133,11 +133,11 @@ REASONS: Mapping[Status, str] = {
 }
 
 
-def count(violations: int, within: int, tested: int) -> str:
-    """How many groups showed a bias, or that any bias is small."""
+def count(biased: Sequence[str], within: int, tested: int) -> str:
+    """Which groups showed a bias, and how many that any bias is small."""
     small = f" For {within:,} any bias was shown to be within the tolerance." if within else ""
-    found = f"{violations:,} of" if violations else "none of"
-    return f"A bias was shown for {found} {tested:,} groups that could be tested.{small}"
+    names = f": {phrases.listed(biased)}" if biased else ""
+    return f"A bias was shown for {len(biased) or 'none'} of {tested:,} groups that could be tested{names}.{small}"
 
 
 def detectable(smallest: float, largest: float, power: float, unit: Unit = "ratio") -> str:

@@ -1,0 +1,74 @@
+"""What the words of a report mean: every word a reader meets is explained, and only those."""
+
+from __future__ import annotations
+
+import pytest
+
+from isonomy.frames.metrics import NAMES
+from isonomy.report import glossary
+
+
+@pytest.mark.parametrize("metric", NAMES)
+def test_every_metric_is_explained(metric: str) -> None:
+    head, _, meaning = glossary.gloss({"metric": metric}).partition(": ")
+    assert meaning == f"{glossary.GLOSSARY[metric]}."
+    assert head[0].isupper()
+    assert head.lower().replace(" ", "_") == metric or head.endswith(f"({metric})")
+
+
+def test_a_gloss_has_the_audit_s_own_words_and_says_what_counts() -> None:
+    options = {"metric": "tpr", "prediction": "deny is no", "outcome": "repaid"}
+    text = glossary.gloss(options, ["approved of those who repay"])
+    assert text.startswith("Approved of those who repay (tpr): the share selected among those with outcome 1. ")
+    assert "Selected means here: deny is no. Outcome 1 means here: repaid is 1." in text
+    assert glossary.gloss({"metric": "selection_rate", "prediction": "call", "positive": "yes"}).endswith(
+        "call is yes."
+    )
+    assert "its weight, PWGTP" in glossary.gloss({"metric": "tpr", "weight": "PWGTP"})
+
+
+def test_a_gloss_explains_each_word_once() -> None:
+    text = glossary.gloss({"accuracy": ("tpr", "ppv"), "fairness": "tpr", "metric": 3, "criterion": "own words"})
+    assert text.count("(tpr): ") == 1
+    assert "(ppv): " in text
+    assert glossary.gloss({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "heading"),
+    [("ci_low", "Interval from"), ("pvalue", "p‑value"), ("users", "People"), ("own_column", "Own column")],
+)
+def test_headings_of_columns(name: str, heading: str) -> None:
+    assert glossary.column(name) == heading
+
+
+def test_the_words_of_the_findings_are_explained() -> None:
+    terms = " ".join(term for term, _ in glossary.READING).lower()
+    for word in ("disfavoured", "points", "reference", "tolerance", "interval", "p-value"):
+        assert word in terms
+
+
+def test_no_kind_of_interval_is_said_to_agree_with_the_verdict() -> None:
+    text = dict(glossary.READING)["Interval"]
+    assert "interval of any kind may leave out zero" in text
+    assert "unless it is called simultaneous" not in text
+
+
+def test_technical_words_are_explained_where_they_are_used() -> None:
+    used = dict(glossary.reading("Rows with the same user belong together (clusters); the design effect is 1.2."))
+    assert {"Cluster", "Design effect"} <= set(used)
+    assert "Bandwidth" not in used
+    assert set(dict(glossary.reading(""))) == set(dict(glossary.READING))
+
+
+def test_every_term_is_a_sentence_without_code() -> None:
+    for word, term, meaning in glossary.TERMS:
+        assert word == word.lower()
+        assert meaning[0].isupper()
+        assert meaning.endswith(".")
+        assert "_" not in term + meaning
+
+
+@pytest.mark.parametrize(("measure", "word"), [("relative", "divided by"), ("difference", "less")])
+def test_an_effect_is_defined_before_it_is_told(measure: str, word: str) -> None:
+    assert f"of those treated {word} that of" in glossary.gloss({"measure": measure}, kind="treatment_bias")
