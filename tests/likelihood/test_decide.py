@@ -24,7 +24,7 @@ def test_the_reader_is_told_when_the_reference_decides() -> None:
     data = selected(a=[1] * 130 + [0] * 70, b=[1] * 105 + [0] * 95)
     result = iso.flag(data, reference={"race": "b"}, alpha=0.005, **RATE)
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "depends on how the reference is treated" in result.findings()[-1]
+    assert "takes it as exactly known" in result.findings()[-1]
     assert "race=a" in result.findings()[-1]
 
 
@@ -35,7 +35,7 @@ def test_the_reader_is_told_with_a_correction_too() -> None:
     result = iso.flag(data, **options)
     assert result.verdict is Verdict.INCONCLUSIVE
     assert iso.flag(data, uncertainty="plugin", **options).verdict is Verdict.VIOLATION
-    assert "depends on how the reference is treated" in result.findings()[-1]
+    assert "takes it as exactly known" in result.findings()[-1]
     assert "race=b" in result.findings()[-1]
 
 
@@ -220,3 +220,14 @@ def test_no_weighting_meets_the_null(lender: dict[str, Any]) -> None:
     assert result.joint_status is Status.OUTSIDE_RANGE
     assert result.pvalue == 0.0
     assert result.verdict is Verdict.VIOLATION
+
+
+@pytest.mark.parametrize(("rows", "warned"), [(200, False), (200_000, True)])
+def test_a_tolerance_is_asked_for_only_where_a_difference_may_be_too_small(rows: int, warned: bool) -> None:
+    """Half a point in a large table; thirty points in a small one, which nobody would call too small to matter."""
+    share = 0.505 if warned else 0.8
+    ones = [round(rows * 0.5), round(rows * share)]
+    data = {"g": ["a", "a", "b", "b"], "p": [1, 0, 1, 0], "k": [ones[0], rows - ones[0], ones[1], rows - ones[1]]}
+    result = iso.flag(data, count="k", **RATE_P)
+    assert result.verdict is Verdict.VIOLATION
+    assert any("too small to matter" in " ".join(text.split()) for text in result.warnings) == warned

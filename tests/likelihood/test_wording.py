@@ -147,3 +147,11 @@ def test_labelled_shares_are_shares() -> None:
 def test_an_overview_without_a_tested_group_counts_none() -> None:
     told = wording.flag_overview({}, 0, 0, 1, "two-sided", "the population")
     assert told == "No group could be tested. 1 group was listed but not tested: see the table."
+
+
+def test_one_group_is_not_counted() -> None:
+    flagged = {"disfavoured": ["women"], "favoured": []}
+    text = wording.flag_overview(flagged, 0, 1, 1, "two-sided", "men")
+    assert text == "women: shown to differ from men, disfavoured."
+    none = wording.flag_overview({"disfavoured": [], "favoured": []}, 0, 1, 1, "two-sided", "men")
+    assert none == "The one group tested was not shown to differ from men."

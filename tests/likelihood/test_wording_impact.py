@@ -25,3 +25,13 @@ def test_warnings() -> None:
     assert "195 of 7,214" in wording.unknown_warning("race", 195, 7_214)
     assert "2 %" in wording.left_out_warning(["a"], 10, 0.02)
     assert "%" not in wording.left_out_warning(["a"], 10, 0.0)
+
+
+def test_p_values_say_what_they_are_against() -> None:
+    text = wording.finding("sex=f", (12, 40, 0.3), "sex=m", (0.5, 0.3, 0.76), 0.05, 0.0002, 0.02, 0.8)
+    assert text.endswith("Against equal rates: p < 0.001; against a ratio of 0.800 or more: p = 0.0200.")
+
+
+def test_a_title_promises_bands_only_where_there_are_some() -> None:
+    assert wording.cutoffs(0.05, banded=True) == "Impact ratio by cut-off, with simultaneous 95 % bands"
+    assert wording.cutoffs(0.05, banded=False) == "Impact ratio by cut-off"

@@ -92,3 +92,15 @@ def test_lines_about_two_groups_keep_both_in_every_part() -> None:
 def test_counts_are_whole_and_truths_are_words() -> None:
     shown = table({"shortfall": np.array([0.0, 159.0]), "below_threshold": np.array([True, False])})
     assert [[cell.text for cell in row] for row in shown.rows] == [["0", "yes"], ["159", "no"]]
+
+
+def test_the_group_compared_with_has_no_verdict() -> None:
+    columns = {"group": ["a", "b"], "verdict": ["within_tolerance", "violation"], "status": ["reference", "ok"]}
+    shown = table(columns)
+    verdicts = [row[[column.name for column in shown.columns].index("verdict")] for row in shown.rows]
+    assert [cell.text for cell in verdicts] == ["Compared with", "Shown"]
+    assert [cell.raw for cell in verdicts] == ["within_tolerance", "violation"]  # what is downloaded stays as it is
+
+
+def test_counts_are_whole_numbers() -> None:
+    assert [row[0].text for row in table({"moved_up": np.array([0.0, 977.6])}).rows] == ["0", "978"]

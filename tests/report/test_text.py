@@ -68,3 +68,12 @@ def test_a_very_long_sentence_can_be_unfolded() -> None:
 )
 def test_markdown_shows_text_as_it_is(text: str, expected: str) -> None:
     assert markdown(text) == expected
+
+
+def test_no_line_ends_inside_a_number() -> None:
+    shown = str(sentence("A 95 % interval of 3.1 points, p < 0.001 and p = 0.02; a map of 3 pointsmen"))
+    assert "95\u00a0% interval" in shown
+    assert "3.1\u00a0points," in shown
+    assert "p\u00a0&lt;\u00a00.001" in shown
+    assert "p\u00a0=\u00a00.02" in shown
+    assert "3 pointsmen" in shown

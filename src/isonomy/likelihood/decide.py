@@ -21,6 +21,7 @@ from isonomy.results import phrases
 # groups of 20 rows and more at the edge of a tolerance, true hypotheses have one in at most 0.6 % of tables. Of several
 # groups one must be smaller still: of 20 lognormal rows the chance of a p-value falls only with its eighth root.
 OVERWHELMING, ROOT = 1e-3, 8.0
+_POINT = 0.01  # a percentage point, or about one percent of a ratio
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +64,7 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
         sentences += _dependence(adjusted, estimates, plan)
     if plan.adjust == "bh-tree":
         sentences.append(wording.tree_warning(int((np.isnan(adjusted) & ~np.isnan(estimates.pvalue)).sum())))
-    if plan.tolerance is None and Verdict.VIOLATION in shown.verdicts:
+    if plan.tolerance is None and _may_be_small(estimates, plan, shown.verdicts):
         sentences.append(wording.LARGE_SAMPLE)
     near = (adjusted > plan.alpha / 1.5) & (adjusted < 1.5 * plan.alpha)
     if plan.correction == "bartlett" and plan.reference.joint and near.any():
@@ -106,6 +107,13 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
     if joint.status is not Status.OK:
         sentences.append(wording.JOINT_STATUSES.get(joint.status, wording.JOINT_APPROXIMATE))
     return Decisions(adjusted, shown.verdicts, (), shown.overall, _statuses(status), tuple(sentences))
+
+
+def _may_be_small(estimates: Estimates, plan: Plan, verdicts: Sequence[Verdict]) -> bool:
+    """Whether a difference that was shown may be one that nobody would call a difference: of shares, below a point."""
+    nearest = np.minimum(*(np.abs(plan.link.delta(ends)) for ends in (estimates.low, estimates.high)))
+    large = (nearest >= _POINT) & all(one.measure.binary for one in plan.each)
+    return any(verdict is Verdict.VIOLATION and not sure for verdict, sure in zip(verdicts, large, strict=True))
 
 
 def _direction(estimates: Estimates, plan: Plan, verdicts: Sequence[Verdict]) -> tuple[str, ...]:

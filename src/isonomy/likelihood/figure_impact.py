@@ -13,6 +13,7 @@ from isonomy.results import charts, theme
 if TYPE_CHECKING:
     from isonomy.likelihood.result_impact import AdverseImpactResult
 
+_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
 FLOOR = 0.01  # the logarithmic axis ends here; a ratio of 0 is drawn at its end
 
 
@@ -48,8 +49,14 @@ def _ratios(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
         tooltip=["category:N", "ratio:Q", "low:Q", "high:Q", "n:Q", "selected:Q", "verdict:N"],
         color=colour,
     )
-    scale = alt.Scale(type="log", nice=False)
-    bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="impact ratio", scale=scale), x2="high:Q")
+    ends = min(columns["low"].min(), result.threshold), max(columns["high"].max(), 1.0)
+    x = alt.X(
+        "low:Q",
+        title="impact ratio",
+        scale=alt.Scale(type="log", nice=False),
+        axis=alt.Axis(values=[tick for tick in _TICKS if ends[0] <= tick <= ends[1]]),
+    )
+    bars = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q")
     points = base.mark_point(filled=True, size=70, opacity=1).encode(x="ratio:Q")
     limits = [charts.rule("x", at) for at in (result.threshold, 1.0)]
     title = f"Impact ratios with {100 * (1 - result.alpha):g} % intervals; dashed: {result.threshold:g} and 1"

@@ -257,7 +257,7 @@ def plan(
                 better=better or ("lower" if isinstance(one, str) and one in ERRORS else "higher"),
                 jointly=alternative is None,
                 scored=scored,
-                given=tuple(dimension.name for dimension in grouping.strata),
+                given=tuple(source.labels.columns.get(one.name, one.name) for one in grouping.strata),
                 sigma=sigma if standardised else None,
             )
         )

@@ -183,13 +183,14 @@ def _by_stratum(result: StratifiedResult | StratifiedCertifyResult, backend: str
 
 def _accounts(result: StratifiedResult | StratifiedCertifyResult, i: int) -> str:
     """What the factors account for in one group."""
-    ratio = result.provenance.options.get("scale", "difference") != "difference"
+    difference = result.provenance.options.get("scale", "difference") == "difference"
+    unit: wording_given.Unit = "ratio" if not difference else "points" if result.shares[i] else "number"
     ends = float(result.accounted_low[i]), float(result.accounted_high[i])
     sentences = [
         wording_given.finding(
-            result.labels[i], float(result.unconditional[i]), float(result.disparity[i]), result.given, ratio=ratio
+            result.labels[i], float(result.unconditional[i]), float(result.disparity[i]), result.given, unit
         ),
-        wording_given.accounted(float(result.accounted[i]), ends, result.alpha, result.given, ratio=ratio),
+        wording_given.accounted(float(result.accounted[i]), ends, result.alpha, result.given, unit),
     ]
     share = 100.0 * np.array([result.share[i], result.share_low[i], result.share_high[i]])
     if np.isfinite(share).all():

@@ -224,7 +224,12 @@ def flag_overview(
     if not tested:
         return f"No group could be tested.{untested}"
     if not number:
-        return f"None of {tested:,} groups was shown to differ from {against}.{tolerated}{untested}"
+        none = f"None of {tested:,} groups" if tested > 1 else "The one group tested"
+        shown = "was" if tested > 1 else "was not"
+        return f"{none} {shown} shown to differ from {against}.{tolerated}{untested}"
+    if tested == listed == 1:
+        word, (name, *_) = next((word, names) for word, names in flagged.items() if names)
+        return f"{name}: shown to differ from {against}, {word}."
     apart = [f"{word.capitalize()}: {phrases.listed(names)}." for word, names in flagged.items() if names]
     were = "was" if number == 1 else "were"
     return (

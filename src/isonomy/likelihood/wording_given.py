@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
+from typing import Literal
 
 from isonomy.results import phrases
 
@@ -30,20 +32,29 @@ def null(sentence: str, given: Sequence[str]) -> str:
     return f"{sentence.removesuffix('.')}, comparing people with the same {phrases.listed(given)}."
 
 
-def finding(group: str, unconditional: float, disparity: float, given: Sequence[str], *, ratio: bool) -> str:
+Unit = Literal["number", "ratio", "points"]  # what a disparity is: a difference of means, a ratio, one of shares
+
+
+def finding(group: str, unconditional: float, disparity: float, given: Sequence[str], unit: Unit) -> str:
     """What a disparity was without the factors, and what it is within them."""
-    shown = phrases.number if ratio else phrases.signed
-    return (
-        f"{group}: {shown(unconditional)} without regard to {phrases.listed(given)}, {shown(disparity)} among people "
-        "with the same."
-    )
+    without, within = (_disparity(value, unit) for value in (unconditional, disparity))
+    return f"{group}: {without} without regard to {phrases.listed(given)}, {within} among people with the same."
 
 
-def accounted(value: float, interval: tuple[float, float], alpha: float, given: Sequence[str], *, ratio: bool) -> str:
+def _disparity(value: float, unit: Unit) -> str:
+    if unit == "points" and isfinite(value):
+        return f"{phrases.points(value)} {'lower' if value < 0 else 'higher'}"
+    return phrases.number(value) if unit == "ratio" else phrases.signed(value)
+
+
+def accounted(value: float, ends: tuple[float, float], alpha: float, given: Sequence[str], unit: Unit) -> str:
     """How much of a disparity the factors account for."""
-    what = "a factor of " if ratio else ""
-    amount = phrases.number(value) if ratio else phrases.signed(value)
-    return f"Accounted for by {phrases.listed(given)}: {what}{amount} ({phrases.interval(*interval, alpha)})."
+    who = f"Accounted for by {phrases.listed(given)}"
+    if unit == "points" and all(map(isfinite, ends)):
+        return f"{who}: {phrases.apart(value, ends, alpha)}."
+    what = "a factor of " if unit == "ratio" else ""
+    amount = phrases.number(value) if unit == "ratio" else phrases.signed(value)
+    return f"{who}: {what}{amount} ({phrases.interval(*ends, alpha)})."
 
 
 def share(percent: float, low: float, high: float) -> str:
@@ -55,8 +66,7 @@ def differing_warning(groups: Sequence[str], scale: str) -> str:
     """Effects that differ between strata."""
     return (
         f"The disparity differs between strata for {phrases.listed(groups)} "
-        f"({TESTS.get(scale, TESTS['difference'])}): the common one is an average that need hold in no stratum. See "
-        "by_stratum()."
+        f"({TESTS.get(scale, TESTS['difference'])}): the common one is an average that need hold in no stratum."
     )
 
 
@@ -80,7 +90,7 @@ def one_sided_warning(groups: Sequence[str], most: int) -> str:
 
 def shown_warning(shown: int) -> str:
     """More strata than are kept one by one."""
-    return f"by_stratum() holds the first {shown:,} strata; all of them are in the common disparity."
+    return f"The first {shown:,} strata are kept one by one; all of them are in the common disparity."
 
 
 ASSUMED = (

@@ -105,6 +105,11 @@ def table(columns: Columns, limit: int = MAXIMUM_ROWS, units: Mapping[str, str] 
         [_cell(name, value, numeric[name], name in units) for value in values[:limit]]
         for name, values in listed.items()
     ]
+    if "verdict" in listed and "status" in listed:  # the group compared with is not itself judged
+        verdicts = cells[order.index("verdict")]
+        for i, status in enumerate(cells[order.index("status")]):
+            if status.mark == "reference":
+                verdicts[i] = Cell(status.text, verdicts[i].raw, mark="reference")
     return Table(
         columns=tuple(
             Column(name, glossary.column(name, units.get(name, "")), numeric[name], name not in shown)

@@ -51,8 +51,8 @@ VERDICTS_OF = {
     ("marginal_outcomes", "violation"): "people at the threshold have different outcomes in different groups.",
     ("adverse_impact", "violation"): "an impact ratio below the threshold, by more than chance explains.",
     ("adverse_impact", "within_tolerance"): "every impact ratio was shown to be at least the threshold.",
-    ("adverse_impact", "inconclusive"): "neither was shown of every category, that its impact ratio is below the "
-    "threshold or that it is at least that.",
+    ("adverse_impact", "inconclusive"): "of some category neither was shown, that its impact ratio is below the "
+    "threshold or that it is not.",
 }
 
 # What metrics are called in a sentence, where nobody has given them words of their own.

@@ -267,12 +267,11 @@ def own_verdict(verdict: Verdict, tolerance: Tolerance, side: Side) -> str:
 STATUSES: Mapping[Status, str] = {
     Status.INFEASIBLE: "The projection is infeasible: too many rows cannot move (infinite distance). That is a "
     "fact about the distances, not evidence about the null; the p-value is that of the Wald test.",
-    Status.ATOMS: "Many rows share the same distance to the boundary, or lie on it, and not on a lattice of equal "
-    "steps, so the distances have no density there and the projection's law does not apply; the p-value is that of the "
-    "Wald test.",
-    Status.UNSUPPORTED: "Too few rows for the projection's law: fewer than 5 of some compared group lie within a "
-    "bandwidth of the boundary or, at the edge of the tolerance, fewer than 10 would be selected, or refused; the "
-    "p-value is that of the Wald test, taken at the rates of the null.",
+    Status.ATOMS: "Many rows have the same distance to the threshold, or lie on it, and not on a scale of equal "
+    "steps, so the test by distance does not apply; the p-value is that of the Wald test.",
+    Status.UNSUPPORTED: "Too few rows for the test by distance: fewer than 5 of some compared group lie near the "
+    "threshold or, at the edge of the tolerance, fewer than 10 would be selected, or refused. The p-value is that of "
+    "the Wald test.",
     Status.CONSTANT: "The decisions do not vary, so nothing can be tested: no p-value.",
     Status.FEW_CLUSTERS: "Some compared group has fewer than 10 effective clusters: too few to judge their spread by, "
     "so nothing is tested: no p-value.",
@@ -318,12 +317,12 @@ ASSUMPTIONS = (
     phrases.INDEPENDENT,
     phrases.SAMPLE,
     (
-        "The distance has a continuous, positive density at the boundary.",
-        "Ties near the boundary are counted; a lattice of equal steps is spread over its steps, with other ties the "
-        "Wald test is reported instead.",
+        "Near the threshold, distances have no gap, and not many of them are equal.",
+        "Equal ones near it are counted; those on a scale of equal steps are spread over the steps, and with others "
+        "the Wald test is reported instead.",
     ),
     (
-        "The share of each group among rows at a given distance varies continuously at the boundary.",
+        "The shares of the groups among rows near the threshold do not jump there.",
         "Not checked.",
     ),
     ("The classifier was not fitted on these rows.", phrases.UNCHECKED),
@@ -332,8 +331,8 @@ ASSUMPTIONS = (
 _LIMITS = (
     "It does not say that anybody should be moved: the plan is the cheapest change in the chosen distance, not a "
     "remedy.",
-    "Distances depend on the units and the norm chosen. Rescaling all features alike changes no p-value; rescaling one "
-    "of them can.",
+    "Distances depend on the units chosen, and on how they are added up. Rescaling all features alike changes no "
+    "p-value; rescaling one of them can.",
     "It concerns selection rates only, not the outcomes' own fairness or errors in their recording.",
 )
 
