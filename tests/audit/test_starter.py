@@ -218,7 +218,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("column", "label"),
-    [("deny", "not denied"), ("hired", "hired"), ("call", "called back"), ("prediction", None)],
+    [("deny", "not denied"), ("hired", "hired"), ("call", "called back"), ("award", "awarded"), ("prediction", None)],
 )
 def test_the_decision_is_called_by_its_name(column: str, label: str | None, tmp_path: Path) -> None:
     _, text = started({"sex": ["f", "m"] * 40, column: ["yes", "no", "no", "yes"] * 20}, tmp_path, "csv")

@@ -120,7 +120,7 @@ def test_bad_input_names_the_argument(call: Callable[[], object], argument: str)
 
 
 def test_bad_input(lender: dict[str, Any]) -> None:
-    with pytest.raises(NotEnoughData, match="min_size"):
+    with pytest.raises(NotEnoughData, match=r"each has fewer than [\d,]+ rows that count, or no variation"):
         iso.certify(lender, min_size=1000, **RATE)
     with pytest.raises(UsageError, match="bartlett"):
         iso.certify(lender, correction="adjusted", **RATE)  # type: ignore[arg-type]
@@ -141,3 +141,8 @@ def test_bad_input(lender: dict[str, Any]) -> None:
     for ask in (iso.certify, iso.flag):
         with pytest.raises(UsageError, match="resamples: 1 are too few for the mean of T; give at least 100"):
             ask(lender, correction="bartlett", resamples=1, **RATE)
+
+
+def test_one_group_says_that_it_is_one() -> None:
+    with pytest.raises(NotEnoughData, match="everybody compared is in one group"):
+        iso.certify({"g": ["a"] * 50, "p": [0, 1] * 25}, metric="selection_rate", prediction="p", groups="g")

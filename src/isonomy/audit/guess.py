@@ -23,7 +23,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "prediction": (
         "prediction", "predicted", "pred", "y_pred", "decision", "approved", "approval", "selected", "hired",
         "admitted", "granted", "accepted", "flagged", "callback", "called", "call", "interviewed", "promoted",
-        "enrolled", "deny", "denied", "denial", "rejected", "declined", "refused",
+        "enrolled", "awarded", "award", "funded", "shortlisted", "invited",
+        "deny", "denied", "denial", "rejected", "declined", "refused",
     ),
     "outcome": (
         "outcome", "label", "target", "y_true", "y", "repaid", "default", "recid", "two_year_recid", "churn",
@@ -41,10 +42,11 @@ _GROUPS = (
     "citizen", "country", "region", "marital", "marital_status", "married", "education", "group",
 )  # fmt: skip
 _ADVERSE = ("deny", "denied", "denial", "rejected", "declined", "refused")  # decisions that are bad for people
-_FAVOURABLE = ("approved", "approval", "selected", "hired", "admitted", "granted", "accepted", "promoted")
+_FAVOURABLE = ("approved", "approval", "selected", "hired", "admitted", "granted", "accepted", "promoted", "awarded")
 # What the people are called whose decision is 1, by a word in the column's name.
 _SELECTED = {
-    "approval": "approved", "callback": "called back", "called": "called back", "call": "called back",
+    "approval": "approved", "award": "awarded", "callback": "called back", "called": "called back",
+    "call": "called back",
     "deny": "not denied", "denied": "not denied", "denial": "not denied", "rejected": "not rejected",
     "declined": "not declined", "refused": "not refused",
 }  # fmt: skip

@@ -699,8 +699,10 @@ def _jointly(sums: Tally, plan: Plan, rng: np.random.Generator, metrics: int) ->
     tested = np.flatnonzero(each.tested)
     if not tested.size:
         few = "" if each.design is None else f", fewer than {FEWEST:g} effective clusters"
+        if len(each.groups) == 1:
+            raise NotEnoughData("groups: everybody compared is in one group, which leaves nothing to compare it with.")
         raise NotEnoughData(
-            f"groups: none can be tested; each has fewer than min_size={plan.min_size} rows{few} or no variation."
+            f"groups: none can be tested; each has fewer than {plan.min_size} rows that count{few}, or no variation."
         )
     null = np.full(each.n.shape, np.nan)
     target = per_group(plan.null, [str(each.groups[i]) for i in tested], "null")

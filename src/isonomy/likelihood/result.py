@@ -172,7 +172,8 @@ class LikelihoodResult(GroupResult):
         if not self.shares or not all(self.shares):
             return {}
         rates = {"estimate": "%", "reference": "%"}
-        differences = ("disparity", "ci_low", "ci_high", "detectable")
+        strata = ("unconditional", "accounted", "accounted_low", "accounted_high")
+        differences = ("disparity", "ci_low", "ci_high", "detectable", *strata)
         return rates | (dict.fromkeys(differences, "points") if self.scale == "difference" else {})
 
     @property
