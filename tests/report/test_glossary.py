@@ -36,7 +36,13 @@ def test_a_gloss_explains_each_word_once() -> None:
 
 @pytest.mark.parametrize(
     ("name", "heading"),
-    [("ci_low", "Interval from"), ("pvalue", "p‑value"), ("users", "People"), ("own_column", "Own column")],
+    [
+        ("ci_low", "Interval from"),
+        ("pvalue", "p‑value"),
+        ("users", "People"),
+        ("own_column", "Own column"),
+        ("tpr_se", "True positive rate standard error"),
+    ],
 )
 def test_headings_of_columns(name: str, heading: str) -> None:
     assert glossary.column(name) == heading

@@ -186,8 +186,6 @@ COLUMNS = {
     "ci_high": "Interval to",
     "low": "Interval from",
     "high": "Interval to",
-    "band_low": "Band from",
-    "band_high": "Band to",
     "rate": "Selection rate",
     "comparator": "Compared with",
     "below_threshold": "Observed below the threshold",
@@ -209,12 +207,8 @@ COLUMNS = {
     "predicted": "Predicted effect",
     "observed": "Observed effect",
     "error_se": "Error: standard error",
-    "error_low": "Error from",
-    "error_high": "Error to",
     "error_pvalue": "Error: p‑value",
     "bias_se": "Bias: standard error",
-    "bias_low": "Bias from",
-    "bias_high": "Bias to",
     "bias_pvalue": "Bias: p‑value",
     "se": "Standard error",
     "users": "People",
@@ -224,8 +218,6 @@ COLUMNS = {
     "reference_estimate": "Estimate compared with",
     "reference_low": "Compared with, from",
     "reference_high": "Compared with, to",
-    "estimate_low": "Estimate from",
-    "estimate_high": "Estimate to",
     "error_adjusted_pvalue": "Error: adjusted p‑value",
     "critical_bias": "Smallest bias that would be shown here",
     "detectable_bias": "Bias found four times in five",
@@ -243,8 +235,6 @@ COLUMNS = {
     "effective_clusters": "Effective number of clusters",
     "pvalue_fairness": "Fairness p‑value",
     "pvalue_accuracy": "Accuracy p‑value",
-    "new_threshold_low": "New threshold from",
-    "new_threshold_high": "New threshold to",
     "rate_before": "Selection rate before",
     "rate_after": "Selection rate after",
     "selected_change": "More or fewer selected",
@@ -257,6 +247,8 @@ COLUMNS = {
     "selected_candidate": "Selected by the alternative",
     "selected_status_quo": "Selected by the status quo",
 }
+
+_ENDS = {"se": "standard error", "low": "from", "high": "to"}  # what columns of a metric end in
 
 
 def gloss(options: Mapping[str, object], names: Sequence[str] = (), kind: str = "") -> str:
@@ -306,7 +298,7 @@ def reading(text: str) -> tuple[tuple[str, str], ...]:
 
 def column(name: str, unit: str = "") -> str:
     """A column's heading in words, with its unit; the downloaded table keeps the column's own name and numbers."""
-    first, _, last = name.partition("_")
-    text = COLUMNS.get(name) or f"{phrases.metric(first)} {last}".replace("_", " ").strip()
+    first, *others = name.split("_")
+    text = COLUMNS.get(name) or " ".join([phrases.metric(first), *(_ENDS.get(word, word) for word in others)])
     heading = text[:1].upper() + text[1:] if not text.startswith("p‑") else text
     return f"{heading} ({unit})" if unit else heading

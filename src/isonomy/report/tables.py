@@ -163,7 +163,7 @@ def _number(name: str, value: float) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if (name in COUNTS or name in _COUNTED) and abs(value) < 1e15:
-        return phrases.count(value)
+        return phrases.count(value).replace("-", "−", 1)
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     return phrases.number(value).replace("-", "−", 1) if value < 0 else phrases.number(value)

@@ -51,8 +51,8 @@ VERDICTS_OF = {
     ("marginal_outcomes", "violation"): "people at the threshold have different outcomes in different groups.",
     ("adverse_impact", "violation"): "an impact ratio below the threshold, by more than chance explains.",
     ("adverse_impact", "within_tolerance"): "every impact ratio was shown to be at least the threshold.",
-    ("adverse_impact", "inconclusive"): "of some category neither was shown, that its impact ratio is below the "
-    "threshold or that it is not.",
+    ("adverse_impact", "inconclusive"): "of at least one category these data do not show whether its impact "
+    "ratio is below the threshold.",
 }
 
 # What metrics are called in a sentence, where nobody has given them words of their own.
