@@ -93,3 +93,10 @@ def test_points_are_for_shares_alone() -> None:
     assert result.units()["bias"] == "points"
     assert " points" in result.findings()[1]
     assert not iso.treatment_bias(experiment(3_000), **ROLES).units()
+
+
+def test_the_groups_with_a_bias_are_named() -> None:
+    assert wording.count(["women", "men"], 0, 3) == (
+        "A bias was shown for 2 of 3 groups that could be tested: women and men."
+    )
+    assert wording.count([], 1, 3).startswith("A bias was shown for none of 3 groups that could be tested. For 1 any")
