@@ -241,7 +241,7 @@ def test_labels_wrap_on_a_phone_and_none_is_cut(phone: Opened) -> None:
     assert any("Hispanic" in text and "applicants" in text for text in drawn)
     boxes = phone.page.eval_on_selector_all(
         "#test-1 .role-axis-label text",
-        "texts => texts.filter(t => /applicants|men$/.test(t.textContent)).map(t => t.getBoundingClientRect())"
+        "texts => texts.filter(t => /applicants|men$/i.test(t.textContent)).map(t => t.getBoundingClientRect())"
         ".map(box => [box.top, box.bottom])",
     )
     beyond = phone.page.eval_on_selector_all(
