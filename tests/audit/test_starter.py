@@ -223,6 +223,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 def test_the_decision_is_called_by_its_name(column: str, label: str | None, tmp_path: Path) -> None:
     _, text = started({"sex": ["f", "m"] * 40, column: ["yes", "no", "no", "yes"] * 20}, tmp_path, "csv")
     words = parse(text).labels.metrics
+    assert f'title = "Who is {label or "selected"}?"' in text
     assert words == ({} if label is None else {"selection_rate": label})
     if label is not None:
         told = Audit.from_toml(tmp_path / "audit.toml").run()["flag-selection_rate"]

@@ -48,7 +48,7 @@ def test_weights_make_the_rates() -> None:
     assert result.rate[0] == pytest.approx(np.average(data["hired"][women], weights=data["w"][women]))
     assert result.selected[0] == data["hired"][women].sum()
     assert np.isnan(result.cutoff_low).all()
-    assert any("no band" in sentence for sentence in result.warnings)
+    assert result.warnings == ()  # a chart without a band says so in its title
 
 
 def test_few_clusters_are_listed_and_not_compared() -> None:

@@ -333,7 +333,7 @@ def test_a_run_that_corrects_nothing_is_no_missing_answer() -> None:
 def test_a_correction_that_does_harm_is_not_headlined_as_help() -> None:
     """Equal errors in all groups: there is no bias to take away, and every correction adds some noise."""
     result = iso.evaluate_corrections(uplift(error=0.3), **ROLES, splits=3, rng=1)
-    assert result.headline().startswith("Inconclusive: none of 8")
+    assert result.headline().startswith("Corrections compared: none of 8")
     assert (result.less_pvalue[1:] > 0.05).all()
     left = dict(zip(result.strategies, result.bias_rms, strict=True))
     assert left["empirical_bayes_mixture"] < left["positive_part"]

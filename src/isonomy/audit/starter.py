@@ -144,7 +144,8 @@ def _tests(columns: tuple[Profile, ...], guessed: Guess, roles: set[str]) -> Ite
     score = guessed.roles.get("score")
     unit = score is not None and any(column.unit for column in columns if column.name == score.column)
     if "prediction" in roles:
-        yield from _test("Who is selected?", ['kind = "flag"', 'metric = "selection_rate"', "# tolerance = 0.02"])
+        who = f"Who is {selected(guessed.roles.get('prediction')) or 'selected'}?"
+        yield from _test(who, ['kind = "flag"', 'metric = "selection_rate"', "# tolerance = 0.02"])
     if {"prediction", "outcome"} <= roles:
         yield from _test(
             "Are those with outcome 1 selected alike?",
