@@ -63,3 +63,9 @@ def test_an_audit_that_fails_on_nothing_and_withholds_nothing() -> None:
     text = markdown(document(fail_on=(), suppress_below=0))
     assert "this audit fails on" not in text
     assert wording.suppression(0) in text
+
+
+def test_the_summary_explains_the_words_it_uses(summary: str) -> None:
+    assert "- **Points**" in summary
+    assert "- **Bandwidth**" not in summary
+    assert summary.index("## How to read this") < summary.index("## Provenance")

@@ -184,3 +184,14 @@ def test_a_page_of_a_test_that_was_not_answered(monkeypatch: pytest.MonkeyPatch)
     page = html(document(entries=(Entry(name="x", kind="flag", result=untested()),)))
     assert "1 question was put to the data: 1 could not be answered." in page
     assert 'class="error"' not in page  # it did not stop: its table is there
+
+
+def test_a_page_explains_the_words_it_uses_and_no_others() -> None:
+    page = html(document(entries=(Entry(name="a", kind="treatment_bias", result=fake()),)))
+    assert "<dt>Points</dt>" in page  # in every report
+    assert "<dt>Uplift, effect</dt>" not in page
+    told = fake().findings()[0]
+    assert "bandwidth" not in told
+    assert "<dt>Bandwidth</dt>" not in page
+    warned = replace(fake(), warnings=("The bandwidth is narrow.",))
+    assert "<dt>Bandwidth</dt>" in html(document(entries=(Entry(name="a", kind="flag", result=warned),)))
