@@ -64,7 +64,7 @@ def test_a_report_has_one_row_per_thing_compared(data: dict[str, Any], ready: di
         columns = ("alternative", "status_quo", "pvalue", "gain", "ci_low", "ci_high")
         for word, column in zip(words, columns, strict=True):
             np.testing.assert_equal(compared[column][place :: len(names)], whole[f"{name} {word}"])
-    assert not any("_" in text for text in compared["criterion"])
+    assert not any("_" in str(text) for text in compared["criterion"])
     np.testing.assert_equal(tested["adjusted_pvalue"], asked.adjusted)
     assert set(asked.units()) >= {"selected_candidate", "selected_status_quo"}
 

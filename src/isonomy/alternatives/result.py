@@ -244,7 +244,8 @@ class ImprovabilityResult(Result):
                 for i, name in enumerate(self.fairness_utilities)
             ),
         ]
-        both, change = (np.stack([part[k] for part in parts], axis=1).reshape(-1, 3).T for k in (1, 2))
+        both = np.stack([sizes for _, sizes, _ in parts], axis=1).reshape(-1, 3).T
+        change = np.stack([gains for _, _, gains in parts], axis=1).reshape(-1, 3).T
         compared: Columns = {
             "candidate": [name for name in names for _ in parts],
             "criterion": [part[0] for part in parts] * len(names),

@@ -111,9 +111,12 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
 
 def _may_be_small(estimates: Estimates, plan: Plan, verdicts: Sequence[Verdict]) -> bool:
     """Whether a difference that was shown may be one that nobody would call a difference: of shares, below a point."""
-    nearest = np.minimum(*(np.abs(plan.link.delta(ends)) for ends in (estimates.low, estimates.high)))
-    large = (nearest >= _POINT) & all(one.measure.binary for one in plan.each)
-    return any(verdict is Verdict.VIOLATION and not sure for verdict, sure in zip(verdicts, large, strict=True))
+    low, high = (np.abs(plan.link.delta(ends)) for ends in (estimates.low, estimates.high))
+    shares = all(one.measure.binary for one in plan.each)
+    large = np.minimum(low, high) >= _POINT
+    return any(
+        verdict is Verdict.VIOLATION and not (sure and shares) for verdict, sure in zip(verdicts, large, strict=True)
+    )
 
 
 def _direction(estimates: Estimates, plan: Plan, verdicts: Sequence[Verdict]) -> tuple[str, ...]:

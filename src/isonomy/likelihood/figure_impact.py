@@ -29,11 +29,12 @@ def _ratios(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
     """One row per category, the smallest ratio last, on a logarithmic axis with the threshold."""
     order = charts.notable(result.impact_ratio, -result.impact_ratio)
     names = [theme.short(result.labels[i]) for i in order]
+    low, high = np.maximum(result.ci_low[order], FLOOR), np.minimum(result.ci_high[order], 1.0 / FLOOR)
     columns = {
         "category": names,
         "ratio": np.maximum(result.impact_ratio[order], FLOOR),
-        "low": np.maximum(result.ci_low[order], FLOOR),
-        "high": np.minimum(result.ci_high[order], 1.0 / FLOOR),
+        "low": low,
+        "high": high,
         "n": result.n[order],
         "selected": result.selected[order],
         "verdict": [result.verdicts[i].value for i in order],
@@ -49,7 +50,7 @@ def _ratios(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
         tooltip=["category:N", "ratio:Q", "low:Q", "high:Q", "n:Q", "selected:Q", "verdict:N"],
         color=colour,
     )
-    ends = min(columns["low"].min(), result.threshold), max(columns["high"].max(), 1.0)
+    ends = np.nanmin([*low, result.threshold]), np.nanmax([*high, 1.0])
     x = alt.X(
         "low:Q",
         title="impact ratio",

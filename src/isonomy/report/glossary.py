@@ -160,21 +160,16 @@ GLOSSARY = {
 }
 GLOSSARY |= {"recall": GLOSSARY["tpr"], "precision": GLOSSARY["ppv"]}
 
-# What the words of a kind of test mean, where its options do not say it: (kind, measure).
-_EFFECT = "An effect is the average outcome of those treated {} that of those not treated."
+# What the words of a kind of test mean, where its options do not say it.
 MEANINGS = {
-    (
-        "project",
-        None,
-    ): "A decision's distance is how far its score, or what the audit file names, is from the threshold.",
-    **{
-        (kind, measure): _EFFECT.format(word)
-        for kind in ("treatment_bias", "evaluate_corrections", "price_of_fairness")
-        for measure, word in (("relative", "divided by"), ("difference", "less"))
-    },
-    ("predictive_parity", None): "The expected outcome at a score is the average outcome of people with that score.",
-    ("marginal_outcomes", None): "People at the margin are those whose score only just reached the threshold.",
-    ("improvability", None): "The status quo is the present rule; the alternative, or candidate, would replace it.",
+    "project": "A decision's distance is how far its score (or what the file names) is from the threshold.",
+    "predictive_parity": "The expected outcome at a score is the average outcome of people with that score.",
+    "marginal_outcomes": "People at the margin are those whose score only just reached the threshold.",
+    "improvability": "The status quo is the present rule; the alternative, or candidate, would replace it.",
+}
+EFFECTS = {
+    "relative": "An effect is the average outcome of those treated divided by that of those not treated.",
+    "difference": "An effect is the average outcome of those treated less that of those not treated.",
 }
 SELECTING = ("adverse_impact",)  # kinds whose sentences speak of people who are selected, whatever their options
 
@@ -265,7 +260,7 @@ def gloss(options: Mapping[str, object], names: Sequence[str] = (), kind: str = 
             if isinstance(word, str) and word in GLOSSARY:
                 words.setdefault(word, phrases.metric(str(name)))
     meanings = [f"{_headed(name, word)}: {GLOSSARY[word]}." for word, name in words.items()]
-    own = MEANINGS.get((kind, options.get("measure")), MEANINGS.get((kind, None), ""))
+    own = MEANINGS.get(kind) or EFFECTS.get(str(options.get("measure")), "")
     spoken = ["selected"] if kind in SELECTING else []
     roles = _roles(options, " ".join([*spoken, *(GLOSSARY[word] for word in words)]))
     return " ".join(filter(None, [own, *meanings, *roles, phrases.designed(options)]))
