@@ -10,7 +10,7 @@ from scipy import stats
 
 import isonomy as iso
 from isonomy.results import Status, Verdict
-from support.tables import broken, experiment, uplift
+from support.tables import broken, experiment
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 

@@ -162,7 +162,7 @@ def _allowed(loc: Path) -> list[str]:
         if key == "where" and {"where", "OwnMetric"} & set(loc[:place]):
             model = conditions.Condition  # the list inside a named group, or inside a metric
         else:
-            model = tables.get(str(key), model)
+            model = tables.get(re.sub(r"function-\w+\[.*, (\w+)\]", r"\1", str(key)), model)  # of a checked model
     return list(model.model_fields)
 
 
