@@ -1,4 +1,4 @@
-"""Groups beside their references, and all of them at once."""
+"""Groups beside their references."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.errors import UsageError
-from isonomy.likelihood import Estimate
-from isonomy.likelihood.plan import Method
-from isonomy.results import Status, Verdict
-from support.likelihood import handful
 
 RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
 RATE_P: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
@@ -27,48 +22,6 @@ TWO = {
 LOSS: dict[str, Any] = {"metric": iso.Metric("loss", value=iso.col("loss")), "groups": "race"}
 
 
-def test_the_reference_level_itself_is_not_tested(lender: dict[str, Any]) -> None:
-    result = iso.flag(lender, reference={"race": "b"}, **RATE)
-    assert result.status == (Status.OK, Status.REFERENCE, Status.OK)
-    assert np.isnan(result.pvalue[1])
-    assert result.disparity[1] == 0
-
-
-def test_a_reference_that_is_no_group_of_its_own_may_overlap_the_groups(lender: dict[str, Any]) -> None:
-    """Groups by race against women of all races: partly inside, partly outside."""
-    result = iso.flag(lender, reference={"sex": "f"}, **RATE)
-    women = lender["selected"][lender["sex"] == "f"].mean()
-    assert result.reference_value == pytest.approx(women)
-    assert (result.ci_low < result.disparity).all()
-    assert (result.disparity < result.ci_high).all()
-
-
-def test_group_inside_the_named_reference_and_around_it(lender: dict[str, Any]) -> None:
-    inside = iso.flag(lender, **{**RATE, "groups": ["race", "sex"], "depth": 2}, reference={"race": "a"})
-    cell = [str(g) for g in inside.groups].index("race=a & sex=f")
-    only = {name: values[lender["race"] == "a"] for name, values in lender.items()}
-    alone = iso.flag(only, **{**RATE, "groups": "sex"})
-    assert inside.statistic[cell] == pytest.approx(alone.statistic[0])
-    assert inside.ci_low[cell] == pytest.approx(alone.ci_low[0])
-    around = iso.flag(lender, **RATE, reference={"race": "a", "sex": "f"})
-    assert around.disparity[0] == pytest.approx(-inside.disparity[cell])
-    mirrored = iso.flag(only, **{**RATE, "groups": "sex"})
-    assert around.statistic[0] == pytest.approx(mirrored.statistic[0])
-    assert around.ci_low[0] == pytest.approx(-mirrored.ci_high[0])
-
-
-def test_an_estimate_with_influence_values_gives_what_the_population_gives(lender: dict[str, Any]) -> None:
-    rate = lender["selected"].mean()
-    data = lender | {"psi": lender["selected"] - rate}
-    brought = iso.flag(data, **RATE, reference=Estimate(rate, "psi"))
-    ours = iso.flag(data, **RATE)
-    for name in ("statistic", "ci_low", "ci_high", "standard_error"):
-        assert getattr(brought, name) == pytest.approx(getattr(ours, name), rel=1e-7), name
-    joint = iso.certify(data, **RATE, reference=Estimate(rate, "psi"))
-    assert joint.statistic == pytest.approx(iso.certify(data, **RATE).statistic, rel=1e-8)
-    assert joint.df == 2
-
-
 def test_plugin_equals_a_fixed_number_and_is_warned_about(lender: dict[str, Any]) -> None:
     level = float(lender["selected"][lender["race"] == "a"].mean())
     plugin = iso.flag(lender, reference={"race": "a"}, uncertainty="plugin", **RATE)
@@ -78,167 +31,26 @@ def test_plugin_equals_a_fixed_number_and_is_warned_about(lender: dict[str, Any]
     assert plugin.contrast == ""  # here both treatments of the reference conclude the same
 
 
-def test_rows_that_are_all_equal_give_no_joint_evidence() -> None:
-    result = iso.certify({"p": [1] * 40, "g": ["a", "b"] * 20}, **RATE_P)
-    assert (result.statistic, result.df, result.pvalue) == (0.0, 0, 1.0)
-    assert result.joint_status is Status.OK
-    assert result.verdict is Verdict.INCONCLUSIVE
-
-
-def test_groups_whose_ranges_do_not_meet_have_no_common_mean() -> None:
-    result = iso.certify({"x": [*range(20), *range(100, 120)], "g": ["a"] * 20 + ["b"] * 20}, **VALUE)
-    assert (result.statistic, result.df, result.pvalue) == (np.inf, 1, 0.0)
-    assert result.joint_status is Status.OUTSIDE_RANGE
-    assert any("T is infinite" in w for w in result.warnings)
-    assert not result.contains(0.0)
-
-
-def test_a_condition_that_leaves_a_handful_outside_has_nothing_to_compare_with() -> None:
-    x = np.random.default_rng(0).normal(size=40)
-    result = iso.certify({"x": x}, metric=M, groups=iso.where("low", iso.col("x") < np.sort(x)[34]))
-    assert (result.statistic, result.df, result.pvalue) == (0.0, 0, 1.0)
-    assert result.joint_status is Status.OK
-
-
-def test_an_untested_group_without_errors_puts_equal_errors_outside_the_range() -> None:
-    outcome = np.tile([0.0, 1.0], 30)
-    data = {"y": outcome, "s": outcome + np.r_[np.linspace(0.1, 0.3, 30), np.zeros(30)], "g": ["a"] * 30 + ["b"] * 30}
-    result = iso.certify(data, metric="mae", outcome="y", prediction="s", groups="g")
-    assert (result.statistic, result.pvalue, result.joint_status) == (np.inf, 0.0, Status.OUTSIDE_RANGE)
-
-
-@pytest.mark.parametrize("method", ["el", "eel"])
-@pytest.mark.parametrize("null", [0.0, 0.1, -0.3])
-def test_a_reference_of_equal_rows_is_a_known_number(method: Method, null: float) -> None:
-    options: dict[str, Any] = {**VALUE, "null": null, "method": method}
-    known = iso.flag(ONE, reference=0.25, **options)
-    named = iso.flag(ONE, reference={"g": "b"}, **options)
-    assert named.statistic[0] == pytest.approx(known.statistic[0], rel=1e-9)
-    assert (named.ci_low[0], named.ci_high[0]) == pytest.approx((known.ci_low[0], known.ci_high[0]), rel=1e-6)
-    joint = iso.certify(ONE, reference={"g": "b"}, **options)
-    assert joint.df == 1
-    assert joint.statistic == pytest.approx(known.statistic[0], rel=1e-9)
-    assert joint.joint_status is Status.OK
-
-
-@pytest.mark.parametrize("method", ["el", "eel"])
-@pytest.mark.parametrize("reference", ["population", "rest", {"g": "c"}], ids=str)
-def test_an_untested_group_of_equal_rows_says_what_the_common_mean_is(method: Method, reference: Any) -> None:
-    known = iso.certify(TWO, reference=0.1, method=method, **VALUE)
-    result = iso.certify(TWO, reference=reference, method=method, **VALUE)
-    assert result.df == 2
-    assert result.statistic == pytest.approx(known.statistic, rel=1e-9)
-
-
-def test_equal_rows_at_the_centre_count_for_the_degrees_of_freedom() -> None:
-    x = np.tile([-1.0, 1.0], 15)
-    data = {"x": np.r_[x + 0.25, x - 0.25, np.zeros(30)], "g": np.repeat(["a", "b", "c"], 30)}
-    assert iso.certify(data, **VALUE).df == iso.certify(data, reference=0.0, **VALUE).df == 2
-
-
-def test_the_minimum_may_lie_at_the_end_of_a_rate() -> None:
-    """Two groups without a one, at a disparity of -0.2: the reference is at 0.2, and T = -2 n log 0.8."""
-    result = iso.certify(
-        {"p": [0] * 40, "g": ["a", "b"] * 20}, reference={"g": "b"}, null=-0.2, correction=None, **RATE_P
-    )
-    assert result.statistic == pytest.approx(-40 * np.log(0.8), rel=1e-9)
-    assert result.joint_status is Status.OK
-
-
-@pytest.mark.parametrize("kwargs", [RATE, LOSS], ids=["binary", "real"])
-@pytest.mark.parametrize("method", ["el", "eel"])
-def test_a_partition_has_one_statistic_whatever_the_reference(
-    lender: dict[str, Any], kwargs: dict[str, Any], method: Method
+@pytest.mark.parametrize("scale", ["difference", "ratio", "odds_ratio"])
+@pytest.mark.parametrize("reference", ["population", "rest", "highest", {"race": "a"}])
+def test_metrics_tested_at_once_have_the_numbers_of_each_alone(
+    lender: dict[str, Any], scale: Any, reference: Any
 ) -> None:
-    result = [
-        iso.certify(lender, reference=r, method=method, **kwargs)
-        for r in ("population", "rest", {"race": "a"}, {"race": "c"})
-    ]
-    assert {r.df for r in result} == {2}
-    assert [r.statistic for r in result] == pytest.approx([result[0].statistic] * 4, rel=1e-7)
+    data = lender | {"repaid": (lender["loss"] < np.median(lender["loss"])).astype(int)}
+    asked: dict[str, Any] = {"groups": ["race", "sex"], "prediction": "selected", "outcome": "repaid"}
+    options = {**asked, "depth": 2, "scale": scale, "reference": reference}
+    metrics = ["selection_rate", "tpr", "ppv"]
+    result = iso.flag(data, metric=metrics, **options)
+    alone = [iso.flag(data, metric=metric, **options) for metric in metrics]
+    for name in ("disparity", "standard_error", "ci_low", "ci_high", "statistic", "pvalue", "planning_error"):
+        np.testing.assert_allclose(getattr(result, name), np.concatenate([getattr(one, name) for one in alone]), 1e-12)
+    assert result.status == tuple(status for one in alone for status in one.status)
 
 
-def test_race_sex_and_their_cells_have_rank_three_for_two_races(lender: dict[str, Any]) -> None:
-    two = {name: values[lender["race"] != "c"] for name, values in lender.items()}
-    result = iso.certify(two, **{**RATE, "groups": ["race", "sex"]}, depth=2)
-    assert result.df == 3
-    cells = two | {"cell": np.char.add(two["race"].astype(str), two["sex"].astype(str))}
-    alone = iso.certify(cells, **{**RATE, "groups": "cell"})
-    assert result.statistic == pytest.approx(alone.statistic, rel=1e-8)
-
-
-def test_known_reference_adds_up_disjoint_groups(lender: dict[str, Any]) -> None:
-    joint = iso.certify(lender, reference=0.42, **RATE)
-    alone = iso.flag(lender, reference=0.42, **RATE)
-    assert joint.statistic == pytest.approx(alone.statistic.sum())
-    assert joint.df == 3
-
-
-def test_overlapping_groups_against_their_rests_are_tested_at_zero_only(lender: dict[str, Any]) -> None:
-    kwargs = {**RATE, "groups": ["race", "sex"], "depth": 2}
-    rest, population = (iso.certify(lender, reference=r, **kwargs) for r in ("rest", "population"))
-    assert rest.statistic == pytest.approx(population.statistic)
-    with pytest.raises(UsageError, match="population"):
-        rest.contains(0.01)
-
-
-def test_equal_to_the_population_includes_those_in_no_tested_group() -> None:
-    """Two of three groups equal to the population's rate: then the third is too, and it is part of the test."""
-    data = {"g": np.repeat(["a", "b", "c"], [600, 600, 300]), "c": np.tile([1, 0, 0], 500)}
-    data["c"][-300:] = np.tile([1, 1, 1, 0], 75)
-    options: dict[str, Any] = {"metric": "selection_rate", "groups": "g", "prediction": "c"}
-    every, two = (iso.certify(data, min_size=n, **options) for n in (10, 500))
-    assert two.statistic == pytest.approx(every.statistic, rel=1e-9)
-    assert two.df == every.df == 2
-
-
-@pytest.mark.parametrize("method", ["el", "eel"])
-@pytest.mark.parametrize("reference", ["population", "rest"])
-@pytest.mark.parametrize("rows", [1, 4, 9])
-def test_a_handful_of_rows_in_no_tested_group_is_left_out(rows: int, reference: str, method: Method) -> None:
-    data = handful(rows)
-    result = iso.certify(data, reference=reference, method=method, **LOSS)
-    only = {name: values[:500] for name, values in data.items()}
-    expected = iso.certify(only, reference=reference, method=method, **LOSS)
-    assert result.df == expected.df == 1
-    # Rows with no function count in the Euclidean n, as they do elsewhere.
-    assert result.statistic == pytest.approx(expected.statistic, rel=1e-9 if method == "el" else 1e-2)
-    assert any("no tested group (race=c) were left out" in w and "fewer than 10" in w for w in result.warnings)
-    assert not any("left out" in w for w in expected.warnings)
-    assert result.n.tolist() == [300, 200, rows]
-    # Their mean is free: the estimates, which count them, are met exactly, and so is any common move of both groups.
-    assert result.region is not None
-    tested = result.disparity[:2]
-    assert result.region.test(tested).statistic == pytest.approx(0, abs=1e-12)
-    assert result.region.test(tested).df == 1
-    away = result.region.test(tested + np.array([0.3, 0.0]))
-    assert away.statistic > 1
-    if reference == "population":
-        assert result.region.test(tested + np.array([0.4, 0.1])).statistic == pytest.approx(away.statistic, rel=1e-7)
-
-
-@pytest.mark.parametrize("method", ["el", "eel"])
-def test_more_than_a_handful_of_rows_in_no_tested_group_is_tested(method: Method) -> None:
-    for rows, min_size in ((10, 100), (30, 100), (7, 5), (4, 3)):
-        result = iso.certify(handful(rows), method=method, min_size=min_size, **LOSS)
-        assert result.df == 2
-        assert not any("left out" in w for w in result.warnings)
-
-
-def test_one_group_and_a_handful_leave_nothing_to_test() -> None:
-    groups = iso.where("most", iso.col("race") != "c")
-    result = iso.certify(handful(7), metric=LOSS["metric"], groups=groups)
-    assert (result.df, result.statistic, result.pvalue) == (0, 0.0, 1.0)
-    assert any("one group alone leaves no test" in w for w in result.warnings)
-
-
-@pytest.mark.parametrize("scale", ["difference", "ratio"])
-def test_the_widest_gap_of_many_groups_needs_only_those_far_out(monkeypatch: pytest.MonkeyPatch, scale: Any) -> None:
-    rng = np.random.default_rng(3)
-    group = np.repeat(np.arange(300), rng.integers(20, 400, 300))
-    data = {"g": group, "p": rng.random(group.size) < 0.3 + 0.2 * rng.random(300)[group]}
-    every = iso.flag(data, **RATE_P, scale=scale, rng=0).widest()
-    monkeypatch.setattr("isonomy.likelihood.estimate.MANY", 60)
-    few = iso.flag(data, **RATE_P, scale=scale, rng=0).widest()
-    assert few.groups == every.groups
-    assert (few.value, few.ci_low, few.ci_high) == pytest.approx((every.value, every.ci_low, every.ci_high), rel=1e-12)
+def test_simultaneous_intervals_are_of_all_groups_and_metrics(lender: dict[str, Any]) -> None:
+    """Of two metrics with three groups each, six: the level of each is 1 - 0.95^(1/6)."""
+    data = lender | {"repaid": (lender["loss"] < np.median(lender["loss"])).astype(int)}
+    asked: dict[str, Any] = {"groups": "race", "prediction": "selected", "outcome": "repaid"}
+    wide = iso.flag(data, metric=["tpr", "fpr"], **asked, interval="simultaneous")
+    each = iso.flag(data, metric="tpr", **asked, alpha=1 - 0.95 ** (1 / 6))
+    np.testing.assert_allclose(wide.ci_low[:3], each.ci_low)

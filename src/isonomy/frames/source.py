@@ -99,6 +99,7 @@ class Source:
         self._computed = computed  # columns of `with_role`
         self.labels = labels
         self._passes: dict[tuple[tuple[str, str], ...], tuple[Pass, pl.DataFrame]] = {}
+        self._rolled: tuple[Grouping, pl.DataFrame, tuple[Partition, ...]] | None = None
         self.require(count=reading.count, weight=reading.weight, cluster=reading.cluster)
         for argument, column in (("count", reading.count), ("weight", reading.weight)):
             if column is not None and not self.schema[column].is_numeric():
@@ -302,7 +303,7 @@ class Source:
             count=cells[COUNT].to_numpy(),
             keys=keys | {name: cells[name_of("key", name)].to_numpy() for name in request.keys},
             values={name: cells[name_of("value", name)].to_numpy() for name in request.values},
-            partitions=self._partitions(request, cells),
+            partitions=self._partitions(request, cells) if shared is None else self._shared(request, cells),
             dropped=dropped,
             design=design,
         )
@@ -385,6 +386,15 @@ class Source:
         if self.labels is NOTHING:
             return rolled
         return tuple(replace(part, groups=self.labels.named(part.groups)) for part in rolled)
+
+    def _shared(self, request: Request, cells: pl.DataFrame) -> tuple[Partition, ...]:
+        """The same for requests that share a pass: the groups of one are those of the next, if no cell was left out."""
+        if request.grouping is None:
+            return ()
+        keys = cells.select([key_name(dimension.name) for dimension in request.grouping.every])
+        if self._rolled is None or self._rolled[0] is not request.grouping or not self._rolled[1].equals(keys):
+            self._rolled = (request.grouping, keys, self._partitions(request, cells))
+        return self._rolled[2]
 
     def _plan(self, request: Request) -> Pass:
         """The pass behind a request: its own keys and values, and the checks that ride along."""

@@ -185,13 +185,19 @@ def false_discoveries(drawn: npt.ArrayLike, alpha: float, rejected: npt.ArrayLik
 
     The larger of two: every hypothesis is true; those ``rejected`` are false, and always found.
     """
-    draws, false = np.array(drawn, dtype=float), np.asarray(rejected, dtype=bool)
+    p, false = np.asarray(drawn, dtype=float), np.asarray(rejected, dtype=bool)
     rates = []
-    for found in (np.zeros_like(false), false):
-        p = np.where(found, 0.0, draws)
-        steps = alpha * np.arange(1, p.shape[1] + 1) / p.shape[1]
-        number = ((np.sort(p, axis=1) <= steps) * np.arange(1, p.shape[1] + 1)).max(axis=1, initial=0)
-        rates.append(np.mean((number - found.sum()) / np.maximum(number, 1)))
+    for known in (np.zeros_like(false), false)[: 1 + bool(false.any())]:
+        least = int(known.sum())
+        draw, test = np.nonzero((p <= alpha) & ~known)  # larger ones are never rejected
+        values = p[draw, test]
+        order = np.lexsort((values, draw))
+        draw, values = draw[order], values[order]
+        rank = least + 1 + np.arange(draw.size) - np.searchsorted(draw, draw)
+        number = np.full(len(p), least)
+        below = values <= alpha * rank / p.shape[1]
+        number[draw[below]] = rank[below]  # the largest of each draw comes last
+        rates.append(np.mean((number - least) / np.maximum(number, 1)))
     return float(max(rates))
 
 

@@ -9,8 +9,9 @@ from isonomy.frames import Groups, MetricLike
 from isonomy.inference.decide import Alternative
 from isonomy.likelihood.decide import decide, decide_joint
 from isonomy.likelihood.decide_given import decide_within
-from isonomy.likelihood.estimate import estimate, estimate_joint
+from isonomy.likelihood.estimate import estimate
 from isonomy.likelihood.estimate_given import estimate_within
+from isonomy.likelihood.estimate_joint import estimate_joint
 from isonomy.likelihood.plan import (
     Adjustment,
     Better,
@@ -224,9 +225,9 @@ def flag(
     estimates = estimate(sums, asked, call.rng)
     if asked.given:
         within = estimate_within(sums[0], asked)
-        decisions = decide_within(decide(estimates[0], asked), estimates[0], within, asked)
+        decisions = decide_within(decide(estimates, asked), estimates, within, asked)
         return StratifiedResult.within(call, asked, sums, estimates, decisions, within)
-    return FlagResult.of(call, asked, sums, estimates, decide(estimates[0], asked))
+    return FlagResult.of(call, asked, sums, estimates, decide(estimates, asked))
 
 
 @question(plan)
@@ -335,10 +336,10 @@ def certify(
     asked = plan(call.source, **call.options)
     sums = tally(call.source, asked)
     estimates = estimate_joint(sums, asked, call.rng)
-    decisions = decide_joint(estimates[0], asked)
+    decisions = decide_joint(estimates, asked)
     if asked.given:
         within = estimate_within(sums[0], asked)
-        decisions = decide_within(decisions, estimates[0].each, within, asked)
+        decisions = decide_within(decisions, estimates.each, within, asked)
         return StratifiedCertifyResult.within(call, asked, sums, estimates, decisions, within)
     return CertifyResult.of(call, asked, sums, estimates, decisions)
 

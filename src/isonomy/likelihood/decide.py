@@ -10,7 +10,8 @@ import numpy as np
 from isonomy.inference import Verdict, conclude, inside, rejected
 from isonomy.inference.multiplicity import adjust, false_discoveries, intersections, max_t, siblings
 from isonomy.likelihood import wording
-from isonomy.likelihood.estimate import Estimates, JointEstimates
+from isonomy.likelihood.estimate import Estimates
+from isonomy.likelihood.estimate_joint import JointEstimates
 from isonomy.likelihood.plan import Plan, To
 from isonomy.likelihood.ratio.region import HANDFUL
 from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
@@ -99,7 +100,7 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
         sentences.append(wording.corrected_warning(estimates.factor))
     if joint.left_out:
         tested = np.flatnonzero(each.tested)
-        names = [each.names[tested[i]] for i in joint.left_out]
+        names = each.names(tested[list(joint.left_out)])
         sentences.append(wording.left_out_warning(names, plan.min_size))
     if estimates.spare is not None:
         least = min(plan.min_size, HANDFUL)
@@ -161,8 +162,7 @@ def _contrast(adjusted: FloatArray, estimates: Estimates, plan: Plan) -> str:
     if estimates.contrast is None:
         return ""
     other = rejected(_adjusted(estimates.contrast, estimates, plan), plan.alpha)
-    every = estimates.names
-    differ = [every[i] for i in np.flatnonzero(other != rejected(adjusted, plan.alpha))]
+    differ = estimates.names(other != rejected(adjusted, plan.alpha))
     if plan.reference.joint:
         return wording.plugin_contrast(differ)
     return wording.joint_contrast(differ, plan.correction is not None)
@@ -191,15 +191,15 @@ def _mark_intervals(status: ObjectArray, estimates: Estimates, *, one_sided: boo
 
 def _warnings(estimates: Estimates, plan: Plan, status: ObjectArray) -> list[str]:
     """Groups that are not plainly fine, by kind, and a reference whose error is left out."""
-    sentences, every = [], estimates.names
-    if too_small := [every[i] for i in np.flatnonzero(status == Status.TOO_SMALL)]:
+    sentences = []
+    if too_small := estimates.names(status == Status.TOO_SMALL):
         sentences.append(wording.small_warning(too_small, plan.min_size))
     for binary in (True, False):
         constant = np.flatnonzero((estimates.status == Status.CONSTANT) & (estimates.binary == binary))
         if constant.size:
-            sentences.append(wording.constant_warning([every[i] for i in constant], binary))
+            sentences.append(wording.constant_warning(estimates.names(constant), binary))
     for kind, sentence in wording.CONCERNS.items():
-        if names := [every[i] for i in np.flatnonzero(status == kind)]:
+        if names := estimates.names(status == kind):
             undefined = kind is Status.UNSUPPORTED and not plan.given
             sentences.append(phrases.about(wording.UNDEFINED if undefined else sentence, names))
     if not plan.reference.joint and plan.reference.to is not To.NUMBER:

@@ -15,7 +15,9 @@ from isonomy.frames.metrics import BUNDLES, RATES
 from isonomy.inference import Verdict, inside, rejected
 from isonomy.likelihood import wording
 from isonomy.likelihood.decide import Decisions
-from isonomy.likelihood.estimate import Estimates, JointEstimates, Widest
+from isonomy.likelihood.estimate import Estimates
+from isonomy.likelihood.estimate_joint import JointEstimates
+from isonomy.likelihood.estimate_widest import Gaps, Widest, gaps
 from isonomy.likelihood.plan import Disparities, Plan, Reference, To, per_group
 from isonomy.likelihood.ratio.contrasts import NoDifference
 from isonomy.likelihood.ratio.lines import Lines
@@ -93,7 +95,7 @@ class LikelihoodResult(GroupResult):
     standard_error: FloatArray
     ci_low: FloatArray
     ci_high: FloatArray
-    widest_gap: Widest | None
+    widest_gap: Widest | Gaps | None  # worked out when asked for, where no rows must be kept for it
     sigma: Sigma | None = None  # whose standard deviation is the unit of standardised differences
     sigma_value: FloatArray | None = None
     planning_error: FloatArray | None = None  # the standard error on the scale of the link, for `detectable`
@@ -105,9 +107,17 @@ class LikelihoodResult(GroupResult):
         to 0 (up to 1, for a ratio). ``value``, ``ci_low``, ``ci_high``, the pair of ``groups``, the lower one first,
         and the ``metric``: of several, that with the largest gap.
         """
-        if self.widest_gap is None:
+        if (gap := self._gap) is None:
             raise UsageError("widest: there are no two groups to compare, or one of them is withheld.")
-        return self.widest_gap
+        return gap
+
+    @property
+    def _gap(self) -> Widest | None:
+        return self.widest_gap.widest if isinstance(self.widest_gap, Gaps) else self.widest_gap
+
+    def to_dict(self, *, rows: bool = False) -> dict[str, object]:
+        """The result in plain JSON types. ``rows``: with what lists single rows, if the result holds any."""
+        return Result.to_dict(replace(self, widest_gap=self._gap), rows=rows)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -144,13 +154,11 @@ class LikelihoodResult(GroupResult):
                 return None if values is None else np.where(small, np.nan, values)
 
             hidden = replace(hidden, sigma_value=kept(self.sigma_value), planning_error=kept(self.planning_error))
-        gap = hidden.widest_gap
-        if hidden is self or gap is None:
-            return hidden
-        withheld = [
-            name for name, status in zip(self.labels, hidden.status, strict=True) if status is Status.SUPPRESSED
-        ]
-        return replace(hidden, widest_gap=None if set(withheld) & set(gap.groups) else gap)
+        if hidden is self:
+            return self
+        gap, statuses = self._gap, zip(self.labels, hidden.status, strict=True)
+        withheld = {name for name, status in statuses if status is Status.SUPPRESSED}
+        return replace(hidden, widest_gap=None if gap is None or withheld & set(gap.groups) else gap)
 
     @property
     def measured(self) -> str:
@@ -198,7 +206,6 @@ class LikelihoodResult(GroupResult):
         plan: Plan,
         sums: Sequence[Tally],
         each: Estimates,
-        gap: Widest | None,
         decisions: Decisions,
         *,
         random: bool,
@@ -215,7 +222,7 @@ class LikelihoodResult(GroupResult):
             warnings=(*([dropped] if dropped else []), *decisions.warnings),
             provenance=call.provenance(rows=used, dropped=left_out, random=random),
             metric=wording.every([one.measure.name for one in plan.each]),
-            widest_gap=gap,
+            widest_gap=gaps(sums, plan),
             reference=_named(plan.reference),
             reference_kind=plan.reference.to,
             joint=plan.reference.joint,
@@ -295,7 +302,7 @@ class FlagResult(LikelihoodResult):
         call: Call,
         plan: Plan,
         sums: Sequence[Tally],
-        estimates: tuple[Estimates, Widest | None],
+        estimates: Estimates,
         decisions: Decisions,
     ) -> FlagResult:
         """Lay out what was estimated and decided."""
@@ -306,7 +313,7 @@ class FlagResult(LikelihoodResult):
             call,
             plan,
             sums,
-            *estimates,
+            estimates,
             decisions,
             random=plan.adjust == "max-t" or (plan.correction == "bartlett" and plan.reference.joint),
             null=wording.null(
@@ -424,18 +431,17 @@ class CertifyResult(LikelihoodResult):
         call: Call,
         plan: Plan,
         sums: Sequence[Tally],
-        joint: tuple[JointEstimates, Widest | None],
+        estimates: JointEstimates,
         decisions: Decisions,
     ) -> CertifyResult:
         """Lay out what was estimated and decided."""
-        (estimates, gap), measured = joint, _measured(plan)
+        measured = _measured(plan)
         common = float(plan.null) if isinstance(plan.null, Real) else None
         return cls.of_groups(
             call,
             plan,
             sums,
             estimates.each,
-            gap,
             decisions,
             random=plan.correction == "bartlett" or estimates.factor != 1,
             null=wording.joint_null(measured, estimates.region.groups, common, _equal(plan)),

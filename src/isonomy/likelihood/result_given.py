@@ -11,8 +11,9 @@ import numpy as np
 from isonomy.frames import Group
 from isonomy.likelihood import wording_given
 from isonomy.likelihood.decide import Decisions
-from isonomy.likelihood.estimate import Estimates, JointEstimates, Widest
+from isonomy.likelihood.estimate import Estimates
 from isonomy.likelihood.estimate_given import Effects, Within
+from isonomy.likelihood.estimate_joint import JointEstimates
 from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.result import DESCRIBED, CertifyResult, FlagResult, LikelihoodResult
 from isonomy.likelihood.tally import Tally
@@ -81,7 +82,7 @@ class StratifiedResult(WithinStrata, FlagResult):
         call: Call,
         plan: Plan,
         sums: Sequence[Tally],
-        estimates: tuple[Estimates, Widest | None],
+        estimates: Estimates,
         decisions: Decisions,
         within: Within,
     ) -> StratifiedResult:
@@ -123,7 +124,7 @@ class StratifiedCertifyResult(WithinStrata, CertifyResult):
         call: Call,
         plan: Plan,
         sums: Sequence[Tally],
-        estimates: tuple[JointEstimates, Widest | None],
+        estimates: JointEstimates,
         decisions: Decisions,
         within: Within,
     ) -> StratifiedCertifyResult:

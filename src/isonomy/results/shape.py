@@ -344,7 +344,7 @@ def read_only(part: object) -> None:
             value = value.copy()  # a view could be changed through the array it looks into
             value.flags.writeable = False
             object.__setattr__(part, item.name, value)
-        elif isinstance(value, tuple):
+        elif isinstance(value, tuple) and any(map(is_dataclass, {type(inner) for inner in value} - {Group, type})):
             for inner in value:
                 if is_dataclass(inner) and not isinstance(inner, (type, Group)):  # of groups there may be very many
                     read_only(inner)

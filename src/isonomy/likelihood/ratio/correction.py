@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import xlog1py
 
-from isonomy.likelihood.ratio.disparity import Likelihood
+from isonomy.likelihood.ratio.disparity import Likelihood, OnScale, reported
 from isonomy.likelihood.ratio.euclid import Euclidean
 from isonomy.likelihood.ratio.joint import Joint
 from isonomy.likelihood.ratio.lines import Lines
@@ -197,6 +197,9 @@ def plugged(likelihood: Likelihood) -> Likelihood | None:
     """The same problems with the estimated reference taken as known; None if that takes another look at the rows."""
     if isinstance(likelihood, Profile):
         return likelihood.plugged()
+    if isinstance(likelihood, OnScale) and isinstance(problem := likelihood.inner, Profile):
+        # Odds in the whole are asked about as a ratio of other groups (`odds_in_whole`).
+        return reported(problem.plugged(), likelihood.link) if problem.link is likelihood.link else None
     if isinstance(likelihood, Euclidean):
         return replace(likelihood, problem=likelihood.problem.plugged())
     if isinstance(likelihood, Corrected):

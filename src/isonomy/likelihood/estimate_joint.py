@@ -1,0 +1,263 @@
+"""All groups at once: one joint test, and the groups' own intervals beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from isonomy.errors import NotEnoughData
+from isonomy.frames import Design
+from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, spread
+from isonomy.likelihood.estimate import Estimates, estimate
+from isonomy.likelihood.estimate_given import all_equal, refuse_many
+from isonomy.likelihood.estimate_sides import Side, side_of
+from isonomy.likelihood.estimate_solver import Solver
+from isonomy.likelihood.plan import Plan, Reference, To, per_group
+from isonomy.likelihood.ratio import second_order
+from isonomy.likelihood.ratio.contrasts import NoDifference, quadratic, welch
+from isonomy.likelihood.ratio.correction import joint_factor
+from isonomy.likelihood.ratio.joint import Joint
+from isonomy.likelihood.ratio.links import IDENTITY
+from isonomy.likelihood.ratio.region import HANDFUL, Region, Stacked, patterned, whitened
+from isonomy.likelihood.tally import Tally
+from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.status import Status
+from isonomy.numerics.tails import chi2_isf, chi2_sf, weighted_chi2_sf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointEstimates:
+    """The joint test of all groups that ``each`` can be tested, at the disparities ``null``.
+
+    ``factor`` is what T was divided by, NaN if a correction was asked for, or needed, and could not be had; ``spare``
+    are the groups of rows that are in no tested group, where these are too few to be part of the test, else None.
+    """
+
+    each: Estimates
+    region: Region | Stacked | NoDifference
+    null: FloatArray
+    joint: Joint
+    statistic: float
+    pvalue: float
+    factor: float
+    spare: tuple[str, ...] | None
+
+
+def estimate_joint(sums: Sequence[Tally], plan: Plan, rng: np.random.Generator) -> JointEstimates:
+    """Test all groups at once; their own intervals are not corrected."""
+    every = estimate(sums, plan, rng)
+    if len(sums) == 1:
+        return _jointly(sums[0], plan, every, rng)
+    ends = np.cumsum([0, *(sum(len(part.groups) for part in one.partitions) for one in sums)]).tolist()
+    each = [every.part(slice(start, end)) for start, end in pairwise(ends)]
+    single = [_jointly(*one, rng) for one in zip(sums, plan.each, each, strict=True)]
+    return _stacked(single, every, sums, plan)
+
+
+def _jointly(sums: Tally, plan: Plan, each: Estimates, rng: np.random.Generator) -> JointEstimates:
+    """All groups of one metric at once."""
+    solver = Solver.of(sums, plan, rng)
+    tested = np.flatnonzero(each.tested)
+    if not tested.size:
+        few = "" if each.design is None else f", fewer than {FEWEST:g} effective clusters"
+        if len(each.groups) == 1:
+            raise NotEnoughData("groups: everybody compared is in one group, which leaves nothing to compare it with.")
+        raise NotEnoughData(
+            f"groups: none can be tested; each has fewer than {plan.min_size} rows that count{few}, or no variation."
+        )
+    null = np.full(each.n.shape, np.nan)
+    target = per_group(plan.null, [str(each.groups[i]) for i in tested], "null")
+    null[tested] = target
+    if not plan.likely:
+        return _without_likelihood(solver, plan, each, null)
+    region = _region(sums, plan, each)
+    joint = region.test(target)
+    measured = 1.0
+    if plan.correction == "auto":
+        measured = second_order.factor(region, joint, target, plan.alpha, plan.resamples, rng)
+    elif plan.correction is not None:
+        measured = joint_factor(region, joint, target, plan.resamples, rng)
+    factor = 1.0 if np.isnan(measured) else measured
+    statistic = joint.statistic / factor
+    pvalue = float(chi2_sf(statistic, joint.df)) if joint.df else 1.0
+    if sums.design is not None and each.design is not None and joint.df:
+        kept = each.tested.copy()
+        kept[tested[list(joint.left_out)]] = False
+        parts = [solver.influence(side_of(sums, plan, i)) for i in range(len(sums.partitions))]
+        effective = float(each.design.effective[kept].min())
+        law = joint_law(sums.design, Influence.together(parts, kept), joint.df, effective)
+        pvalue = law.tail(joint.statistic)
+        statistic = float(chi2_isf(pvalue, joint.df))
+        factor = law.critical(plan.alpha) / float(chi2_isf(plan.alpha, joint.df))
+    spare = _holding(sums, region.spare) if region.free and not plan.reference.to.best else None
+    kept_region: Region | NoDifference = replace(region, factor=factor)
+    if plan.sigma is not None:  # no difference is none in any unit; other disparities need the unit's own error
+        kept_region = NoDifference(region.groups, statistic, joint.df, plan.scale)
+    return JointEstimates(each, kept_region, null, joint, statistic, pvalue, measured, spare)
+
+
+def _stacked(single: Sequence[JointEstimates], each: Estimates, sums: Sequence[Tally], plan: Plan) -> JointEstimates:
+    """Several metrics at once: the sum of their statistics.
+
+    Metrics of the same rows depend on one another, so the sum is a sum of chi-squares with weights: the eigenvalues of
+    the disparities' covariance, over what it would be if each metric had rows of its own (which are 1 then). With
+    weights or clusters the covariance is that of sums over clusters.
+    """
+    influences, sizes = [], []
+    lines = max(int(t.lines_kept.max(initial=-1)) for t in sums) + 1
+    mass = np.ones(lines)
+    for joint, t, one in zip(single, sums, plan.each, strict=True):
+        solver = Solver(t, one.reference, one.method, None, one.resamples, np.random.default_rng(0))
+        kept = joint.each.tested.copy()
+        kept[np.flatnonzero(kept)[list(joint.joint.left_out)]] = False
+        sides = [side_of(t, one, i) for i in range(len(t.partitions))]
+        if t.functional:
+            columns = _contrasts(solver, sides, joint.each)[1]
+        else:
+            columns = np.hstack([solver.influence(side).dense() for side in sides])[:, kept]
+        spread_out = np.zeros((lines, columns.shape[1]))
+        spread_out[t.lines_kept] = columns * np.sqrt(t.mass)[:, None]
+        mass[t.lines_kept] = t.mass
+        influences.append(spread_out)
+        sizes.append(joint.joint.df)
+    together = whitened(influences, sizes)
+    settled = [bool(t.functional) and t.design is None for t in sums]  # by Welch's law
+    parts = [
+        joint.statistic if by_law else joint.joint.statistic for joint, by_law in zip(single, settled, strict=True)
+    ]
+    statistic, df = float(sum(parts)), sum(sizes)
+    worst = next((joint.joint.status for joint in single if joint.joint.status is not Status.OK), Status.OK)
+    starts = np.cumsum([0, *(int(joint.each.tested.sum()) for joint in single)])
+    left_out = tuple(int(i + start) for joint, start in zip(single, starts, strict=False) for i in joint.joint.left_out)
+    spare = [joint.spare for joint in single if joint.spare is not None]
+    whole, regions = sums[0].whole, tuple(joint.region for joint in single if isinstance(joint.region, Region))
+    if whole is None:
+        weights = np.maximum(np.linalg.eigvalsh(together.T @ together), 0.0)
+        pvalue = float(weighted_chi2_sf(statistic, weights)) if df else 1.0
+    else:
+        assert each.design is not None
+        by_mass = Influence.of(together / np.sqrt(np.maximum(mass, 1e-300))[:, None])
+        weights = np.maximum(np.linalg.eigvalsh(covariance(whole, by_mass)), 0.0)
+        pvalue = JointLaw(weights, float(each.design.effective[each.tested].min())).tail(statistic) if df else 1.0
+        statistic = float(chi2_isf(pvalue, df))
+    plain = whole is None and len(regions) == len(single)
+    groups = int(each.tested.sum())
+    equivalent = statistic if whole is not None or not df else float(chi2_isf(pvalue, df))
+    return JointEstimates(
+        each=each,
+        region=Stacked(regions, weights) if plain else NoDifference(groups, equivalent, df, plan.scale),
+        null=np.concatenate([joint.null for joint in single]),
+        joint=Joint(statistic, df, np.empty(0), worst, left_out),
+        statistic=statistic,
+        pvalue=pvalue,
+        factor=1.0,
+        spare=tuple(dict.fromkeys(name for names in spare for name in names)) if spare else None,
+    )
+
+
+def _contrasts(solver: Solver, sides: list[Side], each: Estimates) -> tuple[FloatArray, FloatArray]:
+    """What is 0 if no group differs, of a metric that is no mean over rows; and what each line adds to it.
+
+    Against a group or a number, the groups' differences from it. Else the groups of a partition are set beside the
+    first of them: whether the value of all rows together follows from theirs depends on the metric.
+    """
+    values, columns, start = [], [], 0
+    for side in sides:
+        size = side.status.size
+        tested = np.flatnonzero(each.tested[start : start + size])
+        refuse_many("groups", side.partition.codes.size, size)
+        among = tested.size > 1 and solver.reference.to not in (To.GROUP, To.NUMBER)
+        influences, estimate = (
+            (_lone(solver) if among else solver).influence(side).dense()[:, tested],
+            each.estimate[start : start + size][tested],
+        )
+        if among:
+            values.append(estimate[1:] - estimate[0])
+            columns.append(influences[:, 1:] - influences[:, :1])
+        else:
+            values.append(estimate - side.reference[tested])
+            columns.append(influences)
+        start += size
+    return np.concatenate(values), np.hstack(columns)
+
+
+def _lone(solver: Solver) -> Solver:
+    """The same, for what lines add to a group's own value alone."""
+    return replace(solver, reference=Reference(To.HIGHEST, True))
+
+
+def _without_likelihood(solver: Solver, plan: Plan, each: Estimates, null: FloatArray) -> JointEstimates:
+    """All groups at once where disparities have no joint likelihood: by their covariance."""
+    sums = solver.sums
+    sides = [side_of(sums, plan, i) for i in range(len(sums.partitions))]
+    ends = np.cumsum([side.status.size for side in sides])[:-1]
+    tested = [np.flatnonzero(part) for part in np.split(each.tested, ends)]
+    rows = each.n if each.design is None else each.design.effective
+    effective = float(rows[each.tested].min())
+    if plan.given:
+        raw, df, pvalue = all_equal(sums, tested, effective)
+    else:
+        values, columns = _contrasts(solver, sides, each)
+        independent = Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
+        raw, df = quadratic(values, covariance(independent, Influence.of(columns)))
+        design = independent if sums.design is None else sums.design
+        actual = quadratic(values, covariance(design, Influence.of(columns)))[0]
+        own = Spread.together([spread(design, _lone(solver).influence(side)) for side in sides])
+        known = (each.tested | (each.status == Status.REFERENCE)) & (own.variance > 0)
+        pvalue = welch(actual, df, own.variance[known], own.df[known]) if df else 1.0
+    exact = not df or (plan.given and sums.design is None)
+    statistic = raw if exact else float(chi2_isf(pvalue, df))
+    region = NoDifference(int(each.tested.sum()), statistic, df, plan.scale)
+    joint = Joint(raw, df, np.empty(0), Status.OK)
+    return JointEstimates(each, region, null, joint, statistic, pvalue, 1.0, None)
+
+
+def _region(sums: Tally, plan: Plan, each: Estimates) -> Region:
+    """Lines by which tested groups, and the reference, they belong to, in units of their own."""
+    position = np.where(each.tested, np.cumsum(each.tested) - 1, -1)
+    start, codes = 0, []
+    for partition in sums.partitions:
+        size = len(partition.groups)
+        # Lines outside every tested group of this partition share one code.
+        code = np.append(position[start : start + size], -1)[partition.codes]
+        codes.append(code if sums.inside is None else np.where(sums.inside, code, -1))
+        start += size
+    chosen = np.zeros(sums.lines.value.size) if sums.in_reference is None else sums.in_reference
+    pattern, slots, referent = patterned(codes, chosen.astype(np.intp))
+    reference, joint = plan.reference, plan.reference.joint
+    if reference.to in (To.POPULATION, To.REST):
+        spare = float(sums.mass[slots.max(axis=1, initial=-1)[pattern] < 0].sum())
+        referent = np.full(referent.size, 0.0 if 0 < spare < min(plan.min_size, HANDFUL) else 1.0)
+    elif reference.to.best:  # the tested groups are compared with each other
+        referent = np.zeros(referent.size)
+    units, lines = sums.lines.standard(sums.inside)
+    value = None if reference.estimate is None or not joint else np.array(reference.estimate.value)
+    return Region(
+        groups=int(each.tested.sum()),
+        method=plan.method,
+        lines=lines if joint else replace(lines, influence=None),
+        pattern=pattern,
+        slots=slots,
+        referent=referent,
+        theta=None if joint else units.standard(each.reference[each.tested]),
+        estimate=None if value is None else float(units.standard(value)),
+        rest=reference.to is To.REST,
+        least=plan.min_size,
+        unit=units.scale,
+        centre=units.zero if plan.link is not IDENTITY else 0.0,
+        scale=plan.link.name,
+    )
+
+
+def _holding(sums: Tally, lines: BoolArray) -> tuple[str, ...]:
+    """The groups that hold any of these lines."""
+    held = [
+        partition.groups[code]
+        for partition in sums.partitions
+        for code in np.unique(partition.codes[lines & (sums.mass > 0)])
+        if code >= 0
+    ]
+    return tuple(str(group) for group in held)

@@ -1,0 +1,66 @@
+"""The widest gap between two groups."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.likelihood import estimate_widest
+from isonomy.likelihood.estimate_widest import Gaps, Widest
+
+RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
+RATE_P: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
+M = iso.Metric("m", iso.col("x"))
+VALUE: dict[str, Any] = {"metric": M, "groups": "g"}
+# One group that varies beside 30 equal rows; and two of them.
+ONE = {"x": np.r_[np.linspace(-1, 1, 30), np.full(30, 0.25)], "g": ["a"] * 30 + ["b"] * 30}
+TWO = {
+    "x": np.r_[np.linspace(-1, 1, 30), np.linspace(-1.1, 1.5, 40), np.full(30, 0.1)],
+    "g": ["a"] * 30 + ["b"] * 40 + ["c"] * 30,
+}
+LOSS: dict[str, Any] = {"metric": iso.Metric("loss", value=iso.col("loss")), "groups": "race"}
+
+
+@pytest.mark.parametrize("scale", ["difference", "ratio"])
+def test_the_widest_gap_of_many_groups_needs_only_those_far_out(monkeypatch: pytest.MonkeyPatch, scale: Any) -> None:
+    rng = np.random.default_rng(3)
+    group = np.repeat(np.arange(300), rng.integers(20, 400, 300))
+    data = {"g": group, "p": rng.random(group.size) < 0.3 + 0.2 * rng.random(300)[group]}
+    every = iso.flag(data, **RATE_P, scale=scale, rng=0).widest()
+    monkeypatch.setattr("isonomy.likelihood.estimate_widest.MANY", 60)
+    few = iso.flag(data, **RATE_P, scale=scale, rng=0).widest()
+    assert few.groups == every.groups
+    assert (few.value, few.ci_low, few.ci_high) == pytest.approx((every.value, every.ci_low, every.ci_high), rel=1e-12)
+
+
+def test_the_widest_gap_is_worked_out_when_it_is_asked_for(
+    lender: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = iso.flag(lender, **RATE).widest()
+    calls = []
+    monkeypatch.setattr(estimate_widest, "_widest_gap", lambda *_: calls.append(1) or expected)
+    result = iso.flag(lender, **RATE)
+    assert result.to_frame().shape[0] == 3
+    assert not calls
+    assert result.widest() is result.widest() is expected
+    assert len(calls) == 1
+
+
+def test_what_is_stored_copied_or_withheld_has_the_widest_gap_itself(lender: dict[str, Any]) -> None:
+    result = iso.flag(lender, **RATE)
+    assert isinstance(result.widest_gap, Gaps)
+    for again in (iso.from_json(result.to_json()), pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+        assert isinstance(again.widest_gap, Widest)
+        assert again.widest() == result.widest()
+    small = lender | {"race": np.where(np.arange(600) < 12, "few", lender["race"])}
+    hidden = iso.flag(small, **RATE).suppressed(20)
+    assert not isinstance(hidden.widest_gap, Gaps)  # it would hold the withheld counts
+
+
+def test_no_row_is_kept_for_the_widest_gap(lender: dict[str, Any]) -> None:
+    assert isinstance(iso.flag(lender, **LOSS).widest_gap, Widest)
