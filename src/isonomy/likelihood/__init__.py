@@ -1,7 +1,8 @@
 """Which groups are treated differently, and is it more than chance? Empirical likelihood: certify and flag."""
 
-from isonomy.likelihood.api import certify, detectable_disparity, flag, power_of, rows_needed
+from isonomy.likelihood.api import certify, flag
 from isonomy.likelihood.api_impact import adverse_impact
+from isonomy.likelihood.api_planning import detectable_disparity, power_of, rows_needed
 from isonomy.likelihood.plan import Estimate
 from isonomy.likelihood.result import CertifyResult, FlagResult
 from isonomy.likelihood.result_given import StratifiedCertifyResult, StratifiedResult

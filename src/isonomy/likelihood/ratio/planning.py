@@ -22,8 +22,9 @@ normal, and groups below a least number of clusters are not tested.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import numpy as np
 from scipy import special
@@ -147,6 +148,11 @@ class Design:
     tolerance: float | None = None
     scale: PlanScale = "difference"
     cluster: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Design:
+        """That of the options of a call with these names, whatever else it was asked."""
+        return cls(**{item.name: options[item.name] for item in fields(cls) if item.name in options})
 
     def __post_init__(self) -> None:
         if self.power <= self.alpha / self.tests:
