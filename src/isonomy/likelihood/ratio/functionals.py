@@ -75,26 +75,32 @@ def _r2(columns: Columns, mass: FloatArray) -> tuple[float, FloatArray]:
 
 
 def _quantile(columns: Columns, mass: FloatArray) -> tuple[float, FloatArray]:
-    """The smallest value that as much of the mass does not exceed; its influence values need the density there.
+    """The smallest value that as much of the mass does not exceed, its influence values as large as its error is.
 
-    The density is the slope of the quantiles beside it, as far to either side as Hall and Sheather (1988) advise.
+    The error is that of Maritz and Jarrett (1978): of the k-th smallest of so many rows drawn from these, which is
+    known without drawing. A density, the slope of the quantiles beside it, would be too small where the tail is long.
     """
     value, level = columns["value"], float(columns["level"][0])
-    order = np.argsort(value, kind="stable")
-    below = np.cumsum(mass[order]) / mass.sum()
+    order, total = np.argsort(value, kind="stable"), float(mass.sum())
+    ordered, below = value[order], np.cumsum(mass[order]) / total
+    quantile = ordered[min(int(np.searchsorted(below, level - ROUNDING)), value.size - 1)]
+    if mass @ (value == quantile) > _reach(level, total) * total:
+        return np.nan, np.zeros(value.size)
+    rank = np.ceil(total * level - total * ROUNDING)
+    chance = np.diff(special.betainc(rank, total - rank + 1.0, np.minimum(below, 1.0)), prepend=0.0)
+    away = ordered - quantile  # the same error, without the digits that a large value would cost
+    error = np.sqrt(max(float(chance @ away**2 - (chance @ away) ** 2), 0.0))
+    under = value <= quantile
+    share = float(mass @ under / total)
+    return float(quantile), (share - under) * error * np.sqrt(total / (share * (1.0 - share)))
 
-    def at(share: FloatArray) -> FloatArray:
-        return value[order][np.minimum(np.searchsorted(below, share - ROUNDING), value.size - 1)]
 
+def _reach(level: float, rows: float) -> float:
+    """How much of the mass on either side says how dense values are at a quantile (Hall and Sheather 1988)."""
     z = special.ndtri(level)
     height = np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi)
-    reach = (NORMAL**2 * 1.5 * height**2 / (2.0 * z**2 + 1.0) / mass.sum()) ** (1.0 / 3.0)
-    reach = min(reach, 0.9 * level, 0.9 * (1.0 - level))
-    quantile, low, high = at(np.array([level, level - reach, level + reach]))
-    under = value <= quantile
-    if mass @ (value == quantile) > reach * mass.sum():  # as many rows are equal as the slope is taken over
-        return np.nan, np.zeros(value.size)
-    return float(quantile), (float(mass @ under / mass.sum()) - under) * (high - low) / (2.0 * reach)
+    reach = (NORMAL**2 * 1.5 * height**2 / (2.0 * z**2 + 1.0) / rows) ** (1.0 / 3.0)
+    return float(min(reach, 0.9 * level, 0.9 * (1.0 - level)))
 
 
 FUNCTIONALS: Mapping[str, Callable[[Columns, FloatArray], tuple[float, FloatArray]]] = {
@@ -110,7 +116,7 @@ FUNCTIONALS: Mapping[str, Callable[[Columns, FloatArray], tuple[float, FloatArra
 def evaluate(name: str, columns: Columns, mass: FloatArray) -> tuple[float, FloatArray]:
     """The metric's value over some rows, and their influence values; NaN where it is not defined.
 
-    One class has no AUC, and values that repeat have no density that a quantile's error could be judged by.
+    One class has no AUC, and the quantile of values that repeat has no error that falls as rows are added.
     """
     plain = {role: np.asarray(values, dtype=float) for role, values in columns.items()}
     with np.errstate(all="ignore"):
