@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
@@ -13,7 +14,7 @@ import sklearn.metrics as sk
 import isonomy as iso
 from isonomy import errors
 from isonomy.frames import open_source
-from isonomy.frames.metrics import ALSO_CALLED, BUNDLES, MEANS, NAMES, RATES, measure
+from isonomy.frames.metrics import ALSO_CALLED, BUNDLES, MEANS, NAMES, RATES, Metric, beside, measure, own_columns
 
 rng = np.random.default_rng(1)
 N = 500
@@ -175,3 +176,18 @@ def test_labels_that_no_row_has_are_refused_and_missing_ones_stay_missing() -> N
 def test_quantiles_lie_between_0_and_1(options: dict[str, Any]) -> None:
     with pytest.raises(errors.UsageError, match="quantile needs a number between 0 and 1"):
         iso.Metric("m", iso.col("y"), **options)
+
+
+def test_requests_side_by_side_keep_the_names_of_each() -> None:
+    """Two metrics of one's own both call their values "value": the answer gives each its own back."""
+    table = {"x": [1.0, 2.0, 3.0], "z": [4.0, 5.0, 6.0], "y": [0, 1, 1], "p": [1, 1, 0]}
+    source = open_source(table)
+    metrics = ["f1", Metric("x", nw.col("x")), Metric("z", nw.col("z"), where=nw.col("y") == 1)]
+    bound = [measure(source, metric, outcome="y", prediction="p") for metric in metrics]
+    rows = source.rows(beside([one.request for one in bound]))
+    each = [own_columns(rows, place) for place in range(3)]
+    assert bound[0].roles(each[0])["prediction"].tolist() == [1, 1, 0]
+    assert bound[1].value(each[1]).tolist() == [1.0, 2.0, 3.0]
+    assert bound[1].inside(each[1]).all()
+    assert bound[2].value(each[2])[1:].tolist() == [5.0, 6.0]
+    assert bound[2].inside(each[2]).tolist() == [False, True, True]

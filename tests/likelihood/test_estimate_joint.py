@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
+from scipy.stats import chi2
 
 import isonomy as iso
-from isonomy.errors import UsageError
+from isonomy.errors import MissingValues, NotEnoughData, UsageError
 from isonomy.likelihood.plan import Method
 from isonomy.results import Status, Verdict
 from support.likelihood import handful
@@ -178,3 +180,77 @@ def test_one_group_and_a_handful_leave_nothing_to_test() -> None:
     result = iso.certify(handful(7), metric=LOSS["metric"], groups=groups)
     assert (result.df, result.statistic, result.pvalue) == (0, 0.0, 1.0)
     assert any("one group alone leaves no test" in w for w in result.warnings)
+
+
+def scored(n: int = 450) -> dict[str, Any]:
+    """Three groups that differ a little, a score, and a loss."""
+    rng = np.random.default_rng(8)
+    g, y = rng.choice(["a", "b", "c"], n), rng.integers(0, 2, n)
+    p = (rng.random(n) < np.where(y == 1, 0.7, 0.3) - 0.1 * (g == "a")).astype(int)
+    return {
+        "g": g,
+        "y": y,
+        "p": p,
+        "s": rng.normal(size=n) + y * np.where(g == "b", 1.6, 1.0),
+        "x": rng.exponential(size=n),
+    }
+
+
+ROLES: dict[str, Any] = {"outcome": "y", "prediction": "p", "score": "s", "groups": "g"}
+TAIL = iso.Metric("tail", value=iso.col("x") > 1, where=iso.col("p") == 1, binary=True)
+
+
+@pytest.mark.parametrize("metrics", [["f1", "auc"], [M, TAIL, "tpr"]], ids=["no means", "values and rates"])
+@pytest.mark.parametrize("reference", ["population", {"g": "a"}], ids=str)
+def test_metrics_of_any_kind_are_tested_jointly(metrics: list[Any], reference: Any) -> None:
+    """T is the sum of the metrics' own, and its law that of their covariance: independent ones have a chi-square."""
+    table = scored()
+    joint = iso.certify(table, metric=metrics, reference=reference, **ROLES)
+    alone = [iso.certify(table, metric=metric, reference=reference, **ROLES) for metric in metrics]
+    assert joint.df == sum(one.df for one in alone)
+    assert joint.statistic == pytest.approx(sum(one.statistic for one in alone), rel=0.02)  # values: not the likelihood
+    turned = iso.certify(table, metric=metrics[::-1], reference=reference, **ROLES)
+    assert turned.pvalue == pytest.approx(joint.pvalue, rel=1e-9)
+    np.testing.assert_allclose(joint.estimate, np.concatenate([one.estimate for one in alone]))
+    lazily = iso.certify(pl.LazyFrame(table), metric=metrics, reference=reference, **ROLES)
+    assert lazily.pvalue == pytest.approx(joint.pvalue, rel=1e-9)
+
+
+def test_one_metric_twice_over_is_one_test() -> None:
+    """A value, and the same in another unit: one chi-square of 2 degrees of freedom, counted twice."""
+    table = scored()
+    table["z"] = 3.0 * table["x"] - 1.0
+    other = iso.Metric("other", value=iso.col("z"))
+    single, twice = (iso.certify(table, metric=metric, groups="g") for metric in (M, [M, other]))
+    by_welch = twice.statistic / 2.0
+    assert twice.pvalue == pytest.approx(chi2.sf(by_welch, 2), rel=1e-6)
+    assert by_welch == pytest.approx(single.statistic, rel=0.05)
+
+
+def test_rows_that_one_metric_cannot_use_are_left_out_of_all() -> None:
+    table = scored()
+    table["s"][:60] = np.nan
+    with pytest.raises(MissingValues, match=r"score: column 's' has 60 rows"):
+        iso.certify(table, metric=["f1", "auc"], **ROLES)
+    kept = {name: values[60:] for name, values in table.items()}
+    dropped = iso.certify(table, metric=["f1", "auc"], **ROLES, missing="drop")
+    assert dropped.pvalue == pytest.approx(iso.certify(kept, metric=["f1", "auc"], **ROLES).pvalue)
+
+
+def test_metrics_against_the_best_group_depend_on_each_other_as_against_a_group() -> None:
+    table = scored()
+    best, named = (
+        iso.certify(table, metric=["selection_rate", "tpr"], reference=reference, **ROLES)
+        for reference in ("highest", {"g": "a"})
+    )
+    assert best.pvalue == pytest.approx(named.pvalue, rel=1e-6)
+
+
+def test_what_belongs_to_the_likelihood_is_refused_of_values_among_several_metrics() -> None:
+    table = scored()
+    for options in ({"method": "eel"}, {"uncertainty": "plugin"}):
+        with pytest.raises(UsageError, match="not available in a joint test of several metrics"):
+            iso.certify(table, metric=[M, "selection_rate"], **ROLES, **options)
+    table["x"][:] = 1.0
+    with pytest.raises(NotEnoughData, match="none can be tested by 'm'"):
+        iso.certify(table, metric=[M, "selection_rate"], **ROLES)

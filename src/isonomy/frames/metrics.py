@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -20,6 +20,7 @@ from isonomy.numerics.arrays import BoolArray
 from isonomy.options import Form, check
 
 Codes = NDArray[np.int8]
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,6 +251,36 @@ def together(requests: Sequence[Request]) -> Request | None:
     )
     simple = not any(request.numeric or request.values for request in requests)
     return replace(requests[0], binary=binary) if plain and alike and simple else None
+
+
+# What a metric calls its own columns, whichever they are.
+_OWN = ("inside", "value")
+
+
+def beside(requests: Sequence[Request]) -> Request:
+    """One request for the columns of all of them, row by row; `own_columns` are those of one."""
+
+    def every(parts: Iterable[Mapping[str, V]]) -> dict[str, V]:
+        return {_beside(role, i): of for i, part in enumerate(parts) for role, of in part.items()}
+
+    return Request(
+        requests[0].grouping,
+        binary=every(one.binary for one in requests),
+        numeric=every(one.numeric for one in requests),
+        keys=every(one.keys for one in requests),
+        values=every(one.values for one in requests),
+        probabilities=tuple(dict.fromkeys(role for one in requests for role in one.probabilities)),
+    )
+
+
+def own_columns(rows: Rows, place: int) -> Rows:
+    """The answer to `beside`, as the request at ``place`` names its columns."""
+    own = {role: rows.columns[name] for role in _OWN if (name := _beside(role, place)) in rows.columns}
+    return replace(rows, columns={**rows.columns, **own})
+
+
+def _beside(role: str, place: int) -> str:
+    return f"{role} of metric {place + 1}" if role in _OWN else role
 
 
 def _equal(one: str | nw.Expr, other: str | nw.Expr) -> bool:

@@ -19,7 +19,7 @@ from isonomy.likelihood.plan import Plan, To
 from isonomy.likelihood.ratio import second_order
 from isonomy.likelihood.ratio.correction import Corrected, plugged
 from isonomy.likelihood.ratio.disparity import Parts, Rescaled, intervals
-from isonomy.likelihood.ratio.family import LOOKS, null_pvalues
+from isonomy.likelihood.ratio.family import DRAWS, LOOKS, null_pvalues
 from isonomy.likelihood.ratio.links import IDENTITY
 from isonomy.likelihood.ratio.means import Binary
 from isonomy.likelihood.ratio.score import few
@@ -238,8 +238,8 @@ def _drawn(
     rng = solver.rng if asked else np.random.default_rng(0)
     every = np.full((0, tested.size), np.nan)
     if number:
-        limits: dict[str, Any] = {} if asked else {"most": plan.alpha, "draws": LOOKS}
-        values = null_pvalues(covariance(masses, together), hypothesis, width, sign, rng, **limits)
+        most, draws = (1.0, DRAWS) if asked else (plan.alpha, LOOKS)
+        values = null_pvalues(covariance(masses, together), hypothesis, width, sign, rng, most=most, draws=draws)
         every = np.full((len(values), tested.size), np.nan)
         every[:, tested] = values
     return every

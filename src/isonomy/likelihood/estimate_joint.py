@@ -53,11 +53,13 @@ def estimate_joint(sums: Sequence[Tally], plan: Plan, rng: np.random.Generator) 
         return _jointly(sums[0], plan, every, rng)
     ends = np.cumsum([0, *(sum(len(part.groups) for part in one.partitions) for one in sums)]).tolist()
     each = [every.part(slice(start, end)) for start, end in pairwise(ends)]
-    single = [_jointly(*one, rng) for one in zip(sums, plan.each, each, strict=True)]
+    single = [_jointly(*one, rng, several=True) for one in zip(sums, plan.each, each, strict=True)]
     return _stacked(single, every, sums, plan)
 
 
-def _jointly(sums: Tally, plan: Plan, each: Estimates, rng: np.random.Generator) -> JointEstimates:
+def _jointly(
+    sums: Tally, plan: Plan, each: Estimates, rng: np.random.Generator, *, several: bool = False
+) -> JointEstimates:
     """All groups of one metric at once."""
     solver = Solver.of(sums, plan, rng)
     tested = np.flatnonzero(each.tested)
@@ -65,13 +67,14 @@ def _jointly(sums: Tally, plan: Plan, each: Estimates, rng: np.random.Generator)
         few = "" if each.design is None else f", fewer than {FEWEST:g} effective clusters"
         if len(each.groups) == 1:
             raise NotEnoughData("groups: everybody compared is in one group, which leaves nothing to compare it with.")
+        of = f" by {plan.measure.name!r}" if several else ""
         raise NotEnoughData(
-            f"groups: none can be tested; each has fewer than {plan.min_size} rows that count{few}, or no variation."
+            f"groups: none can be tested{of}; each has fewer than {plan.min_size} rows that count{few}, or no variation."
         )
     null = np.full(each.n.shape, np.nan)
     target = per_group(plan.null, [str(each.groups[i]) for i in tested], "null")
     null[tested] = target
-    if not plan.likely:
+    if plan.by_covariance(several=several):
         return _without_likelihood(solver, plan, each, null)
     region = _region(sums, plan, each)
     joint = region.test(target)
@@ -114,9 +117,10 @@ def _stacked(single: Sequence[JointEstimates], each: Estimates, sums: Sequence[T
         kept = joint.each.tested.copy()
         kept[np.flatnonzero(kept)[list(joint.joint.left_out)]] = False
         sides = [side_of(t, one, i) for i in range(len(t.partitions))]
-        if t.functional:
+        if one.by_covariance(several=True) or one.reference.to.best:  # groups are then compared with each other
             columns = _contrasts(solver, sides, joint.each)[1]
         else:
+            refuse_many("groups", t.mass.size, kept.size)
             columns = np.hstack([solver.influence(side).dense() for side in sides])[:, kept]
         spread_out = np.zeros((lines, columns.shape[1]))
         spread_out[t.lines_kept] = columns * np.sqrt(t.mass)[:, None]
@@ -124,9 +128,9 @@ def _stacked(single: Sequence[JointEstimates], each: Estimates, sums: Sequence[T
         influences.append(spread_out)
         sizes.append(joint.joint.df)
     together = whitened(influences, sizes)
-    settled = [bool(t.functional) and t.design is None for t in sums]  # by Welch's law
+    settled = [t.design is None and one.by_covariance(several=True) for t, one in zip(sums, plan.each, strict=True)]
     parts = [
-        joint.statistic if by_law else joint.joint.statistic for joint, by_law in zip(single, settled, strict=True)
+        joint.statistic if by_welch else joint.joint.statistic for joint, by_welch in zip(single, settled, strict=True)
     ]
     statistic, df = float(sum(parts)), sum(sizes)
     worst = next((joint.joint.status for joint in single if joint.joint.status is not Status.OK), Status.OK)

@@ -153,12 +153,30 @@ class Plan:
 
     @property
     def likely(self) -> bool:
-        """Whether the disparities of all groups have a joint likelihood."""
-        return not (self.given or any(one.measure.functional for one in self.each))
+        """Whether the disparities of all groups are tested by their joint likelihood."""
+        return not (self.given or any(one.by_covariance(several=bool(self.others)) for one in self.each))
+
+    def by_covariance(self, *, several: bool) -> bool:
+        """Whether one metric's groups are tested jointly by the covariance of their differences.
+
+        Where there is no joint likelihood; and for the values of one metric of several, whose likelihood has no
+        correction for skewed groups of few rows then: the law of the other test (Welch's) is for these too.
+        """
+        measure = self.measure
+        return bool(self.given or measure.functional or (several and not measure.binary))
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether several metrics are tested jointly that need the same rows, one by one: counts are not enough."""
+        several = self.jointly and bool(self.others)
+        counted = not any(one.by_row for one in self.each)
+        return several and not (counted and together([one.request for one in self.each]) is not None)
 
     @property
     def requests(self) -> tuple[Request, ...]:
         """The grouped passes over the rows, where counts are enough."""
+        if self.side_by_side:
+            return ()
         shared = self.shared
         return (shared,) if shared is not None else tuple(one.request for one in self.each if not one.by_row)
 
@@ -282,7 +300,13 @@ def _refuse_jointly(
     if (what or standardised) and not _all_equal(null, link):
         where = what or "with scale='standardised'"
         raise UsageError(f"null: leave it out {where}; jointly only no difference can be tested then.")
-    if what and (method == "eel" or not (target.joint or target.to is To.NUMBER)):
+    if what:
+        _refuse_likelihood(what, method, target)
+
+
+def _refuse_likelihood(what: str, method: Method, target: Reference) -> None:
+    """Refuse options of the likelihood where the joint test is by covariance."""
+    if method == "eel" or not (target.joint or target.to is To.NUMBER):
         option = "method='eel'" if method == "eel" else "uncertainty='plugin'"
         raise UsageError(f"{option.split('=')[0]}: {option} is not available in a joint test {what}; leave it out.")
 
@@ -351,11 +375,8 @@ def _refuse_several(plans: Sequence[Plan], *, joint_test: bool) -> None:
         raise UsageError("metric: with given one metric is compared at a time; ask for them one by one.")
     if not joint_test:
         return
-    if together([plan.request for plan in plans]) is None or any(plan.by_row for plan in plans):
-        raise UsageError(
-            "metric: several can be certified jointly where all are rates of the same outcome and prediction; ask for "
-            "them one by one, or use flag."
-        )
+    if any(plan.by_covariance(several=True) for plan in plans):
+        _refuse_likelihood("of several metrics that are not all 0/1", plans[0].method, plans[0].reference)
     if plans[0].correction is not None or not _all_equal(plans[0].null, plans[0].link):
         raise UsageError(
             "metric: several can be certified jointly for no difference, without correction; ask for them one by one."

@@ -10,6 +10,7 @@ import numpy as np
 from isonomy.errors import DataError, UsageError, near
 from isonomy.frames import Cells, Design, Partition, Request, Rows, Source
 from isonomy.frames.expressions import number
+from isonomy.frames.metrics import beside, own_columns
 from isonomy.likelihood.plan import Estimate, Plan, Reference, To
 from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.means import Binary, Real
@@ -67,13 +68,20 @@ class Tally:
 
 def tally(source: Source, plan: Plan) -> tuple[Tally, ...]:
     """One pass over the rows, for all metrics that need counts; each metric's lines."""
-    return tuple(_tallied(source, one, plan.shared) for one in plan.each)
+    if plan.side_by_side:
+        rows = source.rows(beside([one.request for one in plan.each]))
+        return tuple(_tallied(own_columns(rows, i), one) for i, one in enumerate(plan.each))
+    return tuple(_tallied(_answer(source, one, plan.shared), one) for one in plan.each)
 
 
-def _tallied(source: Source, plan: Plan, shared: Request | None) -> Tally:
+def _answer(source: Source, plan: Plan, shared: Request | None) -> Cells | Rows:
+    if plan.by_row:
+        return _by_row(source, plan)
     # Metrics that are tested together are those of the same rows.
-    request = shared if plan.jointly and shared is not None else plan.request
-    answer = _by_row(source, plan) if plan.by_row else source.cells(request, shared)
+    return source.cells(shared if plan.jointly and shared is not None else plan.request, shared)
+
+
+def _tallied(answer: Cells | Rows, plan: Plan) -> Tally:
     weight, keys = (answer.weight, answer.columns) if isinstance(answer, Rows) else (answer.mass, answer.keys)
     plan.measure.refuse_absent(answer)
     inside, value = plan.measure.inside(answer), plan.measure.value(answer)
