@@ -182,7 +182,7 @@ def test_requests_side_by_side_keep_the_names_of_each() -> None:
     """Two metrics of one's own both call their values "value": the answer gives each its own back."""
     table = {"x": [1.0, 2.0, 3.0], "z": [4.0, 5.0, 6.0], "y": [0, 1, 1], "p": [1, 1, 0]}
     source = open_source(table)
-    metrics = ["f1", Metric("x", nw.col("x")), Metric("z", nw.col("z"), where=nw.col("y") == 1)]
+    metrics: list[str | Metric] = ["f1", Metric("x", nw.col("x")), Metric("z", nw.col("z"), where=nw.col("y") == 1)]
     bound = [measure(source, metric, outcome="y", prediction="p") for metric in metrics]
     rows = source.rows(beside([one.request for one in bound]))
     each = [own_columns(rows, place) for place in range(3)]

@@ -42,8 +42,13 @@ def test_the_widest_gap_is_worked_out_when_it_is_asked_for(
     lender: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = iso.flag(lender, **RATE).widest()
-    calls = []
-    monkeypatch.setattr(estimate_widest, "_widest_gap", lambda *_: calls.append(1) or expected)
+    calls: list[object] = []
+
+    def counted(*arguments: object) -> Widest:
+        calls.append(arguments)
+        return expected
+
+    monkeypatch.setattr(estimate_widest, "_widest_gap", counted)
     result = iso.flag(lender, **RATE)
     assert result.to_frame().shape[0] == 3
     assert not calls

@@ -10,18 +10,8 @@ from isonomy.likelihood.decide_given import decide_within
 from isonomy.likelihood.estimate import estimate
 from isonomy.likelihood.estimate_given import estimate_within
 from isonomy.likelihood.estimate_joint import estimate_joint
-from isonomy.likelihood.plan import (
-    Adjustment,
-    Better,
-    Disparities,
-    FlagScale,
-    Given,
-    Label,
-    Method,
-    ReferenceLike,
-    Uncertainty,
-    plan,
-)
+from isonomy.likelihood.plan import Adjustment, Better, Disparities, FlagScale, Given, Label, Method, plan
+from isonomy.likelihood.plan_reference import ReferenceLike, Uncertainty
 from isonomy.likelihood.ratio.disparity import Against, Interval
 from isonomy.likelihood.ratio.standardised import Sigma
 from isonomy.likelihood.result import CertifyResult, FlagResult

@@ -12,7 +12,8 @@ from isonomy.inference.multiplicity import adjust, false_discoveries, intersecti
 from isonomy.likelihood import wording
 from isonomy.likelihood.estimate import Estimates
 from isonomy.likelihood.estimate_joint import JointEstimates
-from isonomy.likelihood.plan import Plan, To
+from isonomy.likelihood.plan import Plan
+from isonomy.likelihood.plan_reference import To
 from isonomy.likelihood.ratio.region import HANDFUL
 from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
 from isonomy.numerics.status import Status

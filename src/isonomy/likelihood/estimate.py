@@ -15,7 +15,8 @@ from isonomy.frames import Design, Group
 from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, covariance
 from isonomy.likelihood.estimate_sides import Side, able_groups, side_of
 from isonomy.likelihood.estimate_solver import Asked, Solver, likelihoods
-from isonomy.likelihood.plan import Plan, To
+from isonomy.likelihood.plan import Plan
+from isonomy.likelihood.plan_reference import To
 from isonomy.likelihood.ratio import second_order
 from isonomy.likelihood.ratio.correction import Corrected, plugged
 from isonomy.likelihood.ratio.disparity import Parts, Rescaled, intervals

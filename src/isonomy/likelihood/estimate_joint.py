@@ -15,7 +15,8 @@ from isonomy.likelihood.estimate import Estimates, estimate
 from isonomy.likelihood.estimate_given import all_equal, refuse_many
 from isonomy.likelihood.estimate_sides import Side, side_of
 from isonomy.likelihood.estimate_solver import Solver
-from isonomy.likelihood.plan import Plan, Reference, To, per_group
+from isonomy.likelihood.plan import Plan, per_group
+from isonomy.likelihood.plan_reference import Reference, To
 from isonomy.likelihood.ratio import second_order
 from isonomy.likelihood.ratio.contrasts import NoDifference, quadratic, welch
 from isonomy.likelihood.ratio.correction import joint_factor
@@ -69,7 +70,8 @@ def _jointly(
             raise NotEnoughData("groups: everybody compared is in one group, which leaves nothing to compare it with.")
         of = f" by {plan.measure.name!r}" if several else ""
         raise NotEnoughData(
-            f"groups: none can be tested{of}; each has fewer than {plan.min_size} rows that count{few}, or no variation."
+            f"groups: none can be tested{of}; each has fewer than {plan.min_size} rows that count{few}, or no "
+            "variation."
         )
     null = np.full(each.n.shape, np.nan)
     target = per_group(plan.null, [str(each.groups[i]) for i in tested], "null")

@@ -8,7 +8,8 @@ import numpy as np
 
 from isonomy.frames import Partition
 from isonomy.likelihood.estimate_given import CROWDED, crowding, strata
-from isonomy.likelihood.plan import Plan, Reference, To
+from isonomy.likelihood.plan import Plan
+from isonomy.likelihood.plan_reference import Reference, To
 from isonomy.likelihood.ratio.functionals import evaluate
 from isonomy.likelihood.ratio.lines import Units
 from isonomy.likelihood.ratio.means import Binary, Means, Real

@@ -11,7 +11,8 @@ from isonomy.errors import UsageError
 from isonomy.inference.designs import Influence, Law, Spread, covariance, spread
 from isonomy.likelihood.estimate_given import ENTRIES, influence
 from isonomy.likelihood.estimate_sides import Side, evaluated, referents, units_of
-from isonomy.likelihood.plan import Correction, Plan, Reference, To
+from isonomy.likelihood.plan import Correction, Plan
+from isonomy.likelihood.plan_reference import Reference, To
 from isonomy.likelihood.ratio.best import AgainstBest, every_pair
 from isonomy.likelihood.ratio.correction import Adjusted, Corrected, bartlett_factor
 from isonomy.likelihood.ratio.disparity import Designed, Likelihood, Part, Parts, Rescaled

@@ -10,7 +10,8 @@ import numpy as np
 
 from isonomy.likelihood.estimate_sides import side_of
 from isonomy.likelihood.estimate_solver import Solver
-from isonomy.likelihood.plan import Plan, Reference, To
+from isonomy.likelihood.plan import Plan
+from isonomy.likelihood.plan_reference import Reference, To
 from isonomy.likelihood.ratio.best import widest
 from isonomy.likelihood.ratio.disparity import Likelihood
 from isonomy.likelihood.ratio.links import Link

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from numbers import Real
 from typing import Annotated, Literal
 
 import numpy as np
 
-from isonomy.errors import UnknownOption, UsageError, refuse_percent
-from isonomy.frames import Group, Grouping, Groups, MetricLike, Request, Source
-from isonomy.frames.checks import flag
+from isonomy.errors import UsageError, refuse_percent
+from isonomy.frames import Groups, MetricLike, Request, Source
 from isonomy.frames.conditions import Scalar
-from isonomy.frames.levels import belongs
 from isonomy.frames.metrics import ERRORS, Measure, listed, measure, together
+from isonomy.likelihood.plan_reference import (
+    Reference,
+    ReferenceLike,
+    To,
+    Uncertainty,
+    facing,
+    reference_of,
+    with_reference,
+)
 from isonomy.likelihood.ratio.disparity import Against, Hypothesis, Interval
 from isonomy.likelihood.ratio.links import LINKS, Link
 from isonomy.likelihood.ratio.standardised import Sigma
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import Form, Number, check_fields
+from isonomy.options import Form
 
-Uncertainty = Literal["joint", "plugin", "fixed"]
 Adjustment = Literal["bh", "by", "holm", "bonferroni", "none", "bh-tree", "bh-siblings", "max-t"]
 Method = Literal["el", "eel"]
 Better = Literal["higher", "lower"] | None
@@ -36,61 +41,10 @@ Disparities = float | Sequence[float] | FloatArray | Mapping[str, float]
 RESAMPLES = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A reference the caller estimated: any asymptotically linear estimate (condition C6 of the paper).
-
-    ``value`` is the estimate and ``influence`` names the column with each row's influence value, so that
-    value - truth is the mean of the influence values up to smaller terms. The population mean, for
-    example, has the influence values M - mean. They must come from the same rows as the audit.
-    """
-
-    value: float
-    influence: str
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-
 # A value of the outcome and the prediction.
 Label = str | int | float | bool | None
 # Legitimate factors that groups are compared within: columns, cuts or conditions.
 Given = Annotated[object, Form("given")] | None
-ReferenceLike = Annotated[str | float | Mapping[str, object] | Group | Estimate, Form("reference")]
-
-
-class To(StrEnum):
-    """The kinds of reference."""
-
-    POPULATION = "population"
-    REST = "rest"
-    GROUP = "group"
-    NUMBER = "number"
-    ESTIMATE = "estimate"
-    HIGHEST = "highest"
-    LOWEST = "lowest"
-
-    @property
-    def is_value(self) -> bool:
-        """Whether it is a value itself, and not people who have one."""
-        return self in (To.NUMBER, To.ESTIMATE)
-
-    @property
-    def best(self) -> bool:
-        """Whether it is one of the groups, the rows say which."""
-        return self in (To.HIGHEST, To.LOWEST)
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A checked reference: its kind, and the number, group or estimate it is; ``joint`` when its error counts."""
-
-    to: To
-    joint: bool
-    number: float | None = None
-    group: Group | None = None
-    estimate: Estimate | None = None
-    everybody: str = "the population"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,7 +178,7 @@ def plan(
     scale = "difference" if scale == "standardised" else scale
     link = LINKS[scale]
     null = link.equal if null is None else null
-    alternative = _facing(reference, alternative)
+    alternative = facing(reference, alternative)
     hypothesis = _hypothesis(null, alternative, tolerance, link)
     if interval == "one-sided" and alternative not in ("greater", "less"):
         raise UsageError("interval: 'one-sided' needs alternative='greater' (a lower bound) or 'less' (an upper one).")
@@ -239,7 +193,7 @@ def plan(
             source, one, grouping=grouping, outcome=outcome, prediction=prediction, score=score, positive=positive
         )
         _refuse_scale(scale, bound, tolerance)
-        target = _reference(reference, uncertainty, binary=bound.binary)
+        target = reference_of(reference, uncertainty, binary=bound.binary)
         if target.to.best and alternative is None and not _all_equal(null, link):
             raise UsageError(
                 f"null: leave it out with reference={reference!r}; jointly only equal groups can be tested."
@@ -259,7 +213,7 @@ def plan(
         plans.append(
             Plan(
                 measure=bound,
-                request=_with_reference(bound.request, target, grouping, source),
+                request=with_reference(bound.request, target, grouping, source),
                 reference=target,
                 scale=scale,
                 null=null,
@@ -354,17 +308,6 @@ def _refuse_standardised(
         )
 
 
-def _with_reference(request: Request, target: Reference, grouping: Grouping, source: Source) -> Request:
-    """A metric's request, and what a named or estimated reference needs of the rows."""
-    if target.group is not None:
-        condition = flag(belongs(target.group, grouping, source.schema))
-        request = replace(request, keys={**request.keys, "reference": condition})
-    if target.estimate is not None:
-        source.require(reference=target.estimate.influence)
-        request = replace(request, numeric={**request.numeric, "influence": target.estimate.influence})
-    return request
-
-
 def _refuse_several(plans: Sequence[Plan], *, joint_test: bool) -> None:
     """Several metrics at once: not against one number, nor jointly where their rows cannot be laid side by side."""
     if len(plans) < 2:
@@ -381,19 +324,6 @@ def _refuse_several(plans: Sequence[Plan], *, joint_test: bool) -> None:
         raise UsageError(
             "metric: several can be certified jointly for no difference, without correction; ask for them one by one."
         )
-
-
-def _facing(reference: ReferenceLike, alternative: Against | None) -> Against | None:
-    """Against the highest a group can only be below, against the lowest only above."""
-    sides: dict[str, Against] = {"highest": "less", "lowest": "greater"}
-    if not isinstance(reference, str) or reference not in sides or alternative is None:
-        return alternative
-    if alternative not in ("two-sided", sides[reference]):
-        raise UsageError(
-            f"alternative: {alternative!r} is not allowed with reference={reference!r}; no group lies beyond that: "
-            f"give {sides[reference]!r}, or leave it out."
-        )
-    return sides[reference]
 
 
 def _all_equal(null: Disparities, link: Link) -> bool:
@@ -490,53 +420,6 @@ def _refuse_correction(
         raise UsageError(
             "correction: 'adjusted' needs a known or plugged-in reference; with an estimated one use 'bartlett'."
         )
-
-
-def _reference(reference: ReferenceLike, uncertainty: Uncertainty, *, binary: bool) -> Reference:
-    joint = uncertainty == "joint"
-    if isinstance(reference, Real) and not isinstance(reference, bool):
-        # The default cannot be told from an explicit "joint": for a number both mean that there is no error to count.
-        if uncertainty == "plugin":
-            raise UsageError(
-                "uncertainty: 'plugin' needs an estimated reference; for a number leave it out, or give 'fixed'."
-            )
-        return Reference(To.NUMBER, False, number=_number(reference, binary))
-    if uncertainty == "fixed":
-        raise UsageError("uncertainty: 'fixed' needs a known reference; pass reference=<number>.")
-    if isinstance(reference, Estimate):
-        estimate = replace(reference, value=_number(reference.value, binary))
-        return Reference(To.ESTIMATE, joint, estimate=estimate)
-    if isinstance(reference, Group):
-        return Reference(To.GROUP, joint, group=reference)
-    if isinstance(reference, Mapping):
-        if not reference:
-            raise UsageError('reference: an empty mapping; give for instance {"race": "Caucasian"}.')
-        return Reference(To.GROUP, joint, group=Group.of(reference))
-    if not isinstance(reference, str) or reference not in ("population", "rest", "highest", "lowest"):
-        allowed = (
-            "population",
-            "rest",
-            "highest",
-            "lowest",
-            "a number",
-            "a mapping such as {'race': 'Caucasian'}",
-            "an Estimate",
-        )
-        raise UnknownOption("reference", reference, allowed)
-    if To(reference).best and not joint:
-        raise UsageError(
-            f"uncertainty: 'plugin' would take the {reference} group as known; name a group to do so, or leave it out."
-        )
-    return Reference(To(reference), joint)
-
-
-def _number(value: Real | float, binary: bool) -> float:
-    if not Number().admits(value):
-        raise UsageError(f"reference: {value!r} is not a finite number.")
-    number = float(value)
-    if binary and not 0 <= number <= 1:
-        raise UsageError(f"reference: {number:g} cannot be a rate; this metric lies between 0 and 1.")
-    return number
 
 
 def per_group(disparities: Disparities, labels: Sequence[str], argument: str) -> FloatArray:

@@ -18,7 +18,8 @@ from isonomy.likelihood.decide import Decisions
 from isonomy.likelihood.estimate import Estimates
 from isonomy.likelihood.estimate_joint import JointEstimates
 from isonomy.likelihood.estimate_widest import Gaps, Widest, gaps
-from isonomy.likelihood.plan import Disparities, Plan, Reference, To, per_group
+from isonomy.likelihood.plan import Disparities, Plan, per_group
+from isonomy.likelihood.plan_reference import Reference, To
 from isonomy.likelihood.ratio.contrasts import NoDifference
 from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.links import LINKS, Link

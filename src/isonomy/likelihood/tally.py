@@ -11,7 +11,8 @@ from isonomy.errors import DataError, UsageError, near
 from isonomy.frames import Cells, Design, Partition, Request, Rows, Source
 from isonomy.frames.expressions import number
 from isonomy.frames.metrics import beside, own_columns
-from isonomy.likelihood.plan import Estimate, Plan, Reference, To
+from isonomy.likelihood.plan import Plan
+from isonomy.likelihood.plan_reference import Estimate, Reference, To
 from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.means import Binary, Real
 from isonomy.likelihood.ratio.nodes import bins
