@@ -16,7 +16,7 @@ from isonomy.numerics.arrays import FloatArray
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main
 
 Curve = Callable[[FloatArray], FloatArray]
-PRESENT, FRESH = 0.5, 200_000
+PRESENT, FRESH, TABLES = 0.5, 200_000, 1_000
 TARGETS = ("outcome_at_margin", "selection_rate", "tpr", "fpr", "equalized_odds", "predictive_value")
 METRICS = {"equalized_odds": ("tpr", "fpr")}
 
@@ -65,29 +65,38 @@ def fresh(design: Design) -> dict[str, Any]:
     return sample(np.random.default_rng(0), design, FRESH // len(design))
 
 
-def measured(design: Design, metric: str, chance: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """The metric of each group on the fresh rows, given each row's chance of being selected.
-
-    Outcomes at the margin are those of the true curve at the thresholds.
-    """
-    if metric == "outcome_at_margin":
-        return np.array([float(curve(t)) for (_, curve), t in zip(design, thresholds, strict=True)])
+@cache
+def counts(design: Design, metric: str) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Of each group: the sorted scores of those a metric is about, and from each of them up all rows and the hits."""
     rows = fresh(design)
-    within = {"tpr": rows["y"] == 1, "fpr": rows["y"] == 0}.get(metric, np.ones(rows["g"].size, dtype=bool))
-    values = []
+    about = {"tpr": rows["y"] == 1, "fpr": rows["y"] == 0}.get(metric, np.ones(rows["g"].size, dtype=bool))
+    groups = []
     for g in range(len(design)):
-        mine = within & (rows["g"] == g)
-        weight = chance[mine] if metric == "predictive_value" else None
-        values.append(np.average(rows["y"][mine] if weight is not None else chance[mine], weights=weight))
+        mine = np.flatnonzero(about & (rows["g"] == g))
+        mine = mine[np.argsort(rows["s"][mine])]
+        numbers = (np.append(np.cumsum(part[::-1])[::-1], 0.0) for part in (np.ones(mine.size), rows["y"][mine]))
+        groups.append((rows["s"][mine], *numbers))
+    return groups
+
+
+def measured(design: Design, metric: str, rule: Any) -> FloatArray:
+    """The metric of each group on the fresh rows; outcomes at the margin are those of the true curve."""
+    if metric == "outcome_at_margin":
+        return np.array([float(curve(t)) for (_, curve), t in zip(design, rule.thresholds_, strict=True)])
+    values = []
+    limits = zip(rule.thresholds_, rule.lottery_, rule.probability_, strict=True)
+    for (score, rows, hits), (high, low, probability) in zip(counts(design, metric), limits, strict=True):
+        all_rows, positive = (
+            probability * part[np.searchsorted(score, low)] + (1 - probability) * part[np.searchsorted(score, high)]
+            for part in (rows, hits)
+        )
+        values.append(positive / all_rows if metric == "predictive_value" else all_rows / rows[0])
     return np.array(values)
 
 
 def gap(design: Design, target: str, rule: Any) -> float:
     """The largest difference between groups of what is to be equal."""
-    rows = fresh(design)
-    chance = rule.predict_chance(np.column_stack([rows["s"], rows["g"]]))
-    metrics = METRICS.get(target, (target,))
-    return max(float(np.ptp(measured(design, metric, chance, rule.thresholds_))) for metric in metrics)
+    return max(float(np.ptp(measured(design, metric, rule))) for metric in METRICS.get(target, (target,)))
 
 
 def fitted(rng: np.random.Generator, design: Design, n: int, target: Any, **options: Any) -> Any:
@@ -97,11 +106,10 @@ def fitted(rng: np.random.Generator, design: Design, n: int, target: Any, **opti
     return rule.fit(np.column_stack([rows["s"], rows["g"]]), rows["y"])
 
 
+@cache
 def before(design: Design, target: str) -> float:
     """The gap at the present threshold."""
     rule = iso.GroupThresholds(threshold=PRESENT, group_columns=1)
-    rule.n_features_in_ = 2
-    rule.groups_ = tuple((float(g),) for g in range(len(design)))
     rule.thresholds_ = rule.lottery_ = np.full(len(design), PRESENT)
     rule.probability_ = np.ones(len(design))
     return gap(design, target, rule)
@@ -119,9 +127,7 @@ def off_aim(rng: np.random.Generator, target: Any) -> list[float]:
     rule = fitted(rng, LESS, 200_000, target, randomize=odds, random_state=0)
     if odds:
         return [gap(LESS, target, rule) / 2]  # of two groups, each from the middle of both
-    rows = fresh(LESS)
-    chance = rule.predict_chance(np.column_stack([rows["s"], rows["g"]]))
-    return [float(np.abs(measured(LESS, target, chance, rule.thresholds_) - rule.target_).max())]
+    return [float(np.abs(measured(LESS, target, rule) - rule.target_).max())]
 
 
 CONSTRAINTS = {
@@ -159,8 +165,12 @@ def of_both(rng: np.random.Generator, target: Any) -> list[float]:
         estimator=Score(), constraints=CONSTRAINTS[target], prefit=True, predict_method="predict_proba", grid_size=1000
     ).fit(X, rows["y"], sensitive_features=rows["g"])
     numbers = []
+    about = {"tpr": new["y"] == 1, "fpr": new["y"] == 0, "selection_rate": new["y"] >= 0}
     for chance in (ours.predict_chance(Z), theirs._pmf_predict(Z, sensitive_features=new["g"])[:, 1]):
-        apart = [np.ptp(measured(LESS, m, chance, np.empty(0))) for m in METRICS.get(target, (target,))]
+        apart = [
+            np.ptp([chance[about[metric] & (new["g"] == g)].mean() for g in (0, 1)])
+            for metric in METRICS.get(target, (target,))
+        ]
         right = np.where(new["y"] == 1, chance, 1 - chance).mean()
         numbers += [max(apart), chance.mean(), right]
     return numbers
@@ -237,7 +247,7 @@ def lines() -> tuple[Run, ...]:
                 now = before(design, target)
                 limit = Asked(now + 0.01 if now < 0.01 else now, "most", exact=True)
                 asked = (None, limit if change == "shown" else None)
-                runs.append(Run((Line((name, target, change), asked),), each(ask), 20))
+                runs.append(Run((Line((name, target, change), asked),), each(ask), TABLES))
     return tuple(runs)
 
 
@@ -255,7 +265,7 @@ PAGE = Page(
             ("target",),
             ("mean of the largest distance",),
             tuple(
-                Run((Line((target,), (Asked(0.005, "most", exact=True),)),), each(partial(off_aim, target=target)), 50)
+                Run((Line((target,), (Asked(0.005, "most", exact=True),)),), each(partial(off_aim, target=target)), 100)
                 for target in TARGETS
             ),
             digits=4,
@@ -267,7 +277,7 @@ PAGE = Page(
                 *("gap, ours", "selected, ours", "accuracy, ours"),
                 *("gap, fairlearn", "selected, fairlearn", "accuracy, fairlearn"),
             ),
-            tuple(Run((Line((target,)),), each(partial(of_both, target=target)), 10) for target in CONSTRAINTS),
+            tuple(Run((Line((target,)),), each(partial(of_both, target=target)), 100) for target in CONSTRAINTS),
         ),
         Section(
             "Error of GroupCalibrator by smoother (root mean square)",
@@ -291,7 +301,7 @@ PAGE = Page(
             ("design", "target"),
             ("shown to differ",),
             tuple(
-                Run((Line((name, target), (at_most(0.05),)),), each(partial(ask, target=target)), 300)
+                Run((Line((name, target), (at_most(0.05),)),), each(partial(ask, target=target)), TABLES)
                 for name, ask in (
                     ("5,000 against 500 rows", partial(unequal, n=(5_000, 500))),
                     ("2,000 users with 5 rows each", clustered),
