@@ -453,7 +453,7 @@ def estimate_thresholds(tally: ThresholdsTally, plan: ThresholdsPlan, rng: np.ra
     adjusted = np.fmin(adjusted, adjusted.T)
     apart = rejected(adjusted, plan.alpha) if plan.change == "shown" else ~np.eye(now.known.size, dtype=bool)
     blocks = blocks_of(now.value.mean(axis=0), apart, now.known)
-    solver = _Solver(plan, blocks, bandwidth)
+    solver = _Solver(tally, plan, blocks, bandwidth)
     solution = solver.solve(cells)
     every = [solution.rules[block] if block >= 0 else Lottery.none(present) for block in blocks]
     low, high = np.array([[rule.low, rule.high] for rule in every]).T
@@ -546,21 +546,16 @@ class _Told:
 class _Solver:
     """Finds the rules of blocks of groups in any sample of the table."""
 
-    def __init__(self, plan: ThresholdsPlan, blocks: IntArray, bandwidth: Bandwidth) -> None:
+    def __init__(self, tally: ThresholdsTally, plan: ThresholdsPlan, blocks: IntArray, bandwidth: Bandwidth) -> None:
         self.plan, self.blocks, self.bandwidth = plan, blocks, bandwidth
         self.still = int(blocks.max()) == 0 and plan.capacity is None  # nobody moves
-        self._margins: dict[int, MarginCurves] = {}
-
-    def margins(self, cells: BinnedRows) -> MarginCurves:
-        """How outcomes at the margin respond, in these bins."""
-        if cells.bins.size not in self._margins:
-            self._margins[cells.bins.size] = MarginCurves.of(cells.bins, self.bandwidth)
-        return self._margins[cells.bins.size]
+        parts = None if tally.parts is None else tally.parts.pooled(blocks)
+        self.margins = MarginCurves.of(tally.cells.pooled(blocks), parts, bandwidth) if plan.margin else None
 
     def solve(self, cells: BinnedRows) -> Solution:
         """The rule of each block."""
         plan, present, pooled = self.plan, self.plan.threshold, cells.pooled(self.blocks)
-        curves = self.margins(pooled).responses(pooled) if plan.margin else responses(pooled, plan.target)
+        curves = self.margins.responses(pooled) if self.margins else responses(pooled, plan.target)
         if self.still:
             value = np.array([curves[0].at(present)])
             return Solution([Lottery.none(present)], value, float(value[0]), curves, True)
@@ -702,24 +697,23 @@ def _margins_after(
     tally: ThresholdsTally, plan: ThresholdsPlan, solver: _Solver, thresholds: FloatArray, now: Present
 ) -> _Told:
     """Outcomes at the new margins. Of groups whose outcomes fall, those of the curve as it was fitted."""
-    known, present, margins = now.known, plan.threshold, solver.margins(tally.cells)
+    known, present = now.known, plan.threshold
+    margins = MarginCurves.of(tally.cells, tally.parts, solver.bandwidth)
     margin = Margin.at(np.maximum(thresholds, present), tally.cells, tally.parts, solver.bandwidth)
     se = np.where(known, np.sqrt(np.diagonal(margin.covariance)), np.nan)
-    pooled = tally.cells.pooled(solver.blocks)
-    solution, own = margins.responses(pooled), margins.responses(tally.cells)
-    fitted = margins.responses(tally.cells, rising=False)
+    own, fitted = (margins.responses(tally.cells, rising=rising) for rising in (True, False))
     after, met = np.full(known.size, np.nan), np.ones(known.size, bool)
     falling, beyond = np.zeros((2, known.size), bool)
-    target = solver.solve(tally.cells).target
+    solution = solver.solve(tally.cells)
     for g in np.flatnonzero(known):
-        t, block = float(thresholds[g]), solution[solver.blocks[g]]
+        t, block = float(thresholds[g]), solution.curves[solver.blocks[g]]
         # Making a rising curve nondecreasing moves it by a part of its error; three standard errors are a fall.
         apart = [abs(own[g].at(x) - fitted[g].at(x)) for x in (present, max(t, present))]
         falling[g] = apart[0] > FALL * now.se[0, g] or apart[1] > FALL * se[g]
         after[g] = now.value[0, g] if t == present else (fitted if falling[g] else own)[g].at(t)
         allowed = max(float(se[g]), 1e-6)
-        met[g] = abs(block.at(t) - target) <= allowed
-        beyond[g] = not block.value[0] - allowed <= target <= block.value[-1] + allowed
+        met[g] = abs(block.at(t) - solution.target) <= allowed
+        beyond[g] = not block.value[0] - allowed <= solution.target <= block.value[-1] + allowed
     return _Told(after[None], se[None], met, falling, beyond)
 
 

@@ -22,7 +22,7 @@ def sample(power: float, n: int = 40_000, seed: int = 0) -> tuple[np.ndarray, np
 
 def test_thresholds_and_outcomes_are_inverse() -> None:
     one = cells(*sample(1.0))
-    (curve,) = Margins.of(one.bins, Bandwidth(Axis.of(0.0, 1.0), 20_000)).responses(one)
+    (curve,) = Margins.of(one, None, Bandwidth(Axis.of(0.0, 1.0), 20_000)).responses(one)
     for outcome in (0.4, 0.55, 0.7):
         assert curve.at(curve.threshold(outcome)) == pytest.approx(outcome)
         assert curve.threshold(outcome) == pytest.approx(outcome, abs=0.04)  # below 0.5 along a line
@@ -32,14 +32,14 @@ def test_thresholds_and_outcomes_are_inverse() -> None:
 def test_a_level_curve_keeps_its_threshold() -> None:
     rng = np.random.default_rng(1)
     one = cells(rng.random(5_000), np.arange(5_000) % 2 * 1.0)
-    (curve,) = Margins.of(one.bins, Bandwidth(Axis.of(0.0, 1.0), 2_500)).responses(one)
+    (curve,) = Margins.of(one, None, Bandwidth(Axis.of(0.0, 1.0), 2_500)).responses(one)
     assert curve.threshold(curve.at(0.5)) == pytest.approx(0.5, abs=0.01)
 
 
 def test_the_common_outcome_keeps_the_rate() -> None:
     both = [cells(*sample(power, seed=k)) for k, power in enumerate((1.0, 1.5))]
     bandwidth = Bandwidth(Axis.of(0.0, 1.0), 20_000)
-    curves = [Margins.of(one.bins, bandwidth).responses(one)[0] for one in both]
+    curves = [Margins.of(one, None, bandwidth).responses(one)[0] for one in both]
     wanted = sum(curve.positives(0.5) for curve in curves)
     target, reached = common_value(curves, wanted)
     assert reached

@@ -68,6 +68,8 @@ class Cells:
     @property
     def joined(self) -> Cells:
         """The same in `COARSE` bins."""
+        if self.bins.size == COARSE:
+            return self
         wide = self._each(lambda values: values.reshape(*values.shape[:-1], COARSE, -1).sum(axis=-1))
         return replace(wide, bins=self.bins.joined)
 

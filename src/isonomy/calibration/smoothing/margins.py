@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +11,18 @@ from scipy.optimize import isotonic_regression
 from isonomy.calibration.smoothing.cells import Bins, Cells, above
 from isonomy.calibration.smoothing.contrasts import MOST_LEVERAGE
 from isonomy.calibration.smoothing.kernels import Bandwidth, kernel
+from isonomy.calibration.smoothing.sums import EFFECTIVE
 from isonomy.calibration.smoothing.targets import Response
 from isonomy.numerics.arrays import FloatArray
 
 DEGREE = 2  # at one score, as in `marginal_outcomes`
 CURVE = 1  # of curves, whose error is smaller and whose bias matters less: they are read at other scores
 POINTS = 201  # of a curve
+FACTORS = (1.0, 1.4, 2.0, 2.8, 4.0)  # widths that a curve may have, in bandwidths
+SLOPE = 2.0  # slopes are harder than levels: their widths are so much larger
+CONTRADICTED = (
+    1.0  # standard errors; at two a steep curve is read from too far, at one half a straight one from too near
+)
 _EMPTY = 1e-3  # of the largest mass: beyond a group's last scores a local parabola runs wild
 
 
@@ -47,11 +54,11 @@ class Local:
     mean: FloatArray  # (G, J): mean outcome under the kernel
 
     @classmethod
-    def at(cls, design: Design, cells: Cells) -> Local:
-        """Fitted to the votes of the cells."""
-        used, degree = slice(cells.bins.before, None), (len(design.weighted) - 1) // 2
-        powers = [cells.vote[:, used] @ weighted for weighted in design.weighted]
-        products = [cells.voted[:, used] @ weighted for weighted in design.weighted[: degree + 1]]
+    def at(cls, design: Design, vote: FloatArray, voted: FloatArray) -> Local:
+        """Fitted to votes and votes times outcomes, in the bins from the present threshold up."""
+        degree = (len(design.weighted) - 1) // 2
+        powers = [vote @ weighted for weighted in design.weighted]
+        products = [voted @ weighted for weighted in design.weighted[: degree + 1]]
         order = np.arange(degree + 1)
         gram = np.stack(powers, axis=-1)[..., order[:, None] + order[None, :]]
         scale = np.maximum(powers[0], np.finfo(float).tiny)[..., None, None]
@@ -74,7 +81,7 @@ class Margin:
     def at(cls, points: FloatArray, cells: Cells, parts: Cells | None, bandwidth: Bandwidth) -> Margin:
         """``parts``: the cells of independent parts of the table, where people have several rows."""
         width, groups = bandwidth.at(points), np.arange(points.size)
-        local = Local.at(Design.of(points, width, cells.bins), cells)
+        local = Local.at(Design.of(points, width, cells.bins), *_read(cells))
         beta, inverse = local.beta[groups, groups], local.inverse[groups, groups]
         mass, mean = local.mass[groups, groups], local.mean[groups, groups]
 
@@ -113,41 +120,117 @@ def scatter(each: FloatArray) -> FloatArray:
     return np.asarray(size / max(size - 1, 1) * centred.T @ centred)
 
 
+def _read(cells: Cells) -> tuple[FloatArray, FloatArray]:
+    """Votes and votes times outcomes in the bins from the present threshold up."""
+    return cells.vote[..., cells.bins.before :], cells.voted[..., cells.bins.before :]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Margins:
-    """How outcomes at the margin respond to thresholds: made once for all samples in the same bins.
+    """How outcomes at the margin respond to thresholds: for these groups, and for samples of them in the same bins.
 
-    Below the present threshold outcomes continue along a line fitted at twice the width: slopes are harder than levels.
+    Below the present threshold outcomes continue along a line. Each group's curve has at each point, and its line has,
+    the widest kernel that no narrower one contradicts (Lepski): a curve that is straight is read from many rows, one
+    that bends from those near.
     """
 
-    curve: Design
-    line: Design
+    points: FloatArray
+    curves: tuple[Design, ...]  # of each group
+    lines: tuple[Design, ...]
 
     @classmethod
-    def of(cls, bins: Bins, bandwidth: Bandwidth) -> Margins:
-        """From the present threshold up to the last bin."""
-        points = np.linspace(bins.present, float(bins.edges[-1]), POINTS)
-        start = points[:1]
+    def of(cls, cells: Cells, parts: Cells | None, bandwidth: Bandwidth) -> Margins:
+        """From the present threshold up to the last bin. The caller's own bandwidth is taken as it is."""
+        wide = cells.joined
+        points = np.linspace(wide.bins.present, float(wide.bins.edges[-1]), POINTS)
+        widths, fixed = bandwidth.at(points), bandwidth.given is not None
+        residuals = _Residuals.of(wide, parts, Design.of(points, widths, wide.bins, CURVE))
+        factors = (1.0,) if fixed else FACTORS
+        curve = residuals.widest(points, widths, factors, 0)
+        line = residuals.widest(points[:1], SLOPE * widths[:1], factors, 1)
         return cls(
-            Design.of(points, bandwidth.at(points), bins, CURVE),
-            Design.of(start, 2 * bandwidth.at(start), bins, degree=1),
+            points,
+            tuple(Design.of(points, own, wide.bins, CURVE) for own in curve),
+            tuple(Design.of(points[:1], own, wide.bins, degree=1) for own in line),
         )
 
     def responses(self, cells: Cells, *, rising: bool = True) -> list[Response]:
         """The response of each group: its curve made to rise, so that an outcome has one threshold, or as it is."""
-        bins, edges, selected = cells.bins, cells.bins.edges, above(cells.rows)
-        points = self.curve.points
-        with np.errstate(over="ignore", invalid="ignore"):  # at points far from a group, which are left out below
-            local = Local.at(self.curve, cells)
-        slopes = Local.at(self.line, cells).beta[:, 0, 1] / self.line.width[0]
+        bins, edges, points = cells.bins, cells.bins.edges, self.points
         curves = []
-        for value, mass, slope, rows in zip(local.beta[..., 0], local.mass, slopes, selected, strict=True):
+        groups = zip(self.curves, self.lines, *_read(cells.joined), above(cells.rows), strict=True)
+        for curve, line, vote, voted, rows in groups:
+            with np.errstate(over="ignore", invalid="ignore"):  # at points far from a group, which are left out below
+                local = Local.at(curve, vote, voted)
+            mass = local.mass / curve.width
             held = mass > _EMPTY * mass.max() if mass.max() > 0 else np.ones(mass.size, dtype=bool)
-            values = value[held]
+            values = local.beta[held, 0]
             if rising:
                 values = isotonic_regression(values, weights=np.maximum(mass[held], 1e-300)).x
             # Never quite level: a group that has the common outcome already keeps its threshold.
             least = 1e-9 * max(float(np.abs(values).max()), 1e-300) / bins.step
-            below = np.minimum(edges - bins.present, 0.0) * max(float(slope), least)
+            slope = float(Local.at(line, vote, voted).beta[0, 1]) / line.width[0]
+            below = np.minimum(edges - bins.present, 0.0) * max(slope, least)
             curves.append(Response(edges, np.interp(edges, points[held], values) + below, rows, True))
         return curves
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Residuals:
+    """How far outcomes are from a first curve, from which the errors of local lines of any width follow."""
+
+    bins: Bins
+    vote: FloatArray  # (G, bins)
+    voted: FloatArray
+    spread: FloatArray  # (G, bins): sums of squares; of parts of the table (parts, G, bins): sums
+
+    @classmethod
+    def of(cls, cells: Cells, parts: Cells | None, first: Design) -> _Residuals:
+        vote, voted = _read(cells)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.clip(Local.at(first, vote, voted).beta[..., 0], *_limits(cells))
+        at = cells.bins.centres[cells.bins.before :]
+        fit = np.stack([np.interp(at, first.points, own) for own in values])
+        if parts is None:
+            known, total, square = (part[:, cells.bins.before :] for part in (cells.known, cells.total, cells.square))
+            return cls(cells.bins, vote, voted, np.maximum(square - 2 * fit * total + fit**2 * known, 0.0))
+        own, sums = _read(parts)
+        return cls(cells.bins, vote, voted, sums - fit * own)
+
+    def widest(self, points: FloatArray, width: FloatArray, factors: Sequence[float], power: int) -> FloatArray:
+        """The widths (G, J) of local lines whose level (power 0) or slope (1) no narrower one contradicts.
+
+        Where both have a common truth the narrower one's variance is that of the wider one and of their difference.
+        """
+        chosen = np.broadcast_to(factors[0] * width, (len(self.vote), width.size))
+        going, narrower = np.ones(chosen.shape, dtype=bool), []
+        for factor in factors:
+            value, variance, effective = self._line(Design.of(points, factor * width, self.bins, CURVE), power)
+            value, variance = value / factor**power, variance / factor ** (2 * power)
+            for other, more in narrower:
+                going &= ~(np.abs(value - other) > CONTRADICTED * np.sqrt(np.maximum(more - variance, 0.0)))
+            chosen = np.where(going, factor * width, chosen)
+            # Few rows lie on any line: their own says nothing against a wider one.
+            few = effective < EFFECTIVE
+            narrower.append((np.where(few, np.nan, value), variance))
+        return chosen
+
+    def _line(self, design: Design, power: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """A coefficient of the local line of each group at each point, its variance, and the rows behind it."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            local = Local.at(design, self.vote, self.voted)
+            lever = np.moveaxis(local.inverse[..., power, :], -1, 0)
+            k, ku = design.weighted[:2]
+            effective = np.nan_to_num(local.mass**2 / (self.vote @ (k * k)))
+            if self.spread.ndim == 2:
+                parts = [self.spread @ (k * k), self.spread @ (k * ku), self.spread @ (ku * ku)]
+                variance = lever[0] ** 2 * parts[0] + 2 * lever[0] * lever[1] * parts[1] + lever[1] ** 2 * parts[2]
+            else:
+                each = lever[0] * (self.spread @ k) + lever[1] * (self.spread @ ku)
+                variance = len(each) / max(len(each) - 1, 1) * np.sum((each - each.mean(axis=0)) ** 2, axis=0)
+        return local.beta[..., power], variance, effective
+
+
+def _limits(cells: Cells) -> tuple[float, float]:
+    """What outcomes can be: a curve of 0/1 outcomes far from a group's scores is no probability."""
+    return (0.0, 1.0) if np.array_equal(cells.square, cells.total) else (-np.inf, np.inf)
