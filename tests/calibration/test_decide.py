@@ -82,7 +82,7 @@ def test_a_tolerance_is_part_of_the_null() -> None:
     allowed = predictive_parity(data, **ROLES, **options, tolerance=0.1)
     assert allowed.verdict is iso.Verdict.WITHIN_TOLERANCE
     assert allowed.pvalue == 1.0
-    assert "at most 0.1" in allowed.null
+    assert "at most 10.0 points" in allowed.null
     beyond = predictive_parity(scored(n=20_000, slope=0.5), **ROLES, **options, tolerance=0.1)
     assert beyond.verdict is iso.Verdict.VIOLATION
     # As the tolerance goes to nothing the test becomes the one of equality.

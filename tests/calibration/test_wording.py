@@ -19,18 +19,49 @@ def test_sentences_are_careful(results: list[Any]) -> None:
 
 
 def test_a_pair_is_described_at_its_clearest_score() -> None:
-    text = wording.pair_finding(("a", "b"), iso.Verdict.VIOLATION, 1e-9, 0.5, -0.12, (-0.2, -0.04), 0.05)
-    assert text == (
+    told = (("a", "b"), iso.Verdict.VIOLATION, 1e-9, 0.5, -0.12, (-0.2, -0.04), 0.05)
+    first = (
         "a against b: a difference was shown (p < 0.001, adjusted for all pairs compared). Clearest at score 0.500: "
-        "the expected outcomes of a and b differ by -0.120 (95 % interval -0.200 to -0.0400, simultaneous over scores)."
+    )
+    assert wording.pair_finding(*told, binary=True) == first + (
+        "the expected outcome of a is 12.0 points lower than that of b (simultaneous 95 % interval 4.0 to 20.0)."
+    )
+    assert wording.pair_finding(*told, binary=False) == first + (
+        "the expected outcome of a is 0.120 lower than that of b (simultaneous 95 % interval -0.200 to -0.0400 of the "
+        "difference)."
     )
 
 
 def test_the_higher_outcome_is_named() -> None:
     for difference, higher in ((0.2, "a"), (-0.2, "b")):
-        text = wording.margin_finding(("a", "b"), iso.Verdict.VIOLATION, 0.01, difference, (-0.3, 0.3), 0.05)
-        assert f"{higher} has the higher outcome" in text
-    assert "higher" not in wording.margin_finding(("a", "b"), iso.Verdict.INCONCLUSIVE, 0.5, 0.2, (-0.3, 0.3), 0.05)
+        told = (("a", "b"), iso.Verdict.VIOLATION, 0.01, difference, (-0.3, 0.3), 0.05)
+        assert f"{higher} has the higher outcome" in wording.margin_finding(*told, binary=True)
+    told = (("a", "b"), iso.Verdict.INCONCLUSIVE, 0.5, 0.2, (-0.3, 0.3), 0.05)
+    assert "has the higher" not in wording.margin_finding(*told, binary=True)
+
+
+def test_shares_are_told_in_percent_and_points() -> None:
+    told = wording.margin_finding(("a", "b"), iso.Verdict.INCONCLUSIVE, 0.5, 0.2, (-0.1, 0.5), 0.05, binary=True)
+    assert "is 20.0 points higher than that of b (95 % interval 10.0 lower to 50.0 higher)" in told
+    group = ("a", 0.454, (0.299, 0.608), 0.05, 527)
+    assert wording.group_margin(*group, binary=True) == (
+        "a: expected outcome at the threshold 45.4 % (95 % interval 29.9 % to 60.8 %; 527 rows above it)."
+    )
+    assert "0.454 (95 % interval 0.299 to 0.608;" in wording.group_margin(*group, binary=False)
+    assert wording.marginal_null(0.5, 0.1, binary=True).endswith("differs by at most 10.0 points in all groups.")
+
+
+def test_tables_tell_which_columns_are_shares(results: list[Any]) -> None:
+    for result in results:
+        if not hasattr(result, "binary"):
+            continue
+        columns, units = result.table(), result.units()
+        shares = [name for name in columns if name.startswith(("estimate", "reference_")) and "effective" not in name]
+        shares = [name for name in shares if name != "reference_n"]
+        assert result.binary
+        assert units
+        assert all(units[name] == "%" for name in shares)
+        assert "reference" not in units
 
 
 def test_an_order_that_was_not_judged() -> None:

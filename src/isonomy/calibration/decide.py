@@ -199,7 +199,8 @@ def _still_apart(estimates: ThresholdsEstimates, plan: ThresholdsPlan, labels: S
         apart = after[high] - after[low] > max(float(np.hypot(se[low], se[high])), 1e-6)
         if moved and apart and estimates.blocks[low] != estimates.blocks[high]:
             odds = plan.target == "equalized_odds" and not plan.randomize
-            warnings.append(wording.still_differ(metric, labels[low], after[low], labels[high], after[high], odds=odds))
+            extremes = (labels[low], after[low], labels[high], after[high])
+            warnings.append(wording.still_differ(metric, *extremes, binary=estimates.binary, odds=odds))
     return warnings
 
 

@@ -177,6 +177,7 @@ class ThresholdsEstimates:
 
     groups: tuple[Group, ...]
     metrics: tuple[str, ...]
+    binary: bool  # whether every outcome is 0 or 1
     known: BoolArray  # which groups have enough events and non-events at the present threshold
     blocks: IntArray  # groups of one number share a threshold; -1 keeps the present one
     adjusted: FloatArray  # (G, G): p-value of each pair of groups at the present threshold
@@ -442,10 +443,11 @@ def estimate_thresholds(tally: ThresholdsTally, plan: ThresholdsPlan, rng: np.ra
     bandwidth = Bandwidth.of(tally.axis, tally.average, plan.bandwidth, np.array([present]))
     now = _margin_now(tally, plan, bandwidth) if plan.margin else _rates_now(tally, plan)
     if now.known.sum() < 2:
-        lattice = " Where there are few different scores, give one of them as the threshold." if plan.margin else ""
+        near = " Give a threshold among the scores; where few of them differ, one of them." if plan.margin else ""
         raise NotEnoughData(
-            f"threshold: {now.known.sum()} groups have enough rows to know their {plan.target} at {present:g} (10 "
-            f"effective events and non-events are needed); thresholds are set by comparing two or more.{lattice}"
+            f"threshold: {'one group has' if now.known.any() else 'no group has'} enough rows to know the "
+            f"{plan.target} at {present:g} (10 effective events and non-events are needed); thresholds are "
+            f"set by comparing two or more groups.{near}"
         )
     above_diagonal = np.triu_indices(now.known.size, 1)
     adjusted = np.full(now.pvalue.shape, np.nan)
@@ -479,6 +481,7 @@ def estimate_thresholds(tally: ThresholdsTally, plan: ThresholdsPlan, rng: np.ra
     return ThresholdsEstimates(
         groups=tally.groups,
         metrics=metrics_of(plan.target),
+        binary=tally.binary,
         known=now.known,
         blocks=blocks,
         adjusted=adjusted,

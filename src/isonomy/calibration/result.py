@@ -166,27 +166,29 @@ class ParityFamily(Family, Curves):
             "status": self.statuses(),
         }
 
-    def findings(self, alpha: float, tolerance: float | None, families: int) -> list[str]:
+    def findings(self, alpha: float, tolerance: float | None, families: int, *, binary: bool) -> list[str]:
         """The family's test, its clearest pairs, and the order."""
         if not self.supported.any():
-            return [wording.not_compared(self.dimensions), self._order()]
+            return [wording.not_compared(self.dimensions), self._order(binary)]
         sizes = (len(self.groups), self.grid.size, families)
         shown = overall(self.pair_verdicts), smallest(self.pair_adjusted)
-        first = wording.family_finding(self.dimensions, *shown, tolerance, *sizes)
-        return [first, *(self._pair(pair, alpha) for pair in self.ranked()[:MOST_PAIRS]), self._order()]
+        first = wording.family_finding(self.dimensions, *shown, tolerance, *sizes, binary=binary)
+        clearest = [self._pair(pair, alpha, binary) for pair in self.ranked()[:MOST_PAIRS]]
+        return [first, *clearest, self._order(binary)]
 
-    def _pair(self, pair: int, alpha: float) -> str:
+    def _pair(self, pair: int, alpha: float, binary: bool) -> str:
         at = int(np.nanargmax(np.abs(self.difference[pair] / self.se[pair])))
         ends = self.low[pair, at], self.high[pair, at]
         tested = self.labels(pair), self.pair_verdicts[pair], self.pair_adjusted[pair]
-        return wording.pair_finding(*tested, self.grid[at], self.difference[pair, at], ends, alpha)
+        return wording.pair_finding(*tested, self.grid[at], self.difference[pair, at], ends, alpha, binary=binary)
 
-    def _order(self) -> str:
+    def _order(self, binary: bool) -> str:
         order = self.order
         if order.better < 0 or self.order_verdict is not Verdict.VIOLATION:
             return wording.order_not_shown(order.pvalue, self.order_verdict)
         better, worse = self.groups[order.better].label, self.groups[order.worse].label
-        return wording.order_reversed(order.pvalue, better, order.at, order.difference, worse, order.above)
+        numbers = (order.pvalue, better, order.at, order.difference, worse, order.above)
+        return wording.order_reversed(*numbers, binary=binary)
 
 
 @storable
@@ -211,21 +213,22 @@ class MarginalFamily(Family, Margins):
             "status": self.statuses(),
         }
 
-    def findings(self, alpha: float) -> list[str]:
+    def findings(self, alpha: float, *, binary: bool) -> list[str]:
         """Each pair, then the outcome at the threshold by group."""
-        findings = [self._pair(pair, alpha) for pair in self.ranked()[:MOST_PAIRS]]
+        findings = [self._pair(pair, alpha, binary) for pair in self.ranked()[:MOST_PAIRS]]
         if not self.supported.any():
             findings.append(wording.not_compared(self.dimensions, margin=True))
         numbers = zip(self.groups, self.estimate, self.estimate_low, self.estimate_high, self.size, strict=True)
         return findings + [
-            wording.group_margin(group.label, estimate, (low, high), alpha, rows)
+            wording.group_margin(group.label, estimate, (low, high), alpha, rows, binary=binary)
             for group, estimate, low, high, rows in numbers
             if not np.isnan(estimate)
         ]
 
-    def _pair(self, pair: int, alpha: float) -> str:
+    def _pair(self, pair: int, alpha: float, binary: bool) -> str:
         tested = self.labels(pair), self.pair_verdicts[pair], self.pair_adjusted[pair]
-        return wording.margin_finding(*tested, self.difference[pair], (self.low[pair], self.high[pair]), alpha)
+        ends = (self.low[pair], self.high[pair])
+        return wording.margin_finding(*tested, self.difference[pair], ends, alpha, binary=binary)
 
 
 F = TypeVar("F", ParityFamily, MarginalFamily)
@@ -243,6 +246,13 @@ class Tested(Result, Generic[F]):
     test: str
     clustered: bool
     minimum: int = 0  # groups with fewer rows are withheld
+    binary: bool = False  # whether every outcome is 0 or 1: expected outcomes are shares then
+
+    def units(self) -> Mapping[str, str]:
+        """Outcomes of 0 and 1 in percent, and their differences in points."""
+        outcomes = [f"estimate{end}" for end in _ENDS] + [f"reference{end or '_estimate'}" for end in _ENDS]
+        differences = ("difference", "se", "ci_low", "ci_high")
+        return dict.fromkeys(outcomes, "%") | dict.fromkeys(differences, "points") if self.binary else {}
 
     def table(self) -> Columns:
         """One row for each pair of groups (and grid point), family after family."""
@@ -319,13 +329,14 @@ class ParityResult(Tested[ParityFamily]):
             decisions,
             plan,
             plan.rows,
-            null=wording.parity_null(plan.rows.level, plan.tolerance),
+            null=wording.parity_null(plan.rows.level, plan.tolerance, binary=tally.families[0].binary),
             provenance=call.provenance(
                 rows=tally.rows, dropped=tally.dropped, level=plan.rows.level, grouping=plan.rows.grouping
             ),
             families=tuple(ParityFamily.of(*part) for part in parts),
             test=plan.method,
             clustered=plan.rows.user is not None,
+            binary=tally.families[0].binary,
         )
 
     @property
@@ -345,8 +356,8 @@ class ParityResult(Tested[ParityFamily]):
 
     def findings(self) -> tuple[str, ...]:
         """Each family's test, its largest differences, and the order."""
-        several = len(self.families)
-        return tuple(chain(*(f.findings(self.alpha, self.tolerance, several) for f in self.deciding_first())))
+        asked = (self.alpha, self.tolerance, len(self.families))
+        return tuple(chain(*(f.findings(*asked, binary=self.binary) for f in self.deciding_first())))
 
     def plot(
         self, beside: ParityResult | None = None, names: tuple[str, str] = ("before", "after")
@@ -509,18 +520,19 @@ class MarginalResult(Tested[MarginalFamily]):
         return cls.gather(
             decisions,
             plan,
-            null=wording.marginal_null(plan.threshold, plan.tolerance),
+            null=wording.marginal_null(plan.threshold, plan.tolerance, binary=tally.families[0].binary),
             provenance=call.provenance(
                 rows=tally.rows, dropped=tally.dropped, random=False, level=plan.rows.level, grouping=plan.rows.grouping
             ),
             families=tuple(MarginalFamily.of(*part) for part in parts),
             test=plan.method,
             clustered=plan.rows.user is not None,
+            binary=tally.families[0].binary,
         )
 
     def findings(self) -> tuple[str, ...]:
         """Each pair, then the outcome at the threshold by group."""
-        return tuple(chain(*(family.findings(self.alpha) for family in self.deciding_first())))
+        return tuple(chain(*(family.findings(self.alpha, binary=self.binary) for family in self.deciding_first())))
 
     def plot(self) -> alt.TopLevelMixin:
         """The outcome at the threshold in each group, with its interval."""
@@ -578,6 +590,7 @@ class ThresholdsResult(GroupResult):
     direction: str
     change: str
     alpha: float
+    binary: bool = False  # whether every outcome is 0 or 1
 
     @classmethod
     def of(
@@ -633,6 +646,14 @@ class ThresholdsResult(GroupResult):
         """Whether a group has a lottery."""
         return bool(np.any(self.lottery < self.thresholds))
 
+    def units(self) -> Mapping[str, str]:
+        """Rates, and outcomes of 0 and 1, in percent, with errors in points."""
+        names = ["marginal" if metric == "outcome_at_margin" else metric for metric in self.metrics]
+        units = {"rate_before": "%", "rate_after": "%", "probability": "%"}
+        for name in names if self.binary else [name for name in names if name != "marginal"]:
+            units |= {f"{name}_before": "%", f"{name}_after": "%", f"{name}_se": "points"}
+        return units
+
     def table(self) -> Columns:
         """One row per group."""
         size = len(self.groups)
@@ -673,7 +694,11 @@ class ThresholdsResult(GroupResult):
         """The common value, the thresholds and what they do, and what they cost."""
         feasible = Status.INFEASIBLE not in self.status
         findings = [
-            wording.common_target(self.metric, self.target, self.overall_before, self.overall_after, feasible=feasible)
+            wording.common_target(
+                *(self.metric, self.target, self.overall_before, self.overall_after),
+                binary=self.binary,
+                feasible=feasible,
+            )
         ]
         for k, label in enumerate(self.labels):
             if self.status[k] is Status.SUPPRESSED:
@@ -689,6 +714,7 @@ class ThresholdsResult(GroupResult):
                     [(name, (self.before[j, k], self.after[j, k])) for j, name in enumerate(self.metrics)],
                     (self.rate_before[k], self.rate_after[k]),
                     self.alpha,
+                    binary=self.binary,
                 )
             )
         moved = self._moved

@@ -114,23 +114,43 @@ _PAIR_VERDICTS = {
 }
 
 
-def parity_null(level: str, tolerance: float | None) -> str:
+def parity_null(level: str, tolerance: float | None, *, binary: bool) -> str:
     """The null hypothesis."""
     votes = "each user having one vote" if level == "user" else "each row having one vote"
     return (
-        f"at every score the expected outcome {_same(tolerance)} in all groups, and no group has higher outcomes at "
-        f"lower scores than another at higher ones, {votes}."
+        f"at every score the expected outcome {_same(tolerance, binary)} in all groups, and no group has higher "
+        f"outcomes at lower scores than another at higher ones, {votes}."
     )
 
 
-def marginal_null(threshold: float, tolerance: float | None) -> str:
+def marginal_null(threshold: float, tolerance: float | None, *, binary: bool) -> str:
     """The null hypothesis."""
-    at = phrases.number(threshold)
-    return f"the expected outcome of people whose score is the threshold, {at}, {_same(tolerance)} in all groups."
+    at, same = phrases.number(threshold), _same(tolerance, binary)
+    return f"the expected outcome of people whose score is the threshold, {at}, {same} in all groups."
 
 
-def _same(tolerance: float | None) -> str:
-    return "is the same" if tolerance is None else f"differs by at most {phrases.number(tolerance)}"
+def _same(tolerance: float | None, binary: bool) -> str:
+    return "is the same" if tolerance is None else f"differs by at most {_size(tolerance, binary)}"
+
+
+def _size(difference: float, binary: bool) -> str:
+    """A difference of outcomes without its sign: of shares in points (``binary``), of any numbers as it is."""
+    return phrases.points(difference) if binary else phrases.number(abs(difference))
+
+
+def _outcome(value: float, binary: bool) -> str:
+    """An expected outcome: the share of those with outcome 1 in percent (``binary``), or any number as it is."""
+    return phrases.share(value) if binary else phrases.number(value)
+
+
+def _compared(difference: float, ends: Ends, alpha: float, other: str, *, binary: bool, kind: str = "") -> str:
+    """'12.0 points lower than that of b (95 % interval 4.0 to 20.0)'; of any numbers, the interval has their sign."""
+    if binary:
+        size, interval = phrases.apart(difference, ends, alpha, kind).split(", ", 1)
+    else:
+        size = f"{phrases.number(abs(difference))} {'lower' if difference < 0 else 'higher'}"
+        interval = f"{kind}{phrases.interval(*ends, alpha)} of the difference"
+    return f"{size} than that of {other} ({interval})"
 
 
 def independent(clustered: bool) -> tuple[str, str]:
@@ -230,33 +250,42 @@ def family_finding(
     groups: int,
     scores: int,
     families: int,
+    *,
+    binary: bool,
 ) -> str:
     """The test of one set of groups, of ``families``."""
     allowed = f", adjusted for {families} sets of groups" if families > 1 else ""
     compared = f"{groups} groups compared at {scores} scores"
     evidence = f"{phrases.pvalue(pvalue)}{allowed}; {compared}"
-    beyond = "" if tolerance is None else f" by more than {phrases.number(tolerance)}"
+    beyond = "" if tolerance is None else f" by more than {_size(tolerance, binary)}"
     shown = {
         Verdict.VIOLATION: f"people with the same score were shown to have expected outcomes that differ{beyond} "
         f"({evidence}).",
         Verdict.INCONCLUSIVE: "people with the same score were not shown to have expected outcomes that differ"
         f"{beyond} ({evidence}).",
-        Verdict.WITHIN_TOLERANCE: f"it was shown that the expected outcome {_same(tolerance)} at every score compared "
-        f"({compared}).",
+        Verdict.WITHIN_TOLERANCE: f"it was shown that the expected outcome {_same(tolerance, binary)} at every score "
+        f"compared ({compared}).",
     }
     return f"By {' & '.join(dimensions)}, {shown[verdict]}"
 
 
 def pair_finding(
-    labels: tuple[str, str], verdict: Verdict, pvalue: float, score: float, difference: float, ends: Ends, alpha: float
+    labels: tuple[str, str],
+    verdict: Verdict,
+    pvalue: float,
+    score: float,
+    difference: float,
+    ends: Ends,
+    alpha: float,
+    *,
+    binary: bool,
 ) -> str:
     """What was shown of two groups, and the difference at the score where it is clearest."""
     first, second = labels
-    band = phrases.interval(*ends, alpha)
     return (
         f"{first} against {second}: {_PAIR_VERDICTS[verdict]} ({phrases.pvalue(pvalue)}, adjusted for all pairs "
-        f"compared). Clearest at score {phrases.number(score)}: the expected outcomes of {first} and {second} "
-        f"differ by {phrases.signed(difference)} ({band}, simultaneous over scores)."
+        f"compared). Clearest at score {phrases.number(score)}: the expected outcome of {first} is "
+        f"{_compared(difference, ends, alpha, second, binary=binary, kind='simultaneous ')}."
     )
 
 
@@ -275,11 +304,13 @@ def order_not_shown(pvalue: float, verdict: Verdict) -> str:
     )
 
 
-def order_reversed(pvalue: float, better: str, at: float, difference: float, worse: str, above: float) -> str:
+def order_reversed(
+    pvalue: float, better: str, at: float, difference: float, worse: str, above: float, *, binary: bool
+) -> str:
     """A reversed order was shown."""
     return (
         f"The order is reversed ({phrases.pvalue(pvalue)}): {better} at scores around {phrases.number(at)} has a mean "
-        f"outcome {phrases.number(difference)} higher than {worse} at the higher scores around {phrases.number(above)}."
+        f"outcome {_size(difference, binary)} higher than {worse} at the higher scores around {phrases.number(above)}."
     )
 
 
@@ -297,7 +328,14 @@ def composite_finding(
 
 
 def margin_finding(
-    labels: tuple[str, str], verdict: Verdict, pvalue: float, difference: float, ends: Ends, alpha: float
+    labels: tuple[str, str],
+    verdict: Verdict,
+    pvalue: float,
+    difference: float,
+    ends: Ends,
+    alpha: float,
+    *,
+    binary: bool,
 ) -> str:
     """The difference of two groups at the threshold."""
     first, second = labels
@@ -310,16 +348,18 @@ def margin_finding(
     elif verdict is Verdict.WITHIN_TOLERANCE:
         standard = " Shown to lie within the tolerance."
     return (
-        f"{first} against {second}: difference of expected outcomes at the threshold {phrases.signed(difference)} "
-        f"({phrases.interval(*ends, alpha)}, {phrases.pvalue(pvalue)} adjusted for all pairs compared).{standard}"
+        f"{first} against {second}: at the threshold the expected outcome of {first} is "
+        f"{_compared(difference, ends, alpha, second, binary=binary)}; {phrases.pvalue(pvalue)}, adjusted for all "
+        f"pairs compared.{standard}"
     )
 
 
-def group_margin(label: str, estimate: float, ends: Ends, alpha: float, rows: float) -> str:
+def group_margin(label: str, estimate: float, ends: Ends, alpha: float, rows: float, *, binary: bool) -> str:
     """The outcome of one group at the threshold."""
+    low, high = (_outcome(end, binary) for end in ends)
     return (
-        f"{label}: expected outcome at the threshold {phrases.number(estimate)} ({phrases.interval(*ends, alpha)}; "
-        f"{phrases.count(rows)} rows above it)."
+        f"{label}: expected outcome at the threshold {_outcome(estimate, binary)} ({100 * (1 - alpha):g} % interval "
+        f"{low} to {high}; {phrases.count(rows)} rows above it)."
     )
 
 
@@ -387,20 +427,22 @@ def margin_warnings(falling: Sequence[str], nobody: Sequence[str], everybody: Se
     return tuple(warnings)
 
 
-def still_differ(metric: str, lowest: str, low: float, highest: str, high: float, *, odds: bool = False) -> str:
+def still_differ(
+    metric: str, lowest: str, low: float, highest: str, high: float, *, binary: bool, odds: bool = False
+) -> str:
     """A metric is not equal at the new thresholds. ``odds``: two rates were to be equal, with one threshold each."""
     remedy = " One threshold per group cannot make both rates equal; drawing lots near it can." if odds else ""
     return (
         f"After the change groups still differ in the {METRICS[metric]} by more than its standard error: "
-        f"{_level(metric, low)} in {lowest}, {_level(metric, high)} in {highest}.{remedy}"
+        f"{_level(metric, low, binary)} in {lowest}, {_level(metric, high, binary)} in {highest}.{remedy}"
     )
 
 
-def common_target(target: str, value: float, before: float, after: float, *, feasible: bool) -> str:
+def common_target(target: str, value: float, before: float, after: float, *, binary: bool, feasible: bool) -> str:
     """The number all thresholds aim at, and the overall positive rate."""
     aim = f"Common {METRICS[target]}" if feasible else f"The {METRICS[target]} aimed at, and not reached by every group"
     return (
-        f"{aim}: {_level(target, value)}. Selected of everybody: {phrases.share(before)} before, "
+        f"{aim}: {_level(target, value, binary)}. Selected of everybody: {phrases.share(before)} before, "
         f"{phrases.share(after)} after."
     )
 
@@ -414,6 +456,8 @@ def threshold_finding(
     metrics: Sequence[tuple[str, Ends]],
     rate: Ends,
     alpha: float,
+    *,
+    binary: bool,
 ) -> str:
     """One group's threshold, metrics and positive rate: before and after.
 
@@ -425,9 +469,9 @@ def threshold_finding(
         Status.EXTRAPOLATED: " (extrapolated below the present threshold)",
         Status.INFEASIBLE: " (infeasible: it cannot have the common value)",
     }.get(status, "")
-    changes = [f"{METRICS[name]} {_from_to(name, values)}" for name, values in metrics]
+    changes = [f"{METRICS[name]} {_from_to(name, values, binary)}" for name, values in metrics]
     if not any(name == "selection_rate" for name, _ in metrics):
-        changes.append(f"selection rate {_from_to('selection_rate', rate)}")
+        changes.append(f"selection rate {_from_to('selection_rate', rate, binary)}")
     moved = _moved(threshold)
     if threshold[0] != threshold[1]:
         moved += f" ({phrases.interval(*ends, alpha)})"
@@ -457,13 +501,13 @@ def selected_finding(label: str, change: float, ends: Ends, alpha: float) -> str
     return f"{label}: {phrases.count(abs(change))} {more} selected ({100 * (1 - alpha):g} % interval {within})."
 
 
-def _level(name: str, value: float) -> str:
+def _level(name: str, value: float, binary: bool) -> str:
     """A metric's value: all but an outcome, which may be any number, are shares of people."""
-    return phrases.number(value) if name == "outcome_at_margin" else phrases.share(value)
+    return _outcome(value, binary or name != "outcome_at_margin")
 
 
-def _from_to(name: str, values: Ends) -> str:
-    return " to ".join(_level(name, value) for value in values)
+def _from_to(name: str, values: Ends, binary: bool) -> str:
+    return " to ".join(_level(name, value, binary) for value in values)
 
 
 def _moved(values: Ends) -> str:
