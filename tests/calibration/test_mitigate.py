@@ -23,17 +23,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from isonomy.calibration import (
     calibration_metrics,
-    equalize_thresholds,
     predictive_parity,
     split_users,
 )
-from isonomy.calibration.mitigate import GroupCalibrator, GroupThresholds, MultiObjectiveCalibrator
+from isonomy.calibration.mitigate import GroupCalibrator, MultiObjectiveCalibrator
 from isonomy.errors import (
     MissingValues,
     UnknownColumn,
     UnknownOption,
     UsageError,
 )
+from support.scores import scored_rows
 
 # Platt needs 0/1 outcomes, which the checks do not give; it is tested below.
 CHECKED = [GroupCalibrator(), MultiObjectiveCalibrator()]
@@ -67,15 +67,6 @@ MADE: dict[str, Any] = {
     "polars": lambda s, g: pl.DataFrame({"s": s, "g": g}),
     "pyarrow": lambda s, g: pa.table({"s": s, "g": g}),
 }
-
-
-def scored_rows(n: int = 4_000, seed: int = 0) -> dict[str, Any]:
-    """Group a: E[Y | s] = s; group b: s^2."""
-    rng = np.random.default_rng(seed)
-    g = np.where(rng.random(n) < 0.5, "a", "b")
-    s = rng.random(n)
-    y = (rng.random(n) < np.where(g == "a", s, s**2)).astype(int)
-    return {"s": s, "g": g, "m": rng.integers(0, n // 4, n), "y": y, "other": rng.random(n)}
 
 
 def rows(kinds: list[Any], n: int = 1_500, seed: int = 0) -> tuple[np.ndarray, list[Any], np.ndarray]:
@@ -419,52 +410,6 @@ def test_the_default_has_the_smaller_error() -> None:
         errors[smoother] = float(np.sqrt(np.mean((model.predict(s) - p) ** 2)))
     assert GroupCalibrator().smoother == "local-linear"
     assert errors["local-linear"] < 0.02 < errors["nadaraya-watson"]
-
-
-def thresholds(**options: Any) -> tuple[Any, pl.DataFrame, np.ndarray]:
-    data = scored_rows(8_000)
-    X = pl.DataFrame({k: data[k] for k in ("s", "g", "m")})
-    named: dict[str, Any] = {"score_column": "s", "group_columns": "g", **options}
-    return GroupThresholds(**named), X, data["y"]
-
-
-def test_thresholds_decide_new_rows() -> None:
-    rule, X, y = thresholds(target="tpr")
-    rule.fit(X, y)
-    result = equalize_thresholds(
-        X.with_columns(y=y), outcome="y", score="s", groups="g", threshold=0.5, target="tpr", resamples=100
-    )
-    np.testing.assert_allclose(rule.thresholds_, result.thresholds)
-    assert rule.groups_ == (("a",), ("b",))
-    new = pl.DataFrame({"g": ["b", "a", "b"], "s": [rule.thresholds_[1], rule.thresholds_[0] - 1e-9, 0.0]})
-    assert rule.predict(new).tolist() == [1, 0, 0]
-    with pytest.warns(UserWarning, match=r"decided by the present threshold: z\.$"):
-        assert rule.predict(pl.DataFrame({"g": ["z", "z"], "s": [0.5, 0.49]})).tolist() == [1, 0]
-    strict = rule.set_params(unknown="error")
-    with pytest.raises(UsageError, match="z were not there in the fit"):
-        strict.predict(pl.DataFrame({"g": ["z"], "s": [0.5]}))
-
-
-def test_a_lottery_is_drawn_for_those_in_between() -> None:
-    # Not the seed of the rows: the lottery would draw the numbers that their groups were drawn by.
-    rule, X, y = thresholds(target="equalized_odds", randomize=True, random_state=7)
-    chance = rule.fit(X, y).predict_chance(X)
-    drawn = (chance > 0) & (chance < 1)
-    assert drawn.any()
-    first = rule.predict(X)
-    np.testing.assert_array_equal(first, rule.predict(X))  # an int decides the same rows alike
-    assert first[drawn].mean() == pytest.approx(chance[drawn].mean(), abs=4 * 0.5 / np.sqrt(drawn.sum()))
-    np.testing.assert_array_equal(first[~drawn], chance[~drawn])
-
-
-def test_thresholds_from_numbers_weights_and_scores_alone() -> None:
-    rule, X, y = thresholds(target="selection_rate")
-    alone = rule.fit(X).thresholds_
-    np.testing.assert_array_equal(rule.fit(X, y, sample_weight=np.full(8_000, 3.0)).thresholds_, alone)
-    with pytest.raises(UsageError, match="group_columns: none given"):
-        GroupThresholds().fit(X, y)
-    with pytest.raises(ValueError, match="requires y"):
-        thresholds()[0].fit(X)
 
 
 @pytest.mark.parametrize("make", [GroupCalibrator, MultiObjectiveCalibrator])

@@ -8,14 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from isonomy.calibration import wording
-from isonomy.calibration.estimate import (
-    CompositeEstimates,
-    Estimates,
-    MarginalEstimates,
-    MetricsEstimates,
-    ThresholdsEstimates,
-)
+from isonomy.calibration import wording, wording_thresholds
+from isonomy.calibration.estimate import CompositeEstimates, Estimates, MarginalEstimates, MetricsEstimates
+from isonomy.calibration.estimate_thresholds import ThresholdsEstimates
 from isonomy.calibration.plan import CompositePlan, MarginalPlan, MetricsPlan, Plan, ThresholdsPlan
 from isonomy.inference import Verdict, conclude, inside, multiplicity, overall, settle
 from isonomy.numerics.arrays import BoolArray, FloatArray
@@ -179,8 +174,10 @@ def decide_thresholds(estimates: ThresholdsEstimates, plan: ThresholdsPlan) -> T
     wanted = estimates.overall_before if plan.capacity is None else plan.capacity
     kept = estimates.reached and abs(estimates.overall_after - wanted) <= 1e-3
     warnings = [
-        *wording.rate_warnings(plan.target, plan.direction, kept, wanted, estimates.overall_after, those(~known)),
-        *wording.margin_warnings(
+        *wording_thresholds.rate_warnings(
+            plan.target, plan.direction, kept, wanted, estimates.overall_after, those(~known)
+        ),
+        *wording_thresholds.margin_warnings(
             *(
                 [] if not moved else those(which)
                 for which in (estimates.falling, known & (rate == 0), known & (rate == 1))
@@ -200,7 +197,7 @@ def _still_apart(estimates: ThresholdsEstimates, plan: ThresholdsPlan, labels: S
         if moved and apart and estimates.blocks[low] != estimates.blocks[high]:
             odds = plan.target == "equalized_odds" and not plan.randomize
             extremes = (labels[low], after[low], labels[high], after[high])
-            warnings.append(wording.still_differ(metric, *extremes, binary=estimates.binary, odds=odds))
+            warnings.append(wording_thresholds.still_differ(metric, *extremes, binary=estimates.binary, odds=odds))
     return warnings
 
 

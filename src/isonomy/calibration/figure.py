@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
-from isonomy.calibration import wording
+from isonomy.calibration import wording_thresholds
 from isonomy.results import Columns, charts, theme
 
 if TYPE_CHECKING:
-    from isonomy.calibration.result import CompositeResult, MarginalFamily, ParityFamily, ThresholdsResult
+    from isonomy.calibration.result import CompositeResult, MarginalFamily, ParityFamily
+    from isonomy.calibration.result_thresholds import ThresholdsResult
 
 WIDTH, HEIGHT = 320, 240
 DRAWN_PAIRS = 6
@@ -124,7 +125,7 @@ def _moves(result: ThresholdsResult, k: int) -> Panel:
             "value": np.concatenate([result.before[k], result.after[k]]),
         }
     )
-    title = wording.METRICS[result.metrics[k]].capitalize()
+    title = wording_thresholds.METRICS[result.metrics[k]].capitalize()
     base = alt.Chart(values).encode(
         y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), color=alt.Color("group:N", title=None, sort=None)
     )

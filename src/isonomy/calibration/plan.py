@@ -120,6 +120,21 @@ class ThresholdsPlan:
         """Whether outcomes at the margin are made equal, for which those below the threshold need not be known."""
         return self.target == "outcome_at_margin"
 
+    @property
+    def marginal(self) -> MarginalPlan:
+        """The question of `marginal_outcomes` at the present threshold."""
+        return MarginalPlan(
+            rows=self.rows,
+            kernel="gaussian",
+            alpha=self.alpha,
+            tolerance=None,
+            reference=None,
+            threshold=self.threshold,
+            method="local-quadratic",
+            adjust="holm",
+            bandwidth=self.bandwidth,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricsPlan:
@@ -176,7 +191,7 @@ def plan(
     method: Comparison,
     kernel: Kernel,
     reference: Mapping[str, object] | None,
-    adjust: Adjustment,
+    adjust: Adjustment | None,
     tolerance: float | None,
     order_tolerance: float | None,
     alpha: float,
@@ -188,7 +203,8 @@ def plan(
     points = _grid(grid)
     compared = (read, kernel, alpha, tolerance, reference)
     reversal = tolerance if order_tolerance is None else order_tolerance
-    return Plan(*compared, method, adjust, resamples, points, bandwidth, reversal)
+    usual: Adjustment = "bonferroni" if method == "nadaraya-watson" else "sup-t"
+    return Plan(*compared, method, adjust or usual, resamples, points, bandwidth, reversal)
 
 
 def plan_composite(
@@ -270,6 +286,7 @@ def plan_thresholds(
         raise UsageError(f'{other}: thresholds that only move one way cannot keep a rate; leave direction at "both".')
     read = plan_rows(source, score, outcome=score if outcome is None else outcome, level=level, **rows)
     _one_set(read, ": thresholds are set for disjoint groups")
+    read = _refuse_both(source, read) if margin else read
     return ThresholdsPlan(
         rows=read,
         outcome=outcome,

@@ -128,6 +128,7 @@ class ThresholdsTally:
     groups: tuple[Group, ...]
     cells: BinnedRows
     parts: BinnedRows | None  # of independent parts of the table, where people may have several rows
+    margin: Tally | None  # the rows from the present threshold up, for outcomes at the margin
     axis: Axis
     average: float  # users (or rows) of the average group whose outcomes at the margin are read
     binary: bool
@@ -217,6 +218,7 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     """Where the scores of all rows lie, and the outcomes that the target needs."""
     rows, present = plan.rows, plan.threshold
     groups, dropped, binary, size = _checked(source, plan)
+    margin = _above(source, rows, present) if plan.margin else None
     column = nw.col(rows.outcome)
     lost = missing(column, source.schema[rows.outcome])
     told = source.with_columns(
@@ -243,7 +245,9 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     bins = Bins.of(axis.low, axis.high, present)
     cells = _binned(people, bins, len(groups))
     if together is None:
-        return ThresholdsTally(groups, cells, None, axis, cells.vote.sum() / len(groups), binary, dropped, people)
+        return ThresholdsTally(
+            groups, cells, None, margin, axis, cells.vote.sum() / len(groups), binary, dropped, people
+        )
     known = people.filter(nw.col(VOTE) > 0)
     named = USER if rows.user is not None else _TOGETHER if source.cluster is not None else None
     users = cells.vote.sum() if named is None else count_persons(known, named, GROUP, len(groups))[0].sum()
@@ -252,7 +256,7 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     pieces = min(PARTS, round(float(sums_at(everybody, {}, {})[COUNT])))
     dealt = people.join(numbered.select(_TOGETHER, nw.col(_PART) % pieces), on=_TOGETHER, how="inner")
     parts = _binned(dealt, bins.joined, len(groups), pieces)
-    return ThresholdsTally(groups, cells, parts, axis, users / len(groups), binary, dropped, people)
+    return ThresholdsTally(groups, cells, parts, margin, axis, users / len(groups), binary, dropped, people)
 
 
 def _checked(source: Source, plan: ThresholdsPlan) -> tuple[tuple[Group, ...], Mapping[str, int], bool, int]:

@@ -51,7 +51,6 @@ class Local:
     beta: FloatArray  # (G, J, degree + 1), in units of the width
     inverse: FloatArray  # (G, J, degree + 1, degree + 1): of the weighted Gram matrix
     mass: FloatArray  # (G, J): sum of the kernel
-    mean: FloatArray  # (G, J): mean outcome under the kernel
 
     @classmethod
     def at(cls, design: Design, vote: FloatArray, voted: FloatArray) -> Local:
@@ -64,8 +63,7 @@ class Local:
         scale = np.maximum(powers[0], np.finfo(float).tiny)[..., None, None]
         inverse = np.linalg.pinv(gram / scale, rcond=1e-12, hermitian=True) / scale
         beta = (inverse @ np.stack(products, axis=-1)[..., None])[..., 0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return cls(beta, inverse, powers[0], products[0] / powers[0])
+        return cls(beta, inverse, powers[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +72,6 @@ class Margin:
 
     value: FloatArray
     covariance: FloatArray
-    effective: FloatArray  # users (rows) behind each
-    mean: FloatArray  # of the outcomes near the score
 
     @classmethod
     def at(cls, points: FloatArray, cells: Cells, parts: Cells | None, bandwidth: Bandwidth) -> Margin:
@@ -83,34 +79,21 @@ class Margin:
         width, groups = bandwidth.at(points), np.arange(points.size)
         local = Local.at(Design.of(points, width, cells.bins), *_read(cells))
         beta, inverse = local.beta[groups, groups], local.inverse[groups, groups]
-        mass, mean = local.mass[groups, groups], local.mean[groups, groups]
 
-        def influence(own: Cells) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        def influence(own: Cells) -> tuple[FloatArray, FloatArray, FloatArray]:
             u = (own.bins.centres - points[:, None]) / width[:, None]
             k = np.where(np.arange(own.bins.size) >= own.bins.before, kernel(u), 0.0)
             powers = u[..., None] ** np.arange(DEGREE + 1)
             lever = np.einsum("gbp,gpq->gbq", powers, inverse)
             leverage = np.clip(k * np.einsum("gbp,gbp->gb", lever, powers), 0, MOST_LEVERAGE)
-            return k, k * lever[..., 0], np.einsum("gbp,gp->gb", powers, beta), leverage
+            return k * lever[..., 0], np.einsum("gbp,gp->gb", powers, beta), leverage
 
         if parts is None:
-            k, weight, fit, leverage = influence(cells)
+            weight, fit, leverage = influence(cells)
             spread = np.maximum(cells.square - 2 * fit * cells.total + fit**2 * cells.known, 0.0)
-            covariance = np.diag(np.sum(weight**2 * spread / (1 - leverage), axis=-1))
-            square = np.sum(k**2 * cells.vote, axis=-1)
-        else:
-            k, weight, fit, _ = influence(parts)
-            each = np.sum(weight * (parts.voted - fit * parts.vote), axis=-1)
-            covariance = scatter(each)
-            square = np.sum(np.sum(k * parts.vote, axis=-1) ** 2, axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            effective = np.nan_to_num(mass**2 / square)
-        # Those within a bandwidth, at most twice those within half of it: as in `users_near`.
-        distance = (cells.bins.centres - points[:, None]) / width[:, None]
-        read = np.where(np.arange(cells.bins.size) >= cells.bins.before, cells.vote, 0.0)
-        whole, half = (np.where(np.abs(distance) <= reach, read, 0.0).sum(axis=-1) for reach in (1.0, 0.5))
-        effective = np.minimum(effective, np.minimum(whole, 2 * half))
-        return cls(beta[:, 0], covariance, effective, mean)
+            return cls(beta[:, 0], np.diag(np.sum(weight**2 * spread / (1 - leverage), axis=-1)))
+        weight, fit, _ = influence(parts)
+        return cls(beta[:, 0], scatter(np.sum(weight * (parts.voted - fit * parts.vote), axis=-1)))
 
 
 def scatter(each: FloatArray) -> FloatArray:
@@ -203,7 +186,8 @@ class _Residuals:
         Where both have a common truth the narrower one's variance is that of the wider one and of their difference.
         """
         chosen = np.broadcast_to(factors[0] * width, (len(self.vote), width.size))
-        going, narrower = np.ones(chosen.shape, dtype=bool), []
+        going = np.ones(chosen.shape, dtype=bool)
+        narrower: list[tuple[FloatArray, FloatArray]] = []
         for factor in factors:
             value, variance, effective = self._line(Design.of(points, factor * width, self.bins, CURVE), power)
             value, variance = value / factor**power, variance / factor ** (2 * power)
