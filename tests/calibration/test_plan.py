@@ -126,10 +126,10 @@ def test_thresholds_say_what_is_wrong(options: dict[str, Any], error: type[Excep
 def test_thresholds_of_groups_without_events() -> None:
     data = margins(2_000)
     data["y"] = np.where(data["g"] == "b", 0, data["y"])
-    with pytest.raises(NotEnoughData, match="1 groups have enough rows to know their tpr"):
+    with pytest.raises(NotEnoughData, match="one group has enough rows to know the tpr"):
         equalize_thresholds(data, **AT_HALF, target="tpr")
     one = data | {"m": np.zeros(data["s"].size, dtype=int)}
-    with pytest.raises(NotEnoughData, match="0 groups have enough"):
+    with pytest.raises(NotEnoughData, match="no group has enough"):
         equalize_thresholds(one, **AT_HALF, target="selection_rate", user="m")
 
 
