@@ -31,20 +31,23 @@ def test_what_the_evidence_rests_on() -> None:
     assert "7 random splits" in wording.basis("splits", 0.02, 7, 5, 3, 1)
     assert "5 folds, 3 times" in wording.basis("crossfit", 0.02, 1, 5, 3, 1)
     assert wording.basis("whole", 0.02, 1, 5, 3, 4).endswith("adjusted for 4 attempts")
-    assert wording.subject("x", ("a", "b", "c"), ("a", "c"), True) == "a and c"
+    assert "5 folds, once" in wording.basis("crossfit", 0.02, 1, 5, 1, 1)
+    assert wording.subject("x", ("a", "b", "c"), ("a", "c"), True) == "a and c meet"
+    assert wording.subject("x", ("a", "b", "c"), ("a",), True) == "a meets"
     assert wording.subject("x", ("a", "b"), (), False) == "none of 2 candidates met"
 
 
 def test_the_log_names_every_attempt() -> None:
     entries = (
-        {"what": "older", "date": "2025-01-01"},
+        {"what": "older", "date": "2025-01-01", "seed": 3},
         {"what": "a", "evidence": "whole", "seed": 1, "adjusted pvalue": 0.012, "verdict": "violation"},
         {"what": "b", "evidence": "whole", "seed": 1, "adjusted pvalue": 1.0, "verdict": "inconclusive"},
     )
     assert wording.log(entries, "a") == (
-        "Tried in all: older (2025-01-01), a (adjusted p = 0.0120, shown) and b (adjusted p = 1.00, not shown). The "
-        "figures that follow are those of a."
+        "Tried in all: older (2025-01-01, seed 3), a (adjusted p = 0.0120, shown) and b (adjusted p = 1.00, not "
+        "shown). The figures that follow are those of a."
     )
+    assert "more" not in wording.log([{"what": str(i)} for i in range(30)], "")
 
 
 def test_effects_say_the_change_where_there_is_one() -> None:
@@ -63,6 +66,7 @@ def test_effects_say_the_change_where_there_is_one() -> None:
     assert "no gap is certified" in wording.stopped("All rows", float("nan"))
     assert "no cut in unfairness is supported" in wording.supported("fairness", float("nan"), "ratio", 0.05)
     assert "of up to 12.5 %" in wording.supported("accuracy", 0.125, "ratio", 0.05)
+    assert "accuracy lower by less than 1.0 %," in wording.supported("fairness", 0.1, "ratio", 0.05, 0.01)
 
 
 def test_limits_depend_on_what_was_shown() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from isonomy import inference
 from isonomy.alternatives import wording
-from isonomy.alternatives.estimate import Estimates, Trial
+from isonomy.alternatives.estimate import Estimates
+from isonomy.alternatives.estimate_trial import Trial
 from isonomy.alternatives.plan import Plan
 from isonomy.alternatives.rules import rounds as together
 from isonomy.inference import Verdict
@@ -79,7 +80,7 @@ def _warnings(estimates: Estimates, plan: Plan) -> tuple[str, ...]:
     if same := where(lambda t: t.comparison is not None and bool(t.identical.all())):
         warnings.append(wording.same(same))
     for i, name in enumerate(criteria.accuracies):
-        untouched = [bool(t.identical[i]) and not t.identical.all() for t in trials]
+        untouched = [t.comparison is not None and bool(t.identical[i]) and not t.identical.all() for t in trials]
         if alike := concerned(untouched):
             warnings.append(wording.alike(alike, name, plan.evidence == "paper"))
     if criteria.protected is not None:

@@ -9,57 +9,34 @@ from the training part, and its bootstrap.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from isonomy.alternatives.estimate_trial import (
+    Judged,
+    Search,
+    Trial,
+    compared,
+    decided_on,
+    status_quo_rates,
+    worst_pairs,
+)
 from isonomy.alternatives.plan import Plan
-from isonomy.alternatives.rules import bootstrap, cutoffs, influence
+from isonomy.alternatives.rules import cutoffs
 from isonomy.alternatives.rules import rounds as together
-from isonomy.alternatives.rules.algorithm import Algorithm, Training, applied, find
-from isonomy.alternatives.rules.bootstrap import Comparison, Component, PvalueForm
-from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria
-from isonomy.alternatives.rules.cutoffs import Decided, Mass, Weight
+from isonomy.alternatives.rules.algorithm import Training, applied, find
+from isonomy.alternatives.rules.criteria import Criteria
+from isonomy.alternatives.rules.cutoffs import Decided, Weight
 from isonomy.alternatives.rules.rounds import Curves
 from isonomy.alternatives.tally import Tally
 from isonomy.alternatives.wording import PROGRESS
-from isonomy.errors import DataError, IsonomyError, NotEnoughData, RuleFailed
+from isonomy.errors import IsonomyError, NotEnoughData, RuleFailed
 from isonomy.frames import Request
-from isonomy.inference.designs import FEWEST
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
 from isonomy.results.progress import tracked
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Trial:
-    """One comparison: a round, a candidate, or all folds together.
-
-    ``accuracy`` and ``fairness`` hold candidate, status quo and p-value of each component; the changes hold each gain
-    with limits that are simultaneous within the trial.
-    """
-
-    accuracy: FloatArray
-    fairness: FloatArray
-    accuracy_change: FloatArray
-    fairness_change: FloatArray
-    identical: BoolArray  # accuracy components for which both algorithms decide alike
-    selected: FloatArray  # shares selected: candidate, status quo
-    cutoffs: FloatArray  # NaN where decisions came ready
-    train_rows: int
-    test_rows: IntArray  # by group
-    worst: tuple[int, ...]  # the status quo's worst pair, for each fairness utility
-    own_worst: tuple[int, ...]  # the candidate's
-    status: Status
-    note: str
-    details: Mapping[str, float]
-    comparison: Comparison | None  # None: no algorithm was found, or it cannot be judged
-
-    @property
-    def pvalue(self) -> float:
-        """The largest over the components of the null: intersection-union."""
-        return float(max(self.accuracy[:, 2].max(), self.fairness[:, 2].max()))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -77,33 +54,7 @@ class Estimates:
     curves: Curves
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Search:
-    """How the search for a candidate went."""
-
-    found: bool = True
-    status: Status = Status.OK
-    note: str = ""
-    details: Mapping[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, algorithm: Algorithm) -> Search:
-        """Without the algorithm itself, which may be large."""
-        return cls(algorithm.decide is not None, algorithm.status, algorithm.note, algorithm.details)
-
-
 Trials = tuple[tuple[Trial, ...], tuple[Search, ...]]  # and how the searches behind them went
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Judged:
-    """What is to be compared on the rows of ``weight``: decisions of the status quo and of the candidate."""
-
-    weight: Weight
-    decided: tuple[Decided, Decided]
-    worst: tuple[int, ...] | None = None  # chosen on other rows; None: all rows say
-    learn: Weight | None = None
-    search: Search = field(default_factory=Search)
 
 
 def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
@@ -147,7 +98,7 @@ def _whole(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generato
     for name, values in tally.candidates.items():
         what = "candidate" if len(tally.candidates) == 1 else f"candidate {name!r}"
         both = (status_quo, decided_on(values, plan, criteria, tally.masses(weight), what))
-        trials.append(_compared(tally, plan, criteria, Judged(weight, both), rng.spawn(1)[0]))
+        trials.append(compared(tally, plan, criteria, Judged(weight, both), rng.spawn(1)[0]))
     return tuple(trials), ()
 
 
@@ -160,6 +111,7 @@ def _crossfit(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Gener
     if tally.rows < 2 * plan.folds:
         raise NotEnoughData(f"folds: {tally.rows:,} rows are too few for {plan.folds}.")
     status_quo = decided_on(tally.status_quo, plan, criteria, tally.masses(weight), "status_quo")
+    status_quo_rates(tally, criteria, weight, status_quo, "judged")  # undefined: known before anything is fitted
     repeats = 1 if criteria.priced else plan.repeats  # a mean of prices is not a mixture of them
     parts = [part for each in rng.spawn(repeats) for part in cutoffs.fold(weight, plan.folds, each, tally.cluster)]
     tasks = [
@@ -177,7 +129,7 @@ def _crossfit(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Gener
     candidate = _mixture(tally, plan, criteria, parts, fitted)
     whole = Search(len(lost) < len(parts), status, lost[0].note if lost else "", details)
     judged = Judged(weight, (status_quo, candidate), learn=weight, search=whole)
-    return (_compared(tally, plan, criteria, judged, rng.spawn(1)[0]),), tuple(searches)
+    return (compared(tally, plan, criteria, judged, rng.spawn(1)[0]),), tuple(searches)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -290,7 +242,7 @@ def _one_round(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Gene
         _refuse_small(tally, weight, part, plan.min_size)
     learn = train if share else test
     before = decided_on(tally.status_quo, plan, criteria, tally.masses(learn), "status_quo")
-    worst = _worst_pairs(tally, criteria, learn, before)
+    worst = worst_pairs(tally, criteria, learn, before)
     search, what = Search(), "candidate"
     if plan.rule is None:
         (values,) = tally.candidates.values()
@@ -301,7 +253,7 @@ def _one_round(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Gene
     status_quo = decided_on(tally.status_quo, plan, criteria, where, "status_quo")
     ruled = plan.rule is not None
     candidate = decided_on(values, plan, criteria, where, what, scores=ruled) if search.found else status_quo
-    return _compared(tally, plan, criteria, Judged(test, (status_quo, candidate), worst, train, search), rng)
+    return compared(tally, plan, criteria, Judged(test, (status_quo, candidate), worst, train, search), rng)
 
 
 def _everywhere(
@@ -320,140 +272,6 @@ def _everywhere(
     return _useful(Search.of(algorithm), plan, criteria, values), values
 
 
-def decided_on(
-    values: FloatArray, plan: Plan, criteria: Criteria, weight: Mass, what: str, *, scores: bool = False
-) -> Decided:
-    """Decisions by a cut-off learned on the rows of ``weight``: the paper's quantile, or exactly the capacity of them.
-
-    Prices stay as they are. ``scores``: even what is 0 and 1 is cut at a capacity, as it comes from a rule.
-    """
-    if criteria.priced:
-        return Decided(values, np.zeros(len(values)))
-    limits = {"capacity": plan.capacity, "threshold": plan.threshold}
-    if plan.evidence == "paper":
-        return cutoffs.decisions(values, np.rint(weight).astype(np.int64), what, **limits)
-    return cutoffs.judged(values, weight, what, **limits, scores=scores)
-
-
-def _worst_pairs(tally: Tally, criteria: Criteria, learn: Weight, before: Decided) -> tuple[int, ...]:
-    """The status quo's most unequal pair on the training part, for each fairness utility."""
-    if len(criteria.pairs) == 1:
-        return (0,) * len(criteria.fairness)
-    _, worths = _lines(tally, criteria, Judged(learn, (before, before)))
-    rates = influence.observed_rates(worths)
-    _refuse_undefined(criteria, rates, ("status quo",), "training")
-    return _most_unequal(criteria, rates, STATUS_QUO)
-
-
-def _most_unequal(criteria: Criteria, rates: FloatArray, which: int) -> tuple[int, ...]:
-    """The pair with the largest gap under one algorithm, for each fairness utility."""
-    unfair = [criteria.unfairness(criteria.gaps(rates, k)[which]) for k in range(len(criteria.fairness))]
-    return tuple(int(np.argmax(np.nan_to_num(one))) for one in unfair)
-
-
-# --- the comparison
-
-
-def _lines(tally: Tally, criteria: Criteria, judged: Judged) -> tuple[influence.Lines, influence.Worth]:
-    """The lines that stand for some row, and what they are worth."""
-    kept = np.flatnonzero(judged.weight)
-    lines = influence.Lines(
-        {name: column[kept] for name, column in tally.features.items()},
-        {name: column[kept] for name, column in tally.outcomes.items()},
-        tally.group[kept],
-        tally.masses(judged.weight)[kept],
-        (_at(judged.decided[0], kept), _at(judged.decided[1], kept)),
-        (judged.weight * tally.mass**2)[kept],
-        None if tally.cluster is None else np.unique(tally.cluster[kept], return_inverse=True)[1],
-    )
-    return lines, influence.worth(criteria, lines)
-
-
-def _at(decided: Decided, kept: IntArray) -> Decided:
-    return replace(decided, share=decided.share[kept], edge=decided.edge[kept])
-
-
-def measure(tally: Tally, criteria: Criteria, judged: Judged) -> tuple[FloatArray, FloatArray]:
-    """Accuracy and unfairness of candidate and status quo: (components, 2) and (utilities, 2)."""
-    _, worths = _lines(tally, criteria, judged)
-    rates = influence.observed_rates(worths)
-    accuracy = criteria.accuracy_of(rates, worths.sums)
-    unfair = np.array(
-        [criteria.unfairness(criteria.gaps(rates, k)).max(axis=-1) for k in range(len(criteria.fairness))]
-    )
-    return np.column_stack([accuracy[CANDIDATE], accuracy[STATUS_QUO]]), unfair[:, [CANDIDATE, STATUS_QUO]]
-
-
-def _compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng: np.random.Generator) -> Trial:
-    lines, worths = _lines(tally, criteria, judged)
-    rates = influence.observed_rates(worths)
-    search = judged.search
-    _refuse_undefined(criteria, rates, ("status quo",), "judged")
-    if search.found:
-        try:
-            _refuse_undefined(criteria, rates, ("status quo", "candidate"), "judged")
-        except NotEnoughData as error:
-            if plan.rule is None and len(plan.candidates) == 1:
-                raise
-            search = replace(search, found=False, status=Status.EMPTY, note=str(error))
-    worst, identical = judged.worst or (0,) * len(criteria.fairness), _identical(criteria, lines)
-    comparison, empty = None, (np.full((n, 3), np.nan) for n in (len(criteria.accuracies), len(criteria.fairness)))
-    changes = tuple(empty)
-    if not search.found:
-        measured = measure(tally, criteria, judged)
-        accuracy, fairness = (np.column_stack([m[:, 0] * np.nan, m[:, 1], np.ones(len(m))]) for m in measured)
-    else:
-        if plan.evidence == "paper":
-            draws = bootstrap.resampled_sums(
-                worths.values,
-                lines.group,
-                np.rint(lines.weight).astype(np.int64),
-                len(tally.groups),
-                plan.resamples,
-                rng,
-            )
-            comparison = bootstrap.compare(criteria, worths.sums, draws, worst)
-        else:
-            _refuse_few_clusters(criteria, lines)
-            known = influence.moments(criteria, lines, worths, judged.worst)
-            level, worst = plan.alpha / plan.attempts, known.worst
-            compared = influence.compare(criteria, known, worths, identical, level, rng)
-            comparison, changes = compared.comparison, (compared.accuracy_change, compared.fairness_change)
-        _refuse_excluded(tally, criteria, comparison, judged)
-        accuracy = _laid_out(comparison.accuracy, criteria.accuracy_gains, plan.pvalue_form)
-        fairness = _laid_out(comparison.fairness, criteria.fairness_gains, plan.pvalue_form)
-    return Trial(
-        accuracy=accuracy,
-        fairness=fairness,
-        accuracy_change=changes[0],
-        fairness_change=changes[1],
-        identical=identical,
-        selected=np.array([np.average(d.share, weights=lines.weight) for d in lines.decided[::-1]]),
-        cutoffs=np.array([decided.cutoff for decided in judged.decided[::-1]]),
-        train_rows=0 if judged.learn is None else int(judged.learn.sum()),
-        test_rows=tally.sizes(judged.weight),
-        worst=worst,
-        own_worst=_most_unequal(criteria, rates, CANDIDATE),
-        status=search.status,
-        note=search.note,
-        details=dict(search.details),
-        comparison=comparison,
-    )
-
-
-def _identical(criteria: Criteria, lines: influence.Lines) -> BoolArray:
-    """Accuracy components none of whose rows is decided differently by the two algorithms."""
-    differs = lines.decided[0].share != lines.decided[1].share
-    by_group = np.bincount(lines.group, weights=differs, minlength=len(criteria.labels)) > 0
-    return ~by_group if criteria.weights is None else np.array([not differs.any()])
-
-
-def _laid_out(components: Sequence[Component], gains: Sequence[float], form: PvalueForm) -> FloatArray:
-    return np.array(
-        [(c.candidate, c.status_quo, float(c.pvalue(gain, form))) for c, gain in zip(components, gains, strict=True)]
-    )
-
-
 def _refuse_small(tally: Tally, weight: Weight, part: str, min_size: int) -> None:
     for group, size in zip(tally.groups, tally.sizes(weight), strict=True):
         if size < min_size:
@@ -462,51 +280,4 @@ def _refuse_small(tally: Tally, weight: Weight, part: str, min_size: int) -> Non
                 "(min_size). Merge small groups, leave them out, or change train_fraction.",
                 f"groups: one has fewer than {min_size} rows in the {part} part (min_size). Merge small groups, leave "
                 "them out, or change train_fraction.",
-            )
-
-
-def _refuse_few_clusters(criteria: Criteria, lines: influence.Lines) -> None:
-    for label, effective in zip(criteria.labels, lines.effective(len(criteria.labels)), strict=True):
-        if effective < FEWEST:
-            raise NotEnoughData(
-                f"cluster: group {label!r} has {effective:.1f} effective clusters; at least {FEWEST:g} are needed to "
-                "measure the error between them.",
-                f"cluster: a group has fewer than {FEWEST:g} effective clusters, too few to measure the error between "
-                "them.",
-            )
-
-
-def _refuse_undefined(criteria: Criteria, rates: FloatArray, algorithms: Sequence[str], part: str) -> None:
-    for k, which, code in np.argwhere(np.isnan(rates[:, : len(algorithms)])):
-        utility = criteria.utilities[k]
-        if isinstance(criteria.weights, str) and utility not in criteria.fairness:
-            continue  # accuracy over all rows needs no group's own
-        raise NotEnoughData(
-            f"{utility.name} is undefined for group {criteria.labels[code]!r} under the {algorithms[which]}: none of "
-            f"its {part} rows is in the denominator (for outcome_among_selected: nobody is selected). Raise the "
-            "capacity, merge groups, or choose a utility whose denominator does not depend on the decision.",
-            f"{utility.name} is undefined for a group: raise the capacity, merge groups, or choose a utility whose "
-            "denominator does not depend on the decision.",
-        )
-
-
-def _refuse_excluded(tally: Tally, criteria: Criteria, comparison: Comparison, judged: Judged) -> None:
-    """What the theory excludes: a status quo with no unfairness at all; ratios of what is not positive.
-
-    A gap that is 0 in a small test part by coincidence, and not on all rows, is no error: the p-value is large.
-    """
-    if criteria.protected is None and any(unfairness.status_quo == 0 for unfairness in comparison.fairness):
-        before = judged.decided[STATUS_QUO]
-        _, everywhere = measure(tally, criteria, Judged(tally.weight, (before, before)))
-        for utility, (_, value) in zip(criteria.fairness, everywhere, strict=True):
-            if value == 0:
-                raise DataError(
-                    f"the status quo's unfairness in {utility.name} is exactly 0. The theory (assumption 1) excludes "
-                    "a perfectly fair status quo: there is no disparity to reduce."
-                )
-    for name, component in zip(criteria.accuracies, comparison.accuracy, strict=True):
-        if criteria.scale == "ratio" and component.status_quo <= 0:
-            raise DataError(
-                f"the status quo's {criteria.accuracy.name} for {name} is {component.status_quo:g}; gains as ratios "
-                'need it above 0. Ask for differences: scale="difference".'
             )

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from isonomy.alternatives.decide import Decisions
-from isonomy.alternatives.estimate import Estimates, Judged, decided_on, measure, training
+from isonomy.alternatives.estimate import Estimates, training
+from isonomy.alternatives.estimate_trial import Judged, decided_on, measure
 from isonomy.alternatives.plan import Plan
 from isonomy.alternatives.rules.algorithm import Algorithm, People, applied, find
 from isonomy.alternatives.rules.cutoffs import Decided

@@ -160,6 +160,8 @@ def plan(
     if disadvantage is not None and protected is None:
         raise UsageError("disadvantage: says which gaps count against the protected group; give protected too.")
     _check_accuracies(accuracy_gain, accuracy_weights, scale)
+    if scale == "ratio" and margin >= 1:
+        raise UsageError(f"margin: {margin:g}; a loss of everything requires nothing. Give less than 1.")
     if margin and accuracy_gain:
         raise UsageError("margin, accuracy_gain: give one of them; a margin allows a loss, a gain asks for more.")
     ready = _candidates(candidate)
@@ -190,6 +192,12 @@ def plan(
     gains = _fairness_gains([utility.name for utility in fair], fairness_gain, scale)
     form = fairness_test or ("two_one_sided" if known == "paper" else "equivalence")
     criteria = Criteria(accurate, fair, (), scale=scale, harm=harm, fairness_test=form, fairness_gains=gains)
+    outcomes = {outcome, *(u.outcome for u in criteria.utilities if u.outcome is not None)}
+    for argument, used in (("features", set(names)), ("candidate", set(ready.values())), ("status_quo", {status_quo})):
+        if known_later := sorted(outcomes & used):
+            raise UsageError(
+                f"{argument}: {known_later[0]!r} is an outcome, which nobody knows when the decision is made."
+            )
     columns = {"outcome": outcome, "status_quo": status_quo}
     columns |= {f"candidate[{name}]": column for name, column in ready.items()}
     columns |= {f"outcome of {u.name}": u.outcome for u in criteria.utilities if u.outcome is not None}

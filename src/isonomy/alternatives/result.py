@@ -16,8 +16,8 @@ from isonomy.alternatives.mitigate import Recommendation
 from isonomy.alternatives.plan import Evidence, Plan
 from isonomy.alternatives.rules import rounds as together
 from isonomy.alternatives.rules.bootstrap import Comparison, Component, Exceedance, PvalueForm
+from isonomy.alternatives.rules.contrasts import Contrast, Equivalence
 from isonomy.alternatives.rules.criteria import Scale
-from isonomy.alternatives.rules.influence import Contrast, Equivalence
 from isonomy.alternatives.rules.rounds import Curves
 from isonomy.alternatives.tally import Tally
 from isonomy.errors import UsageError
@@ -321,15 +321,15 @@ class ImprovabilityResult(Result):
         attempts = self.curves.attempts
         how = wording.basis(self.evidence, self.median_pvalue, trials, self.folds, self.repeats, attempts)
         first = wording.conclusion(self.reject, self.pvalue, alpha, who, how)
-        shown = [self.candidates.index(name) for name in self.alternatives] if len(self.candidates) > 1 else None
-        kept = list(range(trials)) if shown is None else (shown[:1] or [int(np.argmin(self.round_pvalues))])
+        several_candidates = len(self.candidates) > 1
+        kept = [int(np.argmin(self.round_pvalues))] if several_candidates else list(range(trials))
         pairs, own_pairs = (
             [names.pop() if len(names) == 1 else wording.VARYING_PAIR for names in map(set, zip(*listed, strict=True))]
             for listed in ([part[i] for i in kept] for part in (self.worst_pairs, self.own_worst_pairs))
         )
-        several, best = len(self.groups) > 2, self.candidates[kept[0]] if shown is not None else ""
+        several, best = len(self.groups) > 2, self.candidates[kept[0]] if several_candidates else ""
         accuracy, fairness = together.averages(self.accuracy[kept]), together.averages(self.fairness[kept])
-        alone = trials == 1 or shown is not None
+        alone = len(kept) == 1
         gains, cuts = (
             [wording.limits_of(kind, *map(float, row), scale=self.scale, alpha=alpha) if alone else "" for row in part]
             for kind, part in (
@@ -352,7 +352,7 @@ class ImprovabilityResult(Result):
                     self.fairness_utilities, pairs, own_pairs, fairness, cuts, strict=True
                 )
             ),
-            wording.supported("fairness", self.supported_fairness_gain, self.scale, alpha),
+            wording.supported("fairness", self.supported_fairness_gain, self.scale, alpha, self.margin),
             wording.supported("accuracy", self.supported_accuracy_gain, self.scale, alpha),
             wording.selected(*together.averages(self.selected[kept])),
             *(() if self.recommended is None or self.candidates else (wording.recommended(self.rule),)),

@@ -57,8 +57,8 @@ def conclusion(reject: bool, pvalue: float, alpha: float, who: str, how: str) ->
     """The sentence for the court. ``who``: of `subject`; ``how``: of `basis`."""
     if reject:
         return (
-            f"A less discriminatory alternative was shown to exist: {who} meets every accuracy requirement and is less "
-            f"unequal than the status quo. {how}: {phrases.pvalue(pvalue)}, at most {alpha:g}."
+            f"A less discriminatory alternative was shown to exist: {who} every accuracy requirement, with less "
+            f"inequality than the status quo. {how}: {phrases.pvalue(pvalue)}, at most {alpha:g}."
         )
     return (
         f"No less discriminatory alternative was shown: {who} every requirement beyond chance. {how}: "
@@ -67,25 +67,31 @@ def conclusion(reject: bool, pvalue: float, alpha: float, who: str, how: str) ->
 
 
 def subject(rule: str, candidates: Sequence[str], shown: Sequence[str], reject: bool) -> str:
-    """Who meets the requirements; or who did not meet them, with the verb."""
+    """Who meets the requirements, or did not meet them, with the verb."""
     if len(candidates) > 1:
-        return phrases.listed(shown) if reject else f"none of {len(candidates)} candidates met"
+        meet = "meet" if len(shown) > 1 else "meets"
+        return f"{phrases.listed(shown, len(shown))} {meet}" if reject else f"none of {len(candidates)} candidates met"
     if rule == CANDIDATE:
-        return rule if reject else f"{rule} did not meet"
-    return f"an algorithm found by the rule {rule!r}" if reject else f"what the rule {rule!r} found did not meet"
+        return f"{rule} {'meets' if reject else 'did not meet'}"
+    return f"an algorithm found by the rule {rule!r} meets" if reject else f"what the rule {rule!r} found did not meet"
 
 
 def log(entries: Sequence[Mapping[str, object]], best: str) -> str:
     """Everything that was tried, and whose figures are given (nothing where there is one alone)."""
     told = []
     for entry in entries:
-        about = [str(value) for key, value in entry.items() if key != "what" and key not in _OWN]
-        if "adjusted pvalue" in entry:
+        own = "adjusted pvalue" in entry
+        about = [
+            f"seed {value}" if key == "seed" else str(value)
+            for key, value in entry.items()
+            if key != "what" and not (own and key in _OWN)
+        ]
+        if own:
             p = phrases.pvalue(float(str(entry["adjusted pvalue"])))
             about.append(f"adjusted {p}, {'shown' if entry['verdict'] == Verdict.VIOLATION else 'not shown'}")
         told.append(f"{entry.get('what', 'an attempt')} ({', '.join(about)})" if about else str(entry.get("what")))
     whose = f" The figures that follow are those of {best}." if best else ""
-    return f"Tried in all: {phrases.listed(told)}.{whose}"
+    return f"Tried in all: {phrases.listed(told, len(told))}.{whose}"
 
 
 def basis(evidence: str, median: float, splits: int, folds: int, repeats: int, attempts: int) -> str:
@@ -94,8 +100,8 @@ def basis(evidence: str, median: float, splits: int, folds: int, repeats: int, a
         text = "Tested on all rows, the error of the cut-offs included"
     elif evidence == "crossfit":
         text = (
-            f"Every row was decided by rules fitted without it ({folds} folds, {repeats} times), and one test made of "
-            "all rows"
+            f"Every row was decided by rules fitted without it ({folds} folds, "
+            f"{'once' if repeats == 1 else f'{repeats} times'}), and one test made of all rows"
         )
     elif splits == 1:
         text = "One test"
@@ -176,9 +182,10 @@ def _amount(gain: float, scale: str) -> str:
     return phrases.share(gain) if scale == "ratio" else phrases.number(gain)
 
 
-def supported(kind: str, gain: float, scale: str, alpha: float) -> str:
+def supported(kind: str, gain: float, scale: str, alpha: float, margin: float = 0.0) -> str:
     """The largest gain that the data support: a lower confidence bound."""
-    held = "accuracy no lower" if kind == "fairness" else "unfairness no larger"
+    lower = f"lower by less than {_amount(margin, scale)}" if margin else "no lower"
+    held = f"accuracy {lower}" if kind == "fairness" else "unfairness no larger"
     what = "cut in unfairness" if kind == "fairness" else "gain in every accuracy"
     if gain != gain:
         return f"With {held}, no {what} is supported at level {alpha:g}."

@@ -8,6 +8,7 @@ import numpy as np
 
 from isonomy.alternatives.rules import influence
 from isonomy.alternatives.rules.algorithm import Algorithm, SelectionRule, Training, applied, find
+from isonomy.alternatives.rules.comparison import compare
 from isonomy.alternatives.rules.criteria import Criteria
 from isonomy.alternatives.rules.cutoffs import Decided, judged
 from isonomy.numerics.arrays import FloatArray, IntArray
@@ -90,7 +91,7 @@ def _pvalue(criteria: Criteria, lines: influence.Lines, rng: np.random.Generator
         return 1.0
     known = influence.moments(criteria, lines, worths)
     same = np.zeros(len(criteria.accuracies), dtype=bool)
-    comparison = influence.compare(criteria, known, worths, same, 0.05, rng).comparison
+    comparison = compare(criteria, known, worths, same, 0.05, rng).comparison
     parts = zip(
         (*comparison.accuracy, *comparison.fairness), (*criteria.accuracy_gains, *criteria.fairness_gains), strict=True
     )

@@ -16,8 +16,6 @@ large. With noise e of the estimates' own law, q is chosen on the estimates plus
 which are independent of them (data fission: Leiner, Duan, Wasserman and Ramdas 2025). The mean over e of what is
 judged uses all rows and depends on no draw. Its expectation is at most the largest gap; its variance is taken to be
 that of the pair's gap, and was smaller wherever it was simulated, ties of up to 25 pairs included.
-
-|F1| < c is asked as two one-sided questions, u and v standard errors from their boundaries (`Equivalence`).
 """
 
 from __future__ import annotations
@@ -26,15 +24,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import special
 
-from isonomy.alternatives.rules.bootstrap import Comparison, Component, PvalueForm, Question
-from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria, group_sums, rates_of
+from isonomy.alternatives.rules.contrasts import Contrast
+from isonomy.alternatives.rules.criteria import STATUS_QUO, Criteria, group_sums, rates_of
 from isonomy.alternatives.rules.cutoffs import Decided, Mass
-from isonomy.inference.simultaneous import RANK_TOLERANCE, sup_t
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.numerics.tails import normal_sf
+from isonomy.inference.simultaneous import RANK_TOLERANCE
+from isonomy.numerics.arrays import FloatArray, IntArray
 
 BLOCK = 2**16  # lines whose influence values are held at once
 NOISE = 4_096  # points of the mean over noise that chooses the worst pair: the same for every seed
@@ -96,87 +91,6 @@ def worth(criteria: Criteria, lines: Lines) -> Worth:
     stacked = np.stack(values, axis=1)
     sums = group_sums(stacked, lines.group, lines.weight, len(criteria.labels))
     return Worth(stacked, np.stack(slopes, axis=1), sums)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Contrast:
-    """One question: does the ``gain`` exceed delta times the ``base``? With their variances and covariance.
-
-    ``noise`` is what rounding leaves of a variance that is 0. ``identical``: both algorithms decide alike wherever it
-    matters, so the gain is 0 and nothing was estimated.
-    """
-
-    gain: float
-    base: float
-    variance: float
-    covariance: float
-    base_variance: float
-    noise: float
-    rows: int
-    identical: bool = False
-    df: float = np.inf  # of the law: clusters less one
-
-    def excess(self, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The gain beyond delta times its base, and the variance of that."""
-        variance = self.variance - 2 * delta * self.covariance + delta**2 * self.base_variance
-        return self.gain - delta * self.base, variance
-
-    def pvalue(self, delta: ArrayLike, form: PvalueForm = "add_one") -> FloatArray:
-        """P(a standard normal is at least as large as the gain beyond delta times its base, in standard errors).
-
-        Without any variance a gain that is large enough has 1 / (1 + rows): never 0 from rows alike.
-        """
-        excess, variance = self.excess(np.asarray(delta, dtype=float))
-        certain = variance <= self.noise
-        pvalue = _above(excess / np.sqrt(np.where(certain, 1.0, variance)), self.df)
-        tie = 1e-12 * (abs(self.gain) + abs(self.base))
-        met = np.where(self.identical & (excess >= -tie), 0.0, np.where(excess > tie, 1 / (1 + self.rows), 1.0))
-        return np.asarray(np.where(certain, met, pvalue), dtype=float)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Equivalence:
-    """Is a gap F1 between -c and c, where c is what the status quo's leaves? Two questions, asked together.
-
-    With u <= v the distances of F1 from both ends in standard errors and r < 0 their correlation, the p-value is
-
-        P(u <= Z <= u + (v - u) / -r),    Z standard normal,
-
-    in place of P(Z >= u): at the end that u is measured from, v - r u is independent of u, and given it all that
-    rejects at this p-value or a smaller one lies between these two. So the level holds, wherever F1 and c are, and the
-    power is never lower. For a c without error, r = -1, it is the uniformly most powerful unbiased test of
-    equivalence. Nothing is shown unless c is shown to be above 0. ``step`` is half of the distance between values that
-    F1 can take: an F1 that is 0 because rows are few is no evidence.
-    """
-
-    upper: Contrast
-    lower: Contrast
-    shared: float  # covariance of the two gains
-    step: float
-
-    def pvalue(self, delta: ArrayLike, form: PvalueForm = "add_one") -> FloatArray:
-        """p-value at each delta."""
-        d, df = np.asarray(delta, dtype=float), self.upper.df
-        one_sided = np.maximum(self.upper.pvalue(d), self.lower.pvalue(d))
-        (above, first), (below, second) = self.upper.excess(d), self.lower.excess(d)
-        shared = self.shared - d * (self.upper.covariance + self.lower.covariance) + d**2 * self.upper.base_variance
-        usable = (first > self.upper.noise) & (second > self.lower.noise) & (shared < 0)
-        deviations = np.sqrt(np.where(usable, [first, second], 1.0))
-        z = np.stack([above, below]) / deviations
-        near, far = z.min(axis=0), z.max(axis=0)
-        usable = usable & (near > 0)
-        steps = self.step / deviations
-        start, width = near - steps.max(axis=0), far - near + steps.sum(axis=0)
-        correlation = np.where(usable, shared / deviations.prod(axis=0), -1.0)
-        middle = (above + below) / np.sqrt(np.maximum(first + second + 2 * shared, 1e-300))
-        between = _above(start, df) - _above(start - width / correlation, df)
-        sharper = np.maximum(np.minimum(one_sided, between), _above(middle, df))
-        return np.asarray(np.where(usable, np.minimum(one_sided, sharper), one_sided), dtype=float)
-
-
-def _above(z: FloatArray, df: float) -> FloatArray:
-    """The upper tail of a normal law, or of Student's."""
-    return np.asarray(normal_sf(z, sides="one") if np.isinf(df) else special.stdtr(df, -z))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -288,7 +202,7 @@ def moments(criteria: Criteria, lines: Lines, worths: Worth, worst: Sequence[int
     if lines.cluster is not None:
         covariance = clusters.T @ clusters * (len(clusters) / (len(clusters) - 1))
     covariance = covariance / lines.rows**2
-    gaps = _gap_forms(criteria, size)[:, :, STATUS_QUO]  # (utilities, columns, pairs)
+    gaps = gap_forms(criteria, size)[:, :, STATUS_QUO]  # (utilities, columns, pairs)
     chosen = worst if worst is not None or gaps.shape[2] > 1 else (0,) * len(gaps)
     if chosen is None:
         worst = tuple(int(np.argmax(criteria.unfairness(estimates @ form))) for form in gaps)
@@ -342,116 +256,11 @@ def _worst_gap(criteria: Criteria, estimates: FloatArray, covariance: FloatArray
     return _WorstGap(value, mean, float(share @ np.einsum("cp,cd,dp->p", form, covariance, form)))
 
 
-def _gap_forms(criteria: Criteria, columns: int) -> FloatArray:
+def gap_forms(criteria: Criteria, columns: int) -> FloatArray:
     """Each gap as a linear form of the columns: (fairness utilities, columns, 2 algorithms, pairs)."""
     shape = (len(criteria.utilities), 2, len(criteria.labels))
     unit = np.eye(columns)[:, : int(np.prod(shape))].reshape(columns, *shape)
     return np.stack([criteria.gaps(unit, k) for k in range(len(criteria.fairness))])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Compared:
-    """The comparison, and each gain with simultaneous limits: (components, 3) and (fairness utilities, 3)."""
-
-    comparison: Comparison
-    accuracy_change: FloatArray
-    fairness_change: FloatArray
-
-
-def compare(
-    criteria: Criteria, known: Moments, worths: Worth, identical: BoolArray, alpha: float, rng: np.random.Generator
-) -> Compared:
-    """The questions about every component, in the form of `isonomy.alternatives.rules.bootstrap`.
-
-    ``identical`` says for which accuracy components both algorithms decide alike.
-    """
-    size, n_cells = len(known.estimates), int(np.prod((len(criteria.utilities), 2, len(criteria.labels))))
-    unit = np.eye(size)
-    if isinstance(criteria.weights, str):
-        accuracies = unit[n_cells : n_cells + 2, :, None]
-    else:
-        rates = unit[:, :n_cells].reshape(size, len(criteria.utilities), 2, len(criteria.labels))
-        accuracies = np.moveaxis(criteria.accuracy_of(rates, rates), 1, 0)  # (2, columns, components)
-    ratio = criteria.scale == "ratio"
-    accuracy, asked = [], []
-    for i in range(accuracies.shape[2]):
-        base, gain = accuracies[STATUS_QUO, :, i], accuracies[CANDIDATE, :, i] - accuracies[STATUS_QUO, :, i]
-        question = known.contrast(gain, base if ratio else None, identical=bool(identical[i]))
-        level = float(base @ known.estimates)
-        accuracy.append(Component(level + question.gain, level, (question,)))
-        asked.append([(gain, base if ratio else None)])
-    forms, distance, fairness = _gap_forms(criteria, size), np.inf, []
-    sides = (1, -1) if criteria.protected is None else (1,)
-    for k, form in enumerate(forms):
-        base = unit[size - len(forms) + k]
-        pairs = [
-            (base - side * form[:, CANDIDATE, p], base if ratio else None)
-            for p in range(form.shape[2])
-            for side in sides
-        ]
-        contrasts = [known.contrast(*pair) for pair in pairs]
-        questions: list[Question] = list(contrasts)
-        shown = known.contrast(base, None)
-        if criteria.fairness_test == "equivalence" and criteria.protected is None:
-            steps = _steps(criteria, worths, k)
-            both = zip(pairs[::2], pairs[1::2], strict=True)
-            shared = [float(first[0] @ known.covariance @ second[0]) for first, second in both]
-            questions = list(map(Equivalence, contrasts[::2], contrasts[1::2], shared, steps))
-        if criteria.protected is not None:
-            # A protected group that is not worse off has no disadvantage to cut: the status quo's must be shown too.
-            questions.append(known.contrast(base, np.zeros(size)))
-        unfair = float(criteria.unfairness(known.estimates @ form[:, CANDIDATE]).max())
-        fairness.append(Component(unfair, max(shown.gain, 0.0), tuple(questions)))
-        asked.append(pairs)
-        if shown.variance > shown.noise:
-            distance = min(distance, abs(shown.gain) / np.sqrt(shown.variance))
-    changes = _limits(known, asked, alpha, rng)
-    if ratio:  # unfairness cannot fall by more than all of itself
-        changes[len(accuracy) :] = np.minimum(changes[len(accuracy) :], 1.0)
-    fewest = float(worths.sums[:, :, 1].min())
-    comparison = Comparison(tuple(accuracy), tuple(fairness), 0, fewest, float(distance))
-    return Compared(comparison, changes[: len(accuracy)], changes[len(accuracy) :])
-
-
-def _steps(criteria: Criteria, worths: Worth, k: int) -> list[float]:
-    """Half of what one row can change in the candidate's gap of each pair, by the larger of its two groups."""
-    which = criteria.utilities.index(criteria.fairness[k])
-    values = np.unique(worths.values[:, which, CANDIDATE, 0])
-    smallest = float(np.diff(values).min()) if len(values) > 1 else 0.0
-    denominators = worths.sums[which, CANDIDATE, 1]
-    return [0.5 * smallest / max(denominators[list(pair)].max(), 1.0) for pair in criteria.pairs]
-
-
-def _limits(
-    known: Moments,
-    asked: Sequence[Sequence[tuple[FloatArray, FloatArray | None]]],
-    alpha: float,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Each component's gain, and limits that hold for all at once; unfairness falls by the least of its gains."""
-    contrasts = [known.contrast(*pair) for part in asked for pair in part]
-    ends = np.cumsum([len(part) for part in asked])[:-1]
-    gradients = []
-    for (gain, base), contrast in zip([pair for part in asked for pair in part], contrasts, strict=True):
-        usable = contrast.base if contrast.base > 0 else np.nan
-        gradients.append(gain if base is None else (gain - contrast.gain / usable * base) / usable)
-    estimates = np.array([c.gain / (c.base if c.base > 0 else np.nan) for c in contrasts])
-    jacobian = np.array(gradients)
-    covariance = np.where(np.isnan(jacobian).any(axis=1), np.nan, 1.0)[:, None] * (
-        np.nan_to_num(jacobian) @ known.covariance @ np.nan_to_num(jacobian).T
-    )
-    noise = RANK_TOLERANCE * (jacobian**2 @ np.diagonal(known.covariance))
-    variance = np.diagonal(covariance)
-    deviation = np.sqrt(np.where(variance > noise, variance, np.nan))
-    with np.errstate(invalid="ignore"):
-        correlation = covariance / deviation[:, None] / deviation
-    np.fill_diagonal(correlation, np.where(np.isnan(deviation), np.nan, 1.0))
-    critical = sup_t(correlation, alpha=alpha, rng=rng).critical
-    if np.isfinite(known.df):
-        critical = -float(special.stdtrit(known.df, float(special.ndtr(-critical))))
-    margin = np.where(np.isnan(estimates), np.nan, np.nan_to_num(critical * np.nan_to_num(deviation)))
-    rows = np.stack([estimates, estimates - margin, estimates + margin], axis=1)
-    return np.stack([part.min(axis=0) for part in np.split(rows, ends)])
 
 
 def observed_rates(worths: Worth) -> FloatArray:

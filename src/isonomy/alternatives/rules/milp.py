@@ -13,6 +13,7 @@ from isonomy.alternatives.rules.program import MARGIN, Objective, Worth, search
 from isonomy.alternatives.rules.utilities import Utility
 from isonomy.errors import UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.status import Status
 from isonomy.options import Finite, Number, Positive, Whole, check_parameters
 
 
@@ -102,7 +103,8 @@ class MILPRule:
         )
         details = {"value": solution.value, "bound": solution.bound, "gap": solution.gap}
         if solution.coefficients is None:
-            return Algorithm(None, solution.status, "no linear classifier was found", details)
+            why = f" within {self.time_limit:g} seconds" if solution.status is Status.TIME_LIMIT else ""
+            return Algorithm(None, solution.status, f"no linear classifier was found{why}", details)
         linear = Linear(solution.coefficients, self.group_aware, training.capacity is not None)
         return Algorithm(linear, solution.status, "", details)
 

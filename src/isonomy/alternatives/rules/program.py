@@ -111,8 +111,8 @@ class Worth:
         return bool((self.w[:, 0] == 0).all() and (self.w[:, 1] == 1).all() and (self.u[:, 0] == 0).all())
 
     def reached(self, members: Sequence[IntArray], decisions: FloatArray) -> FloatArray:
-        """The utility of each group under these decisions."""
-        u, w = (np.where(decisions == 1, part[:, 1], part[:, 0]) for part in (self.u, self.w))
+        """The utility of each group under these decisions, fractions for those selected by lot."""
+        u, w = (part[:, 0] + decisions * (part[:, 1] - part[:, 0]) for part in (self.u, self.w))
         return np.array([u[i].sum() / w[i].sum() for i in members])
 
 
