@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from isonomy.alternatives.rules.bootstrap import compare
-from isonomy.alternatives.rules.criteria import Criteria, FairnessTest
 from isonomy.alternatives.rules.contrasts import Equivalence
+from isonomy.alternatives.rules.criteria import Criteria, FairnessTest
 from isonomy.alternatives.rules.influence import Moments
 from isonomy.alternatives.rules.utilities import READY
 from isonomy.results import theme
