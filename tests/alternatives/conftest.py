@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import isonomy as iso
+from isonomy.alternatives import ImprovabilityResult
 from support.tables import programme
 
 Columns = dict[str, Any]
@@ -48,3 +50,20 @@ def crossfit(ready: Columns) -> Columns:
 def fit(ask: Columns) -> Columns:
     """The same question to a rule that fits two features."""
     return ask | {"candidate": None, "features": ["x1", "x2"], "splits": 2, "resamples": 100}
+
+
+@pytest.fixture(scope="session")
+def result(data: Columns) -> ImprovabilityResult:
+    """The usual question, answered once."""
+    return iso.improvability(
+        data,
+        outcome="need",
+        groups="race",
+        status_quo="cost_score",
+        candidate="need_score",
+        capacity=0.1,
+        evidence="paper",
+        splits=3,
+        resamples=300,
+        rng=7,
+    )

@@ -4,7 +4,8 @@ from typing import Any
 
 from isonomy.alternatives.api import improvability
 from isonomy.alternatives.mitigate import Recommendation
-from isonomy.alternatives.result import ImprovabilityResult, SurfaceResult
+from isonomy.alternatives.result import ImprovabilityResult
+from isonomy.alternatives.result_surface import SurfaceResult
 from isonomy.alternatives.rules import NAMES as RULES
 from isonomy.alternatives.rules.algorithm import Algorithm, People, SelectionRule, Training
 from isonomy.alternatives.rules.manipulation import (

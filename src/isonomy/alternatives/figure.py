@@ -11,7 +11,8 @@ from isonomy.numerics.arrays import FloatArray
 from isonomy.results import phrases, theme
 
 if TYPE_CHECKING:
-    from isonomy.alternatives.result import ImprovabilityResult, SurfaceResult
+    from isonomy.alternatives.result import ImprovabilityResult
+    from isonomy.alternatives.result_surface import SurfaceResult
 
 _ALGORITHMS = alt.Scale(domain=["alternative", "status quo"], range=[theme.PALETTE[0], theme.PALETTE[1]])
 _SHAPES = alt.Scale(domain=["alternative", "status quo"], range=["circle", "square"])

@@ -14,6 +14,7 @@ from isonomy.alternatives.decide import Decisions
 from isonomy.alternatives.estimate import Estimates
 from isonomy.alternatives.mitigate import Recommendation
 from isonomy.alternatives.plan import Evidence, Plan
+from isonomy.alternatives.result_surface import SurfaceResult
 from isonomy.alternatives.rules import rounds as together
 from isonomy.alternatives.rules.bootstrap import Comparison, Component, Exceedance, PvalueForm
 from isonomy.alternatives.rules.contrasts import Contrast, Equivalence
@@ -23,7 +24,7 @@ from isonomy.alternatives.tally import Tally
 from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.inference import Verdict, rejected
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Call, Columns, Result, Status, storable
 from isonomy.results.disclosure import withheld
 from isonomy.results.storage import OF_ROWS
@@ -31,6 +32,8 @@ from isonomy.results.storage import OF_ROWS
 if TYPE_CHECKING:
     import altair as alt
 
+# Fields with one entry per trial.
+_EACH = ("accuracy", "fairness", "accuracy_change", "fairness_change", "selected", "cutoffs", "train_rows", "test_rows")
 for part in (Curves, Comparison, Component, Exceedance, Contrast, Equivalence):
     storable(part)
 
@@ -148,15 +151,8 @@ class ImprovabilityResult(Result):
             accuracy_utility=criteria.accuracy.name,
             accuracy_components=criteria.accuracies,
             fairness_utilities=fairness,
-            accuracy=np.stack([r.accuracy for r in trials]),
-            fairness=np.stack([r.fairness for r in trials]),
-            accuracy_change=np.stack([r.accuracy_change for r in trials]),
-            fairness_change=np.stack([r.fairness_change for r in trials]),
             round_pvalues=np.array([r.pvalue for r in trials]),
-            selected=np.stack([r.selected for r in trials]),
-            cutoffs=np.stack([r.cutoffs for r in trials]),
-            train_rows=np.array([r.train_rows for r in trials]),
-            test_rows=np.stack([r.test_rows for r in trials]),
+            **{name: np.stack([getattr(trial, name) for trial in trials]) for name in _EACH},
             undefined=np.array([0 if c is None else c.undefined for c in comparisons]),
             distance=np.array([np.nan if c is None else c.distance for c in comparisons]),
             worst_pairs=tuple(tuple(pairs[q] for q in r.worst) for r in trials),
@@ -409,58 +405,3 @@ class ImprovabilityResult(Result):
             recommended=None,
             status=(Status.SUPPRESSED,) * len(self.status),
         )
-
-
-@storable
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class SurfaceResult(Result):
-    """Combined p-values over required gains, with the contour of the level and its crossings.
-
-    A point is ``supported`` where its p-value is at most ``level``, which is alpha.
-    ``fairness_gain`` is where the contour crosses delta_a = 0, ``accuracy_gain`` where it crosses delta_f = 0; NaN
-    where even (0, 0) is not supported.
-    """
-
-    question: ClassVar[str] = wording.QUESTION
-    method: ClassVar[str] = wording.METHOD
-    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
-    never_shown: ClassVar[tuple[str, ...]] = wording.SURFACE_LIMITS
-
-    accuracy_gains: FloatArray
-    fairness_gains: FloatArray
-    pvalues: FloatArray
-    supported: BoolArray
-    level: float
-    alpha: float
-    scale: Scale
-    fairness_gain: float
-    accuracy_gain: float
-
-    @property
-    def contour(self) -> FloatArray:
-        """For each fairness gain the largest accuracy gain supported without a break from below; NaN where none."""
-        return together.reach(self.supported, self.accuracy_gains)
-
-    def table(self) -> dict[str, Any]:
-        """One row per grid point."""
-        a, f = np.meshgrid(self.accuracy_gains, self.fairness_gains, indexing="ij")
-        return {
-            "accuracy_gain": a.ravel(),
-            "fairness_gain": f.ravel(),
-            "pvalue": self.pvalues.ravel(),
-            "supported": self.supported.ravel(),
-        }
-
-    def findings(self) -> tuple[str, ...]:
-        """The two crossings."""
-        return (
-            wording.supported("fairness", self.fairness_gain, self.scale, self.alpha),
-            wording.supported("accuracy", self.accuracy_gain, self.scale, self.alpha),
-        )
-
-    def plot(self) -> alt.TopLevelMixin:
-        """Heat map with the contour and the crossings."""
-        from isonomy.alternatives.figure import surface_chart
-        from isonomy.results.theme import finish
-
-        return finish(surface_chart(self))
