@@ -11,6 +11,7 @@ from isonomy.alternatives.estimate import Estimates, training
 from isonomy.alternatives.estimate_trial import Judged, decided_on, measure
 from isonomy.alternatives.plan import Plan
 from isonomy.alternatives.rules.algorithm import Algorithm, People, applied, find
+from isonomy.alternatives.rules.choice import Standardised
 from isonomy.alternatives.rules.cutoffs import Decided
 from isonomy.alternatives.rules.thresholds import Shifted
 from isonomy.alternatives.tally import Inputs, Tally
@@ -45,7 +46,7 @@ class Recommendation:
     def estimator_(self) -> object:
         """The fitted scikit-learn estimator, or whatever else the rule returned."""
         decide: object = self._fitted[0].decide
-        if isinstance(decide, Shifted):  # cut-offs by group on another algorithm's score
+        while isinstance(decide, (Shifted, Standardised)):  # made of another algorithm's score
             decide = decide.model
         return getattr(decide, "model", decide)
 

@@ -11,6 +11,7 @@ import isonomy as iso
 from isonomy.alternatives import Training
 from isonomy.alternatives.rules.choice import stratified
 from isonomy.errors import RuleFailed, UsageError
+from support.tables import programme
 
 
 def good(training: Training) -> Any:
@@ -32,6 +33,26 @@ def test_the_better_rule_is_chosen_in_every_fold(data: dict[str, Any], crossfit:
     assert "In 5 of 5 fits: rule 'broken' failed: ValueError: no, so it was not chosen." in result.warnings
     alone = iso.improvability(data, **crossfit, rule=good)
     assert result.pvalue == pytest.approx(alone.pvalue, rel=0.5)
+
+
+def test_folds_that_choose_scores_of_different_units_recommend_one_cutoff(
+    data: dict[str, Any], crossfit: dict[str, Any]
+) -> None:
+    calls: list[int] = []
+
+    def sometimes(training: Training) -> Any:
+        calls.append(len(calls))
+        if len(calls) % 3 == 0:
+            raise ValueError("not now")
+        return good(training)
+
+    def in_thousandths(training: Training) -> Any:
+        return lambda people: 5_000 + 1_000 * people.features["lab"]
+
+    result = iso.improvability(data, **crossfit, rule=[sometimes, in_thousandths])
+    assert len(result.details[0]) == 2  # both were chosen
+    assert result.recommended is not None
+    assert result.recommended.decide(programme(4_000, seed=9)).mean() == pytest.approx(0.1, abs=0.025)
 
 
 def test_lists(data: dict[str, Any], crossfit: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isonomy.alternatives.rules import influence
-from isonomy.alternatives.rules.algorithm import Algorithm, SelectionRule, Training, applied, find
+from isonomy.alternatives.rules.algorithm import Algorithm, Decide, People, SelectionRule, Training, applied, find
 from isonomy.alternatives.rules.comparison import compare
 from isonomy.alternatives.rules.criteria import Criteria
 from isonomy.alternatives.rules.cutoffs import Decided, judged
@@ -45,11 +45,12 @@ class ChoiceRule:
         """Choose and fit."""
         learn, check = stratified(training, 1 - VALIDATION)
         part, rest = training.take(learn), training.take(check)
-        pvalues, notes = [], []
+        pvalues, notes, scores = [], [], []
         for rule, name in self.rules:
             algorithm, values = applied(find(rule, name, part), name, rest.people)
             pvalues.append(1.0 if algorithm.decide is None else _largest_pvalue(rest, values))
             notes.append(algorithm.note)
+            scores.append(values)
         if all(notes):
             return Algorithm(None, algorithm.status, notes[0])
         best = int(np.argmin([np.inf if note else p for p, note in zip(pvalues, notes, strict=True)]))
@@ -57,7 +58,27 @@ class ChoiceRule:
         fitted = find(rule, name, training)
         details = {**fitted.details, f"chose {name}": 1.0}
         lost = next((f"{note.removesuffix('.')}, so it was not chosen." for note in notes if note), "")
-        return Algorithm(fitted.decide, fitted.status, fitted.note or lost, details)
+        decide = fitted.decide
+        if decide is not None and training.capacity is not None and not training.criteria.priced:
+            cutoff = _decided(rest, scores[best]).cutoff
+            decide = Standardised(decide, cutoff, float(scores[best].std()) or 1.0)
+        return Algorithm(decide, fitted.status, fitted.note or lost, details)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standardised:
+    """Scores from a cut-off in standard deviations, both of rows the rule had not seen.
+
+    Folds may choose different rules, and the cut-off to recommend is the mean of theirs: it needs one unit.
+    """
+
+    model: Decide
+    cutoff: float
+    deviation: float
+
+    def __call__(self, people: People) -> FloatArray:
+        """One number per person."""
+        return (np.asarray(self.model(people), dtype=float) - self.cutoff) / self.deviation
 
 
 def stratified(training: Training, share: float) -> tuple[IntArray, IntArray]:
@@ -74,15 +95,19 @@ def stratified(training: Training, share: float) -> tuple[IntArray, IntArray]:
 
 def _largest_pvalue(rest: Training, values: FloatArray) -> float:
     """On rows no rule has seen; 1 where a utility is undefined on them."""
-    weight = np.ones(len(values)) if rest.weight is None else rest.weight
-    ready = Decided(rest.status_quo, np.zeros(len(values)))
-    candidate = (
-        Decided(values, np.zeros(len(values)))
-        if rest.criteria.priced
-        else judged(values, weight, "rule", capacity=rest.capacity, threshold=rest.threshold, scores=True)
-    )
-    lines = influence.Lines(rest.people.features, rest.outcomes, rest.people.group, weight, (ready, candidate))
+    both = (Decided(rest.status_quo, np.zeros(len(values))), _decided(rest, values))
+    lines = influence.Lines(rest.people.features, rest.outcomes, rest.people.group, _weight(rest), both)
     return _pvalue(rest.criteria, lines, rest.rng)
+
+
+def _decided(rest: Training, values: FloatArray) -> Decided:
+    if rest.criteria.priced:
+        return Decided(values, np.zeros(len(values)))
+    return judged(values, _weight(rest), "rule", capacity=rest.capacity, threshold=rest.threshold, scores=True)
+
+
+def _weight(rest: Training) -> FloatArray:
+    return np.ones(len(rest.outcome)) if rest.weight is None else rest.weight
 
 
 def _pvalue(criteria: Criteria, lines: influence.Lines, rng: np.random.Generator) -> float:
