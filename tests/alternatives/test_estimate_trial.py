@@ -66,8 +66,16 @@ def test_a_group_without_outcomes_is_refused_before_anything_is_fitted(
     data: dict[str, Any], crossfit: dict[str, Any]
 ) -> None:
     sick = np.where(data["race"] == "Black", 0, data["sick"])
-    calls = []
-    ask = crossfit | {"outcome": "sick", "accuracy": "accuracy", "fairness": "tpr", "rule": calls.append}
+    calls: list[object] = []
+    asked = {"outcome": "sick", "accuracy": "accuracy", "fairness": "tpr", "rule": calls.append}
     with pytest.raises(NotEnoughData, match=r"tpr is undefined for group 'race=Black'.* has an outcome that counts"):
-        iso.improvability(data | {"sick": sick}, **ask)
+        iso.improvability(data | {"sick": sick}, **(crossfit | asked))
     assert not calls
+
+
+def test_a_denominator_of_a_few_rows_shows_nothing(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    """Means over six people and skewed outcomes reject a true null twice as often as they may."""
+    result = iso.improvability(data, **(ready | {"capacity": 0.004}))
+    assert result.pvalue == 1
+    assert result.verdict == "inconclusive"
+    assert "too few for the law of the test" in result.warnings[0]

@@ -20,6 +20,8 @@ from isonomy.inference.designs import FEWEST
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 
+FEWEST_ROWS = 10  # in a denominator: with fewer, means of skewed outcomes reject too often (0.12 at 0.05)
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Trial:
@@ -156,6 +158,10 @@ def compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng: 
             if plan.rule is None and len(plan.candidates) == 1:
                 raise
             search = replace(search, found=False, status=Status.EMPTY, note=str(error))
+    fewest = float(worths.sums[:, :, 1].min())
+    if search.found and plan.evidence != "paper" and fewest < FEWEST_ROWS:
+        note = f"only {fewest:.0f} rows are in a denominator, too few for the law of the test"
+        search = replace(search, found=False, status=Status.EMPTY, note=note)
     worst, identical = judged.worst or (0,) * len(criteria.fairness), _identical(criteria, lines)
     comparison, empty = None, (np.full((n, 3), np.nan) for n in (len(criteria.accuracies), len(criteria.fairness)))
     changes = tuple(empty)

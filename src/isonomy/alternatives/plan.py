@@ -193,11 +193,9 @@ def plan(
     form = fairness_test or ("two_one_sided" if known == "paper" else "equivalence")
     criteria = Criteria(accurate, fair, (), scale=scale, harm=harm, fairness_test=form, fairness_gains=gains)
     outcomes = {outcome, *(u.outcome for u in criteria.utilities if u.outcome is not None)}
-    for argument, used in (("features", set(names)), ("candidate", set(ready.values())), ("status_quo", {status_quo})):
-        if known_later := sorted(outcomes & used):
-            raise UsageError(
-                f"{argument}: {known_later[0]!r} is an outcome, which nobody knows when the decision is made."
-            )
+    for argument, read in (("features", names), ("candidate", ready.values()), ("status_quo", (status_quo,))):
+        if later := sorted(outcomes & set(read)):
+            raise UsageError(f"{argument}: {later[0]!r} is an outcome, which nobody knows when the decision is made.")
     columns = {"outcome": outcome, "status_quo": status_quo}
     columns |= {f"candidate[{name}]": column for name, column in ready.items()}
     columns |= {f"outcome of {u.name}": u.outcome for u in criteria.utilities if u.outcome is not None}
