@@ -225,7 +225,9 @@ def _refuse_few_clusters(criteria: Criteria, lines: influence.Lines) -> None:
         if effective < FEWEST:
             raise NotEnoughData(
                 f"cluster: group {label!r} has {effective:.1f} effective clusters; at least {FEWEST:g} are needed to "
-                "measure the error between them."
+                "measure the error between them.",
+                f"cluster: a group has fewer than {FEWEST:g} effective clusters, too few to measure the error between "
+                "them.",
             )
 
 
@@ -236,15 +238,15 @@ def _refuse_undefined(
         utility = criteria.utilities[k]
         if isinstance(criteria.weights, str) and utility not in criteria.fairness:
             continue  # accuracy over all rows needs no group's own
-        reason, remedy = f"none of its {part} rows has an outcome that counts in it", "Merge groups"
-        if worths.slopes[:, k, 1].any():  # who counts depends on the decision
-            reason, remedy = (
-                f"none of its {part} rows is decided so as to count in it",
-                "Raise the capacity, merge groups",
-            )
+        decided = bool(worths.slopes[:, k, 1].any())  # who counts depends on the decision
+        counts = "is decided so as to count in it" if decided else "has an outcome that counts in it"
+        remedy = (
+            f"{'raise the capacity, ' if decided else ''}merge groups, or choose a utility with another denominator."
+        )
         raise NotEnoughData(
-            f"{utility.name} is undefined for group {criteria.labels[code]!r} under the {algorithms[which]}: {reason}. "
-            f"{remedy}, or choose a utility with another denominator."
+            f"{utility.name} is undefined for group {criteria.labels[code]!r} under the {algorithms[which]}: none of "
+            f"its {part} rows {counts}; {remedy}",
+            f"{utility.name} is undefined for a group: {remedy}",
         )
 
 
