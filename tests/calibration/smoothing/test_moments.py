@@ -70,6 +70,35 @@ def test_heavy_users_are_multiplied_in_full(monkeypatch: pytest.MonkeyPatch) -> 
     )
 
 
+def votes_of_users(seed: int = 0) -> dict[str, Any]:
+    """Rows with 0/1 outcomes of users who are in one group each, and share one vote among their rows."""
+    columns = rows(seed=seed)
+    user = columns["user"]
+    share = np.random.default_rng(seed + 1).random(90)[user]
+    return columns | {"group": user % 2, "outcome": (columns["outcome"] > 0) * 1.0, "vote": share}
+
+
+@pytest.mark.parametrize("heavy", [2, 7, 512])
+def test_rows_with_equal_votes_are_counted(monkeypatch: pytest.MonkeyPatch, heavy: int) -> None:
+    columns, f = votes_of_users(), functional()
+    monkeypatch.setattr(module, "HEAVY", heavy)
+    monkeypatch.setattr(module._Rows, "in_order", None)  # the way of other votes
+    monkeypatch.setattr(module, "_PAIRS", 100)
+    summed = moments(columns, products=True)
+    for g in (0, 1):
+        np.testing.assert_allclose(summed.cross(g, f, g, f), by_hand(columns, g, g, True), rtol=1e-9)
+    monkeypatch.undo()
+    np.testing.assert_allclose(summed.square, moments(columns).square, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["vote", "outcome", "group"])
+def test_other_votes_outcomes_and_users_of_two_groups_are_multiplied(name: str) -> None:
+    columns, f = votes_of_users() | {name: rows()[name]}, functional()
+    summed = moments(columns, products=True)
+    for a, b in ((0, 0), (0, 1)):
+        np.testing.assert_allclose(summed.cross(a, f, b, f), by_hand(columns, a, b, True), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("user", [True, False])
 def test_parts_add_up(user: bool) -> None:
     columns, f = rows(), functional()

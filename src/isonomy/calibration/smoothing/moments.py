@@ -97,9 +97,13 @@ class Moments:
         moments = replace(
             moments, users=present.sum(axis=1).astype(np.float64), spanning=int((present.sum(axis=0) > 1).sum())
         )
+        multiplied = (score.size > MANY and size <= FEW) if products is None else products
+        if multiplied and not moments.spanning and (share := _shares(user, vote, outcome, present.shape[1])) is not None:
+            own = _products_by_count(group, user, 2 * bins + (outcome > 0), share, size)
+            square = np.stack([np.diagonal(block[0, 0]) for block in own])
+            return replace(moments, square=square, blocks={(g, g): block for g, block in enumerate(own)})
         who, where, at = (values.astype(np.int32) for values in (user, group, bins))  # half the memory
         rows = _Rows(who, where, at, vote, vote * outcome).in_order(present.shape[1])
-        multiplied = (score.size > MANY and size <= FEW) if products is None else products
         if not multiplied or moments.spanning:
             moments = replace(moments, tables=tuple(rows.table(g, present.shape[1]) for g in range(size)))
         if not multiplied:
@@ -163,6 +167,77 @@ class Moments:
         """Covariance (P, P) of numbers to which each of some groups adds its functional."""
         parts = [self.cross(a, f, b, h) for a, f in functionals.items() for b, h in functionals.items()]
         return np.asarray(np.sum(parts, axis=0))
+
+
+def _shares(user: NDArray[np.int64], vote: FloatArray, outcome: FloatArray, most: int) -> FloatArray | None:
+    """The vote of each user's rows, where they are alike and every outcome is 0 or 1; else None."""
+    if np.any(outcome * (1 - outcome) != 0):
+        return None
+    share = np.zeros(most)
+    share[user] = vote
+    return share if np.array_equal(share[user], vote) else None
+
+
+def _products_by_count(
+    group: IntArray, user: NDArray[np.int64], place: IntArray, share: FloatArray, size: int
+) -> list[FloatArray]:
+    """Products (2, 2, BINS, BINS) of each group's sites, added up over users whose rows have equal votes.
+
+    ``place`` is twice the bin, plus the outcome. One sort puts rows in order of groups, users and places; nothing else
+    has to be carried along, and a pair of rows is counted once, in the upper half of a table of places.
+    """
+    most = np.int64(share.size)
+    keys = (group * most + user) * np.int64(2 * BINS) + place
+    keys.sort()
+    ends = np.searchsorted(keys, np.arange(size + 1) * (most * 2 * BINS))
+    blocks = []
+    for g in range(size):
+        own = keys[ends[g] : ends[g + 1]] - g * most * 2 * BINS
+        who, at = (own // (2 * BINS)).astype(np.int32), (own % (2 * BINS)).astype(np.int32)
+        table = _place_products(who, at, share * share)
+        blocks.append(_by_outcome(table))
+    return blocks
+
+
+def _place_products(user: NDArray[np.int32], place: NDArray[np.int32], square: FloatArray) -> FloatArray:
+    """A symmetric table of the products of users' counts at two places, times the user's ``square``."""
+    count = np.bincount(user, minlength=square.size)
+    table = np.zeros((2 * BINS, 2 * BINS))
+    for start in range(0, (heavy := np.flatnonzero(count > HEAVY)).size, 1024):
+        lines = heavy[start : start + 1024]
+        first = np.searchsorted(user, lines.astype(user.dtype))
+        each = [np.bincount(place[a : a + n], minlength=2 * BINS) for a, n in zip(first, count[lines], strict=True)]
+        counts = np.stack(each).astype(np.float64)
+        table += counts.T @ (counts * square[lines, None])
+    if heavy.size:
+        light = count[user] <= HEAVY
+        user, place = user[light], place[light]
+    above = np.zeros(table.size)
+    first, lag, pairs, waiting = np.arange(user.size, dtype=np.int32), 1, [], 0
+    while first.size:
+        first = first[first < user.size - lag]
+        first = first[user[first] == user[first + lag]]
+        pairs.append((place[first] * np.int32(2 * BINS) + place[first + lag], square[user[first]]))
+        waiting += first.size
+        lag += 1
+        if not first.size or waiting > _PAIRS:
+            at, products = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+            above += np.bincount(at, products, table.size)
+            pairs, waiting = [], 0
+    above = above.reshape(table.shape)
+    table += above
+    table += above.T
+    np.einsum("ii->i", table)[...] += np.bincount(place, square[user], 2 * BINS)
+    return table
+
+
+def _by_outcome(table: FloatArray) -> FloatArray:
+    """Products of votes, and of votes times outcomes (first two axes), from those of places."""
+    both = table.reshape(BINS, 2, BINS, 2)
+    block = np.empty((2, 2, BINS, BINS))
+    block[1, 1], block[0, 1] = both[:, 1, :, 1], both[:, :, :, 1].sum(axis=1)
+    block[0, 0], block[1, 0] = both.sum(axis=(1, 3)), block[0, 1].T
+    return block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
