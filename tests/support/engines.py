@@ -31,10 +31,14 @@ def duckdb(columns: Columns) -> Any:
     return pytest.importorskip("duckdb").connect().from_arrow(frame(columns).to_arrow())
 
 
+def ibis(columns: Columns) -> Any:
+    """An Ibis table, which DuckDB holds."""
+    return pytest.importorskip("ibis").memtable(frame(columns).to_arrow())
+
+
 def spark(session: Any, columns: Columns) -> Any:
-    """A Spark frame, made of rows and not of pandas: Spark warns about pandas 3."""
-    table = frame(columns)
-    return session.createDataFrame(table.rows(), list(table.columns))
+    """A Spark frame, made of arrow and not of pandas: Spark warns about pandas 3."""
+    return session.createDataFrame(frame(columns).to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 def files(folder: Path, kind: str) -> Engine:
@@ -58,4 +62,5 @@ ENGINES: dict[str, Engine] = {
     "pandas": pandas,
     "pyarrow": lambda columns: frame(columns).to_arrow(),
     "duckdb": duckdb,
+    "ibis": ibis,
 }

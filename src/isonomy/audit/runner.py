@@ -142,8 +142,8 @@ class Audit:
         fingerprint = identified(source, filtered=bool(self.config.filters))
         if folder is not None:
             prepare(folder)
-        tables = _Tables(source)
-        tables.prefetch(planned)
+        tables = _Tables(source, opened)
+        tables.prefetch(planned, lambda k, of: tell(f"Reading the table (pass {k} of {of})", 0, len(planned)))
         state = State(folder, resume=resume)
         if folder is not None:
             claim(folder, self._path)
@@ -199,7 +199,9 @@ class Audit:
                 options=dict(one.options),
             )
             return replace(entry, seconds=time.perf_counter() - started, peak_memory=peak_memory())
-        return replace(entry, result=result, seconds=time.perf_counter() - started, peak_memory=peak_memory())
+        seconds = time.perf_counter() - started
+        tables.refuse_changed()
+        return replace(entry, result=result, seconds=seconds, peak_memory=peak_memory())
 
     def _together(
         self, planned: list[Planned], entries: list[Entry], fingerprint: Fingerprint, state: State
@@ -265,8 +267,9 @@ class Audit:
 class _Tables:
     """The audited table, and its restrictions for the tests that have filters of their own."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, opened: Opened) -> None:
         self.whole = source
+        self._opened = opened
         self._narrower: dict[str, Source] = {}
 
     def of(self, one: Planned) -> Source:
@@ -276,7 +279,12 @@ class _Tables:
             return self.whole
         return self._narrower.setdefault(repr(one.test.filters), self.whole.filter(condition))
 
-    def prefetch(self, planned: list[Planned]) -> None:
+    def refuse_changed(self) -> None:
+        """Raise if a file changed since the table was opened, unless its rows were read then."""
+        if self.whole.lazy:
+            self._opened.refuse_changed()
+
+    def prefetch(self, planned: list[Planned], tell: Callable[[int, int], None]) -> None:
         """Make the passes the tests will begin with, one for all that share their keys."""
         by_table: dict[int, list[Planned]] = {}
         for one in planned:
@@ -284,7 +292,7 @@ class _Tables:
         for tests in by_table.values():
             source = self.of(tests[0])
             with contextlib.suppress(Exception):  # what is wrong with the rows is the test's to report
-                source.prefetch([request for one in tests for request in one.requests(source)])
+                source.prefetch([request for one in tests for request in one.requests(source)], tell)
 
 
 def _message(error: Exception, *, withheld: bool) -> str:

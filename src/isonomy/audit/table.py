@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,21 @@ class Opened:
     source: Source
     name: str  # where it is, in words
     size: int | None  # bytes on disk, where it is files
+    files: Mapping[Path, tuple[int, int]] = field(default_factory=dict)  # bytes and time of the last change of each
+
+    def refuse_changed(self) -> None:
+        """Raise if a file is not as it was when the table was opened."""
+        for file, before in self.files.items():
+            if _stamp(file) != before:
+                raise DataError(f"data: {file.name} changed while it was audited; audit a copy that does not change.")
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    try:
+        state = file.stat()
+    except OSError:
+        return -1, -1
+    return state.st_size, state.st_mtime_ns
 
 
 def open_table(data: Data, folder: Path, given: object = None, labels: Labels = NOTHING) -> Opened:
@@ -49,7 +64,8 @@ def open_table(data: Data, folder: Path, given: object = None, labels: Labels = 
     # A csv file with no line but its first has text columns only: say so before they are called the wrong type.
     if ".csv" in path.suffixes and all(map(is_text, source.schema.values())) and not len(source.head(1)):
         raise EmptyFrame("data: the table has no rows.")
-    return Opened(source, data.path, _size(path))
+    files = {file: _stamp(file) for file in files_at(path)}
+    return Opened(source, data.path, sum(size for size, _ in files.values()), files)
 
 
 def repeated(source: Source, config: Config) -> str:
@@ -60,9 +76,8 @@ def repeated(source: Source, config: Config) -> str:
     user = config.columns.user
     if user is None or config.data.cluster is not None or user not in source.schema:
         return ""
-    column = source.narrowed([user], None, hold=False).head(ROWS)[user]
-    people = column.n_unique()
-    return "" if people == len(column) else phrases.repeated(people, len(column), user)
+    people, rows = source.distinct(user, ROWS)
+    return "" if people == rows else phrases.repeated(people, rows, user)
 
 
 def _open(native: object, data: Data, labels: Labels) -> Source:
@@ -75,10 +90,6 @@ def _open(native: object, data: Data, labels: Labels) -> Source:
     except Exception as error:  # an engine's own error about a file or a query
         raise ConfigError(f"data: cannot be opened ({type(error).__name__}: {error}).") from error
     return source
-
-
-def _size(path: Path) -> int:
-    return sum(part.stat().st_size for part in files_at(path))
 
 
 def _duckdb(data: Data, folder: Path) -> object:

@@ -6,7 +6,7 @@ Tables of many rows are read in parts that have all the rows of their users: sum
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
@@ -34,15 +34,19 @@ from isonomy.frames import COUNT, Group, Reading, Request, Source, aggregate, mi
 from isonomy.frames.adapt import Adapted, Lazy
 from isonomy.frames.checks import flag
 from isonomy.frames.groups import CONDITION, Partition
-from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_rows, person_codes
+from isonomy.frames.membership import GROUP, LINES, code_of, coded, compared, complete_rows, person_codes
 from isonomy.frames.products import count_persons, ends_at, position, split, sums_at
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.frames.workers import has_workers, summed_parts
+from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
+from isonomy.results.progress import tracked
 
 HELD = 2**24  # rows of a query or file that are read at once; more are read in parts
 MOST_GROUPS = 100
+NO_ROW_LEFT = "data: no rows are left; the user of every row is missing."
 MANY = 2**20  # rows on which composite scores are compared
 SCORE, OUTCOME, VOTE, USER, COUNTED = "__s", "__y", "__w", "__u", "__n"
 _KNOWN, _PART, _TOGETHER = "__k", "__p", "__t"
+_FAMILY = 2**40  # places of the sums of one family: the products of 100 groups have 2^36
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -326,16 +330,19 @@ def tally_metrics(source: Source, plan: MetricsPlan) -> dict[str, Tally]:
 def tally_rows(source: Source, plan: RowsPlan, axis: Axis | None = None) -> Tally:
     """Read the rows and add them up; many of them part by part, so that no more than a part is ever held.
 
-    A part has all the rows of some users, so that the sums of parts add up. The axis is that of the rows' own scores
-    unless one is given.
+    A part has all the rows of some users, so that the sums of parts add up; Spark's workers read them. The axis is that
+    of the rows' own scores unless one is given.
     """
+    if has_workers(source.frame):
+        return _by_workers(source, plan, axis)
     rows = source.cells(plan.checks).rows if source.lazy else 0
     if rows <= HELD:
         return _read(source, plan, axis, None)
     axis = axis or _axis(complete_rows(source, {SCORE: plan.score, OUTCOME: plan.outcome}))
     known = tuple(compared(partition)[0] for partition in source.cells(plan.checks).partitions)
     parts = split(source.frame, plan.person or plan.score, -(-rows // HELD))
-    tallies = [_read(source.derived(part), plan, axis, known) for part in parts]
+    told = tracked(parts, "Part of the rows", len(parts), bar=False)
+    tallies = [_read(source.derived(part), plan, axis, known) for part in told]
     families = tuple(
         replace(own[0], sums=reduce(add, (family.sums for family in own)), binary=all(f.binary for f in own))
         for own in zip(*(tally.families for tally in tallies), strict=True)
@@ -344,6 +351,50 @@ def tally_rows(source: Source, plan: RowsPlan, axis: Axis | None = None) -> Tall
     for one in tallies:
         dropped.update(one.dropped)
     return Tally(families, sum(one.rows for one in tallies), dict(dropped))
+
+
+def _by_workers(source: Source, plan: RowsPlan, axis: Axis | None) -> Tally:
+    """The same where workers hold the rows, of which none leaves them."""
+    checks = source.cells(plan.checks)
+    gone = 0 if plan.user is None else round(float(checks.values[NO_USER].sum()))
+    dropped = _missing_users(source, plan, gone, checks.dropped)
+    if checks.rows == gone:
+        raise EmptyFrame(NO_ROW_LEFT)
+    numbers = {SCORE: plan.score, OUTCOME: plan.outcome} | ({} if source.count is None else {COUNTED: source.count})
+    labels = {} if plan.person is None else {USER: plan.person}
+    people = complete_rows(source, numbers, labels, plan.grouping)
+    axis = axis or _axis(people)
+    families = []
+    for partition in checks.partitions:
+        families.append((partition.dimensions, compared(partition)[0]))
+        _refuse_many(partition, families[-1][1])
+    codes = [code_of(plan.grouping, groups).alias(f"{GROUP}{i}") for i, (_, groups) in enumerate(families)]
+    rows = people.select(*numbers, *labels, nw.col(LINES).alias(VOTE), *codes)
+    sizes = tuple(len(groups) for _, groups in families)
+    work = partial(_part_entries, axis, sizes, by_user=plan.person is not None and plan.level == "user")
+    place, value = summed_parts(rows, USER if labels else None, checks.rows, work)
+    ends = np.searchsorted(place, _FAMILY * np.arange(len(sizes) + 1))
+    sums = [
+        Moments.from_entries(axis, size, place[a:b] - k * _FAMILY, value[a:b], users=bool(labels))
+        for k, (size, a, b) in enumerate(zip(sizes, ends[:-1], ends[1:], strict=True))
+    ]
+    binary = not float(checks.values[NOT_BINARY].sum()) > 0
+    found = tuple(Family(*family, own, binary) for family, own in zip(families, sums, strict=True))
+    return Tally(found, checks.rows - gone, dropped)
+
+
+def _part_entries(
+    axis: Axis, sizes: tuple[int, ...], columns: Mapping[str, AnyArray], *, by_user: bool
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """The moments of every family of groups among some users' rows, family after family."""
+    lines, vote = columns.get(COUNTED), columns[VOTE]
+    user = None if USER not in columns else person_codes(columns[USER])[0]
+    if by_user and user is not None:
+        vote = vote / np.bincount(user, weights=lines)[user]
+    for k, size in enumerate(sizes):
+        rows = (columns[SCORE], columns[OUTCOME], vote, lines, user)
+        sums = Moments.of(axis, columns[f"{GROUP}{k}"], size, *rows, products=True)
+        yield from ((place + k * _FAMILY, value) for place, value in sums.entries())
 
 
 def _above(source: Source, plan: RowsPlan, threshold: float) -> Tally:
@@ -417,7 +468,7 @@ def _read(source: Source, plan: RowsPlan, axis: Axis | None, known: Sequence[tup
             columns, user = {name: values[kept] for name, values in columns.items()}, user[kept]
     score, outcome, lines = columns["score"], columns["outcome"], columns.get("lines")
     if not score.size and axis is None:
-        raise EmptyFrame("data: no rows are left; the user of every row is missing.")
+        raise EmptyFrame(NO_ROW_LEFT)
     # Weights as they are: parts of a table have one scale, and no number depends on it.
     vote = columns.get("weight", np.ones(score.size)) * (1.0 if lines is None else lines)
     if user is not None and plan.level == "user":

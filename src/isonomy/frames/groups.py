@@ -29,6 +29,7 @@ Levels = tuple[IntArray, list[object]]
 
 MISSING = "(missing)"
 MOST_SETS = 10_000  # sets of dimensions that are taken together
+MOST_LEVELS = 2_000_000  # of one column: a million groups take 2 GB
 CONDITION = ""  # the dimension under which a named condition is stored in a group's mapping
 
 
@@ -266,6 +267,11 @@ def _levels(dimension: Dimension, column: pl.Series) -> Levels:
     if dimension.condition:
         return np.where(column.fill_null(False).to_numpy(), 0, -1).astype(np.intp), [dimension.name]
     values = column.unique().sort(nulls_last=True)
+    if len(values) > MOST_LEVELS:
+        raise UsageError(
+            f"groups: column {dimension.name!r} has {len(values):,} different values; at most {MOST_LEVELS:,} groups "
+            "can be held. It tells people apart, not groups: name another column, or cut a number with iso.cut."
+        )
     listed = values.to_list()
     if dimension.labels:
         listed = [None if value is None else dimension.labels[int(value)] for value in listed]

@@ -80,13 +80,18 @@ def complete_rows(
 
 def coded(frame: Lazy, grouping: Grouping, groups: tuple[Group, ...]) -> Lazy:
     """The rows of `complete_rows` that belong to ``groups``, with the number of their group as `GROUP`."""
+    return frame.with_columns(code_of(grouping, groups).alias(GROUP)).filter(nw.col(GROUP) >= 0)
+
+
+def code_of(grouping: Grouping, groups: tuple[Group, ...]) -> nw.Expr:
+    """The number of the group of each of the rows of `complete_rows`; -1 where it belongs to none."""
     dimensions = {d.name: replace(d, key=nw.col(f"__d{i}")) for i, d in enumerate(grouping.dimensions)}
     rest = len(groups) == 2 and groups[1].items[0][0] == CONDITION
     code: nw.Expr = nw.lit(1 if rest else -1)
     for number, group in reversed(list(enumerate(groups[:1] if rest else groups))):
         levels = [dimensions[str(value) if name == CONDITION else name].holds(value) for name, value in group.items]
         code = nw.when(reduce(and_, levels)).then(nw.lit(number)).otherwise(code)
-    return frame.with_columns(code.alias(GROUP)).filter(nw.col(GROUP) >= 0)
+    return code
 
 
 def person_codes(values: AnyArray) -> tuple[NDArray[np.int64], BoolArray | None]:

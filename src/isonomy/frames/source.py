@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import count as count_up
@@ -177,6 +177,12 @@ class Source:
         """The first rows, in memory."""
         return collect(self.frame.head(rows))
 
+    def distinct(self, column: str, rows: int) -> tuple[int, int]:
+        """How many different values a column has among the first rows, and how many rows those are."""
+        each = aggregate(self.frame.head(rows), {"value": nw.col(column)}, {})
+        counts = collect(aggregate(each, {}, {"rows": nw.col(COUNT)}))
+        return (round(float(counts[COUNT][0])), round(float(counts["rows"][0]))) if len(counts) else (0, 0)
+
     def with_columns(self, columns: Mapping[str, nw.Expr]) -> Source:
         """The same table with further columns computed from its own."""
         return self.derived(self.frame.with_columns(*(expr.alias(name) for name, expr in columns.items())))
@@ -262,15 +268,20 @@ class Source:
         """The least and the largest finite value of ``column`` for each combination of ``keys``: low and high."""
         return extremes(self.frame, column, keys)
 
-    def prefetch(self, requests: Iterable[Request]) -> None:
-        """Make the passes that ``requests`` will need, one for all requests with equal keys."""
+    def prefetch(self, requests: Iterable[Request], tell: Callable[[int, int], None] | None = None) -> None:
+        """Make the passes that ``requests`` will need, one for all requests with equal keys.
+
+        ``tell`` is told which pass is being made, from 1 up, and of how many.
+        """
         merged: dict[tuple[tuple[str, str], ...], Pass] = {}
         for request in requests:
             single = self._plan(request)
             known = merged.setdefault(single.identity, Pass(single.keys, {}))
             named = {identity(expr): expr for expr in single.values.values()}
             merged[single.identity] = Pass(single.keys, {**known.values, **named})
-        for shared in merged.values():
+        for number, shared in enumerate(merged.values(), start=1):
+            if tell is not None:
+                tell(number, len(merged))
             self.sums(shared)
 
     def cells(self, request: Request, shared: Request | None = None, apart: Sequence[nw.Expr] = ()) -> Cells:

@@ -127,7 +127,7 @@ def number_rows(frame: Lazy, name: str, backend: str) -> Lazy:
     if kind.is_ibis():
         import ibis
 
-        return nw.from_native(native.mutate(**{name: ibis.row_number()}))
+        return nw.from_native(native.mutate(ibis.row_number().name(name)))
     raise UsageError(
         f"data: rows of {backend} cannot be numbered for a random split; bring a split column, or another table."
     )

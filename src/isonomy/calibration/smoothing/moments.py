@@ -8,7 +8,8 @@ covariance needs no more than products of these two numbers at every two sites, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -98,7 +99,11 @@ class Moments:
             moments, users=present.sum(axis=1).astype(np.float64), spanning=int((present.sum(axis=0) > 1).sum())
         )
         multiplied = (score.size > MANY and size <= FEW) if products is None else products
-        if multiplied and not moments.spanning and (share := _shares(user, vote, outcome, present.shape[1])) is not None:
+        if (
+            multiplied
+            and not moments.spanning
+            and (share := _shares(user, vote, outcome, present.shape[1])) is not None
+        ):
             own = _products_by_count(group, user, 2 * bins + (outcome > 0), share, size)
             square = np.stack([np.diagonal(block[0, 0]) for block in own])
             return replace(moments, square=square, blocks={(g, g): block for g, block in enumerate(own)})
@@ -125,6 +130,41 @@ class Moments:
             none = np.zeros((2, 2, BINS, BINS))  # of two groups that share no user in one of the parts
             blocks = {key: mine.get(key, none) + theirs.get(key, none) for key in {*mine, *theirs}}
         return replace(self, **sums, diagonal=diagonal, blocks=blocks)
+
+    def entries(self) -> Iterator[tuple[IntArray, FloatArray]]:
+        """What is not 0, with its place in one long array: sums of parts add up there (`from_entries`)."""
+        start = 0
+        for name, shape in _shapes(self.size).items():
+            values = None if (numbers := getattr(self, name)) is None else np.ravel(numbers)
+            if values is not None:
+                yield start + (place := np.flatnonzero(values)), values[place].astype(np.float64)
+            start += math.prod(shape)
+        for (a, b), block in (self.blocks or {}).items():
+            flat = np.ravel(block)
+            yield start + (a * self.size + b) * flat.size + (place := np.flatnonzero(flat)), flat[place]
+
+    @classmethod
+    def from_entries(cls, axis: Axis, size: int, place: IntArray, value: FloatArray, *, users: bool) -> Moments:
+        """From the entries of all parts, added up by place and in order; ``users``: rows have users."""
+
+        def filled(start: int, shape: tuple[int, ...]) -> FloatArray:
+            numbers = np.zeros(shape)
+            first, last = np.searchsorted(place, [start, start + numbers.size])
+            numbers.reshape(-1)[place[first:last] - start] = value[first:last]
+            return numbers
+
+        start, sums = 0, {}
+        for name, shape in _shapes(size).items():
+            sums[name] = filled(start, shape)
+            start += math.prod(shape)
+        spanning = round(float(sums.pop("spanning")[0]))
+        diagonal = sums.pop("diagonal")
+        if not users:
+            return cls(axis, **sums, spanning=0, diagonal=diagonal)
+        shape = (2, 2, BINS, BINS)
+        pairs = [(g, g) for g in range(size)] + (list(combinations(range(size), 2)) if spanning else [])
+        blocks = {(a, b): filled(start + (a * size + b) * math.prod(shape), shape) for a, b in pairs}
+        return cls(axis, **sums, spanning=spanning, blocks=blocks)
 
     @property
     def size(self) -> int:
@@ -169,6 +209,13 @@ class Moments:
         return np.asarray(np.sum(parts, axis=0))
 
 
+def _shapes(size: int) -> dict[str, tuple[int, ...]]:
+    """The sums of ``size`` groups and their shapes, in the order of `Moments.entries`; blocks come after them."""
+    each = dict.fromkeys(("weight", "total", "square"), (size, BINS))
+    counts: dict[str, tuple[int, ...]] = {"rows": (size,), "users": (size,), "spanning": (1,)}
+    return {"place": (BINS,), **each, **counts, "diagonal": (3, size, BINS)}
+
+
 def _shares(user: NDArray[np.int64], vote: FloatArray, outcome: FloatArray, most: int) -> FloatArray | None:
     """The vote of each user's rows, where they are alike and every outcome is 0 or 1; else None."""
     if np.any(outcome * (1 - outcome) != 0):
@@ -211,13 +258,16 @@ def _place_products(user: NDArray[np.int32], place: NDArray[np.int32], square: F
         table += counts.T @ (counts * square[lines, None])
     if heavy.size:
         light = count[user] <= HEAVY
-        user, place = user[light], place[light]
-    above = np.zeros(table.size)
-    first, lag, pairs, waiting = np.arange(user.size, dtype=np.int32), 1, [], 0
+        user, place, count = user[light], place[light], np.where(count > HEAVY, 0, count)
+    weight, above = square[user], np.zeros(table.size)
+    np.einsum("ii->i", table)[...] += np.bincount(place, weight, 2 * BINS)
+    first = np.arange(user.size, dtype=np.int32)
+    left = np.cumsum(count, dtype=np.int32)[user] - first - 1  # rows of the same user that come after
+    line, lag, pairs, waiting = place * np.int32(2 * BINS), 1, [], 0
     while first.size:
-        first = first[first < user.size - lag]
-        first = first[user[first] == user[first + lag]]
-        pairs.append((place[first] * np.int32(2 * BINS) + place[first + lag], square[user[first]]))
+        kept = left >= lag
+        first, left, line, weight = first[kept], left[kept], line[kept], weight[kept]
+        pairs.append((line + place[first + lag], weight))
         waiting += first.size
         lag += 1
         if not first.size or waiting > _PAIRS:
@@ -227,7 +277,6 @@ def _place_products(user: NDArray[np.int32], place: NDArray[np.int32], square: F
     above = above.reshape(table.shape)
     table += above
     table += above.T
-    np.einsum("ii->i", table)[...] += np.bincount(place, square[user], 2 * BINS)
     return table
 
 

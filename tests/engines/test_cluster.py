@@ -1,0 +1,167 @@
+"""Spark for real: what is asked of workers, how many jobs that takes, and an audit on two worker processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import isonomy as iso
+from support import engines
+
+pytestmark = pytest.mark.spark
+
+ROLES: dict[str, Any] = {"outcome": "outcome", "groups": "sex"}
+# A test, and the jobs of Spark that it may take.
+ASKED: dict[str, tuple[Callable[[Any], Any], int]] = {
+    "flag": (lambda data: iso.flag(data, metric="tpr", prediction="decision", **ROLES), 2),
+    "project": (lambda data: iso.project(data, prediction="decision", score="score", threshold=0.25, **ROLES), 20),
+    "treatment_bias": (
+        lambda data: iso.treatment_bias(data, effect="effect", treatment="treated", measure="difference", **ROLES),
+        2,
+    ),
+    "improvability": (lambda data: iso.improvability(data, status_quo="decision", candidate="better", **ROLES), 2),
+    "predictive_parity": (lambda data: iso.predictive_parity(data, score="chance", user="user", rng=1, **ROLES), 8),
+    "marginal_outcomes": (lambda data: iso.marginal_outcomes(data, score="chance", threshold=0.5, **ROLES), 10),
+}
+
+
+@pytest.fixture(scope="module")
+def columns() -> dict[str, Any]:
+    rng = np.random.default_rng(4)
+    n = 4_000
+    user, score = rng.integers(0, 800, n), rng.normal(size=n)
+    chance = 1 / (1 + np.exp(-score))
+    return {
+        "user": user,
+        "sex": np.where(user % 2 == 0, "f", "m").tolist(),
+        "score": score,
+        "chance": chance,
+        "decision": (score >= 0.25).astype(int),
+        "better": (score + 0.5 * rng.normal(size=n) >= 0.25).astype(int),
+        "outcome": (rng.random(n) < chance).astype(int),
+        "treated": rng.integers(0, 2, n),
+        "effect": 0.1 * rng.random(n),
+    }
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The plan of everything that is brought to the driver."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    asked: list[str] = []
+
+    def watched(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *options: Any) -> Any:
+            asked.append(self._jdf.queryExecution().optimizedPlan().toString())
+            return original(self, *options)
+
+        return call
+
+    for name in ("collect", "toArrow", "toPandas", "toLocalIterator", "head", "take"):
+        monkeypatch.setattr(DataFrame, name, watched(getattr(DataFrame, name)))
+    return asked
+
+
+def aggregates(plan: str) -> bool:
+    """Whether rows are added up before they leave the workers: above the sums a plan only renames."""
+    first = (line.strip(" +-:") for line in plan.splitlines())
+    return next(line for line in first if not line.startswith("Project")).startswith("Aggregate")
+
+
+@pytest.mark.parametrize("test", ASKED)
+def test_no_row_comes_to_the_driver(spark: Any, columns: dict[str, Any], plans: list[str], test: str) -> None:
+    ask, most = ASKED[test]
+    data = engines.spark(spark, columns)
+    spark.sparkContext.setJobGroup(test, test)
+    ask(data)
+    assert plans
+    assert all(map(aggregates, plans)), next(plan for plan in plans if not aggregates(plan))
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(test)
+    assert len(jobs) <= most
+
+
+def test_rows_that_come_to_the_driver_are_noticed(spark: Any, columns: dict[str, Any], plans: list[str]) -> None:
+    iso.flag(engines.spark(spark, columns), metric="mean_prediction", prediction="score", groups="sex")
+    assert not all(map(aggregates, plans))  # the values of a mean are read, where they are few
+
+
+FILE = """
+[data]
+path = "people"
+engine = "spark"
+
+[columns]
+outcome = "outcome"
+prediction = "decision"
+groups = ["sex"]
+
+[[tests]]
+kind = "flag"
+metric = "tpr"
+
+[[tests]]
+kind = "predictive_parity"
+score = "chance"
+user = "user"
+"""
+
+
+@pytest.fixture
+def partitioned(tmp_path: Path, columns: dict[str, Any]) -> Path:
+    for (sex,), part in pl.DataFrame(columns).group_by("sex"):
+        place = tmp_path / "people" / f"sex={sex}"
+        place.mkdir(parents=True)
+        part.drop("sex").write_parquet(place / "part.parquet")
+    (tmp_path / "audit.toml").write_text(FILE)
+    return tmp_path
+
+
+def test_an_audit_on_two_worker_processes(partitioned: Path, columns: dict[str, Any]) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    log = partitioned / "events"
+    log.mkdir()
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": log.as_uri(),
+    }
+    given = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    environment = os.environ | {
+        "PYSPARK_SUBMIT_ARGS": f"--master local-cluster[2,1,1024] {given} pyspark-shell",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    }
+    command = [sys.executable, "-m", "isonomy", "audit", "audit.toml"]
+    done = subprocess.run(
+        command, cwd=partitioned, env=environment, capture_output=True, text=True, timeout=550, check=False
+    )
+    assert done.returncode in (0, 1), done.stderr[-2_000:]  # 1: something is not fair
+    written = json.loads((partitioned / "isonomy-report" / "results.json").read_text())
+    assert [test.get("error") or "" for test in written["tests"]] == ["", ""]
+    parity = iso.predictive_parity(columns, score="chance", user="user", rng=1, **ROLES)
+    assert written["tests"][1]["result"]["pvalue"] == pytest.approx(parity.pvalue, rel=1e-9)
+    kinds = [event["Event"].removeprefix("SparkListener") for event in events(log)]
+    assert kinds.count("ExecutorAdded") == 2
+    assert 0 < kinds.count("JobStart") <= 16
+
+
+def events(log: Path) -> Iterator[dict[str, Any]]:
+    """What Spark wrote down of an application."""
+    for file in log.iterdir():
+        yield from (json.loads(line) for line in file.read_text().splitlines())
