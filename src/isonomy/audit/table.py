@@ -108,6 +108,7 @@ def _duckdb(data: Data, folder: Path) -> object:
         allowed: list[str] = []
         for name, path in data.tables.items():
             files = _files(name, folder / path)
+            _refuse_unlike(connection, files)
             connection.execute(f"create temp view {_quoted(name, chr(34))} as select * from {_read(files)}")
             allowed += files
         connection.execute(f"set allowed_paths = {_listed(allowed)}::varchar[]")
@@ -116,6 +117,18 @@ def _duckdb(data: Data, folder: Path) -> object:
         return connection.sql(statements[0].query)
     except duckdb.Error as error:
         raise ConfigError(f"data.query: DuckDB cannot run it ({error}).") from None
+
+
+def _refuse_unlike(connection: Any, files: Sequence[str]) -> None:
+    """Raise if a column has several types: DuckDB would make them that of the first file."""
+    if ".csv" in Path(files[0]).suffixes:
+        return
+    kind = "type || coalesce(converted_type::varchar, '')"
+    query = f"select name from parquet_schema({_listed(files)}) group by name having count(distinct {kind}) > 1"
+    for (name,) in connection.execute(query).fetchall():
+        raise DataError(
+            f"data: files differ in the type of column {name!r}. Files of one table need the same columns and types."
+        )
 
 
 def _quoted(text: str, mark: str) -> str:

@@ -1,0 +1,172 @@
+"""What large tables do to an audit: every fault of a file is told, and no part of a table passes for the whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import isonomy as iso
+from isonomy.audit import Audit
+from support.same import same
+
+FILE: dict[str, Any] = {
+    "data": {"path": "people", "in_memory": False},
+    "columns": {"outcome": "outcome", "prediction": "decision", "groups": ["sex"]},
+    "tests": [
+        {"kind": "flag", "metric": "tpr"},
+        {"kind": "certify", "metric": "tpr", "tolerance": 0.2},
+        {"kind": "project", "score": "score", "threshold": 0.25, "criterion": "statistical_parity"},
+        {"kind": "improvability", "status_quo": "decision", "candidate": "better"},
+        {"kind": "treatment_bias", "effect": "effect", "treatment": "treated", "measure": "difference"},
+        {"kind": "predictive_parity", "score": "chance", "user": "user"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def people() -> pl.DataFrame:
+    rng = np.random.default_rng(4)
+    n = 3_000
+    user, score = rng.integers(0, 600, n), rng.normal(size=n)
+    chance = 1 / (1 + np.exp(-score))
+    return pl.DataFrame(
+        {
+            "user": user,
+            "sex": np.where(user % 2 == 0, "f", "m"),
+            "score": score,
+            "chance": chance,
+            "decision": (score >= 0.25).astype(int),
+            "better": (score + 0.5 * rng.normal(size=n) >= 0.25).astype(int),
+            "outcome": (rng.random(n) < chance).astype(int),
+            "treated": rng.integers(0, 2, n),
+            "effect": 0.1 * rng.random(n),
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, people: pl.DataFrame) -> Path:
+    """The table partitioned by sex, as engines write it."""
+    for (sex,), part in people.group_by("sex"):
+        place = tmp_path / "people" / f"sex={sex}"
+        place.mkdir(parents=True)
+        part.drop("sex").write_parquet(place / "part.parquet")
+    return tmp_path
+
+
+def audit(folder: Path, **data: Any) -> Audit:
+    return Audit.from_dict(FILE | {"data": FILE["data"] | data}, folder=folder)
+
+
+@pytest.mark.parametrize("engine", [None, "duckdb"])
+def test_all_methods_share_their_passes(
+    engine: str | None, folder: Path, people: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An audit of all methods on a folder: as each test alone on a table in memory, with fewer passes than tests."""
+    passes, told = [], []
+    collect = iso.frames.source.collect
+    monkeypatch.setattr(iso.frames.source, "collect", lambda frame: passes.append(1) or collect(frame))
+    options = {} if engine is None else {"engine": engine}
+    done = audit(folder, **options).run(folder / "out", progress=lambda what, *_: told.append(what))
+    assert [entry.error for entry in done.entries] == [None] * 6
+    # The fingerprint, a look at the users, and the passes: flag and certify share one; parity reads its rows.
+    assert len(passes) <= 10
+    assert any("pass 1 of" in what for what in told)
+    parity = iso.predictive_parity(
+        people, outcome="outcome", score="chance", groups="sex", user="user", rng=done.entries[5].seed
+    )
+    assert done.results["predictive_parity"].pvalue == pytest.approx(parity.pvalue, rel=1e-9)
+    flags = iso.flag(people, metric="tpr", outcome="outcome", prediction="decision", groups="sex")
+    same(done.results["flag-tpr"], flags, ("estimate", "statistic", "pvalue"))
+
+
+def test_what_was_finished_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed in its last test, an audit goes on from there."""
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(iso, "predictive_parity", killed)
+        with pytest.raises(KeyboardInterrupt):
+            audit(folder).run(folder / "out")
+    assert not (folder / "out" / "results.json").exists()
+    done = audit(folder).run(folder / "out", resume=True)
+    assert [entry.resumed for entry in done.entries] == [True] * 5 + [False]
+
+
+def test_a_file_that_changes_during_the_audit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = folder / "people" / "sex=f" / "part.parquet"
+    project = iso.project
+
+    def changed(*given: Any, **options: Any) -> Any:
+        os.utime(file, ns=(1, 1))
+        return project(*given, **options)
+
+    monkeypatch.setattr(iso, "project", changed)
+    with pytest.raises(iso.errors.DataError, match=r"part\.parquet changed while it was audited"):
+        audit(folder).run(folder / "out")
+    assert not (folder / "out" / "results.json").exists()
+    assert len(list((folder / "out" / ".isonomy-state").glob("*.json"))) == 2
+
+
+def other_type(file: Path) -> None:
+    pl.read_parquet(file).cast({"outcome": pl.String}).write_parquet(file)
+
+
+def other_columns(file: Path) -> None:
+    pl.read_parquet(file).drop("decision").write_parquet(file)
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:2_000])
+
+
+@pytest.mark.parametrize("engine", [None, "duckdb"])
+@pytest.mark.parametrize("break_file", [other_type, other_columns, cut_short])
+def test_a_partition_that_is_not_like_the_others(
+    engine: str | None, break_file: Callable[[Path], None], folder: Path
+) -> None:
+    break_file(folder / "people" / "sex=m" / "part.parquet")
+    options = {} if engine is None else {"engine": engine}
+    with pytest.raises(iso.errors.IsonomyError, match="data") as refused:
+        audit(folder, **options).run(folder / "out")
+    assert len(str(refused.value)) < 1_000
+    assert not (folder / "out" / "results.json").exists()
+
+
+@pytest.mark.parametrize("engine", [None, "duckdb"])
+def test_a_null_partition_has_no_group(engine: str | None, folder: Path) -> None:
+    shutil.move(folder / "people" / "sex=m", folder / "people" / "sex=__HIVE_DEFAULT_PARTITION__")
+    options = {} if engine is None else {"engine": engine}
+    done = audit(folder, **options).run()
+    assert all("no value" in str(entry.error) for entry in done.entries)
+    done = audit(folder, missing_group="level", **options).run()
+    assert done.entries[0].error is None
+    assert len(done.results["flag-tpr"].groups) == 2
+
+
+@pytest.mark.parametrize("engine", ["polars-lazy", "duckdb"], indirect=True)
+def test_a_column_that_tells_people_apart(engine: Any, people: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isonomy.frames.groups.MOST_LEVELS", 500)
+    with pytest.raises(iso.errors.UsageError, match=r"'user' has \d+ different values; at most 500 groups"):
+        iso.flag(engine(people.to_dict()), metric="selection_rate", prediction="decision", groups="user")
+
+
+def test_a_user_with_a_tenth_of_all_rows(people: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    heavy = people.with_columns(pl.when(pl.int_range(pl.len()) % 10 == 0).then(0).otherwise("user").alias("user"))
+    heavy = heavy.with_columns(pl.when(pl.col("user") % 2 == 0).then(pl.lit("f")).otherwise(pl.lit("m")).alias("sex"))
+    options: dict[str, Any] = {"outcome": "outcome", "score": "chance", "groups": "sex", "user": "user", "rng": 1}
+    expected = iso.predictive_parity(heavy, **options)
+    monkeypatch.setattr("isonomy.calibration.tally.HELD", 800)
+    monkeypatch.setattr("isonomy.calibration.smoothing.moments.HEAVY", 100)
+    found = iso.predictive_parity(heavy.lazy(), **options)
+    assert found.pvalue == pytest.approx(expected.pvalue, rel=1e-9)
+    np.testing.assert_allclose(found.families[0].se, expected.families[0].se, rtol=1e-9)
