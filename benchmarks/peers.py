@@ -2,18 +2,22 @@
 
     python benchmarks/peers.py [tables, 1,000 if not said]
 
-Times are ratios from one run; false alarms are counted on tables in which no group differs. What is not installed is
-shown with its error. Both are written to benchmarks/RESULTS.md.
+Times are ratios from one run; false alarms are counted on tables in which no group differs. What is not installed, or
+fails, is shown with its error. Both are written to benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
 
-import importlib
+import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,11 +105,42 @@ def _sklearn(data: Table) -> object:
     ]
 
 
-def _missing(name: str) -> Callable[[Table], object]:
-    def call(data: Table) -> object:
-        return importlib.import_module(name)
+def _linprog(data: Table) -> object:
+    """The least total movement to equal rates, as a linear program: one variable for each row."""
+    from scipy.optimize import linprog
 
-    return call
+    score = np.random.default_rng(0).normal(size=data["group"].size)
+    side = np.where(data["decision"] == 1, -1.0, 1.0)  # what a decision that is changed adds
+    groups = np.unique(data["group"])
+    mine = [data["group"] == g for g in groups]
+    rates = [side * m / m.sum() for m in mine]
+    start = [data["decision"][m].mean() for m in mine]
+    equal = np.stack([rates[0] - rate for rate in rates[1:]])
+    return linprog(np.abs(score), A_eq=equal, b_eq=[s - start[0] for s in start[1:]], bounds=(0, 1), method="highs")
+
+
+def _project(data: Table) -> object:
+    score = np.abs(np.random.default_rng(0).normal(size=data["group"].size))
+    return iso.project({**data, "d": score}, prediction="decision", groups="group", distance="d")
+
+
+def apart(tables: int, rows: int = 2_000) -> tuple[dict[str, Any], str]:
+    """What packages with an interpreter of their own say of the same tables; see benchmarks/apart.py."""
+    python = os.environ.get("PEERS_PYTHON") or str(Path(__file__).parents[1] / ".venv-peers" / "bin" / "python")
+    if not Path(python).exists():
+        return {"fairaudit, aequitas": {"error": "not installed: `make bench` makes .venv-peers"}}, ""
+    rng = np.random.default_rng(3)
+    small, large = [table(rows, rng) for _ in range(tables)], table(100_000, np.random.default_rng(2))
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/tables.npz"
+        columns = {name: np.stack([one[name] for one in small]) for name in ("group", "decision")}
+        np.savez(path, **columns, large_group=large["group"], large_decision=large["decision"])
+        command = [python, str(Path(__file__).with_name("apart.py")), path]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        return {"fairaudit, aequitas": {"error": done.stderr.strip().rpartition("\n")[2]}}, ""
+    answer = json.loads(done.stdout)
+    return answer["peers"], answer["versions"]
 
 
 PEERS: dict[str, tuple[Callable[[Table], object], int]] = {
@@ -122,15 +157,19 @@ PEERS: dict[str, tuple[Callable[[Table], object], int]] = {
     "fairlearn MetricFrame: numbers": (_fairlearn, 5),
     "fairlearn MetricFrame: 5 resampled tables": (lambda data: _fairlearn(data, n_boot=5, ci_quantiles=[0.5]), 1),
     "scipy.stats.bootstrap: one difference, 5 resamples": (_scipy, 1),
-    "aequitas": (_missing("aequitas"), 1),
-    "fairaudit": (_missing("fairaudit"), 1),
+}
+MOVERS: dict[str, tuple[Callable[[Table], object], int]] = {
+    "isonomy.project: least movement, p-value": (_project, 3),
+    "numpy: sorting the distances (the limit)": (lambda data: np.sort(np.random.default_rng(0).normal(size=10_000)), 3),
+    "scipy.optimize.linprog (HiGHS): least movement": (_linprog, 1),
 }
 
 
-def times(rows: int = 100_000) -> str:
+def times(peers: dict[str, tuple[Callable[[Table], object], int]], rows: int, what: str, others: dict[str, Any]) -> str:
     """Processor seconds of everybody on the same table; what fails is shown with its error."""
-    data, lines, ours = table(rows, np.random.default_rng(2)), [], float("nan")
-    for name, (call, repeats) in PEERS.items():
+    data, ours = table(rows, np.random.default_rng(2)), float("nan")
+    lines: list[list[str]] = []
+    for name, (call, repeats) in peers.items():
         try:
             taken = seconds(partial(call, data), repeats)
         except Exception as error:
@@ -138,7 +177,10 @@ def times(rows: int = 100_000) -> str:
             continue
         ours = taken if not lines else ours
         lines.append([name, f"{taken:.4f}", f"{taken / ours:.2f}"])
-    return results.table([f"{rows:,} rows, 4 groups, selection rate", "processor s", "times ours"], lines)
+    for name, other in others.items():
+        taken = other.get("seconds")
+        lines.append([name, other["error"], ""] if taken is None else [name, f"{taken:.4f}", f"{taken / ours:.2f}"])
+    return results.table([f"{rows:,} rows, 4 groups, {what}", "processor s", "times ours"], lines)
 
 
 def main() -> None:
@@ -156,14 +198,21 @@ def main() -> None:
         share = f"{interval_alarms(resampled):.2f}"
     except ImportError as error:
         share = f"not measured ({error})"
+    others, versions = apart(max(TABLES // 5, 20))
+    alarms = [
+        [name, other["error"], ""] if "error" in other else [name, f"{other['alarms']:.3f}", f"{other['tables']}"]
+        for name, other in others.items()
+    ]
+    alarms.append(["fairlearn: 95 % bootstrap interval of `difference` leaves out 0", share, f"{resampled}"])
     results.write(
         "Peers",
         f"python benchmarks/peers.py {TABLES}",
         f"False alarms in {TABLES:,} tables a line in which no group differs: four groups, the smallest of 5 %.",
         results.table(head, lines),
-        f"Share of {resampled} such tables of 2,000 rows whose 95 % bootstrap interval of fairlearn's `difference` (40 "
-        f"resamples) leaves out 0: {share}. fairaudit's flags: not measured, it is not installed.",
-        times(),
+        f"The same of other packages, on such tables of 2,000 rows. {versions}",
+        results.table(["", "share with an alarm", "tables"], alarms),
+        times(PEERS, 100_000, "selection rate", others),
+        times(MOVERS, 10_000, "least movement to equal rates", {}),
     )
 
 

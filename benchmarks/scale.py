@@ -1,10 +1,11 @@
 """How do time and memory grow with the rows? Files on disk, every method beside the bare group-by of its columns.
 
-    python benchmarks/scale.py [rows, 10,000,000 if not said]
+    python benchmarks/scale.py [rows, 10,000,000 if not said] [seconds for all, 900 if not said]
 
-Sizes go from 10^4 to ``rows`` in factors of ten. Every measurement is a process of its own, so that its peak memory is
-its own; the bare scan and the methods take turns. Processor seconds are all threads together: other programs on the
-machine hardly change them. The fitted exponent is the slope of log seconds on log rows, from a million rows on.
+Sizes go from 10^4 to ``rows`` in factors of ten; where the time is up, what is left is not measured, and said so. Every
+measurement is a process of its own, so that its peak memory is its own; the bare scan and the methods take turns.
+Processor seconds are all threads together: other programs on the machine hardly change them. The fitted exponent is the
+slope of log seconds on log rows, from a million rows on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,7 +28,8 @@ import polars as pl
 import isonomy as iso
 from benchmarks import results
 
-LIMIT = 600.0  # seconds after which a measurement is stopped
+LIMIT = 300.0  # seconds after which a measurement is stopped
+IMAGE = Path(__file__).parents[1] / "docs" / "images" / "growth.svg"
 FILE_ROWS = 10_000_000  # rows of one file
 
 
@@ -34,19 +37,22 @@ def write(folder: Path, rows: int) -> None:
     """Decisions, outcomes, scores and amounts of ``rows`` people, a fifth as many users, in files."""
     for i in range(math.ceil(rows / FILE_ROWS)):
         rng, n = np.random.default_rng([7, i]), min(FILE_ROWS, rows - i * FILE_ROWS)
-        group, score = rng.integers(0, 4, n).astype(np.int8), rng.normal(size=n)
+        user = rng.integers(0, max(rows // 5, 1), n).astype(np.int32)
+        group, score = (user % 4).astype(np.int8), rng.normal(size=n)
         score += 0.002 * (group == 1)
         chance = 1 / (1 + np.exp(-score))
         pl.DataFrame(
             {
+                "user": user,
                 "group": group,
-                "sex": rng.integers(0, 2, n).astype(np.int8),
+                "sex": (user // 4 % 2).astype(np.int8),
                 "region": rng.integers(0, 1_000, n).astype(np.int16),
                 "score": score,
                 "chance": chance,
                 "decision": (score >= 0.25).astype(np.int8),
                 "outcome": (rng.random(n) < chance).astype(np.int8),
                 "treated": rng.integers(0, 2, n).astype(np.int8),
+                "effect": 0.1 * rng.random(n),
                 "amount": np.exp(rng.normal(size=n) + 0.001 * (group == 2)),
             }
         ).write_parquet(folder / f"part{i}.parquet")
@@ -63,10 +69,40 @@ def bare(column: str, *keys: str) -> Callable[[str], object]:
     return scan
 
 
+AUDIT = {
+    "columns": {"outcome": "outcome", "prediction": "decision", "groups": ["group"]},
+    "tests": [
+        {"kind": "flag", "metric": "tpr"},
+        {"kind": "certify", "metric": "tpr", "tolerance": 0.05},
+        {"kind": "project", "score": "score", "threshold": 0.25, "criterion": "statistical_parity"},
+        {"kind": "improvability", "groups": "sex", "status_quo": "decision", "candidate": "treated"},
+        {"kind": "treatment_bias", "effect": "effect", "treatment": "treated", "measure": "difference"},
+        {"kind": "predictive_parity", "groups": "sex", "score": "chance", "user": "user"},
+    ],
+}
+
+
+def by_user(path: str) -> object:
+    """Means of two columns by user."""
+    means = pl.col("chance").mean(), pl.col("outcome").mean()
+    return pl.scan_parquet(path).group_by("user").agg(*means).collect(engine="streaming")
+
+
+def audit(path: str) -> object:
+    """One audit of every method."""
+    done = iso.Audit.from_dict({"data": {"path": path, "in_memory": False}, **AUDIT}).run()
+    failed = [entry.error for entry in done.entries if entry.error]
+    if failed:
+        raise RuntimeError(failed[0])
+    return done
+
+
+SCORE: dict[str, Any] = {"outcome": "outcome", "score": "chance", "groups": "sex"}
 AMOUNT = iso.Metric("amount", value=iso.col("amount"))
 CASES: dict[str, tuple[str, Callable[[str], object]]] = {
     "bare scan: score by group and decision": ("", bare("score", "group", "decision")),
     "bare scan: amount by region": ("", bare("amount", "region")),
+    "bare group-by of users": ("", by_user),
     "flag, true positive rates of three columns": (
         "bare scan: score by group and decision",
         lambda p: iso.flag(
@@ -87,10 +123,29 @@ CASES: dict[str, tuple[str, Callable[[str], object]]] = {
             p, prediction="decision", groups="group", score="score", threshold=0.25, criterion="statistical_parity"
         ),
     ),
+    "treatment_bias": (
+        "bare scan: score by group and decision",
+        lambda p: iso.treatment_bias(
+            p, outcome="outcome", effect="effect", treatment="treated", groups="group", measure="difference"
+        ),
+    ),
+    "improvability, decisions given": (
+        "bare scan: score by group and decision",
+        lambda p: iso.improvability(p, outcome="outcome", status_quo="decision", candidate="treated", groups="sex"),
+    ),
     "predictive_parity, without users": (
         "bare scan: score by group and decision",
-        lambda p: iso.predictive_parity(p, outcome="outcome", score="chance", groups="sex"),
+        lambda p: iso.predictive_parity(p, rng=1, **SCORE),
     ),
+    "predictive_parity, a fifth as many users": (
+        "bare group-by of users",
+        lambda p: iso.predictive_parity(p, rng=1, user="user", **SCORE),
+    ),
+    "marginal_outcomes, a fifth as many users": (
+        "bare group-by of users",
+        lambda p: iso.marginal_outcomes(p, threshold=0.5, user="user", **SCORE),
+    ),
+    "an audit of all of these methods": ("bare scan: score by group and decision", audit),
 }
 
 
@@ -117,15 +172,15 @@ def _run(name: str, path: str, send: Connection) -> None:
         send.send(Measured(error=f"{type(error).__name__}: {error}"))
 
 
-def measure(name: str, path: str) -> Measured:
-    """One case in a process of its own."""
+def measure(name: str, path: str, limit: float) -> Measured:
+    """One case in a process of its own, which is stopped after ``limit`` seconds."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(name, path, send))
     process.start()
     send.close()
     try:
-        answer = receive.recv() if receive.poll(LIMIT) else Measured(error=f"not finished after {LIMIT:g} s")
+        answer = receive.recv() if receive.poll(limit) else Measured(error=f"not finished after {limit:.0f} s")
     except EOFError:
         answer = Measured(error="the process died")
     process.kill()
@@ -156,18 +211,21 @@ def _draw(sizes: list[int], every: dict[str, list[Measured]]) -> None:
     log = alt.Scale(type="log")
     chart = alt.Chart(points, title="Processor seconds by rows").mark_line(point=True)
     encoded = chart.encode(x=alt.X("rows:Q", scale=log), y=alt.Y("seconds:Q", scale=log), color="what:N")
-    encoded.properties(width=520, height=320).save(str(results.FILE.with_name("growth.svg")))
+    encoded.properties(width=520, height=320).save(str(IMAGE))
 
 
-def main(rows: int) -> None:
+def main(rows: int, seconds: float) -> None:
     """Measure every case at every size, and write it down."""
+    end = time.monotonic() + seconds
     sizes = [10**k for k in range(4, round(math.log10(rows)) + 1)]
     every: dict[str, list[Measured]] = {name: [] for name in CASES}
     for n in sizes:
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder), n)
             for name, measured in every.items():
-                measured.append(measure(name, f"{folder}/*.parquet"))
+                left = end - time.monotonic()
+                late = Measured(error=f"not measured: {seconds:g} s were up")
+                measured.append(measure(name, f"{folder}/*.parquet", min(left, LIMIT)) if left > 0 else late)
                 print(f"{n:>12,} {name}: {measured[-1]}", flush=True)
     lines = []
     for name, (beside, _) in CASES.items():
@@ -184,8 +242,14 @@ def main(rows: int) -> None:
         *("peak GB", "growth exponent"),
     ]
     _draw(sizes, every)
-    results.write("Scale", f"python benchmarks/scale.py {rows}", results.table(head, lines), "![growth](growth.svg)")
+    results.write(
+        "Scale",
+        f"python benchmarks/scale.py {rows}",
+        results.table(head, lines),
+        "![growth](../docs/images/growth.svg)",
+    )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)
+    numbers = [int(word) for word in sys.argv[1:]]
+    main(*(*numbers, *(10_000_000, 900)[len(numbers) :]))

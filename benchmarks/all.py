@@ -1,0 +1,67 @@
+"""Every speed figure, one script after the other, each stopped when its time is up; all of it in benchmarks/RESULTS.md.
+
+    python benchmarks/all.py [--rows 10000000] [--only scale peers]
+
+On a quiet machine with two cores it takes about twenty minutes. Scripts that write a section of their own do; what the
+others print is their section.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import results
+
+HERE = Path(__file__).parent
+# Seconds that each may take, and its arguments; those of ``OWN`` write their sections themselves.
+SCRIPTS: dict[str, tuple[int, list[str]]] = {
+    "import_time": (30, []),
+    "peers": (240, ["400"]),
+    "likelihood": (240, []),
+    "transport": (120, ["--quick"]),
+    "improvability": (60, []),
+    "treatment": (120, ["--rows", "10000000"]),
+    "calibration": (120, []),
+    "scale": (420, []),
+}
+OWN = {"peers", "scale"}
+
+
+def run(name: str, seconds: int, options: list[str]) -> None:
+    """One script; its section says so if it was stopped or failed."""
+    command = [sys.executable, str(HERE / f"{name}.py"), *options]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        printed = done.stdout.strip()
+        fault = "" if done.returncode == 0 else f"Failed: {done.stderr.strip().rpartition(chr(10))[2]}"
+    except subprocess.TimeoutExpired as stopped:
+        printed = stopped.stdout.decode().strip() if isinstance(stopped.stdout, bytes) else (stopped.stdout or "")
+        fault = f"Stopped after {seconds} s."
+    if name in OWN and not fault:
+        print(printed, flush=True)
+        return
+    shown = [f"```text\n{printed}\n```"] if printed else []
+    title = name.replace("_", " ").capitalize()
+    results.write(title, " ".join(["python", f"benchmarks/{name}.py", *options]), *shown, *([fault] if fault else []))
+
+
+def main() -> None:
+    """Run what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the largest table of scale.py")
+    parser.add_argument("--only", nargs="*", choices=list(SCRIPTS), default=list(SCRIPTS))
+    asked = parser.parse_args()
+    for name in asked.only:
+        seconds, options = SCRIPTS[name]
+        if name == "scale":  # larger tables take longer in proportion
+            seconds = max(seconds, seconds * asked.rows // 10_000_000)
+            options = [str(asked.rows), str(seconds - 60)]
+        print(f"== {name}, at most {seconds} s", flush=True)
+        run(name, seconds, options)
+
+
+if __name__ == "__main__":
+    main()
