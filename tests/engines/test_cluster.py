@@ -136,6 +136,8 @@ def test_an_audit_on_two_worker_processes(partitioned: Path, columns: dict[str, 
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # few rows: not worth compiling for
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",

@@ -311,3 +311,9 @@ def test_expressions_are_checked_without_reading_a_row() -> None:
         source.check_expression("value", nw.col("g"))
     with pytest.raises(errors.UsageError, match=r"value: cannot be evaluated: .*Columns: g, x, n"):
         source.check_expression("value", nw.col("y"))
+
+
+def test_different_values_are_counted_where_they_are(engine: Any) -> None:
+    source = open_source(engine({"u": [1, 1, 2, 3, 3, 3]}))
+    assert source.distinct("u", 100) == (3, 6)
+    assert source.distinct("u", 6) == (3, 6)

@@ -131,3 +131,22 @@ def test_a_line_that_stands_for_rows_is_as_many_rows() -> None:
     short = Moments.of(AXIS, columns["group"], 2, columns["score"], columns["outcome"], lines, lines)
     np.testing.assert_allclose(short.covariance({0: f, 1: f}), long.covariance({0: f, 1: f}), rtol=1e-9)
     np.testing.assert_allclose(short.rows, long.rows)
+
+
+@pytest.mark.parametrize("user", [True, False])
+def test_entries_of_parts_make_the_whole(user: bool) -> None:
+    """What workers send, added up by place."""
+    columns, f = rows(), functional()
+    low = columns["user"] < 40
+    places, values = [], []
+    for chosen in (low, ~low):
+        for place, value in moments(columns, user=user, products=True, chosen=chosen).entries():
+            places.append(place)
+            values.append(value)
+    place, at = np.unique(np.concatenate(places), return_inverse=True)
+    sums = np.bincount(at, np.concatenate(values))
+    joined, whole = Moments.from_entries(AXIS, 2, place, sums, users=user), moments(columns, user=user)
+    for name in ("place", "weight", "total", "rows", "users", "spanning"):
+        np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), rtol=1e-12)
+    for a, b in ((0, 0), (0, 1), (1, 0)):
+        np.testing.assert_allclose(joined.cross(a, f, b, f), whole.cross(a, f, b, f), rtol=1e-9, atol=1e-9)
