@@ -144,7 +144,7 @@ def test_entries_of_parts_make_the_whole(user: bool) -> None:
             places.append(place)
             values.append(value)
     place, at = np.unique(np.concatenate(places), return_inverse=True)
-    sums = np.bincount(at, np.concatenate(values))
+    sums = np.bincount(at, np.concatenate(values)).astype(np.float64)
     joined, whole = Moments.from_entries(AXIS, 2, place, sums, users=user), moments(columns, user=user)
     for name in ("place", "weight", "total", "rows", "users", "spanning"):
         np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), rtol=1e-12)

@@ -157,14 +157,23 @@ class Moments:
         for name, shape in _shapes(size).items():
             sums[name] = filled(start, shape)
             start += math.prod(shape)
-        spanning = round(float(sums.pop("spanning")[0]))
-        diagonal = sums.pop("diagonal")
+        spanning = round(float(sums["spanning"][0]))
+        moments = cls(
+            axis=axis,
+            place=sums["place"],
+            weight=sums["weight"],
+            total=sums["total"],
+            square=sums["square"],
+            rows=sums["rows"],
+            users=sums["users"],
+            spanning=spanning,
+        )
         if not users:
-            return cls(axis, **sums, spanning=0, diagonal=diagonal)
+            return replace(moments, diagonal=sums["diagonal"])
         shape = (2, 2, BINS, BINS)
         pairs = [(g, g) for g in range(size)] + (list(combinations(range(size), 2)) if spanning else [])
         blocks = {(a, b): filled(start + (a * size + b) * math.prod(shape), shape) for a, b in pairs}
-        return cls(axis, **sums, spanning=spanning, blocks=blocks)
+        return replace(moments, blocks=blocks)
 
     @property
     def size(self) -> int:
