@@ -127,6 +127,8 @@ SHARES = {"half treated": 0.5, "5 % treated": 0.05}
 EVENTS = (10, 20, 40, 80)
 GROUPS = 30
 EFFECT = {"relative": 1.25, "difference": 0.05}
+MEAN = {"relative": 0.1 * 1.25 * (1 + 0.1 / 3), "difference": 0.15}  # outcomes of the treated
+LITTLE = (2, 5, 15, 40)
 
 
 def counted(
@@ -162,10 +164,10 @@ def any_flagged(rng: np.random.Generator, tables: int, measure: str, treated: fl
     The functions are those that `isonomy.treatment_bias` calls; `tests/validity` compares the two on single tables.
     """
     relative = measure == "relative"
-    mean = 0.1 * 1.25 * (1 + 0.1 / 3) if relative else 0.15
     flags = []
     for expected in EVENTS:
-        columns = [counted(rng, measure, [round(expected / mean / treated)] * GROUPS, treated) for _ in range(tables)]
+        rows = [round(expected / MEAN[measure] / treated)] * GROUPS
+        columns = [counted(rng, measure, rows, treated) for _ in range(tables)]
         pvalue = many_pvalues(columns, relative=relative)
         flags.append([rejected(adjust(each_table, "holm")).any() for each_table in pvalue])
     return np.array(flags, dtype=float).T
@@ -217,11 +219,45 @@ def family_wise() -> tuple[Run, ...]:
     )
 
 
+# Ways that have no law of counts, and the events they are tried with: below the floor of 136 nothing is tested.
+OTHER_WAYS: dict[str, dict[str, Any]] = {
+    "regression": {"estimator": "regression", "features": ["x"]},
+    "pooled rest": {"rest": "pooled"},
+    "weights": {"weight": "weight"},
+}
+OTHER_EVENTS = (80, 160, 320)
+
+
+def other_ways(rng: np.random.Generator, measure: Any, way: str) -> list[float]:
+    """Whether any of 30 groups is flagged, 5 % treated, by a way that has no law of counts; and the share tested."""
+    outcomes = []
+    for expected in OTHER_EVENTS:
+        table = counted(rng, measure, [round(expected / MEAN[measure] / 0.05)] * GROUPS, 0.05)
+        extra = {"x": np.round(table["effect"], 6), "weight": np.ones(table["effect"].size)}
+        result = iso.treatment_bias(table | extra, **ROLES, measure=measure, count="rows", **OTHER_WAYS[way])
+        outcomes += [
+            float(iso.Verdict.VIOLATION in result.verdicts),
+            float(np.mean([status == "ok" for status in result.status])),
+        ]
+    return outcomes
+
+
+def less_bias(rng: np.random.Generator, measure: Any) -> list[float]:
+    """Whether a correction is said to leave less bias where there is none; one group of four has few treated events."""
+    outcomes = []
+    for expected in LITTLE:
+        sizes = [round(expected / MEAN[measure] / 0.2), 2_000, 2_000, 2_000]
+        table = counted(rng, measure, sizes, 0.2)
+        options: dict[str, Any] = {"strategies": ["none", "mean"], "splits": 2, "resamples": 20}
+        written = {name: np.repeat(values, table["rows"].astype(int)) for name, values in table.items()}
+        result = iso.evaluate_corrections(written, **ROLES, measure=measure, **options, rng=rng)
+        outcomes.append(float(rejected(result.less_pvalue).any()))
+    return outcomes
+
+
 def omnibus(rng: np.random.Generator, measure: Any, treated: float) -> list[float]:
     """Whether the test of equal errors rejects where all 30 groups share an error."""
-    relative = measure == "relative"
-    mean = 0.1 * 1.25 * (1 + 0.1 / 3) if relative else 0.15
-    sizes = [[round(expected / mean / treated)] * GROUPS for expected in EVENTS]
+    sizes = [[round(expected / MEAN[measure] / treated)] * GROUPS for expected in EVENTS]
     tables = [counted(rng, measure, rows, treated, error=0.1 * EFFECT[measure]) for rows in sizes]
     return [float(rejected(omnibus_pvalue(table, measure))) for table in tables]
 
@@ -574,6 +610,33 @@ PAGE = Page(
                 )
                 for measure in PLANTED
                 for share, treated in SHARES.items()
+            ),
+        ),
+        Section(
+            "Few events by ways that have no law of counts",
+            ("way", "measure"),
+            tuple(text for events in OTHER_EVENTS for text in (f"{events} events: any flag", "groups tested")),
+            tuple(
+                Run(
+                    (Line((way, measure), (at_most(0.05), None) * len(OTHER_EVENTS)),),
+                    each(partial(other_ways, measure=measure, way=way)),
+                    TABLES,
+                )
+                for way in OTHER_WAYS
+                for measure in PLANTED
+            ),
+        ),
+        Section(
+            "Less bias said to be left where there is none",
+            ("measure",),
+            tuple(f"{events} treated events in one group of four" for events in LITTLE),
+            tuple(
+                Run(
+                    (Line((measure,), (at_most(0.05),) * len(LITTLE)),),
+                    each(partial(less_bias, measure=measure)),
+                    TABLES,
+                )
+                for measure in PLANTED
             ),
         ),
         Section(
