@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,7 @@ from isonomy.numerics.resampling import Cells, bootstrap_sums, collapse, pvalue
 PvalueForm = Literal["add_one", "paper"]
 
 
+@runtime_checkable  # a stored result is checked for it
 class Question(Protocol):
     """One part of the null: is a gain beyond delta times its base?"""
 
