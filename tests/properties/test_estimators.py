@@ -37,7 +37,7 @@ ESTIMATORS: dict[str, tuple[BaseEstimator, list[str], Any]] = {
         ["score", "group"],
         "outcome",
     ),
-    "EffectCorrector": (iso.EffectCorrector(**GROUP), ["effect", "group"], "outcome"),
+    "EffectCorrector": (iso.EffectCorrector(measure="difference", **GROUP), ["effect", "group"], "outcome"),
 }
 
 

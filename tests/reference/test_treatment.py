@@ -142,6 +142,6 @@ def test_from_fitting_to_correction_to_evaluation(name: str) -> None:
     # A correction of the whole group moves its error by as much.
     np.testing.assert_allclose(result.before.error - result.after.error, result.corrector.correction_, rtol=1e-6)
     assert not any(verdict.value == "violation" for verdict in result.after.verdicts)
-    assert "none of 8 corrections" in result.evaluation.headline()
+    assert "none of 8 was shown" in result.evaluation.headline()
     if name != "NSW":  # 240 rows of earnings are too few to learn a correction from
         assert result.price.bias_after[0] < result.price.bias_before

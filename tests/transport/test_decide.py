@@ -90,5 +90,5 @@ def test_warnings_come_in_order() -> None:
     redundant, pooled, atoms, permuted = decide(replace(estimates, inference=inference), asked).warnings
     assert redundant.startswith("Left out")
     assert "always or never" in pooled
-    assert "share the same distance" in atoms
+    assert "have the same distance" in atoms
     assert "by permutation" in permuted

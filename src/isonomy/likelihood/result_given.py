@@ -17,7 +17,7 @@ from isonomy.likelihood.estimate_joint import JointEstimates
 from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.result import DESCRIBED, CertifyResult, FlagResult, LikelihoodResult
 from isonomy.likelihood.tally import Tally
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.results import Call, Columns, storable
 from isonomy.results.disclosure import withheld
 from isonomy.results.shape import as_frame
@@ -54,7 +54,7 @@ class WithinStrata:
     share_low: FloatArray
     share_high: FloatArray
     homogeneity: FloatArray
-    homogeneity_df: FloatArray
+    homogeneity_df: IntArray
     homogeneity_pvalue: FloatArray
     strata: FloatArray
     one_sided: FloatArray

@@ -298,7 +298,7 @@ def evaluate_corrections(
     >>> bool(spread["empirical_bayes_mixture"] < spread["none"])
     True
     >>> result.headline()
-    'Less bias was shown to remain after 8 of 8 corrections; least after empirical bayes mixture.'
+    'Less bias shown: less remains after 8 of 8 corrections, and least after empirical bayes mixture.'
     """
     call = open_call("evaluate_corrections", locals())
     asked = plan_corrections(call.source, **call.options)
