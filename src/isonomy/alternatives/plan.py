@@ -192,16 +192,16 @@ def plan(
     gains = _fairness_gains([utility.name for utility in fair], fairness_gain, scale)
     form = fairness_test or ("two_one_sided" if known == "paper" else "equivalence")
     criteria = Criteria(accurate, fair, (), scale=scale, harm=harm, fairness_test=form, fairness_gains=gains)
-    outcomes = {outcome, *(u.outcome for u in criteria.utilities if u.outcome is not None)}
-    for argument, read in (("features", names), ("candidate", ready.values()), ("status_quo", (status_quo,))):
-        if later := sorted(outcomes & set(read)):
-            raise UsageError(f"{argument}: {later[0]!r} is an outcome, which nobody knows when the decision is made.")
     columns = {"outcome": outcome, "status_quo": status_quo}
     columns |= {f"candidate[{name}]": column for name, column in ready.items()}
     columns |= {f"outcome of {u.name}": u.outcome for u in criteria.utilities if u.outcome is not None}
     columns |= {feature(name): name for name in names}
     fitted = (None, CANDIDATE) if rule is None else selection_rule(rule, group_aware=group_aware, features=names)
     request, texts = _request(source, columns, groups, criteria.utilities, names)
+    outcomes = {outcome, *(u.outcome for u in criteria.utilities if u.outcome is not None)}
+    for argument, read in (("features", names), ("candidate", ready.values()), ("status_quo", (status_quo,))):
+        if later := sorted(outcomes & set(read)):
+            raise UsageError(f"{argument}: {later[0]!r} is an outcome, which nobody knows when the decision is made.")
     return Plan(
         request=request,
         columns=columns,

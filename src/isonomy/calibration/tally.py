@@ -225,10 +225,11 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     margin = _above(source, rows, present) if plan.margin else None
     column = nw.col(rows.outcome)
     lost = missing(column, source.schema[rows.outcome])
+    known, outcome = source.fresh("known"), source.fresh("outcome")
     told = source.with_columns(
-        {_KNOWN: 1.0 - flag(lost), OUTCOME: nw.when(lost).then(nw.lit(0.0)).otherwise(column.cast(nw.Float64))}
+        {known: 1.0 - flag(lost), outcome: nw.when(lost).then(nw.lit(0.0)).otherwise(column.cast(nw.Float64))}
     )
-    numbers = {SCORE: rows.score, _KNOWN: _KNOWN, OUTCOME: OUTCOME}
+    numbers = {SCORE: rows.score, _KNOWN: known, OUTCOME: outcome}
     labels = {} if rows.user is None else {USER: rows.user}
     together = source.cluster or rows.user  # rows that vary together
     if together is None and source.reading.weight is not None:
@@ -252,9 +253,9 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
         return ThresholdsTally(
             groups, cells, None, margin, axis, cells.vote.sum() / len(groups), binary, dropped, people
         )
-    known = people.filter(nw.col(VOTE) > 0)
+    voting = people.filter(nw.col(VOTE) > 0)
     named = USER if rows.user is not None else _TOGETHER if source.cluster is not None else None
-    users = cells.vote.sum() if named is None else count_persons(known, named, GROUP, len(groups))[0].sum()
+    users = cells.vote.sum() if named is None else count_persons(voting, named, GROUP, len(groups))[0].sum()
     everybody = aggregate(people, {_TOGETHER: nw.col(_TOGETHER)}, {})
     numbered = everybody.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=_TOGETHER).alias(_PART))
     pieces = min(PARTS, round(float(sums_at(everybody, {}, {})[COUNT])))
