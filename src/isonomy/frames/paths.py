@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from fnmatch import translate
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
@@ -45,19 +45,20 @@ def _matching(path: Path, argument: str) -> list[Path]:
     if not root.is_dir():
         return []
     depth = None if "**" in parts else len(parts)
-    form = re.compile("".join(map(_form, parts)))
-    return [
-        found for found in _below(root, depth, argument) if form.fullmatch(f"/{found.relative_to(root).as_posix()}")
-    ]
+    return [entry for entry in _below(root, depth, argument) if _fits(entry.relative_to(root).parts, parts)]
 
 
-def _form(part: str) -> str:
-    """The expression of one part of a glob."""
-    if part == "**":
-        return r"(?:/[^./][^/]*)*"
-    visible = "" if part.startswith(".") else r"(?!\.)"
-    inside = translate(part).removeprefix("(?s:").removesuffix(r")\Z").replace(".*", "[^/]*")
-    return f"/{visible}{inside}"
+def _fits(names: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether the names along a path are those of the parts of a glob."""
+    if not parts:
+        return not names
+    if parts[0] == "**" and _fits(names, parts[1:]):
+        return True
+    if not names or (names[0].startswith(".") and not parts[0].startswith(".")):
+        return False
+    return (
+        _fits(names[1:], parts) if parts[0] == "**" else fnmatchcase(names[0], parts[0]) and _fits(names[1:], parts[1:])
+    )
 
 
 def _below(root: Path, depth: int | None, argument: str) -> Iterator[Path]:
