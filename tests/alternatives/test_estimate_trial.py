@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
+from isonomy.alternatives import Utility
 from isonomy.errors import DataError, NotEnoughData
 
 
@@ -79,3 +80,12 @@ def test_a_denominator_of_a_few_rows_shows_nothing(data: dict[str, Any], ready: 
     assert result.pvalue == 1
     assert result.verdict == "inconclusive"
     assert "too few for the law of the test" in result.warnings[0]
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_unit_of_a_denominator_does_not_matter(data: dict[str, Any], ready: dict[str, Any], unit: float) -> None:
+    ask = ready | {"accuracy": Utility("mean", lambda x, y, d: (unit * y * d, unit * d))}
+    same = ready | {"accuracy": "outcome_among_selected"}
+    assert iso.improvability(data, **ask).pvalue == pytest.approx(iso.improvability(data, **same).pvalue, rel=1e-6)
+    few = iso.improvability(data, **(ask | {"capacity": 0.004}))
+    assert "fewer than 10 rows are in a denominator" in few.warnings[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from isonomy.alternatives import wording
 from isonomy.alternatives.plan import Plan
 from isonomy.alternatives.rules import bootstrap, cutoffs, influence
 from isonomy.alternatives.rules.algorithm import Algorithm
@@ -158,10 +159,9 @@ def compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng: 
             if plan.rule is None and len(plan.candidates) == 1:
                 raise
             search = replace(search, found=False, status=Status.EMPTY, note=str(error))
-    fewest = float(worths.sums[:, :, 1].min())
-    if search.found and plan.evidence != "paper" and fewest < FEWEST_ROWS:
-        note = f"only {fewest:.0f} rows are in a denominator, too few for the law of the test"
-        search = replace(search, found=False, status=Status.EMPTY, note=note)
+    few = influence.denominators(lines, worths).min() < FEWEST_ROWS * (1 - 1e-9)  # sums of shares are rounded
+    if search.found and plan.evidence != "paper" and few:
+        search = replace(search, found=False, status=Status.EMPTY, note=wording.fewer_rows(FEWEST_ROWS))
     worst, identical = judged.worst or (0,) * len(criteria.fairness), _identical(criteria, lines)
     comparison, empty = None, (np.full((n, 3), np.nan) for n in (len(criteria.accuracies), len(criteria.fairness)))
     changes = tuple(empty)
@@ -183,8 +183,8 @@ def compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng: 
             _refuse_few_clusters(criteria, lines)
             known = influence.moments(criteria, lines, worths, judged.worst)
             level, worst = plan.alpha / plan.attempts, known.worst
-            compared = compare(criteria, known, worths, identical, level, rng)
-            comparison, changes = compared.comparison, (compared.accuracy_change, compared.fairness_change)
+            both = compare(criteria, known, worths, identical, level, rng)
+            comparison, changes = both.comparison, (both.accuracy_change, both.fairness_change)
         _refuse_excluded(tally, criteria, comparison, judged)
         accuracy = _laid_out(comparison.accuracy, criteria.accuracy_gains, plan.pvalue_form)
         fairness = _laid_out(comparison.fairness, criteria.fairness_gains, plan.pvalue_form)

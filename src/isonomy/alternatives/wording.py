@@ -78,7 +78,7 @@ def subject(rule: str, candidates: Sequence[str], shown: Sequence[str], reject: 
 
 def log(entries: Sequence[Mapping[str, object]], best: str) -> str:
     """Everything that was tried, and whose figures are given (nothing where there is one alone)."""
-    told = []
+    attempts = []
     for entry in entries:
         own = "adjusted pvalue" in entry
         about = [
@@ -89,9 +89,9 @@ def log(entries: Sequence[Mapping[str, object]], best: str) -> str:
         if own:
             p = phrases.pvalue(float(str(entry["adjusted pvalue"])))
             about.append(f"adjusted {p}, {'shown' if entry['verdict'] == Verdict.VIOLATION else 'not shown'}")
-        told.append(f"{entry.get('what', 'an attempt')} ({', '.join(about)})" if about else str(entry.get("what")))
+        attempts.append(f"{entry.get('what', 'an attempt')} ({', '.join(about)})" if about else str(entry.get("what")))
     whose = f" The figures that follow are those of {best}." if best else ""
-    return f"Tried in all: {phrases.listed(told, len(told))}.{whose}"
+    return f"Tried in all: {phrases.listed(attempts, len(attempts))}.{whose}"
 
 
 def basis(evidence: str, median: float, splits: int, folds: int, repeats: int, attempts: int) -> str:
@@ -119,8 +119,8 @@ def accuracy_effect(utility: str, name: str, candidate: float, status_quo: float
 
 def accuracy_of(utility: str, name: str) -> str:
     """Whose accuracy: 'Positive predictive value, race=Black'."""
-    told = phrases.metric(utility)
-    return f"{told[:1].upper()}{told[1:]}, {name}"
+    metric = phrases.metric(utility)
+    return f"{metric[:1].upper()}{metric[1:]}, {name}"
 
 
 def unfairness_of(utility: str) -> str:
@@ -143,13 +143,13 @@ def fairness_effect(
     ``own_pair``: of more than two groups those most unequal with the alternative, the ``pair`` being the status quo's;
     ``corrected``: whether that was chosen on the rows judged.
     """
-    told = unfairness_of(utility)
+    what = unfairness_of(utility)
     if own_pair is None:
-        return f"{told} ({pair}): {_both(utility, candidate, status_quo, change, apart=True)}"
+        return f"{what} ({pair}): {_both(utility, candidate, status_quo, change, apart=True)}"
     tail = f"; {change}" if change else ""
     status_quos = f"{pair}; corrected for being the largest of several" if corrected else pair
     return (
-        f"{told}, between the most unequal groups of each: {_size(utility, candidate, apart=True)} with the "
+        f"{what}, between the most unequal groups of each: {_size(utility, candidate, apart=True)} with the "
         f"alternative ({own_pair}), {_size(utility, status_quo, apart=True)} with the status quo ({status_quos}){tail}."
     )
 
@@ -220,6 +220,11 @@ def concerned(trials: Sequence[int], candidates: Sequence[str] | None, *, rounds
     else:
         return "All rows"
     return f"{what}{'s' if len(names) > 1 else ''} {phrases.listed(names, limit=7)}"
+
+
+def fewer_rows(least: int) -> str:
+    """Why a comparison was not made: a note in `nothing_found`, which gives no number of rows away."""
+    return f"fewer than {least} rows are in a denominator, too few for the law of the test"
 
 
 def nothing_found(where: str, rule: str, note: str) -> str:

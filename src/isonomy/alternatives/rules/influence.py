@@ -263,6 +263,15 @@ def gap_forms(criteria: Criteria, columns: int) -> FloatArray:
     return np.stack([criteria.gaps(unit, k) for k in range(len(criteria.fairness))])
 
 
+def denominators(lines: Lines, worths: Worth) -> FloatArray:
+    """Rows in every denominator (utilities, 2, groups), whatever the unit of w: one with the largest w counts as 1."""
+    slope = worths.slopes[:, :, None, 1]
+    shares = np.stack([decided.share for decided in lines.decided], axis=-1)[:, None]
+    no = worths.values[..., 1] - shares * slope
+    unit = np.maximum(no, no + slope).max(axis=(0, 2))
+    return worths.sums[:, :, 1] / np.where(unit > 0, unit, 1.0)[:, None, None]
+
+
 def observed_rates(worths: Worth) -> FloatArray:
     """Rates of both algorithms by group: (utilities, 2, groups); NaN where nothing is in a denominator."""
     return rates_of(worths.sums)
