@@ -65,9 +65,9 @@ class UnknownOption(UsageError):
         self, argument: str, value: object, allowed: Iterable[object], also: Mapping[str, str] | None = None
     ) -> None:
         known = [str(a) for a in allowed]
-        said = value if isinstance(value, str) else shown(value)
-        ours = (also or {}).get(said.lower().replace("-", "_").replace(" ", "_"))
-        hint = near(said, known) if ours is None else f" It is called {ours!r} here."
+        text = value if isinstance(value, str) else shown(value)
+        ours = (also or {}).get(text.lower().replace("-", "_").replace(" ", "_"))
+        hint = near(text, known) if ours is None else f" It is called {ours!r} here."
         super().__init__(f"{argument}: {shown(value)} is not allowed.{hint} Allowed: {', '.join(known)}.")
 
 

@@ -141,9 +141,9 @@ def estimate_thresholds(tally: ThresholdsTally, plan: ThresholdsPlan, rng: np.ra
     after = selected.mixed(probability)
     ends = solver.ends(tally, rng)
     if plan.margin:
-        told = _margins_after(tally, plan, solver, high, now)
+        levels = _margins_after(tally, plan, solver, high, now)
     else:
-        told = _rates_after(plan, selected, after, blocks, solution, now)
+        levels = _rates_after(plan, selected, after, blocks, solution, now)
     accuracy = [_accuracy(counts, selected.size) for counts in (selected.before, after)]
     certain = tally.binary and plan.outcome is not None and bool(np.all(selected.size[0] == selected.size[1]))
     right = accuracy if certain else [np.nan, np.nan]
@@ -166,11 +166,11 @@ def estimate_thresholds(tally: ThresholdsTally, plan: ThresholdsPlan, rng: np.ra
         target=solution.target,
         reached=solution.reached,
         before=now.value,
-        after=told.value,
-        se=told.se,
-        met=told.met,
-        falling=told.falling,
-        beyond=told.beyond,
+        after=levels.value,
+        se=levels.se,
+        met=levels.met,
+        falling=levels.falling,
+        beyond=levels.beyond,
         selected=selected,
         rate_before=selected.before[0] / selected.size[0],
         rate_after=after[0] / selected.size[0],

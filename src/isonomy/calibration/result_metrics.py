@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from isonomy.calibration.estimate import (
-    MetricsEstimates,
-)
+from isonomy.calibration.estimate import MetricsEstimates
 from isonomy.calibration.plan import MetricsPlan
 from isonomy.calibration.tally import Tally
 from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Call, Columns, phrases
 from isonomy.results.shape import as_frame, read_only
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -56,10 +51,10 @@ class CalibrationMetrics:
         clusters = effective = None
         if call.source.cluster is not None:
             grouping = next(iter(plan.scores.values())).grouping
-            known = {label: numbers for label, *numbers in call.clusters(grouping, "overall")}
+            known = {label: both for label, *both in call.clusters(grouping, "overall")}
             labels = [["overall", *(group.label for group in family.groups)] for family in families.values()]
-            told = np.array([known.get(label, (0, np.nan)) for each in labels for label in each], dtype=float)
-            clusters, effective = told.T
+            numbers = np.array([known.get(label, (0, np.nan)) for each in labels for label in each], dtype=float)
+            clusters, effective = numbers.T
         return cls(
             score=tuple(name for name, family in families.items() for _ in range(len(family.groups) + 1)),
             group=tuple(
@@ -81,9 +76,9 @@ class CalibrationMetrics:
 
     def table(self) -> Columns:
         """The columns of `to_frame`, in order."""
-        told = {"clusters": self.clusters, "effective_clusters": self.effective_clusters}
+        design = {"clusters": self.clusters, "effective_clusters": self.effective_clusters}
         return {item.name: getattr(self, item.name) for item in fields(self)[:7]} | {
-            name: values for name, values in told.items() if values is not None
+            name: values for name, values in design.items() if values is not None
         }
 
     def to_frame(self, backend: str | None = None) -> Any:

@@ -199,8 +199,8 @@ class ThresholdsResult(GroupResult):
         moved = self._moved
         for k in moved:
             ends = (self.selected_change_low[k], self.selected_change_high[k])
-            told = (self.labels[k], self.selected_change[k], ends, self.alpha)
-            findings.append(wording_thresholds.selected_finding(*told))
+            change = self.selected_change[k]
+            findings.append(wording_thresholds.selected_finding(self.labels[k], change, ends, self.alpha))
         if moved and not np.isnan(self.accuracy_after):
             ends = (self.accuracy_change_low, self.accuracy_change_high)
             accuracy = (self.accuracy_before, self.accuracy_after)

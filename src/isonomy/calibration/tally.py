@@ -342,8 +342,8 @@ def tally_rows(source: Source, plan: RowsPlan, axis: Axis | None = None) -> Tall
     axis = axis or _axis(complete_rows(source, {SCORE: plan.score, OUTCOME: plan.outcome}))
     known = tuple(compared(partition)[0] for partition in source.cells(plan.checks).partitions)
     parts = split(source.frame, plan.person or plan.score, -(-rows // HELD))
-    told = tracked(parts, "Part of the rows", len(parts), bar=False)
-    tallies = [_read(source.derived(part), plan, axis, known) for part in told]
+    each = tracked(parts, "Part of the rows", len(parts), bar=False)
+    tallies = [_read(source.derived(part), plan, axis, known) for part in each]
     families = tuple(
         replace(own[0], sums=reduce(add, (family.sums for family in own)), binary=all(f.binary for f in own))
         for own in zip(*(tally.families for tally in tallies), strict=True)
@@ -380,8 +380,8 @@ def _by_workers(source: Source, plan: RowsPlan, axis: Axis | None) -> Tally:
         for k, (size, a, b) in enumerate(zip(sizes, ends[:-1], ends[1:], strict=True))
     ]
     binary = not float(checks.values[NOT_BINARY].sum()) > 0
-    found = tuple(Family(*family, own, binary) for family, own in zip(families, sums, strict=True))
-    return Tally(found, checks.rows - gone, dropped)
+    tallied = tuple(Family(*family, own, binary) for family, own in zip(families, sums, strict=True))
+    return Tally(tallied, checks.rows - gone, dropped)
 
 
 def _part_entries(

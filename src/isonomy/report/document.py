@@ -86,8 +86,8 @@ class Entry:
         if self.result is None:
             return glossary.gloss(self.options, kind=self.kind)
         names = tuple(dict.fromkeys(getattr(self.result, "metrics", ())))
-        told = names if all(isinstance(name, str) for name in names) else ()
-        return glossary.gloss(self.result.provenance.options, told, self.kind)
+        metrics = names if all(isinstance(name, str) for name in names) else ()
+        return glossary.gloss(self.result.provenance.options, metrics, self.kind)
 
     @property
     def question(self) -> str:

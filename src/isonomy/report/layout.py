@@ -54,9 +54,9 @@ class Section:
     def text(self) -> str:
         """Every word of the section, to find those that need an explanation."""
         assumed = [part for pair in self.assumptions for part in pair]
-        said = (*self.leads, *self.findings, *self.warnings, *self.limits, *self.steps, *assumed)
+        sentences = (*self.leads, *self.findings, *self.warnings, *self.limits, *self.steps, *assumed)
         headings = [column.heading for _, table in self.tables for column in table.columns]
-        return " ".join(map(str, (self.question, self.gloss, self.null, *said, *headings, *dict(self.facts))))
+        return " ".join(map(str, (self.question, self.gloss, self.null, *sentences, *headings, *dict(self.facts))))
 
     @property
     def anchor(self) -> str:

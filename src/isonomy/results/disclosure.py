@@ -135,8 +135,8 @@ def _determined(families: Sequence[Parts], hidden: BoolArray) -> BoolArray:
     line, column, sign = (np.array(values) for values in zip(*at, strict=True))
     sums = sparse.csr_array((sign, (line, column)), shape=(len(families), int(hidden.sum())))
     draw = np.random.default_rng(0).standard_normal(sums.shape[1])
-    told = lsmr(sums, sums @ draw, atol=1e-13, btol=1e-13, conlim=0, maxiter=10 * sums.shape[1] + 100)[0]
-    determined[hidden] = np.abs(draw - told) < 1e-6
+    projection = lsmr(sums, sums @ draw, atol=1e-13, btol=1e-13, conlim=0, maxiter=10 * sums.shape[1] + 100)[0]
+    determined[hidden] = np.abs(draw - projection) < 1e-6
     return determined
 
 
@@ -160,12 +160,12 @@ def silent(warnings: Sequence[str], hidden: Collection[str], labels: Collection[
     kept = []
     for warning in warnings:
         named = (label for label in hidden if label in warning)
-        told = [label for label in named if re.search(rf"(?<!\w){re.escape(label)}(?!\w)", warning)]
-        if not told:
+        mentions = [label for label in named if re.search(rf"(?<!\w){re.escape(label)}(?!\w)", warning)]
+        if not mentions:
             kept.append(warning)
             continue
         shorter = _shorter(warning, sorted((label for label in labels if label in warning), key=len), hidden)
-        if not any(label in shorter for label in told) and any(label in shorter for label in labels):
+        if not any(label in shorter for label in mentions) and any(label in shorter for label in labels):
             kept.append(shorter)
     return tuple(kept) if len(kept) == len(warnings) else (*kept, phrases.WITHHELD_WARNINGS)
 

@@ -20,9 +20,8 @@ CURVE = 1  # of curves, whose error is smaller and whose bias matters less: they
 POINTS = 201  # of a curve
 FACTORS = (1.0, 1.4, 2.0, 2.8, 4.0)  # widths that a curve may have, in bandwidths
 SLOPE = 2.0  # slopes are harder than levels: their widths are so much larger
-CONTRADICTED = (
-    1.0  # standard errors; at two a steep curve is read from too far, at one half a straight one from too near
-)
+# Standard errors. At two a steep curve is read from too far, at one half a straight one from too near.
+CONTRADICTED = 1.0
 _EMPTY = 1e-3  # of the largest mass: beyond a group's last scores a local parabola runs wild
 
 
