@@ -507,3 +507,9 @@ def test_weights_and_outcomes_are_numbers() -> None:
             model.combine(S, weights)
     with pytest.raises(UsageError, match=r"^y: .*recode"):
         MultiObjectiveCalibrator().fit(S, np.where(Y == 1, "yes", "no"))
+
+
+def test_bins_without_end_are_refused() -> None:
+    data = pl.DataFrame({"s": np.linspace(0, 1, 50), "g": ["a"] * 50})
+    with pytest.raises(UsageError, match="bins: 1000000000000000000 is not allowed"):
+        GroupCalibrator(score_column="s", group_columns="g", bins=10**18).fit(data, np.arange(50) % 2)

@@ -35,7 +35,7 @@ from isonomy.frames.estimators import (
 )
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.randomness import resolve
-from isonomy.options import Fraction, Number, Positive, Seeded, Whole, check_parameters, checked
+from isonomy.options import Draws, Fraction, Number, Positive, Seeded, check_parameters, checked
 
 Size = Annotated[float, Number(least=0)]
 Target = Mapping[str, Hashable] | Mapping[int, Hashable] | Sequence[Hashable]  # a group, by column or in their order
@@ -125,7 +125,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         score_column: Column = 0,
         group_columns: Column | Sequence[Column] = (),
         user_column: Column | None = None,
-        bins: Whole = 20,
+        bins: Draws = 20,
         bandwidth: Positive | None = None,
         smoother: LocalFit = "local-linear",
         monotone: bool = False,
