@@ -67,6 +67,21 @@ METHODS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
         ("pvalue", "statistic"),
     ),
     "treatment_bias": (iso.treatment_bias, EFFECT, ("bias", "bias_low", "bias_high", "bias_pvalue")),
+    "improvability": (
+        iso.improvability,
+        {"outcome": "outcome", "status_quo": "prediction", "candidate": "other", "rng": 0},
+        ("pvalue",),
+    ),
+    "predictive_parity": (
+        iso.predictive_parity,
+        {"outcome": "outcome", "score": "score", "rng": 0},
+        ("pvalue", "difference", "ci_low", "ci_high"),
+    ),
+    "equalize_thresholds": (
+        iso.equalize_thresholds,
+        {"outcome": "outcome", "score": "score", "threshold": 0.4, "target": "tpr", "resamples": 100, "rng": 0},
+        ("thresholds", "pvalue"),
+    ),
     "marginal_outcomes": (
         iso.marginal_outcomes,
         {"outcome": "outcome", "score": "score", "threshold": 0.3},
@@ -83,6 +98,7 @@ def test_methods(engine: Engine, table: dict[str, Any], method: str) -> None:
     columns = table | {
         "score": score,
         "prediction": (score > 0.5).astype(int),
+        "other": (score + 0.2 * rng.normal(size=n) > 0.5).astype(int),
         "treatment": rng.integers(0, 2, n),
         "effect": 0.1 * rng.random(n),
     }

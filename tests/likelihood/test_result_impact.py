@@ -40,3 +40,9 @@ def test_no_threshold_is_called_the_laws() -> None:
     text = result().summary().lower()
     assert "no threshold is the law's" in " ".join(text.split())
     assert not any(word in text for word in ("four-fifths rule", "eeoc", "violates", "illegal"))
+
+
+def test_a_table_without_categories_withholds_nothing() -> None:
+    unknown = {"p": [1, 0, 1], "g": [None, None, None]}
+    published = iso.adverse_impact(unknown, prediction="p", groups="g", missing_group="level").published(5)
+    assert published.to_frame().is_empty()

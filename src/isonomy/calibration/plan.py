@@ -335,7 +335,10 @@ def _one_set(rows: RowsPlan, reason: str = "") -> None:
 def _grid(grid: float | Sequence[float] | None) -> FloatArray | None:
     if grid is None:
         return None
-    points = np.atleast_1d(np.asarray(grid, dtype=np.float64))
+    try:
+        points = np.atleast_1d(np.asarray(grid, dtype=np.float64))
+    except (TypeError, ValueError):  # what is no list of numbers has no point
+        points = np.empty(0)
     if not points.size or not np.all(np.isfinite(points)) or np.any(np.diff(points) <= 0):
         raise UsageError(f"grid: {grid!r} is not allowed; give None or finite scores in increasing order.")
     return points

@@ -107,7 +107,7 @@ class AdverseImpactResult(GroupResult):
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy that withholds the numbers of small categories and of those in ``also``, and what was said of them."""
         hidden = GroupResult.suppressed(self, minimum, also)
-        shown = np.array([status is not Status.SUPPRESSED for status in hidden.status])
+        shown = np.array([status is not Status.SUPPRESSED for status in hidden.status], dtype=bool)
         return replace(
             hidden,
             below_threshold=self.below_threshold & shown,
