@@ -35,9 +35,9 @@ def test_a_pair_is_described_at_its_clearest_score() -> None:
 def test_the_higher_outcome_is_named() -> None:
     for difference, higher in ((0.2, "a"), (-0.2, "b")):
         told = (("a", "b"), iso.Verdict.VIOLATION, 0.01, difference, (-0.3, 0.3), 0.05)
-        assert f"{higher} has the higher outcome" in wording.margin_finding(*told, binary=True)
+        assert f"the margin is that of {higher}:" in wording.margin_finding(*told, binary=True)
     told = (("a", "b"), iso.Verdict.INCONCLUSIVE, 0.5, 0.2, (-0.3, 0.3), 0.05)
-    assert "has the higher" not in wording.margin_finding(*told, binary=True)
+    assert "The higher outcome" not in wording.margin_finding(*told, binary=True)
 
 
 def test_shares_are_told_in_percent_and_points() -> None:

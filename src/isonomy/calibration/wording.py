@@ -305,7 +305,8 @@ def margin_finding(
     if verdict is Verdict.VIOLATION:
         higher = first if difference > 0 else second
         standard = (
-            f" {higher} has the higher outcome at the margin: if outcomes are good, it is held to a higher standard."
+            f" The higher outcome at the margin is that of {higher}: if outcomes are good, this group is held to a "
+            "higher standard."
         )
     elif verdict is Verdict.WITHIN_TOLERANCE:
         standard = " Shown to lie within the tolerance."

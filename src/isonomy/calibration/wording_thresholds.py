@@ -156,8 +156,9 @@ def threshold_finding(
     changes = [f"{METRICS[name]} {_from_to(name, values, binary)}" for name, values in metrics]
     if not any(name == "selection_rate" for name, _ in metrics):
         changes.append(f"selection rate {_from_to('selection_rate', rate, binary)}")
-    moved = _moved(threshold)
+    moved = f"stays at {phrases.number(threshold[0])}"
     if threshold[0] != threshold[1]:
+        moved = f"moves from {phrases.number(threshold[0])} to {phrases.number(threshold[1])}"
         moved += f" ({phrases.interval(*ends, alpha)})"
     drawn = (
         ""
@@ -191,8 +192,5 @@ def _level(name: str, value: float, binary: bool) -> str:
 
 
 def _from_to(name: str, values: Ends, binary: bool) -> str:
-    return " to ".join(_level(name, value, binary) for value in values)
-
-
-def _moved(values: Ends) -> str:
-    return " to ".join(phrases.number(value) for value in values)
+    before, after = (_level(name, value, binary) for value in values)
+    return f"from {before} to {after}"
