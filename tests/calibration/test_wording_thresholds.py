@@ -11,10 +11,10 @@ def test_a_threshold_is_told_with_what_it_does() -> None:
     numbers = ([("outcome_at_margin", (0.5, 0.45))], (0.4, 0.5), 0.05)
     text = wording.threshold_finding(*told, *numbers, binary=True)
     assert text == (
-        "a: threshold moves from 0.500 to 0.430 (95 % interval 0.400 to 0.460) (extrapolated below the present threshold); "
-        "outcome at the margin from 50.0 % to 45.0 %; selection rate from 40.0 % to 50.0 %."
+        "a: threshold moves from 0.500 to 0.430 (95 % interval 0.400 to 0.460) (extrapolated below the present "
+        "threshold); outcome at the margin from 50.0 % to 45.0 %; selection rate from 40.0 % to 50.0 %."
     )
-    assert "margin 0.500 to 0.450;" in wording.threshold_finding(*told, *numbers, binary=False)
+    assert "margin from 0.500 to 0.450;" in wording.threshold_finding(*told, *numbers, binary=False)
 
 
 def test_one_threshold_cannot_make_both_rates_equal() -> None:
