@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
@@ -375,3 +377,18 @@ def test_a_group_with_an_empty_arm_of_events_is_left_as_it_is() -> None:
         corrector.fit(table, table["y"])
     assert np.abs(corrector.correction_[:2]).max() < 0.02
     assert corrector.correction_[2] == 0
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+def test_large_decimals_stay_different_groups(library: Any) -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, 400)
+    rows = {"e": rng.normal(size=400), "t": rng.integers(0, 2, 400)}
+    options: dict[str, Any] = {"effect_column": "e", "treatment_column": "t", "measure": "difference"}
+    outcomes = rng.normal(size=400) + codes
+    named, large = (
+        iso.EffectCorrector(group_columns="g", **options).fit(library(rows | {"g": groups}), outcomes)
+        for groups in (codes, [Decimal(10**20 + int(code)) for code in codes])
+    )
+    assert len(large.groups_) == 2
+    assert large.error_ == pytest.approx(named.error_)

@@ -371,7 +371,9 @@ def _values(X: object, column: Column, argument: str) -> object:
         if not values.implementation.is_pandas():
             return values.to_polars()
         values = values.to_numpy()
+    if values.dtype != object or argument == "group_columns":  # large groups that differ may be equal as floats
+        return values
     try:
-        return values.astype(float) if values.dtype == object else values  # numbers held as objects
+        return values.astype(float)  # numbers held as objects
     except (TypeError, ValueError):
         return values
