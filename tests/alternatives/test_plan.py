@@ -154,3 +154,19 @@ def test_the_papers_procedure_has_a_name(data: dict[str, Any], ready: dict[str, 
     merged = iso.improvability(data, **ready, splits=3)
     assert merged.evidence == "splits"
     assert merged.pvalue <= min(1, 2 * merged.median_pvalue)
+
+
+def test_utilities_have_the_readers_words() -> None:
+    table = iso.simulate.lender(2_000, seed=1).frame()
+    words = iso.Labels(metrics={"tpr": "approval rate of those who repay"})
+    result = iso.improvability(
+        iso.open_source(table, labels=words),
+        outcome="repaid",
+        groups="race",
+        status_quo="approved",
+        candidate="candidate_approved",
+        fairness="tpr",
+        rng=1,
+    )
+    assert "approval rate of those who repay" in result.summary()
+    assert "true positive rate" not in result.summary()

@@ -190,8 +190,10 @@ def plan(
     # +1 where having less of the utility is the disadvantage, -1 where having more is.
     harm = tuple(1 if (disadvantage or _WORSE[utility.better]) == "lower" else -1 for utility in fair)
     gains = _fairness_gains([utility.name for utility in fair], fairness_gain, scale)
+    words = source.labels.metrics
+    accurate, *named = (replace(utility, name=words.get(utility.name, utility.name)) for utility in (accurate, *fair))
     form = fairness_test or ("two_one_sided" if known == "paper" else "equivalence")
-    criteria = Criteria(accurate, fair, (), scale=scale, harm=harm, fairness_test=form, fairness_gains=gains)
+    criteria = Criteria(accurate, tuple(named), (), scale=scale, harm=harm, fairness_test=form, fairness_gains=gains)
     columns = {"outcome": outcome, "status_quo": status_quo}
     columns |= {f"candidate[{name}]": column for name, column in ready.items()}
     columns |= {f"outcome of {u.name}": u.outcome for u in criteria.utilities if u.outcome is not None}
