@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -23,27 +24,15 @@ LIMIT = 60.0  # seconds for the tables of one package
 Table = dict[str, Any]
 
 
-def fairaudit(data: Table) -> bool:
-    """Whether some group is flagged as different: flags on both sides, at 0.05."""
+def fairaudit(data: Table, side: str) -> bool:
+    """Whether some group is flagged at 0.05: as different (``interval``), or for a lower rate alone (``upper``)."""
     from fairaudit import Auditor, Metric
 
     groups = data["group"][:, None] == np.unique(data["group"])
     ones = data["decision"].astype(float)
     auditor = Auditor(np.zeros((ones.size, 1)), ones, ones, Metric("statistical_parity"))
     settings = {"student": "mad", "student_threshold": -np.inf, "seed": 1}
-    flags, _ = auditor.flag_groups(groups, "interval", 0.05, bootstrap_params=settings)
-    return bool(np.any(flags))
-
-
-def fairaudit_one_side(data: Table) -> bool:
-    """The same with flags of groups whose rate is lower, and none of the other side."""
-    from fairaudit import Auditor, Metric
-
-    groups = data["group"][:, None] == np.unique(data["group"])
-    ones = data["decision"].astype(float)
-    auditor = Auditor(np.zeros((ones.size, 1)), ones, ones, Metric("statistical_parity"))
-    settings = {"student": "mad", "student_threshold": -np.inf, "seed": 1}
-    flags, _ = auditor.flag_groups(groups, "upper", 0.05, bootstrap_params=settings)
+    flags, _ = auditor.flag_groups(groups, side, 0.05, bootstrap_params=settings)
     return bool(np.any(flags))
 
 
@@ -64,8 +53,8 @@ def aequitas(data: Table) -> bool:
 
 
 PEERS: dict[str, Callable[[Table], bool]] = {
-    "fairaudit: flags, both sides": fairaudit,
-    "fairaudit: flags, one side": fairaudit_one_side,
+    "fairaudit: flags, both sides": partial(fairaudit, side="interval"),
+    "fairaudit: flags, one side": partial(fairaudit, side="upper"),
     "aequitas: impact parity": aequitas,
 }
 

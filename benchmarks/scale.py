@@ -1,6 +1,6 @@
 """How do time and memory grow with the rows? Files on disk, every method beside the bare group-by of its columns.
 
-    python benchmarks/scale.py [rows, 10,000,000 if not said] [seconds for all, 900 if not said]
+    python benchmarks/scale.py [rows, default 10,000,000] [seconds for all, default 900]
 
 Sizes go from 10^4 to ``rows`` in factors of ten; where the time is up, what is left is not measured, and said so. Every
 measurement is a process of its own, so that its peak memory is its own; the bare scan and the methods take turns.

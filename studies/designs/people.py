@@ -77,6 +77,7 @@ def subjects(rng: np.random.Generator, *, correlation: float = 0.0, **design: An
     outcome = (0.8 * merit + 0.6 * latent() > 0.3).astype(int)
     if related:
         table["weight"] = table["weight"] * np.exp(0.7 * design["spread"] * outcome)
+    # Two draws, of which one is used: lines that were run before it was not have the same people.
     score, _ = (stats.norm.cdf((merit + 0.3 * rng.normal(size=size)) / np.hypot(1, 0.3)) for _ in range(2))
     treatment = rng.integers(0, 2, size)
     return table | {

@@ -11,8 +11,6 @@ import isonomy as iso
 from isonomy.results import storage
 from support.same import same
 
-ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
-
 
 def test_json_brings_a_result_back(results: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for result in results:

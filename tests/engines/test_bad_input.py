@@ -16,6 +16,7 @@ import isonomy as iso
 from isonomy.audit import Audit
 from isonomy.frames.sums import collect
 from support.same import same
+from support.tables import users, write_partitions
 
 FILE: dict[str, Any] = {
     "data": {"path": "people", "in_memory": False},
@@ -33,32 +34,12 @@ FILE: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def people() -> pl.DataFrame:
-    rng = np.random.default_rng(4)
-    n = 3_000
-    user, score = rng.integers(0, 600, n), rng.normal(size=n)
-    chance = 1 / (1 + np.exp(-score))
-    return pl.DataFrame(
-        {
-            "user": user,
-            "sex": np.where(user % 2 == 0, "f", "m"),
-            "score": score,
-            "chance": chance,
-            "decision": (score >= 0.25).astype(int),
-            "better": (score + 0.5 * rng.normal(size=n) >= 0.25).astype(int),
-            "outcome": (rng.random(n) < chance).astype(int),
-            "treated": rng.integers(0, 2, n),
-            "effect": 0.1 * rng.random(n),
-        }
-    )
+    return pl.DataFrame(users(3_000))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, people: pl.DataFrame) -> Path:
-    """The table partitioned by sex, as engines write it."""
-    for (sex,), part in people.group_by("sex"):
-        place = tmp_path / "people" / f"sex={sex}"
-        place.mkdir(parents=True)
-        part.drop("sex").write_parquet(place / "part.parquet")
+    write_partitions(people, tmp_path / "people")
     return tmp_path
 
 

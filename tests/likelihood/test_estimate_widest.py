@@ -15,14 +15,6 @@ from isonomy.likelihood.estimate_widest import Gaps, Widest
 
 RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
 RATE_P: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
-M = iso.Metric("m", iso.col("x"))
-VALUE: dict[str, Any] = {"metric": M, "groups": "g"}
-# One group that varies beside 30 equal rows; and two of them.
-ONE = {"x": np.r_[np.linspace(-1, 1, 30), np.full(30, 0.25)], "g": ["a"] * 30 + ["b"] * 30}
-TWO = {
-    "x": np.r_[np.linspace(-1, 1, 30), np.linspace(-1.1, 1.5, 40), np.full(30, 0.1)],
-    "g": ["a"] * 30 + ["b"] * 40 + ["c"] * 30,
-}
 LOSS: dict[str, Any] = {"metric": iso.Metric("loss", value=iso.col("loss")), "groups": "race"}
 
 

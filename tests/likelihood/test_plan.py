@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -12,34 +11,12 @@ import isonomy as iso
 from isonomy.errors import UsageError
 from isonomy.frames import open_source
 from isonomy.likelihood import Estimate
-from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.ratio.disparity import Hypothesis
-from isonomy.results import QUESTIONS
+from support.likelihood import EVERY_TYPE as DATA
+from support.likelihood import planned
 
 RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
 M = iso.Metric("m", iso.col("x"))
-ROWS = 60
-DATA: dict[str, Any] = {
-    "x": np.random.default_rng(1).normal(size=ROWS),
-    "g": np.tile(["a", "b"], ROWS // 2),
-    "p": np.repeat([1, 0, 1], ROWS // 3),
-    "h": np.tile([1, 2, 3], ROWS // 3),
-    "age": np.linspace(20, 60, ROWS),
-    "day": [date(2024, 1, 1 + i % 3) for i in range(ROWS)],
-    "yes": np.tile([True, False, True], ROWS // 3),
-}
-
-
-def planned(source: Any, *, alternative: Any = None, **options: Any) -> Plan:
-    """The plan of `flag`, or without an alternative of `certify`."""
-    if alternative is None:
-        asked = QUESTIONS["certify"].planned(source, options)
-    else:
-        asked = QUESTIONS["flag"].planned(source, {**options, "alternative": alternative})
-    assert isinstance(asked, Plan)
-    return asked
-
-
 STANDARDISED: dict[str, Any] = {"metric": M, "scale": "standardised"}
 
 
@@ -84,7 +61,7 @@ def test_a_joint_null_is_no_hypothesis_of_each_group() -> None:
 
 def test_counts_are_asked_for_in_one_pass_and_rows_in_none() -> None:
     """What an audit can share: a 0/1 metric against anything but an estimate."""
-    source = open_source(DATA | {"psi": np.tile([-0.5, 0.5], ROWS // 2)})
+    source = open_source(DATA | {"psi": np.tile([-0.5, 0.5], DATA["x"].size // 2)})
     rate: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
     asked = planned(source, **rate, reference={"h": 1})
     assert asked.requests == (asked.request,)

@@ -11,33 +11,10 @@ import pytest
 import isonomy as iso
 from isonomy.errors import UnknownColumn, UnknownOption, UsageError
 from isonomy.likelihood import Estimate
-from isonomy.likelihood.plan import Plan
-from isonomy.results import QUESTIONS
+from support.likelihood import EVERY_TYPE as DATA
 
 RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
 M = iso.Metric("m", iso.col("x"))
-ROWS = 60
-DATA: dict[str, Any] = {
-    "x": np.random.default_rng(1).normal(size=ROWS),
-    "g": np.tile(["a", "b"], ROWS // 2),
-    "p": np.repeat([1, 0, 1], ROWS // 3),
-    "h": np.tile([1, 2, 3], ROWS // 3),
-    "age": np.linspace(20, 60, ROWS),
-    "day": [date(2024, 1, 1 + i % 3) for i in range(ROWS)],
-    "yes": np.tile([True, False, True], ROWS // 3),
-}
-
-
-def planned(source: Any, *, alternative: Any = None, **options: Any) -> Plan:
-    """The plan of `flag`, or without an alternative of `certify`."""
-    if alternative is None:
-        asked = QUESTIONS["certify"].planned(source, options)
-    else:
-        asked = QUESTIONS["flag"].planned(source, {**options, "alternative": alternative})
-    assert isinstance(asked, Plan)
-    return asked
-
-
 POSITIVE = iso.where("pos", iso.col("p") == 1)
 
 

@@ -13,7 +13,6 @@ from support.sampling import clustered, rows_of, standard_errors
 
 ROWS = 250_000
 LIMIT = 4.5  # standard errors
-GRID = np.round(np.arange(0.4, 0.951, 0.05), 2)
 
 
 @cache

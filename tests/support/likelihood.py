@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+from datetime import date
+from typing import Any
+
 import numpy as np
 
 from isonomy.likelihood import Estimate
+from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.ratio.means import Binary, Real
 from isonomy.likelihood.ratio.profile import Kind, Profile
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
+from isonomy.results import QUESTIONS
 from support.tables import Columns
+
+ROWS = 60
+EVERY_TYPE: Columns = {
+    "x": np.random.default_rng(1).normal(size=ROWS),
+    "g": np.tile(["a", "b"], ROWS // 2),
+    "p": np.repeat([1, 0, 1], ROWS // 3),
+    "h": np.tile([1, 2, 3], ROWS // 3),
+    "age": np.linspace(20, 60, ROWS),
+    "day": [date(2024, 1, 1 + i % 3) for i in range(ROWS)],
+    "yes": np.tile([True, False, True], ROWS // 3),
+}
+
+
+def planned(source: Any, *, alternative: Any = None, **options: Any) -> Plan:
+    """The plan of `flag`, or without an alternative of `certify`."""
+    if alternative is None:
+        asked = QUESTIONS["certify"].planned(source, options)
+    else:
+        asked = QUESTIONS["flag"].planned(source, {**options, "alternative": alternative})
+    assert isinstance(asked, Plan)
+    return asked
 
 
 def counted(a: tuple[int, int], b: tuple[int, int], **more: tuple[int, int]) -> Columns:

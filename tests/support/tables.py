@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 import isonomy as iso
 
@@ -162,3 +164,29 @@ def measured(n: int = 4_000, seed: int = 0) -> Columns:
     rng = np.random.default_rng(seed)
     s = rng.beta(2, 3, n)
     return {"s": s, "g": rng.choice(["a", "b"], n), "y": (rng.random(n) < s).astype(int), "m": rng.integers(0, 900, n)}
+
+
+def users(n: int) -> Columns:
+    """What every method needs, in rows of users: a score cut at 0.25, a better decision, an outcome, an experiment."""
+    rng = np.random.default_rng(4)
+    user, score = rng.integers(0, n // 5, n), rng.normal(size=n)
+    chance = 1 / (1 + np.exp(-score))
+    return {
+        "user": user,
+        "sex": np.where(user % 2 == 0, "f", "m").tolist(),
+        "score": score,
+        "chance": chance,
+        "decision": (score >= 0.25).astype(int),
+        "better": (score + 0.5 * rng.normal(size=n) >= 0.25).astype(int),
+        "outcome": (rng.random(n) < chance).astype(int),
+        "treated": rng.integers(0, 2, n),
+        "effect": 0.1 * rng.random(n),
+    }
+
+
+def write_partitions(table: pl.DataFrame, folder: Path) -> None:
+    """The table in a folder, partitioned by sex as engines write it."""
+    for (sex,), part in table.group_by("sex"):
+        place = folder / f"sex={sex}"
+        place.mkdir(parents=True)
+        part.drop("sex").write_parquet(place / "part.parquet")

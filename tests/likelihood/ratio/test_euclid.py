@@ -19,7 +19,6 @@ VALUE: dict[str, Any] = {"metric": M, "groups": "g"}
 # One group that varies beside 30 equal rows; and two of them.
 ONE = {"x": np.r_[np.linspace(-1, 1, 30), np.full(30, 0.25)], "g": ["a"] * 30 + ["b"] * 30}
 LOSS: dict[str, Any] = {"metric": iso.Metric("loss", value=iso.col("loss")), "groups": "race"}
-EVERY = np.arange(3)
 
 
 def test_euclidean_numbers_of_a_reference_of_equal_rows() -> None:
