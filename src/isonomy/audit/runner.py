@@ -215,7 +215,7 @@ class Audit:
             if hidden == known:
                 break
             known = hidden
-            again = [self._withholding(entry, hidden) for entry in again]
+            again = [self._withholding(one, entry, hidden) for one, entry in zip(planned, again, strict=False)]
         if known:
             others = of_other_rows(planned[: len(again)])
             again = [
@@ -232,7 +232,7 @@ class Audit:
                 state.forget(identity)
         return again
 
-    def _withholding(self, entry: Entry, hidden: frozenset[str]) -> Entry:
+    def _withholding(self, one: Planned, entry: Entry, hidden: frozenset[str]) -> Entry:
         """The entry without the groups that another test withholds."""
         result = entry.result
         if result is None or not hidden & result.withheld_labels()[1]:
@@ -243,7 +243,8 @@ class Audit:
         except Exception as error:
             if self._debug:
                 raise
-            return replace(entry, result=None, error=_message(error, withheld=True), error_kind=_kind(error))
+            refused = replace(entry, result=None, error=_message(error, withheld=True), error_kind=_kind(error))
+            return replace(refused, options=dict(one.options))
         return published
 
     def _document(
