@@ -157,6 +157,19 @@ def test_split_users_never_splits_a_user() -> None:
         split_users(np.zeros(4))
 
 
+def test_a_test_over_all_scores_is_told_where_no_single_score_has_people_enough() -> None:
+    rng = np.random.default_rng(0)
+    g = np.repeat([0, 1], 800)
+    s = rng.random(1_600)
+    y = rng.random(1_600) < np.where(g == 1, 0.06, 0.015)
+    result = predictive_parity({"s": s, "g": g, "y": y}, **ROLES, rng=1)
+    assert result.parity_pvalue < 0.01
+    assert not result.families[0].supported.any()
+    summary = " ".join(result.summary().split())
+    assert "2 groups compared over all scores together" in summary
+    assert "only the order" not in summary
+
+
 def test_groups_without_a_common_score_are_judged_by_their_order() -> None:
     rng = np.random.default_rng(0)
     g = np.repeat([0, 1], 2_000)

@@ -166,11 +166,13 @@ class ParityFamily(Family, Curves):
 
     def findings(self, alpha: float, tolerance: float | None, families: int, *, binary: bool) -> list[str]:
         """The family's test, its clearest pairs, and the order."""
-        if not self.supported.any():
+        if np.isnan(self.pair_adjusted).all():
             return [wording.not_compared(self.dimensions), self._order(binary)]
-        sizes = (len(self.groups), self.grid.size, families)
+        sizes = (len(self.groups), int(self.supported.any(axis=0).sum()), families)
         shown = overall(self.pair_verdicts), smallest(self.pair_adjusted)
         first = wording.family_finding(self.dimensions, *shown, tolerance, *sizes, binary=binary)
+        if not self.supported.any():
+            return [first, wording.NOWHERE, self._order(binary)]
         clearest = [self._pair(pair, alpha, binary) for pair in self.ranked()[:MOST_PAIRS]]
         return [first, *clearest, self._order(binary)]
 

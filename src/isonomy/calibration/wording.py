@@ -33,7 +33,7 @@ MARGINAL_METHOD = "Marginal outcomes at the threshold, by one-sided local regres
 
 PARITY_LIMITS = (
     phrases.NOT_PROOF,
-    "Scores near which a group has few users were not compared; differences there are unknown.",
+    "Scores near which a group has few people were not compared; differences there are unknown.",
     "A difference confined to a range of scores narrower than the bandwidth is averaged away.",
     "Equal outcomes at each score say nothing about who gets which score, nor about errors in the outcome itself.",
 )
@@ -162,7 +162,7 @@ def family_warnings(
 
 
 def _spanning(users: int) -> str:
-    return f"{phrases.count(users)} users appear in more than one group; the variance takes account of it."
+    return f"{phrases.count(users)} users or clusters appear in more than one group; the variance takes account of it."
 
 
 def marginal_warnings(
@@ -200,8 +200,11 @@ def not_compared(dimensions: Sequence[str], *, margin: bool = False) -> str:
     """No two groups of a set could be compared."""
     name = " & ".join(dimensions)
     if margin:
-        return f"{name}: no two groups have enough users just above the threshold to compare them."
-    return f"{name}: no score has enough users in two groups to compare them; only the order of scores can be judged."
+        return f"{name}: no two groups have enough people just above the threshold to compare them."
+    return f"{name}: no score has enough people in two groups to compare them; only the order of scores can be judged."
+
+
+NOWHERE = "Nothing can be said of single scores: none has enough people near it in two groups."
 
 
 def family_finding(
@@ -217,7 +220,7 @@ def family_finding(
 ) -> str:
     """The test of one set of groups, of ``families``."""
     allowed = f", adjusted for {families} sets of groups" if families > 1 else ""
-    compared = f"{groups} groups compared at {scores} scores"
+    compared = f"{groups} groups compared " + (f"at {scores} scores" if scores else "over all scores together")
     evidence = f"{phrases.pvalue(pvalue)}{allowed}; {compared}"
     beyond = "" if tolerance is None else f" by more than {_size(tolerance, binary)}"
     shown = {
