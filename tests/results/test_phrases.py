@@ -44,6 +44,8 @@ def test_intervals_and_bounds() -> None:
 def test_lists_end_with_how_many_more() -> None:
     assert phrases.listed(["a", "b", "c"]) == "a, b and c"
     assert phrases.listed(list("abcdefgh")) == "a, b, c, d, e and 3 more"
+    assert phrases.listed(["a", "b, x", "c, y"]) == "a; b, x; and c, y"
+    assert phrases.listed(["a, x", *"bcdefgh"]) == "a, x; b; c; d; e; and 3 more"
 
 
 def test_no_sentence_says_a_model_is_fair_unbiased_or_fixed() -> None:

@@ -290,12 +290,12 @@ def cut(text: str, length: int) -> str:
 
 
 def listed(items: Sequence[str], limit: int = 5) -> str:
-    """'a, b and c', or 'a, b, c, d, e and 12 more'."""
-    if len(items) > limit:
-        return f"{', '.join(items[:limit])} and {len(items) - limit:,} more"
+    """'a, b and c', or 'a, b, c, d, e and 12 more'; 'a; b, x; and c, y' where an item has a comma of its own."""
     if len(items) < 2:
         return "".join(items)
-    return f"{', '.join(items[:-1])} and {items[-1]}"
+    shown, last = (items[:-1], items[-1]) if len(items) <= limit else (items[:limit], f"{len(items) - limit:,} more")
+    comma, link = ("; ", "; and ") if any("," in item for item in (*shown, last)) else (", ", " and ")
+    return f"{comma.join(shown)}{link}{last}"
 
 
 def about(sentence: str, labels: Sequence[str]) -> str:
