@@ -107,6 +107,12 @@ def test_groups_are_columns_named_so() -> None:
     assert guessed(sex=["f", "f"]).groups == ()  # one level is nothing to compare
 
 
+def test_three_groupings_are_taken_and_the_others_told() -> None:
+    found = guessed(**{name: ["yes", "no"] for name in ("Veteran", "Woman", "Disabled", "race")})
+    assert found.groups == ('"race"', '"Woman"', '"Disabled"')
+    assert found.checks == ('groups has the first 3 that were found. Add these where they matter: "Veteran".',)
+
+
 @pytest.mark.parametrize(
     ("ages", "edges"), [(range(18, 80), "[25, 45, 65]"), (range(30, 50), "[45]"), (range(25, 40), None)]
 )

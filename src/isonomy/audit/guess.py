@@ -37,7 +37,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 _GROUPS = (
-    "race", "ethnicity", "sex", "gender", "age_band", "age_cat", "age_group", "age", "agep", "rac1p", "disability",
+    "race", "ethnicity", "sex", "gender", "woman", "women", "age_band", "age_cat", "age_group", "age", "agep", "rac1p",
+    "disability", "disabled",
     "religion", "nationality", "hispanic", "hisp", "latino", "afam", "black", "female", "male", "minority", "veteran",
     "citizen", "country", "region", "marital", "marital_status", "married", "education", "group",
 )  # fmt: skip
@@ -59,6 +60,7 @@ _YES = {
     "granted": {"denied", "refused"}, "hired": {"rejected", "not hired"}, "admitted": {"rejected", "denied"},
 }  # fmt: skip
 _AGES = (25, 45, 65)  # where raw ages are cut
+_MOST = 3  # groupings are taken, the others are told
 _RAW = 10  # an age column with more values than this holds years, not bands
 
 
@@ -134,7 +136,10 @@ def _headless(columns: tuple[Profile, ...]) -> bool:
 def guess(columns: tuple[Profile, ...]) -> Guess:
     """Every role a name tells and a type fits, and the groups."""
     roles, undecided, checks = _roles(columns)
-    groups = _groups(columns, {role.column for role in roles.values()})
+    found = _groups(columns, {role.column for role in roles.values()})
+    groups, more = found[:_MOST], found[_MOST:]
+    if more:
+        checks.append(f"groups has the first {_MOST} that were found. Add these where they matter: {', '.join(more)}.")
     return Guess(roles, groups, tuple(checks), undecided, _obstacle(set(roles), groups))
 
 
@@ -248,11 +253,10 @@ def _turned(chosen: dict[str, Profile]) -> dict[str, str]:
 
 
 def _groups(columns: tuple[Profile, ...], taken: set[str]) -> tuple[str, ...]:
-    """Up to three groupings, as TOML, of columns whose names say that they hold groups of people."""
+    """Groupings, as TOML, of columns whose names say that they hold groups of people."""
     free = [c for c in columns if c.name not in taken]
     named = [(near, c) for c in free if (near := _closeness(c.name, _GROUPS)) is not None]
-    groups = [grouped for _, c in sorted(named, key=lambda pair: pair[0]) if (grouped := _grouping(c))]
-    return tuple(groups[:3])
+    return tuple(grouped for _, c in sorted(named, key=lambda pair: pair[0]) if (grouped := _grouping(c)))
 
 
 def _grouping(column: Profile) -> str:
