@@ -100,3 +100,15 @@ def test_bad_input(lender: dict[str, Any]) -> None:
 def test_one_group_says_that_it_is_one() -> None:
     with pytest.raises(NotEnoughData, match="everybody compared is in one group"):
         iso.certify({"g": ["a"] * 50, "p": [0, 1] * 25}, metric="selection_rate", prediction="p", groups="g")
+
+
+def test_outcomes_known_of_the_selected_alone_are_told() -> None:
+    table = {"p": [1] * 80, "y": [1, 1, 1, 0] * 20, "g": ["a"] * 40 + ["b"] * 40}
+    told = iso.flag(table, metric="tpr", outcome="y", prediction="p", groups="g").warnings
+    assert any("ask for ppv" in warning for warning in told)
+
+
+def test_the_widest_gap_within_strata_is_refused_with_the_reason() -> None:
+    result = iso.flag({**THREE, "x": np.arange(180) % 2}, **RATE_P, reference={"g": "a"}, given="x")
+    with pytest.raises(UsageError, match="strata"):
+        result.widest()

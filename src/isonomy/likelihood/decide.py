@@ -199,6 +199,9 @@ def _warnings(estimates: Estimates, plan: Plan, status: ObjectArray) -> list[str
         constant = np.flatnonzero((estimates.status == Status.CONSTANT) & (estimates.binary == binary))
         if constant.size:
             sentences.append(wording.constant_warning(estimates.names(constant), binary))
+    known = estimates.status != Status.TOO_SMALL
+    if plan.measure.name == "tpr" and known.any() and (estimates.estimate[known] == 1).all():
+        sentences.append(wording.ALWAYS_SELECTED)
     for kind, sentence in wording.CONCERNS.items():
         if names := estimates.names(status == kind):
             undefined = kind is Status.UNSUPPORTED and not plan.given

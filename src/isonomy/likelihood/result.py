@@ -109,7 +109,10 @@ class LikelihoodResult(GroupResult):
         and the ``metric``: of several, that with the largest gap.
         """
         if (gap := self._gap) is None:
-            raise UsageError("widest: there are no two groups to compare, or one of them is withheld.")
+            raise UsageError(
+                "widest: there are no two groups to compare, or one of them is withheld, or they were compared within "
+                "strata (given), of which no widest gap is worked out."
+            )
         return gap
 
     @property

@@ -305,6 +305,11 @@ def constant_warning(groups: Sequence[str], binary: bool) -> str:
     return f"{same}: there is nothing to judge chance by, so they are not tested."
 
 
+ALWAYS_SELECTED = (
+    "Everybody with outcome 1 was selected. Where outcomes are known of the selected alone, it cannot be otherwise and "
+    "says nothing: ask for ppv instead, the share with outcome 1 among the selected."
+)
+
 # What is wrong with the groups of a status.
 CONCERNS: Mapping[Status, str] = {
     Status.FEW_CLUSTERS: (
