@@ -161,3 +161,10 @@ def test_many_levels_far_apart_are_intersected(sizes: Sizes) -> None:
     assert len(both.groups) == 60
     assert both.groups[7].label == "g=7000000000 & h=level 7"
     assert both.sum(cells.count).tolist() == [1.0] * 60
+
+
+def test_a_cut_is_told_in_words() -> None:
+    table = {"age": [20, 30, 50, 70] * 20, "p": [0, 1, 1, 0] * 20}
+    result = iso.flag(table, metric="selection_rate", prediction="p", groups=iso.cut("age", [25, 45.5]))
+    assert "age, cut at 25, 45.5" in str(result.provenance.options)
+    assert "Cut(" not in result.to_json()

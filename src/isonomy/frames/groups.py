@@ -40,6 +40,9 @@ class Cut:
     column: str
     edges: tuple[float, ...]
 
+    def __str__(self) -> str:
+        return f"{self.column}, cut at {', '.join(np.format_float_positional(edge, trim='-') for edge in self.edges)}"
+
     @property
     def labels(self) -> tuple[str, ...]:
         """One label per interval; an interval holds its lower edge and not its upper one."""

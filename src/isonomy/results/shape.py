@@ -97,7 +97,7 @@ def _plain(value: object) -> object:
         return tuple(_plain(v) for v in value.tolist())
     if isinstance(value, np.generic):
         return value.item()
-    return repr(value)
+    return str(value)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
