@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isonomy.frames import Partition
+from isonomy.frames import Design, Partition
+from isonomy.inference.designs import Influence, spread
 from isonomy.likelihood.estimate_given import CROWDED, crowding, strata
 from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.plan_reference import Reference, To
-from isonomy.likelihood.ratio.functionals import evaluate
+from isonomy.likelihood.ratio.functionals import Columns, evaluate
 from isonomy.likelihood.ratio.lines import Units
 from isonomy.likelihood.ratio.means import Binary, Means, Real
 from isonomy.likelihood.ratio.strata import Strata
@@ -101,7 +102,22 @@ def units_of(own: Means) -> Units:
 
 def evaluated(sums: Tally, rows: BoolArray) -> tuple[float, FloatArray]:
     """A metric that is no mean over rows, of some of them, and what each adds to it."""
-    return evaluate(sums.functional, {role: values[rows] for role, values in sums.roles.items()}, sums.mass[rows])
+    columns, mass = {role: values[rows] for role, values in sums.roles.items()}, sums.mass[rows]
+    if sums.functional == "quantile" and sums.design is not None and mass.sum() > 0:
+        mass = mass * (_worth(sums.design, rows, columns, mass) / mass.sum())
+    return evaluate(sums.functional, columns, mass)
+
+
+def _worth(design: Design, rows: BoolArray, columns: Columns, mass: FloatArray) -> float:
+    """How many independent, equal rows would know the share below the quantile as well as these do.
+
+    A quantile's error is that of a rank among so many rows: equal rows of one cluster are one.
+    """
+    below = np.zeros(rows.size)
+    below[rows] = evaluate("quantile", columns, mass / mass.sum())[1]
+    error = spread(design, Influence.of_groups(np.where(rows, 0, -1), below, 1)).second[0]
+    alike = float(mass @ below[rows] ** 2)
+    return max(round(alike * float(mass.sum()) / error), 1) if error > 0 else float(mass.sum())
 
 
 def _pseudo(sums: Tally, codes: IntArray, size: int) -> Real:
