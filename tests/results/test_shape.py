@@ -295,3 +295,26 @@ def test_without_a_tolerance_the_headline_says_what_is_missing(example: Example)
     for options, expected in (({"tolerance": None}, phrases.UNTOLERANT), ({}, phrases.VERDICTS["inconclusive"])):
         headline = replace(example, provenance=provenance("example", options)).headline()
         assert headline == f"Inconclusive: {expected}"
+
+
+def test_a_headline_tells_that_the_tolerance_is_exceeded() -> None:
+    table = {"g": ["a"] * 400 + ["b"] * 400, "p": [0, 1] * 200 + [0, 0, 0, 1] * 100}
+    options: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
+    assert (
+        isonomy.flag(table, **options).headline() == "Difference shown: the groups differ by more than chance explains."
+    )
+    beyond = isonomy.flag(table, **options, tolerance=0.02).headline()
+    assert beyond == "Difference shown: the groups differ by more than the tolerance, and not by chance."
+
+
+@pytest.mark.parametrize(
+    ("columns", "depth", "warned"), [(["g", "h"], 1, True), (["g"], 1, False), (["g", "h"], 2, False)]
+)
+def test_columns_that_may_merge_groups_are_told_beside_withheld_ones(
+    columns: list[str], depth: int, warned: bool
+) -> None:
+    """a or c, less a, is c."""
+    groups = np.repeat(["a", "b", "c", "d"], [400, 400, 7, 9])
+    table = {"g": groups, "h": np.where(groups == "b", "b", "others"), "p": np.arange(816) % 2}
+    result = isonomy.flag(table, metric="selection_rate", prediction="p", groups=columns, depth=depth).published(20)
+    assert (phrases.MERGED in result.warnings) is warned

@@ -96,6 +96,10 @@ REASONS = {
     "constant": "within each group every row has the same value, so that chance cannot be judged",
     "suppressed": "every group is smaller than this audit publishes",
 }
+MERGED = (
+    "If groups of one column are those of another put together, the numbers of a withheld group may follow from both "
+    "by subtraction. Publish one of the two columns then, or ask for intersections too, which are looked at together."
+)
 WITHHELD_WARNINGS = "Warnings about groups whose numbers are withheld are withheld with them."
 OTHER_ROWS = (
     "This audit withholds groups, and this test looks at other rows, or cuts a column elsewhere, than another test: "
@@ -163,10 +167,16 @@ def unanswered(statuses: Iterable[str]) -> str:
     return f"Not answered: {why}. {UNANSWERED}"
 
 
-def verdict(call: str, name: str, *, tolerant: bool = True) -> str:
-    """A verdict of a kind of test, in a sentence. Not ``tolerant``: a tolerance could be set, and none was."""
+def verdict(call: str, name: str, *, tolerant: bool = True, beyond: bool = False) -> str:
+    """A verdict of a kind of test, in a sentence.
+
+    Not ``tolerant``: a tolerance could be set, and none was; ``beyond``: one was, and it is what groups differ by.
+    """
     untold = name == "inconclusive" and not tolerant
-    return headed(call, name, UNTOLERANT if untold else VERDICTS_OF.get((call, name), VERDICTS[name]))
+    sentence = UNTOLERANT if untold else VERDICTS_OF.get((call, name), VERDICTS[name])
+    if beyond:
+        sentence = sentence.replace("by more than chance explains", "by more than the tolerance, and not by chance")
+    return headed(call, name, sentence)
 
 
 def headed(call: str, name: str, sentence: str) -> str:

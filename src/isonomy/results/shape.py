@@ -198,8 +198,10 @@ class Result(ABC):
         """The verdict as a sentence."""
         if not self.answered:
             return phrases.unanswered(str(status) for status in getattr(self, "status", ()))
-        tolerant = self.provenance.options.get("tolerance", True) not in (None, 0)
-        return phrases.verdict(self.provenance.call, self.verdict.value, tolerant=tolerant)
+        tolerance = self.provenance.options.get("tolerance", True)
+        tolerant = tolerance not in (None, 0)
+        beyond = tolerant and tolerance is not True
+        return phrases.verdict(self.provenance.call, self.verdict.value, tolerant=tolerant, beyond=beyond)
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows, and of those in ``also``."""
@@ -333,7 +335,10 @@ class GroupResult(Result):
             for group, one in zip(self.groups, self.status, strict=True)
             if one is not Status.SUPPRESSED and any(name == CONDITION for name, _ in group.items)
         ]
-        return (phrases.overlapping(list(dict.fromkeys(named))),) if named else ()
+        columns = {name for group in self.groups for name, _ in group.items if name != CONDITION}
+        crossed = any(len(group.items) > 1 for group in self.groups)
+        merged = (phrases.MERGED,) if len(columns) > 1 and not crossed else ()
+        return ((phrases.overlapping(list(dict.fromkeys(named))),) if named else ()) + merged
 
 
 def read_only(part: object) -> None:
