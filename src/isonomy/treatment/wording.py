@@ -277,9 +277,9 @@ def remaining(
     """One strategy: what remains of the groups' biases on rows it has not seen."""
     return (
         f"{_named(strategy)}: biases of root mean square {phrases.number(left)} are left, against "
-        f"{phrases.number(before)} without correction (less: {phrases.pvalue(pvalue)}). As estimated on held-out rows, "
-        f"noise and all, {phrases.number(raw)}; {phrases.share(rejected)} of the tests for remaining bias reject at "
-        f"{alpha:g}."
+        f"{phrases.number(before)} without correction (that it is less: {phrases.pvalue(pvalue)}, adjusted for all "
+        f"corrections compared). As estimated on held-out rows, noise and all, {phrases.number(raw)}; "
+        f"{phrases.share(rejected)} of the tests for remaining bias reject at {alpha:g}."
     )
 
 
