@@ -44,7 +44,7 @@ def test_the_log_names_every_attempt() -> None:
         {"what": "b", "evidence": "whole", "seed": 1, "adjusted pvalue": 1.0, "verdict": "inconclusive"},
     )
     assert wording.log(entries, "a") == (
-        "Tried in all: older (2025-01-01, seed 3), a (adjusted p = 0.0120, shown) and b (adjusted p = 1.00, not "
+        "Tried in all: older (2025-01-01, seed 3); a (adjusted p = 0.0120, shown); and b (adjusted p = 1.00, not "
         "shown). The figures that follow are those of a."
     )
     assert "more" not in wording.log([{"what": str(i)} for i in range(30)], "")
