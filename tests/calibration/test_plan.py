@@ -57,6 +57,7 @@ AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "thresho
         ({"bandwidth": [0.1, 0.2]}, UsageError),
         ({"grid": []}, UsageError),
         ({"grid": {0.5}}, UsageError),
+        ({"grid": -1e308}, UsageError),
         ({"grid": [0.1, np.nan]}, UsageError),
         ({"grid": [0.8, 0.2]}, UsageError),
         ({"reference": {"g": "z"}}, UsageError),

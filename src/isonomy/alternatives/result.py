@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -24,7 +24,7 @@ from isonomy.alternatives.tally import Tally
 from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.inference import Verdict, rejected
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import AnyArray, FloatArray
 from isonomy.results import Call, Columns, Result, Status, storable
 from isonomy.results.disclosure import withheld
 from isonomy.results.storage import OF_ROWS
@@ -76,7 +76,7 @@ class ImprovabilityResult(Result):
     evidence: Evidence
     folds: int
     repeats: int
-    tried: tuple[Mapping[str, Any], ...]
+    tried: tuple[Mapping[str, object], ...]
     margin: float
     accuracy_utility: str
     accuracy_components: tuple[str, ...]
@@ -163,7 +163,7 @@ class ImprovabilityResult(Result):
             comparisons=comparisons,
         )
 
-    def to_dict(self, *, rows: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, rows: bool = False) -> dict[str, object]:
         """The result in plain JSON types, without the recommended algorithm itself. ``rows``: with the resamples."""
         kept = None if self.recommended is None else replace(self.recommended, algorithm=None, inputs=None)
         return Result.to_dict(replace(self, recommended=kept), rows=rows)
@@ -180,17 +180,17 @@ class ImprovabilityResult(Result):
         return tuple(n for n, v in zip(names, self.verdicts, strict=True) if v is Verdict.VIOLATION)
 
     @property
-    def log(self) -> tuple[dict[str, Any], ...]:
+    def log(self) -> tuple[dict[str, object], ...]:
         """Everything that was tried: the attempts named, then those of this call, with its seed and p-values."""
         seed = None if self.provenance.seed is None else self.provenance.seed.entropy
         names = self.candidates or (self.rule,)
-        own = [
+        own: list[dict[str, object]] = [
             {"what": name, "evidence": self.evidence, "seed": seed, "adjusted pvalue": float(p), "verdict": v.value}
             for name, p, v in zip(names, self.adjusted, self.verdicts, strict=True)
         ]
         return (*(dict(entry) for entry in self.tried), *own)
 
-    def table(self) -> dict[str, Any]:
+    def table(self) -> Columns:
         """One row per trial: the rounds laid out as in the paper's Table 1, or the candidates with their limits."""
         trials = len(self.round_pvalues)
         columns: dict[str, Any] = {"round": np.arange(1, trials + 1)}
@@ -248,7 +248,8 @@ class ImprovabilityResult(Result):
             **dict(zip(("alternative", "status_quo", "pvalue"), both, strict=True)),
             **dict(zip(("gain", "ci_low", "ci_high"), change, strict=True)),
         }
-        whole = self.table() | {
+        whole: dict[str, Sequence[object] | AnyArray] = {
+            **self.table(),
             "adjusted_pvalue": self.adjusted,
             "selected_candidate": self.selected[:, 0],
             "selected_status_quo": self.selected[:, 1],

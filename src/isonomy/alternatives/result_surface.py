@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from isonomy.alternatives import wording
 from isonomy.alternatives.rules import rounds as together
 from isonomy.alternatives.rules.criteria import Scale
 from isonomy.numerics.arrays import BoolArray, FloatArray
-from isonomy.results import Result, storable
+from isonomy.results import Columns, Result, storable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -47,7 +47,7 @@ class SurfaceResult(Result):
         """For each fairness gain the largest accuracy gain supported without a break from below; NaN where none."""
         return together.reach(self.supported, self.accuracy_gains)
 
-    def table(self) -> dict[str, Any]:
+    def table(self) -> Columns:
         """One row per grid point."""
         a, f = np.meshgrid(self.accuracy_gains, self.fairness_gains, indexing="ij")
         return {

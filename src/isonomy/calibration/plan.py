@@ -17,6 +17,7 @@ from isonomy.frames import Grouping, Request, Source
 from isonomy.frames.checks import refuse_nested
 from isonomy.frames.membership import without_value
 from isonomy.frames.products import off_binary
+from isonomy.frames.sums import LARGEST
 from isonomy.numerics.arrays import FloatArray
 
 Level = Literal["user", "aggregate"]
@@ -339,7 +340,7 @@ def _grid(grid: float | Sequence[float] | None) -> FloatArray | None:
         points = np.atleast_1d(np.asarray(grid, dtype=np.float64))
     except (TypeError, ValueError):  # what is no list of numbers has no point
         points = np.empty(0)
-    if not points.size or not np.all(np.isfinite(points)) or np.any(np.diff(points) <= 0):
+    if not points.size or not np.all(np.abs(points) <= LARGEST) or np.any(np.diff(points) <= 0):
         raise UsageError(f"grid: {grid!r} is not allowed; give None or finite scores in increasing order.")
     return points
 

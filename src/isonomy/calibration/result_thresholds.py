@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from isonomy.calibration.decide import ThresholdsDecisions
 from isonomy.calibration.estimate_thresholds import ThresholdsEstimates
 from isonomy.calibration.plan import ThresholdsPlan
 from isonomy.calibration.tally import ThresholdsTally
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.results import Call, Columns, GroupResult, Status, Verdict
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ class ThresholdsResult(GroupResult):
     def table(self) -> Columns:
         """One row per group."""
         size = len(self.groups)
-        columns: dict[str, Any] = {"group": self.labels, "size": self.size, "threshold": np.full(size, self.threshold)}
-        columns |= {"new_threshold": self.thresholds}
+        columns: dict[str, Sequence[object] | AnyArray] = {"group": self.labels, "size": self.size}
+        columns |= {"threshold": np.full(size, self.threshold), "new_threshold": self.thresholds}
         columns |= {"new_threshold_low": self.thresholds_low, "new_threshold_high": self.thresholds_high}
         if self.drawn:
             columns |= {"lottery": self.lottery, "lottery_low": self.lottery_low, "lottery_high": self.lottery_high}

@@ -66,7 +66,7 @@ def _limits(tolerance: Any, side: ToleranceSide, names: tuple[str, ...]) -> tupl
     return _limits(tolerance[entry], side, names)
 
 
-def _check_names(tolerance: Mapping[str, Any], kinds: Sequence[Sequence[str]]) -> None:
+def _check_names(tolerance: Mapping[str, object], kinds: Sequence[Sequence[str]]) -> None:
     """Each mapping names rates, groups or sides, and not some of each: one of them would be left out without a word."""
     for name, inner in tolerance.items():
         if not any(name in kind for kind in kinds):
