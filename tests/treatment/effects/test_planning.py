@@ -94,3 +94,9 @@ def test_what_no_number_of_rows_shows_is_refused() -> None:
         iso.bias_sample_size(1e-300, baseline=0.1, effect=1.0, groups=2)
     with pytest.raises(UsageError, match="groups: 1000000000000000000 is not allowed"):
         iso.bias_sample_size(0.1, baseline=0.1, effect=1.0, groups=10**18)
+
+
+@pytest.mark.parametrize("spread", [1e308, 1e-308])
+def test_spreads_beyond_all_numbers_are_refused(spread: float) -> None:
+    with pytest.raises(UsageError, match="baseline, effect, spread: too large or too small"):
+        iso.bias_sample_size(0.2, baseline=1.0, effect=0.1, measure="difference", spread=spread)

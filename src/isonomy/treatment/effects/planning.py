@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from isonomy.errors import UsageError
+from isonomy.frames.sums import LARGEST
 from isonomy.numerics.arrays import FloatArray
 from isonomy.treatment.effects.collapse import Measure
 from isonomy.treatment.effects.ratio import t_critical
@@ -63,10 +64,14 @@ def sizes_from_rates(
             )
         if measure == "relative" and not (m0 > 0 and change > 0):
             raise UsageError(f"baseline, effect: {m0:g} and {change:g}; a relative effect needs both above 0.")
-    control, changed = (m * (1 - m) if spread is None else np.full(m.shape, spread**2) for m in (before, after))
-    variance = changed / treated + control / (1 - treated)
-    if measure == "relative":
-        variance = (changed / treated + times**2 * control / (1 - treated)) / before**2
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        means = (before, after)
+        control, changed = (m * (1 - m) if spread is None else np.square(np.full(m.shape, spread)) for m in means)
+        variance = changed / treated + control / (1 - treated)
+        if measure == "relative":
+            variance = (changed / treated + times**2 * control / (1 - treated)) / before**2
+    if not np.all((variance > 1 / LARGEST) & (variance < LARGEST)):
+        raise UsageError("baseline, effect, spread: too large or too small to compute with; choose another unit.")
     # The rest is measured with error too: the others, each with its share of their rows.
     others = variance.sum() - variance
     rest = (np.square(variance).sum() - variance**2) / others**2
