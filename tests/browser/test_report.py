@@ -64,6 +64,7 @@ class Opened:
         self.context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, accept_downloads=True
         )
+        self.context.set_default_timeout(180_000)  # other tests, and mypy, may keep the processors busy
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.fetched: list[str] = []
