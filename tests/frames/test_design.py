@@ -55,7 +55,7 @@ def test_clusters_by_cell(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> No
     expected = sorted([[1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0]])
     assert clusters_of(cells) == expected
     assert clusters_of(cells) == expected  # as they were kept
-    monkeypatch.setattr(source, "ROWS_AT_ONCE", 2)  # rows of an engine come in parts, each of whole clusters
+    monkeypatch.setattr(design, "MOST_AT_ONCE", 2)  # rows of an engine come in parts, each of whole clusters
     monkeypatch.setattr(design, "AT_ONCE", 1)
     for kept in (design.KEPT, 10):  # too much to keep is read again
         monkeypatch.setattr(design, "KEPT", kept)
@@ -143,3 +143,11 @@ def test_lines_that_weigh_nothing_can_be_left_out() -> None:
     assert kept.partitions[0].codes.tolist() == [0, 0, 1, 0, 1]
     assert kept.weighing() is kept
     assert clusters_of(kept) == [row[:3] + row[4:] for row in clusters_of(rows)]
+
+
+PARTS = [(1, 1), (1_000_000, 1), (3_000_000, 3), (8_000_000, 8), (1e8, 8), (1e9, 63)]
+
+
+@pytest.mark.parametrize(("rows", "parts"), PARTS)
+def test_parts_are_few_and_none_is_too_large(rows: float, parts: int) -> None:
+    assert design.parts_of(rows) == parts

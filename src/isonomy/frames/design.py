@@ -6,6 +6,7 @@ some rows belong to one person, household or branch. A `Design` carries what a v
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 Summed = TypeVar("Summed")
 Matrix = Any  # a scipy.sparse.csr_array, which has no element type of its own
 MASS, SECOND, FOURTH, CLUSTER, CELL = "mass", "second", "fourth", "cluster", "cell"
-# Rows of an engine that are brought into memory at once, in parts of whole clusters; bytes of them that are kept there.
-ROWS_AT_ONCE, KEPT = 4_000_000, 1_000_000_000
+# Rows of an engine that are brought into memory at once, in parts of whole clusters, come to an eighth of the table
+# within these bounds: every part is a pass over it. KEPT bytes of what is read stay there.
+FEWEST_AT_ONCE, MOST_AT_ONCE, KEPT = 1_000_000, 16_000_000, 1_000_000_000
 # Entries of a matrix that is multiplied at once: more do not fit a processor's cache with their products.
 AT_ONCE = 100_000
 
@@ -93,13 +95,11 @@ class Clusters:
     def each(self, function: Callable[[Matrix], Summed]) -> Iterator[Summed]:
         """What ``function`` makes of each matrix of whole clusters, in their order; in several threads where there are
         many."""
-        for block in self._read_once() if self._kept is None else self._kept:
-            ranges = block.ranges()
-            if len(ranges) < 2:
-                yield from (function(block.matrix(*range_)) for range_ in ranges)
-                continue
-            with ThreadPoolExecutor(os.process_cpu_count() if hasattr(os, "process_cpu_count") else None) as pool:
-                yield from pool.map(partial(_applied, function, block), ranges)
+        with ThreadPoolExecutor(os.process_cpu_count() if hasattr(os, "process_cpu_count") else None) as pool:
+            for block in self._read_once() if self._kept is None else self._kept:
+                ranges = block.ranges()
+                many = pool.map if len(ranges) > 1 else map
+                yield from many(partial(_applied, function, block), ranges)
 
     def _read_once(self) -> Iterator[Block]:
         blocks: list[Block] = []
@@ -175,6 +175,11 @@ def designed(
         rows=count,
         clusters=None if blocks is None else Clusters(partial(blocks, scale)),
     )
+
+
+def parts_of(rows: float) -> int:
+    """How many parts a table that an engine holds is read in."""
+    return math.ceil(rows / min(max(rows / 8, FEWEST_AT_ONCE), MOST_AT_ONCE))
 
 
 def masses_by(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
@@ -31,18 +30,19 @@ from isonomy.frames.design import (
     CLUSTER,
     FOURTH,
     MASS,
-    ROWS_AT_ONCE,
     SECOND,
     Block,
     block_of,
     designed,
     masses_by,
+    parts_of,
     refuse_bad_weights,
     refuse_cluster,
     whole,
 )
 from isonomy.frames.groups import Grouping, Partition, grouping, key_name, partitions
 from isonomy.frames.labels import NOTHING, Labels
+from isonomy.frames.products import split
 from isonomy.frames.request import Cells, Request, Rows
 from isonomy.frames.sums import (
     COUNT,
@@ -55,7 +55,6 @@ from isonomy.frames.sums import (
     in_order,
     missing,
     number_rows,
-    part_of,
     plain_keys,
 )
 from isonomy.numerics.arrays import AnyArray, FloatArray
@@ -331,11 +330,10 @@ class Source:
         import polars as pl
 
         assert self.cluster is not None
-        parts = math.ceil(float(cells[COUNT].sum()) / ROWS_AT_ONCE) if self.lazy else 1
+        parts = parts_of(float(cells[COUNT].sum())) if self.lazy else 1
         place = cells.select(list(keys)).with_columns(pl.Series(CELL, np.arange(len(cells), dtype=whole(len(cells)))))
         mass = None if self.count is None and self.reading.weight is None else self.weight * self.number
-        for part in range(parts):
-            frame = part_of(self.frame, self.cluster, part, parts) if parts > 1 else self.frame
+        for frame in split(self.frame, self.cluster, parts) if parts > 1 else [self.frame]:
             table = masses_by(frame, nw.col(self.cluster), keys, mass, place)
             masses = table[MASS].to_numpy() * scale if MASS in table.columns else None
             yield block_of(table[CLUSTER], table[CELL].to_numpy(), masses, len(cells))

@@ -133,23 +133,6 @@ def number_rows(frame: Lazy, name: str, backend: str) -> Lazy:
     )
 
 
-def part_of(frame: Lazy, column: str, part: int, parts: int) -> Lazy:
-    """One of ``parts`` of the rows, all rows with equal values of ``column`` in the same one."""
-    native, kind = frame.to_native(), frame.implementation
-    if kind.is_polars():
-        import polars as pl
-
-        return nw.from_native(native.filter(pl.col(column).hash(0) % parts == part))
-    if kind.is_duckdb():
-        quoted = column.replace('"', '""')
-        return nw.from_native(native.filter(f'hash("{quoted}") % {parts} = {part}'))
-    if kind.is_pyspark():
-        from pyspark.sql import functions
-
-        return nw.from_native(native.filter(functions.pmod(functions.xxhash64(native[column]), parts) == part))
-    return nw.from_native(native.filter(native[column].hash().abs() % parts == part))
-
-
 def missing(expr: nw.Expr, dtype: DType) -> nw.Expr:
     """Null, NaN or infinite. Never ``is_nan``: DuckDB misses NaN read from parquet that way."""
     if dtype.is_float():
