@@ -54,6 +54,21 @@ def test_sums_are_those_of_the_rows() -> None:
     assert np.trace(own) == pytest.approx((marks**2).sum())
 
 
+def test_the_variance_of_few_events_has_a_floor() -> None:
+    """A group that has few events by chance would have a small variance, and be shown to differ too often."""
+    n = 4_000
+    g, s = np.arange(n) % 2, np.linspace(0, 1, n)
+    y = (np.arange(n) % 100 == 0) & (np.arange(n) < n // 2)  # all of them of the first group, and half of the expected
+    moments = Moments.of(Axis.of(0.0, 1.0), g, 2, s, y.astype(float), np.ones(n))
+    one = walk(moments, (0, 1), Pooled(np.full(BINS, 0.01), np.full(BINS, 0.5)), binary=True)
+    own = moments.covariance(dict(enumerate(one.functionals)))
+    assert one.least == pytest.approx(n / 4 * 0.01 * 0.99)
+    assert np.trace(own) * one.factor(own) == pytest.approx(one.least)
+    assert one.factor(4 * own) == 1.0  # and is no ceiling
+    several = Moments.of(Axis.of(0.0, 1.0), g, 2, s, y.astype(float), np.ones(n), user=np.arange(n) // 2 // 2)
+    assert walk(several, (0, 1), Pooled(np.full(BINS, 0.01), np.full(BINS, 0.5)), binary=True).least == 0.0
+
+
 def test_few_events_are_not_judged() -> None:
     n = 400
     y = (np.arange(n) < 6).astype(float)

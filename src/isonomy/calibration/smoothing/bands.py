@@ -128,16 +128,18 @@ class Judgement:
         covariance = moments.covariance(dict(zip(pair, joined, strict=True)))
         many = int(usable.sum())
         correlation, scale = correlations(covariance, many)
+        factor = walk.factor(covariance[many:, many:])
+        steps, scale[many:] = covariance[many:, many:] * factor, scale[many:] * np.sqrt(factor)
         z = normal_draws(correlation, self.draws, rng)
         ranges = span(np.cumsum(z[:, many:] * scale[many:], axis=1))
         largest = walk.statistic(self.tolerance) * (1 - 1e-12)
         ranged = SupT(NAN, np.sort(ranges), self.alpha, "one")
         own = 1.0
         if largest > 0:
-            own = min(ranged.pvalue(largest), walk.bound(largest, covariance[many:, many:]))
+            own = min(ranged.pvalue(largest), walk.bound(largest, steps))
         if self.test == "walk":
             return own
-        trend = Trend.of(walk, covariance[many:, many:])
+        trend = Trend.of(walk, steps)
         pvalues = [own, trend.pvalue(trend.statistic(self.tolerance))]
         if self.test == "trend":
             return pvalues[1]

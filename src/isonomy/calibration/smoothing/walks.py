@@ -29,6 +29,11 @@ class Walk:
     functionals: tuple[FloatArray, FloatArray]  # (2, BINS, C) each
     known: bool  # whether there are events and users enough, and a variance
     freedom: float = np.inf  # degrees of freedom of the whole sum
+    least: float = 0.0  # sum of the steps' variances, if outcomes of 0 and 1 had the pooled curve's chances
+
+    def factor(self, covariance: FloatArray) -> float:
+        """What the steps' covariance is multiplied by: from few events it is small where they are few by chance."""
+        return max(1.0, self.least / max(float(np.trace(covariance)), np.finfo(float).tiny))
 
     def statistic(self, tolerance: float | None) -> float:
         """The largest sum over a stretch of scores, beyond what the tolerance allows."""
@@ -69,7 +74,11 @@ def walk(moments: Moments, pair: Pair, pooled: Pooled, *, binary: bool) -> Walk:
     )
     sums = residual @ inside, (weight * member**2).sum(axis=0) @ inside
     freedom = float(welch(*(np.array(part.sum()) for part in own), *effective))
-    return Walk(*sums, (functionals[0], functionals[1]), known, freedom)
+    least = 0.0
+    if binary and moments.diagonal is not None:  # squares of users' votes say less of how their rows vary
+        chance = np.maximum(pooled.outcome * (1 - pooled.outcome), 0.0)
+        least = float(np.sum(moments.square[chosen] * member**2 @ chance))
+    return Walk(*sums, (functionals[0], functionals[1]), known, freedom, least)
 
 
 def intervals(weight: FloatArray, size: int) -> IntArray:
