@@ -159,6 +159,15 @@ def test_max_t_holds_the_family_wise_rate_and_beats_holm() -> None:
     assert rate["holm"] < rate["max-t"]
 
 
+def test_max_t_is_never_less_than_the_p_value_itself() -> None:
+    drawn = np.random.default_rng(3).random((1_000, 3))
+    single = np.array([0.0501, np.nan, np.nan])
+    assert np.mean(drawn[:, 0] <= 0.0501) < 0.05  # what the draws alone would say
+    assert max_t(single, drawn)[0] == pytest.approx(0.0501)
+    several = np.linspace(0.01, 0.99, 300).reshape(-1, 3)
+    assert all((max_t(p, drawn) >= p).all() for p in several)
+
+
 def test_false_discoveries_of_independent_tests_are_alpha_times_the_share_of_nulls() -> None:
     drawn = np.random.default_rng(2).random((20_000, 10))
     # Three standard errors; every hypothesis true, which is the larger of the two rates.

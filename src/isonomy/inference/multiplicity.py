@@ -161,7 +161,8 @@ def max_t(pvalues: npt.ArrayLike, drawn: npt.ArrayLike) -> FloatArray:
 
     Romano and Wolf (2005), in terms of p-values. ``drawn`` holds p-values of the same tests (draws x tests) where every
     hypothesis is true, with the dependence the tests have: the k-th smallest p-value is held against the smallest
-    drawn among those not yet rejected. Never more than Holm's, which allows for any dependence.
+    drawn among those not yet rejected. Never more than Holm's, which allows for any dependence, nor less than the
+    p-value itself, which the draws know only with an error.
 
     >>> max_t([0.01, 0.2], [[0.5, 0.5], [0.3, 0.3], [0.004, 0.004]])
     array([0.02, 0.2 ])
@@ -176,7 +177,7 @@ def max_t(pvalues: npt.ArrayLike, drawn: npt.ArrayLike) -> FloatArray:
     for k in range(order.size - 1, -1, -1):  # the smallest over those from the k-th on
         np.minimum(least, draws[:, order[k]], out=least)
         size[k] = (1.0 + np.count_nonzero(least <= p[order[k]])) / (1.0 + len(draws))
-    adjusted[order] = np.maximum.accumulate(size)
+    adjusted[order] = np.maximum.accumulate(np.maximum(size, p[order]))
     return np.fmin(adjusted, holm)
 
 
