@@ -134,3 +134,25 @@ def test_power_is_a_probability_however_far_away() -> None:
             for side in ("two-sided", "greater", "less"):
                 assert 0.0 <= iso.power_of(disparity, error, tolerance=tolerance, alternative=side) <= 1.0
     assert iso.power_of(1e308, 1e-308) == 1.0
+
+
+@pytest.mark.parametrize("scale", ["difference", "ratio", "odds_ratio"])
+def test_a_disparity_that_leaves_nobody_selected_outside_is_the_easiest_to_show(scale: Any) -> None:
+    # Twice the population's rate in half of it: the other half has a rate of 0, but for rounding.
+    full = {"difference": 0.3, "ratio": 2.0, "odds_ratio": (0.6 / 0.4) / (0.3 / 0.7)}[scale]
+    nearly = {"difference": 0.29, "ratio": 1.95, "odds_ratio": 3.3}[scale]
+    for tolerance in (None, 0.05 if scale == "difference" else 0.9):
+        plan: dict[str, Any] = {"rate": 0.3, "scale": scale, "tolerance": tolerance}
+        assert iso.rows_needed(full, **plan) <= iso.rows_needed(nearly, **plan)
+    assert iso.power_of(full, n=100, reference_n=100, rate=0.3, scale=scale) == pytest.approx(1.0)
+
+
+def test_everybody_selected_is_a_rate_that_rounding_does_not_refuse() -> None:
+    for rate in (0.3, 0.37, 0.11, 0.7):
+        assert iso.power_of(1 / rate, n=200, reference="group", reference_n=200, rate=rate, scale="ratio") > 0.99
+
+
+def test_a_known_reference_of_standardised_differences_has_no_rows() -> None:
+    rows = iso.rows_needed(0.5, reference="known", scale="standardised")
+    power = [iso.power_of(0.5, n=n, reference="known", scale="standardised") for n in (rows - 1, rows)]
+    assert power[0] < 0.8 <= power[1]

@@ -48,6 +48,8 @@ MOST = 2.0**53
 ENUMERATED = 100_000
 # How close to the end of the possible disparities the largest one is looked for.
 NEARLY = 1.0 - 1e-9
+# How near a rate comes to 0 or 1 by rounding, in units of the reference's.
+SETTLED = 1e-12
 # A log ratio beyond which nothing is looked for.
 FARTHEST = 15.0
 # Standard errors beyond which nothing changes, where differences of roots are still finite.
@@ -258,7 +260,7 @@ class Design:
     def chance(self, delta: float, n: float, other: float, *, within: bool) -> float:
         """How often the verdict is reached, for a group of ``n`` rows and ``other`` rows beside it."""
         if self.reference == "known" and self.rate is not None and self.cluster is None and n <= ENUMERATED:
-            return self._enumerated(float(self.link.moved(self.rate, delta)), round(n), within=within)
+            return self._enumerated(self._own(delta), round(n), within=within)
         groups = (n,) if self.reference == "known" else (n, other)
         size, correlation = self.cluster or (1.0, 0.0)
         df = math.inf
@@ -297,7 +299,7 @@ class Design:
         if self.rate is None:
             own, tested = (float(self.link.moved(self._theta, d)) for d in (delta, at))
             return (own - tested) / self._error(delta, at, n, other)
-        own = float(self.link.moved(self.rate, delta))
+        own = self._own(delta)
         group, first = Binary([n], [n * own]), np.array([0])
         if self.reference == "known":
             target = float(self.link.moved(self.rate, at))
@@ -327,13 +329,14 @@ class Design:
     def _error(self, delta: float, at: float, n: float, other: float) -> float:
         """The standard error of a group's mean less the mean at ``at`` from its reference."""
         mine, beside, between = self._squares(delta, at, n, other)
-        unit = delta**2 / (2.0 * (n + other)) if self.scale == "standardised" else 0.0  # that of σ
+        rows = n if self.reference == "known" else n + other
+        unit = delta**2 / (2.0 * rows) if self.scale == "standardised" else 0.0  # that of σ
         return math.sqrt(mine + beside + between + unit)
 
     def _squares(self, delta: float, at: float, n: float, other: float) -> tuple[float, float, float]:
         """What the group's rows, the others and the group's share add to the squared standard error."""
         theta = self._theta
-        own, tested = (float(self.link.moved(theta, d)) for d in (delta, at))
+        own, tested = self._own(delta), float(self.link.moved(theta, at))
         outside, share = self._outside(own, n, other), self._share(n, other)
         mine, theirs = (max(v, 0.0) for v in self._variances(own, outside))
         if self.reference == "known":
@@ -361,7 +364,18 @@ class Design:
     def _outside(self, own: float, n: float, other: float) -> float:
         """The mean of the other rows when the reference keeps its own."""
         share = self._share(n, other)
-        return (self._theta - share * own) / (1.0 - share)
+        return self._settled((self._theta - share * own) / (1.0 - share))
+
+    def _own(self, delta: float) -> float:
+        """The group's mean."""
+        return self._settled(float(self.link.moved(self._theta, delta)))
+
+    def _settled(self, mean: float) -> float:
+        """A rate that only rounding keeps from 0 or 1 is 0 or 1."""
+        if self.rate is None or not 0 < self.rate < 1 or not math.isfinite(mean):
+            return mean
+        end = float(round(mean))
+        return end if abs(mean - end) < SETTLED * min(self.rate, 1.0 - self.rate) else mean
 
     def _largest(self, n: float, other: float) -> float:
         """The largest δ that leaves the group, and the rows outside it, a rate in the direction asked about."""
@@ -388,7 +402,7 @@ class Design:
                 f"disparity: {disparity!r} lies on the side that alternative={self.alternative!r} does not test."
             )
         if self.rate is not None:
-            own = float(self.link.moved(self.rate, delta))
+            own = self._own(delta)
             if not 0 <= own <= 1:
                 raise UsageError(f"disparity: {disparity!r} from a rate of {self.rate!r} is no rate.")
             if not 0 <= (outside := self._outside(own, n, other)) <= 1:
