@@ -205,11 +205,12 @@ def flag(
     asked = plan(call.source, **call.options)
     sums = tally(call.source, asked)
     estimates = estimate(sums, asked, call.rng)
+    decisions = decide(estimates, asked)
     if asked.given:
         within = estimate_within(sums[0], asked)
-        decisions = decide_within(decide(estimates, asked), estimates, within, asked)
-        return StratifiedResult.within(call, asked, sums, estimates, decisions, within)
-    return FlagResult.of(call, asked, sums, estimates, decide(estimates, asked))
+        decisions = decide_within(decisions, estimates, within, asked)
+        return StratifiedResult.within(FlagResult.of(call, asked, sums, estimates, decisions), asked, within)
+    return FlagResult.of(call, asked, sums, estimates, decisions)
 
 
 @question(plan)
@@ -323,5 +324,5 @@ def certify(
     if asked.given:
         within = estimate_within(sums[0], asked)
         decisions = decide_within(decisions, estimates.each, within, asked)
-        return StratifiedCertifyResult.within(call, asked, sums, estimates, decisions, within)
+        return StratifiedCertifyResult.within(CertifyResult.of(call, asked, sums, estimates, decisions), asked, within)
     return CertifyResult.of(call, asked, sums, estimates, decisions)

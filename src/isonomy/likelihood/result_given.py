@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from isonomy.frames import Group
 from isonomy.likelihood import wording_given
-from isonomy.likelihood.decide import Decisions
-from isonomy.likelihood.estimate import Estimates
 from isonomy.likelihood.estimate_given import Effects, Within
-from isonomy.likelihood.estimate_joint import JointEstimates
 from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.result import DESCRIBED, CertifyResult, FlagResult, LikelihoodResult
-from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.results import Call, Columns, storable
+from isonomy.results import storable
 from isonomy.results.disclosure import withheld
 from isonomy.results.shape import as_frame
 
@@ -40,10 +36,12 @@ def _with_strata(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WithinStrata:
+class WithinStrata(LikelihoodResult):
     """What a comparison within strata adds to each group, whichever question is asked."""
 
     __slots__ = ()  # its fields have theirs in the two results
+
+    method: ClassVar[str] = wording_given.METHOD
 
     given: tuple[str, ...]
     unconditional: FloatArray
@@ -60,6 +58,58 @@ class WithinStrata:
     one_sided: FloatArray
     effects: Effects
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        cls.references = (*super().references, *wording_given.REFERENCES)
+        cls.never_shown = (*super().never_shown, wording_given.LEGITIMATE)
+        cls.columns = _with_strata(super().columns)
+        cls.withheld = (*super().withheld, *OF_STRATA)
+
+    @classmethod
+    def within(cls, whole: LikelihoodResult, plan: Plan, within: Within) -> Self:
+        """Lay out what strata add to the result of the same question."""
+        part = within.accounted
+        return cls.gather(
+            whole,
+            within,
+            part,
+            plan,
+            null=wording_given.null(whole.null, plan.given),
+            accounted=part.value,
+            accounted_low=part.low,
+            accounted_high=part.high,
+        )
+
+    def by_stratum(self, backend: str | None = None) -> Any:
+        """The strata with enough rows on both sides, one row per group and stratum."""
+        columns = {item.name: getattr(self.effects, item.name) for item in fields(Effects)}
+        columns["group"] = [self.labels[i] for i in self.effects.group]
+        return as_frame(columns, backend, self.provenance.backend)
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or that it cannot be."""
+        return (*super().assumptions(), wording_given.ASSUMED)
+
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds the numbers of groups, and of strata, with fewer than ``minimum`` rows."""
+        hidden = super().suppressed(minimum, also)
+        return replace(hidden, effects=_kept_effects(self.effects, self.groups, hidden.n, minimum))
+
+    def _accounts(self, i: int) -> str:
+        """What the factors account for in one group."""
+        difference = self.provenance.options.get("scale", "difference") == "difference"
+        unit: wording_given.Unit = "ratio" if not difference else "points" if self.shares[i] else "number"
+        ends = float(self.accounted_low[i]), float(self.accounted_high[i])
+        whole, inside = float(self.unconditional[i]), float(self.disparity[i])
+        sentences = [
+            wording_given.finding(self.labels[i], whole, inside, self.given, unit),
+            wording_given.accounted(float(self.accounted[i]), ends, self.alpha, self.given, unit),
+        ]
+        share = 100.0 * np.array([self.share[i], self.share_low[i], self.share_high[i]])
+        if np.isfinite(share).all():
+            sentences.append(wording_given.share(*(float(value) for value in share)))
+        return " ".join(sentences)
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class StratifiedResult(WithinStrata, FlagResult):
@@ -70,133 +120,21 @@ class StratifiedResult(WithinStrata, FlagResult):
     ``one_sided`` that of the others. `by_stratum` has the strata one by one.
     """
 
-    method: ClassVar[str] = wording_given.METHOD
-    references: ClassVar[tuple[str, ...]] = (*FlagResult.references, *wording_given.REFERENCES)
-    never_shown: ClassVar[tuple[str, ...]] = (*FlagResult.never_shown, wording_given.LEGITIMATE)
-    columns: ClassVar[tuple[str, ...]] = _with_strata(FlagResult.columns)
-    withheld: ClassVar[tuple[str, ...]] = (*FlagResult.withheld, *OF_STRATA)
-
-    @classmethod
-    def within(
-        cls,
-        call: Call,
-        plan: Plan,
-        sums: Sequence[Tally],
-        estimates: Estimates,
-        decisions: Decisions,
-        within: Within,
-    ) -> StratifiedResult:
-        """Lay out what was estimated and decided."""
-        return _gathered(cls, FlagResult.of(call, plan, sums, estimates, decisions), plan, within)
-
-    def by_stratum(self, backend: str | None = None) -> Any:
-        """The strata with enough rows on both sides, one row per group and stratum."""
-        return _by_stratum(self, backend)
-
     def findings(self) -> tuple[str, ...]:
         """An overview, what the factors account for, then the groups, worst first."""
         overview, *others = FlagResult.findings(self)
-        return (overview, *(_accounts(self, i) for i in self._worst_first()[:DESCRIBED]), *others)
-
-    def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or that it cannot be."""
-        return (*FlagResult.assumptions(self), wording_given.ASSUMED)
-
-    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
-        """A copy that withholds the numbers of groups, and of strata, with fewer than ``minimum`` rows."""
-        hidden = FlagResult.suppressed(self, minimum, also)
-        return replace(hidden, effects=_kept_effects(self.effects, self.groups, hidden.n, minimum))
+        return (overview, *(self._accounts(i) for i in self._worst_first()[:DESCRIBED]), *others)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class StratifiedCertifyResult(WithinStrata, CertifyResult):
     """One joint test of all groups within strata. `to_frame` has the columns of `StratifiedResult` beside its own."""
 
-    method: ClassVar[str] = wording_given.METHOD
-    references: ClassVar[tuple[str, ...]] = (*CertifyResult.references, *wording_given.REFERENCES)
-    never_shown: ClassVar[tuple[str, ...]] = (*CertifyResult.never_shown, wording_given.LEGITIMATE)
-    columns: ClassVar[tuple[str, ...]] = _with_strata(CertifyResult.columns)
-    withheld: ClassVar[tuple[str, ...]] = (*CertifyResult.withheld, *OF_STRATA)
-
-    @classmethod
-    def within(
-        cls,
-        call: Call,
-        plan: Plan,
-        sums: Sequence[Tally],
-        estimates: JointEstimates,
-        decisions: Decisions,
-        within: Within,
-    ) -> StratifiedCertifyResult:
-        """Lay out what was estimated and decided."""
-        return _gathered(cls, CertifyResult.of(call, plan, sums, estimates, decisions), plan, within)
-
-    def by_stratum(self, backend: str | None = None) -> Any:
-        """The strata with enough rows on both sides, one row per group and stratum."""
-        return _by_stratum(self, backend)
-
     def findings(self) -> tuple[str, ...]:
         """What decided, then what the factors account for in the groups furthest from their reference."""
         distance = np.where(np.isnan(self.ci_low), -1.0, np.abs(self.link.delta(self.disparity)))
         furthest = [int(i) for i in np.argsort(-distance, kind="stable")[:DESCRIBED] if distance[i] >= 0]
-        return (*CertifyResult.findings(self), *(_accounts(self, i) for i in furthest))
-
-    def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or that it cannot be."""
-        return (*CertifyResult.assumptions(self), wording_given.ASSUMED)
-
-    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
-        """A copy that withholds the numbers of groups, and of strata, with fewer than ``minimum`` rows."""
-        hidden = CertifyResult.suppressed(self, minimum, also)
-        return replace(hidden, effects=_kept_effects(self.effects, self.groups, hidden.n, minimum))
-
-
-Laid = TypeVar("Laid", StratifiedResult, StratifiedCertifyResult)
-
-
-def _gathered(cls: type[Laid], whole: LikelihoodResult, plan: Plan, within: Within) -> Laid:
-    part = within.accounted
-    return cls.gather(
-        whole,
-        within,
-        part,
-        plan,
-        null=wording_given.null(whole.null, plan.given),
-        accounted=part.value,
-        accounted_low=part.low,
-        accounted_high=part.high,
-    )
-
-
-def _by_stratum(result: StratifiedResult | StratifiedCertifyResult, backend: str | None) -> Any:
-    effects = result.effects
-    columns: Columns = {
-        "group": [result.labels[i] for i in effects.group],
-        "stratum": list(effects.stratum),
-        "n": effects.n,
-        "estimate": effects.estimate,
-        "reference_n": effects.reference_n,
-        "reference": effects.reference,
-        "disparity": effects.disparity,
-    }
-    return as_frame(columns, backend, result.provenance.backend)
-
-
-def _accounts(result: StratifiedResult | StratifiedCertifyResult, i: int) -> str:
-    """What the factors account for in one group."""
-    difference = result.provenance.options.get("scale", "difference") == "difference"
-    unit: wording_given.Unit = "ratio" if not difference else "points" if result.shares[i] else "number"
-    ends = float(result.accounted_low[i]), float(result.accounted_high[i])
-    sentences = [
-        wording_given.finding(
-            result.labels[i], float(result.unconditional[i]), float(result.disparity[i]), result.given, unit
-        ),
-        wording_given.accounted(float(result.accounted[i]), ends, result.alpha, result.given, unit),
-    ]
-    share = 100.0 * np.array([result.share[i], result.share_low[i], result.share_high[i]])
-    if np.isfinite(share).all():
-        sentences.append(wording_given.share(*(float(value) for value in share)))
-    return " ".join(sentences)
+        return (*CertifyResult.findings(self), *(self._accounts(i) for i in furthest))
 
 
 def _kept_effects(effects: Effects, groups: Sequence[Group], n: FloatArray, minimum: int) -> Effects:
