@@ -77,7 +77,7 @@ def detectable_disparity(
     >>> round(detectable_disparity(500, reference_n=2000, rate=0.3, scale="ratio", tolerance=0.8), 2)
     0.66
     """
-    return Design.of(locals()).detectable(n, reference_n)
+    return Design.of(locals(), "n", "reference_n").detectable(n, reference_n)
 
 
 @checked
@@ -127,7 +127,7 @@ def rows_needed(
     >>> rows_needed(0.0, tolerance=0.05, reference="group", ratio=4, rate=0.3, cluster=(20, 0.05))
     2226
     """
-    return Design.of(locals()).rows(disparity, ratio)
+    return Design.of(locals(), "disparity", "ratio").rows(disparity, ratio)
 
 
 @checked
@@ -176,12 +176,14 @@ def power_of(
     >>> round(power_of(0.0, n=1000, reference="group", reference_n=1000, rate=0.3, tolerance=0.05), 3)
     0.369
     """
-    rows = (reference_n, rate, mean, variance, reference_variance, cluster)
+    options = locals() | {"power": NEARLY}
     if (standard_error is None) == (n is None):
         raise UsageError("standard_error, n: give one of them: the error of the estimate, or the rows of the group.")
-    if standard_error is not None:
-        if any(given is not None for given in rows) or scale not in ("difference", "standardised"):
-            raise UsageError("standard_error: what describes the rows, and other scales, belong to n; leave them out.")
-        return power(disparity, standard_error, Question(alternative, alpha / tests, tolerance or 0.0))
-    assert n is not None
-    return Design.of({**locals(), "power": NEARLY}).reached(disparity, n, reference_n)
+    if n is not None:
+        own = ("disparity", "standard_error", "n", "reference_n")
+        return Design.of(options, *own).reached(disparity, n, reference_n)
+    assert standard_error is not None
+    rows = (reference_n, rate, mean, variance, reference_variance, cluster)
+    if any(given is not None for given in rows) or scale not in ("difference", "standardised"):
+        raise UsageError("standard_error: what describes the rows, and other scales, belong to n; leave them out.")
+    return power(disparity, standard_error, Question(alternative, alpha / tests, tolerance or 0.0))

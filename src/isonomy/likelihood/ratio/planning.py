@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -138,23 +138,23 @@ def within_rows(
 class Design:
     """A planned comparison; per-row variances, or rates from which they follow. ``cluster`` is (size, correlation)."""
 
-    reference: Known = "population"
-    rate: float | None = None
-    mean: float | None = None
-    variance: float | None = None
-    reference_variance: float | None = None
-    alpha: float = 0.05
-    power: float = 0.8
-    alternative: Alternative = "two-sided"
-    tests: int = 1
-    tolerance: float | None = None
-    scale: PlanScale = "difference"
-    cluster: tuple[float, float] | None = None
+    reference: Known
+    rate: float | None
+    mean: float | None
+    variance: float | None
+    reference_variance: float | None
+    alpha: float
+    power: float
+    alternative: Alternative
+    tests: int
+    tolerance: float | None
+    scale: PlanScale
+    cluster: tuple[float, float] | None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Design:
-        """That of the options of a call with these names, whatever else it was asked."""
-        return cls(**{item.name: options[item.name] for item in fields(cls) if item.name in options})
+    def of(cls, options: Mapping[str, Any], *own: str) -> Design:
+        """That of the options of a call but its ``own``; one more or one less than the fields is an error."""
+        return cls(**{name: value for name, value in options.items() if name not in own})
 
     def __post_init__(self) -> None:
         if self.power <= self.alpha / self.tests:
