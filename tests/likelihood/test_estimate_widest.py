@@ -50,14 +50,14 @@ def test_the_widest_gap_is_worked_out_when_it_is_asked_for(
 
 def test_what_is_stored_copied_or_withheld_has_the_widest_gap_itself(lender: dict[str, Any]) -> None:
     result = iso.flag(lender, **RATE)
-    assert isinstance(result.widest_gap, Gaps)
+    assert isinstance(result._widest_gap, Gaps)
     for again in (iso.from_json(result.to_json()), pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
-        assert isinstance(again.widest_gap, Widest)
-        assert again.widest() == result.widest()
+        assert isinstance(again._widest_gap, Widest)
+        assert again.widest() == result.widest() == result.widest_gap
     small = lender | {"race": np.where(np.arange(600) < 12, "few", lender["race"])}
     hidden = iso.flag(small, **RATE).suppressed(20)
-    assert not isinstance(hidden.widest_gap, Gaps)  # it would hold the withheld counts
+    assert not isinstance(hidden._widest_gap, Gaps)  # it would hold the withheld counts
 
 
 def test_no_row_is_kept_for_the_widest_gap(lender: dict[str, Any]) -> None:
-    assert isinstance(iso.flag(lender, **LOSS).widest_gap, Widest)
+    assert isinstance(iso.flag(lender, **LOSS)._widest_gap, Widest)

@@ -96,7 +96,7 @@ class LikelihoodResult(GroupResult):
     standard_error: FloatArray
     ci_low: FloatArray
     ci_high: FloatArray
-    widest_gap: Widest | Gaps | None  # worked out when asked for, where no rows must be kept for it
+    _widest_gap: Widest | Gaps | None  # worked out when asked for, where no rows must be kept for it
     sigma: Sigma | None = None  # whose standard deviation is the unit of standardised differences
     sigma_value: FloatArray | None = None
     planning_error: FloatArray | None = None  # the standard error on the scale of the link, for `detectable`
@@ -108,7 +108,7 @@ class LikelihoodResult(GroupResult):
         to 0 (up to 1, for a ratio). ``value``, ``ci_low``, ``ci_high``, the pair of ``groups``, the lower one first,
         and the ``metric``: of several, that with the largest gap.
         """
-        if (gap := self._gap) is None:
+        if (gap := self.widest_gap) is None:
             raise UsageError(
                 "widest: there are no two groups to compare, or one of them is withheld, or they were compared within "
                 "strata (given), of which no widest gap is worked out."
@@ -116,12 +116,10 @@ class LikelihoodResult(GroupResult):
         return gap
 
     @property
-    def _gap(self) -> Widest | None:
-        return self.widest_gap.widest if isinstance(self.widest_gap, Gaps) else self.widest_gap
-
-    def to_dict(self, *, rows: bool = False) -> dict[str, object]:
-        """The result in plain JSON types. ``rows``: with what lists single rows, if the result holds any."""
-        return Result.to_dict(replace(self, widest_gap=self._gap), rows=rows)
+    def widest_gap(self) -> Widest | None:
+        """The same, None where there is none."""
+        gap = self._widest_gap
+        return gap.widest if isinstance(gap, Gaps) else gap
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,18 +149,19 @@ class LikelihoodResult(GroupResult):
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows, and of those in ``also``."""
         hidden = GroupResult.suppressed(self, minimum, also)
-        if hidden is not self:
-            small = [status is Status.SUPPRESSED for status in hidden.status]
-
-            def kept(values: FloatArray | None) -> FloatArray | None:
-                return None if values is None else np.where(small, np.nan, values)
-
-            hidden = replace(hidden, sigma_value=kept(self.sigma_value), planning_error=kept(self.planning_error))
         if hidden is self:
             return self
-        gap, statuses = self._gap, zip(self.labels, hidden.status, strict=True)
-        withheld = {name for name, status in statuses if status is Status.SUPPRESSED}
-        return replace(hidden, widest_gap=None if gap is None or withheld & set(gap.groups) else gap)
+        small, gap = np.array([status is Status.SUPPRESSED for status in hidden.status]), self.widest_gap
+
+        def kept(values: FloatArray | None) -> FloatArray | None:
+            return None if values is None else np.where(small, np.nan, values)
+
+        return replace(
+            hidden,
+            sigma_value=kept(self.sigma_value),
+            planning_error=kept(self.planning_error),
+            _widest_gap=None if gap is None or hidden.withheld_labels()[0] & set(gap.groups) else gap,
+        )
 
     @property
     def measured(self) -> str:
@@ -226,7 +225,7 @@ class LikelihoodResult(GroupResult):
             warnings=(*([dropped] if dropped else []), *decisions.warnings),
             provenance=call.provenance(rows=used, dropped=left_out, random=random),
             metric=wording.every([one.measure.name for one in plan.each]),
-            widest_gap=gaps(sums, plan),
+            _widest_gap=gaps(sums, plan),
             reference=_named(plan.reference),
             reference_kind=plan.reference.to,
             joint=plan.reference.joint,

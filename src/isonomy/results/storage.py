@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -80,10 +80,18 @@ def encode(value: object, *, rows: bool = False) -> Json:
             return [encode(item, rows=rows) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         find_class(type(value).__name__)  # what could not be read back is refused when it is written
-        shown = {f.name: getattr(value, f.name) for f in fields(value) if rows or "rows" not in f.metadata}
-        stored = {f.name: encode(shown.get(f.name), rows=rows) for f in fields(value)}
+        shown = {
+            name: getattr(value, name) for name, f in _stored(type(value)).items() if rows or "rows" not in f.metadata
+        }
+        stored = {name: encode(shown.get(name), rows=rows) for name in _stored(type(value))}
         return {_TAG: type(value).__name__} | stored
     raise TypeError(f"cannot store a {type(value).__name__} in a result")
+
+
+@cache
+def _stored(cls: Any) -> dict[str, Field[Any]]:
+    """The fields of a class by the names under which they are stored: private ones under that of their property."""
+    return {part.name.removeprefix("_"): part for part in fields(cls)}
 
 
 def _word(number: float) -> str:
@@ -127,7 +135,8 @@ def decode(value: Json) -> Json:
     cls = find_class(tag)
     if issubclass(cls, Enum):
         return cls(value["value"])
-    return typed(cls(**{name: decode(item) for name, item in value.items() if name != _TAG}))
+    names = {name: part.name for name, part in _stored(cls).items()}
+    return typed(cls(**{names.get(name, name): decode(item) for name, item in value.items() if name != _TAG}))
 
 
 def typed(part: D) -> D:
