@@ -190,3 +190,19 @@ def write_partitions(table: pl.DataFrame, folder: Path) -> None:
         place = folder / f"sex={sex}"
         place.mkdir(parents=True)
         part.drop("sex").write_parquet(place / "part.parquet")
+
+
+def two_scores(n: int = 1_500, slope: float = 1.0, seed: int = 0) -> Columns:
+    """The second outcome of one group is lower at the same score, unless the slope is 1."""
+    rng = np.random.default_rng(seed)
+    g, a, b = np.repeat(["x", "y"], n), rng.beta(2, 3, 2 * n), rng.beta(2, 2, 2 * n)
+    v = rng.random(2 * n) < np.where(g == "x", b, slope * b)
+    return {"g": g, "a": a, "b": b, "u": (rng.random(2 * n) < a).astype(int), "v": v.astype(int)}
+
+
+def several(n: int = 3_000) -> Columns:
+    """Three groups with decisions of which one has fewer."""
+    rng = np.random.default_rng(0)
+    g = rng.choice(["a", "b", "c"], n)
+    p = (rng.uniform(size=n) < np.where(g == "a", 0.4, 0.6)).astype(int)
+    return {"g": g, "y": rng.integers(0, 2, n), "p": p}

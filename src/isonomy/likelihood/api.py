@@ -14,8 +14,9 @@ from isonomy.likelihood.plan import Adjustment, Better, Disparities, FlagScale, 
 from isonomy.likelihood.plan_reference import ReferenceLike, Uncertainty
 from isonomy.likelihood.ratio.disparity import Against, Interval
 from isonomy.likelihood.ratio.standardised import Sigma
-from isonomy.likelihood.result import CertifyResult, FlagResult
+from isonomy.likelihood.result import FlagResult
 from isonomy.likelihood.result_given import StratifiedCertifyResult, StratifiedResult
+from isonomy.likelihood.result_joint import CertifyResult
 from isonomy.likelihood.tally import tally
 from isonomy.options import (
     Alpha,

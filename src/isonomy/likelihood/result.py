@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from numbers import Real
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -12,31 +11,26 @@ import numpy as np
 from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.frames.metrics import BUNDLES, RATES
-from isonomy.inference import Verdict, inside, rejected
+from isonomy.inference import Verdict
 from isonomy.likelihood import wording
 from isonomy.likelihood.decide import Decisions
 from isonomy.likelihood.estimate import Estimates
-from isonomy.likelihood.estimate_joint import JointEstimates
 from isonomy.likelihood.estimate_widest import Gaps, Widest, gaps
-from isonomy.likelihood.plan import Disparities, Plan, per_group
+from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.plan_reference import Reference, To
-from isonomy.likelihood.ratio.contrasts import NoDifference
-from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.links import LINKS, Link
 from isonomy.likelihood.ratio.planning import detectable, within_rows
-from isonomy.likelihood.ratio.region import Region, Stacked
 from isonomy.likelihood.ratio.standardised import Sigma
 from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.options import Power, check
 from isonomy.results import Call, Columns, GroupResult, Result, phrases, storable
-from isonomy.results.storage import OF_ROWS
 
 if TYPE_CHECKING:
     import altair as alt
 
-for part in (To, Lines, Region, Stacked, NoDifference, Widest):
+for part in (To, Widest):
     storable(part)
 
 DESCRIBED = 1_000  # groups described in words; the table has them all
@@ -48,13 +42,14 @@ def _named(reference: Reference) -> str:
     return wording.reference(reference.to, str(reference.group), value, reference.everybody)
 
 
-def _measured(plan: Plan) -> str:
+def comparison_of(plan: Plan) -> str:
+    """What a disparity is, in words."""
     reference, metrics = _named(plan.reference), wording.said(one.measure.name for one in plan.each)
     value = plan.reference.to.is_value
     return wording.comparison(metrics, reference, plan.scale, value=value, sigma=plan.sigma)
 
 
-def _equal(plan: Plan) -> str:
+def equality_of(plan: Plan) -> str:
     """'selection rate {} that of the population', where disparities are differences."""
     if plan.scale != "difference" or plan.sigma is not None:
         return ""
@@ -311,7 +306,7 @@ class FlagResult(LikelihoodResult):
         """Lay out what was estimated and decided."""
         assert plan.hypothesis is not None
         null = plan.hypothesis
-        measured = _measured(plan)
+        measured = comparison_of(plan)
         return cls.of_groups(
             call,
             plan,
@@ -324,7 +319,7 @@ class FlagResult(LikelihoodResult):
                 null.high,
                 null.alternative,
                 measured,
-                _equal(plan),
+                equality_of(plan),
                 share=all(one.measure.binary for one in plan.each),
             ),
             null_low=null.low,
@@ -406,116 +401,3 @@ class FlagResult(LikelihoodResult):
         shown = zip(self.direction, hidden.status, strict=True)
         direction = tuple("" if status is Status.SUPPRESSED else word for word, status in shown)
         return replace(hidden, contrast="", direction=direction)
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CertifyResult(LikelihoodResult):
-    """One joint test of all groups, with simultaneous intervals. `to_frame` has one row per group.
-
-    ``region`` holds the values behind `contains`: it is stored by ``to_json(rows=True)`` only, and None otherwise.
-    """
-
-    question: ClassVar[str] = wording.CERTIFY_QUESTION
-    decisive: ClassVar[tuple[str, ...]] = ("pvalue", "tolerance_pvalue")
-    withheld: ClassVar[tuple[str, ...]] = (*LikelihoodResult.withheld, "tolerance_pvalue")
-
-    likelihood: str
-    statistic: float
-    df: int
-    pvalue: float
-    tolerance_pvalue: FloatArray
-    null_disparity: FloatArray
-    joint_status: Status
-    region: Region | Stacked | NoDifference | None = field(metadata=OF_ROWS)
-
-    @classmethod
-    def of(
-        cls,
-        call: Call,
-        plan: Plan,
-        sums: Sequence[Tally],
-        estimates: JointEstimates,
-        decisions: Decisions,
-    ) -> CertifyResult:
-        """Lay out what was estimated and decided."""
-        measured = _measured(plan)
-        common = float(plan.null) if isinstance(plan.null, Real) else None
-        return cls.of_groups(
-            call,
-            plan,
-            sums,
-            estimates.each,
-            decisions,
-            random=plan.correction == "bartlett" or estimates.factor != 1,
-            null=wording.joint_null(measured, estimates.region.groups, common, _equal(plan)),
-            likelihood="cmh" if plan.given else plan.method if plan.likely else "covariance",
-            statistic=estimates.statistic,
-            df=estimates.joint.df,
-            pvalue=estimates.pvalue,
-            tolerance_pvalue=decisions.adjusted,
-            null_disparity=estimates.null,
-            joint_status=estimates.joint.status,
-            region=estimates.region,
-        )
-
-    def plot(self) -> alt.TopLevelMixin:
-        """Intervals by group, sorted, with the null and the tolerance drawn.
-
-        A group's colour says whether its simultaneous interval lies beyond the null (or the tolerance), within the
-        tolerance, or neither.
-        """
-        reach, null = self.reach or 0.0, self.link.delta(self.null_disparity)
-        low, high = (self.link.reported(null + sign * reach) for sign in (-1.0, 1.0))
-        beyond = (self.ci_low > high) | (self.ci_high < low)
-        within = inside(*self._beyond(self.ci_low, self.ci_high), self.reach)
-        verdicts = tuple(
-            Verdict.VIOLATION if out else Verdict.WITHIN_TOLERANCE if kept else Verdict.INCONCLUSIVE
-            for out, kept in zip(beyond, within, strict=True)
-        )
-        return self._drawn(verdicts, low, high, "simultaneous")
-
-    def contains(self, disparities: Disparities) -> bool:
-        """Whether the joint confidence region of level 1 - alpha holds these disparities.
-
-        One number for all groups, one per tested group in the order of `to_frame`, or a mapping from group labels.
-        The degrees of freedom are the rank of the estimating functions at these disparities.
-        """
-        if self.region is None:
-            if Status.SUPPRESSED in self.status:
-                raise UsageError("contains: the rows behind this result are withheld with the small groups.")
-            raise UsageError(
-                "contains: the rows behind this result are not stored with it; keep the result in memory, or store it "
-                "with to_json(rows=True)."
-            )
-        labels = [label for label, null in zip(self.names, self.null_disparity, strict=True) if not np.isnan(null)]
-        joint = self.region.test(per_group(disparities, labels, "disparities"))
-        if joint.df == 0:
-            return bool(joint.statistic <= 0)
-        return bool(joint.statistic <= self.region.critical(self.alpha, joint.df))
-
-    def findings(self) -> tuple[str, ...]:
-        """What decided: the joint statistic, or with a tolerance the intervals; then the largest difference."""
-        differ = rejected(self.pvalue, self.alpha)
-        joint = wording.certify_finding(self.statistic, self.df, self.pvalue, self.likelihood, shown=bool(differ))
-        known = np.flatnonzero(~np.isnan(self.ci_low))
-        largest = []
-        if known.size:
-            i = known[np.argmax(np.abs(self.link.delta(self.disparity[known])))]
-            ends, value = (float(self.ci_low[i]), float(self.ci_high[i])), float(self.disparity[i])
-            share = self.shares[i]
-            largest = [wording.largest_finding(self.names[i], value, self.scale, ends, self.alpha, share=share)]
-        if self.tolerance is None:
-            caution = [wording.LARGE_SAMPLE] if self.verdict is Verdict.VIOLATION else []
-            return (joint, *largest, *caution)
-        names = self.names
-        outside = [names[i] for i in known if rejected(self.tolerance_pvalue[i], self.alpha)]
-        within = int(inside(*self._beyond(self.ci_low[known], self.ci_high[known]), self.reach).sum())
-        reach = (self.tolerance, 1.0 / self.tolerance) if self.link.ratio else (-self.tolerance, self.tolerance)
-        decided = wording.tolerance_finding(
-            outside, within, known.size, reach, self.scale, share=bool(self.shares) and all(self.shares)
-        )
-        return (decided, *largest, joint, wording.RESTS_ON_THE_TOLERANCE)
-
-    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
-        """A copy without the rows behind `contains`, and without the numbers of small groups and those in ``also``."""
-        return replace(LikelihoodResult.suppressed(self, minimum, also), region=None)

@@ -12,7 +12,8 @@ from isonomy.frames import Group
 from isonomy.likelihood import wording_given
 from isonomy.likelihood.estimate_given import Effects, Within
 from isonomy.likelihood.plan import Plan
-from isonomy.likelihood.result import DESCRIBED, CertifyResult, FlagResult, LikelihoodResult
+from isonomy.likelihood.result import DESCRIBED, FlagResult, LikelihoodResult
+from isonomy.likelihood.result_joint import CertifyResult
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.results import storable
 from isonomy.results.disclosure import withheld
