@@ -219,15 +219,3 @@ def test_a_cluster_is_a_user_whose_rows_keep_their_votes() -> None:
     np.testing.assert_array_equal(cluster.families[0].se, user.families[0].se)
     with pytest.raises(UsageError, match="says already which rows belong together"):
         predictive_parity(data, **ROLES, rng=1, cluster="m", user=ROLES["score"])
-
-
-@pytest.mark.parametrize("name", ["__y", "__k", "__s", "__w", "known", "outcome"])
-def test_columns_of_thresholds_may_have_names_used_inside(name: str) -> None:
-    rng = np.random.default_rng(0)
-    score = rng.random(800)
-    columns = {"y": (rng.random(800) < score).astype(int), "s": score, "g": rng.choice(["a", "b"], 800)}
-    options: dict[str, Any] = {"outcome": "y", "score": "s", "threshold": 0.5, "target": "tpr", "rng": 0}
-    expected = iso.equalize_thresholds(columns, **options, groups="g")
-    renamed = {name if key == "g" else key: values for key, values in columns.items()}
-    result = iso.equalize_thresholds(renamed, **options, groups=name)
-    assert result.thresholds == pytest.approx(expected.thresholds)

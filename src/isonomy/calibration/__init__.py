@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from isonomy.calibration.api import calibration_metrics, composite_parity, marginal_outcomes, predictive_parity
 from isonomy.calibration.api_thresholds import equalize_thresholds
-from isonomy.calibration.result import CompositeResult, MarginalResult, ParityResult
+from isonomy.calibration.result import MarginalResult, ParityResult
+from isonomy.calibration.result_composite import CompositeResult
 from isonomy.calibration.result_metrics import CalibrationMetrics
 from isonomy.calibration.result_thresholds import ThresholdsResult
 
 if TYPE_CHECKING:
-    from isonomy.calibration.mitigate import GroupCalibrator, MultiObjectiveCalibrator, split_users
+    from isonomy.calibration.mitigate import GroupCalibrator, split_users
+    from isonomy.calibration.mitigate_composite import MultiObjectiveCalibrator
     from isonomy.calibration.mitigate_thresholds import GroupThresholds
 
 __all__ = [
@@ -34,12 +36,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name == "GroupThresholds":
-        from isonomy.calibration.mitigate_thresholds import GroupThresholds
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from isonomy.calibration import mitigate, mitigate_composite, mitigate_thresholds
 
-        return GroupThresholds
-    if name in ("GroupCalibrator", "MultiObjectiveCalibrator", "split_users"):
-        from isonomy.calibration import mitigate
-
-        return getattr(mitigate, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    modules = {"GroupThresholds": mitigate_thresholds, "MultiObjectiveCalibrator": mitigate_composite}
+    return getattr(modules.get(name, mitigate), name)

@@ -23,11 +23,14 @@ from isonomy.calibration.plan import (
     plan_marginal,
     plan_metrics,
 )
-from isonomy.calibration.result import CompositeResult, MarginalResult, ParityResult
+from isonomy.calibration.result import MarginalResult, ParityResult
+from isonomy.calibration.result_composite import CompositeResult
 from isonomy.calibration.result_metrics import CalibrationMetrics
 from isonomy.calibration.smoothing.bands import Adjustment
 from isonomy.calibration.smoothing.kernels import Kernel
-from isonomy.calibration.tally import tally, tally_composite, tally_marginal, tally_metrics
+from isonomy.calibration.tally import tally, tally_marginal
+from isonomy.calibration.tally_composite import tally_composite
+from isonomy.calibration.tally_metrics import tally_metrics
 from isonomy.frames import Groups
 from isonomy.options import (
     Alpha,

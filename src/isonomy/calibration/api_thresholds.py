@@ -13,7 +13,7 @@ from isonomy.calibration.plan import (
 )
 from isonomy.calibration.result_thresholds import ThresholdsResult
 from isonomy.calibration.smoothing.targets import Direction, Target
-from isonomy.calibration.tally import tally_thresholds
+from isonomy.calibration.tally_thresholds import tally_thresholds
 from isonomy.frames import Groups
 from isonomy.options import (
     Alpha,

@@ -19,7 +19,8 @@ from isonomy.calibration.smoothing.kernels import POOLED, RESIDUAL, Bandwidth, c
 from isonomy.calibration.smoothing.orders import Order, interval_means, ordering
 from isonomy.calibration.smoothing.sums import Fit, Smoother, enough, fit_curves, users_near
 from isonomy.calibration.smoothing.walks import walk
-from isonomy.calibration.tally import CompositeTally, Family, Tally
+from isonomy.calibration.tally import Family, Tally
+from isonomy.calibration.tally_composite import CompositeTally
 from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.inference import multiplicity

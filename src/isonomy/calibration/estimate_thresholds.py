@@ -26,7 +26,8 @@ from isonomy.calibration.smoothing.targets import (
     responses,
     within,
 )
-from isonomy.calibration.tally import Selected, Tally, ThresholdsTally
+from isonomy.calibration.tally import Tally
+from isonomy.calibration.tally_thresholds import Selected, ThresholdsTally
 from isonomy.errors import NotEnoughData
 from isonomy.frames import Group
 from isonomy.inference import multiplicity, rejected

@@ -12,7 +12,8 @@ from isonomy.calibration import wording_thresholds
 from isonomy.results import Columns, charts, theme
 
 if TYPE_CHECKING:
-    from isonomy.calibration.result import CompositeResult, MarginalFamily, ParityFamily
+    from isonomy.calibration.result import MarginalFamily, ParityFamily
+    from isonomy.calibration.result_composite import CompositeResult
     from isonomy.calibration.result_thresholds import ThresholdsResult
 
 WIDTH, HEIGHT = 320, 240

@@ -16,7 +16,7 @@ from isonomy.calibration.estimate_thresholds import estimate_thresholds
 from isonomy.calibration.mitigate import required, same_length
 from isonomy.calibration.plan import Change, plan_thresholds
 from isonomy.calibration.smoothing.targets import Target as Equalized
-from isonomy.calibration.tally import tally_thresholds
+from isonomy.calibration.tally_thresholds import tally_thresholds
 from isonomy.errors import UsageError
 from isonomy.frames import open_source
 from isonomy.frames.estimators import (

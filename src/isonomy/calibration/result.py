@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from isonomy.calibration import wording
-from isonomy.calibration.decide import CompositeDecisions, Decisions, FamilyDecisions
+from isonomy.calibration.decide import Decisions, FamilyDecisions
 from isonomy.calibration.estimate import (
-    CompositeEstimates,
     Curves,
     Estimates,
     MarginalEstimates,
     Margins,
     Pairs,
 )
-from isonomy.calibration.plan import CompositePlan, MarginalPlan, Plan
+from isonomy.calibration.plan import MarginalPlan, Plan
 from isonomy.calibration.smoothing.orders import Order
-from isonomy.calibration.tally import CompositeTally, Tally
+from isonomy.calibration.tally import Tally
 from isonomy.frames import Group
 from isonomy.inference import overall
 from isonomy.inference.multiplicity import smallest
@@ -276,7 +275,7 @@ class Tested(Result, Generic[F]):
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy that withholds groups with fewer than ``minimum`` rows (from the threshold up), or in ``also``."""
-        small = _hidden(self._groups, self._size, minimum, also, self.provenance.rows)
+        small = hidden_groups(self._groups, self._size, minimum, also, self.provenance.rows)
         parts = np.split(small, np.cumsum([len(family.groups) for family in self.families])[:-1])
         families = tuple(family.without(part) for family, part in zip(self.families, parts, strict=True))
         verdict = overall([family.verdict for family in families]) if small.any() else self.verdict
@@ -284,7 +283,7 @@ class Tested(Result, Generic[F]):
 
     def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
         """The names of the groups that are withheld, and of those that are not."""
-        return _labels(self._groups, np.isnan(self._size))
+        return withheld_names(self._groups, np.isnan(self._size))
 
     @property
     def _groups(self) -> tuple[Group, ...]:
@@ -295,7 +294,7 @@ class Tested(Result, Generic[F]):
         return np.concatenate([family.size for family in self.families])
 
 
-def _hidden(
+def hidden_groups(
     groups: Sequence[Group], size: FloatArray, minimum: int, also: Collection[str], rows: int | None
 ) -> BoolArray:
     """The groups that are withheld: small ones, those in ``also``, and those that would give them away."""
@@ -303,7 +302,7 @@ def _hidden(
     return withheld(groups, size, (size < minimum) | gone, minimum, rows=rows)
 
 
-def _labels(groups: Sequence[Group], hidden: BoolArray) -> tuple[frozenset[str], frozenset[str]]:
+def withheld_names(groups: Sequence[Group], hidden: BoolArray) -> tuple[frozenset[str], frozenset[str]]:
     """The names of hidden groups, and of the others."""
     names = frozenset(group.label for group, hide in zip(groups, hidden, strict=True) if hide)
     return names, frozenset(group.label for group in groups) - names
@@ -372,132 +371,6 @@ class ParityResult(Tested[ParityFamily]):
         if beside is not None:
             return figure.side_by_side(list(zip(self.families, beside.families, strict=False)), names)
         return figure.parity(self.families, pointwise=self.provenance.options.get("adjust") == "none")
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CompositeResult(Result):
-    """Parity of composite scores under every weight; see `isonomy.composite_parity`.
-
-    Arrays are (pairs,) or (pairs, weights): all pairs of all families, and the points of the simplex that were tested.
-    """
-
-    question: ClassVar[str] = wording.COMPOSITE_QUESTION
-    method: ClassVar[str] = wording.COMPOSITE_METHOD
-    references: ClassVar[tuple[str, ...]] = wording.REFERENCES
-    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = wording.PARITY_ASSUMPTIONS[1:]
-    never_shown: ClassVar[tuple[str, ...]] = wording.PARITY_LIMITS
-
-    scores: tuple[str, ...]
-    groups: tuple[Group, ...]
-    size: FloatArray  # rows of each group
-    pairs: IntArray  # places of the two groups of each pair
-    weights: FloatArray  # (weights, scores)
-    pair_adjusted: FloatArray
-    pair_verdicts: tuple[Verdict, ...]
-    pvalue_at: FloatArray  # of each pair under each weight alone
-    difference: FloatArray  # the clearest under each weight
-    pvalue: float
-    alpha: float
-    clustered: bool
-
-    @classmethod
-    def of(
-        cls,
-        call: Call,
-        plan: CompositePlan,
-        tally: CompositeTally,
-        estimates: CompositeEstimates,
-        decisions: CompositeDecisions,
-    ) -> CompositeResult:
-        """Lay out the tests of all pairs."""
-        families = estimates.families
-        tests = [test for family in families for test in family.tests]
-        firsts = np.cumsum([0, *(len(family.groups) for family in families[:-1])])
-        return cls.gather(
-            decisions,
-            plan,
-            null=wording.COMPOSITE_NULL,
-            provenance=call.provenance(
-                rows=tally.rows, dropped=tally.dropped, level=plan.rows.level, grouping=plan.rows.grouping
-            ),
-            groups=tuple(group for family in families for group in family.groups),
-            size=np.concatenate([family.size for family in families]),
-            pairs=np.concatenate([family.pairs + first for family, first in zip(families, firsts, strict=True)]),
-            pair_adjusted=decisions.adjusted,
-            pair_verdicts=decisions.verdicts,
-            pvalue_at=np.stack([test.each for test in tests]),
-            difference=np.stack([test.difference for test in tests]),
-            clustered=plan.rows.user is not None,
-        )
-
-    @property
-    def labels(self) -> tuple[tuple[str, str], ...]:
-        """The names of the two groups of each pair."""
-        return tuple((self.groups[i].label, self.groups[j].label) for i, j in self.pairs)
-
-    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
-        """A copy that withholds groups with fewer than ``minimum`` rows, and those in ``also``."""
-        small = _hidden(self.groups, self.size, minimum, also, self.provenance.rows)
-        concerned: BoolArray = np.asarray(small[self.pairs].any(axis=1))
-        pairs = zip(self.pair_verdicts, concerned, strict=True)
-        verdicts = tuple(Verdict.INCONCLUSIVE if hide else verdict for verdict, hide in pairs)
-        return replace(
-            self,
-            size=np.where(small, np.nan, self.size),
-            pair_adjusted=np.where(concerned, np.nan, self.pair_adjusted),
-            pvalue_at=np.where(concerned[:, None], np.nan, self.pvalue_at),
-            difference=np.where(concerned[:, None], np.nan, self.difference),
-            pair_verdicts=verdicts,
-            verdict=overall(verdicts) if concerned.any() else self.verdict,
-            pvalue=smallest(self.pair_adjusted[~concerned]) if concerned.any() else self.pvalue,
-        )
-
-    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The names of the groups that are withheld, and of those that are not."""
-        return _labels(self.groups, np.isnan(self.size))
-
-    @property
-    def worst_weights(self) -> FloatArray:
-        """The weights under which each pair differs most clearly: (pairs, scores)."""
-        return self.weights[np.argmin(np.nan_to_num(self.pvalue_at, nan=2.0), axis=1)]
-
-    def table(self) -> Columns:
-        """One row for each pair of groups and weights."""
-        pairs, many = self.pvalue_at.shape
-        return {
-            "group": [label for label, _ in self.labels for _ in range(many)],
-            "reference": [label for _, label in self.labels for _ in range(many)],
-            **{f"weight {name}": np.tile(self.weights[:, k], pairs) for k, name in enumerate(self.scores)},
-            "difference": self.difference.ravel(),
-            "pvalue": self.pvalue_at.ravel(),
-            "adjusted_pvalue": np.repeat(self.pair_adjusted, many),
-        }
-
-    def findings(self) -> tuple[str, ...]:
-        """Each pair, with the weights under which it differs most clearly."""
-        worst = np.argmin(np.nan_to_num(self.pvalue_at, nan=2.0), axis=1)
-        order = np.argsort(np.nan_to_num(self.pair_adjusted, nan=2.0), kind="stable")[:MOST_PAIRS]
-        return tuple(
-            wording.composite_finding(
-                self.labels[p],
-                self.pair_verdicts[p],
-                self.pair_adjusted[p],
-                list(zip(self.scores, self.weights[worst[p]].tolist(), strict=True)),
-                self.difference[p, worst[p]],
-            )
-            for p in order
-            if not np.isnan(self.pair_adjusted[p])
-        )
-
-    def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
-        return (wording.independent(self.clustered), *self.always_assumed)
-
-    def plot(self) -> alt.TopLevelMixin:
-        """The clearest difference under each weight of the first score, by pair."""
-        from isonomy.calibration import figure
-
-        return figure.composite(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

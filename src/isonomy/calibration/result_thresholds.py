@@ -12,7 +12,7 @@ from isonomy.calibration import wording, wording_thresholds
 from isonomy.calibration.decide import ThresholdsDecisions
 from isonomy.calibration.estimate_thresholds import ThresholdsEstimates
 from isonomy.calibration.plan import ThresholdsPlan
-from isonomy.calibration.tally import ThresholdsTally
+from isonomy.calibration.tally_thresholds import ThresholdsTally
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.results import Call, Columns, GroupResult, Status, Verdict
 

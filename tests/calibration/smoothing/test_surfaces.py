@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.calibration.mitigate import MultiObjectiveCalibrator
+from isonomy.calibration.mitigate_composite import MultiObjectiveCalibrator
 
 
 def crossed(n: int = 4_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

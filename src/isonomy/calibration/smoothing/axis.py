@@ -53,6 +53,10 @@ class Axis:
             axis = replace(axis, low=max(axis.low, first - more), high=min(axis.high, last + more))
         return self  # nearly every score is one and the same number
 
+    def focused_on(self, score: FloatArray, weight: FloatArray | None = None) -> Axis:
+        """The axis for these scores."""
+        return self.focused(lambda axis: axis.histogram(score, weight))
+
     @property
     def published(self) -> Axis:
         """The axis with the bandwidths of the paper, which follow [0, 1]."""
