@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from isonomy.audit.guess import Guess, Role, guess, literal, sample, toml
+from isonomy.audit.guess import Guess, Role, compared, guess, literal, sample, toml
 from isonomy.errors import DataError, EmptyFrame, UsageError
 from isonomy.frames.profile import profile
 
@@ -158,3 +158,74 @@ def test_a_sample_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing of the kind PAR1")
     with pytest.raises((UsageError, DataError)):
         sample(tmp_path / "broken.parquet")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "graduated",
+        "repaid",
+        "completed",
+        "passed",
+        "reoffended",
+        "loan_fully_paid",
+        "DroppedOut",
+        "rearrest",
+        "survived",
+    ],
+)
+def test_outcomes_are_known_by_their_usual_names(name: str) -> None:
+    assert guessed(admitted=["yes", "no"], **{name: ["yes", "no"]}).roles["outcome"].column == name
+
+
+def test_a_bad_outcome_of_a_good_decision_is_turned() -> None:
+    assert guessed(admitted=["yes", "no"], dropped_out=["yes", "no"]).roles["outcome"] == Role("dropped_out", "no")
+
+
+def test_two_values_that_no_name_explains_are_offered_as_the_outcome_and_not_taken() -> None:
+    found = guessed(sex=["f", "m"], hired=[0, 1], smiles=["yes", "no"], colour=["red", "blue"], tall=[1, 0])
+    assert "outcome" not in found.roles
+    offered = [Role("smiles", "yes"), Role("colour", "blue"), Role("colour", "red"), Role("tall")]
+    assert found.undecided == {"outcome": tuple(offered)}
+    assert guessed(sex=["f", "m"], smiles=["yes", "no"]).undecided == {}  # there is no decision to compare it with
+    assert guessed(hired=[0, 1], repaid=[0, 1], smiles=["yes", "no"]).undecided == {}  # there is an outcome
+
+
+def test_columns_without_a_role_are_told_with_the_reason() -> None:
+    found = guessed(
+        sex=["f", "m"] * 30,
+        hired=[0, 1] * 30,
+        repaid=[1, 0] * 30,
+        income=list(range(60)),
+        name=[f"x{i}" for i in range(60)],
+        job=["a", "b", "c"] * 20,
+        smiles=["yes", "no"] * 30,
+        year=[2020] * 60,
+        tags=[["a"], ["b"]] * 30,
+    )
+    assert {reason.split(":")[0].split(",")[0]: names for reason, names in found.unused.items()} == {
+        "numbers": ("income",),
+        "text with more than 20 values": ("name",),
+        "a few values": ("job",),
+        "two values": ("smiles",),
+        "the same value in every row": ("year",),
+        "no numbers and no text (dates": ("tags",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "known"),
+    [
+        ({"awarded": [1, 1, 0, 0], "repaid": [1, 0, 1, 0]}, "everybody"),
+        ({"awarded": [1, 1, 0, 0], "repaid": [1, 0, None, None]}, "selected"),
+        ({"awarded": ["yes", "yes", "no", "no"], "repaid": ["yes", "no", "no", "no"]}, "selected"),
+        ({"deny": ["no", "no", "yes", "yes"], "default": ["yes", "no", "no", "no"]}, "selected"),
+        ({"flagged": [True, True, False, False], "fraud": [float("nan"), None, 1.0, 0.0]}, "others"),
+        ({"awarded": [1, 1, 0, 0], "repaid": [0, 0, 1, 1]}, "nobody"),
+    ],
+)
+def test_of_whom_the_outcome_tells_anything(table: dict[str, list[Any]], known: str, tmp_path: Path) -> None:
+    pl.DataFrame(table, strict=False).write_parquet(tmp_path / "d.parquet")
+    found = compared(tmp_path / "d.parquet", guess(sample(tmp_path / "d.parquet")))
+    assert found.known == known
+    assert bool(found.checks) == (known != "everybody" or "deny" in table)

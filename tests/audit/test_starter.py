@@ -235,3 +235,53 @@ def test_the_report_is_called_after_the_file_and_every_value_may_get_words(tmp_p
     _, text = started({"race": list("abcdef") * 20, "hired": [0, 1] * 60}, tmp_path, "csv")
     assert parse(text).title == "Fairness audit of data.csv"
     assert '"f" = "..."' in text
+
+
+@pytest.mark.parametrize("unknown", ["missing", "no"])
+def test_outcomes_of_the_selected_alone_are_compared_among_them(unknown: str, tmp_path: Path) -> None:
+    awarded = RNG.choice(["yes", "no"], N)
+    graduated = np.where(awarded == "yes", RNG.choice(["yes", "no"], N), None if unknown == "missing" else "no")
+    table = {"sex": RNG.choice(["f", "m"], N), "awarded": awarded, "graduated": graduated, "score": RNG.random(N)}
+    guesses, text = started(table, tmp_path, "csv")
+    assert 'check: "graduated" varies among the selected alone' in " ".join(guesses)
+    assert re.search(r'metric = "ppv" +# not tpr: the outcome is known of those selected alone', text)
+    assert 'metric = "tpr"' not in text
+    done = Audit.from_toml(tmp_path / "audit.toml").run()
+    assert [entry.error for entry in done.entries if entry.error] == []
+    women = graduated[(table["sex"] == "f") & (awarded == "yes")]
+    rates = dict(zip(*(done["flag-ppv"].to_frame()[name] for name in ("group", "estimate")), strict=True))
+    assert rates["sex=f"] == pytest.approx(np.mean(women == "yes"))
+    # Nor is a score judged by those whose outcome nobody could observe.
+    assert sum(done["predictive_parity"].families[0].size) == sum(awarded == "yes")
+
+
+def test_outcomes_of_those_not_selected_alone(tmp_path: Path) -> None:
+    detained = RNG.choice([0, 1], N)
+    reoffended = [None if kept else int(RNG.integers(2)) for kept in detained]
+    table = {"sex": RNG.choice(["f", "m"], N), "flagged": detained, "reoffended": reoffended}
+    _, text = started(table, tmp_path)
+    assert re.search(
+        r'metric = "false_omission_rate" +# not tpr: the outcome is known of those not selected alone', text
+    )
+    done = Audit.from_toml(tmp_path / "audit.toml").run()
+    assert sum(done["flag-false_omission_rate"].to_frame()["n"]) == sum(detained == 0)
+
+
+def test_an_outcome_that_repeats_the_decision_is_not_tested(tmp_path: Path) -> None:
+    hired = binary() * 1
+    guesses, text = started({"sex": RNG.choice(["f", "m"], N), "hired": hired, "passed": hired}, tmp_path)
+    assert 'check: "passed" is the same for all who have the same "hired": no test compares the two.' in guesses
+    assert [test.kind for test in parse(text).tests] == ["flag"]
+
+
+def test_what_may_be_the_outcome_is_a_comment_that_can_be_taken_in(tmp_path: Path) -> None:
+    table = {"sex": RNG.choice(["f", "m"], N), "hired": binary() * 1, "stayed": RNG.choice(["yes", "no"], N)}
+    guesses, text = started(table, tmp_path, "csv")
+    assert "not used: stayed; the file says why" in guesses
+    assert '#   two values, under a name that does not say what they are: "stayed"' in text
+    assert parse(text).columns.outcome is None
+    assert len(parse(text).tests) == 1
+    text = text.replace('# outcome = {column = "stayed"', 'outcome = {column = "stayed"')
+    first = text.index("# Once the outcome above is named:")
+    (tmp_path / "audit.toml").write_text(text[:first] + re.sub(r"(?m)^# ", "", text[first:].split("\n", 1)[1]))
+    assert Audit.from_toml(tmp_path / "audit.toml").run()["flag-tpr"].estimate.size == 2

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import polars as pl
 import pytest
 
 from isonomy.frames import open_source
-from isonomy.frames.profile import FEW, Profile, profile, profiles
+from isonomy.frames.profile import FEW, Profile, profile, profiles, varying
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,17 @@ def test_only_the_first_rows_are_looked_at() -> None:
     assert [column.kind for column in profiles(source, rows=2)] == ["binary", "text"]
     assert [column.kind for column in profiles(source)] == ["number", "text"]
     assert profiles(open_source(pl.DataFrame({"x": [1]}).head(0))) == ()
+
+
+def test_whether_a_column_varies_on_either_side_of_another() -> None:
+    sides = {"side": ["y", "y", "n", "n"], "code": [2, 2, 1, 1], "flag": [True, True, False, False]}
+    for name, value in (("side", "y"), ("code", 2.0), ("flag", 1.0)):
+        for x, expected in (
+            ([0, 1, 0, 1], (True, True)),
+            ([0, 1, 0, 0], (True, False)),
+            ([0.0, 1.0, math.nan, None], (True, False)),
+            ([0, 0, 0, 1], (False, True)),
+            (["a", "a", "b", "b"], (False, False)),
+        ):
+            table = pl.DataFrame({**sides, "x": pl.Series(x, strict=False)})
+            assert varying(open_source(table), "x", name, value) == expected

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from isonomy.errors import DataError, EmptyFrame, UsageError
 from isonomy.frames import open_source
-from isonomy.frames.profile import FEW, Profile, profiles
+from isonomy.frames.profile import FEW, Profile, profiles, varying
 
 # Words in a column's name, most telling first.
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -28,7 +29,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     "outcome": (
         "outcome", "label", "target", "y_true", "y", "repaid", "default", "recid", "two_year_recid", "churn",
-        "converted", "conversion", "visit", "success", "actual", "event", "pass",
+        "converted", "conversion", "visit", "success", "actual", "event", "pass", "passed", "graduated", "graduation",
+        "completed", "completion", "reoffended", "reoffense", "rearrested", "rearrest", "paid_back", "fully_paid",
+        "delinquent", "fraud", "dropped_out", "dropout", "failed", "retained", "renewed", "survived", "readmitted",
+        "recovered", "responded",
     ),
     "score": ("score", "probability", "prob", "risk", "risk_score", "decile_score", "y_score", "logit"),
     "user": (
@@ -52,7 +56,10 @@ _SELECTED = {
     "declined": "not declined", "refused": "not refused",
 }  # fmt: skip
 _PLAIN = ("prediction", "predicted", "pred", "y_pred", "decision")  # names that say nothing of what was decided
-_BAD_OUTCOMES = ("default", "recid", "churn", "fraud", "delinquent", "arrest", "fail", "claim")
+_BAD_OUTCOMES = (
+    "default", "recid", "churn", "fraud", "delinquent", "arrest", "fail", "claim", "reoffended", "reoffense",
+    "rearrest", "dropped_out", "dropout", "readmitted",
+)  # fmt: skip
 # Values that say yes, each beside those that say no.
 _YES = {
     "yes": {"no"}, "y": {"n"}, "true": {"false"}, "t": {"f"}, "1": {"0"}, "pass": {"fail"}, "passed": {"failed"},
@@ -60,7 +67,7 @@ _YES = {
     "granted": {"denied", "refused"}, "hired": {"rejected", "not hired"}, "admitted": {"rejected", "denied"},
 }  # fmt: skip
 _AGES = (25, 45, 65)  # where raw ages are cut
-_MOST = 3  # groupings are taken, the others are told
+_MOST = 3  # groupings are taken, and columns offered as the outcome; the others are told
 _RAW = 10  # an age column with more values than this holds years, not bands
 
 
@@ -77,6 +84,16 @@ class Role:
         return name if self.equals is None else f"{{column = {name}, equals = {literal(self.equals)}}}"
 
 
+# Of whom an outcome tells anything: everybody, those with decision 1 or 0 alone, or nobody beyond the decision.
+Known = Literal["everybody", "selected", "others", "nobody"]
+_KNOWN: dict[tuple[bool, bool], Known] = {
+    (True, True): "everybody",
+    (True, False): "selected",
+    (False, True): "others",
+    (False, False): "nobody",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Guess:
     """What the columns probably mean, what a person has to look at, and why nothing can be tested, if so."""
@@ -84,8 +101,10 @@ class Guess:
     roles: dict[str, Role]
     groups: tuple[str, ...]  # as TOML
     checks: tuple[str, ...] = ()
-    undecided: dict[str, tuple[Role, ...]] = field(default_factory=dict)  # which value is 1 is for a person to say
+    undecided: dict[str, tuple[Role, ...]] = field(default_factory=dict)  # which it is is for a person to say
     obstacle: str = ""
+    unused: dict[str, tuple[str, ...]] = field(default_factory=dict)  # columns without a role, by the reason why
+    known: Known = "everybody"
 
 
 def toml(text: str) -> str:
@@ -136,11 +155,74 @@ def _headless(columns: tuple[Profile, ...]) -> bool:
 def guess(columns: tuple[Profile, ...]) -> Guess:
     """Every role a name tells and a type fits, and the groups."""
     roles, undecided, checks = _roles(columns)
-    found = _groups(columns, {role.column for role in roles.values()})
-    groups, more = found[:_MOST], found[_MOST:]
+    taken = {role.column for role in (*roles.values(), *(one for each in undecided.values() for one in each))}
+    grouped = _groups(columns, taken)
+    groups, more = tuple(grouped.values())[:_MOST], tuple(grouped.values())[_MOST:]
     if more:
         checks.append(f"groups has the first {_MOST} that were found. Add these where they matter: {', '.join(more)}.")
-    return Guess(roles, groups, tuple(checks), undecided, _obstacle(set(roles), groups))
+    free = [column for column in columns if column.name not in taken | set(grouped)]
+    if "prediction" in roles and not {"outcome"} & {*roles, *undecided}:
+        undecided = undecided | _perhaps_outcomes(free)
+    return Guess(roles, groups, tuple(checks), undecided, _obstacle(set(roles), groups), _unused(free))
+
+
+def compared(data: Path, guessed: Guess) -> Guess:
+    """The guess, knowing of whom the outcome tells anything: it may exist for the selected alone."""
+    decision, outcome = guessed.roles.get("prediction"), guessed.roles.get("outcome")
+    if decision is None or outcome is None:
+        return guessed
+    varies = varying(open_source(data), outcome.column, decision.column, _one(decision))
+    known: Known = _KNOWN[varies]
+    told, other = toml(outcome.column), toml(decision.column)
+    check = {
+        "everybody": "",
+        "selected": f"{told} varies among the selected alone, as an outcome does that nobody could observe of the "
+        "others: they are left out wherever it is looked at.",
+        "others": f"{told} varies among those not selected alone, as an outcome does that nobody could observe of the "
+        "selected: they are left out wherever it is looked at.",
+        "nobody": f"{told} is the same for all who have the same {other}: no test compares the two.",
+    }[known]
+    return replace(guessed, known=known, checks=(*guessed.checks, *filter(None, [check])))
+
+
+def _one(role: Role) -> str | float:
+    """The value of a column that counts as 1."""
+    return 1.0 if role.equals is None else role.equals
+
+
+def _perhaps_outcomes(free: list[Profile]) -> dict[str, tuple[Role, ...]]:
+    """Columns with two values that might be the outcome of a decision; nothing but a person's word makes them one."""
+    pairs = [column for column in free if column.levels > 1 and _two_valued(column)][:_MOST]
+    sides = [(column, _sides(column)[0]) for column in pairs]
+    chosen = [
+        Role(column.name, value if column.kind != "binary" else None)
+        for column, yes in sides
+        for value in (column.values if yes is None else (yes,))
+    ]
+    return {"outcome": tuple(chosen)} if chosen else {}
+
+
+def _unused(free: list[Profile]) -> dict[str, tuple[str, ...]]:
+    """The columns without a role, by the reason why they have none."""
+    reasons: dict[str, tuple[str, ...]] = {}
+    for column in free:
+        reason = _reason(column)
+        reasons[reason] = (*reasons.get(reason, ()), column.name)
+    return reasons
+
+
+def _reason(column: Profile) -> str:
+    if column.kind == "other":
+        return "no numbers and no text (dates, lists or nothing at all)"
+    if column.levels < 2:
+        return "the same value in every row"
+    if _two_valued(column):
+        return "two values, under a name that does not say what they are"
+    if column.levels <= FEW:
+        return "a few values: groups, if they are groups of people"
+    if column.kind == "text":
+        return f"text with more than {FEW} values: too many for groups"
+    return "numbers, under a name that does not say what they measure"
 
 
 def _two_valued(column: Profile) -> bool:
@@ -252,11 +334,11 @@ def _turned(chosen: dict[str, Profile]) -> dict[str, str]:
     return turned
 
 
-def _groups(columns: tuple[Profile, ...], taken: set[str]) -> tuple[str, ...]:
-    """Groupings, as TOML, of columns whose names say that they hold groups of people."""
+def _groups(columns: tuple[Profile, ...], taken: set[str]) -> dict[str, str]:
+    """Columns whose names say that they hold groups of people, and their groupings as TOML."""
     free = [c for c in columns if c.name not in taken]
     named = [(near, c) for c in free if (near := _closeness(c.name, _GROUPS)) is not None]
-    return tuple(grouped for _, c in sorted(named, key=lambda pair: pair[0]) if (grouped := _grouping(c)))
+    return {c.name: grouped for _, c in sorted(named, key=lambda pair: pair[0]) if (grouped := _grouping(c))}
 
 
 def _grouping(column: Profile) -> str:

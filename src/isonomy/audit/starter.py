@@ -7,10 +7,11 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from isonomy.audit.guess import Guess, guess, literal, sample, selected, toml
+from isonomy.audit.guess import Guess, compared, guess, literal, sample, selected, toml
 from isonomy.audit.state import write
 from isonomy.errors import ConfigError
 from isonomy.frames.profile import Profile
+from isonomy.results import phrases
 
 _ROLES = {
     "outcome": "what happened, 0 or 1",
@@ -31,7 +32,7 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
     if output.exists() and not force:
         raise ConfigError(f"{output} exists; --force writes over it, --output names another.")
     columns = sample(data)
-    guessed = guess(columns)
+    guessed = compared(data, guess(columns))
     place = Path(os.path.relpath(data.resolve(), output.resolve().parent)).as_posix()
     try:
         write(output, starter_text(place, columns, guessed, report_folder(output)))
@@ -40,6 +41,8 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
     guesses = [f"{role} = {chosen.toml()}" for role, chosen in guessed.roles.items()]
     guesses += [f"groups = {', '.join(guessed.groups)}"] if guessed.groups else []
     notes = [f"check: {check}" for check in guessed.checks]
+    unused = [name for names in guessed.unused.values() for name in names]
+    notes += [f"not used: {phrases.listed(unused, 8)}; the file says why"] if unused else []
     return guesses + notes + ([guessed.obstacle] if guessed.obstacle else [])
 
 
@@ -101,7 +104,7 @@ def _columns(guessed: Guess) -> Iterator[str]:
         if role in guessed.roles:
             yield f"{role} = {guessed.roles[role].toml()}  # {meaning}"
         elif role in guessed.undecided:
-            yield from (f"# {role} = {choice.toml()}  # {meaning}" for choice in guessed.undecided[role])
+            yield from (f"# {role} = {choice.toml()}  # {meaning}, if this is it" for choice in guessed.undecided[role])
         else:
             yield f'# {role} = "..."  # {meaning}'
     yield f"groups = [{', '.join(guessed.groups)}]" if guessed.groups else '# groups = ["..."]  # whom to compare'
@@ -109,6 +112,11 @@ def _columns(guessed: Guess) -> Iterator[str]:
     yield '#   prediction = {column = "decision", equals = "approved"}'
     yield '#   {column = "age", edges = [25, 45]}'
     yield '#   {name = "young men", where = [{column = "age", op = "<", value = 25}, {column = "sex", value = "Male"}]}'
+    if guessed.unused:
+        yield "#"
+        yield "# Columns that are not used, and why:"
+    for reason, names in guessed.unused.items():
+        yield from _comment(f"{reason}: {', '.join(map(toml, names))}", "#   ")
     yield ""
     yield "# [[filters]]                # conditions that every row of the audit meets"
     yield '# column = "year"'
@@ -131,8 +139,8 @@ def _labels(columns: tuple[Profile, ...], guessed: Guess) -> Iterator[str]:
     yield ""
 
 
-def _comment(text: str) -> list[str]:
-    return textwrap.wrap(text, 116, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
+def _comment(text: str, indent: str = "# ") -> list[str]:
+    return textwrap.wrap(text, 116, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
 
 
 def _key(value: str | float) -> str:
@@ -143,24 +151,48 @@ def _tests(columns: tuple[Profile, ...], guessed: Guess, roles: set[str]) -> Ite
     """The tests these roles allow."""
     score = guessed.roles.get("score")
     unit = score is not None and any(column.unit for column in columns if column.name == score.column)
+    judged = [_observed(guessed)] if guessed.known in ("selected", "others") else []
     if "prediction" in roles:
-        who = f"Who is {selected(guessed.roles.get('prediction')) or 'selected'}?"
+        who = f"Who is {_selected(guessed)}?"
         yield from _test(who, ['kind = "flag"', 'metric = "selection_rate"', "# tolerance = 0.02"])
-    if {"prediction", "outcome"} <= roles:
-        yield from _test(
-            "Are those with outcome 1 selected alike?",
-            [
-                'kind = "flag"',
-                'metric = "tpr"                # also fpr, ppv, accuracy, ...',
-                'reference = "population"      # or "rest", or a group such as {race = "White"}',
-            ],
-        )
+    if {"prediction", "outcome"} <= roles and guessed.known != "nobody":
+        yield from _outcomes(guessed)
+    elif "prediction" in roles and "outcome" in guessed.undecided:
+        yield "# Once the outcome above is named:"
+        yield from (f"# {line}" if line else "" for line in _outcomes(guessed))
     if {"outcome", "score"} <= roles:
         if unit:
-            yield from _test("How good is the score in each group?", ['kind = "flag"', 'metric = "brier"'])
-        yield from _test("Does the score mean the same in every group?", ['kind = "predictive_parity"'])
+            lines = ['kind = "flag"', 'metric = "brier"', *judged]
+            yield from _test("How good is the score in each group?", lines)
+        yield from _test("Does the score mean the same in every group?", ['kind = "predictive_parity"', *judged])
     if {"effect", "treatment", "outcome"} <= roles:
         yield from _test("Does the uplift model get some groups' effects wrong?", ['kind = "treatment_bias"'])
+
+
+def _selected(guessed: Guess) -> str:
+    return selected(guessed.roles.get("prediction")) or "selected"
+
+
+def _outcomes(guessed: Guess) -> Iterator[str]:
+    """The test of decisions beside outcomes: among those with the outcome, or among those of whom it is known."""
+    reference = 'reference = "population"      # or "rest", or a group such as {race = "White"}'
+    if guessed.known == "everybody":
+        metric = 'metric = "tpr"                # also fpr, ppv, accuracy, ...'
+        yield from _test("Are those with outcome 1 selected alike?", ['kind = "flag"', metric, reference])
+        return
+    of_selected = guessed.known == "selected"
+    metric, whom = ("ppv", "selected") if of_selected else ("false_omission_rate", "not selected")
+    title = f"Is outcome 1 as common in every group of those {_selected(guessed) if of_selected else whom}?"
+    why = f"not tpr: the outcome is known of those {whom} alone"
+    yield from _test(title, ['kind = "flag"', f"{f'metric = {toml(metric)}':<29} # {why}", reference])
+
+
+def _observed(guessed: Guess) -> str:
+    """The filter to those of whom the outcome is known."""
+    role = guessed.roles["prediction"]
+    op = "" if guessed.known == "selected" else 'op = "!=", '
+    value = literal(1 if role.equals is None else role.equals)
+    return f"filters = [{{column = {toml(role.column)}, {op}value = {value}}}]  # of whom the outcome is known"
 
 
 def _test(title: str, lines: Iterable[str]) -> Iterator[str]:
