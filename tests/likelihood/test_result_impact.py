@@ -46,3 +46,11 @@ def test_a_table_without_categories_withholds_nothing() -> None:
     unknown = {"p": [1, 0, 1], "g": [None, None, None]}
     published = iso.adverse_impact(unknown, prediction="p", groups="g", missing_group="level").published(5)
     assert published.to_frame().is_empty()
+
+
+def test_selection_has_the_readers_words() -> None:
+    for label, word in (("approved", "approved"), ("called back", "called back"), ("hiring rate", "selected")):
+        source = iso.open_source(hires(), labels=iso.Labels(metrics={"selection_rate": label}))
+        told = iso.adverse_impact(source, prediction="hired", groups="race")
+        assert f" {word} (" in told.findings()[1]
+        assert iso.from_json(told.to_json()).findings() == told.findings()

@@ -126,3 +126,8 @@ def test_rows_left_out_are_told_by_column() -> None:
         "Rows were left out because values are missing: 1,200 with no 'income'."
     )
     assert phrases.dropped({}) == ""
+
+
+def test_who_is_selected_in_the_readers_words() -> None:
+    assert phrases.chosen({}) == phrases.chosen({"selection_rate": "approval rate"}) == "selected"
+    assert phrases.chosen({"selection_rate": "not denied"}) == "not denied"

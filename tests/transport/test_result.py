@@ -154,3 +154,16 @@ def test_a_complete_plan_is_not_called_shortened() -> None:
     )
     assert answer.moved > listed(answer).row.size + 1
     assert listed(answer).complete
+
+
+def test_selection_has_the_readers_words() -> None:
+    table = {
+        "g": ["a", "b"] * 100,
+        "ok": [1, 1, 0, 0, 1, 0, 1, 0] * 25,
+        "s": [0.9, 0.8, 0.2, 0.1, 0.7, 0.3, 0.6, 0.4] * 25,
+    }
+    for label, word in (("approved", "approved"), ("approval rate", "selected")):
+        source = iso.open_source(table, labels=iso.Labels(metrics={"selection_rate": label}))
+        told = iso.project(source, prediction="ok", groups="g", criterion="statistical_parity", score="s", rng=0)
+        assert f" % {word} " in told.findings()[0]
+        assert iso.from_json(told.to_json()).findings() == told.findings()

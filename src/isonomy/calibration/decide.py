@@ -175,7 +175,7 @@ def decide_thresholds(estimates: ThresholdsEstimates, plan: ThresholdsPlan) -> T
     kept = estimates.reached and abs(estimates.overall_after - wanted) <= 1e-3
     warnings = [
         *wording_thresholds.rate_warnings(
-            plan.target, plan.direction, kept, wanted, estimates.overall_after, those(~known)
+            plan.target, plan.direction, kept, wanted, estimates.overall_after, those(~known), plan.words
         ),
         *wording_thresholds.margin_warnings(
             *(
@@ -197,7 +197,9 @@ def _still_apart(estimates: ThresholdsEstimates, plan: ThresholdsPlan, labels: S
         if moved and apart and estimates.blocks[low] != estimates.blocks[high]:
             odds = plan.target == "equalized_odds" and not plan.randomize
             extremes = (labels[low], after[low], labels[high], after[high])
-            warnings.append(wording_thresholds.still_differ(metric, *extremes, binary=estimates.binary, odds=odds))
+            warnings.append(
+                wording_thresholds.still_differ(metric, *extremes, binary=estimates.binary, odds=odds, words=plan.words)
+            )
     return warnings
 
 

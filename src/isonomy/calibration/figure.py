@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
-from isonomy.calibration import wording_thresholds
 from isonomy.results import Columns, charts, theme
 
 if TYPE_CHECKING:
@@ -126,9 +125,10 @@ def _moves(result: ThresholdsResult, k: int) -> Panel:
             "value": np.concatenate([result.before[k], result.after[k]]),
         }
     )
-    title = wording_thresholds.METRICS[result.metrics[k]].capitalize()
+    title = result.words[result.metrics[k]]
     base = alt.Chart(values).encode(
-        y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), color=alt.Color("group:N", title=None, sort=None)
+        y=alt.Y("value:Q", title=title[:1].upper() + title[1:], scale=alt.Scale(zero=False)),
+        color=alt.Color("group:N", title=None, sort=None),
     )
     at = alt.X("threshold:Q", title="Threshold", scale=alt.Scale(zero=False))
     interval = base.mark_rule().encode(x=alt.X("low:Q", title="Threshold"), x2="high:Q")

@@ -12,6 +12,7 @@ from isonomy.calibration.smoothing.bands import Adjustment
 from isonomy.calibration.smoothing.composites import STEPS, simplex
 from isonomy.calibration.smoothing.kernels import Kernel
 from isonomy.calibration.smoothing.targets import Direction, Target
+from isonomy.calibration.wording_thresholds import in_words
 from isonomy.errors import MissingRole, UsageError
 from isonomy.frames import Grouping, Request, Source
 from isonomy.frames.checks import refuse_nested
@@ -19,6 +20,7 @@ from isonomy.frames.membership import without_value
 from isonomy.frames.products import off_binary
 from isonomy.frames.sums import LARGEST
 from isonomy.numerics.arrays import FloatArray
+from isonomy.results import phrases
 
 Level = Literal["user", "aggregate"]
 Comparison = Literal["omnibus", "orthogonal", "cumulative", "trend", "residual", "nadaraya-watson"]
@@ -114,6 +116,8 @@ class ThresholdsPlan:
     bandwidth: float | None
     alpha: float
     draws: int
+    words: Mapping[str, str]  # what metrics are called in a sentence
+    chosen: str  # what people above their threshold are
     requests: tuple[Request, ...] = ()
 
     @property
@@ -300,6 +304,8 @@ def plan_thresholds(
         bandwidth=bandwidth,
         alpha=alpha,
         draws=resamples,
+        words=in_words(source.labels.metrics),
+        chosen=phrases.chosen(source.labels.metrics),
     )
 
 

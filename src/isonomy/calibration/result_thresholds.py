@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -70,6 +70,8 @@ class ThresholdsResult(GroupResult):
     change: str
     alpha: float
     binary: bool = False  # whether every outcome is 0 or 1
+    words: Mapping[str, str] = field(default_factory=lambda: wording_thresholds.METRICS)  # what metrics are called
+    chosen: str = "selected"  # what people above their threshold are
 
     @classmethod
     def of(
@@ -87,7 +89,7 @@ class ThresholdsResult(GroupResult):
             decisions,
             estimates,
             plan,
-            null=wording_thresholds.thresholds_null(plan.target, plan.threshold),
+            null=wording_thresholds.thresholds_null(plan.target, plan.threshold, plan.words),
             provenance=call.provenance(
                 rows=rows, dropped=tally.dropped, level=plan.rows.level, grouping=plan.rows.grouping
             ),
@@ -133,6 +135,10 @@ class ThresholdsResult(GroupResult):
             units |= {f"{name}_before": "%", f"{name}_after": "%", f"{name}_se": "points"}
         return units
 
+    def headings(self) -> Mapping[str, str]:
+        """Metrics as sentences call them."""
+        return wording_thresholds.headings(self.metrics, self.words)
+
     def table(self) -> Columns:
         """One row per group."""
         size = len(self.groups)
@@ -177,6 +183,8 @@ class ThresholdsResult(GroupResult):
                 *(self.metric, self.target, self.overall_before, self.overall_after),
                 binary=self.binary,
                 feasible=feasible,
+                words=self.words,
+                chosen=self.chosen,
             )
         ]
         for k, label in enumerate(self.labels):
@@ -194,13 +202,14 @@ class ThresholdsResult(GroupResult):
                     (self.rate_before[k], self.rate_after[k]),
                     self.alpha,
                     binary=self.binary,
+                    words=self.words,
                 )
             )
         moved = self._moved
         for k in moved:
             ends = (self.selected_change_low[k], self.selected_change_high[k])
             change = self.selected_change[k]
-            findings.append(wording_thresholds.selected_finding(self.labels[k], change, ends, self.alpha))
+            findings.append(wording_thresholds.selected_finding(self.labels[k], change, ends, self.alpha, self.chosen))
         if moved and not np.isnan(self.accuracy_after):
             ends = (self.accuracy_change_low, self.accuracy_change_high)
             accuracy = (self.accuracy_before, self.accuracy_after)

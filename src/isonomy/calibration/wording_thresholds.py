@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from isonomy.calibration.wording import Ends, outcome
 from isonomy.results import Status, phrases
@@ -18,6 +18,7 @@ METRICS = {
     "equalized_odds": "mean of the true and the false positive rate",
     "predictive_value": "share of positives among those selected",
 }
+_ALSO_CALLED = {"predictive_value": "ppv"}  # what labels of metrics may call it
 THRESHOLDS_LIMITS = (
     "Thresholds are estimated: on new rows the groups agree up to the error of the estimates. Intervals hold for the "
     "groups that were moved, as if it had been known beforehand which these are.",
@@ -47,9 +48,24 @@ EXTRAPOLATED = (
 )
 
 
-def thresholds_null(target: str, threshold: float) -> str:
+def in_words(labels: Mapping[str, str]) -> dict[str, str]:
+    """What every metric is called in a sentence: in the readers' words where there are ``labels``, else in ours."""
+    own = {name: labels.get(name) or labels.get(_ALSO_CALLED.get(name, "")) for name in METRICS}
+    return {name: phrases.noun(label) if label else METRICS[name] for name, label in own.items()}
+
+
+def headings(metrics: Sequence[str], words: Mapping[str, str]) -> dict[str, str]:
+    """What the columns of metrics are called in a table."""
+    columns = {"marginal" if name == "outcome_at_margin" else name: words[name] for name in metrics}
+    columns["rate"] = words["selection_rate"]
+    return {
+        f"{name}_{when}": f"{called} {when}" for name, called in columns.items() for when in ("before", "after")
+    } | {f"{name}_se": f"{called} standard error" for name, called in columns.items()}
+
+
+def thresholds_null(target: str, threshold: float, words: Mapping[str, str] = METRICS) -> str:
     """What was tested before thresholds were moved."""
-    metrics = [METRICS[name] for name in (("tpr", "fpr") if target == "equalized_odds" else (target,))]
+    metrics = [words[name] for name in (("tpr", "fpr") if target == "equalized_odds" else (target,))]
     many = "are the same" if len(metrics) > 1 else "is the same"
     return (
         f"at the present threshold, {phrases.number(threshold)}, the {' and the '.join(metrics)} {many} in all groups."
@@ -69,7 +85,13 @@ def thresholds_headline(shown: bool, moved: bool, change: str) -> str:
 
 
 def rate_warnings(
-    target: str, direction: str, kept: bool, before: float, after: float, left: Sequence[str]
+    target: str,
+    direction: str,
+    kept: bool,
+    before: float,
+    after: float,
+    left: Sequence[str],
+    words: Mapping[str, str] = METRICS,
 ) -> tuple[str, ...]:
     """What to know of the positive rate before using the thresholds. ``left``: the groups whose threshold stays."""
     warnings = []
@@ -77,7 +99,7 @@ def rate_warnings(
         few = (
             "outcomes just above the threshold"
             if target == "outcome_at_margin"
-            else f"rows to know the {METRICS[target]}"
+            else f"rows to know the {words[target]}"
         )
         warnings.append(
             f"Too few {few} (at least 10 with the outcome and 10 without are needed), so the threshold "
@@ -86,12 +108,12 @@ def rate_warnings(
     if direction != "both":
         verb = "raised" if direction == "raise" else "lowered"
         warnings.append(
-            f"Thresholds were only {verb}: the share selected of everybody moves from {phrases.share(before)} to "
-            f"{phrases.share(after)} and cannot also be kept."
+            f"Thresholds were only {verb}: the {words['selection_rate']} of everybody moves from "
+            f"{phrases.share(before)} to {phrases.share(after)} and cannot also be kept."
         )
     elif not kept:
         warnings.append(
-            f"The share selected of everybody could not be kept: {phrases.share(before)} was wanted, "
+            f"The {words['selection_rate']} of everybody could not be kept: {phrases.share(before)} was wanted, "
             f"{phrases.share(after)} is reached. Many equal scores at a threshold, or curves too flat, prevent it."
         )
     return tuple(warnings)
@@ -112,22 +134,40 @@ def margin_warnings(falling: Sequence[str], nobody: Sequence[str], everybody: Se
 
 
 def still_differ(
-    metric: str, lowest: str, low: float, highest: str, high: float, *, binary: bool, odds: bool = False
+    metric: str,
+    lowest: str,
+    low: float,
+    highest: str,
+    high: float,
+    *,
+    binary: bool,
+    odds: bool = False,
+    words: Mapping[str, str] = METRICS,
 ) -> str:
     """A metric is not equal at the new thresholds. ``odds``: two rates were to be equal, with one threshold each."""
     remedy = " One threshold per group cannot make both rates equal; drawing lots near it can." if odds else ""
     return (
-        f"After the change groups still differ in the {METRICS[metric]} by more than its standard error: "
+        f"After the change groups still differ in the {words[metric]} by more than its standard error: "
         f"{_level(metric, low, binary)} in {lowest}, {_level(metric, high, binary)} in {highest}.{remedy}"
     )
 
 
-def common_target(target: str, value: float, before: float, after: float, *, binary: bool, feasible: bool) -> str:
+def common_target(
+    target: str,
+    value: float,
+    before: float,
+    after: float,
+    *,
+    binary: bool,
+    feasible: bool,
+    words: Mapping[str, str] = METRICS,
+    chosen: str = "selected",
+) -> str:
     """The number all thresholds aim at, and the overall positive rate."""
-    aim = f"Common {METRICS[target]}" if feasible else f"The {METRICS[target]} aimed at, and not reached by every group"
+    aim = f"Common {words[target]}" if feasible else f"The {words[target]} aimed at, and not reached by every group"
     return (
-        f"{aim}: {_level(target, value, binary)}. Selected of everybody: {phrases.share(before)} before, "
-        f"{phrases.share(after)} after."
+        f"{aim}: {_level(target, value, binary)}. {chosen[:1].upper()}{chosen[1:]} of everybody: "
+        f"{phrases.share(before)} before, {phrases.share(after)} after."
     )
 
 
@@ -142,6 +182,7 @@ def threshold_finding(
     alpha: float,
     *,
     binary: bool,
+    words: Mapping[str, str] = METRICS,
 ) -> str:
     """One group's threshold, metrics and positive rate: before and after.
 
@@ -153,9 +194,9 @@ def threshold_finding(
         Status.EXTRAPOLATED: " (extrapolated below the present threshold)",
         Status.INFEASIBLE: " (infeasible: it cannot have the common value)",
     }.get(status, "")
-    changes = [f"{METRICS[name]} {_from_to(name, values, binary)}" for name, values in metrics]
+    changes = [f"{words[name]} {_from_to(name, values, binary)}" for name, values in metrics]
     if not any(name == "selection_rate" for name, _ in metrics):
-        changes.append(f"selection rate {_from_to('selection_rate', rate, binary)}")
+        changes.append(f"{words['selection_rate']} {_from_to('selection_rate', rate, binary)}")
     moved = f"stays at {phrases.number(threshold[0])}"
     if threshold[0] != threshold[1]:
         moved = f"moves from {phrases.number(threshold[0])} to {phrases.number(threshold[1])}"
@@ -174,7 +215,7 @@ def cost_finding(before: float, after: float, ends: Ends, alpha: float) -> str:
     return f"Accuracy {shares}; {phrases.apart(after - before, ends, alpha)}."
 
 
-def selected_finding(label: str, change: float, ends: Ends, alpha: float) -> str:
+def selected_finding(label: str, change: float, ends: Ends, alpha: float, chosen: str = "selected") -> str:
     """How many more or fewer people of a group are selected."""
     more = "more" if change >= 0 else "fewer"
     size = sorted(abs(end) for end in ends) if ends[0] * ends[1] >= 0 else None
@@ -183,7 +224,7 @@ def selected_finding(label: str, change: float, ends: Ends, alpha: float) -> str
         if size
         else (f"{phrases.count(ends[0])} to {phrases.count(ends[1])}")
     )
-    return f"{label}: {phrases.count(abs(change))} {more} selected ({100 * (1 - alpha):g} % interval {within})."
+    return f"{label}: {phrases.count(abs(change))} {more} {chosen} ({100 * (1 - alpha):g} % interval {within})."
 
 
 def _level(name: str, value: float, binary: bool) -> str:

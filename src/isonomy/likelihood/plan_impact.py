@@ -10,6 +10,7 @@ from isonomy.errors import MissingRole, UnknownOption, UsageError
 from isonomy.frames import Group, Groups, Request, Source
 from isonomy.frames.metrics import Measure, measure
 from isonomy.options import Form, Number, shown
+from isonomy.results import phrases
 
 Comparator = Annotated[str | Mapping[str, object] | Group, Form("comparator")]
 Share = Annotated[float, Number(least=0, below=1)]
@@ -30,6 +31,7 @@ class ImpactPlan:
     adjust: Family
     min_size: int
     smallest_share: float
+    chosen: str  # what people are whose decision is 1
 
     @property
     def by_row(self) -> bool:
@@ -77,6 +79,7 @@ def plan_impact(
         adjust=adjust,
         min_size=min_size,
         smallest_share=smallest_share,
+        chosen=phrases.chosen(source.labels.metrics),
     )
 
 

@@ -78,6 +78,7 @@ class AdverseImpactResult(GroupResult):
     cutoff_ratio: FloatArray
     cutoff_low: FloatArray
     cutoff_high: FloatArray
+    chosen: str = "selected"
 
     @classmethod
     def of(
@@ -164,6 +165,7 @@ class AdverseImpactResult(GroupResult):
                 float(self.pvalue[i]),
                 float(self.adjusted_pvalue[i]),
                 self.threshold,
+                self.chosen,
             )
         ]
         if self.shortfall_parity[i] > 0:

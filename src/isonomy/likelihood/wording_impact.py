@@ -70,6 +70,7 @@ def finding(
     pvalue: float,
     below: float,
     threshold: float,
+    chosen: str = "selected",
 ) -> str:
     """One category: ``rates`` are selected, number and rate; ``ratio`` the impact ratio and its interval.
 
@@ -78,7 +79,7 @@ def finding(
     """
     selected, n, rate = rates
     return (
-        f"{group}: {phrases.count(selected)} of {phrases.count(n)} selected ({100 * rate:.1f} %), an impact ratio of "
+        f"{group}: {phrases.count(selected)} of {phrases.count(n)} {chosen} ({100 * rate:.1f} %), an impact ratio of "
         f"{phrases.number(ratio[0])} to {comparator} ({phrases.interval(ratio[1], ratio[2], alpha)}). Against equal "
         f"rates: {phrases.pvalue(pvalue)}; against a ratio of {phrases.number(threshold)} or more: "
         f"{phrases.pvalue(below)}."

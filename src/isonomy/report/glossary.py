@@ -291,9 +291,12 @@ def reading(text: str) -> tuple[tuple[str, str], ...]:
     return (*READING, *((term, meaning) for word, term, meaning in TERMS if word in lower))
 
 
-def column(name: str, unit: str = "") -> str:
-    """A column's heading in words, with its unit; the downloaded table keeps the column's own name and numbers."""
+def column(name: str, unit: str = "", words: str = "") -> str:
+    """A column's heading, in the result's ``words`` or in ours, with its unit.
+
+    The downloaded table keeps the column's own name and numbers.
+    """
     first, *others = name.split("_")
-    text = COLUMNS.get(name) or " ".join([phrases.metric(first), *(_ENDS.get(word, word) for word in others)])
+    text = words or COLUMNS.get(name) or " ".join([phrases.metric(first), *(_ENDS.get(word, word) for word in others)])
     heading = text[:1].upper() + text[1:] if not text.startswith("p‑") else text
     return f"{heading} ({unit})" if unit else heading

@@ -94,7 +94,7 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
         chart=chart(result) if picture else None,
         chart_label=wording.chart_label(one_line(entry.heading, 200)),
         tables=tuple(
-            (name, table(page, rows, result.units()))
+            (name, table(page, rows, result.units(), result.headings()))
             for name, page in (pages or {wording.NUMBERS: columns}).items()
             if page
         ),

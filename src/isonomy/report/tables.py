@@ -94,7 +94,12 @@ class Table:
         return "" if len(self.rows) == self.total else wording.shortened(len(self.rows), self.total)
 
 
-def table(columns: Columns, limit: int = MAXIMUM_ROWS, units: Mapping[str, str] = MappingProxyType({})) -> Table:
+def table(
+    columns: Columns,
+    limit: int = MAXIMUM_ROWS,
+    units: Mapping[str, str] = MappingProxyType({}),
+    headings: Mapping[str, str] = MappingProxyType({}),
+) -> Table:
     """The columns of a result, ready to be shown; those with ``units`` are shares, told in percent."""
     order = sorted(columns, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     shown = order[:_ROOM]
@@ -112,7 +117,12 @@ def table(columns: Columns, limit: int = MAXIMUM_ROWS, units: Mapping[str, str] 
                 verdicts[i] = Cell(status.text, verdicts[i].raw, mark="reference")
     return Table(
         columns=tuple(
-            Column(name, glossary.column(name, units.get(name, "")), numeric[name], name not in shown)
+            Column(
+                name,
+                glossary.column(name, units.get(name, ""), headings.get(name, "")),
+                numeric[name],
+                name not in shown,
+            )
             for name in listed
         ),
         rows=tuple(zip(*cells, strict=True)),

@@ -208,9 +208,19 @@ def metric(name: str) -> str:
 
 def noun(name: str) -> str:
     """A metric as a noun: somebody's own words may say what people are ('approved', 'called back')."""
-    words = metric(name)
-    verbal = name not in METRICS and any(word.endswith("ed") for word in words.split())
-    return f"share {words}" if verbal and not words.endswith(("rate", "share", "value", "score")) else words
+    return f"share {name}" if name not in METRICS and _verbal(name) else metric(name)
+
+
+def chosen(words: Mapping[str, str]) -> str:
+    """What people are whose decision is 1, by the words for metrics: 'approved'; 'selected' where they do not say."""
+    own = words.get("selection_rate", "")
+    return own if _verbal(own) else "selected"
+
+
+def _verbal(words: str) -> bool:
+    """Whether somebody's words say what people are, not what is measured."""
+    participle = any(word.endswith("ed") for word in words.split())
+    return participle and not words.endswith(("rate", "share", "value", "score"))
 
 
 def signed(value: float, digits: int = 3) -> str:

@@ -154,6 +154,10 @@ class Result(ABC):
         """Columns of the tables that are shares, which readers see as "%", or differences of shares, as "points"."""
         return {}
 
+    def headings(self) -> Mapping[str, str]:
+        """Columns of the tables that this result calls by words of its own."""
+        return {}
+
     @abstractmethod
     def findings(self) -> tuple[str, ...]:
         """What was found, in sentences with effect sizes and intervals, most important first.

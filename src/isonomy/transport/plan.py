@@ -11,7 +11,7 @@ from isonomy.frames import Grouping, Groups, Request, Source
 from isonomy.frames.checks import flag
 from isonomy.frames.expressions import Expression, either, infinite, number
 from isonomy.options import COLUMN
-from isonomy.results import Options
+from isonomy.results import Options, phrases
 from isonomy.transport.program import estimators
 from isonomy.transport.program.criteria import Criterion, Discerning, Equality
 from isonomy.transport.program.distances import Column, Distance, Score
@@ -40,6 +40,7 @@ class Plan:
     whole: bool
     alpha: float
     lazy: bool  # an engine holds the rows
+    chosen: str  # what people are whose decision is 1
 
     @property
     def by_passes(self) -> bool:
@@ -165,6 +166,7 @@ def plan(
         whole=whole,
         alpha=alpha,
         lazy=source.lazy,
+        chosen=phrases.chosen(source.labels.metrics),
     )
     _check_columns(source, asked, "distance" if score is None else "score")
     if reference is not None:

@@ -219,6 +219,7 @@ class ProjectionResult(Result):
     mean_distance: FloatArray
     statuses: tuple[Status, ...]
     curve: ToleranceCurve | None
+    chosen: str = "selected"  # what people are whose decision is 1
     reach: FloatArray | None = field(metadata=OF_ROWS)  # one person's distance
     listing: Movement | Callable[[], Movement] | None = field(metadata=OF_ROWS, repr=False)  # behind `plan`
 
@@ -336,7 +337,9 @@ class ProjectionResult(Result):
         if np.isnan(self.rate[i]):
             return wording.moment(self.group[i], float(self.disparity[i]), low, high, self.alpha)
         rates = (float(self.rate[i]), float(self.rate[self._reference()[i]]), float(self.disparity[i]))
-        return wording.disparity(self.group[i], self.against[i], self.outcome[i], rates, (low, high), self.alpha)
+        return wording.disparity(
+            self.group[i], self.against[i], self.outcome[i], rates, (low, high), self.alpha, self.chosen
+        )
 
     def _evidence(self) -> str:
         return wording.evidence(

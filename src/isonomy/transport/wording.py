@@ -100,11 +100,12 @@ def disparity(
     rates: tuple[float, float, float],
     ends: tuple[float, float],
     alpha: float,
+    chosen: str = "selected",
 ) -> str:
     """One group's rate, its reference's, and their difference with its interval."""
     rate, other, difference = rates
     return (
-        f"{name}: {phrases.share(rate)} selected {_AMONG[label]}, {against} {phrases.share(other)}; "
+        f"{name}: {phrases.share(rate)} {chosen} {_AMONG[label]}, {against} {phrases.share(other)}; "
         f"{phrases.apart(difference, ends, alpha)}."
     )
 
