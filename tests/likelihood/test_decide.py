@@ -231,3 +231,16 @@ def test_a_tolerance_is_asked_for_only_where_a_difference_may_be_too_small(rows:
     result = iso.flag(data, count="k", **RATE_P)
     assert result.verdict is Verdict.VIOLATION
     assert any("too small to matter" in " ".join(text.split()) for text in result.warnings) == warned
+
+
+@pytest.mark.parametrize(("rows", "told"), [(40, False), (400_000, True)])
+def test_one_verdict_is_called_small_only_where_every_difference_may_be(rows: int, told: bool) -> None:
+    """Half a point in a large table; thirty points in a small one; a tolerance, which leaves nothing to say."""
+    high = 0.505 if told else 0.8
+    counts = [round(high * rows), round((1 - high) * rows), rows // 2, rows // 2]
+    table = {"g": ["a", "a", "b", "b"], "p": [1, 0, 1, 0], "n": counts}
+    options: dict[str, Any] = {**RATE_P, "reference": {"g": "b"}, "count": "n"}
+    result = iso.certify(table, **options)
+    assert result.verdict is Verdict.VIOLATION
+    assert ("too small to matter" in " ".join(result.summary().split())) == told
+    assert "too small to matter" not in " ".join(iso.certify(table, tolerance=0.001, **options).summary().split())

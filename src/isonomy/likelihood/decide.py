@@ -66,7 +66,8 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
         sentences += _dependence(adjusted, estimates, plan)
     if plan.adjust == "bh-tree":
         sentences.append(wording.tree_warning(int((np.isnan(adjusted) & ~np.isnan(estimates.pvalue)).sum())))
-    if plan.tolerance is None and _may_be_small(estimates, plan, shown.verdicts):
+    flagged = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts], dtype=bool)
+    if plan.tolerance is None and (flagged & ~_large(estimates, plan)).any():
         sentences.append(wording.LARGE_SAMPLE)
     near = (adjusted > plan.alpha / 1.5) & (adjusted < 1.5 * plan.alpha)
     if plan.correction == "bartlett" and plan.reference.joint and near.any():
@@ -106,19 +107,18 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
     if estimates.spare is not None:
         least = min(plan.min_size, HANDFUL)
         sentences.append(wording.spare_warning(estimates.spare, least, int(each.tested.sum())))
+    if plan.tolerance is None and shown.overall is Verdict.VIOLATION and not _large(each, plan).any():
+        sentences.append(wording.LARGE_SAMPLE)
     if joint.status is not Status.OK:
         sentences.append(wording.JOINT_STATUSES.get(joint.status, wording.JOINT_APPROXIMATE))
     return Decisions(adjusted, shown.verdicts, (), shown.overall, _statuses(status), tuple(sentences))
 
 
-def _may_be_small(estimates: Estimates, plan: Plan, verdicts: Sequence[Verdict]) -> bool:
-    """Whether a difference that was shown may be one that nobody would call a difference: of shares, below a point."""
-    low, high = (np.abs(plan.link.delta(ends)) for ends in (estimates.low, estimates.high))
+def _large(estimates: Estimates, plan: Plan) -> BoolArray:
+    """Differences of shares that cannot be ones that nobody would call a difference: at least a point."""
+    low, high = (plan.link.delta(ends) for ends in (estimates.low, estimates.high))
     shares = all(one.measure.binary for one in plan.each)
-    large = np.minimum(low, high) >= _POINT
-    return any(
-        verdict is Verdict.VIOLATION and not (sure and shares) for verdict, sure in zip(verdicts, large, strict=True)
-    )
+    return shares & (np.sign(low) == np.sign(high)) & (np.minimum(np.abs(low), np.abs(high)) >= _POINT)
 
 
 def _direction(estimates: Estimates, plan: Plan, verdicts: Sequence[Verdict]) -> tuple[str, ...]:

@@ -129,8 +129,7 @@ class CertifyResult(LikelihoodResult):
             share = self.shares[i]
             largest = [wording.largest_finding(self.names[i], value, self.scale, ends, self.alpha, share=share)]
         if self.tolerance is None:
-            caution = [wording.LARGE_SAMPLE] if self.verdict is Verdict.VIOLATION else []
-            return (joint, *largest, *caution)
+            return (joint, *largest)
         names = self.names
         outside = [names[i] for i in known if rejected(self.tolerance_pvalue[i], self.alpha)]
         within = int(inside(*self._beyond(self.ci_low[known], self.ci_high[known]), self.reach).sum())
