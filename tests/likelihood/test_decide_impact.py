@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 import isonomy as iso
 from isonomy.inference import Verdict
+from isonomy.results import Status
 from support.hires import hires
 
 
@@ -24,3 +29,26 @@ def test_equal_rates_in_many_rows_are_shown_to_reach_the_threshold() -> None:
 def test_left_out_categories_are_named() -> None:
     result = iso.adverse_impact(hires(), prediction="hired", groups="race", smallest_share=0.25)
     assert any("race=c" in sentence and "25 %" in sentence for sentence in result.warnings)
+
+
+def test_the_comparator_is_not_judged_whether_it_was_named_or_not() -> None:
+    found, named = (
+        iso.adverse_impact(hires(), prediction="hired", groups="race", reference=reference)
+        for reference in ("highest", {"race": "a"})
+    )
+    assert found.status == named.status == (Status.REFERENCE, Status.OK, Status.OK)
+    assert found.verdicts == named.verdicts
+    assert found.verdicts[0] is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("reference", ["highest", {"race": "a"}])
+def test_one_category_left_is_compared_with_nothing(reference: Any) -> None:
+    alone = iso.adverse_impact(hires(), prediction="hired", groups="race", min_size=1_000, reference=reference)
+    assert alone.status == (Status.REFERENCE, Status.TOO_SMALL, Status.TOO_SMALL)
+    assert not alone.answered
+    assert alone.headline().startswith("Not answered: one group alone has enough rows, which leaves nothing to compare")
+    assert alone.findings() == ()
+    both = iso.adverse_impact(hires(), prediction="hired", groups=["race", "sex"], min_size=1_000, reference="highest")
+    assert both.answered
+    assert both.status[0] is Status.REFERENCE
+    assert "Fewer than two categories can be compared in the table race." in both.warnings

@@ -49,7 +49,9 @@ def decide_impact(sums: ImpactTally, estimates: ImpactEstimates, plan: ImpactPla
         below_threshold=below,
         difference_shown=rejected(adjust(pvalue, plan.adjust), plan.alpha),
         adjusted=shown.adjusted,
-        verdicts=shown.verdicts,
+        verdicts=tuple(  # the comparator itself is not judged
+            Verdict.INCONCLUSIVE if own else verdict for own, verdict in zip(itself, shown.verdicts, strict=True)
+        ),
         verdict=shown.overall,
         status=tuple(Status(one) for one in estimates.status),
         warnings=_warnings(sums, estimates, plan),

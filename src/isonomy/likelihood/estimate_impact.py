@@ -86,6 +86,8 @@ def _table(counts: Counts, sums: ImpactTally, plan: ImpactPlan, rng: np.random.G
     if reference is not None:
         status[reference] = Status.REFERENCE
     used = np.flatnonzero(np.isin(status, (Status.OK, Status.REFERENCE)))
+    if used.size == 1:  # nobody is left to compare it with
+        status[used] = Status.REFERENCE
     nan = np.full(n.size, np.nan)
     numbers = {name: nan.copy() for name in ("low", "high", "ratio", "difference", "pvalue", "below", "at_least")}
     need, parity, least, most = (nan.copy() for _ in range(4))

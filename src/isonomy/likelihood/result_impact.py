@@ -143,6 +143,8 @@ class AdverseImpactResult(GroupResult):
     def findings(self) -> tuple[str, ...]:
         """Three separate facts, then the categories with the smallest ratios."""
         compared = np.flatnonzero(~np.isnan(self.impact_ratio))
+        if not compared.size:
+            return ()
         others = [int(i) for i in compared if self.status[i] is not Status.REFERENCE]
         shown = [i for i in others if self.verdicts[i] is Verdict.VIOLATION]
         facts = [[self.labels[i] for i in others if flag[i]] for flag in (self.below_threshold, self.difference_shown)]

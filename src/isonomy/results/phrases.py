@@ -96,6 +96,7 @@ REASONS = {
     "constant": "within each group every row has the same value, so that chance cannot be judged",
     "suppressed": "every group is smaller than this audit publishes",
 }
+ALONE = "one group alone has enough rows, which leaves nothing to compare it with"
 MERGED = (
     "If groups of one column are those of another put together, the numbers of a withheld group may follow from both "
     "by subtraction. Publish one of the two columns then, or ask for intersections too, which are looked at together."
@@ -161,9 +162,10 @@ SAMPLE = ("Rows are a sample of the population the conclusion is about.", UNCHEC
 
 def unanswered(statuses: Iterable[str]) -> str:
     """That nothing could be tested, and why."""
-    distinct = list(dict.fromkeys(statuses))
-    known = len(distinct) == 1 and distinct[0] in REASONS
-    why = REASONS[distinct[0]] if known else "no group could be tested; the warnings and the table's statuses say why"
+    distinct = set(statuses)
+    alone = ALONE if distinct == {"reference", "too_small"} else ""
+    known = REASONS.get(min(distinct), "") if len(distinct) == 1 else alone
+    why = known or "no group could be tested; the warnings and the table's statuses say why"
     return f"Not answered: {why}. {UNANSWERED}"
 
 
