@@ -129,7 +129,7 @@ def test_more_than_two_groups(ask: dict[str, Any]) -> None:
 
 def test_two_columns_mean_their_intersections(data: dict[str, Any], ask: dict[str, Any]) -> None:
     result = iso.improvability(data, **(ask | {"groups": ["race", iso.cut("x2", [0.0])]}))
-    assert result.groups[0].label == "race=Black & x2=<0"
+    assert result.groups[0].label == "race=Black & x2 < 0"
     assert len(result.groups) == 4
 
 

@@ -42,7 +42,7 @@ def test_the_higher_outcome_is_named() -> None:
 
 def test_shares_are_told_in_percent_and_points() -> None:
     told = wording.margin_finding(("a", "b"), iso.Verdict.INCONCLUSIVE, 0.5, 0.2, (-0.1, 0.5), 0.05, binary=True)
-    assert "is 20.0 points higher than that of b (95 % interval 10.0 lower to 50.0 higher)" in told
+    assert "is 20.0 points higher than that of b (95 % interval 10.0 points lower to 50.0 points higher)" in told
     group = ("a", 0.454, (0.299, 0.608), 0.05, 527)
     assert wording.group_margin(*group, binary=True) == (
         "a: expected outcome at the threshold 45.4 % (95 % interval 29.9 % to 60.8 %; 527 rows above it)."

@@ -68,7 +68,7 @@ def test_cut_labels_are_distinct() -> None:
 
 def test_an_interval_holds_its_lower_edge(sizes: Sizes) -> None:
     ages = {"age": [24, 25, 44, 45, None]}
-    expected = {"age=<25": 1, "age=25 to <45": 2, "age=>=45": 1, "age=(missing)": 1}
+    expected = {"age < 25": 1, "age 25 to <45": 2, "age >= 45": 1, "age=(missing)": 1}
     assert sizes(ages, iso.cut("age", [25, 45]), missing_group="level") == expected
 
 
@@ -168,3 +168,24 @@ def test_a_cut_is_told_in_words() -> None:
     result = iso.flag(table, metric="selection_rate", prediction="p", groups=iso.cut("age", [25, 45.5]))
     assert "age, cut at 25, 45.5" in str(result.provenance.options)
     assert "Cut(" not in result.to_json()
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (">=65", "age >= 65"),
+        ("<25", "age < 25"),
+        ("<=50K", "age <= 50K"),
+        ("> -1.5", "age > -1.5"),
+        ("0.5 to <1", "age 0.5 to <1"),
+        ("-1 to <-0.5", "age -1 to <-0.5"),
+        ("<b>", "age=<b>"),
+        ("from here to <there", "age=from here to <there"),
+        ("25-34", "age=25-34"),
+        (65, "age=65"),
+        (None, "age=(missing)"),
+    ],
+)
+def test_a_range_reads_as_one(value: object, label: str) -> None:
+    assert Group((("age", value),)).label == label
+    assert Group((("sex", "f"), ("age", value))).label == f"sex=f & {label}"

@@ -60,7 +60,7 @@ def test_results_are_told_in_words_and_have_the_same_numbers(engine: engines.Eng
     question: Any = {"metric": "selection_rate", "prediction": "ok", "groups": ["sex", iso.cut("age", [25])]}
     plain = iso.flag(TABLE, **question)
     told = iso.flag(iso.open_source(engine(TABLE.to_dict(as_series=False)), labels=WORDS), **question)
-    assert told.labels == ("men", "women", "applicants under 25", "age=>=25")
+    assert told.labels == ("men", "women", "applicants under 25", "age >= 25")
     assert told.groups == plain.groups
     np.testing.assert_allclose(told.pvalue, plain.pvalue, rtol=1e-12)
     assert "approval rate equals that of all applicants" in told.null
@@ -78,3 +78,10 @@ def test_a_reference_group_has_its_name() -> None:
 def test_words_of_another_kind_are_refused(words: tuple[Any, ...], argument: str) -> None:
     with pytest.raises(iso.errors.UsageError, match=f"{argument}: .* is not allowed; give a mapping"):
         iso.Labels(*words)
+
+
+def test_ranges_of_a_column_with_words() -> None:
+    words = iso.Labels(columns={"age": "Age"})
+    source = iso.open_source({"age": [20, 30, 50, 70] * 5, "p": [0, 1] * 10}, labels=words)
+    result = iso.flag(source, metric="selection_rate", prediction="p", groups=iso.cut("age", [25, 45, 65]))
+    assert result.labels == ("Age: under 25", "Age: 25 to under 45", "Age: 45 to under 65", "Age: 65 and over")

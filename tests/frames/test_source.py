@@ -36,7 +36,7 @@ CELLS = [
     (2, 1.5, 1.25),  # w m 25-45 1 1
     (1, 0.25, 0.0625),  # w m >=45 1 0
 ]
-LABELS = ["race=b", "race=w", "sex=f", "sex=m", "age=<25", "age=25 to <45", "age=>=45", "young"]
+LABELS = ["race=b", "race=w", "sex=f", "sex=m", "age < 25", "age 25 to <45", "age >= 45", "young"]
 SIZES = [3, 5, 4, 4, 2, 3, 3, 2]
 SMALL = {"g": ["a", "b", "a"], "x": [1.0, 2.0, 2.0], "n": [1, 2, 3]}
 

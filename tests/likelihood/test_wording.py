@@ -83,8 +83,8 @@ def test_the_overview_counts(flagged: list[list[str]], within: int, tested: int,
     [
         (-0.194, (-0.2, -0.188), "19.4 points lower, 95 % interval 18.8 to 20.0"),
         (0.05, (0.01, 0.09), "5.0 points higher, 95 % interval 1.0 to 9.0"),
-        (-0.01, (-0.03, 0.01), "1.0 points lower, 95 % interval 1.0 higher to 3.0 lower"),
-        (0.02, (-0.01, 0.05), "2.0 points higher, 95 % interval 1.0 lower to 5.0 higher"),
+        (-0.01, (-0.03, 0.01), "1.0 point lower, 95 % interval 3.0 points lower to 1.0 point higher"),
+        (0.02, (-0.01, 0.05), "2.0 points higher, 95 % interval 1.0 point lower to 5.0 points higher"),
     ],
 )
 def test_shares_are_told_in_percent_and_points(disparity: float, interval: tuple[float, float], words: str) -> None:

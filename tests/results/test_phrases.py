@@ -131,3 +131,27 @@ def test_rows_left_out_are_told_by_column() -> None:
 def test_who_is_selected_in_the_readers_words() -> None:
     assert phrases.chosen({}) == phrases.chosen({"selection_rate": "approval rate"}) == "selected"
     assert phrases.chosen({"selection_rate": "not denied"}) == "not denied"
+
+
+def test_one_point_and_several() -> None:
+    assert [phrases.points(x) for x in (0.01, -0.01, 0.0099, 0.011, 0, 0.001)] == [
+        *("1.0 point", "1.0 point", "1.0 point", "1.1 points", "0.0 points", "0.1 points"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("difference", "ends", "text"),
+    [
+        (-0.019, (-0.044, 0.007), "1.9 points lower, 95 % interval 4.4 points lower to 0.7 points higher"),
+        (0.019, (-0.007, 0.044), "1.9 points higher, 95 % interval 0.7 points lower to 4.4 points higher"),
+        (-0.194, (-0.2, -0.188), "19.4 points lower, 95 % interval 18.8 to 20.0"),
+        (0.194, (0.188, 0.2), "19.4 points higher, 95 % interval 18.8 to 20.0"),
+        (-0.02, (-0.04, 0.0), "2.0 points lower, 95 % interval 0.0 to 4.0"),
+        (0.02, (0.0, 0.04), "2.0 points higher, 95 % interval 0.0 to 4.0"),
+        (0.001, (-0.03, -0.01), "0.1 points higher, 95 % interval 1.0 to 3.0 points lower"),
+    ],
+)
+def test_an_interval_with_two_sides_names_both_the_lower_end_first(
+    difference: float, ends: tuple[float, float], text: str
+) -> None:
+    assert phrases.apart(difference, ends, 0.05) == text

@@ -6,6 +6,7 @@ finest cells; a *partition* is any set of dimensions taken together, rolled up f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
@@ -105,6 +106,27 @@ def where(name: str, condition: nw.Expr) -> Where:
     return Where(name, condition)
 
 
+_NUMBER = r"[+-]?\d\S*"
+_SIDE = re.compile(rf"([<>]=?) ?({_NUMBER})")  # '<25', '>=65'
+_BETWEEN = re.compile(rf"({_NUMBER}) to <({_NUMBER})")  # '25 to <45'
+
+
+def _equation(name: str, value: str) -> str:
+    """'sex=f'; but 'age >= 65' and 'age 25 to <45', not 'age=>=65'."""
+    if side := _SIDE.fullmatch(value):
+        return f"{name} {side[1]} {side[2]}"
+    return f"{name} {value}" if _BETWEEN.fullmatch(value) else f"{name}={value}"
+
+
+def in_words(value: str) -> str:
+    """A value as people say it: '65 and over' for '>=65', 'under 25', '25 to under 45'; any other as it is."""
+    if side := _SIDE.fullmatch(value):
+        words = {"<": "under {}", "<=": "up to {}", ">": "over {}", ">=": "{} and over"}[side[1]]
+        return words.format(side[2])
+    between = _BETWEEN.fullmatch(value)
+    return f"{between[1]} to under {between[2]}" if between else value
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """One group of people: which value each dimension has. The label is derived, unless readers know another name."""
@@ -127,9 +149,9 @@ class Group:
 
     @property
     def label(self) -> str:
-        """Reads like ``race=Black & sex=Female``; a named condition is its name."""
+        """Reads like ``race=Black & sex=Female`` or ``age >= 65``; a named condition is its name."""
         return self.name or " & ".join(
-            str(value) if name == CONDITION else f"{name}={MISSING if value is None else value}"
+            str(value) if name == CONDITION else _equation(name, MISSING if value is None else str(value))
             for name, value in self.items
         )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from isonomy.frames.groups import CONDITION, MISSING, Group
+from isonomy.frames.groups import CONDITION, MISSING, Group, in_words
 from isonomy.options import check_fields
 
 Words = Mapping[str, str]
@@ -64,14 +64,14 @@ class Labels:
         words = [self._words(name, MISSING if value is None else str(value)) for name, value in group.items]
         if not any(words):
             return ""
-        plain = [str(value) if name == CONDITION else f"{name}: {value}" for name, value in group.items]
+        plain = [str(value) if name == CONDITION else f"{name}: {in_words(str(value))}" for name, value in group.items]
         return ", ".join(own or other for own, other in zip(words, plain, strict=True))
 
     def _words(self, column: str, value: str) -> str:
         """The words for one value of a column; those of the column alone where the value has none."""
         if value in self.values.get(column, {}):
             return self.values[column][value]
-        return f"{self.columns[column]}: {value}" if column in self.columns else ""
+        return f"{self.columns[column]}: {in_words(value)}" if column in self.columns else ""
 
 
 NOTHING = Labels()

@@ -261,17 +261,23 @@ def share(value: float) -> str:
 
 
 def points(value: float) -> str:
-    """A difference of two shares, without its sign: '19.4 points'."""
-    return number(value) if math.isnan(value) or math.isinf(value) else f"{percent(abs(value))} points"
+    """A difference of two shares, without its sign: '19.4 points', '1.0 point'."""
+    if math.isnan(value) or math.isinf(value):
+        return number(value)
+    amount = percent(abs(value))
+    return f"{amount} point{'' if amount == '1.0' else 's'}"
 
 
 def apart(difference: float, ends: tuple[float, float], alpha: float, kind: str = "") -> str:
-    """Two shares: '19.4 points lower, 95 % interval 18.8 to 20.0', with both sides named where the interval has two."""
-    sign, side, other = (-1, "lower", "higher") if difference < 0 else (1, "higher", "lower")
-    low, high = sorted(sign * end for end in ends)
-    shown = f"{percent(low)} to {percent(high)}"
-    if low < 0:
-        shown = f"{percent(-low)} {other} to {percent(high)} {side}"
+    """Two shares: '19.4 points lower, 95 % interval 18.8 to 20.0'; '4.4 points lower to 0.7 points higher', where the
+    interval has two sides."""
+    side = "lower" if difference < 0 else "higher"
+    low, high = min(ends), max(ends)
+    shown = " to ".join(map(percent, sorted((abs(low), abs(high)))))
+    if low < 0 < high:
+        shown = f"{points(low)} lower to {points(high)} higher"
+    elif (high <= 0) != (difference < 0) and low != high:
+        shown += f" points {'lower' if high <= 0 else 'higher'}"
     return f"{points(difference)} {side}, {kind}{100 * (1 - alpha):g} % interval {shown}"
 
 
