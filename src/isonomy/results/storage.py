@@ -132,10 +132,10 @@ def decode(value: Json) -> Json:
             return (datetime if tag == "datetime" else date).fromisoformat(value["value"])
         case "time":
             return time.fromisoformat(value["value"])
-    cls = find_class(tag)
+    cls: Any = find_class(tag)
     if issubclass(cls, Enum):
         return cls(value["value"])
-    names = {name: part.name for name, part in _stored(cls).items()}
+    names: dict[str, str] = {name: part.name for name, part in _stored(cls).items()}
     return typed(cls(**{names.get(name, name): decode(item) for name, item in value.items() if name != _TAG}))
 
 
