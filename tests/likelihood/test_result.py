@@ -48,20 +48,61 @@ def test_round_trip_suppression_and_plot(lender: dict[str, Any]) -> None:
 def test_a_detectable_disparity_lies_beyond_the_tolerance() -> None:
     """At the detectable disparity the estimate exceeds the critical one with the power asked for."""
     rng = np.random.default_rng(0)
-    g = np.repeat(["a", "b"], [1_000, 2_000])
-    data = {"g": g, "c": (rng.random(3_000) < 0.3).astype(int)}
-    options: dict[str, Any] = {"metric": "selection_rate", "groups": "g", "prediction": "c", "reference": {"g": "b"}}
-    plain, wide = (iso.flag(data, tolerance=t, **options) for t in (None, 0.05))
+    data = {"g": np.repeat(["a", "b"], [1_000, 2_000]), "c": rng.normal(size=3_000)}
+    options: dict[str, Any] = {"metric": "mean_prediction", "groups": "g", "prediction": "c", "reference": {"g": "b"}}
+    plain, wide = (iso.flag(data, tolerance=t, **options) for t in (None, 0.15))
     se = float(plain.standard_error[0])
     assert plain.detectable(0.8)[0] == pytest.approx((1.959964 + 0.841621) * se, rel=1e-6)
     # A tolerance of three standard errors: the far end does not matter, and the level is one-sided.
-    assert wide.detectable(0.8)[0] == pytest.approx(0.05 + (1.644854 + 0.841621) * se, rel=1e-3)
-    rate = float(plain.estimate[0])
-    needed = iso.rows_needed(0.0, reference="group", ratio=2.0, rate=rate, tolerance=0.05)
-    assert wide.rows_for_tolerance()[0] == pytest.approx(needed, rel=0.05)  # by the rates observed, and by theory
+    assert wide.detectable(0.8)[0] == pytest.approx(0.15 + (1.644854 + 0.841621) * se, rel=1e-3)
+    variance = float(np.var(data["c"][:1_000])), float(np.var(data["c"][1_000:]))
+    needed = iso.rows_needed(
+        0.0, reference="group", ratio=2.0, variance=variance[0], reference_variance=variance[1], tolerance=0.15
+    )
+    assert wide.rows_for_tolerance()[0] == pytest.approx(needed, abs=1)
     assert wide.to_frame()["rows_needed"][0] == wide.rows_for_tolerance()[0]
     with pytest.raises(UsageError, match="rows_for_tolerance: there is no tolerance"):
         plain.rows_for_tolerance()
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "less"])
+@pytest.mark.parametrize(("rows", "others", "rate"), [(400, 1_600, 0.05), (100, 100, 0.5), (100, 900, 0.8)])
+@pytest.mark.parametrize(("scale", "tolerance"), [("difference", None), ("ratio", None), ("ratio", 0.9)])
+def test_a_detectable_difference_of_rates_is_found_four_times_in_five(
+    scale: Any, tolerance: float | None, rows: int, others: int, rate: float, alternative: Any
+) -> None:
+    """A group that differs has another variance: by the error as observed a ratio was found 56 times in 100."""
+    cases = [int(rows * rate), int(others * rate)]
+    data = {
+        "g": np.repeat(["a", "b"], [rows, others]),
+        "p": np.concatenate([np.arange(n) < k for n, k in zip((rows, others), cases, strict=True)]).astype(int),
+    }
+    options: dict[str, Any] = {"scale": scale, "tolerance": tolerance, "alternative": alternative}
+    smallest = float(iso.flag(data, **RATE_P, reference={"g": "b"}, **options).detectable()[0])
+    if scale == "difference" and alternative == "two-sided" and rate > 0.5:
+        smallest = -smallest  # the larger difference is that below
+    plan: dict[str, Any] = {"n": rows, "reference": "group", "reference_n": others, "rate": rate, **options}
+    assert iso.power_of(smallest, **plan) == pytest.approx(0.8, abs=0.04)
+
+
+def test_a_group_that_differs_needs_the_rows_of_one_that_does_not() -> None:
+    data = {"g": np.repeat(["a", "b"], [500, 2_000]), "p": np.r_[np.arange(500) < 50, np.arange(2_000) < 600]}
+    result = iso.flag(data, **RATE_P, reference={"g": "b"}, tolerance=0.05)
+    needed = iso.rows_needed(0.0, reference="group", ratio=4.0, rate=0.3, tolerance=0.05)
+    assert result.rows_for_tolerance()[0] == pytest.approx(needed, rel=0.02)
+
+
+def test_few_clusters_show_less() -> None:
+    rng = np.random.default_rng(1)
+    people = {"g": np.repeat(["a", "b"], [300, 3_000]), "c": np.r_[np.arange(300) // 20, 100 + np.arange(3_000) // 20]}
+    data = {**people, "p": rng.normal(size=3_300)}
+    options: dict[str, Any] = {"metric": "mean_prediction", "groups": "g", "prediction": "p", "reference": {"g": "b"}}
+    result = iso.flag(data, **options, cluster="c", tolerance=0.5)
+    error = float(result.standard_error[0])
+    beyond = (result.detectable()[0] - 0.5) / error
+    assert beyond > 1.08 * (1.644854 + 0.841621)  # fifteen clusters, Student's law
+    large = result.rows_for_tolerance()[0] / (300 * ((1.959964 + 1.281552) * error / 0.5) ** 2)
+    assert large > 1.08
 
 
 @pytest.mark.parametrize("scale", ["difference", "ratio"])

@@ -22,8 +22,6 @@ from isonomy.likelihood.ratio.correction import Corrected, plugged
 from isonomy.likelihood.ratio.disparity import Parts, Rescaled, intervals
 from isonomy.likelihood.ratio.family import DRAWS, LOOKS, null_pvalues
 from isonomy.likelihood.ratio.links import IDENTITY
-from isonomy.likelihood.ratio.means import Binary
-from isonomy.likelihood.ratio.score import few
 from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
 from isonomy.numerics.status import Status
@@ -44,7 +42,8 @@ class Estimates:
     those with too few rows for so skewed a metric; ``drawn`` has, for each metric, p-values of all groups (draws x
     groups) under their nulls with the dependence they have, where the adjustment needs them; ``design`` is there where
     rows have weights or clusters, and ``sigma_value`` where disparities are standardised. ``planning_error`` is the
-    standard error, on the scale of the link, that says what these rows could have shown.
+    standard error, on the scale of the link, that says what these rows could have shown, ``planning_rate`` the rate at
+    which it holds (of 0/1 metrics) and ``planning_df`` its degrees of freedom (with a design).
     """
 
     metrics: tuple[str, ...]
@@ -69,6 +68,8 @@ class Estimates:
     design: DesignEffect | None = None
     sigma_value: FloatArray | None = None
     planning_error: FloatArray | None = None
+    planning_rate: FloatArray | None = None
+    planning_df: FloatArray | None = None
 
     def names(self, which: npt.ArrayLike) -> list[str]:
         """What entries are called, by their places or a mask: the group and, of several metrics, the metric."""
@@ -101,10 +102,12 @@ def estimate(sums: Sequence[Tally], plan: Plan, rng: np.random.Generator) -> Est
     if totals is not None:
         _refuse_few(sides, totals)
     parts = likelihoods(asked)
-    plain, design = parts, None
+    plain, design, freedom = parts, None, None
+    effect = np.ones(parts.disparity.shape)
     if totals is not None:
         law = _law(asked, totals)
         parts, design = parts if plan.reference.to.best else parts.under(law), totals.effect(law)
+        effect, freedom = law.effect, law.df
     tested, groups = parts.tested, tuple(group for side in sides for group in side.partition.groups)
     tests = int(tested.sum())
     statistic, pvalue, contrast = np.full(tested.shape, np.nan), np.full(tested.shape, np.nan), None
@@ -151,8 +154,21 @@ def estimate(sums: Sequence[Tally], plan: Plan, rng: np.random.Generator) -> Est
         design=design,
         sigma_value=np.concatenate(deviations) if deviations else None,
         planning_error=np.concatenate(
-            [_planning_error(one, some, parts.disparity[at], error[at], tested[at]) for (_, some), one, at in each]
+            [
+                _planning_error(one, some, parts.disparity[at], error[at], tested[at], effect[at])
+                for (_, some), one, at in each
+            ]
         ),
+        planning_rate=None
+        if plan.given
+        else np.concatenate(
+            [
+                side.reference if one.measure.binary else np.full(side.status.size, np.nan)
+                for (_, some), one, _ in each
+                for side in some
+            ]
+        ),
+        planning_df=freedom,
     )
 
 
@@ -180,31 +196,23 @@ def _spread(asked: Sequence[Asked]) -> Spread | None:
 
 
 def _planning_error(
-    plan: Plan, sides: list[Side], disparity: FloatArray, error: FloatArray, tested: BoolArray
+    plan: Plan, sides: list[Side], disparity: FloatArray, error: FloatArray, tested: BoolArray, effect: FloatArray
 ) -> FloatArray:
     """Standard errors on the scale of the link, of which a plan is made.
 
-    A 0/1 group of few cases shows too little of its own variance: it is given that of its reference, if that is larger.
+    A group that does not differ has the rate of its reference, and the variance that goes with it.
     """
     with np.errstate(all="ignore"):
         error = error / disparity if plan.link.ratio else error
         if not plan.measure.binary or plan.given:
             return error
-        n, own, theirs, rare = (
-            np.concatenate(each)
-            for each in zip(
-                *(
-                    (s.rows, s.own.mean[: s.status.size], s.reference, few(s.own, np.arange(s.status.size)))
-                    for s in sides
-                    if isinstance(s.own, Binary)
-                ),
-                strict=True,
-            )
-        )
-        mine, usual = (rate * (1.0 - rate) / plan.link.unit(rate) ** 2 / n for rate in (own, theirs))
-        if plan.link.ratio:
-            return np.where(tested & ~np.isfinite(error), np.sqrt(2.0 * usual), error)
-        return np.where(rare, np.sqrt(error**2 + np.maximum(usual - mine, 0.0)), error)
+        parts = [(s.own.n[: s.status.size], s.own.mean[: s.status.size], s.reference, s.own.n.sum()) for s in sides]
+        n, own, theirs = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        share = np.concatenate([part[0] / part[3] for part in parts]) if plan.reference.to is To.POPULATION else 0.0
+        weight = effect * (1.0 - share) ** 2 / n
+        mine, usual = (weight * rate * (1.0 - rate) / plan.link.unit(rate) ** 2 for rate in (own, theirs))
+        squared = np.maximum(error**2 - mine, 0.0) + usual
+        return np.where(tested & ~np.isfinite(squared), np.sqrt(2.0 * usual), np.sqrt(squared))
 
 
 def _drawn(

@@ -12,6 +12,7 @@ from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.frames.metrics import BUNDLES, RATES
 from isonomy.inference import Verdict
+from isonomy.inference.decide import Alternative
 from isonomy.likelihood import wording
 from isonomy.likelihood.decide import Decisions
 from isonomy.likelihood.estimate import Estimates
@@ -19,7 +20,7 @@ from isonomy.likelihood.estimate_widest import Gaps, Widest, gaps
 from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.plan_reference import Reference, To
 from isonomy.likelihood.ratio.links import LINKS, Link
-from isonomy.likelihood.ratio.planning import detectable, within_rows
+from isonomy.likelihood.ratio.planning import Question, detectable, within_rows
 from isonomy.likelihood.ratio.standardised import Sigma
 from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import BoolArray, FloatArray
@@ -94,7 +95,11 @@ class LikelihoodResult(GroupResult):
     _widest_gap: Widest | Gaps | None  # worked out when asked for, where no rows must be kept for it
     sigma: Sigma | None = None  # whose standard deviation is the unit of standardised differences
     sigma_value: FloatArray | None = None
-    planning_error: FloatArray | None = None  # the standard error on the scale of the link, for `detectable`
+    # For `detectable`: the standard error, on the scale of the link, of a group that does not differ; the rate it then
+    # has, of 0/1 metrics; and the degrees of freedom of the error.
+    planning_error: FloatArray | None = None
+    planning_rate: FloatArray | None = None
+    planning_df: FloatArray | None = None
 
     def widest(self) -> Widest:
         """The largest difference (the smallest ratio) between any two groups that the same columns make.
@@ -155,6 +160,8 @@ class LikelihoodResult(GroupResult):
             hidden,
             sigma_value=kept(self.sigma_value),
             planning_error=kept(self.planning_error),
+            planning_rate=kept(self.planning_rate),
+            planning_df=kept(self.planning_df),
             _widest_gap=None if gap is None or hidden.withheld_labels()[0] & set(gap.groups) else gap,
         )
 
@@ -232,13 +239,16 @@ class LikelihoodResult(GroupResult):
         )
 
     def detectable(self, power: float = 0.8) -> FloatArray:
-        """The smallest disparity each group would show two-sided at ``alpha`` with this power, other groups aside.
+        """The smallest disparity each group would show at ``alpha`` with this power, other groups aside.
 
-        With a tolerance: the smallest that would be shown to lie beyond it. A ratio is the one below 1.
+        With a tolerance: the smallest that would be shown to lie beyond it. Two-sided the larger difference, and of
+        ratios the one below 1; infinite (0, of ratios) where not even the largest would be.
         """
         check("power", power, Power)
-        size = detectable(self._error, self.reach or 0.0, self.alpha, power)
-        return self.link.reported(-size) if self.link.ratio else size
+        error, df = self._planning
+        rate = np.full(error.shape, np.nan) if self.planning_rate is None else self.planning_rate
+        question = Question(self._side, self.alpha, self.reach or 0.0)
+        return detectable(error, rate, question, power, df, self.link)
 
     def rows_for_tolerance(self, power: float = 0.8) -> FloatArray:
         """The rows each group would need to be shown within the tolerance with this power, if it does not differ.
@@ -248,12 +258,20 @@ class LikelihoodResult(GroupResult):
         check("power", power, Power)
         if self.reach is None:
             raise UsageError("rows_for_tolerance: there is no tolerance; give one to flag or certify.")
-        both = getattr(self, "alternative", "") not in ("greater", "less")
-        return within_rows(self._error, self.n, self.reach, self.alpha, power, both=both)
+        error, df = self._planning
+        return within_rows(error, self.n, self.reach, self.alpha, power, df, both=self._side == "two-sided")
 
     @property
-    def _error(self) -> FloatArray:
-        return self.standard_error if self.planning_error is None else self.planning_error
+    def _side(self) -> Alternative:
+        """The side that is asked about."""
+        side = getattr(self, "alternative", "")
+        return side if side in ("greater", "less") else "two-sided"
+
+    @property
+    def _planning(self) -> tuple[FloatArray, FloatArray]:
+        """The standard errors, and their degrees of freedom."""
+        error = self.standard_error if self.planning_error is None else self.planning_error
+        return error, np.full(error.shape, np.inf) if self.planning_df is None else self.planning_df
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or that it cannot be."""

@@ -92,3 +92,20 @@ def _distinct(weights: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         return np.ones(1), np.zeros(1)
     weight, count = np.unique(given[given > 0], return_counts=True)
     return weight, count.astype(float)
+
+
+def interval_isf(room: npt.ArrayLike, p: float, df: npt.ArrayLike = np.inf) -> Numbers:
+    """The u with P(Z > u) + P(Z > u + room) = p, for Z normal or Student's.
+
+    So far outside an interval null, ``room`` wide, an estimate has the p-value p.
+
+    >>> float(np.round(interval_isf(0.0, 0.05), 4)), float(np.round(interval_isf(9.0, 0.05), 4))
+    (1.96, 1.6449)
+    """
+    width, freedom = np.broadcast_arrays(np.maximum(np.asarray(room, dtype=float), 0.0), np.asarray(df, dtype=float))
+    low, high = (-special.stdtrit(freedom, tail) for tail in (p, p / 2.0))
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        short = special.stdtr(freedom, -middle) + special.stdtr(freedom, -middle - width) > p
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return np.where(np.isnan(width), np.nan, high)[()]

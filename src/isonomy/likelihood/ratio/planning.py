@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from isonomy.errors import UsageError
@@ -38,7 +39,7 @@ from isonomy.likelihood.ratio.means import Binary
 from isonomy.likelihood.ratio.profile import Kind, Profile, linked, odds_in_whole
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import root
-from isonomy.numerics.tails import chi2_isf, normal_isf, normal_sf
+from isonomy.numerics.tails import chi2_isf, interval_isf, normal_isf, normal_sf
 
 Known = Literal["known", "group", "population"]
 PlanScale = Literal["difference", "ratio", "odds_ratio", "standardised"]
@@ -76,15 +77,14 @@ class Question:
             return max(_sf(quantile + high, df) + _sf(quantile - low, df) - 1.0, 0.0)
         if self.alternative != "two-sided":
             return _sf(_isf(self.level, df) - one, df)
-        critical = self.critical(low - high, df)
+        critical = float(self.critical(low - high, df))
         return _sf(critical - high, df) + _sf(critical + low, df)
 
-    def critical(self, room: float, df: float) -> float:
+    def critical(self, room: npt.ArrayLike, df: npt.ArrayLike) -> FloatArray:
         """The root beyond the nearer end of the tolerance, ``room`` less than that at the other, with p = the level."""
-        low, high = _isf(self.level, df), _isf(self.level / 2.0, df)
-        if room <= 0:
-            return high
-        return root(lambda u: _sf(u, df) + _sf(u + room, df) - self.level, low, high, rtol=1e-12).x
+        if self.alternative == "two-sided":
+            return np.asarray(interval_isf(room, self.level, df))
+        return np.asarray(-special.stdtrit(df, self.level))
 
 
 def _sf(x: float, df: float) -> float:
@@ -111,27 +111,61 @@ def deserved(disparity: float, question: Question) -> bool:
     return beyond < question.reach
 
 
-def detectable(error: FloatArray, tolerance: float, alpha: float, power: float) -> FloatArray:
-    """The smallest disparity that would be shown, two-sided, to lie beyond ``tolerance``; one for each error."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        room = 2.0 * tolerance / error
-        low, high = (np.full(error.shape, float(normal_isf(a, sides="one"))) for a in (alpha, alpha / 2.0))
-        for _ in range(50):
-            middle = (low + high) / 2.0
-            short = normal_sf(middle, sides="one") + normal_sf(middle + room, sides="one") > alpha
-            low, high = np.where(short, middle, low), np.where(short, high, middle)
-        return np.asarray(tolerance + (high + float(normal_isf(1.0 - power, sides="one"))) * error)
+def detectable(
+    error: FloatArray, rate: FloatArray, question: Question, power: float, df: FloatArray, link: Link
+) -> FloatArray:
+    """The smallest disparity that would be shown to lie beyond the tolerance; one for each error.
+
+    Two-sided the larger difference, and the smaller ratio. The ``rate`` of the reference, of 0/1 metrics (NaN of
+    others): a group that differs has another variance. T is then that of one group against a known rate, of as many
+    rows as would know a rate like it as well.
+    """
+    both, reach = question.alternative == "two-sided", question.reach
+    with np.errstate(all="ignore"):
+        beyond = question.critical(2.0 * reach / error, df) - special.stdtrit(df, 1.0 - power)
+        signs = {"greater": (1.0,), "less": (-1.0,)}.get(question.alternative, (-1.0,) if link.ratio else (1.0, -1.0))
+        divergence = beyond**2 * (error * link.unit(rate)) ** 2 / (2.0 * rate * (1.0 - rate))
+        shown = []
+        for sign in signs:
+            linear = sign * (reach + beyond * error)
+            delta = link.forward(_diverging(link.moved(rate, sign * reach), sign, divergence)) - link.forward(rate)
+            shown.append(np.where(np.isfinite(divergence), delta, linear))
+        sizes = np.abs(shown)
+        possible = np.where(np.isfinite(sizes), sizes, -np.inf).max(axis=0)
+        size = np.where(np.isnan(error), np.nan, np.where(possible < 0, np.inf, possible))
+    return link.reported(size if both and not link.ratio else signs[0] * size)
+
+
+def _diverging(edge: FloatArray, sign: float, divergence: FloatArray) -> FloatArray:
+    """The rate beyond ``edge`` whose Kullback-Leibler divergence from it is ``divergence``; NaN if there is none."""
+
+    def apart(rate: npt.ArrayLike) -> FloatArray:
+        return np.asarray(special.rel_entr(rate, edge) + special.rel_entr(1.0 - np.asarray(rate), 1.0 - edge))
+
+    near, far = edge, np.full(edge.shape, 1.0 if sign > 0 else 0.0)
+    possible = (edge > 0) & (edge < 1) & (apart(far) >= divergence)
+    for _ in range(60):
+        middle = (near + far) / 2.0
+        short = apart(middle) < divergence
+        near, far = np.where(short, middle, near), np.where(short, far, middle)
+    return np.where(possible, far, np.nan)
 
 
 def within_rows(
-    error: FloatArray, n: FloatArray, tolerance: float, alpha: float, power: float, *, both: bool
+    error: FloatArray, n: FloatArray, tolerance: float, alpha: float, power: float, df: FloatArray, *, both: bool
 ) -> FloatArray:
     """The rows with which *within tolerance*, on both sides or one, is shown where there is no difference.
 
-    Everything else grows with the group: its reference has as many rows for each of the group's as now.
+    Everything else grows with the group: its reference has as many rows for each of the group's as now, and so have
+    the clusters that the error rests on.
     """
-    beyond = float(normal_isf((1.0 - power) / (2.0 if both else 1.0), sides="one"))
-    return np.asarray(np.ceil(n * ((float(normal_isf(alpha)) + beyond) * error / tolerance) ** 2))
+    rows = n
+    with np.errstate(all="ignore"):
+        for _ in range(10):
+            freedom = np.maximum(df * rows / n, 1.0)
+            tails = (special.stdtrit(freedom, tail) for tail in (alpha / 2.0, (1.0 - power) / (2.0 if both else 1.0)))
+            rows = n * (sum(tails) * error / tolerance) ** 2
+    return np.asarray(np.ceil(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
