@@ -244,3 +244,25 @@ def test_one_verdict_is_called_small_only_where_every_difference_may_be(rows: in
     assert result.verdict is Verdict.VIOLATION
     assert ("too small to matter" in " ".join(result.summary().split())) == told
     assert "too small to matter" not in " ".join(iso.certify(table, tolerance=0.001, **options).summary().split())
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"null": 0.1}, {"a": "disfavoured", "b": "favoured", "c": "disfavoured"}),
+        ({"null": -0.3, "alternative": "greater"}, {"a": "favoured", "b": "favoured", "c": "favoured"}),
+        ({"null": (0.05, 0.1), "alternative": "outside"}, {"a": "disfavoured", "b": "favoured", "c": "disfavoured"}),
+        ({"null": 0.6, "scale": "ratio", "better": "lower"}, {"a": "disfavoured", "b": "disfavoured", "c": ""}),
+    ],
+)
+def test_groups_are_held_against_the_disparity_tested(asked: dict[str, Any], words: dict[str, str]) -> None:
+    """One that equals the population is not said to differ from it, where another disparity was tested and rejected."""
+    cases = {"a": 500, "b": 700, "c": 300}
+    data = {"g": np.repeat(list(cases), 1_000), "p": np.concatenate([np.arange(1_000) < k for k in cases.values()])}
+    result = iso.flag({**data, "p": data["p"].astype(int)}, **RATE_P, **asked)
+    assert dict(zip(("a", "b", "c"), result.direction, strict=True)) == words
+    told = " ".join((result.headline(), *result.findings()))
+    assert "differ from the population" not in told
+    assert "difference was shown" not in told
+    assert "by more than chance explains" not in told
+    assert "tested, " in told

@@ -122,9 +122,11 @@ def _large(estimates: Estimates, plan: Plan) -> BoolArray:
 
 
 def _direction(estimates: Estimates, plan: Plan, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """Whether a flagged group is better off than its reference or worse; nothing for others."""
+    """Whether a flagged group is better off or worse than what was tested, by default its reference."""
+    assert plan.hypothesis is not None
     better = {one.measure.name: 1.0 if one.better == "higher" else -1.0 for one in plan.each}
-    signs = np.array([better[m] for m in estimates.metrics]) * np.sign(plan.link.delta(estimates.disparity))
+    away = plan.hypothesis.side_of(plan.link.delta(estimates.disparity), plan.link)
+    signs = np.array([better[m] for m in estimates.metrics]) * away
     words = np.where(signs > 0, wording.FAVOURED, wording.DISFAVOURED)
     return tuple(
         str(word) if verdict is Verdict.VIOLATION else "" for word, verdict in zip(words, verdicts, strict=True)

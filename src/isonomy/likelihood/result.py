@@ -361,7 +361,16 @@ class FlagResult(LikelihoodResult):
         """The verdict as a sentence; a one-sided tolerance says nothing about the other side."""
         if self.verdict is Verdict.WITHIN_TOLERANCE and self.alternative in wording.WITHIN:
             return wording.within_one_side(self.alternative)
+        if self._tested and self.answered:
+            return wording.other_null_verdict(self.provenance.call, self.verdict, self._tested)
         return Result.headline(self)
+
+    @property
+    def _tested(self) -> str:
+        """The disparity tested, in words, where it is neither none nor a tolerance."""
+        if self.tolerance is not None or self.null_low == self.null_high == self.link.equal:
+            return ""
+        return wording.tested(self.null_low, self.null_high, self.alternative, self.scale)
 
     def findings(self) -> tuple[str, ...]:
         """An overview, then the groups, worst first, then what the reference's error changed if it changed any."""
@@ -375,7 +384,8 @@ class FlagResult(LikelihoodResult):
             word: [told[i] for i in order if self.direction[i] == word]
             for word in (wording.DISFAVOURED, wording.FAVOURED)
         }
-        overview = wording.flag_overview(flagged, within, tested.size, listed, self.alternative, self.reference)
+        against = self._tested or self.reference
+        overview = wording.flag_overview(flagged, within, tested.size, listed, self.alternative, against)
         described = [wording.group_finding(self._finding(i)) for i in order[:DESCRIBED]]
         return (overview, *described, *([self.contrast] if self.contrast else []))
 
@@ -408,6 +418,7 @@ class FlagResult(LikelihoodResult):
             alternative=self.alternative,
             against=self.reference,
             share=self.shares[i],
+            tested=self._tested,
         )
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:

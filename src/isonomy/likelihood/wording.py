@@ -181,6 +181,7 @@ class Finding:
     alternative: str
     against: str = ""
     share: bool = False  # whether the metric is a share of people, told in percent
+    tested: str = ""  # the disparity tested, where it is neither none nor a tolerance
 
 
 def group_finding(of: Finding) -> str:
@@ -190,6 +191,10 @@ def group_finding(of: Finding) -> str:
         Verdict.WITHIN_TOLERANCE: WITHIN.get(of.alternative, "Shown to lie within the tolerance."),
         Verdict.INCONCLUSIVE: "No difference was shown: these data cannot tell.",
     }[of.verdict]
+    if of.tested:
+        differs = f"to differ from {of.tested}"
+        flagged = of.verdict is Verdict.VIOLATION
+        shown = f"Shown {differs}: {of.direction}." if flagged else f"Not shown {differs}: these data cannot tell."
     alone, adjusted = phrases.pvalue(of.pvalue), phrases.pvalue(of.adjusted)
     evidence = f"adjusted {adjusted}" if alone == adjusted else f"{alone}, adjusted {adjusted}"
     interval = phrases.interval(*of.interval, of.alpha)
@@ -208,6 +213,19 @@ def group_finding(of: Finding) -> str:
         f"{of.group}: {phrases.metric(of.metric)} {phrases.number(of.estimate)} over {phrases.count(of.n)} rows "
         f"against {phrases.number(of.reference)}, {disparity(of.disparity, of.scale)} ({interval}; {evidence}). {shown}"
     )
+
+
+def tested(low: float, high: float, alternative: str, scale: str) -> str:
+    """What groups are held against where it is not equality: 'the difference tested, +0.05'."""
+    ends = [phrases.signed(end) if scale in DIFFERENCES else phrases.number(end) for end in (low, high)]
+    limit = {"greater": "at most ", "less": "at least "}.get(alternative, "")
+    return f"the {NOUNS[scale]} tested, {limit}{ends[0] if low == high else ' to '.join(ends)}"
+
+
+def other_null_verdict(call: str, verdict: Verdict, tested: str) -> str:
+    """A verdict on such a null: equality was not asked about."""
+    shown = "at least one group differs" if verdict is Verdict.VIOLATION else "no group was shown to differ"
+    return phrases.headed(call, verdict.value, f"{shown} from {tested}.")
 
 
 def flag_overview(

@@ -61,6 +61,11 @@ class Hypothesis:
         """The side a tolerance is asked about."""
         return self.alternative if self.alternative in ("greater", "less") else "two-sided"
 
+    def side_of(self, delta: FloatArray, link: Link) -> FloatArray:
+        """On which side of the null disparities lie: -1 below it, 1 above, 0 inside."""
+        low, high = link.delta([self.low, self.high])
+        return np.where(delta < low, -1.0, np.where(delta > high, 1.0, 0.0))
+
     def test(self, likelihood: Likelihood) -> tuple[FloatArray, FloatArray]:
         """T and the p-value of each disparity; T is 0 where the estimate lies inside a one-sided or interval null."""
         estimate = likelihood.disparity
