@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import isonomy as iso
 from isonomy.numerics.status import Status
+from isonomy.transport.estimate import _planning
 from isonomy.transport.program.criteria import Equality
+from isonomy.transport.program.law import Null
 from support.movement import listed
 from support.tables import decided
 
@@ -129,3 +132,17 @@ def test_planning_is_the_usual_arithmetic() -> None:
     assert np.isnan(plain.rows_needed[b])
     assert tolerant.detectable[b] == pytest.approx(0.05 + (1.644854 + 0.841621) * error, rel=1e-3)
     assert tolerant.rows_needed[b] == pytest.approx(2 * 0.25 * ((1.644854 + 1.281552) / 0.05) ** 2, rel=2e-3)
+    # Next to no tolerance is no easier than none.
+    slight = iso.project(data, criterion="statistical_parity", tolerance=1e-6, **roles)
+    assert slight.detectable[b] == pytest.approx(plain.detectable[b], rel=1e-3)
+
+
+def test_few_clusters_show_less_and_need_more_rows() -> None:
+    """An error of 0.05 on 9 degrees of freedom: Student's law, with as many more of them as there are more rows."""
+    null, error, size = Null(np.array([-0.2]), np.array([0.2])), np.array([0.05]), np.array([1_200.0])
+    smallest, needed = _planning(null, error, size, 0.05, 9.0)
+    assert smallest[0] == pytest.approx(0.2 + (stats.t.isf(0.05, 9) + stats.t.isf(0.2, 9)) * 0.05, rel=1e-4)
+    freedom = 9 * needed[0] / 1_200
+    expected = 1_200 * ((stats.t.isf(0.05, freedom) + stats.t.isf(0.1, freedom)) * 0.05 / 0.2) ** 2
+    assert needed[0] == pytest.approx(expected, rel=2e-3)
+    assert needed[0] > 1.1 * _planning(null, error, size, 0.05, np.inf)[1][0]

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from isonomy.frames import Source
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.numerics.tails import normal_isf
+from isonomy.numerics.tails import interval_isf
 from isonomy.transport.plan import Plan
 from isonomy.transport.program.cells import Cells
 from isonomy.transport.program.criteria import Event, Moments, moments
@@ -67,7 +68,7 @@ def estimate(source: Source, tally: Tally, plan: Plan, rng: np.random.Generator)
     room = np.full((2, len(events)), np.nan)
     room[:, place] = null.low, null.high
     size = np.array([event.rows for event in events])
-    detectable, needed = _planning(Null(*room), error, size, plan.alpha)
+    detectable, needed = _planning(Null(*room), error, size, plan.alpha, inference.df)
     margin = quantile(plan.alpha / 2, inference.df) * error
     most = 1.0 if asked.events else np.inf  # rates differ by at most 1
     member = np.array([event.member for event in events], dtype=float)
@@ -101,19 +102,27 @@ def estimate(source: Source, tally: Tally, plan: Plan, rng: np.random.Generator)
     )
 
 
-def _planning(null: Null, error: FloatArray, size: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+def _planning(
+    null: Null, error: FloatArray, size: FloatArray, alpha: float, df: float
+) -> tuple[FloatArray, FloatArray]:
     """The smallest difference each comparison alone would show, and the rows that its tolerance needs, at `POWER`.
 
-    Rows needed are for rates that are equal, and keep the sizes of the groups in proportion.
+    Rows needed are for rates that are equal, and keep the sizes of the groups in proportion, and the clusters that the
+    error rests on.
     """
-    beyond, one, two = float(normal_isf(1 - POWER, sides="one")), *(normal_isf(alpha, sides=s) for s in ("one", "two"))
     limit = np.fmin(np.where(np.isinf(null.low), np.nan, -null.low), np.where(np.isinf(null.high), np.nan, null.high))
     both = np.isfinite(null.low) & np.isfinite(null.high)
-    detectable = limit + (np.where(both & (limit == 0), two, one) + beyond) * error
-    # Both one-sided tests must succeed: each with more than `POWER`.
-    each = np.where(both & (null.low == -null.high), normal_isf((1 - POWER) / 2, sides="one"), beyond)
     with np.errstate(divide="ignore", invalid="ignore"):
-        needed = np.where(limit > 0, np.ceil(size * ((one + each) * error / limit) ** 2), np.nan)
+        room = np.where(np.isnan(error), np.nan, (null.high - null.low) / error)
+        detectable = limit + (interval_isf(room, alpha, df) + quantile(1 - POWER, df)) * error
+        # Both one-sided tests must succeed: each with more than `POWER`.
+        fails = np.where(both & (null.low == -null.high), (1 - POWER) / 2, 1 - POWER)
+        rows = size
+        for _ in range(10):
+            freedom = np.maximum(df * rows / size, 1.0)
+            tails = -special.stdtrit(freedom, alpha) - special.stdtrit(freedom, fails)
+            rows = size * (tails * error / limit) ** 2
+        needed = np.where(limit > 0, np.ceil(rows), np.nan)
     return detectable, needed
 
 

@@ -303,3 +303,15 @@ def test_forests_and_boosting_are_measured_on_their_score(people: pl.DataFrame, 
         distance.evaluate(np.array([[1e60, 0.0]]))
     with pytest.raises(UsageError, match="threshold"):
         estimators.of(model, ["x", "z"], threshold=1.5)
+
+
+def test_a_feature_that_does_not_move_stays_in_its_box() -> None:
+    """At the lower end of a box, which the box does not hold: nearer than any move, and never inside."""
+    infinite = np.inf
+    low, high = np.array([[-infinite, -infinite], [0.5, -infinite]]), np.array([[0.5, infinite], [infinite, infinite]])
+    people = np.array([[0.5, 1.0], [0.2, 1.0]])
+    free, fixed = (
+        distances.Tree(("u", "x"), low, high, np.array([False, True]), immutable=names) for names in ((), ("u",))
+    )
+    np.testing.assert_allclose(np.abs(free.evaluate(people)), [0.0, 0.3])
+    assert np.isinf(fixed.evaluate(people)).all()

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import isonomy as iso
+from isonomy.errors import UsageError
 from isonomy.frames import open_source
 from isonomy.numerics.arrays import FloatArray
 from isonomy.transport import distances
@@ -112,3 +113,11 @@ def test_the_plan_of_a_mixed_distance_says_where_rows_go(people: pl.DataFrame) -
         assert plan.row.size > 3
         assert plan.end == pytest.approx(mixed.move(plan.start), rel=1e-12)
         assert np.abs(mixed.evaluate(plan.start)) == pytest.approx(plan.distance, rel=1e-9)
+
+
+@pytest.mark.parametrize(("argument", "value"), [("immutable", ("u",)), ("costs", {"u": 3.0})])
+def test_what_may_jump_has_no_other_price(argument: str, value: Any) -> None:
+    """A jump would have moved an immutable feature, and ignored its cost."""
+    linear = distances.Linear(("x", "u"), (1.0, 1.0), -3.5, **{argument: value})
+    with pytest.raises(UsageError, match=f"{argument}: u may jump"):
+        distances.Mixed(linear, ("u",), ((0.0,), (1.0,)), delta=0.01)

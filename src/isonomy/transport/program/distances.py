@@ -160,6 +160,8 @@ class Tree(Distance):
             target = np.clip(features, low, high)
             moves = features - target
             far = np.linalg.norm(np.where(moves == 0, 0.0, costs) * moves, ORDER[self.norm], axis=1)
+            # A box does not hold its lower ends: at one, a feature that does not move is as far as it can be.
+            far[((features == low) & np.isinf(costs)).any(axis=1)] = np.inf
             inside = ((features > low) & (features <= high)).all(axis=1)
             selected[inside] = decision
             side = int(decision)

@@ -113,6 +113,12 @@ class Mixed(Distance):
         unknown = [name for name in self.discrete if name not in features]
         if unknown or not self.discrete:
             raise UsageError(f"discrete: {unknown or 'none given'}; name some of {', '.join(features)}.")
+        for argument, names in (("immutable", self.linear.immutable), ("costs", self.linear.costs)):
+            if jumping := [name for name in self.discrete if name in names]:
+                raise UsageError(
+                    f"{argument}: {', '.join(jumping)} may jump, at the price delta; leave it out of discrete, or of "
+                    f"the linear distance's {argument}."
+                )
         size = len(self.discrete)
         wanted = f"list combinations such as {(0.0,) * size!r}, one value each for {', '.join(self.discrete)}."
         several = isinstance(self.allowed, Sequence | np.ndarray) and not isinstance(self.allowed, str)
