@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import isonomy as iso
+from isonomy.likelihood.ratio.family import null_pvalues
+from isonomy.numerics.arrays import FloatArray
 
 RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
 
@@ -44,3 +46,35 @@ def test_simultaneous_intervals_are_of_all_groups_and_metrics(lender: dict[str, 
     wide = iso.flag(data, metric=["tpr", "fpr"], **asked, interval="simultaneous")
     each = iso.flag(data, metric="tpr", **asked, alpha=1 - 0.95 ** (1 / 6))
     np.testing.assert_allclose(wide.ci_low[:3], each.ci_low)
+
+
+def test_the_dependence_of_several_metrics_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One covariance of all metrics, by the rows: in place of a sentence that says the same of any table."""
+    seen: list[FloatArray] = []
+
+    def drawn(covariance: FloatArray, *others: Any, **options: Any) -> FloatArray:
+        seen.append(covariance)
+        return null_pvalues(covariance, *others, **options)
+
+    monkeypatch.setattr("isonomy.likelihood.estimate.null_pvalues", drawn)
+    rng = np.random.default_rng(4)
+    data = {"g": rng.choice(["a", "b", "c"], 900), "y": rng.integers(0, 2, 900), "p": rng.integers(0, 2, 900)}
+    roles: dict[str, Any] = {"groups": "g", "outcome": "y", "prediction": "p", "reference": {"g": "c"}}
+    result = iso.flag(data, metric=["tpr", "selection_rate"], **roles)
+    values = []
+    for among in (data["y"] == 1, np.ones(900, dtype=bool)):
+        parts = {}
+        for level in "abc":
+            rows = among & (data["g"] == level)
+            parts[level] = np.where(rows, data["p"] - data["p"][rows].mean(), 0.0) / rows.sum()
+        values += [parts["a"] - parts["c"], parts["b"] - parts["c"]]
+    psi = np.column_stack(values)
+    np.testing.assert_allclose(seen[0], 900 / 899 * psi.T @ psi, rtol=1e-9)
+    assert not any("Yekutieli" in warning for warning in result.warnings)
+
+
+def test_the_dependence_of_hundreds_of_groups_is_measured() -> None:
+    group = np.repeat(np.arange(300), 40)
+    data = {"g": group, "p": np.arange(group.size) * 7 % 13 < 6}
+    result = iso.flag(data, metric="selection_rate", prediction="p", groups="g")
+    assert not any("Yekutieli" in warning for warning in result.warnings)

@@ -28,7 +28,9 @@ from isonomy.numerics.status import Status
 
 # Groups up to which max-t is worked out, and up to which (and how many lines by groups) the false flagging rate of
 # Benjamini-Hochberg is measured.
-FAMILY, MEASURED, LOOKED_AT = 2_000, 200, 20_000_000
+FAMILY, MEASURED, LOOKED_AT = 2_000, 1_000, 20_000_000
+# Numbers drawn to measure that rate.
+LOOKED_FOR = 2_000_000
 # Tested groups up to which the other treatment of the reference is worked out for comparison.
 CONTRASTED = 20_000
 
@@ -146,11 +148,7 @@ def estimate(sums: Sequence[Tally], plan: Plan, rng: np.random.Generator) -> Est
         uncorrected=tuple(str(groups[i]) for where in missing for i in where),
         contrast=contrast,
         skewed=skewed,
-        drawn=tuple(
-            drawn
-            for (solver, some), one, at in each
-            if (drawn := _drawn(solver, one, some, parts.disparity[at], error[at], tested[at], len(each))) is not None
-        ),
+        drawn=_drawn(asked, plan, parts.disparity, error, tested),
         design=design,
         sigma_value=np.concatenate(deviations) if deviations else None,
         planning_error=np.concatenate(
@@ -216,41 +214,77 @@ def _planning_error(
 
 
 def _drawn(
-    solver: Solver,
+    asked: Sequence[Asked], plan: Plan, disparity: FloatArray, error: FloatArray, tested: BoolArray
+) -> tuple[FloatArray, ...]:
+    """P-values of all groups together under their nulls, if the adjustment is about their dependence.
+
+    Max-t has those of each metric; of Benjamini and Hochberg's adjustment all metrics are looked at together.
+    """
+    dependent = plan.overlapping or plan.reference.to is not To.NUMBER
+    if plan.hypothesis is None or plan.reference.to.best:
+        return ()
+    if plan.adjust == "max-t":
+        every = []
+        for (solver, sides), at in zip(asked, _places(asked), strict=True):
+            if (number := int(tested[at].sum())) > FAMILY:
+                raise UsageError(f"adjust: 'max-t' takes at most {FAMILY:,} groups, saw {number:,}; use 'holm'.")
+            joint = _covariance(solver, sides, tested[at]) if number else np.empty((0, 0))
+            every.append(_null_draws(joint, plan, disparity[at], error[at], tested[at], solver.rng, 1.0))
+        return tuple(every)
+    lines = 1 + max(int(solver.sums.lines_kept.max(initial=0)) for solver, _ in asked)
+    few = 1 < int(tested.sum()) <= MEASURED and tested.size * lines <= LOOKED_AT
+    if plan.adjust != "bh" or not (few and dependent) or plan.sigma is not None:
+        return ()
+    common = _covariance(*asked[0], tested) if len(asked) == 1 else _covariance_of_metrics(asked, plan, tested, lines)
+    if common is None:
+        return ()
+    return (_null_draws(common, plan, disparity, error, tested, np.random.default_rng(0), plan.alpha),)
+
+
+def _covariance(solver: Solver, sides: list[Side], tested: BoolArray) -> FloatArray:
+    """That of the disparities of one metric."""
+    sums = solver.sums
+    masses = sums.design or Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
+    return covariance(masses, Influence.together([solver.influence(side) for side in sides], tested))
+
+
+def _covariance_of_metrics(asked: Sequence[Asked], plan: Plan, tested: BoolArray, lines: int) -> FloatArray | None:
+    """That of all metrics' disparities, where one pass counted all of them: their lines are then the same."""
+    every = [solver.sums for solver, _ in asked]
+    alike = plan.shared is not None and not any(one.by_row for one in plan.each)
+    if not alike or any(sums.design is not None or sums.dropped for sums in every):
+        return None
+    values, mass = np.zeros((lines, tested.size)), np.zeros(lines)
+    for (solver, sides), at in zip(asked, _places(asked), strict=True):
+        kept = solver.sums.lines_kept
+        values[kept, at] = np.hstack([solver.influence(side).dense() for side in sides])
+        mass[kept] = solver.sums.mass
+    return covariance(Design(mass, mass, mass, mass, None), Influence.of(values[:, tested]))
+
+
+def _null_draws(
+    joint: FloatArray,
     plan: Plan,
-    sides: list[Side],
     disparity: FloatArray,
     error: FloatArray,
     tested: BoolArray,
-    metrics: int,
-) -> FloatArray | None:
-    """P-values of all groups together under their nulls, if the adjustment is about their dependence."""
-    hypothesis, sums = plan.hypothesis, solver.sums
-    number = int(tested.sum())
-    asked = plan.adjust == "max-t"
-    if asked and number > FAMILY:
-        raise UsageError(f"adjust: 'max-t' takes at most {FAMILY:,} groups, saw {number:,}; use 'holm'.")
-    few = 1 < number <= MEASURED and tested.size * sums.mass.size <= LOOKED_AT
-    small = plan.adjust == "bh" and few and plan.sigma is None and metrics == 1
-    dependent = plan.overlapping or plan.reference.to is not To.NUMBER
-    if hypothesis is None or plan.reference.to.best or not (asked or (small and dependent)):
-        return None
-    masses = sums.design
-    if masses is None:
-        masses = Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
-    together = Influence.together([solver.influence(side) for side in sides], tested)
-    error = error[tested] / disparity[tested] if plan.link.ratio else error[tested]
-    ends = plan.link.delta(np.array([hypothesis.low, hypothesis.high]))
+    rng: np.random.Generator,
+    most: float,
+) -> FloatArray:
+    """P-values (draws x groups) with this covariance of the tested groups; those above ``most`` may be given as 1."""
+    hypothesis, link = plan.hypothesis, plan.link
+    assert hypothesis is not None
+    if not tested.any():
+        return np.full((0, tested.size), np.nan)
+    error = error[tested] / disparity[tested] if link.ratio else error[tested]
+    ends = link.delta(np.array([hypothesis.low, hypothesis.high]))
     with np.errstate(divide="ignore", invalid="ignore"):
         width = np.nan_to_num((ends[1] - ends[0]) / error, posinf=np.inf)
-    sign = np.where(plan.link.delta(disparity[tested]) < ends.mean(), -1.0, 1.0)
-    rng = solver.rng if asked else np.random.default_rng(0)
-    every = np.full((0, tested.size), np.nan)
-    if number:
-        most, draws = (1.0, DRAWS) if asked else (plan.alpha, LOOKS)
-        values = null_pvalues(covariance(masses, together), hypothesis, width, sign, rng, most=most, draws=draws)
-        every = np.full((len(values), tested.size), np.nan)
-        every[:, tested] = values
+    sign = np.where(link.delta(disparity[tested]) < ends.mean(), -1.0, 1.0)
+    draws = DRAWS if plan.adjust == "max-t" else min(LOOKS, LOOKED_FOR // error.size)
+    values = null_pvalues(joint, hypothesis, width, sign, rng, most=most, draws=draws)
+    every = np.full((len(values), tested.size), np.nan)
+    every[:, tested] = values
     return every
 
 
