@@ -26,6 +26,7 @@ THREE = {"p": np.tile([1, 0, 0], 60), "g": np.repeat(["a", "b", "c"], [80, 80, 2
         ({"uncertainty": "fixed"}, UsageError, "number"),
         ({"uncertainty": "sure"}, UnknownOption, "joint"),
         ({"interval": "one-sided"}, UsageError, "alternative"),
+        ({"interval": "one-sided", "alternative": "less", "tolerance": 0.1}, UsageError, "within the tolerance"),
         ({"interval": "wide"}, UnknownOption, "pointwise"),
         ({"adjust": "bho"}, UnknownOption, "bh"),
         ({"method": "el2"}, UnknownOption, "eel"),

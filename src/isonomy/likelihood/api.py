@@ -115,17 +115,19 @@ def flag(
         to 1.25.
     interval : {"pointwise", "simultaneous", "one-sided"}, default "pointwise"
         Intervals of one group at a time, of all tested groups together (Sidak's level), or a bound facing the
-        alternative.
+        alternative (without a tolerance, within which such a bound could show nothing).
     alpha : float, default 0.05
         The error rate of tests and intervals.
     adjust : {"bh", "by", "holm", "bonferroni", "none", "bh-tree", "bh-siblings", "max-t"}, default "bh"
         How p-values are adjusted for the number of groups, over all metrics; ``"bh-tree"`` is Benjamini-Hochberg level
         by level down the tree of intersections, ``"bh-siblings"`` among the children of each node, as the paper's
-        authors do. ``"max-t"`` holds the chance of any false flag, as Holm's does, with the known covariance of all
-        disparities (Romano and Wolf), from normal draws.
+        authors do (groups that differ in the last of their columns alone, in the order of ``groups``). ``"max-t"``
+        holds the chance of any false flag, as Holm's does, with the known covariance of all disparities (Romano and
+        Wolf), from normal draws.
     better : {"higher", "lower"}, optional
         Which values of the metric are better for the people concerned: it says which flagged groups are *favoured* and
-        which *disfavoured*. Without it lower ones of errors, higher ones of anything else.
+        which *disfavoured*, beside their reference or the disparity tested, if that is another than none. Without it
+        lower ones of errors, higher ones of anything else.
     depth : int, default 1
         How many of the groups' columns, cuts and conditions are intersected.
     min_size : int, default 10

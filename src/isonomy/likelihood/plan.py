@@ -182,6 +182,11 @@ def plan(
     hypothesis = _hypothesis(null, alternative, tolerance, link)
     if interval == "one-sided" and alternative not in ("greater", "less"):
         raise UsageError("interval: 'one-sided' needs alternative='greater' (a lower bound) or 'less' (an upper one).")
+    if interval == "one-sided" and tolerance is not None:
+        raise UsageError(
+            "interval: 'one-sided' bounds a disparity on the side of the alternative alone, and no group could be "
+            "shown within the tolerance; leave it out."
+        )
     if adjust == "max-t" and reference in ("highest", "lowest"):
         raise UsageError(f"adjust: 'max-t' is not available with reference={reference!r}; use 'holm'.")
     grouping = source.grouping(groups, depth)
