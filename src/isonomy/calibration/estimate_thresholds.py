@@ -69,17 +69,15 @@ class Interval:
     high: FloatArray
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ThresholdsEstimates:
-    """The new thresholds, what they do and what they cost. Groups on the last axis, metrics on the one before."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReportedThresholds:
+    """What the result reports as it was estimated: one entry per group."""
 
-    groups: tuple[Group, ...]
-    metrics: tuple[str, ...]
-    binary: bool  # whether every outcome is 0 or 1
-    known: BoolArray  # which groups have enough events and non-events at the present threshold
+    __slots__ = ()  # its fields have theirs in the estimates and in the result
+
+    metrics: tuple[str, ...]  # the rates that this means
     blocks: IntArray  # groups of one number share a threshold; -1 keeps the present one
-    adjusted: FloatArray  # (G, G): p-value of each pair of groups at the present threshold
-    pvalue: float
+    pvalue: float  # of equality at the present threshold, adjusted for all pairs of groups
     thresholds: FloatArray
     thresholds_low: FloatArray
     thresholds_high: FloatArray
@@ -87,23 +85,33 @@ class ThresholdsEstimates:
     lottery_low: FloatArray
     lottery_high: FloatArray
     probability: FloatArray
-    lowered: BoolArray
-    target: float
-    reached: bool  # whether the common value can be had while selecting as many as wanted
+    target: float  # the common value
     before: FloatArray
     after: FloatArray
     se: FloatArray  # of the metrics after; of outcomes at the margin at the present threshold, where extrapolated
-    met: BoolArray  # whether a group's block has the common value
-    falling: BoolArray  # whether outcomes fall as the score rises, so that a rising curve is not theirs
-    beyond: BoolArray  # whether no threshold at all gives a group's block the common outcome
-    selected: Selected
     rate_before: FloatArray
     rate_after: FloatArray
     overall_before: float
     overall_after: float
-    selected_change: Interval  # rows of each group
     accuracy_before: float
     accuracy_after: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThresholdsEstimates(ReportedThresholds):
+    """The new thresholds, what they do and what they cost. Groups on the last axis, metrics on the one before."""
+
+    groups: tuple[Group, ...]
+    binary: bool  # whether every outcome is 0 or 1
+    known: BoolArray  # which groups have enough events and non-events at the present threshold
+    adjusted: FloatArray  # (G, G): p-value of each pair of groups at the present threshold
+    lowered: BoolArray
+    reached: bool  # whether the common value can be had while selecting as many as wanted
+    met: BoolArray  # whether a group's block has the common value
+    falling: BoolArray  # whether outcomes fall as the score rises, so that a rising curve is not theirs
+    beyond: BoolArray  # whether no threshold at all gives a group's block the common outcome
+    selected: Selected
+    selected_change: Interval  # rows of each group
     accuracy_change: Interval
 
 

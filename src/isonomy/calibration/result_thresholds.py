@@ -10,10 +10,10 @@ import numpy as np
 
 from isonomy.calibration import wording, wording_thresholds
 from isonomy.calibration.decide import ThresholdsDecisions
-from isonomy.calibration.estimate_thresholds import ThresholdsEstimates
+from isonomy.calibration.estimate_thresholds import ReportedThresholds, ThresholdsEstimates
 from isonomy.calibration.plan import ThresholdsPlan
 from isonomy.calibration.tally_thresholds import ThresholdsTally
-from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
+from isonomy.numerics.arrays import AnyArray, FloatArray
 from isonomy.results import Call, Columns, GroupResult, Status, Verdict
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ThresholdsResult(GroupResult):
+class ThresholdsResult(ReportedThresholds, GroupResult):
     """Group thresholds at which a metric is equal; see `isonomy.equalize_thresholds`.
 
     ``before``, ``after`` and ``se`` have one line for each of the ``metrics``.
@@ -39,31 +39,11 @@ class ThresholdsResult(GroupResult):
     )
 
     metric: str  # what was asked to be equal
-    metrics: tuple[str, ...]  # the rates that this means
     size: FloatArray
     threshold: float
-    thresholds: FloatArray
-    thresholds_low: FloatArray
-    thresholds_high: FloatArray
-    lottery: FloatArray
-    lottery_low: FloatArray
-    lottery_high: FloatArray
-    probability: FloatArray
-    blocks: IntArray  # groups of one number share a threshold; -1: too few rows
-    before: FloatArray
-    after: FloatArray
-    se: FloatArray
-    target: float  # the common value
-    pvalue: float  # of equality at the present threshold, adjusted for all pairs of groups
-    rate_before: FloatArray
-    rate_after: FloatArray
-    overall_before: float
-    overall_after: float
     selected_change: FloatArray
     selected_change_low: FloatArray
     selected_change_high: FloatArray
-    accuracy_before: float
-    accuracy_after: float
     accuracy_change_low: float
     accuracy_change_high: float
     direction: str

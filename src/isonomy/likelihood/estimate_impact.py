@@ -19,15 +19,13 @@ from isonomy.numerics.arrays import FloatArray, IntArray, ObjectArray
 from isonomy.numerics.status import Status
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ImpactEstimates:
-    """One entry per category of every table; numbers of a comparison are NaN where there is none.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReportedImpact:
+    """What the result reports as it was estimated: one entry per category of every table."""
 
-    ``cutoff_ratio``, ``cutoff_low`` and ``cutoff_high`` are cut-offs x categories.
-    """
+    __slots__ = ()  # its fields have theirs in the estimates and in the result
 
     tables: tuple[str, ...]
-    groups: tuple[Group, ...]
     n: FloatArray
     selected: FloatArray
     rate: FloatArray
@@ -46,6 +44,16 @@ class ImpactEstimates:
     cutoff_low: FloatArray
     cutoff_high: FloatArray
     comparator: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImpactEstimates(ReportedImpact):
+    """One entry per category of every table; numbers of a comparison are NaN where there is none.
+
+    ``cutoff_ratio``, ``cutoff_low`` and ``cutoff_high`` are cut-offs x categories.
+    """
+
+    groups: tuple[Group, ...]
     status: ObjectArray
     design: DesignEffect | None = None
 

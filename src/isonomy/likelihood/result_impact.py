@@ -11,7 +11,7 @@ import numpy as np
 from isonomy.inference import Verdict
 from isonomy.likelihood import wording_impact as wording
 from isonomy.likelihood.decide_impact import ImpactDecisions
-from isonomy.likelihood.estimate_impact import ImpactEstimates
+from isonomy.likelihood.estimate_impact import ImpactEstimates, ReportedImpact
 from isonomy.likelihood.plan_impact import ImpactPlan
 from isonomy.likelihood.tally_impact import ImpactTally
 from isonomy.numerics.arrays import BoolArray, FloatArray
@@ -25,7 +25,7 @@ DESCRIBED = 1_000  # categories described in words; the table has them all
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class AdverseImpactResult(GroupResult):
+class AdverseImpactResult(ReportedImpact, GroupResult):
     """The table of impact ratios, one row per category of every table, and what the data show of them.
 
     ``unknown`` is the number of rows without a category in each table. With a score, ``cutoffs`` are quantiles of all
@@ -49,35 +49,16 @@ class AdverseImpactResult(GroupResult):
         *("cutoff_ratio", "cutoff_low", "cutoff_high"),
     )
 
-    tables: tuple[str, ...]
     threshold: float
     alpha: float
     median: float | None
     named: bool
     unknown: Mapping[str, int]
-    comparator: tuple[str, ...]
-    n: FloatArray
-    selected: FloatArray
-    rate: FloatArray
-    impact_ratio: FloatArray
-    ci_low: FloatArray
-    ci_high: FloatArray
-    difference: FloatArray
-    pvalue: FloatArray
-    shortfall: FloatArray
-    shortfall_parity: FloatArray
     verdicts: tuple[Verdict, ...]
     below_threshold: BoolArray
     difference_shown: BoolArray
-    below_pvalue: FloatArray
-    at_least_pvalue: FloatArray
     adjusted_pvalue: FloatArray
-    bound_low: FloatArray
-    bound_high: FloatArray
     cutoffs: FloatArray
-    cutoff_ratio: FloatArray
-    cutoff_low: FloatArray
-    cutoff_high: FloatArray
     chosen: str = "selected"
 
     @classmethod

@@ -47,18 +47,16 @@ from isonomy.treatment.tally import Tally
 BUCKETS = (np.array([0]), np.array([1]))  # rows of predictions, and rows of estimation
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Estimates:
-    """One entry per group of every partition; NaN where a group cannot be answered."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReportedBias:
+    """What the result reports as it was estimated: one entry per group of every partition."""
 
-    groups: tuple[Group, ...]
-    status: tuple[Status, ...]
+    __slots__ = ()  # its fields have theirs in the estimates and in the result
+
     n: FloatArray
     treated: FloatArray
-    events: FloatArray  # that the arm with fewer of them stands on
-    counted: BoolArray  # tested by the law of the counts
-    of_counts: bool  # whether that law can be used with these options
-    binary: bool  # whether every outcome is 0 or 1
+    events: FloatArray  # that the smaller arm of each group stands on
+    binary: bool  # every outcome is 0 or 1: differences are of shares
     predicted: FloatArray
     observed: FloatArray
     error: FloatArray
@@ -72,15 +70,25 @@ class Estimates:
     bias_low: FloatArray
     bias_high: FloatArray
     bias_pvalue: FloatArray
-    within_pvalue: FloatArray  # of a bias at least as large as the tolerance
     statistic: FloatArray
     critical_bias: FloatArray
     detectable_bias: FloatArray
     families: tuple[str, ...]  # one entry per partition, as in the following: what its groups are made of
-    omnibus_statistic: FloatArray
+    omnibus_statistic: FloatArray  # Cochran's Q over its degrees of freedom
     omnibus_pvalue: FloatArray  # that all errors are equal
-    arms_differ: bool
+    arms_differ: bool  # treated shares do between groups, by more than 5 points and more than chance explains
     least_events: float  # groups that stand on fewer are not tested
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Estimates(ReportedBias):
+    """One entry per group of every partition; NaN where a group cannot be answered."""
+
+    groups: tuple[Group, ...]
+    status: tuple[Status, ...]
+    counted: BoolArray  # tested by the law of the counts
+    of_counts: bool  # whether that law can be used with these options
+    within_pvalue: FloatArray  # of a bias at least as large as the tolerance
     lost: float  # largest share of resamples that gave a group no error
     design: DesignEffect | None  # where rows have weights, clusters, propensities or strata
 
@@ -160,7 +168,7 @@ def under_design(parts: list[Errors], tally: Tally, plan: Plan) -> tuple[list[Er
     """Errors held against the law of the design, where there is one, and what the reader is told of it."""
     if tally.designs is None or tally.lines is None:
         return parts, None
-    under, told = [], []
+    under, effects = [], []
     for part, sums, design, groups, own, sizes, strata in zip(
         parts, tally.sums, tally.designs, tally.groups, tally.lines.groups, tally.sizes, tally.strata, strict=True
     ):
@@ -169,8 +177,8 @@ def under_design(parts: list[Errors], tally: Tally, plan: Plan) -> tuple[list[Er
         under.append(part.under(error, bias, totals.effective < FEWEST))
         with np.errstate(divide="ignore", invalid="ignore"):
             effect = bias.effect * sizes.sum(-1) / sums.moments().n.sum(-1)  # beside as many rows of weight 1
-        told.append([array[: len(groups)] for array in (effect, totals.own, totals.effective)])
-    return under, DesignEffect(*(np.concatenate(arrays) for arrays in zip(*told, strict=True)))
+        effects.append([array[: len(groups)] for array in (effect, totals.own, totals.effective)])
+    return under, DesignEffect(*(np.concatenate(arrays) for arrays in zip(*effects, strict=True)))
 
 
 def arms_differ(n: FloatArray) -> bool:

@@ -22,16 +22,14 @@ from isonomy.treatment.tally import Tally
 from isonomy.treatment.wording import PROGRESS
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CorrectionsEstimates:
-    """What remains of every group after every correction, over groups and runs, and its densities."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReportedCorrections:
+    """What the result reports as it was estimated."""
 
-    groups: tuple[Group, ...]
-    status: tuple[Status, ...]
+    __slots__ = ()  # its fields have theirs in the estimates and in the result
+
     n: FloatArray
-    remainders: Remainders  # (strategy, run, group)
-    statistic: FloatArray  # (run, group): of the bias before correction
-    factor_mean: FloatArray  # this and the following: one entry per strategy
+    factor_mean: FloatArray  # this and the following: one entry per strategy, over runs and groups
     error_mean: FloatArray
     error_rms: FloatArray
     error_mae: FloatArray
@@ -41,15 +39,25 @@ class CorrectionsEstimates:
     bias_mae: FloatArray
     bias_rejected: FloatArray
     bias_left: FloatArray  # root mean square without the sampling error of the held-out rows
+    statistic_at: FloatArray  # (point,)
+    statistic_density: FloatArray  # (2, point): of the detection statistics, and the standard normal one
+    arms_differ: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CorrectionsEstimates(ReportedCorrections):
+    """What remains of every group after every correction, over groups and runs, and its densities."""
+
+    groups: tuple[Group, ...]
+    status: tuple[Status, ...]
+    remainders: Remainders  # (strategy, run, group)
+    statistic: FloatArray  # (run, group): of the bias before correction
     less_pvalue: FloatArray  # of "no less bias than without correction"; NaN for none
     error_densities: Densities
     bias_densities: Densities
-    statistic_at: FloatArray
-    statistic_density: FloatArray
     predicted: FloatArray  # effects before correction, on all rows
     observed: FloatArray
     binary: bool
-    arms_differ: bool
 
 
 def estimate_corrections(tally: Tally, plan: CorrectionsPlan, rng: np.random.Generator) -> CorrectionsEstimates:

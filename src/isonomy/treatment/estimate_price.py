@@ -18,11 +18,12 @@ from isonomy.treatment.plan import PricePlan
 from isonomy.treatment.tally import PriceTally
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class PriceEstimates:
-    """Quantities before correction and their change. Axes: corrected column, then `QUANTITIES`."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReportedPrice:
+    """What the result reports as it was estimated. Axes: corrected column, then quantity."""
 
-    groups: tuple[Group, ...]
+    __slots__ = ()  # its fields have theirs in the estimates and in the result
+
     before: FloatArray  # (quantity,)
     before_se: FloatArray
     after: FloatArray
@@ -30,14 +31,21 @@ class PriceEstimates:
     change_se: FloatArray
     change_low: FloatArray
     change_high: FloatArray
-    pvalue: FloatArray
-    few_clusters: bool  # too few to judge their spread by: no p-values
     bias_before: float  # root mean square over groups, without sampling error
     bias_after: FloatArray  # (column,)
+    arms_differ: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PriceEstimates(ReportedPrice):
+    """Quantities before correction and their change. Axes: corrected column, then `QUANTITIES`."""
+
+    groups: tuple[Group, ...]
+    pvalue: FloatArray
+    few_clusters: bool  # too few to judge their spread by: no p-values
     predicted: FloatArray  # effects of each group before correction
     observed: FloatArray
     binary: bool
-    arms_differ: bool
 
 
 def estimate_price(tally: PriceTally, plan: PricePlan) -> PriceEstimates:

@@ -15,9 +15,9 @@ from isonomy.treatment.decide import CorrectionsDecisions, Decisions, PriceDecis
 from isonomy.treatment.effects.collapse import Measure
 from isonomy.treatment.effects.price import QUANTITIES
 from isonomy.treatment.effects.shrinkage import name_of
-from isonomy.treatment.estimate import Estimates
-from isonomy.treatment.estimate_corrections import CorrectionsEstimates
-from isonomy.treatment.estimate_price import PriceEstimates
+from isonomy.treatment.estimate import Estimates, ReportedBias
+from isonomy.treatment.estimate_corrections import CorrectionsEstimates, ReportedCorrections
+from isonomy.treatment.estimate_price import PriceEstimates, ReportedPrice
 from isonomy.treatment.plan import CorrectionsPlan, Plan, PricePlan
 from isonomy.treatment.tally import PriceTally, Tally
 
@@ -43,7 +43,7 @@ def shares_of(plan: Plan) -> wording.Shares:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TreatmentBiasResult(GroupResult):
+class TreatmentBiasResult(ReportedBias, GroupResult):
     """Error of each group's predicted effect, and its bias against all other groups. One entry per group.
 
     ``error`` is predicted minus observed; ``bias`` is the group's error minus that of the others. ``critical_bias`` is
@@ -58,40 +58,15 @@ class TreatmentBiasResult(GroupResult):
     columns: ClassVar[tuple[str, ...]] = (*_NUMBERS, "verdict", "status", *_FURTHER)
     withheld: ClassVar[tuple[str, ...]] = (*_NUMBERS, *_FURTHER, "statistic", "rest_error", "events")
 
-    n: FloatArray
-    treated: FloatArray
-    predicted: FloatArray
-    observed: FloatArray
-    error: FloatArray
-    error_se: FloatArray
-    error_low: FloatArray
-    error_high: FloatArray
-    error_pvalue: FloatArray
     error_adjusted_pvalue: FloatArray
-    bias: FloatArray
-    bias_se: FloatArray
-    bias_low: FloatArray
-    bias_high: FloatArray
-    bias_pvalue: FloatArray
     adjusted_pvalue: FloatArray
-    statistic: FloatArray
-    critical_bias: FloatArray
-    detectable_bias: FloatArray
     verdicts: tuple[Verdict, ...]
     measure: Measure
-    binary: bool  # every outcome is 0 or 1: differences are of shares
     alpha: float
     tolerance: float | None
     power: float
     experiment: bool
-    rest_error: FloatArray
-    families: tuple[str, ...]  # what the groups of each omnibus test are made of
-    omnibus_statistic: FloatArray  # Cochran's Q over its degrees of freedom
-    omnibus_pvalue: FloatArray  # that all errors are equal
-    arms_differ: bool  # treated shares do between groups, by more than 5 points and more than chance explains
     shares: wording.Shares  # how the comparison takes that
-    events: FloatArray  # that the smaller arm of each group stands on
-    least_events: float  # groups that stand on fewer are not tested
 
     @classmethod
     def of(cls, call: Call, plan: Plan, tally: Tally, estimates: Estimates, decisions: Decisions) -> Self:
@@ -171,7 +146,7 @@ class TreatmentBiasResult(GroupResult):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CorrectionsResult(GroupResult):
+class CorrectionsResult(ReportedCorrections, GroupResult):
     """What remains of group errors and biases after each correction, on rows it has not seen.
 
     Axes: strategy, then split and swap (``runs``), then group. Densities are over groups, runs and bootstrap
@@ -187,7 +162,6 @@ class CorrectionsResult(GroupResult):
     )
     decisive: ClassVar[tuple[str, ...]] = ("less_pvalue",)
 
-    n: FloatArray
     strategies: tuple[str, ...]
     factor: FloatArray  # (strategy, run, group): share of the detected error that was subtracted
     error: FloatArray  # (strategy, run, group): remaining error on held-out rows
@@ -201,23 +175,10 @@ class CorrectionsResult(GroupResult):
     bias_density: FloatArray
     error_scale: float  # the standard deviations the densities are measured in
     bias_scale: float
-    statistic_at: FloatArray  # (point,)
-    statistic_density: FloatArray  # (2, point): of the detection statistics, and the standard normal one
-    factor_mean: FloatArray  # this and the following: one entry per strategy, over runs and groups
-    error_mean: FloatArray
-    error_rms: FloatArray
-    error_mae: FloatArray
-    error_rejected: FloatArray
-    bias_mean: FloatArray
-    bias_rms: FloatArray
-    bias_mae: FloatArray
-    bias_rejected: FloatArray
-    bias_left: FloatArray  # root mean square without the sampling error of the held-out rows
     less_pvalue: FloatArray  # that no less bias is left than without correction, adjusted over strategies
     shown: tuple[bool, ...]  # whether less was shown to be left
     best: str
     alpha: float
-    arms_differ: bool
     shares: wording.Shares
 
     @classmethod
@@ -308,7 +269,7 @@ class CorrectionsResult(GroupResult):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class PriceResult(Result):
+class PriceResult(ReportedPrice, Result):
     """What corrected effects cost in the ranking of persons. Axes: corrected column, then quantity.
 
     Quantities: ``qini``, ``loss`` (transformed-outcome; less is better) and ``policy_value`` at the budget.
@@ -322,20 +283,10 @@ class PriceResult(Result):
 
     corrected: tuple[str, ...]
     quantities: tuple[str, ...]
-    before: FloatArray  # (quantity,)
-    before_se: FloatArray
-    after: FloatArray
-    change: FloatArray
-    change_se: FloatArray
-    change_low: FloatArray
-    change_high: FloatArray
     adjusted_pvalue: FloatArray
     shown: tuple[tuple[bool, ...], ...]
-    bias_before: float  # root mean square over groups, without sampling error
-    bias_after: FloatArray  # (column,)
     budget: float
     alpha: float
-    arms_differ: bool
     shares: wording.Shares
 
     @classmethod
