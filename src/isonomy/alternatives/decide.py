@@ -10,7 +10,7 @@ import numpy as np
 from isonomy import inference
 from isonomy.alternatives import wording
 from isonomy.alternatives.estimate import Estimates
-from isonomy.alternatives.estimate_trial import Trial
+from isonomy.alternatives.estimate_comparison import Trial
 from isonomy.alternatives.plan import Plan
 from isonomy.alternatives.rules import rounds as together
 from isonomy.inference import Verdict

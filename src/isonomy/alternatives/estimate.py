@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from isonomy.alternatives.estimate_trial import (
+from isonomy.alternatives.estimate_comparison import (
     Judged,
     Search,
     Trial,

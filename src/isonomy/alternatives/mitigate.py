@@ -8,7 +8,7 @@ import numpy as np
 
 from isonomy.alternatives.decide import Decisions
 from isonomy.alternatives.estimate import Estimates, training
-from isonomy.alternatives.estimate_trial import Judged, decided_on, measure
+from isonomy.alternatives.estimate_comparison import Judged, decided_on, measure
 from isonomy.alternatives.plan import Plan
 from isonomy.alternatives.rules.algorithm import Algorithm, People, applied, find
 from isonomy.alternatives.rules.choice import Standardised

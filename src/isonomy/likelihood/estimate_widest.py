@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from isonomy.likelihood.estimate_sides import side_of
-from isonomy.likelihood.estimate_solver import Solver
+from isonomy.likelihood.estimate_comparison import Solver, side_of
 from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.plan_reference import Reference, To
 from isonomy.likelihood.ratio.best import widest
