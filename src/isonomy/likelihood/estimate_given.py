@@ -11,8 +11,9 @@ from isonomy.errors import UsageError
 from isonomy.frames import Partition
 from isonomy.inference.designs import Influence, Law, covariance, joint_law, spread
 from isonomy.likelihood.plan import Plan
+from isonomy.likelihood.ratio.accounted import Accounted, accounted
 from isonomy.likelihood.ratio.contrasts import quadratic
-from isonomy.likelihood.ratio.strata import JUDGED_ROWS, Accounted, Lines, Scale, Strata, accounted, strata_of
+from isonomy.likelihood.ratio.strata import JUDGED_ROWS, Lines, Scale, Strata, strata_of
 from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf

@@ -7,5 +7,6 @@ disparity           hypotheses about many disparities, and their intervals
 joint, blocks       of several disparities at once: in general, and where groups are disjoint
 lines, region       the rows behind a joint test, and the test at any disparities
 correction          small samples
+strata, accounted   groups compared within strata, and what these account for
 planning            power and numbers of rows
 """
