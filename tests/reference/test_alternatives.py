@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp, kstest
 
 import isonomy as iso
 from isonomy.alternatives.rules.bootstrap import resampled_sums
-from isonomy.alternatives.rules.criteria import rates_of, summands
+from isonomy.alternatives.rules.criteria import rates_of
 from isonomy.alternatives.rules.utilities import READY
 from isonomy.numerics.arrays import FloatArray
 
@@ -42,7 +42,8 @@ def cell_bootstrap(data: dict[str, Any], resamples: int, rng: np.random.Generato
     """The library's way, the same statistics."""
     utility = READY["outcome_among_selected"]
     decisions = [data[d].astype(float) for d in ("d0", "d1")]
-    values = summands([utility], {}, {None: data["y"].astype(float)}, decisions)
+    parts = [np.stack(utility.values({}, data["y"].astype(float), d), axis=-1) for d in decisions]
+    values = np.stack(parts, axis=1)[:, None]  # (lines, utilities, 2 algorithms, 2)
     weight = np.ones(len(data["y"]), dtype=np.int64)
     draws = resampled_sums(values, data["black"].astype(np.intp), weight, 2, resamples, rng)
     u = rates_of(draws)[:, 0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -86,17 +85,6 @@ class Criteria:
     def unfairness(self, gap: FloatArray) -> FloatArray:
         """|gap|, or its positive part when one group is protected."""
         return np.abs(gap) if self.protected is None else np.maximum(gap, 0.0)
-
-
-def summands(
-    utilities: Sequence[Utility],
-    features: Mapping[str, FloatArray],
-    outcomes: Mapping[str | None, FloatArray],
-    decisions: Sequence[FloatArray],
-) -> FloatArray:
-    """u and w of every utility under both algorithms, for each line: (lines, utilities, 2 algorithms, 2)."""
-    parts = [[np.stack(u.values(features, outcomes[u.outcome], d), axis=-1) for d in decisions] for u in utilities]
-    return np.stack([np.stack(pair, axis=1) for pair in parts], axis=1)
 
 
 def group_sums(
