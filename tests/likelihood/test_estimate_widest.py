@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from typing import Any
 
@@ -51,6 +52,9 @@ def test_the_widest_gap_is_worked_out_when_it_is_asked_for(
 def test_what_is_stored_copied_or_withheld_has_the_widest_gap_itself(lender: dict[str, Any]) -> None:
     result = iso.flag(lender, **RATE)
     assert isinstance(result._widest_gap, Gaps)
+    stored = json.loads(result.to_json())["result"]
+    assert stored["widest_gap"]["groups"] == list(result.widest().groups)
+    assert "_widest_gap" not in stored
     for again in (iso.from_json(result.to_json()), pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
         assert isinstance(again._widest_gap, Widest)
         assert again.widest() == result.widest() == result.widest_gap

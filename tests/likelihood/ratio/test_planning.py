@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import isonomy as iso
 from isonomy.errors import UsageError
 from isonomy.likelihood.ratio.disparity import Hypothesis
 from isonomy.likelihood.ratio.means import Binary
+from isonomy.likelihood.ratio.planning import Design
 from isonomy.likelihood.ratio.profile import Kind, Profile
 from isonomy.numerics.tails import chi2_isf
 
@@ -156,3 +158,14 @@ def test_a_known_reference_of_standardised_differences_has_no_rows() -> None:
     rows = iso.rows_needed(0.5, reference="known", scale="standardised")
     power = [iso.power_of(0.5, n=n, reference="known", scale="standardised") for n in (rows - 1, rows)]
     assert power[0] < 0.8 <= power[1]
+
+
+def test_a_design_has_all_its_options_and_no_other() -> None:
+    options: dict[str, Any] = {item.name: None for item in fields(Design)}
+    options |= {"reference": "known", "rate": 0.3, "alpha": 0.05, "power": 0.8, "alternative": "two-sided", "tests": 1}
+    options |= {"scale": "difference"}
+    assert Design.of(options | {"n": 50}, "n") == Design(**options)
+    with pytest.raises(TypeError, match="tolerence"):
+        Design.of(options | {"tolerence": 0.1})
+    with pytest.raises(TypeError, match="tolerance"):
+        Design.of({name: value for name, value in options.items() if name != "tolerance"})
