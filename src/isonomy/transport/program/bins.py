@@ -98,7 +98,7 @@ class BinnedRows:
         self._quarters = Quarters(self._coarse, side)
         while self._quarters.in_first_bin and self._width > LEAST:
             # It is wide only because some rows are far. The program starts finer, too.
-            self._refine(None)
+            self.split(None)
             self._coarse, self._width = self._quarters.bins, self._width / PIECES
 
     @property
@@ -107,19 +107,15 @@ class BinnedRows:
         for _ in range(ROUNDS):
             if self._quarters.cut is None:
                 break
-            self._refine(None)
+            self.split(None)
         return self._quarters.ends
 
     def coarse(self) -> Segments:
         """Equal bins out to a few times the mean, finer where all rows are near the boundary, and one for the rest."""
         return self._coarse
 
-    def split(self, cut: Segments) -> Segments:
-        """The same rows in finer bins, or by value: one pass for all segments that were cut."""
-        return self._refine(cut)
-
-    def _refine(self, cut: Segments | None) -> Segments:
-        """One pass that splits ``cut`` and, as long as they are not known, the bins that hold the quartiles."""
+    def split(self, cut: Segments | None) -> Segments:
+        """The rows of ``cut`` in finer bins, or by value; the same pass splits the bins that may hold the quartiles."""
         quarters = self._quarters.cut
         every = cut + quarters if cut is not None and quarters is not None else cut if quarters is None else quarters
         assert every is not None
