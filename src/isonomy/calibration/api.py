@@ -6,12 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from isonomy.calibration.decide import decide, decide_composite, decide_marginal, decide_metrics
-from isonomy.calibration.estimate import (
-    estimate,
-    estimate_composite,
-    estimate_marginal,
-    estimate_metrics,
-)
+from isonomy.calibration.estimate import estimate, estimate_composite, estimate_marginal, estimate_metrics
 from isonomy.calibration.plan import (
     Comparison,
     DataDriven,

@@ -6,26 +6,12 @@ from typing import Annotated
 
 from isonomy.calibration.decide import decide_thresholds
 from isonomy.calibration.estimate_thresholds import estimate_thresholds
-from isonomy.calibration.plan import (
-    Change,
-    Level,
-    plan_thresholds,
-)
+from isonomy.calibration.plan import Change, Level, plan_thresholds
 from isonomy.calibration.result_thresholds import ThresholdsResult
 from isonomy.calibration.smoothing.targets import Direction, Target
 from isonomy.calibration.tally_thresholds import tally_thresholds
 from isonomy.frames import Groups
-from isonomy.options import (
-    Alpha,
-    Column,
-    Finite,
-    Fraction,
-    Missing,
-    MissingGroup,
-    Number,
-    Positive,
-    Seeded,
-)
+from isonomy.options import Alpha, Column, Finite, Fraction, Missing, MissingGroup, Number, Positive, Seeded
 from isonomy.results import open_call, question
 
 

@@ -20,12 +20,12 @@ from isonomy.frames.estimators import (
     Columns,
     Key,
     Votes,
+    about,
     as_tuple,
     outcomes,
     read_columns,
     series_of,
     target,
-    told,
     user_codes,
     votes,
 )
@@ -153,7 +153,7 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
                     "another method."
                 )
         columns = self._read(X, reset=True)
-        with told("y", (TypeError, ValueError)):
+        with about("y", (TypeError, ValueError)):
             outcome = outcomes(column_or_1d(required(self, y), warn=True))
         same_length(outcome, columns)
         if not np.all(np.isfinite(outcome)):

@@ -16,13 +16,13 @@ from isonomy.errors import UsageError
 from isonomy.frames.estimators import (
     Column,
     Columns,
+    about,
     as_tuple,
     eager,
     names_of,
     outcomes,
     read_columns,
     refuse_empty,
-    told,
     votes,
 )
 from isonomy.numerics.arrays import FloatArray, IntArray, ObjectArray
@@ -121,7 +121,7 @@ class MultiObjectiveCalibrator(TransformerMixin, MultiOutputMixin, RegressorMixi
         refuse_empty(eager(X))
         if self.estimator is not None:
             _check_regressor(self.estimator)
-        with told("y", (TypeError, ValueError)):
+        with about("y", (TypeError, ValueError)):
             values = outcomes(check_array(required(self, y), dtype=None, ensure_2d=False, input_name="y"))
         self._flat = values.ndim == 1
         values = values[:, None] if self._flat else values

@@ -19,13 +19,7 @@ from isonomy.calibration.smoothing.targets import Target as Equalized
 from isonomy.calibration.tally_thresholds import tally_thresholds
 from isonomy.errors import UsageError
 from isonomy.frames import open_source
-from isonomy.frames.estimators import (
-    Column,
-    Columns,
-    as_tuple,
-    outcomes,
-    read_columns,
-)
+from isonomy.frames.estimators import Column, Columns, as_tuple, outcomes, read_columns
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.options import Alpha, Finite, Fraction, Seeded, check_parameters
 

@@ -12,13 +12,7 @@ import numpy as np
 
 from isonomy.calibration import wording
 from isonomy.calibration.decide import Decisions, FamilyDecisions
-from isonomy.calibration.estimate import (
-    Curves,
-    Estimates,
-    MarginalEstimates,
-    Margins,
-    Pairs,
-)
+from isonomy.calibration.estimate import Curves, Estimates, MarginalEstimates, Margins, Pairs
 from isonomy.calibration.plan import MarginalPlan, Plan
 from isonomy.calibration.smoothing.orders import Order
 from isonomy.calibration.tally import Tally

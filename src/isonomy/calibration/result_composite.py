@@ -10,9 +10,7 @@ import numpy as np
 
 from isonomy.calibration import wording
 from isonomy.calibration.decide import CompositeDecisions
-from isonomy.calibration.estimate import (
-    CompositeEstimates,
-)
+from isonomy.calibration.estimate import CompositeEstimates
 from isonomy.calibration.plan import CompositePlan
 from isonomy.calibration.result import MOST_PAIRS, hidden_groups, withheld_names
 from isonomy.calibration.tally_composite import CompositeTally

@@ -15,13 +15,7 @@ from operator import add
 import narwhals as nw
 import numpy as np
 
-from isonomy.calibration.plan import (
-    NO_USER,
-    NOT_BINARY,
-    MarginalPlan,
-    Plan,
-    RowsPlan,
-)
+from isonomy.calibration.plan import NO_USER, NOT_BINARY, MarginalPlan, Plan, RowsPlan
 from isonomy.calibration.smoothing.axis import BINS, Axis
 from isonomy.calibration.smoothing.moments import Moments
 from isonomy.errors import EmptyFrame, MissingValues, OneGroup, UsageError, refuse_percent

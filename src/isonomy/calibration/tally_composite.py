@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import narwhals as nw
 import numpy as np
 
-from isonomy.calibration.plan import (
-    CompositePlan,
-)
+from isonomy.calibration.plan import CompositePlan
 from isonomy.calibration.smoothing.axis import Axis
 from isonomy.calibration.smoothing.moments import Moments
 from isonomy.calibration.tally import Family, refuse_many, without_users

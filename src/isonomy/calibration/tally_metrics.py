@@ -7,10 +7,7 @@ from dataclasses import replace
 import narwhals as nw
 import numpy as np
 
-from isonomy.calibration.plan import (
-    MetricsPlan,
-    RowsPlan,
-)
+from isonomy.calibration.plan import MetricsPlan, RowsPlan
 from isonomy.calibration.smoothing import ranks
 from isonomy.calibration.smoothing.axis import Axis
 from isonomy.calibration.tally import COUNTED, OUTCOME, SCORE, USER, VOTE, Tally, tally_rows

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 import narwhals as nw
 import numpy as np
 
-from isonomy.calibration.plan import (
-    NO_USER,
-    NOT_BINARY,
-    ThresholdsPlan,
-)
+from isonomy.calibration.plan import NO_USER, NOT_BINARY, ThresholdsPlan
 from isonomy.calibration.smoothing.axis import Axis
 from isonomy.calibration.smoothing.cells import PARTS, SUMS, Bins
 from isonomy.calibration.smoothing.cells import Cells as BinnedRows
@@ -106,16 +102,16 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     column = nw.col(rows.outcome)
     lost = missing(column, source.schema[rows.outcome])
     known, outcome = source.fresh("known"), source.fresh("outcome")
-    told = source.with_columns(
+    table = source.with_columns(
         {known: 1.0 - flag(lost), outcome: nw.when(lost).then(nw.lit(0.0)).otherwise(column.cast(nw.Float64))}
     )
     numbers = {SCORE: rows.score, _KNOWN: known, OUTCOME: outcome}
     labels = {} if rows.user is None else {USER: rows.user}
     together = source.cluster or rows.user  # rows that vary together
     if together is None and source.reading.weight is not None:
-        told = told.numbered(together := source.fresh("row"))  # weighted rows, each by itself
+        table = table.numbered(together := source.fresh("row"))  # weighted rows, each by itself
     labels |= {} if together is None else {_TOGETHER: together}
-    people = coded(complete_rows(told, numbers, labels, rows.grouping), rows.grouping, groups)
+    people = coded(complete_rows(table, numbers, labels, rows.grouping), rows.grouping, groups)
     if source.reading.weight is not None:  # only the proportions of weights matter
         weight = float(sums_at(people, {}, {"weight": nw.col(LINES)})["weight"])
         people = people.with_columns((nw.col(LINES) * (size / weight)).alias(LINES))

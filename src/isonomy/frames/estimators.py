@@ -69,20 +69,19 @@ def read_columns(
     groups: Sequence[Column] = (),
     user: Column | None = None,
     reset: bool,
-    argument: str = "score_column",
 ) -> Columns:
     """Take the named columns of X and check them.
 
-    Only ``numbers`` have to be numbers; ``argument`` is what they are called in a message. ``reset``: whether this is
-    a fit, which remembers the columns of X on the ``estimator``, or a prediction (see `known_columns`).
+    Only ``numbers``, which are scores, have to be numbers. ``reset``: whether this is a fit, which remembers the
+    columns of X on the ``estimator``, or a prediction (see `known_columns`).
     """
     from sklearn.utils.validation import check_array, validate_data
 
-    frame = eager(X)
+    frame, argument = eager(X), "score_column"
     refuse_empty(frame)
     if frame is None:
         mixed = bool(groups) or user is not None
-        with told("X"):
+        with about("X"):
             kind = None if mixed else "numeric"
             X = validate_data(estimator, X, reset=reset, dtype=kind, ensure_all_finite=not mixed)
     elif reset:
@@ -91,7 +90,7 @@ def read_columns(
     if not reset:
         numbers, groups = known_columns(estimator, X, numbers), known_columns(estimator, X, groups)
     taken = np.column_stack([_numbers(column_of(table, name, argument), argument) for name in numbers])
-    with told("X", ValueError if frame is None else (TypeError, ValueError)):
+    with about("X", ValueError if frame is None else (TypeError, ValueError)):
         checked = check_array(taken, dtype=np.float64, input_name="X")
     if np.abs(checked).max(initial=0.0) > LARGEST:
         raise UsageError(f"{argument}: holds numbers beyond {LARGEST:g}, which cannot be computed with; rescale them.")
@@ -102,8 +101,8 @@ def read_columns(
 
 
 @contextmanager
-def told(argument: str, refused: type[Exception] | tuple[type[Exception], ...] = ValueError) -> Iterator[None]:
-    """What scikit-learn refuses, as an error of ours that names the argument.
+def about(argument: str, refused: type[Exception] | tuple[type[Exception], ...] = ValueError) -> Iterator[None]:
+    """Raise what scikit-learn refuses as an error of ours about the argument.
 
     (Of objects in an array scikit-learn wants a TypeError to be heard.)
     """
@@ -132,7 +131,7 @@ def known_columns(estimator: object, X: object, columns: Sequence[Column]) -> tu
     names = getattr(estimator, "feature_names_in_", None)
     numbered = any(not isinstance(column, str) for column in columns)
     if eager(X) is None or (numbered and names is None):
-        with told("X", (TypeError, ValueError)):
+        with about("X", (TypeError, ValueError)):
             validate_data(estimator, X, reset=False, skip_check_array=True)
         return tuple(columns)
     return tuple(column if isinstance(column, str) or names is None else str(names[column]) for column in columns)
@@ -207,7 +206,7 @@ def votes(columns: Columns, sample_weight: object) -> Votes:
 
     given: FloatArray
     refuse_endless("sample_weight", sample_weight)
-    with told("sample_weight", (TypeError, ValueError)):
+    with about("sample_weight", (TypeError, ValueError)):
         given = _check_sample_weight(sample_weight, columns.numbers, dtype=np.float64, ensure_non_negative=True)
     if columns.user is None:
         return Votes(given, given)

@@ -50,10 +50,10 @@ class Metric:
         check("binary", self.binary, bool)
         check("quantile", self.quantile, float | None)
         if self.quantile is not None and (self.binary or not 0 < self.quantile < 1):
-            seen = "binary=True" if self.binary else f"{self.quantile!r}"
+            value = "binary=True" if self.binary else f"{self.quantile!r}"
             raise UsageError(
                 f"Metric({self.name!r}): quantile needs a number between 0 and 1, of values that are not 0/1; saw "
-                f"{seen}."
+                f"{value}."
             )
         for part, expr in (("value", self.value), ("where", self.where)):
             if not isinstance(expr, nw.Expr) and not (part == "where" and expr is None):

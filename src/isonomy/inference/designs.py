@@ -226,12 +226,12 @@ def clusters_of(source: Source, grouping: Grouping, everybody: str = "") -> tupl
     assert cells.design is not None
     lines = cells.count.size
     parts = [(part.codes, [group.label for group in part.groups]) for part in cells.partitions]
-    told: list[tuple[str, int, float]] = []
+    clusters: list[tuple[str, int, float]] = []
     for codes, labels in [(np.zeros(lines, dtype=np.intp), [everybody]), *parts] if everybody else parts:
         totals = spread(cells.design, Influence.of_groups(codes, np.zeros(lines), len(labels)))
         numbers = zip(labels, totals.own, totals.effective, strict=True)
-        told += [(label, round(float(own)), float(worth)) for label, own, worth in numbers if own]
-    return tuple(told)
+        clusters += [(label, round(float(own)), float(worth)) for label, own, worth in numbers if own]
+    return tuple(clusters)
 
 
 def covariance(design: Design, influence: Influence) -> FloatArray:

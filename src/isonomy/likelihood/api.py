@@ -18,16 +18,7 @@ from isonomy.likelihood.result import FlagResult
 from isonomy.likelihood.result_given import StratifiedCertifyResult, StratifiedResult
 from isonomy.likelihood.result_joint import CertifyResult
 from isonomy.likelihood.tally import tally
-from isonomy.options import (
-    Alpha,
-    Column,
-    Draws,
-    Missing,
-    MissingGroup,
-    Seeded,
-    Tolerance,
-    Whole,
-)
+from isonomy.options import Alpha, Column, Draws, Missing, MissingGroup, Seeded, Tolerance, Whole
 from isonomy.results import open_call, question
 
 

@@ -379,9 +379,9 @@ class FlagResult(LikelihoodResult):
         listed = sum(s is not Status.REFERENCE for s in self.status)
         order = self._worst_first()
         names = self.names
-        told = {i: names[i].replace(f"({self.metrics[i]})", f"({phrases.metric(self.metrics[i])})") for i in order}
+        titles = {i: names[i].replace(f"({self.metrics[i]})", f"({phrases.metric(self.metrics[i])})") for i in order}
         flagged = {
-            word: [told[i] for i in order if self.direction[i] == word]
+            word: [titles[i] for i in order if self.direction[i] == word]
             for word in (wording.DISFAVOURED, wording.FAVOURED)
         }
         against = self._tested or self.reference

@@ -144,7 +144,7 @@ class Patterns:
             df = max(chosen.size - free, 0)
             dual = _Dual(self, functions.take(chosen))
             steep = self.traces.any() and chosen.size > HANDFUL
-            best, status = dual.followed(start) if steep else dual.found(start)
+            best, status = dual.by_heavier_traces(start) if steep else dual.optimum(start)
             if dual.left <= 0:
                 return Joint(max(2.0 * dual.value, 0.0), df, best, Status.NOT_CONVERGED)
             if free and status is Status.NOT_CONVERGED and not dual.beyond:
@@ -274,16 +274,16 @@ class _Dual:
         # A sum of logarithms of numbers near one: a step that gains less than this cannot be told from one that loses.
         self.rounding = 2.0 * np.finfo(float).eps * self.data.total
 
-    def found(self, theta: FloatArray) -> tuple[FloatArray, Status]:
+    def optimum(self, theta: FloatArray) -> tuple[FloatArray, Status]:
         """The maximum over λ, and the minimum of that over θ if there is one."""
         return self.profile(theta) if theta.size else (theta, self.solve(theta))
 
-    def followed(self, theta: FloatArray) -> tuple[FloatArray, Status]:
+    def by_heavier_traces(self, theta: FloatArray) -> tuple[FloatArray, Status]:
         """The same by way of heavier traces, where values that never occur would bend the dual too sharply."""
         weights, traces, before = self.weights, self.data.traces, theta
         for trace in HEAVIER:
             self._weigh(np.where(traces, trace, weights))
-            before, (theta, status) = theta, self.found(theta)
+            before, (theta, status) = theta, self.optimum(theta)
             if status is Status.INFEASIBLE or self.left <= 0:
                 return theta, status
         theta = theta + (theta - before) * HEAVIER[-1] / (HEAVIER[-2] - HEAVIER[-1])

@@ -59,19 +59,19 @@ def tolerance_curve(
         return Edge(rows.cells, asked, null(tolerance)).within(error, equal.df)
 
     beyond = {"both": np.abs(asked.value), "upper": asked.value, "lower": -asked.value}[side]
-    seen = max(0.0, float(beyond.max()))
-    least, high = 0.0, seen
+    largest = max(0.0, float(beyond.max()))
+    least, high = 0.0, largest
     if np.isnan(pvalue(0.0)):
         least = np.nan
-    elif pvalue(0.0) <= alpha and seen > 0:
+    elif pvalue(0.0) <= alpha and largest > 0:
         for _ in range(HALVINGS):
             middle = (least + high) / 2
             least, high = (middle, high) if pvalue(middle) <= alpha else (least, middle)
     # A tolerance of 0 cannot be shown to hold, whatever was seen.
-    bottom, top = seen + 1e-12, 1.0 - 1e-9 if asked.events else 100 * (seen + 1e-12)
+    bottom, top = largest + 1e-12, 1.0 - 1e-9 if asked.events else 100 * (largest + 1e-12)
     shown = within(top) <= alpha  # as far as tolerances go
     most = root(lambda t: within(t) - alpha, bottom, top).x if shown and within(bottom) > alpha else np.inf
-    end = 1.5 * (most if np.isfinite(most) else max(seen, 1e-3))
+    end = 1.5 * (most if np.isfinite(most) else max(largest, 1e-3))
     grid = np.linspace(0.0, min(end, top), POINTS)
     return Curve(
         tolerance=grid,

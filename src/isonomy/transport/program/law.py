@@ -130,15 +130,15 @@ class Law:
             raise ValueError("normals: a simulated law needs draws")
         moments = self.normals @ _root(self.covariance).T
 
-        def maxima(draws: FloatArray, seen: Null) -> FloatArray:
-            return maximum(draws, self.curvature, seen, precision=ROUGH)
+        def maxima(draws: FloatArray, vertex: Null) -> FloatArray:
+            return maximum(draws, self.curvature, vertex, precision=ROUGH)
 
         vertices = self._vertices()
         if len(vertices) > FINALISTS:
             # Vertices that a few draws tell apart are no match for the worst; those they do not are as bad as it.
-            high = [float(np.quantile(maxima(moments[:SCREENED], seen), TAIL)) for seen in vertices]
+            high = [float(np.quantile(maxima(moments[:SCREENED], vertex), TAIL)) for vertex in vertices]
             vertices = [vertices[i] for i in np.argsort(high)[-FINALISTS:]]
-        return np.stack([maxima(moments, seen) for seen in vertices])
+        return np.stack([maxima(moments, vertex) for vertex in vertices])
 
     def _vertices(self) -> list[Null]:
         """The null as it looks from each of its vertices, where the moment's mean then lies."""

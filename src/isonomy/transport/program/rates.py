@@ -117,8 +117,8 @@ def strata(cells: Cells, phi: FloatArray, variance: float) -> Strata:
     return replace(own, other=max(0.0, rest))
 
 
-def permuted(cells: Cells, phi: FloatArray, sigma: FloatArray, seen: float, rng: np.random.Generator) -> float:
-    """P(halved Wald statistic at least the one ``seen``) when decisions are exchanged among rows with the same outcome.
+def permuted(cells: Cells, phi: FloatArray, sigma: FloatArray, statistic: float, rng: np.random.Generator) -> float:
+    """P(halved Wald statistic at least ``statistic``) when decisions are exchanged among rows with the same outcome.
 
     ``sigma`` is the covariance under the null, which no exchange changes. Exact for the groups of one column.
     """
@@ -136,4 +136,4 @@ def permuted(cells: Cells, phi: FloatArray, sigma: FloatArray, seen: float, rng:
             moments += rows @ change / np.sqrt(cells.rows)
     statistics = np.einsum("ij,ij->i", moments, np.linalg.solve(sigma, moments.T).T) / 2
     # The same table again has the same statistic, up to rounding.
-    return float(pvalue(int((statistics >= seen * (1 - 1e-9)).sum()), EXCHANGES))
+    return float(pvalue(int((statistics >= statistic * (1 - 1e-9)).sum()), EXCHANGES))
