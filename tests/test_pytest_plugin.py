@@ -55,7 +55,7 @@ def test_every_test_of_the_audit_is_a_test(folder: Path) -> None:
     assert "2 failed, 2 passed" in done.stdout
     assert "audit.toml::flag-selection_rate FAILED" in done.stdout
     assert "audit.toml::tolerant PASSED" in done.stdout
-    assert "Difference shown: Which groups does this model treat differently" in done.stdout
+    assert "Difference shown: Selection rate by race" in done.stdout
     assert "no row is left" in done.stdout or "the table has no rows" in done.stdout
     assert "Traceback" not in done.stdout
 

@@ -21,7 +21,32 @@ def test_an_entry_with_an_answer() -> None:
     assert entry.verdict == "violation"
     assert entry.lead.startswith("For race=White")
     assert entry.sentence == phrases.verdict("flag", "violation")
-    assert entry.heading == entry.question == fake().question
+    assert entry.question == fake().question
+
+
+def test_a_test_without_a_title_is_called_by_what_it_compares() -> None:
+    assert Entry(name="a", kind="flag", result=fake()).heading == "True positive rate by race"
+    options = {
+        "metric": ("selection_rate", "tpr"),
+        "groups": ("race", "sex", "age, cut at 25, 45", "job"),
+        "given": "x",
+    }
+    several = Entry(name="a", kind="certify", options=options)
+    assert several.heading == "Selection rate and true positive rate by race, sex, age and 1 more, taken together"
+    assert Entry(name="a", kind="adverse_impact", options={"groups": "race"}).heading == "Impact ratios by race"
+    named = {"groups": [{"column": "age", "edges": [25]}, {"name": "young men", "where": []}]}
+    assert Entry(name="a", kind="project", options=named).heading == "Least change to equal rates by age and young men"
+    assert Entry(name="a", kind="predictive_parity").heading == "Meaning of the score"
+    assert Entry(name="a", kind="new").heading == "new"
+    assert set(wording.TOPICS) == set(wording.QUESTIONS)
+    assert all(len(Entry(name="a", kind=kind).heading) <= 40 for kind in wording.TOPICS)
+
+
+def test_words_for_metrics_reach_the_default_title() -> None:
+    entry = Entry(name="a", kind="flag", result=fake())
+    assert wording.topic("flag", ("approved",), ("race",)) == "Share approved by race"
+    assert wording.chart_label(entry.heading).startswith("Chart: True positive rate by race. The table")
+    assert wording.chart_label("Who?").startswith("Chart: Who? The table")
 
 
 @pytest.mark.parametrize("kind", ["usage", "data", "crash"])

@@ -19,7 +19,7 @@ def summary() -> str:
 def test_summary_says_what_was_asked_and_found(summary: str) -> None:
     assert summary.startswith("# A made-up lender, first half of 2026\n")
     assert "2 tests ended in a verdict this audit fails on (violation)." in summary
-    assert "| flag-tpr | Which groups are treated differently" in summary
+    assert "| flag-tpr | True positive rate by race |" in summary
     assert "## Provenance" in summary
     assert "Numbers of groups with fewer than 10 rows are withheld" in summary
     assert "### What is true in this simulation" in summary
@@ -47,7 +47,7 @@ def test_summary_shows_every_label(summary: str) -> None:
 
 
 def test_a_test_that_stopped_is_told(summary: str) -> None:
-    assert "| broken | How little would have to change" in summary
+    assert "| broken | Least change to equal rates" in summary
     assert "ValueError\\: " not in summary  # a colon before a space is no link
     assert "ValueError: &lt;b&gt;no&lt;/b&gt; rows ⏎ at all" in summary
 

@@ -104,3 +104,43 @@ def test_the_group_compared_with_has_no_verdict() -> None:
 
 def test_counts_are_whole_numbers() -> None:
     assert [row[0].text for row in table({"moved_up": np.array([0.0, 977.6])}).rows] == ["0", "978"]
+
+
+def test_a_long_table_is_printed_in_halves_that_lose_nothing() -> None:
+    groups = [group for group in ("a", "b", "c") for _ in range(21)]
+    scores = [k / 20 for _ in range(3) for k in range(21)]
+    numbers = {f"c{i}": [float(i + k) for k in range(63)] for i in range(12)}
+    shown = table({"group": groups, "reference": ["z"] * 63, "score": scores, **numbers})
+    assert shown.long
+    assert shown.constant == (("Reference", "z"),)
+    assert shown.continued == ()
+    assert [[run.title for run in part] for part in shown.halves] == [["a", "b", "c"]] * 2
+    assert all(run.columns[0].name == "score" and len(run.columns) <= 7 for part in shown.halves for run in part)
+    places = {column.name: i for i, column in enumerate(shown.columns)}
+    for part in shown.halves:
+        names = [column.name for column in part[0].columns]
+        lines = [(run.title, *(cell.text for cell in row)) for run in part for row in run.rows]
+        whole = [tuple(row[places[name]].text for name in ("group", *names)) for row in shown.rows]
+        assert lines == whole
+    printed = {column.name for part in shown.halves for column in part[0].columns}
+    assert printed == {"score", *numbers}
+
+
+def test_a_short_table_has_no_halves_and_groups_of_a_few_lines_keep_their_column() -> None:
+    short = table({"group": ["a"] * 30, "x": [float(k) for k in range(30)]})
+    assert (short.long, short.halves, short.constant) == (False, (), ())
+    many = table({"group": [f"g{k}" for k in range(40)], "x": [float(k) for k in range(40)]})
+    ((only,),) = many.halves
+    assert (only.title, [column.name for column in only.columns]) == ("", ["group", "x"])
+    assert len(only.rows) == 40
+
+
+def test_no_more_lines_are_printed_than_paper_holds() -> None:
+    whole = table({"group": ["a"] * 75 + ["b"] * 75, "x": [float(k) for k in range(150)]})
+    assert [len(run.rows) for run in whole.halves[0]] == [75, 25]
+
+
+def test_statuses_are_words() -> None:
+    shown = table({"group": ["a"] * len(Status), "status": [status.value for status in Status]})
+    texts = [row[1].text for row in shown.rows]
+    assert all("_" not in text and text[:1].isupper() for text in texts)

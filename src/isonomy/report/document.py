@@ -96,8 +96,22 @@ class Entry:
 
     @property
     def heading(self) -> str:
-        """The title the author of the audit gave, else the question."""
-        return self.title or self.question
+        """The title the author of the audit gave, else what the test is about."""
+        options = self.options if self.result is None else self.result.provenance.options
+        named = getattr(self.result, "metrics", None) or _several(options.get("metric"))
+        metrics = [str(name) for name in dict.fromkeys(map(str, named))]
+        return self.title or wording.topic(self.kind, metrics, _groupings(options.get("groups"))) or self.question
+
+
+def _several(value: object) -> tuple[object, ...]:
+    """One or more, as a tuple."""
+    return () if value is None else tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def _groupings(groups: object) -> list[str]:
+    """The columns that groups are made of, or the names of conditions."""
+    each = [one.get("column") or one.get("name") if isinstance(one, Mapping) else one for one in _several(groups)]
+    return [str(name).split(", cut at ")[0] for name in each]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

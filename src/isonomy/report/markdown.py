@@ -66,6 +66,7 @@ def _reading(document: Document, text: str) -> Iterator[str]:
 
 def _entry(entry: Entry) -> Iterator[str]:
     yield from (f"## {escaped(entry.heading)}", "", f"*{escaped(entry.kind)}, test {escaped(entry.name)}*", "")
+    yield from (escaped(entry.question), "") if entry.question != entry.heading else ()
     yield from (f"**{escaped(entry.sentence)}**", "")
     if entry.result is None:
         yield from (escaped(entry.error or ""), "")

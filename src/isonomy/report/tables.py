@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import groupby
 from types import MappingProxyType
 
 import numpy as np
@@ -43,6 +44,9 @@ _PAPER = 13  # columns that fit an upright page
 _KEYS = ("candidate", "criterion", "round", "group", "against", "table", "metric", "outcome", "score")
 _COUNTED = ("moved_up", "moved_down", "rows_needed", "selected_change", "selected_change_low", "selected_change_high")
 PRINTED = 100  # lines of a table on paper
+_LONG = 30  # lines from which on paper prints them in two halves beside one another
+_HALF = 7  # columns that fit half a page
+_RUN = 8  # lines about the same groups that are worth a heading of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,41 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     total: int
+    title: str = ""  # what all lines are about, where that has no column
+
+    @property
+    def long(self) -> bool:
+        """Whether paper prints the lines in two halves beside one another."""
+        return len(self.rows) > _LONG
+
+    @property
+    def constant(self) -> tuple[tuple[str, str], ...]:
+        """Of a long table, headings of columns that are the same in every line, and what they hold: printed once."""
+        return tuple((self.columns[i].heading, self.rows[0][i].text) for i in self._constant())
+
+    def _constant(self) -> list[int]:
+        if not self.long:
+            return []
+        return [i for i in range(len(self.columns)) if len({row[i].text for row in self.rows[:PRINTED]}) == 1]
+
+    @property
+    def halves(self) -> tuple[tuple[Table, ...], ...]:
+        """A long table as paper prints it: a few columns at a time, lines about the same groups under their names."""
+        if not self.long:
+            return ()
+        varying = [i for i in range(len(self.columns)) if i not in self._constant()]
+        names = [i for i in varying if self.columns[i].key and not self.columns[i].numeric]
+        runs = [list(run) for _, run in groupby(self.rows[:PRINTED], lambda row: [row[i].text for i in names])]
+        if not names or len(self.rows[:PRINTED]) < _RUN * len(runs):
+            names, runs = [], [list(self.rows[:PRINTED])]
+        keys = [i for i in varying if self.columns[i].key and i not in names]
+        others = [i for i in varying if i not in (*keys, *names)]
+        room = max(1, _HALF - len(keys))
+        parts = [[*keys, *others[at : at + room]] for at in range(0, max(1, len(others)), room)]
+        return tuple(
+            tuple(replace(self._only(part, run), title=", ".join(run[0][i].text for i in names)) for run in runs)
+            for part in parts
+        )
 
     @property
     def wide(self) -> bool:
@@ -77,16 +116,16 @@ class Table:
     @property
     def continued(self) -> tuple[Table, ...]:
         """The columns that paper has no room for beside the others, in tables of their own below them."""
-        if not self.wide:
+        if not self.wide or self.long:
             return ()
         keys = [i for i, column in enumerate(self.columns) if column.key]
         minor = [i for i, column in enumerate(self.columns) if column.minor]
         room = _ROOM + 2 - len(keys)
-        return tuple(self._only([*keys, *minor[at : at + room]]) for at in range(0, len(minor), room))
+        return tuple(self._only([*keys, *minor[at : at + room]], self.rows) for at in range(0, len(minor), room))
 
-    def _only(self, places: Sequence[int]) -> Table:
+    def _only(self, places: Sequence[int], rows: Sequence[tuple[Cell, ...]]) -> Table:
         columns = tuple(replace(self.columns[i], minor=False) for i in places)
-        return Table(columns, tuple(tuple(row[i] for i in places) for row in self.rows[:PRINTED]), self.total)
+        return Table(columns, tuple(tuple(row[i] for i in places) for row in rows[:PRINTED]), self.total)
 
     @property
     def shortened(self) -> str:

@@ -21,6 +21,23 @@ QUESTIONS = {
     "equalize_thresholds": "Which thresholds would treat every group alike, and what would they cost?",
 }
 
+# What a test is called that has no title; {} stands for its metrics.
+TOPICS = {
+    "flag": "{}",
+    "certify": "{}",
+    "adverse_impact": "Impact ratios",
+    "project": "Least change to equal rates",
+    "improvability": "A less unequal alternative",
+    "treatment_bias": "Errors of predicted effects",
+    "evaluate_corrections": "Corrections of predicted effects",
+    "price_of_fairness": "Price of corrections",
+    "predictive_parity": "Meaning of the score",
+    "composite_parity": "Meaning of weighted scores",
+    "marginal_outcomes": "Outcomes at the threshold",
+    "equalize_thresholds": "Thresholds",
+}
+_TOPIC = 3  # metrics and groupings that a topic names
+
 # Verdicts on single groups, and why a group has none.
 MARKS = {
     "violation": "Shown",
@@ -32,6 +49,21 @@ MARKS = {
     "suppressed": "Withheld",
     "constant": "No variation",
     "empty": "No rows",
+    "few_clusters": "Too few clusters",
+    "few_events": "Too few events",
+    "skewed": "Too few rows for extreme values",
+    "unsupported": "Too few rows nearby",
+    "extrapolated": "Continued beyond the data",
+    "infeasible": "Cannot be reached",
+    "no_treated": "Nobody treated",
+    "no_control": "Everybody treated",
+    "zero_baseline": "Compared with nothing",
+    "outside_range": "Outside the data's range",
+    "unbounded": "Interval without end",
+    "not_converged": "Not computed to the end",
+    "atoms": "Many equal scores",
+    "time_limit": "Stopped by the time limit",
+    "failed": "Stopped with an error",
 }
 
 SHOWN = "shown"  # the look of a finding that is no complaint
@@ -251,14 +283,30 @@ def printed(shown: int, total: int) -> str:
     return f"The first {shown:,} of {total:,} lines are printed; the page on screen and results.json hold the others."
 
 
+def constant(columns: Sequence[tuple[str, str]]) -> str:
+    """Columns of a long table that are the same in every line."""
+    same = [f"{heading}: {value}" for heading, value in columns]
+    return f"The same in every line: {phrases.listed(same, len(same))}."
+
+
 def no_chart(reason: str) -> str:
     """A picture that could not be drawn."""
     return f"The picture could not be drawn ({reason}). The table holds the same numbers."
 
 
+def topic(kind: str, metrics: Sequence[str], groups: Sequence[str]) -> str:
+    """What a test is about, in a few words: 'Selection rate by race and sex'; nothing for an unknown kind."""
+    what = phrases.listed([phrases.noun(metric) for metric in metrics], _TOPIC) or "rates"
+    text = TOPICS.get(kind, "").format(what)
+    by = f" by {phrases.listed(groups, _TOPIC)}" if groups and text else ""
+    together = ", taken together" if kind == "certify" else ""
+    return f"{text[:1].upper()}{text[1:]}{by}{together}"
+
+
 def chart_label(heading: str) -> str:
     """The picture, for those who cannot see it."""
-    return f"Chart: {heading} The table below it holds the same numbers."
+    end = "" if heading.endswith((".", "?", "!", "…")) else "."
+    return f"Chart: {heading}{end} The table below it holds the same numbers."
 
 
 def more_warnings(n: int) -> str:
