@@ -10,6 +10,7 @@ import pytest
 import isonomy as iso
 from isonomy.alternatives import ImprovabilityResult
 from isonomy.errors import UsageError
+from isonomy.report import Entry
 from support.same import same
 
 NUMBERS = ("accuracy", "fairness", "round_pvalues", "selected", "undefined", "pvalue")
@@ -78,3 +79,27 @@ def test_resamples_are_stored_on_request(result: ImprovabilityResult) -> None:
 def test_arrays_are_read_only(result: ImprovabilityResult) -> None:
     for array in (result.accuracy, result.curves.accuracy, result.curves.fairness_gains):
         assert not array.flags.writeable
+
+
+def test_shares_with_the_readers_words_are_told_in_percent_and_points(
+    data: dict[str, Any], ready: dict[str, Any]
+) -> None:
+    data = data | {"sick": (data["need"] > np.median(data["need"])).astype(int)}
+    ready = ready | {"outcome": "sick", "accuracy": "accuracy", "fairness": "tpr"}
+    source = iso.open_source(
+        data, labels=iso.Labels(metrics={"tpr": "enrolled of the sick", "accuracy": "rightly placed"})
+    )
+    told, ours = iso.improvability(source, **ready), iso.improvability(data, **ready)
+    theirs = [text.replace("enrolled of the sick", "true positive rate") for text in told.findings()]
+    assert [text.replace("Rightly placed", "Accuracy") for text in theirs] == list(ours.findings())
+    assert " points with the alternative" in " ".join(told.findings())
+    assert told.words == {"accuracy": "rightly placed", "tpr": "enrolled of the sick"}
+    gloss = Entry(name="a", kind="improvability", result=told).gloss
+    assert "Enrolled of the sick (tpr): " in gloss
+    assert "True positive rate" not in gloss
+
+
+def test_every_group_is_in_the_findings(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    many = data | {"race": np.array([f"g{i}" for i in np.arange(len(data["race"])) % 8])}
+    result = iso.improvability(many, **ready)
+    assert all(f"race=g{i}:" in " ".join(result.findings()) for i in range(8))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from isonomy.alternatives import wording
@@ -56,12 +58,13 @@ def test_effects_say_the_change_where_there_is_one() -> None:
     assert wording.accuracy_effect("tpr", "a", 0.5, 0.4, change=change).endswith(f"status quo; {change}.")
     nothing = wording.limits_of("fairness", 0.25, float("nan"), float("nan"), scale="ratio", alpha=0.05)
     assert wording.fairness_effect("tpr", "a against b", float("nan"), 0.4, change=nothing).endswith("status quo.")
-    several = wording.fairness_effect("tpr", "a against b", 0.1, 0.4, change="", own_pair="a against c")
+    options: dict[str, Any] = {"change": "", "own_pair": "a against c", "share": True}
+    several = wording.fairness_effect("tpr", "a against b", 0.1, 0.4, **options)
     assert (
         "10.0 points with the alternative (a against c), 40.0 points with the status quo (a against b; corrected"
         in several
     )
-    rounds = wording.fairness_effect("tpr", "a against b", 0.1, 0.4, change="", own_pair="a against c", corrected=False)
+    rounds = wording.fairness_effect("tpr", "a against b", 0.1, 0.4, **options, corrected=False)
     assert rounds.endswith("40.0 points with the status quo (a against b).")
     assert "no gap is certified" in wording.stopped("All rows", float("nan"))
     assert "no cut in unfairness is supported" in wording.supported("fairness", float("nan"), "ratio", 0.05)

@@ -52,3 +52,18 @@ def test_thresholds_of_withheld_groups_are_not_told() -> None:
     assert "nan" not in summary
     assert "g=d" in result.summary()
     assert "g=d" not in summary
+
+
+def test_every_group_is_in_the_findings() -> None:
+    rng = np.random.default_rng(0)
+    score = rng.random(8_000)
+    data = {"s": score, "g": np.arange(8_000) % 5, "y": rng.random(8_000) < score}
+    pairs = {frozenset((f"g={i}", f"g={j}")) for i in range(5) for j in range(i)}
+    roles: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
+    parity = iso.predictive_parity(data, **roles, rng=0, resamples=200)
+    marginal = iso.marginal_outcomes(data, **roles, threshold=0.5)
+    for result in (parity, marginal):
+        told = [text.split(":")[0] for text in result.findings()]
+        assert {frozenset(text.split(" against ")) for text in told if " against " in text} == pairs
+    thresholds = iso.equalize_thresholds(data, **roles, threshold=0.5, target="tpr", rng=0, resamples=100)
+    assert all(any(text.startswith(f"g={i}: threshold") for text in thresholds.findings()) for i in range(5))

@@ -60,3 +60,11 @@ groups = "sex"
 given = ["department", {column = "age", edges = [30]}]
 """
     assert len(parse(text).tests[0].own_options()["given"]) == 2  # type: ignore[arg-type]
+
+
+def test_what_people_are_compared_within_has_the_readers_words() -> None:
+    words = iso.Labels(columns={"department": "department applied to"})
+    source = iso.open_source(admissions(), labels=words)
+    told = iso.flag(source, **RATE, reference={"sex": "m"}, given="department")
+    assert "comparing people with the same department applied to." in told.null
+    assert "without regard to department applied to" in " ".join(told.findings())

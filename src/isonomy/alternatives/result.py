@@ -23,6 +23,7 @@ from isonomy.alternatives.rules.rounds import Curves
 from isonomy.alternatives.tally import Tally
 from isonomy.errors import UsageError
 from isonomy.frames import Group
+from isonomy.frames.metrics import RATES
 from isonomy.inference import Verdict, rejected
 from isonomy.numerics.arrays import AnyArray, FloatArray
 from isonomy.results import Call, Columns, Result, Status, storable
@@ -338,12 +339,18 @@ class ImprovabilityResult(Result):
             first,
             *((wording.log(self.log, best),) if len(self.log) > 1 else ()),
             *(
-                wording.accuracy_effect(self.accuracy_utility, name, *both, change=change)
+                wording.accuracy_effect(
+                    self.accuracy_utility, name, *both, change=change, share=self._share(self.accuracy_utility)
+                )
                 for name, both, change in zip(self.accuracy_components, accuracy, gains, strict=True)
             ),
             *(
                 wording.fairness_effect(
-                    name, pair, *both, change=change, own_pair=own if several else None, corrected=not self.rounds
+                    *(name, pair, *both),
+                    change=change,
+                    own_pair=own if several else None,
+                    corrected=not self.rounds,
+                    share=self._share(name),
                 )
                 for name, pair, own, both, change in zip(
                     self.fairness_utilities, pairs, own_pairs, fairness, cuts, strict=True
@@ -354,6 +361,22 @@ class ImprovabilityResult(Result):
             wording.selected(*together.averages(self.selected[kept])),
             *(() if self.recommended is None or self.candidates else (wording.recommended(self.rule),)),
         )
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """What readers call each utility, by its name in the call."""
+        options = self.provenance.options
+        words: dict[str, str] = {}
+        for option, called in (("accuracy", (self.accuracy_utility,)), ("fairness", self.fairness_utilities)):
+            asked = options.get(option)
+            names = list(asked) if isinstance(asked, (tuple, list)) else [asked]
+            if len(names) == len(called):
+                words |= dict(zip(map(str, names), called, strict=True))
+        return words
+
+    def _share(self, utility: str) -> bool:
+        """Whether a utility is a share of people, told in percent."""
+        return utility in RATES or any(called == utility and name in RATES for name, called in self.words.items())
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked."""

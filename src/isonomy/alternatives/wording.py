@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from isonomy.frames.metrics import RATES
 from isonomy.inference import Verdict
 from isonomy.results import phrases
 
@@ -112,9 +111,11 @@ def basis(evidence: str, median: float, splits: int, folds: int, repeats: int, a
     return text if attempts == 1 else f"{text}; adjusted for {attempts} attempts"
 
 
-def accuracy_effect(utility: str, name: str, candidate: float, status_quo: float, *, change: str) -> str:
-    """Accuracy of both algorithms. ``change``: of `limits_of`."""
-    return f"{accuracy_of(utility, name)}: {_both(utility, candidate, status_quo, change)}"
+def accuracy_effect(
+    utility: str, name: str, candidate: float, status_quo: float, *, change: str, share: bool = False
+) -> str:
+    """Accuracy of both algorithms. ``change``: of `limits_of`; ``share``: whether it is a share of people."""
+    return f"{accuracy_of(utility, name)}: {_both(candidate, status_quo, change, share=share)}"
 
 
 def accuracy_of(utility: str, name: str) -> str:
@@ -137,6 +138,7 @@ def fairness_effect(
     change: str,
     own_pair: str | None = None,
     corrected: bool = True,
+    share: bool = False,
 ) -> str:
     """Unfairness of both algorithms between a ``pair`` of groups.
 
@@ -145,24 +147,25 @@ def fairness_effect(
     """
     what = unfairness_of(utility)
     if own_pair is None:
-        return f"{what} ({pair}): {_both(utility, candidate, status_quo, change, apart=True)}"
+        return f"{what} ({pair}): {_both(candidate, status_quo, change, share=share, apart=True)}"
     tail = f"; {change}" if change else ""
     status_quos = f"{pair}; corrected for being the largest of several" if corrected else pair
+    new, old = (_size(value, share, apart=True) for value in (candidate, status_quo))
     return (
-        f"{what}, between the most unequal groups of each: {_size(utility, candidate, apart=True)} with the "
-        f"alternative ({own_pair}), {_size(utility, status_quo, apart=True)} with the status quo ({status_quos}){tail}."
+        f"{what}, between the most unequal groups of each: {new} with the alternative ({own_pair}), {old} with the "
+        f"status quo ({status_quos}){tail}."
     )
 
 
-def _both(utility: str, candidate: float, status_quo: float, change: str, *, apart: bool = False) -> str:
+def _both(candidate: float, status_quo: float, change: str, *, share: bool, apart: bool = False) -> str:
     tail = f"; {change}" if change else ""
-    new, old = (_size(utility, value, apart=apart) for value in (candidate, status_quo))
+    new, old = (_size(value, share, apart=apart) for value in (candidate, status_quo))
     return f"{new} with the alternative, {old} with the status quo{tail}."
 
 
-def _size(utility: str, value: float, *, apart: bool = False) -> str:
+def _size(value: float, share: bool, *, apart: bool = False) -> str:
     """A share of people in percent, how far two are ``apart`` in points, anything else as a number."""
-    if utility not in RATES:
+    if not share:
         return phrases.number(value)
     return phrases.points(value) if apart else phrases.share(value)
 

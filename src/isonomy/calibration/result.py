@@ -27,7 +27,7 @@ from isonomy.results.shape import read_only
 if TYPE_CHECKING:
     import altair as alt
 
-MOST_PAIRS = 5  # in the findings
+MOST_PAIRS = 1_000  # in the findings
 storable(Order)
 
 

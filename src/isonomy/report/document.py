@@ -87,7 +87,7 @@ class Entry:
             return glossary.gloss(self.options, kind=self.kind)
         names = tuple(dict.fromkeys(getattr(self.result, "metrics", ())))
         metrics = names if all(isinstance(name, str) for name in names) else ()
-        return glossary.gloss(self.result.provenance.options, metrics, self.kind)
+        return glossary.gloss(self.result.provenance.options, metrics, self.kind, getattr(self.result, "words", {}))
 
     @property
     def question(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from isonomy.results import phrases
 
@@ -246,10 +247,16 @@ COLUMNS = {
 _ENDS = {"se": "standard error", "low": "from", "high": "to"}  # what columns of a metric end in
 
 
-def gloss(options: Mapping[str, object], names: Sequence[str] = (), kind: str = "") -> str:
+def gloss(
+    options: Mapping[str, object],
+    names: Sequence[str] = (),
+    kind: str = "",
+    labels: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """What the technical words among a test's options mean; nothing where there are none.
 
-    ``names``: what the metrics are called in this audit, in the order of the option; ``kind``: of the test.
+    ``names``: what the metrics are called in this audit, in the order of the option, or ``labels``: by their names
+    there; ``kind``: of the test.
     """
     words: dict[str, str] = {}
     for option in ("metric", "criterion", "accuracy", "fairness", "target"):
@@ -258,7 +265,7 @@ def gloss(options: Mapping[str, object], names: Sequence[str] = (), kind: str = 
         called = names if option == "metric" and len(names) == len(listed) else listed
         for word, name in zip(listed, called, strict=True):
             if isinstance(word, str) and word in GLOSSARY:
-                words.setdefault(word, phrases.metric(str(name)))
+                words.setdefault(word, phrases.metric(labels.get(word, str(name))))
     meanings = [f"{_headed(name, word)}: {GLOSSARY[word]}." for word, name in words.items()]
     own = MEANINGS.get(kind) or EFFECTS.get(str(options.get("measure")), "")
     spoken = ["selected"] if kind in SELECTING else []
