@@ -173,19 +173,6 @@ def test_the_widest_gap_is_that_of_the_pairs() -> None:
         small.widest()
 
 
-def test_certifying_several_metrics_adds_what_is_independent() -> None:
-    table = several()
-    both = iso.certify(table, metric="equalized_odds", **BOTH)
-    alone = [iso.certify(table, metric=metric, **BOTH) for metric in ("tpr", "fpr")]
-    assert both.statistic == pytest.approx(sum(one.statistic for one in alone))
-    assert both.pvalue == pytest.approx(chi2.sf(both.statistic, 4))  # no row counts for both
-    assert both.contains(both.disparity)
-    assert not both.contains(0.0)
-    # The same metric twice over, but for its sign: one chi-square of 2 df counted twice.
-    twice = iso.certify(table, metric=["tpr", "fnr"], **BOTH)
-    assert twice.pvalue == pytest.approx(chi2.sf(alone[0].statistic, 2), rel=1e-6)
-
-
 def test_every_group_is_in_the_findings_worst_first() -> None:
     rng = np.random.default_rng(0)
     group = np.arange(24_000) % 12
