@@ -264,7 +264,7 @@ class LikelihoodResult(GroupResult):
     @property
     def _side(self) -> Alternative:
         """The side that is asked about."""
-        side = getattr(self, "alternative", "")
+        side: Alternative = getattr(self, "alternative", "two-sided")
         return side if side in ("greater", "less") else "two-sided"
 
     @property

@@ -136,7 +136,8 @@ def decode(value: Json) -> Json:
     if issubclass(cls, Enum):
         return cls(value["value"])
     names: dict[str, str] = {name: part.name for name, part in _stored(cls).items()}
-    return typed(cls(**{names.get(name, name): decode(item) for name, item in value.items() if name != _TAG}))
+    own = {str(names.get(name, name)): decode(item) for name, item in value.items() if name != _TAG}
+    return typed(cls(**own))
 
 
 def typed(part: D) -> D:

@@ -84,7 +84,7 @@ class Question:
         """The root beyond the nearer end of the tolerance, ``room`` less than that at the other, with p = the level."""
         if self.alternative == "two-sided":
             return np.asarray(interval_isf(room, self.level, df))
-        return np.asarray(-special.stdtrit(df, self.level))
+        return -np.asarray(special.stdtrit(np.asarray(df, dtype=np.float64), self.level), dtype=np.float64)
 
 
 def _sf(x: float, df: float) -> float:
@@ -139,8 +139,8 @@ def detectable(
 def _diverging(edge: FloatArray, sign: float, divergence: FloatArray) -> FloatArray:
     """The rate beyond ``edge`` whose Kullback-Leibler divergence from it is ``divergence``; NaN if there is none."""
 
-    def apart(rate: npt.ArrayLike) -> FloatArray:
-        return np.asarray(special.rel_entr(rate, edge) + special.rel_entr(1.0 - np.asarray(rate), 1.0 - edge))
+    def apart(rate: FloatArray) -> FloatArray:
+        return np.asarray(special.rel_entr(rate, edge) + special.rel_entr(1.0 - rate, 1.0 - edge))
 
     near, far = edge, np.full(edge.shape, 1.0 if sign > 0 else 0.0)
     possible = (edge > 0) & (edge < 1) & (apart(far) >= divergence)
