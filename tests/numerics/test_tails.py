@@ -12,6 +12,7 @@ from isonomy.errors import UsageError
 from isonomy.numerics.tails import (
     chi2_isf,
     chi2_sf,
+    interval_isf,
     normal_isf,
     normal_sf,
     weighted_chi2_isf,
@@ -142,3 +143,13 @@ def test_normal_against_scipy() -> None:
     p = np.array([1.0, 0.5, 1e-12, 1e-200])
     np.testing.assert_allclose(normal_isf(p), stats.norm.isf(p / 2), rtol=1e-12)
     np.testing.assert_allclose(normal_isf(p, sides="one"), stats.norm.isf(p), rtol=1e-12)
+
+
+@pytest.mark.parametrize("df", [4.0, 30.0, np.inf])
+def test_an_interval_null_has_both_tails(df: float) -> None:
+    room = np.array([0.0, 0.3, 1.0, 5.0, np.inf])
+    out = interval_isf(room, 0.05, df)
+    np.testing.assert_allclose(stats.t.sf(out, df) + stats.t.sf(out + room, df), 0.05, rtol=1e-9)
+    assert out[0] == pytest.approx(stats.t.isf(0.025, df))
+    assert out[-1] == pytest.approx(stats.t.isf(0.05, df))
+    assert np.isnan(interval_isf(np.nan, 0.05, df))

@@ -264,8 +264,8 @@ class LikelihoodResult(GroupResult):
     @property
     def _side(self) -> Alternative:
         """The side that is asked about."""
-        side: Alternative = getattr(self, "alternative", "two-sided")
-        return side if side in ("greater", "less") else "two-sided"
+        side = getattr(self, "alternative", "")
+        return "greater" if side == "greater" else "less" if side == "less" else "two-sided"
 
     @property
     def _planning(self) -> tuple[FloatArray, FloatArray]:
