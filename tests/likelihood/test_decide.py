@@ -266,3 +266,16 @@ def test_groups_are_held_against_the_disparity_tested(asked: dict[str, Any], wor
     assert "difference was shown" not in told
     assert "by more than chance explains" not in told
     assert "tested, " in told
+
+
+@pytest.mark.parametrize("null", [0.1, {"g=a": -0.1, "g=b": 0.2}])
+def test_groups_are_certified_against_the_disparities_given(null: Any) -> None:
+    data = {"g": np.repeat(["a", "b", "c"], 1_000), "p": np.tile([0, 1], 1_500)}
+    result = iso.certify(data, **RATE_P, null=null, reference={"g": "c"})
+    assert result.verdict is Verdict.VIOLATION
+    told = " ".join((result.headline(), *result.findings(), *result.warnings))
+    assert "differ by more than chance explains" not in told
+    assert "exact equality counts" not in told
+    assert "tested" in result.headline()
+    flagged = iso.flag(data, **RATE_P, null=0.1, reference={"g": "c"})
+    assert not any("exact equality" in warning for warning in flagged.warnings)

@@ -67,7 +67,8 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
     if plan.adjust == "bh-tree":
         sentences.append(wording.tree_warning(int((np.isnan(adjusted) & ~np.isnan(estimates.pvalue)).sum())))
     flagged = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts], dtype=bool)
-    if plan.tolerance is None and (flagged & ~_large(estimates, plan)).any():
+    equality = plan.hypothesis.low == plan.hypothesis.high == plan.link.equal
+    if equality and (flagged & ~_large(estimates, plan)).any():
         sentences.append(wording.LARGE_SAMPLE)
     near = (adjusted > plan.alpha / 1.5) & (adjusted < 1.5 * plan.alpha)
     if plan.correction == "bartlett" and plan.reference.joint and near.any():
@@ -107,7 +108,8 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
     if estimates.spare is not None:
         least = min(plan.min_size, HANDFUL)
         sentences.append(wording.spare_warning(estimates.spare, least, int(each.tested.sum())))
-    if plan.tolerance is None and shown.overall is Verdict.VIOLATION and not _large(each, plan).any():
+    equality = plan.tolerance is None and (np.isnan(estimates.null) | (estimates.null == plan.link.equal)).all()
+    if equality and shown.overall is Verdict.VIOLATION and not _large(each, plan).any():
         sentences.append(wording.LARGE_SAMPLE)
     if joint.status is not Status.OK:
         sentences.append(wording.JOINT_STATUSES.get(joint.status, wording.JOINT_APPROXIMATE))

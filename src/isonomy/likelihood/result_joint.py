@@ -22,7 +22,7 @@ from isonomy.likelihood.result import LikelihoodResult, comparison_of, equality_
 from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
-from isonomy.results import Call, storable
+from isonomy.results import Call, Result, storable
 from isonomy.results.storage import OF_ROWS
 
 if TYPE_CHECKING:
@@ -117,10 +117,26 @@ class CertifyResult(LikelihoodResult):
             return bool(joint.statistic <= 0)
         return bool(joint.statistic <= self.region.critical(self.alpha, joint.df))
 
+    def headline(self) -> str:
+        """The verdict as a sentence; disparities that were given are what groups are held against."""
+        if self._tested and self.answered:
+            return wording.other_null_verdict(self.provenance.call, self.verdict, self._tested)
+        return Result.headline(self)
+
+    @property
+    def _tested(self) -> str:
+        """The disparities tested, in words, where they are neither none nor a tolerance."""
+        given = np.unique(self.null_disparity[~np.isnan(self.null_disparity)])
+        if self.tolerance is not None or (given == self.link.equal).all():
+            return ""
+        one = float(given[0])
+        return wording.tested(one, one, "two-sided", self.scale) if given.size == 1 else "the disparities tested"
+
     def findings(self) -> tuple[str, ...]:
         """What decided: the joint statistic, or with a tolerance the intervals; then the largest difference."""
         differ = rejected(self.pvalue, self.alpha)
-        joint = wording.certify_finding(self.statistic, self.df, self.pvalue, self.likelihood, shown=bool(differ))
+        numbers = self.statistic, self.df, self.pvalue, self.likelihood
+        joint = wording.certify_finding(*numbers, shown=bool(differ), tested=self._tested)
         known = np.flatnonzero(~np.isnan(self.ci_low))
         largest = []
         if known.size:

@@ -424,9 +424,14 @@ JOINT_STATISTICS = {
 }
 
 
-def certify_finding(statistic: float, df: int, pvalue: float, method: str, *, shown: bool) -> str:
-    """The joint statistic; ``shown``: it is more than chance explains."""
-    differ = "the groups differ by more than chance explains" if shown else "no difference beyond chance was shown"
+def certify_finding(statistic: float, df: int, pvalue: float, method: str, *, shown: bool, tested: str = "") -> str:
+    """The joint statistic; ``shown``: it is more than chance explains; ``tested``: from what, if not from equality."""
+    apart = f" from {tested}" if tested else ""
+    differ = (
+        f"the groups differ{apart} by more than chance explains"
+        if shown
+        else f"no difference{apart} beyond chance was shown"
+    )
     return (
         f"Taken together, {differ}: {phrases.pvalue(pvalue)} for the hypothesis tested ({JOINT_STATISTICS[method]} "
         f"{phrases.number(statistic)} on {df:,} degrees of freedom)."
