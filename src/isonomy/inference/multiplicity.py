@@ -74,15 +74,8 @@ class Tree:
     tested: BoolArray
 
 
-def tree(
-    pvalues: npt.ArrayLike,
-    levels: npt.ArrayLike,
-    parents: Sequence[Iterable[int]],
-    alpha: float = 0.05,
-    *,
-    method: str = "bh",
-) -> Tree:
-    """Which hypotheses are rejected level by level down a tree, each level adjusted on its own?
+def tree(pvalues: npt.ArrayLike, levels: npt.ArrayLike, parents: Sequence[Iterable[int]], alpha: float = 0.05) -> Tree:
+    """Which hypotheses are rejected level by level down a tree, each level adjusted by Benjamini-Hochberg on its own?
 
     A hypothesis without parents is tested at its level. Any other is tested if at least one of its parents was
     rejected; the group race=Black & sex=Female has the parents race=Black and sex=Female. Only those tested
@@ -119,14 +112,12 @@ def tree(
         open_ = np.array([above[i].size == 0 or bool(rejected[above[i]].any()) for i in here], dtype=bool)
         here = here[open_ & ~np.isnan(p[here])]
         tested[here] = True
-        adjusted[here] = adjust(p[here], method)
+        adjusted[here] = adjust(p[here], "bh")
         rejected[here] = adjusted[here] <= alpha
     return Tree(rejected, adjusted, tested)
 
 
-def intersections(
-    pvalues: npt.ArrayLike, items: Sequence[Sequence[Hashable]], alpha: float = 0.05, *, method: str = "bh"
-) -> Tree:
+def intersections(pvalues: npt.ArrayLike, items: Sequence[Sequence[Hashable]], alpha: float = 0.05) -> Tree:
     """`tree` over intersections: ``items`` are what each hypothesis intersects, its parents those with one item less.
 
     >>> intersections([0.001, 0.6, 0.02], [["a"], ["b"], ["a", "b"]]).adjusted
@@ -135,7 +126,7 @@ def intersections(
     sets = [frozenset(each) for each in items]
     place = {each: i for i, each in enumerate(sets)}
     parents = [[place[each - {item}] for item in each if each - {item} in place] for each in sets]
-    return tree(pvalues, [len(each) for each in items], parents, alpha, method=method)
+    return tree(pvalues, [len(each) for each in items], parents, alpha)
 
 
 def siblings(pvalues: npt.ArrayLike, items: Sequence[Sequence[tuple[Hashable, Hashable]]]) -> FloatArray:

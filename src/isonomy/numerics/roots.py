@@ -66,13 +66,12 @@ def root(
     high: float,
     *,
     rtol: float = FINEST,
-    atol: float | None = None,
     maxiter: int = 200,
 ) -> Root:
     """Where does ``function`` cross zero between ``low`` and ``high``?
 
     Brent's method. An infinite end is replaced by a finite one found by going four times as far at each step.
-    Infinite function values are allowed at the ends: only their sign is used. ``rtol`` and ``atol`` are as in `roots`.
+    Infinite function values are allowed at the ends: only their sign is used. ``rtol`` is as in `roots`.
     """
     low, high = float(low), float(high)
     if not low <= high:
@@ -103,7 +102,7 @@ def root(
             raise _Missing  # brentq would raise ValueError, which the function itself may raise too
         return value
 
-    least = max(float(floor(np.array(a), np.array(b), rtol)) if atol is None else atol, 1e-300)
+    least = max(float(floor(np.array(a), np.array(b), rtol)), 1e-300)
     rtol = max(rtol, FINEST)
     try:
         x, report = optimize.brentq(checked, a, b, xtol=least, rtol=rtol, maxiter=maxiter, full_output=True, disp=False)
@@ -120,7 +119,6 @@ def roots(
     x0: npt.ArrayLike | None = None,
     direction: Direction | None = None,
     rtol: float = 1e-13,
-    atol: npt.ArrayLike | None = None,
     maxiter: int = 200,
 ) -> Roots:
     """Where does each of many functions cross zero between its own two ends?
@@ -142,10 +140,9 @@ def roots(
     direction
         ``"increasing"`` or ``"decreasing"`` if every function is known to be monotone. Then finite ends are never
         evaluated, so they may be poles, and two evaluations are saved.
-    rtol, atol
-        A problem ends when its step is below ``rtol * abs(x) + atol``. By default ``atol`` is 0, except where the
-        bracket straddles 0: there it is ``rtol / 100`` times the nearer end, because rounding in the function
-        leaves a root at 0 without any relative accuracy.
+    rtol
+        A problem ends when its step is below ``rtol * abs(x)``; where the bracket straddles 0, below ``rtol / 100``
+        times the nearer end more, because rounding in the function leaves a root at 0 without any relative accuracy.
     """
     a, b, start = (
         np.array(v, dtype=float, ndmin=1) for v in np.broadcast_arrays(low, high, np.nan if x0 is None else x0)
@@ -153,8 +150,7 @@ def roots(
     known = {None: 0.0, "increasing": 1.0, "decreasing": -1.0}[direction]
     search = Search(function, a, b, start, known)
     search.bracket()
-    least = floor(search.a, search.b, rtol) if atol is None else np.asarray(atol, dtype=float)
-    search.solve(rtol, np.broadcast_to(least, a.shape), maxiter)
+    search.solve(rtol, np.broadcast_to(floor(search.a, search.b, rtol), a.shape), maxiter)
     return Roots(search.x, search.status, search.iterations)
 
 
@@ -279,7 +275,7 @@ def propose(
 
 
 def floor(a: FloatArray, b: FloatArray, rtol: float) -> FloatArray:
-    """The absolute tolerance where none was given: above 0 only where the bracket straddles 0."""
+    """The absolute tolerance: above 0 only where the bracket straddles 0."""
     nearer = np.minimum(np.abs(a), np.abs(b))
     return np.where((a < 0) & (b > 0), 0.01 * rtol * nearer, 0.0)
 
