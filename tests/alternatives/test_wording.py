@@ -20,7 +20,10 @@ def test_the_null_names_the_rule_and_every_requirement() -> None:
     assert wording.null(wording.CANDIDATE, "tpr", ("a",), (0.0,), ("fpr",), (0.0,), "ratio").startswith("the candidate")
 
 
-@pytest.mark.parametrize(("reject", "words"), [(True, "0.0266, at most 0.05."), (False, "0.0266, above 0.02.")])
+@pytest.mark.parametrize(
+    ("reject", "words"),
+    [(True, "0.0266, at most the 0.05 that was set."), (False, "0.0266, above the 0.02 that was set.")],
+)
 def test_the_conclusion_says_which_side_of_alpha(reject: bool, words: str) -> None:
     how = wording.basis("paper", 0.0133, 7, 5, 3, 1)
     text = wording.conclusion(reject, 0.0266, 0.05 if reject else 0.02, wording.subject("lasso", (), (), reject), how)

@@ -16,7 +16,9 @@ def test_three_facts_stand_apart() -> None:
 def test_a_category_in_words() -> None:
     text = wording.finding("sex=f", (12, 40, 0.3), "sex=m", (0.5, 0.3, 0.76), 0.05, 0.001, 0.002, 0.8)
     assert text.startswith("sex=f: 12 of 40 selected (30.0 %), an impact ratio of 0.500 to sex=m (95 % interval 0.300")
-    assert wording.shortfall(8, 12, 0.8) == "8 more selections would have reached 0.800, 12 the comparator's rate."
+    assert wording.shortfall(8, 12, 0.8) == (
+        "A ratio of 0.800 would have needed 8 more selections, the comparator's rate 12."
+    )
     assert wording.shortfall(0, 3, 0.8) == "3 more selections would have reached the comparator's rate."
     assert "0.400 and 0.600" in wording.bounds(0.4, 0.6)
 

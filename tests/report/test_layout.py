@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from isonomy.report import Entry, layout
+import isonomy as iso
+from isonomy.report import Entry, glossary, layout
 from isonomy.report.layout import section
 from support.fakes import HOSTILE, fake, untested
 
@@ -80,3 +81,14 @@ def test_a_picture_is_drawn_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPa
     assert part.chart_label == "Chart: How much? The table below it holds the same numbers."
     monkeypatch.setattr(layout, "chart", None)  # calling it would fail
     assert section(1, entry, picture=False).chart is None
+
+
+def test_words_of_a_title_are_explained_too() -> None:
+    part = section(1, Entry(name="a", kind="flag", result=fake(), title="Does the uplift model promise too much?"))
+    assert "uplift" in part.text
+    assert "Uplift, effect" in dict(glossary.reading(part.text))
+
+
+def test_a_method_begins_with_a_capital_letter() -> None:
+    result = iso.flag({"p": [0, 1] * 50, "g": ["a", "b"] * 50}, metric="selection_rate", prediction="p", groups="g")
+    assert section(1, Entry(name="a", kind="flag", result=result), picture=False).method == "Empirical likelihood"

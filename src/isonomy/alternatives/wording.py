@@ -57,11 +57,11 @@ def conclusion(reject: bool, pvalue: float, alpha: float, who: str, how: str) ->
     if reject:
         return (
             f"A less discriminatory alternative was shown to exist: {who} every accuracy requirement, with less "
-            f"inequality than the status quo. {how}: {phrases.pvalue(pvalue)}, at most {alpha:g}."
+            f"inequality than the status quo. {how}: {phrases.pvalue(pvalue)}, at most the {alpha:g} that was set."
         )
     return (
         f"No less discriminatory alternative was shown: {who} every requirement beyond chance. {how}: "
-        f"{phrases.pvalue(pvalue)}, above {alpha:g}. Another alternative, or more rows, might."
+        f"{phrases.pvalue(pvalue)}, above the {alpha:g} that was set. Another alternative, or more rows, might."
     )
 
 
@@ -316,12 +316,13 @@ def assumptions(
     evidence: str, splits: int, worst_se: float, smallest: int, rows: tuple[str, str]
 ) -> tuple[tuple[str, str], ...]:
     """What is assumed, and how it was checked."""
+    many = " in the median trial" if splits > 1 else ""
     return (
         rows,
         phrases.SAMPLE,
         (
             "The status quo is not perfectly fair.",
-            f"Its unfairness is {phrases.number(worst_se, 2)} standard errors from zero in the median trial.",
+            f"Its unfairness is {phrases.number(worst_se, 2)} standard errors from zero{many}.",
         ),
         (
             "The rows judged are many enough for large-sample laws.",

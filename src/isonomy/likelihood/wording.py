@@ -265,7 +265,7 @@ def plugin_contrast(differ: Sequence[str]) -> str:
         return ""
     return (
         "What the groups are compared with is itself an estimate. Its error is counted here; a test that takes it as "
-        f"exactly known (the published plug-in) would have decided otherwise for {phrases.listed(differ)}."
+        f"exactly known, as the published method does, would have decided otherwise for {phrases.listed(differ)}."
     )
 
 
@@ -466,9 +466,9 @@ def tolerance_finding(
         beyond = f"difference larger than {largest}" if scale == "difference" else f"{NOUNS[scale]} beyond {shown}"
         return f"{'An' if scale == 'odds_ratio' else 'A'} {beyond} was shown in {phrases.listed(outside)}."
     if inside == groups:
-        return f"In all {groups:,} groups the simultaneous interval lies within {shown}."
+        return f"In all {groups:,} groups the difference was shown to lie within {shown}, for all of them together."
     return (
-        f"In {inside:,} of {groups:,} groups the simultaneous interval lies within {shown}; in no group was a larger "
+        f"In {inside:,} of {groups:,} groups the difference was shown to lie within {shown}; in no group was a larger "
         "difference shown."
     )
 

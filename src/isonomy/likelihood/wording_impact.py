@@ -25,7 +25,7 @@ LIMITS = (
 )
 ASSUMED_BEST = (
     "The category selected most often is not known beforehand.",
-    "Intervals and p-values allow for that any other category may be the one.",
+    "Intervals and p-values allow for the chance that it is any other category.",
 )
 ASSUMED_NAMED = ("The comparator was chosen before looking at these data.", phrases.UNCHECKED)
 PUBLISHED, SHOWN, BOUNDS, SHORTFALLS = (
@@ -90,8 +90,8 @@ def shortfall(need: float, parity: float, threshold: float) -> str:
     """How many more selections would have been needed."""
     if not need:
         return f"{phrases.count(parity)} more selections would have reached the comparator's rate."
-    reached = f"{phrases.number(threshold)}, {phrases.count(parity)}"
-    return f"{phrases.count(need)} more selections would have reached {reached} the comparator's rate."
+    ratio, more = f"A ratio of {phrases.number(threshold)}", phrases.count(need)
+    return f"{ratio} would have needed {more} more selections, the comparator's rate {phrases.count(parity)}."
 
 
 def bounds(low: float, high: float) -> str:

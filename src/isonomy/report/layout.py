@@ -56,7 +56,9 @@ class Section:
         assumed = [part for pair in self.assumptions for part in pair]
         sentences = (*self.leads, *self.findings, *self.warnings, *self.limits, *self.steps, *assumed)
         headings = [column.heading for _, table in self.tables for column in table.columns]
-        return " ".join(map(str, (self.question, self.gloss, self.null, *sentences, *headings, *dict(self.facts))))
+        return " ".join(
+            map(str, (self.heading, self.question, self.gloss, self.null, *sentences, *headings, *dict(self.facts)))
+        )
 
     @property
     def anchor(self) -> str:
@@ -102,7 +104,7 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
         assumptions=tuple((sentence(what, labels), sentence(how, labels)) for what, how in result.assumptions()),
         warnings=_sentences(result.warnings, labels),
         limits=_sentences(result.limits(), labels),
-        method=result.method,
+        method=result.method[:1].upper() + result.method[1:],
         references=_sentences(result.references, ()),
     )
 
