@@ -103,3 +103,11 @@ def test_every_group_is_in_the_findings(data: dict[str, Any], ready: dict[str, A
     many = data | {"race": np.array([f"g{i}" for i in np.arange(len(data["race"])) % 8])}
     result = iso.improvability(many, **ready)
     assert all(f"race=g{i}:" in " ".join(result.findings()) for i in range(8))
+
+
+def test_outcomes_of_0_and_1_among_those_selected_are_shares(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    data = data | {"sick": (data["need"] > np.median(data["need"])).astype(int)}
+    known = iso.improvability(data, **ready | {"outcome": "sick", "fairness": "tpr"})
+    assert " % with the alternative, " in known.findings()[1]  # tpr is for outcomes of 0 and 1 alone
+    need = iso.improvability(data, **ready)
+    assert " % with the alternative, " not in " ".join(need.findings())

@@ -57,7 +57,9 @@ def test_the_log_names_every_attempt() -> None:
 
 def test_effects_say_the_change_where_there_is_one() -> None:
     change = wording.limits_of("accuracy", 0.25, 0.1, 0.4, scale="ratio", alpha=0.05)
-    assert change == "a gain of 25.0 %, 95 % limits 10.0 % to 40.0 % (for all gains together)"
+    assert change == "a gain of 25.0 % of the status quo's, 95 % limits 10.0 % to 40.0 % (for all gains together)"
+    points = wording.limits_of("fairness", 0.25, 0.1, 0.4, scale="difference", alpha=0.05)
+    assert points.startswith("a cut of 0.250, 95 % limits 0.100 to 0.400")
     assert wording.accuracy_effect("tpr", "a", 0.5, 0.4, change=change).endswith(f"status quo; {change}.")
     nothing = wording.limits_of("fairness", 0.25, float("nan"), float("nan"), scale="ratio", alpha=0.05)
     assert wording.fairness_effect("tpr", "a against b", float("nan"), 0.4, change=nothing).endswith("status quo.")

@@ -292,6 +292,17 @@ def test_paper_loses_nothing(desk: Opened) -> None:
             "#test-1 .findings li", "items => items.map(i => getComputedStyle(i).fontSize)"
         )
         assert len(set(first[1:])) == 1  # only what decided is larger
+        gaps = page.evaluate(
+            """() => [...document.querySelectorAll('.findings ul, .limits ul, .steps ul')].flatMap(list => {
+                const boxes = [...list.children].map(item => item.getBoundingClientRect()).filter(box => box.height);
+                return boxes.slice(1).map((box, i) => box.top - boxes[i].bottom);
+            })"""
+        )
+        assert gaps
+        assert all(0 <= gap <= 8 for gap in gaps)  # lines of a list stand together
+        lines = page.eval_on_selector_all(".halves tbody tr", "rows => rows.map(row => row.offsetHeight)")
+        assert lines
+        assert max(lines) <= 14  # one line each: no label wraps
     finally:
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         page.emulate_media(media="screen")

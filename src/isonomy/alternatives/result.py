@@ -375,8 +375,10 @@ class ImprovabilityResult(Result):
         return words
 
     def _share(self, utility: str) -> bool:
-        """Whether a utility is a share of people, told in percent."""
-        return utility in RATES or any(called == utility and name in RATES for name, called in self.words.items())
+        """Whether a utility is a share of people, told in percent: an outcome is, where another needs it 0/1."""
+        names = [name for name, called in self.words.items() if called == utility] or [utility]
+        binary = any(name in RATES and "outcome" in RATES[name].roles for name in self.words)
+        return any(name in RATES or (binary and name.startswith("outcome_among_")) for name in names)
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked."""

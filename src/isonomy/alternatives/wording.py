@@ -175,8 +175,9 @@ def limits_of(kind: str, change: float, low: float, high: float, *, scale: str, 
     if low != low:
         return ""
     what = "a gain" if kind == "accuracy" else "a cut"
+    relative = " of the status quo's" if scale == "ratio" else ""
     return (
-        f"{what} of {_amount(change, scale)}, {100 * (1 - alpha):g} % limits {_amount(low, scale)} to "
+        f"{what} of {_amount(change, scale)}{relative}, {100 * (1 - alpha):g} % limits {_amount(low, scale)} to "
         f"{_amount(high, scale)} (for all gains together)"
     )
 
