@@ -52,7 +52,7 @@ MARKS = {
     "few_clusters": "Too few clusters",
     "few_events": "Too few events",
     "skewed": "Too few rows for extreme values",
-    "unsupported": "Too few rows nearby",
+    "unsupported": "Too few rows",
     "extrapolated": "Continued beyond the data",
     "infeasible": "Cannot be reached",
     "no_treated": "Nobody treated",
