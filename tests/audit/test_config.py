@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
+import isonomy as iso
 from isonomy.audit import Audit, parse, schema
 from isonomy.audit.conditions import Condition, Cut, OwnMetric, Where
 from isonomy.audit.config import Config, Data, Tolerances, build, read
@@ -192,3 +193,12 @@ def test_a_path_with_a_null_character(key: str) -> None:
     raw |= {"output": "\x00"} if key == "output" else {"data": {"path": "\x00"}}
     with pytest.raises(ConfigError, match=rf"{key}.*null character"):
         build(raw)
+
+
+@pytest.mark.parametrize("metric", ["precision", "recall", "ppv"])
+def test_metrics_have_the_names_in_a_file_that_they_have_in_python(metric: str) -> None:
+    text = f'[data]\npath = "x.csv"\n[[tests]]\nkind = "flag"\nmetric = "{metric}"\n'
+    (test,) = parse(text).tests
+    assert test.own_options()["metric"] == metric
+    table = {"p": [0, 1] * 50, "y": [1, 1, 0, 0] * 25, "g": ["a", "b", "b", "a"] * 25}
+    assert iso.flag(table, metric=metric, prediction="p", outcome="y", groups="g").metrics == (metric, metric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from pathlib import Path
@@ -155,3 +156,25 @@ def test_an_interval_with_two_sides_names_both_the_lower_end_first(
     difference: float, ends: tuple[float, float], text: str
 ) -> None:
     assert phrases.apart(difference, ends, 0.05) == text
+
+
+def _told(path: Path) -> list[str]:
+    """Every string of a file of sentences, but its docstrings."""
+    tree = ast.parse(path.read_text())
+    owners = (ast.Module, ast.FunctionDef, ast.ClassDef)
+    first = [node.body[0] for node in ast.walk(tree) if isinstance(node, owners) and node.body]
+    docstrings = {id(node.value) for node in first if isinstance(node, ast.Expr)}
+    strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings]
+    return [node.value for node in strings if isinstance(node.value, str)]
+
+
+def test_no_sentence_of_a_report_is_python() -> None:
+    """'Give tolerance=', "adjust='by'": only whoever calls an estimator from Python reads the two that name one."""
+    package = Path(isonomy.__file__).parent
+    files = [*package.glob("*/wording*.py"), package / "results" / "phrases.py", package / "report" / "glossary.py"]
+    assert len(files) > 10
+    python = re.compile(r"\b[a-z_]+=(['\"\d<.]|None|True|False|$|\s)|\biso\.|`")
+    called = [text for path in files for text in _told(path) if python.search(text)]
+    assert all("refit with them, or use unknown=" in text for text in called)
+    assert python.search("Give tolerance= to ask more.")
+    assert python.search("adjust='by'")
