@@ -32,13 +32,13 @@ def test_left_out_categories_are_named() -> None:
 
 
 def test_the_comparator_is_not_judged_whether_it_was_named_or_not() -> None:
-    found, named = (
-        iso.adverse_impact(hires(), prediction="hired", groups="race", reference=reference)
-        for reference in ("highest", {"race": "a"})
+    references: list[Any] = ["highest", {"race": "a"}]
+    highest, named = (
+        iso.adverse_impact(hires(), prediction="hired", groups="race", reference=one) for one in references
     )
-    assert found.status == named.status == (Status.REFERENCE, Status.OK, Status.OK)
-    assert found.verdicts == named.verdicts
-    assert found.verdicts[0] is Verdict.INCONCLUSIVE
+    assert highest.status == named.status == (Status.REFERENCE, Status.OK, Status.OK)
+    assert highest.verdicts == named.verdicts
+    assert highest.verdicts[0] is Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize("reference", ["highest", {"race": "a"}])

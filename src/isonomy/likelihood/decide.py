@@ -119,8 +119,8 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
 def _large(estimates: Estimates, plan: Plan) -> BoolArray:
     """Differences of shares that cannot be ones that nobody would call a difference: at least a point."""
     low, high = (plan.link.delta(ends) for ends in (estimates.low, estimates.high))
-    shares = all(one.measure.binary for one in plan.each)
-    return shares & (np.sign(low) == np.sign(high)) & (np.minimum(np.abs(low), np.abs(high)) >= _POINT)
+    large: BoolArray = (np.sign(low) == np.sign(high)) & (np.minimum(np.abs(low), np.abs(high)) >= _POINT)
+    return large if all(one.measure.binary for one in plan.each) else np.zeros_like(large)
 
 
 def _direction(estimates: Estimates, plan: Plan, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
