@@ -131,7 +131,7 @@ def test_groups_of_every_form(table: pl.DataFrame, audit: Callable[..., Audit]) 
     done = audit(table, [{"kind": "flag", "metric": metric, "groups": groups}]).run(debug=True)
     labels = list(done["flag-own"].table()["group"])
     assert "men, low" in labels
-    assert "score=0.3 to <0.6" in labels
+    assert "score 0.3 to <0.6" in labels
 
 
 def test_a_reference_estimated_elsewhere(table: pl.DataFrame, audit: Callable[..., Audit]) -> None:
