@@ -255,6 +255,9 @@ def _candidates(given: str | Sequence[str] | Mapping[str, str] | None) -> dict[s
         ready = {str(column): column for column in listed}
         if len(ready) < len(listed):
             raise UsageError(f"candidate: {listed!r} names a column twice.")
+    for name, column in ready.items():
+        if not isinstance(column, str):
+            raise UsageError(f"candidate: {shown(column)} is no column ({name!r}); name columns by text.")
     if not ready:
         raise UsageError("candidate: none given; name at least one column, or give a rule.")
     return ready
