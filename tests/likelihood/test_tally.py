@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from isonomy.errors import MissingValues, UsageError
+from isonomy.errors import BadWeight, MissingValues, UsageError
 from isonomy.frames import Source
 from isonomy.likelihood import Estimate
 from support.same import same
@@ -114,3 +114,18 @@ def test_a_joint_test_takes_bins_too(monkeypatch: pytest.MonkeyPatch) -> None:
     binned = iso.certify(many().lazy(), **asked)
     assert binned.statistic == pytest.approx(rows.statistic, rel=1e-9)
     assert binned.pvalue == pytest.approx(rows.pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("ask", [iso.flag, iso.certify])
+def test_nobody_who_counts_weighs_anything(ask: Any) -> None:
+    data = {"g": np.tile(["a", "b"], 100), "y": np.repeat([0, 1], 100), "p": np.arange(200) % 3 == 0}
+    data |= {"p": data["p"].astype(int), "w": (data["g"] == "b").astype(float)}
+    roles: dict[str, Any] = {"outcome": "y", "prediction": "p", "groups": "g"}
+    for reference in ("population", "rest", {"g": "a"}):
+        with pytest.raises(BadWeight, match="'fpr' is about weighs 0"):
+            ask(data, metric="fpr", weight="y", reference=reference, **roles)
+    with pytest.raises(UsageError, match=r"no row of g=a lies inside the metric's condition and weighs more than 0\.$"):
+        ask(data, metric="fpr", weight="w", reference={"g": "a"}, **roles)
+    data["y"] = (data["g"] == "b").astype(int)
+    with pytest.raises(UsageError, match=r"no row of g=a lies inside the metric's condition\.$"):
+        ask(data, metric="tpr", reference={"g": "a"}, **roles)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from isonomy.errors import DataError, UsageError, near
+from isonomy.errors import BadWeight, DataError, UsageError, near
 from isonomy.frames import Cells, Design, Partition, Request, Rows, Source
 from isonomy.frames.expressions import number
 from isonomy.frames.metrics import beside, own_columns
 from isonomy.likelihood.plan import Plan
-from isonomy.likelihood.plan_reference import Estimate, Reference, To
+from isonomy.likelihood.plan_reference import Estimate, To
 from isonomy.likelihood.ratio.lines import Lines
 from isonomy.likelihood.ratio.means import Binary, Real
 from isonomy.likelihood.ratio.nodes import bins
@@ -113,7 +113,7 @@ def _tallied(answer: Cells | Rows, plan: Plan) -> Tally:
     if plan.measure.functional:
         roles = {role: values[kept] for role, values in plan.measure.roles(answer).items()}
         sums = replace(sums, functional=plan.measure.functional, roles=roles)
-    _refuse_missing(sums, plan.reference)
+    _refuse_missing(sums, plan)
     return sums
 
 
@@ -149,12 +149,19 @@ def _by_row(source: Source, plan: Plan) -> Cells | Rows:
     )
 
 
-def _refuse_missing(sums: Tally, reference: Reference) -> None:
-    """A reference group must have a row."""
+def _refuse_missing(sums: Tally, plan: Plan) -> None:
+    """Somebody must count for the metric, and in the reference group."""
+    if sums.design is not None and sums.mass.size and not sums.mass.any():
+        raise BadWeight(
+            f"weight: every row that {plan.measure.name!r} is about weighs 0; give rows that count a weight."
+        )
     if sums.in_reference is None or bool(sums.mass[sums.in_reference].any()):
         return
-    label = str(reference.group)
+    label = str(plan.reference.group)
     known = [str(group) for partition in sums.partitions for group in partition.groups[:1000]]
+    if label in known:
+        weighing = "" if sums.design is None else " and weighs more than 0"
+        raise UsageError(f"reference: no row of {label} lies inside the metric's condition{weighing}.")
     raise UsageError(f"reference: no row inside the metric's condition has {label}.{near(label, known)}")
 
 
