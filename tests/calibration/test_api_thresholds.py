@@ -132,3 +132,19 @@ def test_a_group_without_events(target: Any) -> None:
     assert marginal_outcomes(data, **ROLES, threshold=0.5).verdict == "violation"
     options: dict[str, Any] = {"threshold": 0.5, "target": target, "resamples": 100, "rng": 1}
     assert equalize_thresholds(data, **ROLES, **options).thresholds.size == 2
+
+
+@pytest.mark.parametrize("target", ["selection_rate", "tpr", "outcome_at_margin"])
+def test_numbers_of_rows_are_without_weights(target: str) -> None:
+    data = margins(3_000, power=2.0)
+    groups, size = np.unique(data["g"], return_counts=True)
+    heavy = data | {"w": np.where(data["g"] == groups[0], 2.0, 0.2), "n": np.full(data["s"].size, 3)}
+    ask: dict[str, Any] = AT_HALF | {"resamples": 100, "rng": 0, "target": target, "weight": "w"}
+    for options, times in (({}, 1), ({"count": "n"}, 3)):
+        result = equalize_thresholds(heavy, **ask, **options)
+        assert result.size.tolist() == (times * size).tolist()
+        shares = (result.rate_after - result.rate_before) * times * size
+        np.testing.assert_allclose(result.selected_change, shares)
+        assert np.all(result.selected_change_low <= result.selected_change)
+        assert np.all(result.selected_change <= result.selected_change_high)
+        assert result.provenance.rows == times * size.sum()

@@ -156,6 +156,7 @@ def estimate_thresholds(tally: ThresholdsTally, plan: ThresholdsPlan, rng: np.ra
     accuracy = [_accuracy(counts, selected.size) for counts in (selected.before, after)]
     certain = tally.binary and plan.outcome is not None and bool(np.all(selected.size[0] == selected.size[1]))
     right = accuracy if certain else [np.nan, np.nan]
+    gained = (after[0] - selected.before[0]) * (selected.lines / selected.size[0])  # rows, whatever they weigh
     return ThresholdsEstimates(
         groups=tally.groups,
         metrics=metrics_of(plan.target),
@@ -185,7 +186,7 @@ def estimate_thresholds(tally: ThresholdsTally, plan: ThresholdsPlan, rng: np.ra
         rate_after=after[0] / selected.size[0],
         overall_before=float(selected.before[0].sum() / selected.size[0].sum()),
         overall_after=float(after[0].sum() / selected.size[0].sum()),
-        selected_change=Interval(after[0] - selected.before[0], *(ends.share * selected.size[0])),
+        selected_change=Interval(gained, *(ends.share * selected.lines)),
         accuracy_before=right[0],
         accuracy_after=right[1],
         accuracy_change=Interval(np.array(right[1] - right[0]), *(ends.accuracy if certain else np.full(2, np.nan))),

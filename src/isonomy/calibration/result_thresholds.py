@@ -64,7 +64,7 @@ class ThresholdsResult(ReportedThresholds, GroupResult):
     ) -> ThresholdsResult:
         """Lay out the thresholds and what they do."""
         gained, right = estimates.selected_change, estimates.accuracy_change
-        rows = round(float(estimates.selected.size[0].sum()))
+        rows = round(float(estimates.selected.lines.sum()))
         return cls.gather(
             decisions,
             estimates,
@@ -75,7 +75,7 @@ class ThresholdsResult(ReportedThresholds, GroupResult):
             ),
             metric=plan.target,
             target=estimates.target,
-            size=estimates.selected.size[0],
+            size=estimates.selected.lines,
             se=np.where(plan.margin & estimates.lowered, np.nan, estimates.se),
             selected_change=gained.value,
             selected_change_low=gained.low,

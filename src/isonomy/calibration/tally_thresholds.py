@@ -13,6 +13,7 @@ from isonomy.calibration.smoothing.axis import Axis
 from isonomy.calibration.smoothing.cells import PARTS, SUMS, Bins
 from isonomy.calibration.smoothing.cells import Cells as BinnedRows
 from isonomy.calibration.tally import (
+    COUNTED,
     OUTCOME,
     SCORE,
     USER,
@@ -43,6 +44,7 @@ class Selected:
     total: FloatArray  # of their outcomes
     lowest: FloatArray  # the lowest score from the upper threshold up (NaN: none)
     size: FloatArray  # (3, G): rows, rows with an outcome and the total of their outcomes, selected or not
+    lines: FloatArray  # (G,): rows whatever they weigh
 
     def mixed(self, probability: FloatArray) -> FloatArray:
         """Rows, known and total (first axis) that are selected after a lottery between the two thresholds."""
@@ -80,10 +82,11 @@ class ThresholdsTally:
             for k, above in enumerate(passed)
             for name, value in sums.items()
         }
-        counts = sums_at(self.people, {"group": (group, size)}, sums | values)
+        counts = sums_at(self.people, {"group": (group, size)}, sums | values | {"lines": nw.col(COUNTED)})
         lowest, _ = ends_at(self.people.filter(passed[2]), group, size, score)
         each = {name: np.stack([counts[f"{name} {k}"] for k in range(3)]) for name in sums}
-        return Selected(**each, lowest=lowest, size=np.stack([counts[name] for name in sums]))
+        size_by = np.stack([counts[name] for name in sums])
+        return Selected(**each, lowest=lowest, size=size_by, lines=counts["lines"])
 
 
 def _by_group(group: nw.Expr, values: FloatArray) -> nw.Expr:
@@ -105,13 +108,15 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     table = source.with_columns(
         {known: 1.0 - flag(lost), outcome: nw.when(lost).then(nw.lit(0.0)).otherwise(column.cast(nw.Float64))}
     )
-    numbers = {SCORE: rows.score, _KNOWN: known, OUTCOME: outcome}
+    counted = {} if source.count is None else {COUNTED: source.count}
+    numbers = {SCORE: rows.score, _KNOWN: known, OUTCOME: outcome} | counted
     labels = {} if rows.user is None else {USER: rows.user}
     together = source.cluster or rows.user  # rows that vary together
     if together is None and source.reading.weight is not None:
         table = table.numbered(together := source.fresh("row"))  # weighted rows, each by itself
     labels |= {} if together is None else {_TOGETHER: together}
     people = coded(complete_rows(table, numbers, labels, rows.grouping), rows.grouping, groups)
+    people = people if counted else people.with_columns(nw.lit(1.0).alias(COUNTED))
     if source.reading.weight is not None:  # only the proportions of weights matter
         weight = float(sums_at(people, {}, {"weight": nw.col(LINES)})["weight"])
         people = people.with_columns((nw.col(LINES) * (size / weight)).alias(LINES))

@@ -114,8 +114,10 @@ def _table(counts: Counts, sums: ImpactTally, plan: ImpactPlan, rng: np.random.G
                 column[used] = getattr(impact, name)
             comparator = [str(counts.groups[best]) if i in used else "" for i in range(n.size)]
             rate = float(selected[best] / n[best])
-            need[used] = shortfall(n[used], selected[used], plan.threshold * rate)
-            parity[used] = shortfall(n[used], selected[used], rate)
+            rows = counts.rows[used]  # whatever they weigh
+            chosen = selected[used] * (rows / n[used])
+            need[used] = shortfall(rows, chosen, plan.threshold * rate)
+            parity[used] = shortfall(rows, chosen, rate)
             if counts.unknown:
                 refused = counts.unknown - counts.unknown_selected
                 bounds = unknown_bounds(n[used], selected[used], counts.unknown_selected, refused, own)
