@@ -67,3 +67,12 @@ def test_every_group_is_in_the_findings() -> None:
         assert {frozenset(text.split(" against ")) for text in told if " against " in text} == pairs
     thresholds = iso.equalize_thresholds(data, **roles, threshold=0.5, target="tpr", rng=0, resamples=100)
     assert all(any(text.startswith(f"g={i}: threshold") for text in thresholds.findings()) for i in range(5))
+
+
+def test_groups_that_no_score_compares_are_not_counted() -> None:
+    rng = np.random.default_rng(0)
+    size = [1_500, 1_500, 4]
+    s = rng.random(sum(size))
+    data = {"s": s, "g": np.repeat(["a", "b", "few"], size), "y": (rng.random(s.size) < s).astype(int)}
+    first = iso.predictive_parity(data, outcome="y", score="s", groups="g", rng=0).findings()[0]
+    assert "2 groups compared" in first

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import isonomy as iso
@@ -28,6 +29,8 @@ STANDARDISED: dict[str, Any] = {"metric": M, "scale": "standardised"}
         ((0.0, 0.1), "two-sided", None),
         (float("nan"), "two-sided", None),
         ("zero", "two-sided", None),
+        (pl.Series([0.0, 0.1]), "outside", None),
+        (pl.Series([0.0]), "two-sided", None),
         ((0, 1, 2), "outside", None),
         (0.1, "two-sided", 0.05),
         (0.0, "two-sided", -0.05),

@@ -123,7 +123,7 @@ def test_groups_without_a_test_are_named() -> None:
     data = {"p": [1, 0] * 50, "g": ["a"] * 90 + ["few"] * 10}
     result = iso.flag(data, min_size=20, **RATE)
     assert "Fewer than 20 rows that count, so listed and not tested: g=few." in result.warnings
-    assert "1 group was listed but not tested" in result.findings()[0]
+    assert "1 group was listed without a verdict" in result.findings()[0]
 
 
 def test_rows_used_are_those_the_metric_is_computed_on() -> None:
@@ -146,7 +146,7 @@ def test_labelled_shares_are_shares() -> None:
 
 def test_an_overview_without_a_tested_group_counts_none() -> None:
     told = wording.flag_overview({}, 0, 0, 1, "two-sided", "the population")
-    assert told == "No group could be tested. 1 group was listed but not tested: see the table."
+    assert told == "No group could be tested. 1 group was listed without a verdict: see the table."
 
 
 def test_one_group_is_not_counted() -> None:

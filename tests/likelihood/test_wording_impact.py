@@ -19,6 +19,7 @@ def test_a_category_in_words() -> None:
     assert wording.shortfall(8, 12, 0.8) == (
         "A ratio of 0.800 would have needed 8 more selections, the comparator's rate 12."
     )
+    assert "needed 1 more selection, the comparator's rate 2." in wording.shortfall(1, 2, 0.8)
     assert wording.shortfall(0, 3, 0.8) == "3 more selections would have reached the comparator's rate."
     assert "0.400 and 0.600" in wording.bounds(0.4, 0.6)
 

@@ -161,7 +161,8 @@ class ParityFamily(Family, Curves):
         """The family's test, its clearest pairs, and the order."""
         if np.isnan(self.pair_adjusted).all():
             return [wording.not_compared(self.dimensions), self._order(binary)]
-        sizes = (len(self.groups), int(self.supported.any(axis=0).sum()), families)
+        compared = np.unique(self.pairs[self.supported.any(axis=1)]).size or len(self.groups)
+        sizes = (compared, int(self.supported.any(axis=0).sum()), families)
         shown = overall(self.pair_verdicts), smallest(self.pair_adjusted)
         first = wording.family_finding(self.dimensions, *shown, tolerance, *sizes, binary=binary)
         if not self.supported.any():

@@ -78,7 +78,7 @@ _PAIR_VERDICTS = {
 
 def parity_null(level: str, tolerance: float | None, *, binary: bool) -> str:
     """The null hypothesis."""
-    votes = "each user counting once" if level == "user" else "each row counting once"
+    votes = "each user counting once" if level == "user" else "each row counting on its own"
     return (
         f"at every score the expected outcome {_same(tolerance, binary)} in all groups, and no group has higher "
         f"outcomes at lower scores than another at higher ones, {votes}."

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from numbers import Real
 from typing import Annotated, Literal
 
 import numpy as np
 
-from isonomy.errors import UsageError, refuse_percent
+from isonomy.errors import UsageError, refuse_percent, shown
 from isonomy.frames import Groups, MetricLike, Request, Source
 from isonomy.frames.conditions import Scalar
 from isonomy.frames.metrics import ERRORS, Measure, listed, measure, together
@@ -387,6 +388,8 @@ def _hypothesis(
         return None
     if isinstance(null, (Sequence, Mapping, np.ndarray)):
         ends = [float(end) for end in null]
+    elif not isinstance(null, (Real, Decimal)):
+        raise UsageError(f"null: {shown(null)} is not allowed; give a finite number, or (low, high) with low <= high.")
     elif alternative.startswith("outside"):
         raise UsageError(f"null: the alternative {alternative!r} needs (low, high), saw {null!r}.")
     else:

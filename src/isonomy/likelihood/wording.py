@@ -120,10 +120,11 @@ def _plain_null(low: float, high: float, alternative: str, equal: str, share: bo
 
 def joint_null(measured: str, groups: int, disparity: float | None, equal: str = "") -> str:
     """The null hypothesis of a certification; no one ``disparity`` if each group has its own."""
+    everywhere = f"In all {groups:,} groups at once" if groups > 1 else "In the one group tested"
     if equal and disparity == 0:
-        return f"In all {groups:,} groups at once, the {equal.format('equals')}."
+        return f"{everywhere}, the {equal.format('equals')}."
     shown = "as given" if disparity is None else phrases.number(disparity)
-    return f"In all {groups:,} groups at once, {measured} is {shown}."
+    return f"{everywhere}, {measured} is {shown}."
 
 
 # What "within tolerance" means for a null with one side.
@@ -237,7 +238,7 @@ def flag_overview(
     """
     side = {"greater": ", upwards", "less": ", downwards"}.get(alternative, "")
     tolerated = f" {_groups(within)} shown to lie within the tolerance{side}." if within else ""
-    untested = "" if tested == listed else f" {_groups(listed - tested)} listed but not tested: see the table."
+    untested = "" if tested == listed else f" {_groups(listed - tested)} listed without a verdict: see the table."
     number = sum(len(names) for names in flagged.values())
     if not tested:
         return f"No group could be tested.{untested}"
@@ -434,7 +435,7 @@ def certify_finding(statistic: float, df: int, pvalue: float, method: str, *, sh
     )
     return (
         f"Taken together, {differ}: {phrases.pvalue(pvalue)} for the hypothesis tested ({JOINT_STATISTICS[method]} "
-        f"{phrases.number(statistic)} on {df:,} degrees of freedom)."
+        f"{phrases.number(statistic)} on {df:,} {'degree' if df == 1 else 'degrees'} of freedom)."
     )
 
 

@@ -88,10 +88,11 @@ def finding(
 
 def shortfall(need: float, parity: float, threshold: float) -> str:
     """How many more selections would have been needed."""
+    more = f"{phrases.count(need or parity)} more {'selection' if (need or parity) == 1 else 'selections'}"
     if not need:
-        return f"{phrases.count(parity)} more selections would have reached the comparator's rate."
-    ratio, more = f"A ratio of {phrases.number(threshold)}", phrases.count(need)
-    return f"{ratio} would have needed {more} more selections, the comparator's rate {phrases.count(parity)}."
+        return f"{more} would have reached the comparator's rate."
+    ratio = f"A ratio of {phrases.number(threshold)}"
+    return f"{ratio} would have needed {more}, the comparator's rate {phrases.count(parity)}."
 
 
 def bounds(low: float, high: float) -> str:
