@@ -140,8 +140,8 @@ def test_numbers_of_rows_are_without_weights(target: str) -> None:
     groups, size = np.unique(data["g"], return_counts=True)
     heavy = data | {"w": np.where(data["g"] == groups[0], 2.0, 0.2), "n": np.full(data["s"].size, 3)}
     ask: dict[str, Any] = AT_HALF | {"resamples": 100, "rng": 0, "target": target, "weight": "w"}
-    for options, times in (({}, 1), ({"count": "n"}, 3)):
-        result = equalize_thresholds(heavy, **ask, **options)
+    for counted, times in (({}, 1), ({"count": "n"}, 3)):
+        result = equalize_thresholds(heavy, **(ask | counted))
         assert result.size.tolist() == (times * size).tolist()
         shares = (result.rate_after - result.rate_before) * times * size
         np.testing.assert_allclose(result.selected_change, shares)

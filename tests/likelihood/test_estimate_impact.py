@@ -61,7 +61,7 @@ def test_few_clusters_are_listed_and_not_compared() -> None:
 def test_shortfalls_are_rows_whatever_they_weigh() -> None:
     table = {"g": ["a"] * 100 + ["b"] * 100, "p": [1] * 80 + [0] * 20 + [1] * 40 + [0] * 60}
     for weights in (None, [2.0] * 100 + [0.2] * 100):
-        given = {} if weights is None else {"weight": "w"}
-        result = iso.adverse_impact(table | {"w": weights or [1.0] * 200}, prediction="p", groups="g", **given)
+        given = None if weights is None else "w"
+        result = iso.adverse_impact(table | {"w": weights or [1.0] * 200}, prediction="p", groups="g", weight=given)
         assert result.shortfall.tolist() == [0, 24]
         assert result.shortfall_parity.tolist() == [0, 40]

@@ -143,6 +143,10 @@ def score_warnings(unit: bool, method: str, *, margin: bool = False) -> list[str
     return [*([] if unit else [_OUTSIDE]), *([biased] if method == "nadaraya-watson" else [])]
 
 
+# How many would tell of groups that are withheld.
+_SPANNING = "some users or clusters appear in more than one group; the variance takes account of it."
+
+
 def family_warnings(
     dimensions: Sequence[str], points: int, spanning: int, lost: int, comparisons: int
 ) -> tuple[str, ...]:
@@ -151,7 +155,7 @@ def family_warnings(
     if points == 1:
         warnings.append(f"{name}: a single score was compared; the test is one of the groups' mean outcomes.")
     if spanning:
-        warnings.append(f"{name}: {_spanning(spanning)}")
+        warnings.append(f"{name}: {_SPANNING}")
     if lost >= _MANY * comparisons:
         warnings.append(
             f"{name}: {lost} of {comparisons} comparisons at a score were not made, because one of two groups has too "
@@ -159,10 +163,6 @@ def family_warnings(
             "and 10 without are needed (30 people, if outcomes are not 0 and 1)."
         )
     return tuple(warnings)
-
-
-def _spanning(users: int) -> str:
-    return f"{phrases.count(users)} users or clusters appear in more than one group; the variance takes account of it."
 
 
 def marginal_warnings(
@@ -192,7 +192,7 @@ def marginal_warnings(
                 "of them beside it: where there are few different scores, give one of them as the threshold)."
             )
         if users:
-            warnings.append(_spanning(users))
+            warnings.append(_SPANNING.capitalize())
     return tuple(warnings)
 
 
