@@ -32,7 +32,8 @@ def test_warnings() -> None:
 
 def test_p_values_say_what_they_are_against() -> None:
     text = wording.finding("sex=f", (12, 40, 0.3), "sex=m", (0.5, 0.3, 0.76), 0.05, 0.0002, 0.02, 0.8)
-    assert text.endswith("Against equal rates: p < 0.001; against a ratio of 0.800 or more: p = 0.0200.")
+    assert "Against equal rates, for this category alone: p < 0.001; against a ratio of 0.800 or more, " in text
+    assert text.endswith("adjusted for all categories: p = 0.0200.")
 
 
 def test_a_title_promises_bands_only_where_there_are_some() -> None:

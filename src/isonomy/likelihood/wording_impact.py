@@ -74,15 +74,15 @@ def finding(
 ) -> str:
     """One category: ``rates`` are selected, number and rate; ``ratio`` the impact ratio and its interval.
 
-    ``below`` is the one-sided p-value of a ratio of at least the threshold: it may be small where the interval, which
-    has two sides, just holds the threshold.
+    ``below`` is the adjusted one-sided p-value of a ratio of at least the threshold: it may be small where the
+    interval, which has two sides, just holds the threshold.
     """
     selected, n, rate = rates
     return (
         f"{group}: {phrases.count(selected)} of {phrases.count(n)} {chosen} ({100 * rate:.1f} %), an impact ratio of "
         f"{phrases.number(ratio[0])} to {comparator} ({phrases.interval(ratio[1], ratio[2], alpha)}). Against equal "
-        f"rates: {phrases.pvalue(pvalue)}; against a ratio of {phrases.number(threshold)} or more: "
-        f"{phrases.pvalue(below)}."
+        f"rates, for this category alone: {phrases.pvalue(pvalue)}; against a ratio of {phrases.number(threshold)} or "
+        f"more, adjusted for all categories: {phrases.pvalue(below)}."
     )
 
 
