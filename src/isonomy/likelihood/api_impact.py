@@ -109,7 +109,7 @@ def adverse_impact(
     >>> table = {"hired": [1] * 48 + [0] * 32 + [1] * 12 + [0] * 28, "sex": ["m"] * 80 + ["f"] * 40}
     >>> result = iso.adverse_impact(table, prediction="hired", groups="sex")
     >>> result.to_frame().select("group", "n", "selected", "rate", "impact_ratio", "shortfall", "verdict").rows()
-    [('sex=f', 40, 12, 0.3, 0.5, 8, 'violation'), ('sex=m', 80, 48, 0.6, 1.0, 0, 'within_tolerance')]
+    [('sex=f', 40, 12, 0.3, 0.5, 8, 'violation'), ('sex=m', 80, 48, 0.6, 1.0, 0, 'inconclusive')]
     """
     call = open_call("adverse_impact", locals())
     asked = plan_impact(call.source, **call.options)
