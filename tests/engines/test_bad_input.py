@@ -43,6 +43,14 @@ def folder(tmp_path: Path, people: pl.DataFrame) -> Path:
     return tmp_path
 
 
+@pytest.fixture(params=[None, "duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def reader(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What an audit file says about the engine that reads its files."""
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+    return {} if request.param is None else {"engine": request.param}
+
+
 def audit(folder: Path, **data: Any) -> Audit:
     return Audit.from_dict(FILE | {"data": FILE["data"] | data}, folder=folder)
 
@@ -91,7 +99,9 @@ def test_what_was_finished_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert [entry.resumed for entry in done.entries] == [True] * 5 + [False]
 
 
-def test_a_file_that_changes_during_the_audit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_during_the_audit(
+    folder: Path, reader: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = folder / "people" / "sex=f" / "part.parquet"
     project = iso.project
 
@@ -101,7 +111,7 @@ def test_a_file_that_changes_during_the_audit(folder: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(iso, "project", changed)
     with pytest.raises(iso.errors.DataError, match=r"part\.parquet changed while it was audited"):
-        audit(folder).run(folder / "out")
+        audit(folder, **reader).run(folder / "out")
     assert not (folder / "out" / "results.json").exists()
     assert len(list((folder / "out" / ".isonomy-state").glob("*.json"))) == 2
 
@@ -118,26 +128,22 @@ def cut_short(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:2_000])
 
 
-@pytest.mark.parametrize("engine", [None, "duckdb"])
 @pytest.mark.parametrize("break_file", [other_type, other_columns, cut_short])
 def test_a_partition_that_is_not_like_the_others(
-    engine: str | None, break_file: Callable[[Path], None], folder: Path
+    reader: dict[str, Any], break_file: Callable[[Path], None], folder: Path
 ) -> None:
     break_file(folder / "people" / "sex=m" / "part.parquet")
-    options = {} if engine is None else {"engine": engine}
     with pytest.raises(iso.errors.IsonomyError, match="data") as refused:
-        audit(folder, **options).run(folder / "out")
+        audit(folder, **reader).run(folder / "out")
     assert len(str(refused.value)) < 1_000
     assert not (folder / "out" / "results.json").exists()
 
 
-@pytest.mark.parametrize("engine", [None, "duckdb"])
-def test_a_null_partition_has_no_group(engine: str | None, folder: Path) -> None:
+def test_a_null_partition_has_no_group(reader: dict[str, Any], folder: Path) -> None:
     shutil.move(folder / "people" / "sex=m", folder / "people" / "sex=__HIVE_DEFAULT_PARTITION__")
-    options = {} if engine is None else {"engine": engine}
-    done = audit(folder, **options).run()
+    done = audit(folder, **reader).run()
     assert all("no value" in str(entry.error) for entry in done.entries)
-    done = audit(folder, missing_group="level", **options).run()
+    done = audit(folder, missing_group="level", **reader).run()
     assert done.entries[0].error is None
     result = done.results["flag-tpr"]
     assert isinstance(result, iso.FlagResult)

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from isonomy.errors import UsageError
+from isonomy.errors import DataError, UsageError
 from isonomy.frames import paths
-from isonomy.frames.paths import files_at, is_pattern
+from isonomy.frames.paths import files_at, is_pattern, refuse_unlike
 
 NAMES = ("a/x.parquet", "a/b/y.parquet", "z.parquet", "z.csv", "[1].parquet", ".hidden.parquet")
 
@@ -80,3 +80,19 @@ def test_a_file_behind_two_links_is_read_once(tmp_path: Path) -> None:
     pl.DataFrame({"p": [0, 1]}).write_parquet(tmp_path / "one" / "x.parquet")
     (tmp_path / "two").symlink_to(tmp_path / "one")
     assert len(iso.open_source(tmp_path / "**" / "*.parquet").head(10)) == 2
+
+
+def test_files_of_one_table_have_the_same_columns(tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.parquet" for name in "abc"]
+    pl.DataFrame({"x": [1], "y": ["u"]}).write_parquet(files[0])
+    pl.DataFrame({"y": ["u"], "x": [1]}).write_parquet(files[1])
+    refuse_unlike(files[:2])
+    pl.DataFrame({"x": [1]}).write_parquet(files[2])
+    with pytest.raises(DataError, match=r"a\.parquet and .*/c\.parquet differ in column 'y'"):
+        refuse_unlike(files)
+    pl.DataFrame({"x": [1.0], "y": ["u"]}).write_parquet(files[2])
+    with pytest.raises(DataError, match="differ in column 'x'"):
+        refuse_unlike(files)
+    files[2].write_bytes(files[2].read_bytes()[:50])
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        refuse_unlike(files)

@@ -15,7 +15,7 @@ from isonomy.frames.conditions import all_of, is_text
 from isonomy.frames.fingerprint import Fingerprint
 from isonomy.frames.fingerprint import fingerprint as fingerprint_of
 from isonomy.frames.labels import NOTHING, Labels
-from isonomy.frames.paths import files_at
+from isonomy.frames.paths import files_at, refuse_unlike
 from isonomy.frames.profile import ROWS
 from isonomy.results import phrases
 
@@ -55,8 +55,20 @@ def open_table(data: Data, folder: Path, given: object = None, labels: Labels = 
             asked = data.model_copy(update={"query": "select * from data", "tables": {"data": data.path}})
         else:
             asked = data
-        native = _duckdb(asked, folder) if data.engine == "duckdb" else _spark(asked, folder)
-        return Opened(_open(native, data, labels), data.path or f"a query run by {data.engine}", None)
+        files = {
+            name: files_at(folder / path, f"data.tables.{name}")
+            for name, path in asked.tables.items()
+            if "://" not in path
+        }
+        for each in files.values():
+            refuse_unlike(each)
+        native = _duckdb(asked, folder, files) if data.engine == "duckdb" else _spark(asked, folder)
+        return Opened(
+            _open(native, data, labels),
+            data.path or f"a query run by {data.engine}",
+            None,
+            {file: _stamp(file) for each in files.values() for file in each},
+        )
     if data.path is None:
         raise ConfigError("data: no path and no query; say where the rows are.")
     path = folder / data.path
@@ -92,7 +104,7 @@ def _open(native: object, data: Data, labels: Labels) -> Source:
     return source
 
 
-def _duckdb(data: Data, folder: Path) -> object:
+def _duckdb(data: Data, folder: Path, files: Mapping[str, Sequence[Path]]) -> object:
     """The query's answer. It may read the database and the files named in ``tables``, and nothing else."""
     try:
         import duckdb
@@ -107,28 +119,17 @@ def _duckdb(data: Data, folder: Path) -> object:
             raise ConfigError(f"data.query: exactly one SELECT statement is allowed; DuckDB reads: {kinds}.")
         allowed: list[str] = []
         for name, path in data.tables.items():
-            files = _files(name, folder / path)
-            _refuse_unlike(connection, files)
-            connection.execute(f"create temp view {_quoted(name, chr(34))} as select * from {_read(files)}")
-            allowed += files
+            if not files.get(name):
+                raise ConfigError(f"data.tables.{name}: no file at {folder / path}.")
+            read = [str(file.resolve()) for file in files[name]]
+            connection.execute(f"create temp view {_quoted(name, chr(34))} as select * from {_read(read)}")
+            allowed += read
         connection.execute(f"set allowed_paths = {_listed(allowed)}::varchar[]")
         connection.execute("set enable_external_access = false")
         connection.execute("set lock_configuration = true")
         return connection.sql(statements[0].query)
     except duckdb.Error as error:
         raise ConfigError(f"data.query: DuckDB cannot run it ({error}).") from None
-
-
-def _refuse_unlike(connection: Any, files: Sequence[str]) -> None:
-    """Raise if a column has several types: DuckDB would make them that of the first file."""
-    if ".csv" in Path(files[0]).suffixes:
-        return
-    kind = "type || coalesce(converted_type::varchar, '')"
-    query = f"select name from parquet_schema({_listed(files)}) group by name having count(distinct {kind}) > 1"
-    for (name,) in connection.execute(query).fetchall():
-        raise DataError(
-            f"data: files differ in the type of column {name!r}. Files of one table need the same columns and types."
-        )
 
 
 def _quoted(text: str, mark: str) -> str:
@@ -149,14 +150,6 @@ def _read(files: Sequence[str]) -> str:
     text = [name for name, dtype in open_source(first).schema.items() if is_text(dtype)]
     types = ", ".join(f"{_quoted(name, chr(39))}: 'VARCHAR'" for name in text)
     return f"read_csv({_listed(files)}, types = {{{types}}})" if text else f"read_csv({_listed(files)})"
-
-
-def _files(table: str, path: Path) -> list[str]:
-    """The files behind a table: one, those of a folder, or those of a glob."""
-    files = files_at(path, f"data.tables.{table}")
-    if not files:
-        raise ConfigError(f"data.tables.{table}: no file at {path}.")
-    return [str(file.resolve()) for file in files]
 
 
 _ON_FILES = "spark.sql.runSQLOnFiles"  # whether a query may name files instead of tables

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
-from isonomy.errors import UsageError
+from isonomy.errors import DataError, UsageError
 
 MOST = 100_000  # files and folders that are looked at
 _MARKS = re.compile(r"[*?\[]")
@@ -36,6 +36,30 @@ def files_at(path: Path, argument: str = "data") -> list[Path]:
         if not file.is_file() and not file.is_dir():
             raise UsageError(f"{argument}: {file} is no plain file (a pipe, a socket or a device); name files to read.")
     return sorted(chosen)
+
+
+def refuse_unlike(files: Sequence[Path]) -> None:
+    """Raise if parquet files differ in their columns: engines would take those of the first file, and nulls."""
+    parquet = [file for file in files if file.suffix == ".parquet" and file.is_file()]
+    if len(parquet) < 2:
+        return
+    import polars as pl
+
+    try:
+        schemas = [pl.read_parquet_schema(file) for file in parquet]
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"data: the files cannot be read as parquet ({error}).") from None
+    for file, schema in zip(parquet, schemas, strict=True):
+        unlike = sorted(name for name in {**schemas[0], **schema} if schema.get(name) != schemas[0].get(name))
+        if unlike:
+            raise DataError(
+                f"data: {_short(parquet[0])} and {_short(file)} differ in column {unlike[0]!r}. "
+                "Files of one table need the same columns and types."
+            )
+
+
+def _short(file: Path) -> str:
+    return f"{file.parent.name}/{file.name}"
 
 
 def _matching(path: Path, argument: str) -> list[Path]:
