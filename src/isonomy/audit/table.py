@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -162,7 +163,10 @@ def _spark(data: Data, folder: Path) -> object:
         from pyspark.sql import SparkSession
     except ImportError:
         raise ConfigError('data.engine: "spark" is not installed; pip install "isonomy[spark]".') from None
+    there = SparkSession.getActiveSession() is not None
     session = SparkSession.builder.getOrCreate()
+    if not there:  # ours to stop: its workers would be cut off when the audit's process ends
+        atexit.register(session.stop)
     before = session.conf.get(_ON_FILES, "true")
     try:
         _refuse_commands(session, str(data.query))
