@@ -13,7 +13,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.errors import DataError, MissingValues
-from isonomy.frames import Request, aggregate, collect, missing, open_source
+from isonomy.frames import COUNT, Request, aggregate, collect, missing, open_source
 from isonomy.frames.adapt import adapt
 from isonomy.frames.sums import identity, in_order, number_rows
 
@@ -120,6 +120,23 @@ def test_sums_can_be_summed_again(engine: Any) -> None:
     each = aggregate(frame, {"user": nw.col("user")}, {"x": nw.col("x")})
     total = collect(aggregate(each, {}, {"squares": nw.col("x") * nw.col("x")}))
     assert total.rows() == [(2.0, 25.0)]
+
+
+def test_sums_of_all_rows(engine: Any) -> None:
+    data = engine({"x": [1.0, 2.0, 4.0]})
+    frame = adapt(data).frame
+    total = collect(aggregate(frame, {}, {"x": nw.col("x"), "two": nw.lit(2.0)}))
+    assert total.rows(named=True) == [{COUNT: 3.0, "x": 7.0, "two": 6.0}]
+    assert collect(aggregate(frame, {}, {})).rows(named=True) == [{COUNT: 3.0}]
+    assert collect(aggregate(frame.filter(nw.col("x") > 9), {}, {"x": nw.col("x")})).is_empty()
+
+
+def test_sums_of_all_rows_are_no_groups() -> None:
+    """Polars holds the rows of a group-by with one group: 100 million took 8 GB."""
+    frame = adapt(pl.LazyFrame({"x": [1.0, 2.0]})).frame
+    plan = aggregate(frame, {}, {"x": nw.col("x")}).to_native().explain()
+    assert "AGGREGATE" not in plan
+    assert "AGGREGATE" in aggregate(frame, {"x": nw.col("x")}, {}).to_native().explain()
 
 
 def test_keys_are_plain_and_in_one_order() -> None:

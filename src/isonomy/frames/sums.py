@@ -62,14 +62,19 @@ def aggregate(frame: Lazy, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.
 
     Keys and values map a name to an expression. Aggregations can be nested: the result is a frame again.
     """
-    by = {f"__k{i}": key for i, key in enumerate(keys.values() or [nw.lit(0)])}
+    by = {f"__k{i}": key for i, key in enumerate(keys.values())}
     summed = {f"__v{i}": value.cast(nw.Float64) for i, value in enumerate(values.values())}
     # ``with_columns`` first: a selection of literals alone would have one row.
-    computed = frame.with_columns(*(expr.alias(name) for name, expr in (by | summed).items()))
+    computed = frame
+    if by or summed:
+        computed = frame.with_columns(*(expr.alias(name) for name, expr in (by | summed).items()))
     sums = (nw.len().alias(COUNT), *(nw.col(name).sum() for name in summed))
-    grouped = computed.select(*by, *summed).group_by(list(by)).agg(*sums)
+    if by:
+        grouped = computed.select(*by, *summed).group_by(list(by)).agg(*sums)
+    else:  # no group by a constant: polars would hold every row; of no rows there is no line, as with keys
+        grouped = computed.select(*sums).filter(nw.col(COUNT) > 0)
     return grouped.select(
-        *(nw.col(place).alias(name) for place, name in zip(by, keys, strict=False)),
+        *(nw.col(place).alias(name) for place, name in zip(by, keys, strict=True)),
         nw.col(COUNT).cast(nw.Float64),
         *(nw.col(place).cast(nw.Float64).alias(name) for place, name in zip(summed, values, strict=True)),
     )
