@@ -96,8 +96,11 @@ def test_what_was_finished_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch
         with pytest.raises(KeyboardInterrupt):
             audit(folder).run(folder / "out")
     assert not (folder / "out" / "results.json").exists()
-    done = audit(folder).run(folder / "out", resume=True)
+    progress: list[str] = []
+    done = audit(folder).run(folder / "out", resume=True, progress=lambda what, *_: progress.append(what))
     assert [entry.resumed for entry in done.entries] == [True] * 5 + [False]
+    # The passes of finished tests are not made again: this one begins with a pass of its own.
+    assert [what for what in progress if "pass" in what] == ["Reading the table (pass 1 of 1)"]
 
 
 def test_a_file_that_changes_during_the_audit(

@@ -143,8 +143,9 @@ class Audit:
         if folder is not None:
             prepare(folder)
         tables = _Tables(source, opened)
-        tables.prefetch(planned, lambda k, of: tell(f"Reading the table (pass {k} of {of})", 0, len(planned)))
         state = State(folder, resume=resume)
+        left = [one for one in planned if state.load(one.identity(fingerprint.digest, self.config)) is None]
+        tables.prefetch(left, lambda k, of: tell(f"Reading the table (pass {k} of {of})", 0, len(planned)))
         if folder is not None:
             claim(folder, self._path)
         entries = []
