@@ -266,6 +266,8 @@ def test_groups_are_held_against_the_disparity_tested(asked: dict[str, Any], wor
     assert "difference was shown" not in told
     assert "by more than chance explains" not in told
     assert "tested, " in told
+    assert "favoured" not in told  # better or worse off than what was tested, which is not the population
+    assert ("+0." not in told and " points" in result.null) == (asked.get("scale") != "ratio")
 
 
 @pytest.mark.parametrize("null", [0.1, {"g=a": -0.1, "g=b": 0.2}])

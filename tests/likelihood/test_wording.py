@@ -45,7 +45,7 @@ def test_a_value_is_subtracted_and_people_have_one(reference: Any, words: str) -
         ({"tolerance": 0.02}, "its selection rate differs from that of the population by at most 2.0 points."),
         ({"alternative": "greater"}, "its selection rate is at most that of the population."),
         ({"alternative": "less"}, "its selection rate is at least that of the population."),
-        ({"null": 0.1}, "its selection rate less that of the population is 0.100."),
+        ({"null": 0.1}, "its selection rate less that of the population is 10.0 points."),
         ({"scale": "ratio"}, "its selection rate over that of the population is 1.00."),
     ],
     ids=str,
@@ -55,7 +55,7 @@ def test_the_hypothesis_is_told_without_signs_where_it_can_be(options: dict[str,
 
 
 def test_one_disparity_for_all_groups_is_named_and_several_are_not() -> None:
-    assert "is 0.0100." in iso.certify(DATA, null=0.01, reference=0.3, **RATE).null
+    assert "is 1.0 point." in iso.certify(DATA, null=0.01, reference=0.3, **RATE).null
     assert "is as given." in iso.certify(DATA, null=[0.01, 0.0, 0.0], reference=0.3, **RATE).null
 
 
@@ -155,3 +155,25 @@ def test_one_group_is_not_counted() -> None:
     assert text == "women: shown to differ from men, disfavoured."
     none = wording.flag_overview({"disfavoured": [], "favoured": []}, 0, 1, 1, "two-sided", "men")
     assert none == "The one group tested was not shown to differ from men."
+
+
+def test_one_sided_findings_are_in_points_and_say_what_was_asked() -> None:
+    result = iso.flag(DATA, alternative="less", interval="one-sided", **RATE)
+    told = result.findings()[1]
+    assert "33.3 % of 60 rows, the population 33.3 %" in told
+    assert "95 % upper bound " in told
+    assert " points higher; " in told
+    assert told.endswith("Asked was only whether it is lower; that was not shown.")
+
+
+def test_shares_by_weight_are_called_so_and_the_best_group_an_estimate() -> None:
+    table = {**DATA, "w": np.tile([1.0, 2.0, 3.0], 60)}
+    weighted = iso.flag(table, weight="w", reference="highest", **RATE).findings()
+    assert "16.7 % (by weight) of 60 rows" in weighted[1]
+    assert "Which group is highest is itself an estimate." in weighted[-1]
+    assert not any("by weight" in told or "an estimate" in told for told in iso.flag(table, **RATE).findings())
+    impact = iso.adverse_impact(table, weight="w", prediction="p", groups="g").findings()
+    assert "20 of 60 selected (16.7 % by weight)" in impact[1]
+    assert "Which category is selected most often is itself an estimate." in impact[-1]
+    named = iso.adverse_impact(table, reference={"g": "a"}, prediction="p", groups="g").findings()
+    assert not any("an estimate" in told or "by weight" in told for told in named)

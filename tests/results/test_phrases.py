@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import isonomy
@@ -134,6 +135,22 @@ def test_who_is_selected_in_the_readers_words() -> None:
     assert phrases.chosen({"selection_rate": "not denied"}) == "not denied"
 
 
+@pytest.mark.parametrize(
+    ("label", "noun"),
+    [
+        ("called back", "share called back"),
+        ("given a loan", "share given a loan"),
+        ("wrongly not paid", "share wrongly not paid"),
+        ("Red flag", "Red flag"),
+        ("Need of care", "Need of care"),
+        ("approved amount", "approved amount"),
+        ("selection_rate", "selection rate"),
+    ],
+)
+def test_words_for_a_metric_that_say_what_people_are_become_a_noun(label: str, noun: str) -> None:
+    assert phrases.noun(label) == noun
+
+
 def test_one_point_and_several() -> None:
     assert [phrases.points(x) for x in (0.01, -0.01, 0.0099, 0.011, 0, 0.001)] == [
         *("1.0 point", "1.0 point", "1.0 point", "1.1 points", "0.0 points", "0.1 points"),
@@ -150,6 +167,9 @@ def test_one_point_and_several() -> None:
         (-0.02, (-0.04, 0.0), "2.0 points lower, 95 % interval 0.0 to 4.0"),
         (0.02, (0.0, 0.04), "2.0 points higher, 95 % interval 0.0 to 4.0"),
         (0.001, (-0.03, -0.01), "0.1 points higher, 95 % interval 1.0 to 3.0 points lower"),
+        (-0.2, (-np.inf, -0.186), "20.0 points lower, 95 % upper bound 18.6 points lower"),
+        (-0.2, (-0.214, np.inf), "20.0 points lower, 95 % lower bound 21.4 points lower"),
+        (-0.2, (-np.inf, np.inf), "20.0 points lower, 95 % interval without ends"),
     ],
 )
 def test_an_interval_with_two_sides_names_both_the_lower_end_first(

@@ -370,7 +370,8 @@ class FlagResult(LikelihoodResult):
         """The disparity tested, in words, where it is neither none nor a tolerance."""
         if self.tolerance is not None or self.null_low == self.null_high == self.link.equal:
             return ""
-        return wording.tested(self.null_low, self.null_high, self.alternative, self.scale)
+        share = bool(self.shares) and all(self.shares)
+        return wording.tested(self.null_low, self.null_high, self.alternative, self.scale, share=share)
 
     def findings(self) -> tuple[str, ...]:
         """An overview, then the groups, worst first, then what the reference's error changed if it changed any."""
@@ -381,13 +382,16 @@ class FlagResult(LikelihoodResult):
         names = self.names
         titles = {i: names[i].replace(f"({self.metrics[i]})", f"({phrases.metric(self.metrics[i])})") for i in order}
         flagged = {
-            word: [titles[i] for i in order if self.direction[i] == word]
+            wording.BESIDE_TESTED[word] if self._tested else word: [
+                titles[i] for i in order if self.direction[i] == word
+            ]
             for word in (wording.DISFAVOURED, wording.FAVOURED)
         }
         against = self._tested or self.reference
         overview = wording.flag_overview(flagged, within, tested.size, listed, self.alternative, against)
         described = [wording.group_finding(self._finding(i)) for i in order[:DESCRIBED]]
-        return (overview, *described, *([self.contrast] if self.contrast else []))
+        best = wording.against_best("group", self.reference_kind.value) if self.reference_kind.best else ""
+        return (overview, *described, *filter(None, (best, self.contrast)))
 
     def _worst_first(self) -> list[int]:
         """The tested groups: those worse off by most to least, those better off, then the others by their p-values."""
@@ -419,6 +423,7 @@ class FlagResult(LikelihoodResult):
             against=self.reference,
             share=self.shares[i],
             tested=self._tested,
+            weighted=self.provenance.options.get("weight") is not None,
         )
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:

@@ -132,7 +132,8 @@ class AdverseImpactResult(ReportedImpact, GroupResult):
         overview = wording.overview(facts[0], facts[1], [self.labels[i] for i in shown], compared.size, self.threshold)
         order = sorted(others, key=lambda i: float(self.impact_ratio[i]))[:DESCRIBED]
         scored = [] if self.median is None else [wording.median(self.median)]
-        return (overview, *scored, *(self._described(i) for i in order))
+        best = [] if self.named else [wording.BEST]
+        return (overview, *scored, *(self._described(i) for i in order), *best)
 
     def _described(self, i: int) -> str:
         """One category in words."""
@@ -149,6 +150,7 @@ class AdverseImpactResult(ReportedImpact, GroupResult):
                 float(self.adjusted_pvalue[i]),
                 self.threshold,
                 self.chosen,
+                weighted=self.provenance.options.get("weight") is not None,
             )
         ]
         if self.shortfall_parity[i] > 0:

@@ -71,7 +71,13 @@ class CertifyResult(LikelihoodResult):
             estimates.each,
             decisions,
             random=plan.correction == "bartlett" or estimates.factor != 1,
-            null=wording.joint_null(measured, estimates.region.groups, common, equality_of(plan)),
+            null=wording.joint_null(
+                measured,
+                estimates.region.groups,
+                common,
+                equality_of(plan),
+                share=all(one.measure.binary for one in plan.each),
+            ),
             likelihood="cmh" if plan.given else plan.method if plan.likely else "covariance",
             statistic=estimates.statistic,
             df=estimates.joint.df,
@@ -130,7 +136,8 @@ class CertifyResult(LikelihoodResult):
         if self.tolerance is not None or (given == self.link.equal).all():
             return ""
         one = float(given[0])
-        return wording.tested(one, one, "two-sided", self.scale) if given.size == 1 else "the disparities tested"
+        share = bool(self.shares) and all(self.shares)
+        return wording.tested(one, one, "", self.scale, share=share) if given.size == 1 else "the disparities tested"
 
     def findings(self) -> tuple[str, ...]:
         """What decided: the joint statistic, or with a tolerance the intervals; then the largest difference."""

@@ -41,6 +41,7 @@ SIGMAS = {
 
 # Flagged groups that are worse off than the reference, and better off.
 DISFAVOURED, FAVOURED = "disfavoured", "favoured"
+BESIDE_TESTED = {DISFAVOURED: "worse off than that", FAVOURED: "better off than that"}  # than the disparity tested
 REFERENCE_NAMES = {
     "population": "{}",
     "rest": "the rest of {}",
@@ -55,6 +56,14 @@ def reference(kind: str, group: str, value: float | None, everybody: str = "the 
         return REFERENCE_NAMES[kind].format(everybody) if kind in REFERENCE_NAMES else group
     shown = format(Decimal(f"{value:.6g}"), "f")
     return f"the estimate {shown}" if kind == "estimate" else shown
+
+
+def against_best(whom: str, best: str) -> str:
+    """What intervals are of where groups are held against the best of all of them."""
+    return (
+        f"Which {whom} is {best} is itself an estimate. Intervals and p-values are of the comparison with the one that "
+        "truly is, whichever that may be; they do not take it to be known."
+    )
 
 
 def comparison(metric: str, reference: str, scale: str, *, value: bool, sigma: str | None = None) -> str:
@@ -102,9 +111,14 @@ def null(low: float, high: float, alternative: str, measured: str, equal: str = 
     if plain := _plain_null(low, high, alternative, equal, share):
         return f"For each group, its {plain}."
     sides = {"two-sided": "is", "greater": "is at most", "less": "is at least"}
-    between = f"lies between {phrases.number(low)} and {phrases.number(high)}"
-    limit = f"{sides[alternative]} {phrases.number(low)}" if alternative in sides else between
+    ends = [_amount(end, share and bool(equal)) for end in (low, high)]
+    limit = f"{sides[alternative]} {ends[0]}" if alternative in sides else f"lies between {ends[0]} and {ends[1]}"
     return f"For each group, its {measured} {limit}."
+
+
+def _amount(value: float, points: bool) -> str:
+    """A disparity with its sign: of shares in points."""
+    return f"{'-' if value < 0 else ''}{phrases.points(value)}" if points else phrases.number(value)
 
 
 def _plain_null(low: float, high: float, alternative: str, equal: str, share: bool) -> str:
@@ -118,12 +132,12 @@ def _plain_null(low: float, high: float, alternative: str, equal: str, share: bo
     return f"{equal.format('differs from')} by at most {amount}" if low == -high else ""
 
 
-def joint_null(measured: str, groups: int, disparity: float | None, equal: str = "") -> str:
+def joint_null(measured: str, groups: int, disparity: float | None, equal: str = "", *, share: bool = False) -> str:
     """The null hypothesis of a certification; no one ``disparity`` if each group has its own."""
     everywhere = f"In all {groups:,} groups at once" if groups > 1 else "In the one group tested"
     if equal and disparity == 0:
         return f"{everywhere}, the {equal.format('equals')}."
-    shown = "as given" if disparity is None else phrases.number(disparity)
+    shown = "as given" if disparity is None else _amount(disparity, share and bool(equal))
     return f"{everywhere}, {measured} is {shown}."
 
 
@@ -135,6 +149,11 @@ WITHIN = {
 WITHIN_EVERY = {
     "greater": "shown not to exceed the reference by more than the tolerance.",
     "less": "shown not to fall below the reference by more than the tolerance.",
+}
+# What was not shown where one side alone was asked about.
+NOT_SHOWN = {
+    "greater": "Asked was only whether it is higher; that was not shown.",
+    "less": "Asked was only whether it is lower; that was not shown.",
 }
 RESTS_ON_THE_TOLERANCE = (
     "The verdict rests on the tolerance and the intervals. The joint p-value above is that of exact equality and does "
@@ -183,6 +202,7 @@ class Finding:
     against: str = ""
     share: bool = False  # whether the metric is a share of people, told in percent
     tested: str = ""  # the disparity tested, where it is neither none nor a tolerance
+    weighted: bool = False  # whether rows count by their weights in every share and average
 
 
 def group_finding(of: Finding) -> str:
@@ -190,16 +210,17 @@ def group_finding(of: Finding) -> str:
     shown = {
         Verdict.VIOLATION: f"A difference was shown: {of.direction}.",
         Verdict.WITHIN_TOLERANCE: WITHIN.get(of.alternative, "Shown to lie within the tolerance."),
-        Verdict.INCONCLUSIVE: "No difference was shown: these data cannot tell.",
+        Verdict.INCONCLUSIVE: NOT_SHOWN.get(of.alternative, "No difference was shown: these data cannot tell."),
     }[of.verdict]
     if of.tested:
         differs = f"to differ from {of.tested}"
         flagged = of.verdict is Verdict.VIOLATION
-        shown = f"Shown {differs}: {of.direction}." if flagged else f"Not shown {differs}: these data cannot tell."
+        side = BESIDE_TESTED.get(of.direction, "")
+        shown = f"Shown {differs}: {side}." if flagged else f"Not shown {differs}: these data cannot tell."
     alone, adjusted = phrases.pvalue(of.pvalue), phrases.pvalue(of.adjusted)
     evidence = f"adjusted {adjusted}" if alone == adjusted else f"{alone}, adjusted {adjusted}"
-    interval = phrases.interval(*of.interval, of.alpha)
-    if of.share and of.scale != "standardised" and all(map(isfinite, of.interval)):
+    interval, weighted = phrases.interval(*of.interval, of.alpha), phrases.BY_WEIGHT if of.weighted else ""
+    if of.share and of.scale != "standardised" and any(map(isfinite, of.interval)):
         points = of.scale == "difference"
         size = (
             phrases.apart(of.disparity, of.interval, of.alpha)
@@ -207,20 +228,29 @@ def group_finding(of: Finding) -> str:
             else f"{disparity(of.disparity, of.scale)}, {interval}"
         )
         return (
-            f"{of.group}: {phrases.metric(of.metric)} {phrases.share(of.estimate)} of {phrases.count(of.n)} rows, "
+            f"{of.group}: {phrases.metric(of.metric)} {phrases.share(of.estimate)}{weighted} of "
+            f"{phrases.count(of.n)} rows, "
             f"{of.against} {phrases.share(of.reference)}; {size}; {evidence}. {shown}"
         )
     return (
-        f"{of.group}: {phrases.metric(of.metric)} {phrases.number(of.estimate)} over {phrases.count(of.n)} rows "
+        f"{of.group}: {phrases.metric(of.metric)} {phrases.number(of.estimate)}{weighted} over "
+        f"{phrases.count(of.n)} rows "
         f"against {phrases.number(of.reference)}, {disparity(of.disparity, of.scale)} ({interval}; {evidence}). {shown}"
     )
 
 
-def tested(low: float, high: float, alternative: str, scale: str) -> str:
-    """What groups are held against where it is not equality: 'the difference tested, +0.05'."""
-    ends = [phrases.signed(end) if scale in DIFFERENCES else phrases.number(end) for end in (low, high)]
-    limit = {"greater": "at most ", "less": "at least "}.get(alternative, "")
-    return f"the {NOUNS[scale]} tested, {limit}{ends[0] if low == high else ' to '.join(ends)}"
+def tested(low: float, high: float, alternative: str, scale: str, *, share: bool) -> str:
+    """What groups are held against where it is not equality: 'the difference tested, at most 5.0 points lower'."""
+    points = share and scale == "difference"
+    limits = {"greater": "at most ", "less": "at least "}
+    if points and low < 0:  # more points lower is less
+        limits = {"greater": "at least ", "less": "at most "}
+    if points:
+        null = phrases.offset(low) if low == high else phrases.between(low, high)
+    else:
+        ends = [phrases.signed(end) if scale in DIFFERENCES else phrases.number(end) for end in (low, high)]
+        null = ends[0] if low == high else " to ".join(ends)
+    return f"the {NOUNS[scale]} tested, {limits.get(alternative, '')}{null}"
 
 
 def other_null_verdict(call: str, verdict: Verdict, tested: str) -> str:
@@ -427,7 +457,7 @@ JOINT_STATISTICS = {
 
 def certify_finding(statistic: float, df: int, pvalue: float, method: str, *, shown: bool, tested: str = "") -> str:
     """The joint statistic; ``shown``: it is more than chance explains; ``tested``: from what, if not from equality."""
-    apart = f" from {tested}" if tested else ""
+    apart = f" from {tested}," if tested else ""
     differ = (
         f"the groups differ{apart} by more than chance explains"
         if shown

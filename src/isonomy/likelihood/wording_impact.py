@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isonomy.likelihood.wording import against_best
 from isonomy.results import phrases
 
 QUESTION = "How often is each category selected beside the category it is compared with, and what do the data show?"
@@ -23,10 +24,8 @@ LIMITS = (
     "A ratio describes who was selected. It does not say why, nor whether the categories' applicants were alike.",
     phrases.NOT_PROOF,
 )
-ASSUMED_BEST = (
-    "The category selected most often is not known beforehand.",
-    "Intervals and p-values allow for the chance that it is any other category.",
-)
+BEST = against_best("category", "selected most often")
+ASSUMED_BEST = ("The category selected most often is not known beforehand.", "Its choice is part of every interval.")
 ASSUMED_NAMED = ("The comparator was chosen before looking at these data.", phrases.UNCHECKED)
 PUBLISHED, SHOWN, BOUNDS, SHORTFALLS = (
     "The table as it is published",
@@ -71,6 +70,8 @@ def finding(
     below: float,
     threshold: float,
     chosen: str = "selected",
+    *,
+    weighted: bool = False,
 ) -> str:
     """One category: ``rates`` are selected, number and rate; ``ratio`` the impact ratio and its interval.
 
@@ -78,8 +79,9 @@ def finding(
     interval, which has two sides, just holds the threshold.
     """
     selected, n, rate = rates
+    share = f"{100 * rate:.1f} %{' by weight' if weighted else ''}"
     return (
-        f"{group}: {phrases.count(selected)} of {phrases.count(n)} {chosen} ({100 * rate:.1f} %), an impact ratio of "
+        f"{group}: {phrases.count(selected)} of {phrases.count(n)} {chosen} ({share}), an impact ratio of "
         f"{phrases.number(ratio[0])} to {comparator} ({phrases.interval(ratio[1], ratio[2], alpha)}). Against equal "
         f"rates, for this category alone: {phrases.pvalue(pvalue)}; against a ratio of {phrases.number(threshold)} or "
         f"more, adjusted for all categories: {phrases.pvalue(below)}."

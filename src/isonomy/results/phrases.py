@@ -87,6 +87,13 @@ METRICS = {
 }
 
 NOT_PROOF = "A large p-value is not evidence of equal treatment: it means that these data could not tell."
+# How somebody's own words for a metric end where they name a number, and irregular participles they may begin with.
+_MEASURES = ("rate", "share", "value", "score", "amount", "percentage", "number", "count")
+_PARTICIPLES = (
+    *("chosen", "drawn", "found", "given", "held", "kept", "left", "let", "lost", "made", "met", "paid"),
+    *("put", "sent", "shown", "sold", "taken", "told", "won"),
+)
+BY_WEIGHT = " (by weight)"  # after a share or an average in which rows count by their weights
 UNANSWERED = "This says nothing for or against equal treatment."
 # Why a group has no answer, where that is all its status says.
 REASONS = {
@@ -220,9 +227,12 @@ def chosen(words: Mapping[str, str]) -> str:
 
 
 def _verbal(words: str) -> bool:
-    """Whether somebody's words say what people are, not what is measured."""
-    participle = any(word.endswith("ed") for word in words.split())
-    return participle and not words.endswith(("rate", "share", "value", "score"))
+    """Whether somebody's words say what people are, not what is measured: 'not denied', 'wrongly given a loan'."""
+    spoken = [word for word in words.lower().split() if word not in ("not", "never") and not word.endswith("ly")]
+    if not spoken or spoken[-1] in _MEASURES:
+        return False
+    first = spoken[0]
+    return first in _PARTICIPLES or (len(first) > 3 and first.endswith("ed") and not first.endswith(("eed", "dred")))
 
 
 def signed(value: float, digits: int = 3) -> str:
@@ -270,15 +280,33 @@ def points(value: float) -> str:
 
 def apart(difference: float, ends: tuple[float, float], alpha: float, kind: str = "") -> str:
     """Two shares: '19.4 points lower, 95 % interval 18.8 to 20.0'; '4.4 points lower to 0.7 points higher', where the
-    interval has two sides."""
-    side = "lower" if difference < 0 else "higher"
+    interval has two sides; '95 % upper bound 18.8 points lower', where it has one end."""
+    size, level = offset(difference), f"{kind}{100 * (1 - alpha):g} %"
     low, high = min(ends), max(ends)
+    known = [end for end in (low, high) if math.isfinite(end)]
+    if len(known) < 2:
+        bound = (
+            f"{'lower' if known == [low] else 'upper'} bound {offset(known[0])}" if known else "interval without ends"
+        )
+        return f"{size}, {level} {bound}"
     shown = " to ".join(map(percent, sorted((abs(low), abs(high)))))
+    if low < 0 < high or ((high <= 0) != (difference < 0) and low != high):
+        shown = between(low, high)
+    return f"{size}, {level} interval {shown}"
+
+
+def offset(difference: float) -> str:
+    """A difference of two shares in words: '19.4 points lower'."""
+    return f"{points(difference)} {'lower' if difference < 0 else 'higher'}"
+
+
+def between(low: float, high: float) -> str:
+    """From one difference of two shares to another: '1.0 to 3.0 points higher', '4.4 points lower to 0.7 points
+    higher'."""
     if low < 0 < high:
-        shown = f"{points(low)} lower to {points(high)} higher"
-    elif (high <= 0) != (difference < 0) and low != high:
-        shown += f" points {'lower' if high <= 0 else 'higher'}"
-    return f"{points(difference)} {side}, {kind}{100 * (1 - alpha):g} % interval {shown}"
+        return f"{offset(low)} to {offset(high)}"
+    near, far = sorted((abs(low), abs(high)))
+    return f"{percent(near)} to {points(far)} {'lower' if high <= 0 else 'higher'}"
 
 
 def percent(value: float) -> str:
