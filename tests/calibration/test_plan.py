@@ -128,7 +128,7 @@ def test_thresholds_say_what_is_wrong(options: dict[str, Any], error: type[Excep
 def test_thresholds_of_groups_without_events() -> None:
     data = margins(2_000)
     data["y"] = np.where(data["g"] == "b", 0, data["y"])
-    with pytest.raises(NotEnoughData, match="one group has enough rows to know the tpr"):
+    with pytest.raises(NotEnoughData, match="one group has enough rows to know the true positive rate"):
         equalize_thresholds(data, **AT_HALF, target="tpr")
     one = data | {"m": np.zeros(data["s"].size, dtype=int)}
     with pytest.raises(NotEnoughData, match="no group has enough"):

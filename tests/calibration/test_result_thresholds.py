@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from isonomy import Labels, from_json, open_source
 from isonomy.calibration import equalize_thresholds
+from isonomy.errors import NotEnoughData, UsageError
 from isonomy.results.theme import specification
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5, "rng": 0, "resamples": 100}
@@ -51,3 +53,39 @@ def test_metrics_have_the_readers_words(columns: dict[str, Any]) -> None:
     assert "true positive rate" in " ".join(ours.split())
     value = equalize_thresholds(open_source(columns, labels=words), **ROLES, target="predictive_value")
     assert "Common precision: " in value.findings()[0]  # under the metric's other name
+
+
+def _of_the_selected(seed: int = 0) -> dict[str, Any]:
+    """Outcomes of those with a score of one half or more alone."""
+    rng = np.random.default_rng(seed)
+    score, group = rng.random(4_000), np.repeat(["a", "b"], 2_000)
+    outcome = (rng.random(4_000) < score).astype(float)
+    return {"s": score, "g": group, "y": np.where(score < 0.5, np.nan, outcome)}
+
+
+def test_outcomes_known_of_the_selected_alone_are_told() -> None:
+    asked: dict[str, Any] = {"outcome": "y", "score": "s", "threshold": 0.5, "groups": "g", "rng": 0}
+    data = _of_the_selected()
+    result = equalize_thresholds(data, **asked)
+    known = float(np.mean(data["s"] >= 0.5))
+    assert f"The outcome is known of {100 * known:.1f} % of the rows." in result.warnings[0]
+    assert "accuracy is not known" in result.warnings[0]
+    assert result.findings()[0] == f"Selected of everybody: {100 * known:.1f} %."
+    with pytest.raises(UsageError, match=r"known of nobody with a score below 0.5.*outcome_at_margin"):
+        equalize_thresholds(data, target="tpr", missing="drop", **asked)
+
+
+def test_a_rate_of_those_whose_outcome_is_known_says_so() -> None:
+    data = _of_the_selected()
+    data["y"] = np.where(np.arange(4_000) % 2 == 0, data["s"] > 0.4, data["y"])
+    asked: dict[str, Any] = {"outcome": "y", "score": "s", "threshold": 0.5, "groups": "g", "rng": 0}
+    result = equalize_thresholds(data, target="tpr", missing="drop", **asked)
+    left_out = int(np.isnan(data["y"]).sum())
+    assert result.warnings[0].startswith(f"{left_out:,} rows without an outcome were left out")
+    assert equalize_thresholds(data, target="selection_rate", **{**asked, "outcome": None}).warnings == ()
+
+
+def test_too_few_rows_are_told_in_words() -> None:
+    data = {"s": np.tile([0.4, 0.6], 8), "g": np.repeat(["a", "b"], 8), "y": np.tile([0, 1], 8)}
+    with pytest.raises(NotEnoughData, match=r"to know the outcome at the margin at 0.5.*join small groups"):
+        equalize_thresholds(data, outcome="y", score="s", threshold=0.5, groups="g")

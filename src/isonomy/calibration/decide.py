@@ -173,7 +173,9 @@ def decide_thresholds(estimates: ThresholdsEstimates, plan: ThresholdsPlan) -> T
 
     wanted = estimates.overall_before if plan.capacity is None else plan.capacity
     kept = estimates.reached and abs(estimates.overall_after - wanted) <= 1e-3
+    rows, known_rows, _ = estimates.selected.size.sum(axis=1)
     warnings = [
+        *([wording_thresholds.unknown_outcomes(known_rows, rows)] if known_rows < rows else []),
         *wording_thresholds.rate_warnings(
             plan.target, plan.direction, kept, wanted, estimates.overall_after, those(~known), plan.words
         ),

@@ -28,6 +28,7 @@ from isonomy.calibration.smoothing.targets import (
 )
 from isonomy.calibration.tally import Tally
 from isonomy.calibration.tally_thresholds import Selected, ThresholdsTally
+from isonomy.calibration.wording_thresholds import too_few
 from isonomy.errors import NotEnoughData
 from isonomy.frames import Group
 from isonomy.inference import multiplicity, rejected
@@ -121,12 +122,7 @@ def estimate_thresholds(tally: ThresholdsTally, plan: ThresholdsPlan, rng: np.ra
     bandwidth = Bandwidth.of(tally.axis, tally.average, plan.bandwidth, np.array([present]))
     now = _rates_now(tally, plan) if tally.margin is None else _margin_now(tally, tally.margin, plan)
     if now.known.sum() < 2:
-        near = " Give a threshold among the scores; where few of them differ, one of them." if plan.margin else ""
-        raise NotEnoughData(
-            f"threshold: {'one group has' if now.known.any() else 'no group has'} enough rows to know the "
-            f"{plan.target} at {present:g} (10 effective events and non-events are needed); thresholds are "
-            f"set by comparing two or more groups.{near}"
-        )
+        raise NotEnoughData(too_few(plan.target, present, bool(now.known.any()), plan.words))
     above_diagonal = np.triu_indices(now.known.size, 1)
     adjusted = np.full(now.pvalue.shape, np.nan)
     adjusted[above_diagonal] = multiplicity.adjust(now.pvalue[above_diagonal], "holm")

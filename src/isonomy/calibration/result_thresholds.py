@@ -65,6 +65,8 @@ class ThresholdsResult(ReportedThresholds, GroupResult):
         """Lay out the thresholds and what they do."""
         gained, right = estimates.selected_change, estimates.accuracy_change
         rows = round(float(estimates.selected.lines.sum()))
+        unknown = tally.dropped.get(plan.rows.outcome, 0)
+        told = () if plan.margin or not unknown else (wording_thresholds.left_out(unknown),)
         return cls.gather(
             decisions,
             estimates,
@@ -73,6 +75,7 @@ class ThresholdsResult(ReportedThresholds, GroupResult):
             provenance=call.provenance(
                 rows=rows, dropped=tally.dropped, level=plan.rows.level, grouping=plan.rows.grouping
             ),
+            warnings=(*told, *decisions.warnings),
             metric=plan.target,
             target=estimates.target,
             size=estimates.selected.lines,
@@ -163,6 +166,7 @@ class ThresholdsResult(ReportedThresholds, GroupResult):
                 *(self.metric, self.target, self.overall_before, self.overall_after),
                 binary=self.binary,
                 feasible=feasible,
+                moved=bool(self._moved),
                 words=self.words,
                 chosen=self.chosen,
             )

@@ -158,6 +158,12 @@ def _checked(source: Source, plan: ThresholdsPlan) -> tuple[tuple[Group, ...], M
         selected = read if plan.margin else above.cells(rows.checks)
         groups, _ = compared(read.partitions[0])
     if not plan.margin and plan.capacity is None and selected.rows == read.rows:
+        if scores.rows > read.rows and plan.outcome is not None:
+            raise UsageError(
+                f"outcome: {rows.outcome!r} is known of nobody with a score below {plan.threshold:g}, and "
+                f"target={plan.target!r} looks at them too; ask for target='outcome_at_margin', which needs the "
+                "outcomes of the selected alone, or for target='selection_rate' without an outcome."
+            )
         raise UsageError(
             f"threshold: every score is {plan.threshold:g} or more, so that everybody is selected; give one among the "
             f"scores of {rows.score!r}, or a capacity."

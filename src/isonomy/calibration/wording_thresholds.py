@@ -84,6 +84,34 @@ def thresholds_headline(shown: bool, moved: bool, change: str) -> str:
     return "Inconclusive: groups were not shown to differ at the present threshold, and they keep a common one."
 
 
+def too_few(target: str, threshold: float, one: bool, words: Mapping[str, str]) -> str:
+    """Why no thresholds are set: fewer than two groups tell what the present one does."""
+    where = "just above it" if target == "outcome_at_margin" else "in a group"
+    return (
+        f"threshold: {'one group has' if one else 'no group has'} enough rows to know the {words[target]} at "
+        f"{threshold:g}, and thresholds are set by comparing two or more groups. At least 10 people with the outcome "
+        f"and 10 without are needed {where}: join small groups, or give a threshold where there are more."
+    )
+
+
+def unknown_outcomes(known: float, rows: float) -> str:
+    """Outcomes at the margin, where nobody knows those of people below it."""
+    return (
+        f"The outcome is known of {phrases.share(known / rows)} of the rows. Shares selected count everybody, "
+        "outcomes at the margin those whose outcome is known. What a lower threshold would bring is a guess from the "
+        "outcomes above it, and what the thresholds do to accuracy is not known."
+    )
+
+
+def left_out(rows: int) -> str:
+    """A rate, where rows without an outcome take no part."""
+    return (
+        f"{phrases.count(rows)} rows without an outcome were left out: every number here, who is selected too, is of "
+        "those whose outcome is known. If it is known mostly of people who were selected, they do not stand for "
+        "everybody; ask for equal outcomes at the margin then, which needs those of the selected alone."
+    )
+
+
 def rate_warnings(
     target: str,
     direction: str,
@@ -160,15 +188,15 @@ def common_target(
     *,
     binary: bool,
     feasible: bool,
+    moved: bool = True,
     words: Mapping[str, str] = METRICS,
     chosen: str = "selected",
 ) -> str:
-    """The number all thresholds aim at, and the overall positive rate."""
+    """The number all thresholds aim at, where any is ``moved``, and the share of everybody selected."""
     aim = f"Common {words[target]}" if feasible else f"The {words[target]} aimed at, and not reached by every group"
-    return (
-        f"{aim}: {_level(target, value, binary)}. {chosen[:1].upper()}{chosen[1:]} of everybody: "
-        f"{phrases.share(before)} before, {phrases.share(after)} after."
-    )
+    reached = f"{aim}: {_level(target, value, binary)}. " if moved else ""
+    shares = f"{phrases.share(before)} before, {phrases.share(after)} after" if moved else phrases.share(before)
+    return f"{reached}{chosen[:1].upper()}{chosen[1:]} of everybody: {shares}."
 
 
 def threshold_finding(
@@ -234,4 +262,4 @@ def _level(name: str, value: float, binary: bool) -> str:
 
 def _from_to(name: str, values: Ends, binary: bool) -> str:
     before, after = (_level(name, value, binary) for value in values)
-    return f"from {before} to {after}"
+    return before if values[0] == values[1] else f"from {before} to {after}"
