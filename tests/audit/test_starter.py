@@ -247,6 +247,8 @@ def test_outcomes_of_the_selected_alone_are_compared_among_them(unknown: str, tm
     assert 'check: "graduated" varies among the selected alone' in " ".join(guesses)
     assert re.search(r'metric = "ppv" +# not tpr: the outcome is known of those selected alone', text)
     assert 'metric = "tpr"' not in text
+    assert 'title = "Is graduated = yes as common in every group of those awarded?"' in text
+    assert ("filters = [{" in text) == (unknown == "no")  # rows without the outcome are left out as it is
     done = Audit.from_toml(tmp_path / "audit.toml").run()
     assert [entry.error for entry in done.entries if entry.error] == []
     women = graduated[(table["sex"] == "f") & (awarded == "yes")]
@@ -287,3 +289,33 @@ def test_what_may_be_the_outcome_is_a_comment_that_can_be_taken_in(tmp_path: Pat
     first = text.index("# Once the outcome above is named:")
     (tmp_path / "audit.toml").write_text(text[:first] + re.sub(r"(?m)^# ", "", text[first:].split("\n", 1)[1]))
     assert len(Audit.from_toml(tmp_path / "audit.toml").run()["flag-tpr"].to_frame()) == 2
+
+
+def test_what_may_be_the_outcome_of_the_selected_alone_is_asked_among_them(tmp_path: Path) -> None:
+    hired = binary() * 1
+    stayed = [None if not one else ("yes", "no")[i % 2] for i, one in enumerate(hired)]
+    _, text = started({"sex": RNG.choice(["f", "m"], N), "hired": hired, "stayed": stayed}, tmp_path)
+    assert '# metric = "ppv"' in text
+    assert '"tpr"' not in text
+    repeated = ["yes" if one else "no" for one in hired]  # it tells nothing beyond the decision
+    _, text = started({"sex": RNG.choice(["f", "m"], N), "hired": hired, "stayed": repeated}, tmp_path)
+    assert "Once the outcome above is named" not in text
+
+
+def test_weights_and_clusters_are_proposed_and_not_taken(tmp_path: Path) -> None:
+    table = {
+        "sex": RNG.choice(["f", "m"], N),
+        "hired": binary() * 1,
+        "PWGTP": RNG.integers(1, 90, N),
+        "household": [f"h{i // 2}" for i in range(N)],
+        "site": RNG.choice(["a", "b"], N),  # two are too few to measure anything between
+    }
+    guesses, text = started(table, tmp_path)
+    told = " ".join(guesses)
+    assert 'check: "PWGTP" may say how many people a row stands for.' in told
+    assert 'check: "household" may say which rows belong together.' in told
+    assert (parse(text).data.weight, parse(text).data.cluster) == (None, None)
+    taken = text.replace('# weight = "PWGTP"', 'weight = "PWGTP"').replace("# cluster = ", "cluster = ")
+    (tmp_path / "audit.toml").write_text(taken)
+    done = Audit.from_toml(tmp_path / "audit.toml").run()
+    assert done["flag-selection_rate"].provenance.options["cluster"] == "household"

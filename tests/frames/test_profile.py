@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from isonomy.frames import open_source
-from isonomy.frames.profile import FEW, Profile, profile, profiles, varying
+from isonomy.frames.profile import FEW, Profile, distinct, profile, profiles
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,15 @@ def test_only_the_first_rows_are_looked_at() -> None:
     assert profiles(open_source(pl.DataFrame({"x": [1]}).head(0))) == ()
 
 
-def test_whether_a_column_varies_on_either_side_of_another() -> None:
+def test_how_many_values_a_column_has_on_either_side_of_another() -> None:
     sides = {"side": ["y", "y", "n", "n"], "code": [2, 2, 1, 1], "flag": [True, True, False, False]}
     for name, value in (("side", "y"), ("code", 2.0), ("flag", 1.0)):
         for x, expected in (
-            ([0, 1, 0, 1], (True, True)),
-            ([0, 1, 0, 0], (True, False)),
-            ([0.0, 1.0, math.nan, None], (True, False)),
-            ([0, 0, 0, 1], (False, True)),
-            (["a", "a", "b", "b"], (False, False)),
+            ([0, 1, 0, 1], (2, 2)),
+            ([0, 1, 0, 0], (2, 1)),
+            ([0.0, 1.0, math.nan, None], (2, 0)),
+            ([0, 0, 0, 1], (1, 2)),
+            (["a", "a", "b", "b"], (1, 1)),
         ):
             table = pl.DataFrame({**sides, "x": pl.Series(x, strict=False)})
-            assert varying(open_source(table), "x", name, value) == expected
+            assert distinct(open_source(table), "x", name, value) == expected

@@ -14,7 +14,7 @@ from typing import Literal
 
 from isonomy.errors import DataError, EmptyFrame, UsageError
 from isonomy.frames import open_source
-from isonomy.frames.profile import FEW, Profile, profiles, varying
+from isonomy.frames.profile import FEW, Profile, distinct, profiles
 
 # Words in a column's name, most telling first.
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -46,6 +46,20 @@ _GROUPS = (
     "religion", "nationality", "hispanic", "hisp", "latino", "afam", "black", "female", "male", "minority", "veteran",
     "citizen", "country", "region", "marital", "marital_status", "married", "education", "group",
 )  # fmt: skip
+# Columns that may say how rows stand for people; what follows from them is for a person to say.
+_DESIGN: dict[str, tuple[str, ...]] = {
+    "weight": ("weight", "weights", "sample_weight", "survey_weight", "wt", "wgt", "pwgtp", "perwt", "fnlwgt"),
+    "cluster": (
+        "household", "household_id", "hhid", "family_id", "cluster", "psu", "branch", "branch_id", "school",
+        "school_id", "schoolid", "hospital", "store", "site",
+    ),
+}  # fmt: skip
+_DESIGN_CHECKS = {
+    "weight": "{} may say how many people a row stands for. If it does, take the # from weight under [data]; else "
+    "every row counts once.",
+    "cluster": "{} may say which rows belong together. If it does, take the # from cluster under [data], or every "
+    "error is too small.",
+}
 _ADVERSE = ("deny", "denied", "denial", "rejected", "declined", "refused")  # decisions that are bad for people
 _FAVOURABLE = ("approved", "approval", "selected", "hired", "admitted", "granted", "accepted", "promoted", "awarded")
 # What the people are called whose decision is 1, by a word in the column's name.
@@ -105,6 +119,8 @@ class Guess:
     obstacle: str = ""
     unused: dict[str, tuple[str, ...]] = field(default_factory=dict)  # columns without a role, by the reason why
     known: Known = "everybody"
+    absent: bool = False  # whether the outcome is missing where it is not known, and not some value
+    design: dict[str, str] = field(default_factory=dict)  # columns that may be the weight and the cluster
 
 
 def toml(text: str) -> str:
@@ -161,18 +177,29 @@ def guess(columns: tuple[Profile, ...]) -> Guess:
     if more:
         checks.append(f"groups has the first {_MOST} that were found. Add these where they matter: {', '.join(more)}.")
     free = [column for column in columns if column.name not in taken | set(grouped)]
+    design = {name: column for name in _DESIGN if (column := _designed(name, free))}
+    checks += [_DESIGN_CHECKS[name].format(toml(column)) for name, column in design.items()]
+    free = [column for column in free if column.name not in design.values()]
     if "prediction" in roles and not {"outcome"} & {*roles, *undecided}:
         undecided = undecided | _perhaps_outcomes(free)
-    return Guess(roles, groups, tuple(checks), undecided, _obstacle(set(roles), groups), _unused(free))
+    unused = _unused(free)
+    return Guess(roles, groups, tuple(checks), undecided, _obstacle(set(roles), groups), unused, design=design)
+
+
+def _designed(name: str, free: list[Profile]) -> str:
+    """The column that may be the weight, or the cluster; nothing where there is none."""
+    fits = {"weight": lambda c: c.kind == "number" and c.low >= 0, "cluster": lambda c: c.levels > FEW}[name]
+    named = [(near, c.name) for c in free if fits(c) and (near := _closeness(c.name, _DESIGN[name])) is not None]
+    return min(named, default=(0, ""))[1]
 
 
 def compared(data: Path, guessed: Guess) -> Guess:
-    """The guess, knowing of whom the outcome tells anything: it may exist for the selected alone."""
-    decision, outcome = guessed.roles.get("prediction"), guessed.roles.get("outcome")
+    """The guess, knowing of whom the outcome, or what may be it, tells anything: perhaps of the selected alone."""
+    decision, outcome = guessed.roles.get("prediction"), outcome_of(guessed)
     if decision is None or outcome is None:
         return guessed
-    varies = varying(open_source(data), outcome.column, decision.column, _one(decision))
-    known: Known = _KNOWN[varies]
+    numbers = distinct(open_source(data), outcome.column, decision.column, _one(decision))
+    known: Known = _KNOWN[numbers[0] > 1, numbers[1] > 1]
     told, other = toml(outcome.column), toml(decision.column)
     check = {
         "everybody": "",
@@ -182,7 +209,13 @@ def compared(data: Path, guessed: Guess) -> Guess:
         "selected: they are left out wherever it is looked at.",
         "nobody": f"{told} is the same for all who have the same {other}: no test compares the two.",
     }[known]
-    return replace(guessed, known=known, checks=(*guessed.checks, *filter(None, [check])))
+    checks = (*guessed.checks, check) if check and "outcome" in guessed.roles else guessed.checks
+    return replace(guessed, known=known, absent=0 in numbers, checks=checks)
+
+
+def outcome_of(guessed: Guess) -> Role | None:
+    """The outcome, or the first column that may be it."""
+    return guessed.roles.get("outcome") or next(iter(guessed.undecided.get("outcome", ())), None)
 
 
 def _one(role: Role) -> str | float:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from isonomy.audit.guess import Guess, compared, guess, literal, sample, selected, toml
+from isonomy.audit.guess import Guess, Role, compared, guess, literal, outcome_of, sample, selected, toml
 from isonomy.audit.state import write
 from isonomy.errors import ConfigError
 from isonomy.frames.profile import Profile
@@ -91,8 +91,11 @@ def _head(place: str, columns: tuple[Profile, ...], guessed: Guess, folder: str)
     )
     yield 'missing_group = "level"      # a missing group is a group of its own; or "drop", or "raise"'
     yield '# count = "n"                # where each line already stands for many rows'
-    yield '# weight = "w"               # where a row stands for more people than another, as in a survey'
-    yield '# cluster = "household"      # where rows belong together: one person, household or branch'
+    weight, cluster = guessed.design.get("weight", "w"), guessed.design.get("cluster", "household")
+    line = f"# weight = {toml(weight)}"
+    yield f"{line:<28} # where a row stands for more people than another, as in a survey"
+    line = f"# cluster = {toml(cluster)}"
+    yield f"{line:<28} # where rows belong together: one person, household or branch"
     yield ""
 
 
@@ -151,13 +154,13 @@ def _tests(columns: tuple[Profile, ...], guessed: Guess, roles: set[str]) -> Ite
     """The tests these roles allow."""
     score = guessed.roles.get("score")
     unit = score is not None and any(column.unit for column in columns if column.name == score.column)
-    judged = [_observed(guessed)] if guessed.known in ("selected", "others") else []
+    judged = [_observed(guessed)] if guessed.known in ("selected", "others") and not guessed.absent else []
     if "prediction" in roles:
         who = f"Who is {_selected(guessed)}?"
         yield from _test(who, ['kind = "flag"', 'metric = "selection_rate"', "# tolerance = 0.02"])
     if {"prediction", "outcome"} <= roles and guessed.known != "nobody":
         yield from _outcomes(guessed)
-    elif "prediction" in roles and "outcome" in guessed.undecided:
+    elif "prediction" in roles and "outcome" in guessed.undecided and guessed.known != "nobody":
         yield "# Once the outcome above is named:"
         yield from (f"# {line}" if line else "" for line in _outcomes(guessed))
     if {"outcome", "score"} <= roles:
@@ -176,15 +179,24 @@ def _selected(guessed: Guess) -> str:
 def _outcomes(guessed: Guess) -> Iterator[str]:
     """The test of decisions beside outcomes: among those with the outcome, or among those of whom it is known."""
     reference = 'reference = "population"      # or "rest", or a group such as {race = "White"}'
+    outcome = outcome_of(guessed)
+    happened = "outcome 1" if outcome is None else _happened(outcome)
     if guessed.known == "everybody":
         metric = 'metric = "tpr"                # also fpr, ppv, accuracy, ...'
-        yield from _test("Are those with outcome 1 selected alike?", ['kind = "flag"', metric, reference])
+        title = f"Of those with {happened}, are all groups {_selected(guessed)} alike?"
+        yield from _test(title, ['kind = "flag"', metric, reference])
         return
     of_selected = guessed.known == "selected"
     metric, whom = ("ppv", "selected") if of_selected else ("false_omission_rate", "not selected")
-    title = f"Is outcome 1 as common in every group of those {_selected(guessed) if of_selected else whom}?"
+    title = f"Is {happened} as common in every group of those {_selected(guessed) if of_selected else whom}?"
     why = f"not tpr: the outcome is known of those {whom} alone"
     yield from _test(title, ['kind = "flag"', f"{f'metric = {toml(metric)}':<29} # {why}", reference])
+
+
+def _happened(outcome: Role) -> str:
+    """What outcome 1 is, in the column's words: 'repaid = yes'."""
+    value = 1 if outcome.equals is None else outcome.equals
+    return f"{outcome.column} = {value if isinstance(value, str) else literal(value)}"
 
 
 def _observed(guessed: Guess) -> str:

@@ -40,14 +40,14 @@ def profiles(source: Source, rows: int = ROWS) -> tuple[Profile, ...]:
     return tuple(profile(column) for column in table) if len(table) else ()
 
 
-def varying(source: Source, column: str, other: str, value: str | float, rows: int = ROWS) -> tuple[bool, bool]:
-    """Whether a column has several values among the first rows where another is ``value``, and where it is not."""
+def distinct(source: Source, column: str, other: str, value: str | float, rows: int = ROWS) -> tuple[int, int]:
+    """How many values a column has among the first rows where another is ``value``, and where it is not."""
     import polars as pl
     from polars import selectors
 
     table = source.head(rows).select(column, other).with_columns(selectors.float().fill_nan(None)).drop_nulls()
     equal = pl.col(other).cast(pl.String if isinstance(value, str) else pl.Float64) == value
-    return table.filter(equal)[column].n_unique() > 1, table.filter(~equal)[column].n_unique() > 1
+    return table.filter(equal)[column].n_unique(), table.filter(~equal)[column].n_unique()
 
 
 def profile(column: pl.Series) -> Profile:
