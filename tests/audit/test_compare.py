@@ -93,7 +93,7 @@ def test_several_metrics_are_each_compared_with_their_own() -> None:
 
 
 def test_where_only_verdicts_are_compared_it_is_said() -> None:
-    tables = [audited(0.3, seed, kind="adverse_impact", metric=None, tolerance=None) for seed in (1, 2)]
+    tables = [audited(0.3, seed, kind="project", metric=None, tolerance=None) for seed in (1, 2)]
     (change,) = compare(*tables).changes
     assert change.moves == (wording.VERDICTS_ALONE,)
 
@@ -126,3 +126,55 @@ def test_the_files(tmp_path: Path) -> None:
     assert "sex=f: from " in page
     assert "| **Within tolerance** |" in text
     assert "<script" not in page
+
+
+def impact(gap: float, seed: int, **keys: Any) -> AuditResult:
+    """An audit of impact ratios, of which the men's is the comparator."""
+    table = decisions(gap, seed, 4_000).with_columns(w=1.0 + np.arange(4_000) % 3)
+    config = {"columns": {"prediction": "ok", "groups": ["sex"]}, "tests": [{"kind": "adverse_impact"}], **keys}
+    return Audit.from_dict(config, data=table).run()
+
+
+def test_impact_ratios_are_compared_by_the_counts_of_both_categories() -> None:
+    old, new = impact(0.3, 1), impact(0.1, 2)
+    (change,) = compare(old, new).changes
+    (move,) = change.numbers
+    ratios, variance = [], 0.0
+    for audit in (old, new):
+        rates = {row["group"]: row for row in audit["adverse_impact"].to_frame().iter_rows(named=True)}
+        ratios.append(rates["sex=f"]["rate"] / rates["sex=m"]["rate"])
+        variance += sum((1 - row["rate"]) / row["selected"] for row in rates.values())
+    assert (move.before, move.after) == pytest.approx(tuple(ratios), rel=1e-12)
+    assert move.error == pytest.approx(variance**0.5, rel=1e-9)
+    assert change.moves[0].startswith("sex=f: from a ratio of ")
+
+
+def test_impact_ratios_to_another_category_or_by_weight_are_not_compared() -> None:
+    (change,) = compare(impact(0.3, 1), impact(-0.3, 2)).changes
+    assert change.moves == (wording.OTHER_COMPARATOR,)
+    weighted = {"data": {"weight": "w"}}
+    (change,) = compare(impact(0.3, 1, **weighted), impact(0.1, 2, **weighted)).changes
+    assert change.moves == (wording.WEIGHTED_RATIOS,)
+
+
+def test_impact_ratios_of_clusters_have_their_error() -> None:
+    twice = [
+        Audit.from_dict(
+            {
+                "data": {"cluster": "pair"},
+                "columns": {"prediction": "ok", "groups": ["sex"]},
+                "tests": [{"kind": "adverse_impact"}],
+            },
+            data=pl.concat([table := decisions(gap, seed, 2_000).with_columns(pair=np.arange(2_000)), table]),
+        ).run()
+        for gap, seed in ((0.3, 1), (0.1, 2))
+    ]
+    once = [
+        Audit.from_dict(
+            {"columns": {"prediction": "ok", "groups": ["sex"]}, "tests": [{"kind": "adverse_impact"}]},
+            data=decisions(gap, seed, 2_000),
+        ).run()
+        for gap, seed in ((0.3, 1), (0.1, 2))
+    ]
+    doubled, plain = (compare(*pair).changes[0].numbers[0] for pair in (twice, once))
+    assert doubled.error == pytest.approx(plain.error, rel=1e-2)

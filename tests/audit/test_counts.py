@@ -109,3 +109,9 @@ def test_names_are_quoted_and_a_table_is_needed() -> None:
     assert '  "a""b",\n' in grouped_query(strange, "t")
     with pytest.raises(ConfigError, match="--table"):
         grouped_query(strange)
+
+
+@pytest.mark.parametrize("design", [{"weight": "w"}, {"cluster": "branch"}])
+def test_weights_and_clusters_are_refused_with_a_remedy(design: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"Run isonomy audit where the rows are .* or take weight and cluster out"):
+        grouped_query(build({**CONFIG, "data": {"path": "x.csv", **design}}))

@@ -13,11 +13,13 @@ from isonomy.audit.outcome import AuditResult
 from isonomy.frames import Group
 from isonomy.inference.decide import rejected
 from isonomy.inference.multiplicity import adjust
+from isonomy.likelihood import AdverseImpactResult
+from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.tails import normal_isf, normal_sf
 from isonomy.options import checked
 from isonomy.report import Document, Entry, wording
 from isonomy.report.comparison import comparison_html, comparison_markdown
-from isonomy.results import Result
+from isonomy.results import Result, Status
 
 ALPHA = 0.05
 # The number of a group that is compared, and its standard error.
@@ -147,8 +149,12 @@ def _change(name: str, old: Entry | None, new: Entry | None, same: bool) -> Chan
         return replace(change, notes=(wording.asked_differently(differing),))
     if same:
         return change
+    if isinstance(old.result, AdverseImpactResult) and old.result.provenance.options.get("weight") is not None:
+        return replace(change, notes=(wording.WEIGHTED_RATIOS,))
     numbers = tuple(_moves(old.result, new.result))
-    return replace(change, numbers=numbers, notes=() if numbers else (wording.VERDICTS_ALONE,))
+    told = [set(_compared_with(result)) for result in (old.result, new.result)]
+    why = wording.VERDICTS_ALONE if told[0] == told[1] else wording.OTHER_COMPARATOR
+    return replace(change, numbers=numbers, notes=() if numbers and told[0] == told[1] else (why,))
 
 
 def _words(entry: Entry | None) -> str:
@@ -162,17 +168,21 @@ def _asked_differently(old: Mapping[str, object], new: Mapping[str, object]) -> 
 
 def _moves(old: Result, new: Result) -> Iterator[Move]:
     """The groups that are in both results (for each of several metrics), with the change of their number."""
-    effect, error = next(((e, s) for e, s in _EFFECTS if hasattr(old, e) and hasattr(old, s)), ("", ""))
-    if not effect:
-        return
-    ratio = old.provenance.options.get("scale", "difference") in ("ratio", "odds_ratio")
-    kind = "ratio" if ratio else old.units().get(effect, "")
+    kind, measured = "ratio", [_impact(result) for result in (old, new)]
+    if not all(measured):
+        effect, error = next(((e, s) for e, s in _EFFECTS if hasattr(old, e) and hasattr(old, s)), ("", ""))
+        if not effect:
+            return
+        scale = old.provenance.options.get("scale", "difference")
+        kind = "ratio" if scale in ("ratio", "odds_ratio") else old.units().get(effect, "")
+        measured = [(getattr(result, effect), getattr(result, error)) for result in (old, new)]
+    ratio = kind == "ratio"
     place = {key: i for i, (key, _) in enumerate(_keys(old))}
     for j, (key, name) in enumerate(_keys(new)):
         if key not in place:
             continue
         i = place[key]
-        numbers = [float(getattr(result, name)[k]) for result, k in ((old, i), (new, j)) for name in (effect, error)]
+        numbers = [float(values[k]) for pair, k in zip(measured, (i, j), strict=True) for values in pair]
         if not np.isfinite(numbers).all() or (ratio and min(numbers[0], numbers[2]) <= 0):
             continue
         before, first, after, second = numbers
@@ -182,10 +192,33 @@ def _moves(old: Result, new: Result) -> Iterator[Move]:
             yield Move(name, before, after, spread, float(normal_sf(moved / spread)), kind=kind)
 
 
-def _keys(result: Result) -> Iterator[tuple[tuple[Group, str], str]]:
+def _impact(result: Result) -> tuple[FloatArray, ...]:
+    """Impact ratios and their standard errors, from the counts of both categories; nothing of another result.
+
+    The comparator's own ratio is not compared; with clusters, those in both categories are counted as if apart.
+    """
+    if not isinstance(result, AdverseImpactResult):
+        return ()
+    places = {(table, label): i for i, (table, label) in enumerate(zip(result.tables, result.labels, strict=True))}
+    others = [places.get(pair, i) for i, pair in enumerate(zip(result.tables, result.comparator, strict=True))]
+    with np.errstate(all="ignore"):
+        squared = (1.0 - result.rate) / (result.n * result.rate)
+        if result.design is not None:
+            squared = squared * result.design.effect
+        error = result.impact_ratio * np.sqrt(squared + squared[others])
+    error[[status is Status.REFERENCE for status in result.status]] = np.nan
+    return result.impact_ratio, error
+
+
+def _compared_with(result: Result) -> tuple[tuple[str, str], ...]:
+    """The table and the comparator of every impact ratio; nothing of another result."""
+    return tuple(zip(result.tables, result.comparator, strict=True)) if isinstance(result, AdverseImpactResult) else ()
+
+
+def _keys(result: Result) -> Iterator[tuple[tuple[Group, object], str]]:
     """What each number of a result is about, and what it is called."""
     groups: tuple[Group, ...] = result.groups  # type: ignore[attr-defined]
-    metrics = getattr(result, "metrics", ("",) * len(groups))
+    metrics = getattr(result, "metrics", _compared_with(result) or ("",) * len(groups))
     names = getattr(result, "names", tuple(group.label for group in groups))
     return ((key, name) for key, name in zip(zip(groups, metrics, strict=True), names, strict=True))
 

@@ -27,7 +27,11 @@ _COUNTED = ("flag", "certify", "adverse_impact", "project")
 def grouped_query(config: Config, table: str | None = None) -> str:
     """The query whose answer `on_counts` reads; ``table`` is written as it is given."""
     if config.data.weight is not None or config.data.cluster is not None:
-        raise ConfigError("data: weights and clusters need the rows themselves; counts hold nobody in particular.")
+        raise ConfigError(
+            "data: weights and clusters need the rows themselves; counts hold nobody in particular. Run isonomy audit "
+            'where the rows are (a query with engine = "duckdb" or "spark" sends only sums), or take weight and '
+            "cluster out of the file for the warehouse, where each row may count once and on its own."
+        )
     keys: dict[str, list[float] | None] = {}  # column: the edges it is cut at, None where its own values are needed
     for one in plan(config):
         for column, edges in _columns(one):
