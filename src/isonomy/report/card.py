@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from isonomy.report import wording
 from isonomy.report.document import Document
 from isonomy.report.text import markdown as escaped
+from isonomy.results import phrases
 
 
 def card(document: Document) -> str:
@@ -26,8 +27,11 @@ def _lines(document: Document) -> Iterator[str]:
     yield from ("", "### Quantitative analyses", "", "| question | verdict | finding |", "|---|---|---|")
     for entry in document.entries:
         yield f"| {escaped(entry.heading)} | {entry.badge} | {escaped(entry.lead)} |"
-    glosses = [entry.gloss for entry in document.entries if entry.result is not None]
-    yield from ("", *(f"- {escaped(gloss)}" for gloss in dict.fromkeys(glosses) if gloss))
+    answers = [(entry, entry.result.provenance.options) for entry in document.entries if entry.result is not None]
+    designs = [phrases.designed(options) for _, options in answers]
+    glosses = [entry.gloss.removesuffix(design).strip() for (entry, _), design in zip(answers, designs, strict=True)]
+    told = [text for text in dict.fromkeys([*glosses, *designs]) if text]
+    yield from ("", *(f"- {escaped(text)}" for text in [*told, wording.IN_THE_REPORT]))
     limits = [limit for entry in document.entries if entry.result is not None for limit in entry.result.limits()]
     yield from ("", "### Caveats and recommendations", "")
     yield from (f"- {escaped(limit)}" for limit in dict.fromkeys(limits))

@@ -124,8 +124,8 @@ NEXT_OF = {
         "Repeat the table for the next period, and for every stage of the selection.",
     ),
     ("adverse_impact", "inconclusive"): (
-        "Do not report this as equal treatment. Observed ratios below the threshold stand in the table whatever chance "
-        "can explain.",
+        "Do not report this as equal treatment. An observed ratio below the threshold is one, even where chance can "
+        "explain it.",
         "Take several periods together if the categories are small.",
     ),
     ("project", "violation"): (
@@ -170,6 +170,10 @@ NEXT_OF = {
 }
 
 NUMBERS = "The numbers"
+IN_THE_REPORT = (
+    "Tables, intervals, warnings and statuses that these sentences speak of are in the audit's report.html and "
+    "results.json."
+)
 NO_SCRIPT = "Charts, sorting and search need JavaScript. Every number in the charts is in the tables."
 
 

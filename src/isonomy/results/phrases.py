@@ -147,7 +147,8 @@ def designed(options: Mapping[str, object], clusters: Sequence[tuple[str, int, f
     count, weight, cluster = (options.get(name) for name in ("count", "weight", "cluster"))
     sentences = [
         f"Each line of the table stands for as many rows as {count} says." if count else "",
-        f"Every share and average counts each row by its weight, {weight}; numbers of rows are without weights."
+        f"Every share and average counts each row by its weight, the column {weight}; numbers of rows are without "
+        "weights."
         if weight
         else "",
         f"Rows with the same {cluster} belong together, and every error allows for that." if cluster else "",
