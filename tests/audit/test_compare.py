@@ -93,10 +93,8 @@ def test_several_metrics_are_each_compared_with_their_own() -> None:
 
 
 def test_where_only_verdicts_are_compared_it_is_said() -> None:
-    tables = [
-        audited(0.3, seed, kind="project", criterion="statistical_parity", metric=None, tolerance=None)
-        for seed in (1, 2)
-    ]
+    asked: dict[str, Any] = {"kind": "project", "criterion": "statistical_parity", "score": "ok", "threshold": 0.5}
+    tables = [audited(0.3, seed, metric=None, tolerance=None, **asked) for seed in (1, 2)]
     (change,) = compare(*tables).changes
     assert change.moves == (wording.VERDICTS_ALONE,)
 

@@ -34,11 +34,11 @@ def of(**items: object) -> Group:
         (of(sex=2), "women"),
         (of(age="<25", sex=1), "applicants under 25, men"),
         (of(race="b", sex=2), "women of race b"),
-        (of(race="a"), "Race: a"),
-        (of(race=None), "Race: (missing)"),
-        (of(race="a", sex=1), "Race: a, men"),
-        (of(sex=1, city="x"), "men, city: x"),
-        (of(city="x"), "city=x"),
+        (of(race="a"), "Race a"),
+        (of(race=None), "Race (missing)"),
+        (of(race="a", sex=1), "Race a, men"),
+        (of(sex=1, city="x"), "men, city x"),
+        (of(city="x"), "city x"),
         (Group((("", "young"),)), "young"),
     ],
     ids=lambda value: str(value),
@@ -53,6 +53,18 @@ def test_names(group: Group, label: str) -> None:
 def test_names_that_coincide_are_not_used() -> None:
     words = iso.Labels(values={"sex": {"1": "people", "2": "people", "3": "others"}})
     assert [g.label for g in words.named([of(sex=1), of(sex=2), of(sex=3)])] == ["sex=1", "sex=2", "others"]
+    assert [g.label for g in iso.Labels(metrics={"tpr": "x"}).named([of(sex=1)])] == ["sex=1"]  # no words for groups
+
+
+def test_columns_have_their_words_in_the_names_of_groupings() -> None:
+    source = iso.open_source(TABLE, labels=WORDS)
+    impact = iso.adverse_impact(source, prediction="ok", groups=["race", "sex"], depth=2)
+    assert list(dict.fromkeys(impact.tables)) == ["Race", "sex", "Race & sex"]
+    named = iso.adverse_impact(source, prediction="ok", groups="race", reference={"race": "a"})
+    assert set(named.comparator) == {"Race a"}
+    scored = iso.open_source(TABLE.with_columns(s=np.linspace(0, 1, 240)), labels=WORDS)
+    parity = iso.predictive_parity(scored, outcome="ok", score="s", groups="race")
+    assert [family.dimensions for family in parity.families] == [("Race",)]
 
 
 @pytest.mark.parametrize("engine", [engines.frame, engines.pandas, engines.duckdb])
@@ -60,7 +72,7 @@ def test_results_are_told_in_words_and_have_the_same_numbers(engine: engines.Eng
     question: Any = {"metric": "selection_rate", "prediction": "ok", "groups": ["sex", iso.cut("age", [25])]}
     plain = iso.flag(TABLE, **question)
     told = iso.flag(iso.open_source(engine(TABLE.to_dict(as_series=False)), labels=WORDS), **question)
-    assert told.labels == ("men", "women", "applicants under 25", "age >= 25")
+    assert told.labels == ("men", "women", "applicants under 25", "age 25 and over")
     assert told.groups == plain.groups
     np.testing.assert_allclose(told.pvalue, plain.pvalue, rtol=1e-12)
     assert "approval rate equals that of all applicants" in told.null
@@ -84,4 +96,4 @@ def test_ranges_of_a_column_with_words() -> None:
     words = iso.Labels(columns={"age": "Age"})
     source = iso.open_source({"age": [20, 30, 50, 70] * 5, "p": [0, 1] * 10}, labels=words)
     result = iso.flag(source, metric="selection_rate", prediction="p", groups=iso.cut("age", [25, 45, 65]))
-    assert result.labels == ("Age: under 25", "Age: 25 to under 45", "Age: 45 to under 65", "Age: 65 and over")
+    assert result.labels == ("Age under 25", "Age 25 to under 45", "Age 45 to under 65", "Age 65 and over")

@@ -31,6 +31,8 @@ def test_a_test_without_a_title_is_called_by_what_it_compares() -> None:
         "groups": ("race", "sex", "age, cut at 25, 45", "job"),
         "given": "x",
     }
+    named_race = Entry(name="a", kind="adverse_impact", options={"groups": ["race", "sex"]}, words={"race": "Race"})
+    assert named_race.heading == "Impact ratios by Race and sex"
     several = Entry(name="a", kind="certify", options=options)
     assert several.heading == "Selection rate and true positive rate by race, sex, age and 1 more, taken together"
     assert Entry(name="a", kind="adverse_impact", options={"groups": "race"}).heading == "Impact ratios by race"

@@ -174,6 +174,7 @@ def _entry(entry: Entry) -> dict[str, object]:
         "verdict": entry.verdict,
         "question": entry.question,
         "truth": list(entry.truth),
+        "words": dict(entry.words),
     }
     if result is None:
         return stored
@@ -219,7 +220,8 @@ def _restored(stored: Mapping[str, Any]) -> Entry:
     _checked(plain["kind"], str)
     _checked(float(plain["seconds"]), float)
     result = from_dict(stored["result"]) if "result" in stored else None
-    return typed(Entry(name=stored["id"], **plain, truth=tuple(stored["truth"]), result=result))
+    told = {"truth": tuple(stored["truth"]), "words": stored.get("words", {})}
+    return typed(Entry(name=stored["id"], **plain, **told, result=result))
 
 
 def _json(value: object) -> object:

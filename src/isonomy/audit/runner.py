@@ -173,6 +173,7 @@ class Audit:
             title=one.test.title,
             truth=tuple(one.test.truth),
             seed=one.seed,
+            words=self.config.labels.columns,
         )
         kept = state.load(identity)
         if kept is not None:

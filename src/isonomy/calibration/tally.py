@@ -135,7 +135,7 @@ def _by_workers(source: Source, plan: RowsPlan, axis: Axis | None) -> Tally:
     axis = axis or axis_of(people)
     families = []
     for partition in checks.partitions:
-        families.append((partition.dimensions, compared(partition)[0]))
+        families.append((partition.titles or partition.dimensions, compared(partition)[0]))
         refuse_many(partition, families[-1][1])
     codes = [code_of(plan.grouping, groups).alias(f"{GROUP}{i}") for i, (_, groups) in enumerate(families)]
     rows = people.select(*numbers, *labels, nw.col(LINES).alias(VOTE), *codes)
@@ -260,7 +260,7 @@ def _read(source: Source, plan: RowsPlan, axis: Axis | None, known: Sequence[tup
         codes = codes if kept is None else codes[kept]
         own = (score, outcome, vote, lines, user)
         sums = Moments.of(axis, codes, len(groups), *own, products=None if known is None else True)
-        families.append(Family(partition.dimensions, groups, sums, binary))
+        families.append(Family(partition.titles or partition.dimensions, groups, sums, binary))
     return Tally(tuple(families), score.size if lines is None else round(float(lines.sum())), dropped)
 
 

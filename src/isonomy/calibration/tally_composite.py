@@ -59,6 +59,6 @@ def tally_composite(source: Source, plan: CompositePlan) -> CompositeTally:
             s, y = score @ weight, outcome @ weight
             axis = Axis.of(float(s.min()), float(s.max())).focused_on(s, lines)
             sums = Moments.of(axis, codes, len(groups), s, y, vote, lines, user, products=False)
-            own.append(Family(partition.dimensions, groups, sums, binary=False))
+            own.append(Family(partition.titles or partition.dimensions, groups, sums, binary=False))
         families.append(tuple(own))
     return CompositeTally(tuple(families), rows.rows, dropped)

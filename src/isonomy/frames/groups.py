@@ -219,6 +219,12 @@ class Partition:
     dimensions: tuple[str, ...]
     groups: tuple[Group, ...]
     codes: IntArray = field(repr=False)  # one per cell; -1: in no group
+    titles: tuple[str, ...] = ()  # what readers call the dimensions
+
+    @property
+    def title(self) -> str:
+        """The dimensions as readers know them: 'Race & sex'."""
+        return " & ".join(self.titles or self.dimensions)
 
     def sum(self, values: AnyArray) -> FloatArray:
         """Total of ``values`` (one per cell) in each group."""

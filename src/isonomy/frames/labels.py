@@ -61,17 +61,15 @@ class Labels:
     def _name(self, group: Group) -> str:
         if group.label in self.groups:
             return self.groups[group.label]
-        words = [self._words(name, MISSING if value is None else str(value)) for name, value in group.items]
-        if not any(words):
+        if not (self.columns or self.values):
             return ""
-        plain = [str(value) if name == CONDITION else f"{name}: {in_words(str(value))}" for name, value in group.items]
-        return ", ".join(own or other for own, other in zip(words, plain, strict=True))
+        values = [(name, MISSING if value is None else str(value)) for name, value in group.items]
+        return ", ".join(value if name == CONDITION else self._words(name, value) for name, value in values)
 
     def _words(self, column: str, value: str) -> str:
-        """The words for one value of a column; those of the column alone where the value has none."""
-        if value in self.values.get(column, {}):
-            return self.values[column][value]
-        return f"{self.columns[column]}: {in_words(value)}" if column in self.columns else ""
+        """The words for one value of a column: its own, or those of the column before it."""
+        own = self.values.get(column, {}).get(value)
+        return f"{self.columns.get(column, column)} {in_words(value)}" if own is None else own
 
 
 NOTHING = Labels()

@@ -394,7 +394,15 @@ class Source:
         rolled = () if request.grouping is None else partitions(request.grouping, cells)
         if self.labels is NOTHING:
             return rolled
-        return tuple(replace(part, groups=self.labels.named(part.groups)) for part in rolled)
+        words = self.labels.columns
+        return tuple(
+            replace(
+                part,
+                groups=self.labels.named(part.groups),
+                titles=tuple(words.get(name, name) for name in part.dimensions),
+            )
+            for part in rolled
+        )
 
     def _shared(self, request: Request, cells: pl.DataFrame) -> tuple[Partition, ...]:
         """The same for requests that share a pass: the groups of one are those of the next, if no cell was left out."""

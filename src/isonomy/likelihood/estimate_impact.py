@@ -185,6 +185,7 @@ def _place(counts: Counts, levels: Mapping[str, object]) -> int:
     for place, group in enumerate(counts.groups):
         if all(str(levels.get(name)) == str(value) for name, value in group.items):
             return place
-    label = Group.of({name: levels[name] for name in levels if name in counts.name.split(" & ")}).label
+    columns = dict(counts.groups[0].items) if counts.groups else levels
+    label = Group.of({name: levels[name] for name in levels if name in columns}).label
     known = [str(group) for group in counts.groups[:1000]]
     raise UsageError(f"reference: no row of the table {counts.name!r} has {label}.{near(label, known)}")

@@ -99,7 +99,7 @@ def _counts(
     above = np.array([partition.sum(mass * (score > cutoff)) for cutoff in cutoffs]).reshape(cutoffs.size, n.size)
     known = ~unknown & (n > 0)
     return Counts(
-        name=" & ".join(partition.dimensions),
+        name=partition.title,
         groups=tuple(group for group, keep in zip(partition.groups, known, strict=True) if keep),
         codes=np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[partition.codes],
         rows=partition.sum(rows)[known],

@@ -28,6 +28,7 @@ class Entry:
     seed: int | None = None
     resumed: bool = False
     options: Mapping[str, object] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)  # what readers call the table's columns
 
     @property
     def answered(self) -> bool:
@@ -100,7 +101,12 @@ class Entry:
         options = self.options if self.result is None else self.result.provenance.options
         named = getattr(self.result, "metrics", None) or _several(options.get("metric"))
         metrics = [str(name) for name in dict.fromkeys(map(str, named))]
-        return self.title or wording.topic(self.kind, metrics, _groupings(options.get("groups"))) or self.question
+        return self.title or wording.topic(self.kind, metrics, self._groupings(options)) or self.question
+
+    def _groupings(self, options: Mapping[str, object]) -> list[str]:
+        """The columns that groups are made of, as readers know them, or the names of conditions."""
+        names = _groupings(options.get("groups"))
+        return [self.words.get(name, name) for name in names]
 
 
 def _several(value: object) -> tuple[object, ...]:
