@@ -11,6 +11,7 @@ import isonomy as iso
 from isonomy.alternatives import ImprovabilityResult
 from isonomy.errors import UsageError
 from isonomy.report import Entry
+from isonomy.report.layout import section
 from support.same import same
 
 NUMBERS = ("accuracy", "fairness", "round_pvalues", "selected", "undefined", "pvalue")
@@ -33,6 +34,22 @@ def test_json_round_trip(data: dict[str, Any], ask: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="again"):
         again.recommended.decide(data)
     assert iso.from_json(result.surface().to_json()).fairness_gain == result.supported_fairness_gain
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_sizes_have_the_same_unit_in_the_table_and_in_words(binary: bool) -> None:
+    rng = np.random.default_rng(0)
+    need = rng.random((2, 2_000))
+    table = {"g": np.arange(2_000) % 2, "y": (need[0] < 0.5) if binary else need[0], "a": need[1] < 0.5}
+    table["b"] = need.sum(axis=0) < 1.0
+    accuracy = "accuracy" if binary else "outcome_among_selected"
+    asked: dict[str, Any] = {"outcome": "y", "groups": "g", "status_quo": "a", "candidate": "b", "accuracy": accuracy}
+    result = iso.improvability(table, fairness="selection_rate", rng=0, **asked)
+    (_, compared), *_ = section(1, Entry(name="a", kind="improvability", result=result), picture=False).tables
+    column = [column.name for column in compared.columns].index("alternative")
+    assert compared.columns[column].heading == "Alternative" + (" (%, unfairness in points)" if binary else "")
+    size = compared.rows[0][column].text
+    assert f": {size}{' %' if binary else ''} with the alternative" in " ".join(result.findings())
 
 
 def test_suppression(data: dict[str, Any], ask: dict[str, Any]) -> None:

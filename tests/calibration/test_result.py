@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
+from isonomy.report import Document, Entry, html
 from isonomy.results import storage
 from support.same import same
 
@@ -76,3 +77,13 @@ def test_groups_that_no_score_compares_are_not_counted() -> None:
     data = {"s": s, "g": np.repeat(["a", "b", "few"], size), "y": (rng.random(s.size) < s).astype(int)}
     first = iso.predictive_parity(data, outcome="y", score="s", groups="g", rng=0).findings()[0]
     assert "2 groups compared" in first
+
+
+def test_a_difference_is_said_not_to_be_that_of_the_two_estimates(results: list[Any]) -> None:
+    parity, marginal, thresholds = results
+    frame = parity.to_frame()
+    assert abs(frame["difference"] - (frame["estimate"] - frame["reference_estimate"])).max() > 1e-6
+    for result in (parity, marginal):
+        page = html(Document(title="", entries=(Entry(name="a", kind="predictive_parity", result=result),)))
+        assert page.count("is not exactly the estimate less that of the reference") == 1
+    assert thresholds.table_note() == ""

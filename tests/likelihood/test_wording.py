@@ -177,3 +177,18 @@ def test_shares_by_weight_are_called_so_and_the_best_group_an_estimate() -> None
     assert "Which category is selected most often is itself an estimate." in impact[-1]
     named = iso.adverse_impact(table, reference={"g": "a"}, prediction="p", groups="g").findings()
     assert not any("an estimate" in told or "by weight" in told for told in named)
+
+
+def test_a_column_with_one_value_is_told() -> None:
+    table = {**DATA, "country": np.repeat("EU", 180)}
+    for ask in (iso.flag, iso.certify):
+        result = ask(table, metric="selection_rate", prediction="p", groups=["g", "country"])
+        assert "nobody is left to compare with: country=EU." in " ".join(result.findings())
+        named = ask(DATA, reference={"g": "a"}, **RATE)
+        assert "nobody is left" not in " ".join(named.findings())
+
+
+def test_the_highest_group_is_not_said_to_be_compared_with_itself() -> None:
+    table = {"p": np.tile([1, 0, 1, 1], 100), "g": np.tile(["a", "a", "b", "b"], 100)}
+    told = iso.flag(table, reference="highest", metric="selection_rate", prediction="p", groups="g").findings()
+    assert [text.endswith("In these data it is the highest group itself.") for text in told[1:3]] == [False, True]

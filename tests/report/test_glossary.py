@@ -24,7 +24,7 @@ def test_a_gloss_has_the_audit_s_own_words_and_says_what_counts() -> None:
     assert glossary.gloss({"metric": "selection_rate", "prediction": "call", "positive": "yes"}).endswith(
         "call is yes."
     )
-    assert "its weight, PWGTP" in glossary.gloss({"metric": "tpr", "weight": "PWGTP"})
+    assert "its weight, the column PWGTP" in glossary.gloss({"metric": "tpr", "weight": "PWGTP"})
 
 
 def test_a_gloss_explains_each_word_once() -> None:

@@ -152,7 +152,7 @@ def test_a_huge_audit_stays_below_five_megabytes(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(layout, "chart", lambda result: Chart(Markup('{"x": "' + "y" * 1_500_000 + '"}')))
     page = html(replace(document(), entries=(Entry(name="a", kind="flag", result=big),) * 2))
     assert len(page.encode()) < MAXIMUM_BYTES
-    assert "The first 200 of 1,000 lines are shown here; results.json holds all of them" in page
+    assert "The first 200 of 1,000 lines are shown here; results.json holds the other 800" in page
     assert page.count("the page would be too large") == 1  # the second picture
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from isonomy.report import wording
 from isonomy.report.tables import safe_csv, table
 from isonomy.results import Status, Verdict
 
@@ -73,7 +74,7 @@ def test_ordinary_labels_and_negative_numbers_are_not_touched() -> None:
 def test_a_long_table_is_shortened_and_says_so() -> None:
     shown = table({"group": [f"g{i}" for i in range(30)]}, limit=10)
     assert len(shown.rows) == 10
-    assert shown.shortened == "The first 10 of 30 lines are shown here; results.json holds all of them."
+    assert shown.shortened == "The first 10 of 30 lines are shown here; results.json holds the other 20."
     assert table({"group": ["a"]}).shortened == ""
 
 
@@ -144,3 +145,12 @@ def test_statuses_are_words() -> None:
     shown = table({"group": ["a"] * len(Status), "status": [status.value for status in Status]})
     texts = [row[1].text for row in shown.rows]
     assert all("_" not in text and text[:1].isupper() for text in texts)
+
+
+def test_withheld_lines_stand_last_and_how_many_more_there_are_is_told() -> None:
+    status = [Status.SUPPRESSED, Status.OK, Status.SUPPRESSED, Status.TOO_SMALL]
+    shown = table({"group": list("abcd"), "estimate": [np.nan, 1.0, np.nan, 2.0], "status": status})
+    assert [row[0].text for row in shown.rows] == ["b", "d", "a", "c"]
+    assert [row[1].raw for row in shown.rows[:2]] == ["1.0", "2.0"]
+    assert "the other 134 are in results.json" in wording.printed(100, 234)
+    assert "the other 34" in table({"group": list(range(134))}, limit=100).shortened

@@ -270,9 +270,11 @@ class ImprovabilityResult(Result):
         }
 
     def units(self) -> Mapping[str, str]:
-        """Gains are percentages where they are relative ones."""
+        """Gains are percentages where they are relative ones, and sizes where they are shares or their differences."""
         gains = ("gain", "ci_low", "ci_high") if self.scale == "ratio" else ()
-        return dict.fromkeys((*gains, "selected_candidate", "selected_status_quo"), "%")
+        shares = all(map(self._share, (self.accuracy_utility, *self.fairness_utilities)))
+        sizes = dict.fromkeys(("alternative", "status_quo"), "%, unfairness in points") if shares else {}
+        return dict.fromkeys((*gains, "selected_candidate", "selected_status_quo"), "%") | sizes
 
     def surface(
         self, accuracy_gains: ArrayLike | None = None, fairness_gains: ArrayLike | None = None

@@ -145,7 +145,8 @@ def predictive_parity(
     -------
     ParityResult
         `pvalue` and `verdict` of both parts, `parity_pvalue` and `ordering_pvalue` of either, `families` (curves,
-        bands, pairs, order); `to_frame()` has one row for each pair of groups and grid point.
+        bands, pairs, order); `to_frame()` has one row for each pair of groups and grid point. Its ``difference`` is
+        estimated by itself and is not ``estimate - reference_estimate`` (see Notes).
 
     Notes
     -----

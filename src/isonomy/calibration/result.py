@@ -248,6 +248,10 @@ class Tested(Result, Generic[F]):
         differences = ("difference", "se", "ci_low", "ci_high")
         return dict.fromkeys(outcomes, "%") | dict.fromkeys(differences, "points") if self.binary else {}
 
+    def table_note(self) -> str:
+        """That a difference is not that of the two columns beside it."""
+        return wording.OWN_DIFFERENCE
+
     def table(self) -> Columns:
         """One row for each pair of groups (and grid point), family after family."""
         parts = [family.table() for family in self.families]

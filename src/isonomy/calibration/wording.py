@@ -37,6 +37,9 @@ PARITY_LIMITS = (
     "A difference confined to a range of scores narrower than the bandwidth is averaged away.",
     "Equal outcomes at each score say nothing about who gets which score, nor about errors in the outcome itself.",
 )
+OWN_DIFFERENCE = (
+    "The difference is estimated by itself, with less bias, and is not exactly the estimate less that of the reference."
+)
 MARGINAL_LIMITS = (
     phrases.NOT_PROOF,
     "Only outcomes at the threshold are compared; those well above it may differ either way.",

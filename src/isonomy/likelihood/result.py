@@ -238,6 +238,12 @@ class LikelihoodResult(GroupResult):
             **own,
         )
 
+    def _alone(self) -> str:
+        """The groups with nobody to compare them with, in a sentence; nothing where there are none."""
+        pairs = zip(self.labels, self.status, strict=True)
+        named = [label for label, status in pairs if status is Status.REFERENCE and label != self.reference]
+        return wording.alone(list(dict.fromkeys(named))) if named else ""
+
     def detectable(self, power: float = 0.8) -> FloatArray:
         """The smallest disparity each group would show at ``alpha`` with this power, other groups aside.
 
@@ -391,7 +397,7 @@ class FlagResult(LikelihoodResult):
         overview = wording.flag_overview(flagged, within, tested.size, listed, self.alternative, against)
         described = [wording.group_finding(self._finding(i)) for i in order[:DESCRIBED]]
         best = wording.against_best("group", self.reference_kind.value) if self.reference_kind.best else ""
-        return (overview, *described, *filter(None, (best, self.contrast)))
+        return (overview, *described, *filter(None, (best, self._alone(), self.contrast)))
 
     def _worst_first(self) -> list[int]:
         """The tested groups: those worse off by most to least, those better off, then the others by their p-values."""
@@ -423,6 +429,7 @@ class FlagResult(LikelihoodResult):
             against=self.reference,
             share=self.shares[i],
             tested=self._tested,
+            best=bool(self.reference_kind.best and self.compared_with()[i]),
             weighted=self.provenance.options.get("weight") is not None,
         )
 

@@ -151,8 +151,9 @@ class CertifyResult(LikelihoodResult):
             ends, value = (float(self.ci_low[i]), float(self.ci_high[i])), float(self.disparity[i])
             share = self.shares[i]
             largest = [wording.largest_finding(self.names[i], value, self.scale, ends, self.alpha, share=share)]
+        alone = [self._alone()] if self._alone() else []
         if self.tolerance is None:
-            return (joint, *largest)
+            return (joint, *largest, *alone)
         names = self.names
         outside = [names[i] for i in known if rejected(self.tolerance_pvalue[i], self.alpha)]
         within = int(inside(*self._beyond(self.ci_low[known], self.ci_high[known]), self.reach).sum())
@@ -160,7 +161,7 @@ class CertifyResult(LikelihoodResult):
         decided = wording.tolerance_finding(
             outside, within, known.size, reach, self.scale, share=bool(self.shares) and all(self.shares)
         )
-        return (decided, *largest, joint, wording.RESTS_ON_THE_TOLERANCE)
+        return (decided, *largest, joint, wording.RESTS_ON_THE_TOLERANCE, *alone)
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy without the rows behind `contains`, and without the numbers of small groups and those in ``also``."""

@@ -66,6 +66,11 @@ def against_best(whom: str, best: str) -> str:
     )
 
 
+def alone(groups: Sequence[str]) -> str:
+    """Groups beside which there is nobody, such as the one value of a column."""
+    return f"Listed and not tested, because nobody is left to compare with: {phrases.listed(groups)}."
+
+
 def comparison(metric: str, reference: str, scale: str, *, value: bool, sigma: str | None = None) -> str:
     """What a disparity is: 'ppv less that of the population' or, if the reference is a ``value``, 'ppv less 0.6'.
 
@@ -202,6 +207,7 @@ class Finding:
     against: str = ""
     share: bool = False  # whether the metric is a share of people, told in percent
     tested: str = ""  # the disparity tested, where it is neither none nor a tolerance
+    best: bool = False  # whether it is itself the group that the others are held against
     weighted: bool = False  # whether rows count by their weights in every share and average
 
 
@@ -217,6 +223,8 @@ def group_finding(of: Finding) -> str:
         flagged = of.verdict is Verdict.VIOLATION
         side = BESIDE_TESTED.get(of.direction, "")
         shown = f"Shown {differs}: {side}." if flagged else f"Not shown {differs}: these data cannot tell."
+    if of.best and of.verdict is not Verdict.VIOLATION:
+        shown = f"In these data it is {of.against} itself."
     alone, adjusted = phrases.pvalue(of.pvalue), phrases.pvalue(of.adjusted)
     evidence = f"adjusted {adjusted}" if alone == adjusted else f"{alone}, adjusted {adjusted}"
     interval, weighted = phrases.interval(*of.interval, of.alpha), phrases.BY_WEIGHT if of.weighted else ""

@@ -37,6 +37,7 @@ class Section:
     chart_label: str = ""
     tables: tuple[tuple[str, Table], ...] = ()  # each with its heading
     tables_first: bool = False  # before the picture
+    table_note: str = ""
     assumptions: tuple[tuple[Markup, Markup], ...] = ()
     warnings: tuple[Markup, ...] = ()
     limits: tuple[Markup, ...] = ()
@@ -101,6 +102,7 @@ def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: boo
             if page
         ),
         tables_first=bool(pages),
+        table_note=result.table_note(),
         assumptions=tuple((sentence(what, labels), sentence(how, labels)) for what, how in result.assumptions()),
         warnings=_sentences(result.warnings, labels),
         limits=_sentences(result.limits(), labels),

@@ -14,7 +14,7 @@ import numpy as np
 from isonomy.numerics.arrays import AnyArray
 from isonomy.report import glossary, wording
 from isonomy.report.text import visible
-from isonomy.results import Columns, phrases
+from isonomy.results import Columns, Status, phrases
 from isonomy.results.shape import COUNTS
 
 MAXIMUM_ROWS = 1_000
@@ -143,6 +143,9 @@ def table(
     order = sorted(columns, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     shown = order[:_ROOM]
     listed = {name: _listed(columns[name]) for name in order}
+    if "status" in listed:  # lines of which every number is withheld stand last
+        places = sorted(range(len(listed["status"])), key=lambda i: listed["status"][i] == Status.SUPPRESSED)
+        listed = {name: [values[i] for i in places] for name, values in listed.items()}
     total = max((len(values) for values in listed.values()), default=0)
     numeric = {name: _numeric(values) for name, values in listed.items()}
     cells = [

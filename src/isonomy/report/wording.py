@@ -281,12 +281,15 @@ def headline(tally: Mapping[str, int]) -> str:
 
 def shortened(shown: int, total: int) -> str:
     """A table too long for the page."""
-    return f"The first {shown:,} of {total:,} lines are shown here; results.json holds all of them."
+    return f"The first {shown:,} of {total:,} lines are shown here; results.json holds the other {total - shown:,}."
 
 
 def printed(shown: int, total: int) -> str:
     """A table too long for paper."""
-    return f"The first {shown:,} of {total:,} lines are printed; the page on screen and results.json hold the others."
+    return (
+        f"The first {shown:,} of {total:,} lines are printed, those withheld last; the other {total - shown:,} are in "
+        "results.json and on the page on screen."
+    )
 
 
 def constant(columns: Sequence[tuple[str, str]]) -> str:

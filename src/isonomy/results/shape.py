@@ -158,6 +158,10 @@ class Result(ABC):
         """Columns of the tables that this result calls by words of its own."""
         return {}
 
+    def table_note(self) -> str:
+        """What a reader of the table might take amiss, in a sentence; nothing where there is none."""
+        return ""
+
     @abstractmethod
     def findings(self) -> tuple[str, ...]:
         """What was found, in sentences with effect sizes and intervals, most important first.
