@@ -22,7 +22,7 @@ def test_the_null_names_the_rule_and_every_requirement() -> None:
 
 @pytest.mark.parametrize(
     ("reject", "words"),
-    [(True, "0.0266, at most the 0.05 that was set."), (False, "0.0266, above the 0.02 that was set.")],
+    [(True, "0.0266; 0.05 or less counts as shown."), (False, "0.0266; 0.02 or less counts as shown.")],
 )
 def test_the_conclusion_says_which_side_of_alpha(reject: bool, words: str) -> None:
     how = wording.basis("paper", 0.0133, 7, 5, 3, 1)
@@ -78,5 +78,6 @@ def test_effects_say_the_change_where_there_is_one() -> None:
 
 
 def test_limits_depend_on_what_was_shown() -> None:
-    assert "does not show that no alternative exists" in wording.limits(False)[0]
-    assert "better algorithm exists" in wording.limits(True)[0]
+    assert "does not show that no alternative exists" in wording.limits(False, fitted=True)[0]
+    assert "better algorithm exists" in wording.limits(True, fitted=True)[0]
+    assert "fitted" not in wording.limits(True, fitted=False)[0]  # a candidate that was ready

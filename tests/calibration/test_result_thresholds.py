@@ -89,3 +89,13 @@ def test_too_few_rows_are_told_in_words() -> None:
     data = {"s": np.tile([0.4, 0.6], 8), "g": np.repeat(["a", "b"], 8), "y": np.tile([0, 1], 8)}
     with pytest.raises(NotEnoughData, match=r"to know the outcome at the margin at 0.5.*join small groups"):
         equalize_thresholds(data, outcome="y", score="s", threshold=0.5, groups="g")
+
+
+def test_groups_that_share_a_threshold_are_named() -> None:
+    rng = np.random.default_rng(0)
+    score, group = rng.random(9_000), np.repeat(["a", "b", "c"], 3_000)
+    data = {"s": np.where(group == "c", score**2, score), "g": group, "y": rng.random(9_000) < score}
+    result = equalize_thresholds(
+        data, outcome="y", score="s", threshold=0.5, groups="g", target="tpr", resamples=100, rng=0
+    )
+    assert result.findings()[1] == "Not shown to differ, and so with one threshold together: g=a and g=b."

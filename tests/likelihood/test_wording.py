@@ -192,3 +192,17 @@ def test_the_highest_group_is_not_said_to_be_compared_with_itself() -> None:
     table = {"p": np.tile([1, 0, 1, 1], 100), "g": np.tile(["a", "a", "b", "b"], 100)}
     told = iso.flag(table, reference="highest", metric="selection_rate", prediction="p", groups="g").findings()
     assert [text.endswith("In these data it is the highest group itself.") for text in told[1:3]] == [False, True]
+
+
+def test_a_difference_is_told_beside_the_tolerance_that_was_set() -> None:
+    table = {
+        "g": np.repeat(["a", "b", "c"], 1_000),
+        "p": np.concatenate([np.arange(1_000) < k for k in (300, 520, 620)]),
+    }
+    result = iso.flag({**table, "p": table["p"].astype(int)}, tolerance=0.05, **RATE)
+    told = result.findings()
+    assert "shown to differ from the population by more than the tolerance." in told[0]
+    assert any(text.endswith("A difference larger than the tolerance was shown: disfavoured.") for text in told)
+    unclear = [i for i, verdict in enumerate(result.verdicts) if verdict is Verdict.INCONCLUSIVE]
+    neither = [text for text in told if text.endswith("nor one within it was shown.")]
+    assert len(neither) == len(unclear) == 1

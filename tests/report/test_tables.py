@@ -154,3 +154,10 @@ def test_withheld_lines_stand_last_and_how_many_more_there_are_is_told() -> None
     assert [row[1].raw for row in shown.rows[:2]] == ["1.0", "2.0"]
     assert "the other 134 are in results.json" in wording.printed(100, 234)
     assert "the other 34" in table({"group": list(range(134))}, limit=100).shortened
+
+
+def test_a_column_without_a_number_is_not_shown() -> None:
+    shown = table(
+        {"group": ["a", "b"], "estimate": [0.1, 0.2], "rows_needed": [np.nan, np.nan], "metric": [None, None]}
+    )
+    assert [column.name for column in shown.columns] == ["group", "metric", "estimate"]

@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 
 from isonomy.numerics.arrays import FloatArray
-from isonomy.results import phrases, theme
+from isonomy.results import charts, phrases, theme
 
 if TYPE_CHECKING:
     from isonomy.alternatives.result import ImprovabilityResult
@@ -68,10 +68,18 @@ def rounds_chart(result: ImprovabilityResult) -> alt.HConcatChart:
             for i, name in enumerate(result.fairness_utilities)
         ),
     ]
-    return alt.hconcat(*(_dumbbells([theme.short(line, 40) for line in lines], values) for lines, values in parts))
+    shares = "alternative" in result.units()
+    accuracies = len(result.accuracy_components)
+    units = ["%" if i < accuracies else "points" for i in range(len(parts))] if shares else [""] * len(parts)
+    return alt.hconcat(
+        *(
+            _dumbbells([*(theme.short(line, 40) for line in lines), *([f"in {unit}"] if unit else [])], values, unit)
+            for (lines, values), unit in zip(parts, units, strict=True)
+        )
+    )
 
 
-def _dumbbells(title: list[str], values: FloatArray) -> alt.LayerChart:
+def _dumbbells(title: list[str], values: FloatArray, unit: str) -> alt.LayerChart:
     kept = theme.thin(len(values), 200)
     candidate, status_quo, pvalue = values[kept].T
     rounds = theme.data({"round": kept + 1, "alternative": candidate, "status quo": status_quo, "pvalue": pvalue})
@@ -83,7 +91,7 @@ def _dumbbells(title: list[str], values: FloatArray) -> alt.LayerChart:
         .mark_point(filled=True, size=70, opacity=1)
         .encode(
             y=y,
-            x=alt.X("value:Q", title=title, scale=alt.Scale(zero=False)),
+            x=alt.X("value:Q", title=title, axis=charts.hundredths(unit), scale=alt.Scale(zero=False)),
             color=alt.Color("algorithm:N", scale=_ALGORITHMS, title=None),
             shape=alt.Shape("algorithm:N", scale=_SHAPES, legend=None),
             tooltip=["round:O", "algorithm:N", "value:Q", "pvalue:Q"],

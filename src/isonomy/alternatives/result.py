@@ -391,7 +391,7 @@ class ImprovabilityResult(Result):
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
-        return wording.limits(self.reject)
+        return wording.limits(self.reject, fitted=self.rule != wording.CANDIDATE)
 
     def plot(self) -> alt.TopLevelMixin:
         """Accuracy and unfairness of both algorithms in every trial, and the surface of p-values.

@@ -57,11 +57,11 @@ def conclusion(reject: bool, pvalue: float, alpha: float, who: str, how: str) ->
     if reject:
         return (
             f"A less discriminatory alternative was shown to exist: {who} every accuracy requirement, with less "
-            f"inequality than the status quo. {how}: {phrases.pvalue(pvalue)}, at most the {alpha:g} that was set."
+            f"inequality than the status quo. {how}: {phrases.pvalue(pvalue)}; {alpha:g} or less counts as shown."
         )
     return (
         f"No less discriminatory alternative was shown: {who} every requirement beyond chance. {how}: "
-        f"{phrases.pvalue(pvalue)}, above the {alpha:g} that was set. Another alternative, or more rows, might."
+        f"{phrases.pvalue(pvalue)}; {alpha:g} or less counts as shown. Another alternative, or more rows, might be."
     )
 
 
@@ -192,8 +192,8 @@ def supported(kind: str, gain: float, scale: str, alpha: float, margin: float = 
     held = f"accuracy {lower}" if kind == "fairness" else "unfairness no larger"
     what = "cut in unfairness" if kind == "fairness" else "gain in every accuracy"
     if gain != gain:
-        return f"With {held}, no {what} is supported at level {alpha:g}."
-    return f"With {held}, the data support a {what} of up to {_amount(gain, scale)} at level {alpha:g}."
+        return f"With {held}, no {what} is supported at an error rate of {alpha:g}."
+    return f"With {held}, the data support a {what} of up to {_amount(gain, scale)} at an error rate of {alpha:g}."
 
 
 def selected(candidate: float, status_quo: float) -> str:
@@ -340,12 +340,14 @@ def assumptions(
     )
 
 
-def limits(reject: bool) -> tuple[str, ...]:
-    """What the result does not show."""
+def limits(reject: bool, *, fitted: bool) -> tuple[str, ...]:
+    """What the result does not show; ``fitted``: a rule looked for the alternatives, which were not ready."""
     own = (
         "It does not show that no alternative exists: the rule may not be able to find it, or the rows may be too few."
     )
-    if reject:
+    if reject and not fitted:
+        own = "It shows that the candidate is better on what was compared, not that no other is better still."
+    elif reject:
         own = (
             "It shows that a better algorithm exists: the candidate, or a mixture of those the rule finds. The "
             "algorithm fitted on all rows is not itself certified by it."

@@ -368,8 +368,12 @@ class ParityResult(Tested[ParityFamily]):
         from isonomy.calibration import figure
 
         if beside is not None:
-            return figure.side_by_side(list(zip(self.families, beside.families, strict=False)), names)
-        return figure.parity(self.families, pointwise=self.provenance.options.get("adjust") == "none")
+            return figure.side_by_side(
+                list(zip(self.families, beside.families, strict=False)), names, binary=self.binary
+            )
+        return figure.parity(
+            self.families, pointwise=self.provenance.options.get("adjust") == "none", binary=self.binary
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -410,4 +414,4 @@ class MarginalResult(Tested[MarginalFamily]):
         """The outcome at the threshold in each group, with its interval."""
         from isonomy.calibration import figure
 
-        return figure.marginal(self.families)
+        return figure.marginal(self.families, binary=self.binary)

@@ -171,9 +171,12 @@ class ThresholdsResult(ReportedThresholds, GroupResult):
                 chosen=self.chosen,
             )
         ]
-        for k, label in enumerate(self.labels):
-            if self.status[k] is Status.SUPPRESSED:
-                continue
+        told = [k for k, status in enumerate(self.status) if status is not Status.SUPPRESSED]
+        blocks = [[self.labels[k] for k in told if self.blocks[k] == block] for block in range(self.blocks.max() + 1)]
+        if self._moved and any(len(block) > 1 for block in blocks):
+            findings.append(wording_thresholds.shared([block for block in blocks if len(block) > 1]))
+        for k in told:
+            label = self.labels[k]
             by_lot = self.lottery[k] < self.thresholds[k]
             findings.append(
                 wording_thresholds.threshold_finding(

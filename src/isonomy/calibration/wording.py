@@ -47,7 +47,7 @@ MARGINAL_LIMITS = (
     "Equal outcomes at the margin say nothing about who gets which score, nor about errors in the outcome itself.",
 )
 
-_BANDWIDTH = "Compare results at half and twice the bandwidth."
+_BANDWIDTH = "Not checked here: results at half and at twice the bandwidth would show it."
 _CLUSTERED = (
     "Users are independent of one another.",
     "Cannot be checked from the table; it follows from how the rows were collected.",

@@ -199,6 +199,12 @@ def common_target(
     return f"{reached}{chosen[:1].upper()}{chosen[1:]} of everybody: {shares}."
 
 
+def shared(blocks: Sequence[Sequence[str]]) -> str:
+    """Which groups have one threshold together."""
+    each = [phrases.listed(block) for block in blocks]
+    return f"Not shown to differ, and so with one threshold together: {'; '.join(each)}."
+
+
 def threshold_finding(
     label: str,
     status: Status,

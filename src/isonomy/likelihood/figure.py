@@ -43,5 +43,5 @@ def intervals(
         null=null,
         tolerance=result.tolerance,
         ratio=result.link.ratio,
-        points=result.units().get("disparity") == "points",
+        unit=result.units().get("disparity", ""),
     )

@@ -393,7 +393,8 @@ class FlagResult(LikelihoodResult):
             ]
             for word in (wording.DISFAVOURED, wording.FAVOURED)
         }
-        against = self._tested or self.reference
+        beyond = " by more than the tolerance" if self.tolerance is not None else ""
+        against = f"{self._tested or self.reference}{beyond}"
         overview = wording.flag_overview(flagged, within, tested.size, listed, self.alternative, against)
         described = [wording.group_finding(self._finding(i)) for i in order[:DESCRIBED]]
         best = wording.against_best("group", self.reference_kind.value) if self.reference_kind.best else ""
@@ -429,6 +430,7 @@ class FlagResult(LikelihoodResult):
             against=self.reference,
             share=self.shares[i],
             tested=self._tested,
+            tolerant=self.tolerance is not None,
             best=bool(self.reference_kind.best and self.compared_with()[i]),
             weighted=self.provenance.options.get("weight") is not None,
         )

@@ -207,16 +207,21 @@ class Finding:
     against: str = ""
     share: bool = False  # whether the metric is a share of people, told in percent
     tested: str = ""  # the disparity tested, where it is neither none nor a tolerance
+    tolerant: bool = False  # whether a tolerance was set
     best: bool = False  # whether it is itself the group that the others are held against
     weighted: bool = False  # whether rows count by their weights in every share and average
 
 
 def group_finding(of: Finding) -> str:
     """One group: effect size, interval, p-value and verdict."""
+    beyond = " larger than the tolerance" if of.tolerant else ""
+    neither = "Neither a difference larger than the tolerance nor one within it was shown."
     shown = {
-        Verdict.VIOLATION: f"A difference was shown: {of.direction}.",
+        Verdict.VIOLATION: f"A difference{beyond} was shown: {of.direction}.",
         Verdict.WITHIN_TOLERANCE: WITHIN.get(of.alternative, "Shown to lie within the tolerance."),
-        Verdict.INCONCLUSIVE: NOT_SHOWN.get(of.alternative, "No difference was shown: these data cannot tell."),
+        Verdict.INCONCLUSIVE: neither
+        if of.tolerant
+        else NOT_SHOWN.get(of.alternative, "No difference was shown: these data cannot tell."),
     }[of.verdict]
     if of.tested:
         differs = f"to differ from {of.tested}"
@@ -270,7 +275,7 @@ def other_null_verdict(call: str, verdict: Verdict, tested: str) -> str:
 def flag_overview(
     flagged: Mapping[str, Sequence[str]], within: int, tested: int, listed: int, alternative: str, against: str
 ) -> str:
-    """How many groups differ, those worse off and those better off apart; ``against``: what they differ from.
+    """How many groups differ, those worse off and those better off apart; ``against``: what from, or by how much.
 
     A group is counted once for each metric.
     """

@@ -141,11 +141,13 @@ def table(
 ) -> Table:
     """The columns of a result, ready to be shown; those with ``units`` are shares, told in percent."""
     order = sorted(columns, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
-    shown = order[:_ROOM]
     listed = {name: _listed(columns[name]) for name in order}
     if "status" in listed:  # lines of which every number is withheld stand last
         places = sorted(range(len(listed["status"])), key=lambda i: listed["status"][i] == Status.SUPPRESSED)
         listed = {name: [values[i] for i in places] for name, values in listed.items()}
+    listed = {name: values for name, values in listed.items() if name in _KEYS or not all(map(_missing, values))}
+    order = list(listed)
+    shown = order[:_ROOM]
     total = max((len(values) for values in listed.values()), default=0)
     numeric = {name: _numeric(values) for name, values in listed.items()}
     cells = [
@@ -181,6 +183,10 @@ def _listed(values: Sequence[object] | AnyArray) -> list[object]:
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
+def _missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
 def _numeric(values: Sequence[object]) -> bool:
     kinds = {type(value) for value in values if value is not None}
     return bool(kinds) and kinds <= {int, float, np.float64, np.int64}
@@ -189,7 +195,7 @@ def _numeric(values: Sequence[object]) -> bool:
 def _cell(name: str, value: object, numeric: bool, share: bool = False) -> Cell:
     if isinstance(value, Enum):
         value = value.value
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if _missing(value):
         return Cell("–", "")
     if numeric and isinstance(value, (int, float)):
         return Cell(

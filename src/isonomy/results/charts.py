@@ -13,9 +13,14 @@ from isonomy.results.shape import Columns
 
 # Verdicts as a legend names them, a Vega expression.
 WORDS = "{violation: 'difference shown', within_tolerance: 'within tolerance'}[datum.label] || datum.label"
-_POINTS = "format(100 * datum.value, '~g')"  # a difference of shares in points
+_HUNDREDTHS = "format(100 * datum.value, '~g')"  # shares in percent, their differences in points
 DRAWN = 80  # groups at most; the table has them all
 ROW = 18
+
+
+def hundredths(unit: str) -> alt.Axis | alt.UndefinedType:
+    """The axis of shares, or of their differences, in a ``unit``; the usual one where there is none."""
+    return alt.Axis(labelExpr=_HUNDREDTHS) if unit else alt.Undefined
 
 
 def notable(value: FloatArray, by: FloatArray) -> IntArray:
@@ -35,14 +40,14 @@ def forest(
     tolerance: float | None = None,
     reach: float = np.inf,
     ratio: bool = False,
-    points: bool = False,
+    unit: str = "",
 ) -> alt.TopLevelMixin:
     """One row per group: the column ``name`` as a point, with its interval from ``low`` to ``high``.
 
     All columns are shown on hovering, and a column ``verdict`` as colour and shape (a column ``direction`` as shape,
     where there is one). ``null``: its two ends in each group; ``reach``: how far the axis may go for the end of an
-    interval. ``ratio``: the values are ratios, on a logarithmic axis, and the tolerance is one. ``points``: the values
-    are differences of shares, told in points.
+    interval. ``ratio``: the values are ratios, on a logarithmic axis, and the tolerance is one. ``unit``: "%" of
+    shares, "points" of their differences.
     """
     groups = _distinct([theme.short(str(label)) for label in columns["group"]])
     numbers = [np.asarray(columns[end], dtype=np.float64) for end in (name, "low", "high")]
@@ -57,8 +62,8 @@ def forest(
     bars = base.mark_rule(strokeWidth=2, color=theme.PALETTE[0]).encode(
         x=alt.X(
             "from:Q",
-            title=f"{axis}, in points" if points else axis,
-            axis=alt.Axis(labelExpr=_POINTS) if points else alt.Undefined,
+            title=f"{axis}, in {unit}" if unit else axis,
+            axis=hundredths(unit),
             scale=alt.Scale(type="log") if ratio else alt.Scale(zero=False),
         ),
         x2="to:Q",

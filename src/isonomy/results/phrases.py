@@ -49,7 +49,7 @@ VERDICTS_OF = {
     "mean lower outcomes.",
     ("composite_parity", "violation"): "a weighted sum of the scores means different things in different groups.",
     ("marginal_outcomes", "violation"): "people at the threshold have different outcomes in different groups.",
-    ("adverse_impact", "violation"): "an impact ratio below the threshold, by more than chance explains.",
+    ("adverse_impact", "violation"): "an impact ratio is below the threshold, by more than chance explains.",
     ("adverse_impact", "within_tolerance"): "every impact ratio was shown to be at least the threshold.",
     ("adverse_impact", "inconclusive"): "of at least one category these data do not show whether its impact "
     "ratio is below the threshold.",
