@@ -87,3 +87,13 @@ def test_a_difference_is_said_not_to_be_that_of_the_two_estimates(results: list[
         page = html(Document(title="", entries=(Entry(name="a", kind="predictive_parity", result=result),)))
         assert page.count("is not exactly the estimate less that of the reference") == 1
     assert thresholds.table_note() == ""
+
+
+def test_clusters_are_among_the_assumptions() -> None:
+    rng = np.random.default_rng(0)
+    score = rng.random(3_000)
+    table = {"s": score, "g": np.arange(3_000) % 2, "y": rng.random(3_000) < score, "h": np.arange(3_000) // 3}
+    asked: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "rng": 0}
+    clustered = iso.predictive_parity(table, cluster="h", **asked).assumptions()[0]
+    assert clustered[0].startswith("Rows with the same 'h' belong together")
+    assert "name it as the user" in iso.predictive_parity(table, **asked).assumptions()[0][1]

@@ -140,6 +140,7 @@ def test_who_is_selected_in_the_readers_words() -> None:
     [
         ("called back", "share called back"),
         ("given a loan", "share given a loan"),
+        ("repaid", "share repaid"),
         ("wrongly not paid", "share wrongly not paid"),
         ("Red flag", "Red flag"),
         ("Need of care", "Need of care"),

@@ -263,7 +263,7 @@ class Tested(Result, Generic[F]):
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
-        return (wording.independent(self.clustered), *self.always_assumed)
+        return (wording.independent(self.clustered, self.rows_assumed()), *self.always_assumed)
 
     def deciding_first(self) -> list[F]:
         """The families; what decides the verdict comes first.

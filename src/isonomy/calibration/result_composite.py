@@ -141,7 +141,7 @@ class CompositeResult(Result):
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
-        return (wording.independent(self.clustered), *self.always_assumed)
+        return (wording.independent(self.clustered, self.rows_assumed()), *self.always_assumed)
 
     def plot(self) -> alt.TopLevelMixin:
         """The clearest difference under each weight of the first score, by pair."""

@@ -118,9 +118,9 @@ def _compared(difference: float, ends: Ends, alpha: float, other: str, *, binary
     return f"{size} than that of {other} ({interval})"
 
 
-def independent(clustered: bool) -> tuple[str, str]:
-    """Who is assumed to be independent of whom. ``clustered``: users are known."""
-    return _CLUSTERED if clustered else _UNCLUSTERED
+def independent(clustered: bool, rows: tuple[str, str]) -> tuple[str, str]:
+    """Who is assumed to be independent of whom. ``clustered``: users are known; ``rows``: what is assumed of those."""
+    return _CLUSTERED if clustered else _UNCLUSTERED if rows == phrases.INDEPENDENT else rows
 
 
 _OUTSIDE = (
@@ -147,7 +147,7 @@ def score_warnings(unit: bool, method: str, *, margin: bool = False) -> list[str
 
 
 # How many would tell of groups that are withheld.
-_SPANNING = "some users or clusters appear in more than one group; the variance takes account of it."
+_SPANNING = "some people or clusters are in more than one group, which every error allows for."
 
 
 def family_warnings(
@@ -161,9 +161,9 @@ def family_warnings(
         warnings.append(f"{name}: {_SPANNING}")
     if lost >= _MANY * comparisons:
         warnings.append(
-            f"{name}: {lost} of {comparisons} comparisons at a score were not made, because one of two groups has too "
-            "few people within a bandwidth of it whose scores the other group has too: at least 10 with the outcome "
-            "and 10 without are needed (30 people, if outcomes are not 0 and 1)."
+            f"{name}: {lost} of {comparisons} comparisons at a score were not made: near that score, where both "
+            "groups have people, at least 10 of each group with the outcome and 10 without are needed (30 people, if "
+            "outcomes are not 0 and 1)."
         )
     return tuple(warnings)
 

@@ -426,7 +426,7 @@ class FlagResult(LikelihoodResult):
             adjusted=float(self.adjusted_pvalue[i]),
             verdict=self.verdicts[i],
             direction=self.direction[i],
-            alternative=self.alternative,
+            alternative="" if self.reference_kind.best else self.alternative,
             against=self.reference,
             share=self.shares[i],
             tested=self._tested,

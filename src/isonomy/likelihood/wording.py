@@ -59,10 +59,10 @@ def reference(kind: str, group: str, value: float | None, everybody: str = "the 
 
 
 def against_best(whom: str, best: str) -> str:
-    """What intervals are of where groups are held against the best of all of them."""
+    """What intervals are of where groups are held against the best of those of the same columns."""
     return (
-        f"Which {whom} is {best} is itself an estimate. Intervals and p-values are of the comparison with the one that "
-        "truly is, whichever that may be; they do not take it to be known."
+        f"Which {whom} of a column is {best} is itself an estimate. Intervals and p-values are of the comparison with "
+        "the one that truly is, whichever that may be; they do not take it to be known."
     )
 
 
@@ -228,10 +228,12 @@ def group_finding(of: Finding) -> str:
         flagged = of.verdict is Verdict.VIOLATION
         side = BESIDE_TESTED.get(of.direction, "")
         shown = f"Shown {differs}: {side}." if flagged else f"Not shown {differs}: these data cannot tell."
-    if of.best and of.verdict is not Verdict.VIOLATION:
-        shown = f"In these data it is {of.against} itself."
     alone, adjusted = phrases.pvalue(of.pvalue), phrases.pvalue(of.adjusted)
     evidence = f"adjusted {adjusted}" if alone == adjusted else f"{alone}, adjusted {adjusted}"
+    if of.best and of.verdict is not Verdict.VIOLATION:
+        size = (phrases.share if of.share else phrases.number)(of.estimate)
+        rows = f"{phrases.BY_WEIGHT if of.weighted else ''} of {phrases.count(of.n)} rows"
+        return f"{of.group}: {phrases.metric(of.metric)} {size}{rows}. In these data it is {of.against} itself."
     interval, weighted = phrases.interval(*of.interval, of.alpha), phrases.BY_WEIGHT if of.weighted else ""
     if of.share and of.scale != "standardised" and any(map(isfinite, of.interval)):
         points = of.scale == "difference"

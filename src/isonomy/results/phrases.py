@@ -89,9 +89,9 @@ METRICS = {
 NOT_PROOF = "A large p-value is not evidence of equal treatment: it means that these data could not tell."
 # How somebody's own words for a metric end where they name a number, and irregular participles they may begin with.
 _MEASURES = ("rate", "share", "value", "score", "amount", "percentage", "number", "count")
-_PARTICIPLES = (
-    *("chosen", "drawn", "found", "given", "held", "kept", "left", "let", "lost", "made", "met", "paid"),
-    *("put", "sent", "shown", "sold", "taken", "told", "won"),
+_PARTICIPLE = re.compile(
+    r"(re|un|mis|over|under|with|for)?"
+    r"(chosen|drawn|found|given|held|kept|left|let|lost|made|met|paid|put|sent|shown|sold|taken|told|won)"
 )
 BY_WEIGHT = " (by weight)"  # after a share or an average in which rows count by their weights
 UNANSWERED = "This says nothing for or against equal treatment."
@@ -233,7 +233,9 @@ def _verbal(words: str) -> bool:
     if not spoken or spoken[-1] in _MEASURES:
         return False
     first = spoken[0]
-    return first in _PARTICIPLES or (len(first) > 3 and first.endswith("ed") and not first.endswith(("eed", "dred")))
+    return bool(_PARTICIPLE.fullmatch(first)) or (
+        len(first) > 3 and first.endswith("ed") and not first.endswith(("eed", "dred"))
+    )
 
 
 def signed(value: float, digits: int = 3) -> str:

@@ -195,6 +195,8 @@ def evidence(
     what = compared(criterion)
     if not tested:
         return f"No p-value is given for this distance. Wald test of the same {what}: {phrases.pvalue(wald)}."
+    if status is not Status.OK and p != p:
+        return "No p-value could be computed: see the warnings."
     if status is not Status.OK:
         return f"The p-value is that of the Wald test of the same {what} ({phrases.pvalue(p)}): see the warnings."
     large = "" if spread is None else f" ({phrases.number(spread)} with scores spread over their steps)"
