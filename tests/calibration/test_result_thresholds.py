@@ -70,7 +70,8 @@ def test_outcomes_known_of_the_selected_alone_are_told() -> None:
     known = float(np.mean(data["s"] >= 0.5))
     assert f"The outcome is known of {100 * known:.1f} % of the rows." in result.warnings[0]
     assert "accuracy is not known" in result.warnings[0]
-    assert result.findings()[0] == f"Selected of everybody: {100 * known:.1f} %."
+    keeps = f"Every group keeps the present threshold; selected of everybody: {100 * known:.1f} %."
+    assert result.findings()[0] == keeps
     with pytest.raises(UsageError, match=r"known of nobody with a score below 0.5.*outcome_at_margin"):
         equalize_thresholds(data, target="tpr", missing="drop", **asked)
 

@@ -16,8 +16,9 @@ import polars as pl
 import pytest
 
 import isonomy
+from isonomy.audit import compare
 from isonomy.cli import show
-from support.fakes import HOSTILE, fake, untested
+from support.fakes import HOSTILE, document, fake, untested
 
 Run = Callable[..., Any]
 Change = Callable[[str, str], None]
@@ -257,3 +258,11 @@ def test_a_long_audit_without_a_terminal_has_a_line_for_each_test(
     done = run("audit", "audit.toml")
     assert "[0/1] flag-tpr" in done.stderr
     assert "[1/1] Writing the report" in done.stderr
+
+
+def test_what_moved_is_told_line_by_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    changes = (compare.Change("a", "A", "Inconclusive", "Inconclusive", notes=("One.", "Two.")),)
+    show.comparison(compare.Comparison(document(), document(), changes))
+    lines = [line.strip().split("  ")[-1].strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[2:4] == ["One.", "Two."]

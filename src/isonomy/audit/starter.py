@@ -183,7 +183,7 @@ def _outcomes(guessed: Guess) -> Iterator[str]:
     happened = "outcome 1" if outcome is None else _happened(outcome)
     if guessed.known == "everybody":
         metric = 'metric = "tpr"                # also fpr, ppv, accuracy, ...'
-        title = f"Of those with {happened}, are all groups {_selected(guessed)} alike?"
+        title = f"Of those with {happened}, are the groups equally often {_selected(guessed)}?"
         yield from _test(title, ['kind = "flag"', metric, reference])
         return
     of_selected = guessed.known == "selected"

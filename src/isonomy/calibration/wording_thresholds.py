@@ -194,9 +194,10 @@ def common_target(
 ) -> str:
     """The number all thresholds aim at, where any is ``moved``, and the share of everybody selected."""
     aim = f"Common {words[target]}" if feasible else f"The {words[target]} aimed at, and not reached by every group"
-    reached = f"{aim}: {_level(target, value, binary)}. " if moved else ""
-    shares = f"{phrases.share(before)} before, {phrases.share(after)} after" if moved else phrases.share(before)
-    return f"{reached}{chosen[:1].upper()}{chosen[1:]} of everybody: {shares}."
+    if not moved:
+        return f"Every group keeps the present threshold; {chosen} of everybody: {phrases.share(before)}."
+    shares = f"{phrases.share(before)} before, {phrases.share(after)} after"
+    return f"{aim}: {_level(target, value, binary)}. {chosen[:1].upper()}{chosen[1:]} of everybody: {shares}."
 
 
 def shared(blocks: Sequence[Sequence[str]]) -> str:

@@ -189,7 +189,7 @@ def comparison(compared: Comparison) -> None:
     lines = Table("test", "before", "after", "what moved", box=None, pad_edge=False)
     for change in compared.changes:
         style = "bold" if change.changed else ""
-        cells = (one_line(change.name, 60), change.before, change.after, "; ".join(map(one_line, change.moves)))
+        cells = (one_line(change.name, 60), change.before, change.after, "\n".join(map(one_line, change.moves)))
         lines.add_row(*(Text(cell, style=style) for cell in cells))
     console.print(lines)
     for note in compared.notes:
