@@ -303,6 +303,12 @@ def test_paper_loses_nothing(desk: Opened) -> None:
         lines = page.eval_on_selector_all(".halves tbody tr", "rows => rows.map(row => row.offsetHeight)")
         assert lines
         assert max(lines) <= 14  # one line each: no label wraps
+        tall = """s => { const was = s.getAttribute('height'), box = s.getAttribute('viewBox');
+            s.setAttribute('height', 3000); s.setAttribute('viewBox', '0 0 700 3000');
+            const height = s.getBoundingClientRect().height;
+            s.setAttribute('height', was); s.setAttribute('viewBox', box);
+            return height; }"""
+        assert page.eval_on_selector(".drawing svg", tall) <= 900  # a picture is never taller than a page
     finally:
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         page.emulate_media(media="screen")

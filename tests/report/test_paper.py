@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,14 @@ def test_without_a_browser_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_browser_that_writes_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "browser"
-    fake.write_text("#!/bin/sh\necho 'cannot print' >&2\n")
+    fake.write_text(f"#!/bin/sh\necho \"$@\" > {tmp_path}/asked\necho 'cannot print' >&2\n")
     fake.chmod(0o755)
     monkeypatch.setenv("ISONOMY_BROWSER", str(fake))
     with pytest.raises(MethodError, match=r"wrote nothing \(cannot print\)"):
         print_pdf(tmp_path / "report.html", tmp_path / "report.pdf")
     assert not (tmp_path / "report.pdf").exists()
+    asked = (tmp_path / "asked").read_text()
+    assert re.search(r"--window-size=1\d{3},", asked)  # room for views side by side
 
 
 @pytest.mark.browser

@@ -152,7 +152,7 @@ def test_withheld_lines_stand_last_and_how_many_more_there_are_is_told() -> None
     shown = table({"group": list("abcd"), "estimate": [np.nan, 1.0, np.nan, 2.0], "status": status})
     assert [row[0].text for row in shown.rows] == ["b", "d", "a", "c"]
     assert [row[1].raw for row in shown.rows[:2]] == ["1.0", "2.0"]
-    assert "the other 134 are in results.json" in wording.printed(100, 234)
+    assert "134 more are in results.json" in wording.printed(100, 234)
     assert "the other 34" in table({"group": list(range(134))}, limit=100).shortened
 
 

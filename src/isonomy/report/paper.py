@@ -20,6 +20,7 @@ BROWSERS = (
     "msedge",
 )
 _SECONDS = 180
+_SCREEN = "1440,900"  # charts are drawn for it: on a small one views side by side stand below one another
 _DRAWING = 30_000  # milliseconds of the page's own clock, within which its charts are drawn
 
 
@@ -45,7 +46,7 @@ def print_pdf(page: Path, target: Path) -> None:
         command = [
             *(program, "--headless=new", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
             *("--disable-component-update", "--disable-sync", "--no-pdf-header-footer", f"--user-data-dir={folder}"),
-            *(f"--virtual-time-budget={_DRAWING}", f"--print-to-pdf={made}"),
+            *(f"--window-size={_SCREEN}", f"--virtual-time-budget={_DRAWING}", f"--print-to-pdf={made}"),
             *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),  # Chromium refuses root one
             page.resolve().as_uri(),
         ]

@@ -286,10 +286,8 @@ def shortened(shown: int, total: int) -> str:
 
 def printed(shown: int, total: int) -> str:
     """A table too long for paper."""
-    return (
-        f"The first {shown:,} of {total:,} lines are printed, those withheld last; the other {total - shown:,} are in "
-        "results.json and on the page on screen."
-    )
+    more = total - shown
+    return f"The first {shown:,} of {total:,} lines are printed; {more:,} more are in results.json and on the screen."
 
 
 def constant(columns: Sequence[tuple[str, str]]) -> str:
