@@ -54,11 +54,6 @@ def test_the_hypothesis_is_told_without_signs_where_it_can_be(options: dict[str,
     assert iso.flag(DATA, **RATE, **options).null == f"For each group, {words}"
 
 
-def test_one_disparity_for_all_groups_is_named_and_several_are_not() -> None:
-    assert "is 1.0 point." in iso.certify(DATA, null=0.01, reference=0.3, **RATE).null
-    assert "is as given." in iso.certify(DATA, null=[0.01, 0.0, 0.0], reference=0.3, **RATE).null
-
-
 @pytest.mark.parametrize(
     ("flagged", "within", "tested", "words"),
     [

@@ -9,7 +9,7 @@ import numpy as np
 
 from isonomy.inference import Verdict, conclude, inside, rejected
 from isonomy.inference.multiplicity import adjust, false_discoveries, intersections, max_t, siblings
-from isonomy.likelihood import wording
+from isonomy.likelihood import wording, wording_joint
 from isonomy.likelihood.estimate import Estimates
 from isonomy.likelihood.estimate_joint import JointEstimates
 from isonomy.likelihood.plan import Plan
@@ -100,19 +100,19 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
     if uncorrected:
         sentences.append(wording.uncorrected_warning((), needed=plan.correction == "auto"))
     elif plan.correction == "auto" and estimates.factor != 1:
-        sentences.append(wording.corrected_warning(estimates.factor))
+        sentences.append(wording_joint.corrected_warning(estimates.factor))
     if joint.left_out:
         tested = np.flatnonzero(each.tested)
         names = each.names(tested[list(joint.left_out)])
-        sentences.append(wording.left_out_warning(names, plan.min_size))
+        sentences.append(wording_joint.left_out_warning(names, plan.min_size))
     if estimates.spare is not None:
         least = min(plan.min_size, HANDFUL)
-        sentences.append(wording.spare_warning(estimates.spare, least, int(each.tested.sum())))
+        sentences.append(wording_joint.spare_warning(estimates.spare, least, int(each.tested.sum())))
     equality = plan.tolerance is None and (np.isnan(estimates.null) | (estimates.null == plan.link.equal)).all()
     if equality and shown.overall is Verdict.VIOLATION and not _large(each, plan).any():
         sentences.append(wording.LARGE_SAMPLE)
     if joint.status is not Status.OK:
-        sentences.append(wording.JOINT_STATUSES.get(joint.status, wording.JOINT_APPROXIMATE))
+        sentences.append(wording_joint.JOINT_STATUSES.get(joint.status, wording_joint.JOINT_APPROXIMATE))
     return Decisions(adjusted, shown.verdicts, (), shown.overall, _statuses(status), tuple(sentences))
 
 

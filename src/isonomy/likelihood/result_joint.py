@@ -11,7 +11,7 @@ import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.inference import Verdict, inside, rejected
-from isonomy.likelihood import wording
+from isonomy.likelihood import wording, wording_joint
 from isonomy.likelihood.decide import Decisions
 from isonomy.likelihood.estimate_joint import JointEstimates
 from isonomy.likelihood.plan import Disparities, Plan, per_group
@@ -39,7 +39,7 @@ class CertifyResult(LikelihoodResult):
     ``region`` holds the values behind `contains`: it is stored by ``to_json(rows=True)`` only, and None otherwise.
     """
 
-    question: ClassVar[str] = wording.CERTIFY_QUESTION
+    question: ClassVar[str] = wording_joint.QUESTION
     decisive: ClassVar[tuple[str, ...]] = ("pvalue", "tolerance_pvalue")
     withheld: ClassVar[tuple[str, ...]] = (*LikelihoodResult.withheld, "tolerance_pvalue")
 
@@ -71,7 +71,7 @@ class CertifyResult(LikelihoodResult):
             estimates.each,
             decisions,
             random=plan.correction == "bartlett" or estimates.factor != 1,
-            null=wording.joint_null(
+            null=wording_joint.joint_null(
                 measured,
                 estimates.region.groups,
                 common,
@@ -143,14 +143,14 @@ class CertifyResult(LikelihoodResult):
         """What decided: the joint statistic, or with a tolerance the intervals; then the largest difference."""
         differ = rejected(self.pvalue, self.alpha)
         numbers = self.statistic, self.df, self.pvalue, self.likelihood
-        joint = wording.certify_finding(*numbers, shown=bool(differ), tested=self._tested)
+        joint = wording_joint.certify_finding(*numbers, shown=bool(differ), tested=self._tested)
         known = np.flatnonzero(~np.isnan(self.ci_low))
         largest = []
         if known.size:
             i = known[np.argmax(np.abs(self.link.delta(self.disparity[known])))]
             ends, value = (float(self.ci_low[i]), float(self.ci_high[i])), float(self.disparity[i])
             share = self.shares[i]
-            largest = [wording.largest_finding(self.names[i], value, self.scale, ends, self.alpha, share=share)]
+            largest = [wording_joint.largest_finding(self.names[i], value, self.scale, ends, self.alpha, share=share)]
         alone = [self._alone()] if self._alone() else []
         if self.tolerance is None:
             return (joint, *largest, *alone)
@@ -158,10 +158,10 @@ class CertifyResult(LikelihoodResult):
         outside = [names[i] for i in known if rejected(self.tolerance_pvalue[i], self.alpha)]
         within = int(inside(*self._beyond(self.ci_low[known], self.ci_high[known]), self.reach).sum())
         reach = (self.tolerance, 1.0 / self.tolerance) if self.link.ratio else (-self.tolerance, self.tolerance)
-        decided = wording.tolerance_finding(
+        decided = wording_joint.tolerance_finding(
             outside, within, known.size, reach, self.scale, share=bool(self.shares) and all(self.shares)
         )
-        return (decided, *largest, joint, wording.RESTS_ON_THE_TOLERANCE, *alone)
+        return (decided, *largest, joint, wording_joint.RESTS_ON_THE_TOLERANCE, *alone)
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy without the rows behind `contains`, and without the numbers of small groups and those in ``also``."""

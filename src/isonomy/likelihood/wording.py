@@ -1,4 +1,4 @@
-"""Every sentence of the empirical-likelihood method: flag and certify."""
+"""Sentences of the empirical-likelihood method about groups one by one; `wording_joint` has those about all at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from isonomy.numerics.status import Status
 from isonomy.results import phrases
 
 FLAG_QUESTION = "Which groups does this model treat differently, by how much, and is that more than chance?"
-CERTIFY_QUESTION = "Taken together, do the groups differ from the reference by more than chance?"
 METHOD = "empirical likelihood"
 REFERENCES = (
     "Tang, J., Xie, C., Zeng, X. and Zhu, L. (2026). Empirical likelihood-based fairness auditing: distribution-free "
@@ -116,12 +115,12 @@ def null(low: float, high: float, alternative: str, measured: str, equal: str = 
     if plain := _plain_null(low, high, alternative, equal, share):
         return f"For each group, its {plain}."
     sides = {"two-sided": "is", "greater": "is at most", "less": "is at least"}
-    ends = [_amount(end, share and bool(equal)) for end in (low, high)]
+    ends = [amount(end, share and bool(equal)) for end in (low, high)]
     limit = f"{sides[alternative]} {ends[0]}" if alternative in sides else f"lies between {ends[0]} and {ends[1]}"
     return f"For each group, its {measured} {limit}."
 
 
-def _amount(value: float, points: bool) -> str:
+def amount(value: float, points: bool) -> str:
     """A disparity with its sign: of shares in points."""
     return f"{'-' if value < 0 else ''}{phrases.points(value)}" if points else phrases.number(value)
 
@@ -135,15 +134,6 @@ def _plain_null(low: float, high: float, alternative: str, equal: str, share: bo
         return equal.format(same[alternative]) if low == high == 0 else ""
     amount = (phrases.points if share else phrases.number)(high)
     return f"{equal.format('differs from')} by at most {amount}" if low == -high else ""
-
-
-def joint_null(measured: str, groups: int, disparity: float | None, equal: str = "", *, share: bool = False) -> str:
-    """The null hypothesis of a certification; no one ``disparity`` if each group has its own."""
-    everywhere = f"In all {groups:,} groups at once" if groups > 1 else "In the one group tested"
-    if equal and disparity == 0:
-        return f"{everywhere}, the {equal.format('equals')}."
-    shown = "as given" if disparity is None else _amount(disparity, share and bool(equal))
-    return f"{everywhere}, {measured} is {shown}."
 
 
 # What "within tolerance" means for a null with one side.
@@ -160,10 +150,6 @@ NOT_SHOWN = {
     "greater": "Asked was only whether it is higher; that was not shown.",
     "less": "Asked was only whether it is lower; that was not shown.",
 }
-RESTS_ON_THE_TOLERANCE = (
-    "The verdict rests on the tolerance and the intervals. The joint p-value above is that of exact equality and does "
-    "not decide it."
-)
 # Why the plug-in is not the default.
 PLUGIN_WARNING = (
     "The plug-in treats the estimated reference as known. Its intervals do not have their nominal level: "
@@ -420,102 +406,6 @@ def uncorrected_warning(groups: Sequence[str], *, needed: bool = False) -> str:
         "The small-sample correction could not be made"
         f"{where}: in too few resamples was T finite and on as many degrees of freedom. T is not corrected there."
         f"{verdict}"
-    )
-
-
-def corrected_warning(factor: float) -> str:
-    """A joint statistic that was corrected because it had to be."""
-    return (
-        "The groups are small for so many of them, or for so skewed a metric: without a correction the joint test "
-        f"would reject true hypotheses too often. Its statistic was divided by {phrases.number(factor)}, its mean over "
-        "its degrees of freedom when there is no difference."
-    )
-
-
-def left_out_warning(groups: Sequence[str], min_size: int) -> str:
-    """Constraints that only a handful of rows would carry."""
-    return (
-        f"Some groups were left out of the joint test: {phrases.listed(groups)}. They differ from other groups by "
-        f"fewer than {min_size / 2:g} rows, half of the least size of a tested group. Their own intervals are not "
-        "affected."
-    )
-
-
-def spare_warning(groups: Sequence[str], least: int, tested: int) -> str:
-    """Rows in no tested group that are too few to be part of the population; how many may be confidential."""
-    where = f" ({phrases.listed(groups)})" if groups else ""
-    remaining = "the tested groups are compared with each other" if tested > 1 else "one group alone leaves no test"
-    return (
-        f"The rows in no tested group{where} were left out of the joint test: they are fewer than {least}, too few to "
-        f"show whether they are like the population, so {remaining}. Disparities and intervals are those from all rows."
-    )
-
-
-# A joint test that did not end normally.
-JOINT_STATUSES: Mapping[Status, str] = {
-    Status.INFEASIBLE: "The null contradicts itself: these groups are all rows together, and whatever their shares "
-    "they cannot all differ from the reference in this way. T is infinite and p is 0 by convention.",
-    Status.OUTSIDE_RANGE: "No weighting of the rows meets all constraints at once: T is infinite and p is 0 by "
-    "convention.",
-}
-JOINT_APPROXIMATE = "The joint likelihood was not maximised to full accuracy: read the statistic as approximate."
-
-
-# What a joint test holds against its law.
-JOINT_STATISTICS = {
-    "el": "joint empirical likelihood ratio statistic",
-    "eel": "joint Euclidean likelihood ratio statistic",
-    "cmh": "Cochran, Mantel and Haenszel's statistic",
-    "covariance": "statistic of all groups' differences together",
-}
-
-
-def certify_finding(statistic: float, df: int, pvalue: float, method: str, *, shown: bool, tested: str = "") -> str:
-    """The joint statistic; ``shown``: it is more than chance explains; ``tested``: from what, if not from equality."""
-    apart = f" from {tested}," if tested else ""
-    differ = (
-        f"the groups differ{apart} by more than chance explains"
-        if shown
-        else f"no difference{apart} beyond chance was shown"
-    )
-    return (
-        f"Taken together, {differ}: {phrases.pvalue(pvalue)} for the hypothesis tested ({JOINT_STATISTICS[method]} "
-        f"{phrases.number(statistic)} on {df:,} {'degree' if df == 1 else 'degrees'} of freedom)."
-    )
-
-
-def largest_finding(
-    group: str, value: float, scale: str, interval: tuple[float, float], alpha: float, *, share: bool = False
-) -> str:
-    """The group furthest from the reference."""
-    shown = f"simultaneous {phrases.interval(*interval, alpha)}"
-    if share and scale == "difference":
-        return f"The largest difference: {group}, {phrases.apart(value, interval, alpha, 'simultaneous ')}."
-    if scale == "difference":
-        return f"The largest difference is {phrases.signed(value)}, in {group} ({shown})."
-    return f"Furthest from the reference is {group}, with {disparity(value, scale)} ({shown})."
-
-
-def tolerated(low: float, high: float, scale: str) -> str:
-    """The tolerance: '±0.05', or '0.8 to 1.25'."""
-    return f"±{phrases.number(high)}" if scale in DIFFERENCES else f"{phrases.number(low)} to {phrases.number(high)}"
-
-
-def tolerance_finding(
-    outside: Sequence[str], inside: int, groups: int, tolerance: tuple[float, float], scale: str, *, share: bool = False
-) -> str:
-    """What was shown about the tolerance, which reaches from one disparity to another."""
-    points = share and scale == "difference"
-    largest = phrases.points(tolerance[1]) if points else phrases.number(tolerance[1])
-    shown = f"±{largest}" if points else tolerated(*tolerance, scale)
-    if outside:
-        beyond = f"difference larger than {largest}" if scale == "difference" else f"{NOUNS[scale]} beyond {shown}"
-        return f"{'An' if scale == 'odds_ratio' else 'A'} {beyond} was shown in {phrases.listed(outside)}."
-    if inside == groups:
-        return f"In all {groups:,} groups the difference was shown to lie within {shown}, for all of them together."
-    return (
-        f"In {inside:,} of {groups:,} groups the difference was shown to lie within {shown}; in no group was a larger "
-        "difference shown."
     )
 
 
