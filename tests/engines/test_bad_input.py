@@ -69,7 +69,7 @@ def test_all_methods_share_their_passes(
         return collect(frame)
 
     monkeypatch.setattr("isonomy.frames.source.collect", counted)
-    options = {} if engine is None else {"engine": engine}
+    options: dict[str, Any] = {} if engine is None else {"engine": engine}
     done = audit(folder, **options).run(folder / "out", progress=lambda what, *_: told.append(what))
     assert [entry.error for entry in done.entries] == [None] * 6
     # The fingerprint, a look at the users, and the passes: flag and certify share one; parity reads its rows.

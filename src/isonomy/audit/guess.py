@@ -188,8 +188,8 @@ def guess(columns: tuple[Profile, ...]) -> Guess:
 
 def _designed(name: str, free: list[Profile]) -> str:
     """The column that may be the weight, or the cluster; nothing where there is none."""
-    fits = {"weight": lambda c: c.kind == "number" and c.low >= 0, "cluster": lambda c: c.levels > FEW}[name]
-    named = [(near, c.name) for c in free if fits(c) and (near := _closeness(c.name, _DESIGN[name])) is not None]
+    fit = [c for c in free if (c.levels > FEW if name == "cluster" else c.kind == "number" and c.low >= 0)]
+    named = [(near, c.name) for c in fit if (near := _closeness(c.name, _DESIGN[name])) is not None]
     return min(named, default=(0, ""))[1]
 
 

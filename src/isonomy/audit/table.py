@@ -56,19 +56,19 @@ def open_table(data: Data, folder: Path, given: object = None, labels: Labels = 
             asked = data.model_copy(update={"query": "select * from data", "tables": {"data": data.path}})
         else:
             asked = data
-        files = {
+        behind = {
             name: files_at(folder / path, f"data.tables.{name}")
             for name, path in asked.tables.items()
             if "://" not in path
         }
-        for each in files.values():
+        for each in behind.values():
             refuse_unlike(each)
-        native = _duckdb(asked, folder, files) if data.engine == "duckdb" else _spark(asked, folder)
+        native = _duckdb(asked, folder, behind) if data.engine == "duckdb" else _spark(asked, folder)
         return Opened(
             _open(native, data, labels),
             data.path or f"a query run by {data.engine}",
             None,
-            {file: _stamp(file) for each in files.values() for file in each},
+            {file: _stamp(file) for each in behind.values() for file in each},
         )
     if data.path is None:
         raise ConfigError("data: no path and no query; say where the rows are.")
