@@ -15,6 +15,10 @@ from isonomy.numerics.tails import (
     interval_isf,
     normal_isf,
     normal_sf,
+    rows_for,
+    t_as_rare,
+    t_isf,
+    t_sf,
     weighted_chi2_isf,
     weighted_chi2_sf,
 )
@@ -153,3 +157,31 @@ def test_an_interval_null_has_both_tails(df: float) -> None:
     assert out[0] == pytest.approx(stats.t.isf(0.025, df))
     assert out[-1] == pytest.approx(stats.t.isf(0.05, df))
     assert np.isnan(interval_isf(np.nan, 0.05, df))
+
+
+@pytest.mark.parametrize("df", [1.0, 3.5, 40.0, np.inf])
+def test_student_against_scipy(df: float) -> None:
+    p = np.array([0.999, 0.5, 0.025, 1e-6, 1e-12])
+    law = stats.norm() if np.isinf(df) else stats.t(df)
+    np.testing.assert_allclose(t_isf(p, df), law.isf(p), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(t_sf(law.isf(p), df), p, rtol=1e-9)
+    assert np.isnan(t_sf(1.0, np.nan))
+    assert np.ndim(t_isf(0.05, df)) == 0
+
+
+def test_quantiles_of_both_laws_are_as_rare() -> None:
+    df = np.array([4.0, 30.0, np.inf])
+    np.testing.assert_allclose(t_sf(t_as_rare(1.96, df), df), stats.norm.sf(1.96), rtol=1e-9)
+    assert t_as_rare(1.96, np.inf) == 1.96
+
+
+def test_rows_for_a_distance_in_standard_errors() -> None:
+    """One-sided at 0.05 with power 0.8: (1.645 + 0.842)^2 = 6.18 times the rows for which it is one standard error."""
+    rows, error = np.array([100.0, 100.0]), np.array([0.1, 0.2])
+    np.testing.assert_array_equal(rows_for(0.1, error, rows, (0.05, 0.2), np.inf), [619.0, 2474.0])
+    # Few clusters: more rows, which bring more clusters.
+    more = rows_for(0.1, error, rows, (0.05, 0.2), 3.0)
+    df = 3.0 * more / rows
+    quantiles = stats.t.isf(0.05, df) + stats.t.isf(0.2, df)
+    np.testing.assert_allclose(error * np.sqrt(rows / more) * quantiles, 0.1, rtol=1e-3)
+    assert (more > [619.0, 2474.0]).all()

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isonomy as iso
-from isonomy.treatment.effects.ratio import Gap, Ratio, t_critical, t_tail
+from isonomy.numerics.tails import t_isf, t_sf
+from isonomy.treatment.effects.ratio import Gap, Ratio
 from isonomy.treatment.effects.shrinkage import STRATEGIES, Detected, factor
 from support.same import same
 from support.tables import trial
@@ -115,11 +116,11 @@ positive = st.floats(1e-3, 2)
 def test_interval_and_test_agree(top: float, bottom: float, tt: float, bb: float, rho: float) -> None:
     tb = rho * np.sqrt(tt * bb)
     law = Ratio(*(np.array([v]) for v in (top, bottom, tt, tb, bb, 30.0)))
-    low, high = law.limits(t_critical(0.025, law.df))
+    low, high = law.limits(t_isf(0.025, law.df))
     assert low[0] <= law.value[0] <= high[0]
     if np.isfinite(low[0]) and np.isfinite(high[0]):
         for end in (low, high):
-            assert 2 * t_tail(np.abs(law.statistic(end)), law.df)[0] == pytest.approx(0.05, rel=1e-6)
+            assert 2 * t_sf(np.abs(law.statistic(end)), law.df)[0] == pytest.approx(0.05, rel=1e-6)
     gap = Gap(law, law)
     assert gap.statistic()[0] == 0
 

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from isonomy.calibration.plan import DEGREES, CompositePlan, MarginalPlan, MetricsPlan, Plan, Widths
-from isonomy.calibration.smoothing.bands import Band, Judgement, Test, beyond, student_width
+from isonomy.calibration.smoothing.bands import Band, Judgement, Test, beyond
 from isonomy.calibration.smoothing.composites import Compared, Uniform, uniform
 from isonomy.calibration.smoothing.contrasts import Pooled, common_sites, means, orthogonal
 from isonomy.calibration.smoothing.kernels import POOLED, RESIDUAL, Bandwidth, cross_validated
@@ -312,7 +312,7 @@ def _margins(family: Family, plan: MarginalPlan) -> Margins:
     difference, apart, df = (np.where(compared, values, np.nan) for values in zip(*contrasts, strict=True))
     _, pvalue = beyond(difference, apart, df, plan.tolerance)
     critical = float(tails.normal_isf(plan.alpha))
-    wide = student_width(critical, df) * apart
+    wide = tails.t_as_rare(critical, df) * apart
     return Margins(
         dimensions=family.dimensions,
         groups=family.groups,

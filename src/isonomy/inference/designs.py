@@ -37,7 +37,7 @@ from scipy import sparse, special
 from isonomy.frames import Grouping, Request, Source
 from isonomy.frames.design import Design, Matrix
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.numerics.tails import chi2_isf, chi2_sf
+from isonomy.numerics.tails import chi2_isf, chi2_sf, t_isf
 
 # Below this effective number of clusters the spread between them is too uncertain to test by.
 FEWEST = 10.0
@@ -153,7 +153,7 @@ class Law:
     def critical(self, chi_square: npt.ArrayLike) -> FloatArray:
         """The T that is as far out under this law as ``chi_square`` is under the chi-square."""
         tail = np.asarray(chi2_sf(chi_square, 1))
-        return self.effect * special.stdtrit(self.df, tail / 2) ** 2
+        return self.effect * t_isf(tail / 2, self.df) ** 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ statistic of 0 has p = 1 even where the law has a point mass at 0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -83,6 +84,38 @@ def normal_isf(p: npt.ArrayLike, *, sides: Literal["two", "one"] = "two") -> Num
     return (0.0 - special.ndtri(p / 2 if sides == "two" else p))[()]
 
 
+def t_sf(t: npt.ArrayLike, df: npt.ArrayLike) -> Numbers:
+    """P(Student's t with ``df`` degrees of freedom >= t); the normal law's where they are infinite."""
+    t, df = np.asarray(t, dtype=float), np.asarray(df, dtype=float)
+    return np.where(np.isinf(df), special.ndtr(-t), special.stdtr(df, -t))[()]
+
+
+def t_isf(p: npt.ArrayLike, df: npt.ArrayLike) -> Numbers:
+    """The t with `t_sf` (t, df) = p."""
+    p, df = np.asarray(p, dtype=float), np.asarray(df, dtype=float)
+    return np.where(np.isinf(df), 0.0 - special.ndtri(p), 0.0 - special.stdtrit(df, p))[()]
+
+
+def t_as_rare(z: npt.ArrayLike, df: npt.ArrayLike) -> Numbers:
+    """The t whose tail, with ``df`` degrees of freedom, is that of the normal quantile ``z``."""
+    z, df = np.asarray(z, dtype=float), np.asarray(df, dtype=float)
+    return np.where(np.isfinite(df), t_isf(special.ndtr(-z), df), z)[()]
+
+
+def rows_for(
+    distance: npt.ArrayLike, error: FloatArray, rows: FloatArray, tails: Sequence[npt.ArrayLike], df: npt.ArrayLike
+) -> FloatArray:
+    """The rows with which ``distance`` is as many standard errors as the Student quantiles of ``tails`` add up to.
+
+    ``rows`` have the standard error ``error`` with ``df`` degrees of freedom, which grow in proportion to the rows.
+    """
+    distance, df, enough = np.asarray(distance, dtype=float), np.asarray(df, dtype=float), rows
+    for _ in range(10):
+        freedom = np.maximum(df * enough / rows, 1.0)
+        enough = rows * (sum(t_isf(tail, freedom) for tail in tails) * error / distance) ** 2
+    return np.asarray(np.ceil(enough))
+
+
 def _distinct(weights: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """The positive weights without repetition, ascending, and how often each occurs (its df); none: 1, 0 times."""
     given = np.asarray(weights, dtype=float).ravel()
@@ -103,7 +136,7 @@ def interval_isf(room: npt.ArrayLike, p: float, df: npt.ArrayLike = np.inf) -> N
     (1.96, 1.6449)
     """
     width, freedom = np.broadcast_arrays(np.maximum(np.asarray(room, dtype=float), 0.0), np.asarray(df, dtype=float))
-    low, high = (-special.stdtrit(freedom, tail) for tail in (p, p / 2.0))
+    low, high = (t_isf(tail, freedom) for tail in (p, p / 2.0))
     for _ in range(60):
         middle = (low + high) / 2.0
         short = special.stdtr(freedom, -middle) + special.stdtr(freedom, -middle - width) > p

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from isonomy.frames import Source
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.numerics.tails import interval_isf
+from isonomy.numerics.tails import interval_isf, rows_for, t_isf
 from isonomy.transport.plan import Plan
 from isonomy.transport.program.cells import Cells
 from isonomy.transport.program.criteria import Event, Moments, moments
 from isonomy.transport.program.curve import Curve, tolerance_curve
 from isonomy.transport.program.inference import Inference, infer
-from isonomy.transport.program.law import Null, quantile
+from isonomy.transport.program.law import Null
 from isonomy.transport.program.solve import whole
 from isonomy.transport.program.tolerance import tolerated
 from isonomy.transport.tally import TRACE, Listing, Tally
@@ -69,7 +68,7 @@ def estimate(source: Source, tally: Tally, plan: Plan, rng: np.random.Generator)
     room[:, place] = null.low, null.high
     size = np.array([event.rows for event in events])
     detectable, needed = _planning(Null(*room), error, size, plan.alpha, inference.df)
-    margin = quantile(plan.alpha / 2, inference.df) * error
+    margin = t_isf(plan.alpha / 2, inference.df) * error
     most = 1.0 if asked.events else np.inf  # rates differ by at most 1
     member = np.array([event.member for event in events], dtype=float)
     up, down = (member @ np.where(cells.selected == decision, solution.moved, 0.0) for decision in (0, 1))
@@ -114,15 +113,10 @@ def _planning(
     both = np.isfinite(null.low) & np.isfinite(null.high)
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(np.isnan(error), np.nan, (null.high - null.low) / error)
-        detectable = limit + (interval_isf(room, alpha, df) + quantile(1 - POWER, df)) * error
+        detectable = limit + (interval_isf(room, alpha, df) + t_isf(1 - POWER, df)) * error
         # Both one-sided tests must succeed: each with more than `POWER`.
         fails = np.where(both & (null.low == -null.high), (1 - POWER) / 2, 1 - POWER)
-        rows = size
-        for _ in range(10):
-            freedom = np.maximum(df * rows / size, 1.0)
-            tails = -special.stdtrit(freedom, alpha) - special.stdtrit(freedom, fails)
-            rows = size * (tails * error / limit) ** 2
-        needed = np.where(limit > 0, np.ceil(rows), np.nan)
+        needed = np.where(limit > 0, rows_for(limit, error, size, (alpha, fails), df), np.nan)
     return detectable, needed
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.tails import t_isf
 from isonomy.options import Alpha, Draws, Finite, Fraction, Positive, Power, checked
 from isonomy.options import Form as FileForm
 from isonomy.treatment.effects.collapse import NamedMeasure
 from isonomy.treatment.effects.models import Predictor, effects_of
 from isonomy.treatment.effects.planning import sizes_from_pilot, sizes_from_rates
-from isonomy.treatment.effects.ratio import t_critical
 from isonomy.treatment.effects.shrinkage import STRATEGIES, Loss, Strategy, ratios_of, risk_of, strategies_of
 from isonomy.treatment.result import TreatmentBiasResult
 
@@ -120,7 +120,7 @@ def bias_sample_size(
     """
     if pilot is not None:
         # Half the interval over its quantile: the standard error of the law that was used, which no empty arm makes 0.
-        error = (pilot.bias_high - pilot.bias_low) / (2 * float(t_critical(pilot.alpha / 2, np.inf)))
+        error = (pilot.bias_high - pilot.bias_low) / (2 * float(t_isf(pilot.alpha / 2, np.inf)))
         floor = pilot.events, pilot.least_events
         return sizes_from_pilot(bias, pilot.labels, pilot.n, pilot.treated, error, *floor, alpha, power)
     return sizes_from_rates(bias, measure, baseline, effect, treated, spread, groups, alpha, power)

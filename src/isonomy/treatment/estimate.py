@@ -12,6 +12,7 @@ from isonomy.frames import Group
 from isonomy.inference.designs import FEWEST, DesignEffect
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
+from isonomy.numerics.tails import t_isf, t_sf
 from isonomy.treatment.effects.borrow import welch_q
 from isonomy.treatment.effects.designs import laws_of
 from isonomy.treatment.effects.errors import (
@@ -38,7 +39,7 @@ from isonomy.treatment.effects.events import (
     normal_quantile,
     rest_of,
 )
-from isonomy.treatment.effects.ratio import Ratio, of_others, t_critical, t_tail
+from isonomy.treatment.effects.ratio import Ratio, of_others
 from isonomy.treatment.effects.resample import resample_rows, resample_sums
 from isonomy.treatment.effects.sums import Sums
 from isonomy.treatment.plan import ObservedEffects, Plan
@@ -140,15 +141,15 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
         error_se=np.where(answered, joined(part.error.se for part in parts), np.nan),
         error_low=tested("error_low"),
         error_high=tested("error_high"),
-        error_pvalue=np.minimum(2 * t_tail(np.abs(tested("error_statistic")), tested("error_df")), 1.0),
+        error_pvalue=np.minimum(2 * t_sf(np.abs(tested("error_statistic")), tested("error_df")), 1.0),
         rest_error=np.where(answered, joined(part.rest.value for part in parts), np.nan),
         bias=bias,
         bias_se=bias_se,
         bias_low=low,
         bias_high=high,
         # P(|estimate| as large) at the edge of the tolerance; twice the tail when there is none.
-        bias_pvalue=np.minimum(t_tail(near, df) + t_tail(far, df), 1.0),
-        within_pvalue=np.maximum(t_tail(-above, df), t_tail(below, df)),
+        bias_pvalue=np.minimum(t_sf(near, df) + t_sf(far, df), 1.0),
+        within_pvalue=np.maximum(t_sf(-above, df), t_sf(below, df)),
         statistic=tested("statistic"),
         # Had the predictions of a group been higher by c, its interval would have moved by c: so far to 0.
         # So far, and as far again as it takes to be beyond it with that power. Nothing rejects where nothing is tested.
@@ -212,7 +213,7 @@ def equal_errors(errors: Ratio, used: BoolArray, counted: BoolArray, law: Law | 
 
     def q(common: float) -> float:
         t = welch.statistic(common)
-        quantiles = normal_quantile(t_tail(t, welch.df), t_tail(-t, welch.df))
+        quantiles = normal_quantile(t_sf(t, welch.df), t_sf(-t, welch.df))
         return float((law.quantile(np.full(among.shape, common))[among] ** 2).sum() + (quantiles**2).sum())
 
     ends = float(error.value.min()), float(error.value.max())
@@ -244,8 +245,8 @@ class Tests:
 def _tests(part: Errors, plain: Errors, sums: Sums, rows: FloatArray, plan: Plan) -> Tests:
     """``plain``: the errors with the variances of influence functions, which the law of the counts starts from."""
     error, gap, tolerance = part.error, part.gap, plan.tolerance or 0.0
-    error_low, error_high = error.limits(t_critical(plan.alpha / 2, error.df))
-    bias_low, bias_high = gap.limits(t_critical(plan.alpha / 2, gap.df))
+    error_low, error_high = error.limits(t_isf(plan.alpha / 2, error.df))
+    bias_low, bias_high = gap.limits(t_isf(plan.alpha / 2, gap.df))
     tests = Tests(
         events=_events(part, sums, plan, rows),
         counted=np.zeros(error.value.shape),
@@ -259,7 +260,7 @@ def _tests(part: Errors, plain: Errors, sums: Sums, rows: FloatArray, plan: Plan
         above=gap.statistic(tolerance),
         below=gap.statistic(-tolerance),
         bias_df=gap.df,
-        detectable=(t_critical(plan.alpha / 2, np.inf) + t_critical(1 - plan.power, np.inf)) * gap.se,
+        detectable=(t_isf(plan.alpha / 2, np.inf) + t_isf(1 - plan.power, np.inf)) * gap.se,
     )
     if not (plan.of_counts and sums.binary):
         return tests
@@ -276,9 +277,9 @@ def _counted(tests: Tests, few: BoolArray, part: Errors, sums: Sums, plan: Plan)
     common = np.where(np.isfinite(part.rest.value), part.rest.value, part.error.value)
     own = law_of(sums.counts.at(few), part.error.at(few), common[few], relative=relative)
     rest = rest_of(sums.counts, part.rest, sums.counts.n.sum(-1), part.in_rest, few, relative=relative)
-    bias, critical = Difference(own, rest), float(t_critical(plan.alpha / 2, np.inf))
+    bias, critical = Difference(own, rest), float(t_isf(plan.alpha / 2, np.inf))
     (error_low, error_high), (bias_low, bias_high) = own.limits(critical), bias.limits(critical)
-    short, long = bias.limits(float(t_critical(1 - plan.power, np.inf)))
+    short, long = bias.limits(float(t_isf(1 - plan.power, np.inf)))
     upward, downward = bias.value - bias_low + long - bias.value, bias_high - bias.value + bias.value - short
     changes = {
         "counted": np.ones(int(few.sum())),

@@ -11,11 +11,11 @@ from isonomy.frames import Group
 from isonomy.inference import rejected
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
+from isonomy.numerics.tails import t_sf
 from isonomy.results.progress import tracked
 from isonomy.treatment.effects.density import Densities, beside_normal
 from isonomy.treatment.effects.events import least_events
 from isonomy.treatment.effects.heldout import Evaluation, Halves, Remainders, Sample, judged
-from isonomy.treatment.effects.ratio import t_tail
 from isonomy.treatment.estimate import arms_differ, known_effects
 from isonomy.treatment.plan import CorrectionsPlan
 from isonomy.treatment.tally import Tally
@@ -139,7 +139,7 @@ def _less(remainders: Remainders, none: int, *, clusters: bool) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         fewest = np.min(np.where(np.isfinite(remainders.bias_df), remainders.bias_df, np.inf), axis=-1)
         df = fewest if clusters else np.array(np.inf)
-        pvalue = t_tail(decrease / np.std(draws, axis=-1, ddof=1), df)
+        pvalue = t_sf(decrease / np.std(draws, axis=-1, ddof=1), df)
         idle = np.isfinite(remainders.bias).any(-1) & (decrease == 0)  # nothing was corrected in this run
         pvalue = np.where(idle, 1.0, pvalue)
     pvalue[none] = np.nan

@@ -10,9 +10,9 @@ import numpy as np
 from isonomy.frames import Group
 from isonomy.inference.designs import FEWEST, Influence, spread
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.tails import t_isf, t_sf
 from isonomy.treatment.effects.errors import Errors, errors_of
 from isonomy.treatment.effects.price import Score, scores, standard_error
-from isonomy.treatment.effects.ratio import t_critical, t_tail
 from isonomy.treatment.estimate import arms_differ, under_design
 from isonomy.treatment.plan import PricePlan
 from isonomy.treatment.tally import PriceTally
@@ -69,9 +69,9 @@ def estimate_price(tally: PriceTally, plan: PricePlan) -> PriceEstimates:
     influences += [[two.influence - one.influence for one, two in zip(before, own, strict=True)] for own in after]
     (before_se, *rows), (_, *freedom), few = _spreads(influences, tally)
     errors, df = np.array(rows), np.array(freedom)
-    critical = t_critical(plan.errors.alpha / 2, df)
+    critical = t_isf(plan.errors.alpha / 2, df)
     with np.errstate(divide="ignore", invalid="ignore"):
-        pvalue = 2 * t_tail(np.abs(changes) / errors, df)
+        pvalue = 2 * t_sf(np.abs(changes) / errors, df)
     errors_by_column = [
         under_design([errors_of(own.sums[0].moments(), plan.errors.formula)], own, plan.errors)[0][0]
         for own in tally.tallies

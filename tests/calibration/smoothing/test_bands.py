@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from isonomy.calibration import predictive_parity
-from isonomy.calibration.smoothing.bands import beyond, normal_score, student_width
+from isonomy.calibration.smoothing.bands import beyond, normal_score
+from isonomy.numerics.tails import t_as_rare
 from support.tables import scored
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
@@ -19,7 +20,7 @@ def test_normal_scores_are_as_rare_as_student_statistics() -> None:
     t, df = np.array([-3.0, 0.5, 2.0]), np.array([5.0, 30.0, np.inf])
     expected = np.sign(t) * stats.norm.isf(stats.t.sf(np.abs(t), df))
     np.testing.assert_allclose(normal_score(t, df), expected, rtol=1e-9)
-    np.testing.assert_allclose(student_width(1.96, df), stats.t.isf(stats.norm.sf(1.96), df), rtol=1e-9)
+    np.testing.assert_allclose(t_as_rare(1.96, df), stats.t.isf(stats.norm.sf(1.96), df), rtol=1e-9)
 
 
 def test_a_tolerance_moves_the_null() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from isonomy.alternatives.rules.bootstrap import Comparison, Component, Question
 from isonomy.alternatives.rules.contrasts import Equivalence
@@ -14,6 +13,7 @@ from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria
 from isonomy.alternatives.rules.influence import Moments, Worth, gap_forms
 from isonomy.inference.simultaneous import RANK_TOLERANCE, sup_t
 from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.tails import t_as_rare
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,9 +114,7 @@ def _limits(
     with np.errstate(invalid="ignore"):
         correlation = covariance / deviation[:, None] / deviation
     np.fill_diagonal(correlation, np.where(np.isnan(deviation), np.nan, 1.0))
-    critical = sup_t(correlation, alpha=alpha, rng=rng).critical
-    if np.isfinite(known.df):
-        critical = -float(special.stdtrit(known.df, float(special.ndtr(-critical))))
+    critical = float(t_as_rare(sup_t(correlation, alpha=alpha, rng=rng).critical, known.df))
     margin = np.where(np.isnan(estimates), np.nan, np.nan_to_num(critical * np.nan_to_num(deviation)))
     rows = np.stack([estimates, estimates - margin, estimates + margin], axis=1)
     return np.stack([part.min(axis=0) for part in np.split(rows, ends)])

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from isonomy.alternatives.rules.bootstrap import PvalueForm
 from isonomy.numerics.arrays import FloatArray
-from isonomy.numerics.tails import normal_sf
+from isonomy.numerics.tails import t_sf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +46,7 @@ class Contrast:
         """
         excess, variance = self.excess(np.asarray(delta, dtype=float))
         certain = self.identical | (variance <= self.noise)
-        pvalue = _above(excess / np.sqrt(np.where(certain, 1.0, variance)), self.df)
+        pvalue = t_sf(excess / np.sqrt(np.where(certain, 1.0, variance)), self.df)
         tie = 1e-12 * (abs(self.gain) + abs(self.base))
         met = np.where(self.identical & (excess >= -tie), 0.0, np.where(excess > tie, 1 / (1 + self.rows), 1.0))
         return np.asarray(np.where(certain, met, pvalue), dtype=float)
@@ -88,11 +87,6 @@ class Equivalence:
         start, width = near - steps.max(axis=0), far - near + steps.sum(axis=0)
         correlation = np.where(usable, shared / deviations.prod(axis=0), -1.0)
         middle = (above + below) / np.sqrt(np.maximum(first + second + 2 * shared, 1e-300))
-        between = _above(start, df) - _above(start - width / correlation, df)
-        sharper = np.maximum(np.minimum(one_sided, between), _above(middle, df))
+        between = t_sf(start, df) - t_sf(start - width / correlation, df)
+        sharper = np.maximum(np.minimum(one_sided, between), t_sf(middle, df))
         return np.asarray(np.where(usable, np.minimum(one_sided, sharper), one_sided), dtype=float)
-
-
-def _above(z: FloatArray, df: float) -> FloatArray:
-    """The upper tail of a normal law, or of Student's."""
-    return np.asarray(normal_sf(z, sides="one") if np.isinf(df) else special.stdtr(df, -z))

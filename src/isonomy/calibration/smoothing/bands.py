@@ -87,8 +87,8 @@ class Judgement:
             wide = np.where(usable, robust.errors(second), np.nan)
             centre = np.where(usable, robust.estimate, np.nan)
             _, critical = self._adjusted(score, _correlation(second, usable), pvalue, band_draws)
-        half = student_width(critical, freedom) * wide
-        one_sided = student_width(float(tails.normal_isf(self.alpha, sides="one")), df) * se
+        half = tails.t_as_rare(critical, freedom) * wide
+        one_sided = tails.t_as_rare(float(tails.normal_isf(self.alpha, sides="one")), df) * se
         ends = (centre - half, centre + half, difference - one_sided, difference + one_sided)
         low, high, pointwise_low, pointwise_high = (np.clip(end, *self.bounds) for end in ends)
         shown = np.clip(difference, *self.bounds)
@@ -200,9 +200,3 @@ def beyond(
     far = normal_score((size + tolerance) / se, df)
     pvalue = (np.asarray(tails.normal_sf(score)) + np.asarray(tails.normal_sf(far))) / 2
     return score, np.where(size <= tolerance, 1.0, pvalue)
-
-
-def student_width(critical: float, df: FloatArray) -> FloatArray:
-    """The Student quantile that is as rare as the normal quantile ``critical``."""
-    quantile = -special.stdtrit(np.where(np.isfinite(df), df, 1.0), special.ndtr(-critical))
-    return np.where(np.isfinite(df), quantile, critical)

@@ -12,7 +12,7 @@ from itertools import permutations
 
 import numpy as np
 
-from isonomy.calibration.smoothing.bands import correlations, normal_score, student_width
+from isonomy.calibration.smoothing.bands import correlations, normal_score
 from isonomy.calibration.smoothing.contrasts import welch
 from isonomy.calibration.smoothing.moments import Moments
 from isonomy.calibration.smoothing.sums import enough
@@ -106,7 +106,7 @@ def ordering(means: Means, tolerance: float | None, alpha: float, draws: int, rn
     worst = int(np.argmax(t))
     pvalue = min(_simulated(means.covariance, a, b, se, t[worst], draws, rng), 1.0)
     pvalue = min(pvalue, float(tails.normal_sf(t[worst], sides="one")) * t.size)
-    reach = difference + student_width(float(tails.normal_isf(alpha, sides="one")), df) * se
+    reach = difference + tails.t_as_rare(float(tails.normal_isf(alpha, sides="one")), df) * se
     (g, at), (h, above) = (divmod(int(which[worst]), many) for which in (a, b))
     ends = float(means.score[at]), float(means.score[above])
     return Order(pvalue, float(t[worst]), float(difference[worst]), g, h, *ends, float(reach.max()))

@@ -39,7 +39,7 @@ from isonomy.likelihood.ratio.means import Binary
 from isonomy.likelihood.ratio.profile import Kind, Profile, linked, odds_in_whole
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import root
-from isonomy.numerics.tails import chi2_isf, interval_isf, normal_isf, normal_sf
+from isonomy.numerics.tails import chi2_isf, interval_isf, rows_for, t_isf, t_sf
 
 Known = Literal["known", "group", "population"]
 PlanScale = Literal["difference", "ratio", "odds_ratio", "standardised"]
@@ -71,28 +71,20 @@ class Question:
         side = -1.0 if self.alternative == "less" else 1.0
         one = side * (high if side > 0 else low)
         if within:
-            quantile = _isf(self.level / 2.0, df)
+            quantile = t_isf(self.level / 2.0, df)
             if self.alternative != "two-sided":
-                return _sf(quantile + one, df)
-            return max(_sf(quantile + high, df) + _sf(quantile - low, df) - 1.0, 0.0)
+                return float(t_sf(quantile + one, df))
+            return max(float(t_sf(quantile + high, df) + t_sf(quantile - low, df)) - 1.0, 0.0)
         if self.alternative != "two-sided":
-            return _sf(_isf(self.level, df) - one, df)
+            return float(t_sf(t_isf(self.level, df) - one, df))
         critical = float(self.critical(low - high, df))
-        return _sf(critical - high, df) + _sf(critical + low, df)
+        return float(t_sf(critical - high, df) + t_sf(critical + low, df))
 
     def critical(self, room: npt.ArrayLike, df: npt.ArrayLike) -> FloatArray:
         """The root beyond the nearer end of the tolerance, ``room`` less than that at the other, with p = the level."""
         if self.alternative == "two-sided":
             return np.asarray(interval_isf(room, self.level, df))
-        return -np.asarray(special.stdtrit(np.asarray(df, dtype=np.float64), self.level), dtype=np.float64)
-
-
-def _sf(x: float, df: float) -> float:
-    return float(normal_sf(x, sides="one")) if math.isinf(df) else float(special.stdtr(df, -x))
-
-
-def _isf(tail: float, df: float) -> float:
-    return float(normal_isf(tail, sides="one")) if math.isinf(df) else -float(special.stdtrit(df, tail))
+        return np.asarray(t_isf(self.level, df))
 
 
 def power(disparity: float, error: float, question: Question) -> float:
@@ -122,7 +114,7 @@ def detectable(
     """
     both, reach = question.alternative == "two-sided", question.reach
     with np.errstate(all="ignore"):
-        beyond = question.critical(2.0 * reach / error, df) - special.stdtrit(df, 1.0 - power)
+        beyond = question.critical(2.0 * reach / error, df) + t_isf(1.0 - power, df)
         signs = {"greater": (1.0,), "less": (-1.0,)}.get(question.alternative, (-1.0,) if link.ratio else (1.0, -1.0))
         divergence = beyond**2 * (error * link.unit(rate)) ** 2 / (2.0 * rate * (1.0 - rate))
         shown = []
@@ -159,13 +151,8 @@ def within_rows(
     Everything else grows with the group: its reference has as many rows for each of the group's as now, and so have
     the clusters that the error rests on.
     """
-    rows = n
     with np.errstate(all="ignore"):
-        for _ in range(10):
-            freedom = np.maximum(df * rows / n, 1.0)
-            tails = (special.stdtrit(freedom, tail) for tail in (alpha / 2.0, (1.0 - power) / (2.0 if both else 1.0)))
-            rows = n * (sum(tails) * error / tolerance) ** 2
-    return np.asarray(np.ceil(rows))
+        return rows_for(tolerance, error, n, (alpha / 2.0, (1.0 - power) / (2.0 if both else 1.0)), df)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

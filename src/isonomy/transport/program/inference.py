@@ -10,10 +10,10 @@ from isonomy.errors import UsageError
 from isonomy.inference.designs import FEWEST
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
-from isonomy.numerics.tails import normal_isf
+from isonomy.numerics.tails import normal_isf, t_sf
 from isonomy.transport.program.cells import Cells, total
 from isonomy.transport.program.criteria import Event, Moments, covariance, independent
-from isonomy.transport.program.law import DRAWS, Law, Null, observed, positive_definite, simulated, tail
+from isonomy.transport.program.law import DRAWS, Law, Null, observed, positive_definite, simulated
 from isonomy.transport.program.measured import Boundary, Measured
 from isonomy.transport.program.rates import ENOUGH, EXCHANGED, Strata, permuted, strata
 from isonomy.transport.program.solve import Constraint, Solution, solve
@@ -372,7 +372,7 @@ class Edge:
         if error is not None:
             value = np.array([part.value for part in self._parts])
             away = np.minimum(self._null.high - value, value - self._null.low) / error
-            return float("nan") if np.isnan(away).all() else tail(float(np.nanmin(away)), df)
+            return float("nan") if np.isnan(away).all() else float(t_sf(np.nanmin(away), df))
         pairs = list(zip(self._parts, self._null.low, self._null.high, strict=True))
         p = [part.mirrored.tail(-high) for part, _, high in pairs if np.isfinite(high)]
         return max(p + [part.tail(low) for part, low, _ in pairs if np.isfinite(low)])

@@ -17,13 +17,12 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from scipy import special
 
 from isonomy.inference.designs import JointLaw
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.resampling import pvalue
 from isonomy.numerics.roots import root
-from isonomy.numerics.tails import normal_isf, normal_sf, weighted_chi2_isf, weighted_chi2_sf
+from isonomy.numerics.tails import t_isf, t_sf, weighted_chi2_isf, weighted_chi2_sf
 
 DRAWS = 50_000  # p-values of the simulated laws are exact to 0.002 (two standard errors at 0.05)
 SWEEPS = 10_000  # coordinate ascent; a few dozen suffice unless the curvature is nearly singular
@@ -113,7 +112,7 @@ class Law:
         if self.simulated:
             return float(np.quantile(self._maxima, 1 - alpha, axis=1).max())
         # Between the one-sided and the two-sided quantile; both are 0 from alpha = 1/2 on.
-        low, high = quantile(min(alpha, 0.5), self.df), quantile(alpha / 2, self.df)
+        low, high = float(t_isf(min(alpha, 0.5), self.df)), float(t_isf(alpha / 2, self.df))
         enough = self._one_moment(low) <= alpha
         a = low if enough else root(lambda z: self._one_moment(z) - alpha, low, high).x
         return (a * self.scale) ** 2 / (2 * float(self.curvature[0, 0]))
@@ -121,7 +120,7 @@ class Law:
     def _one_moment(self, a: float) -> float:
         """P(at least this many standard deviations beyond a limit): beyond that one, and beyond the far one."""
         far = a + float(self.null.high[0] - self.null.low[0]) / self.scale
-        return tail(a, self.df) + tail(far, self.df)
+        return float(t_sf(a, self.df) + t_sf(far, self.df))
 
     @cached_property
     def _maxima(self) -> FloatArray:
@@ -150,16 +149,6 @@ class Law:
             ends[first] = (True,)
         corners = [np.array(at) for at in product(*ends)]
         return [Null(np.where(at, -width, 0.0), np.where(at, 0.0, width)) for at in corners]
-
-
-def tail(z: float, df: float) -> float:
-    """P(t with ``df`` degrees of freedom at least z); normal where there are infinitely many."""
-    return float(special.stdtr(df, -z)) if np.isfinite(df) else float(normal_sf(z, sides="one"))
-
-
-def quantile(p: float, df: float) -> float:
-    """The z with `tail` (z, df) = p."""
-    return float(-special.stdtrit(df, p)) if np.isfinite(df) else float(normal_isf(p, sides="one"))
 
 
 def simulated(null: Null) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
+from isonomy.numerics.tails import t_sf
 from isonomy.treatment.effects.clusters import Clustered
 from isonomy.treatment.effects.collapse import Formula
 from isonomy.treatment.effects.errors import (
@@ -24,7 +25,6 @@ from isonomy.treatment.effects.errors import (
     worth,
 )
 from isonomy.treatment.effects.moments import Moments
-from isonomy.treatment.effects.ratio import t_tail
 from isonomy.treatment.effects.resample import draw_moments, resample_sums
 from isonomy.treatment.effects.shrinkage import AnyStrategy, Detected, Form, correction
 from isonomy.treatment.effects.sums import Sums
@@ -214,4 +214,4 @@ def multiple_of(correction: FloatArray, predicted: FloatArray) -> FloatArray:
 def _pvalue(value: FloatArray, se: FloatArray, df: FloatArray) -> FloatArray:
     """The tests (50) and (51) of what remains, with the bootstrap's standard errors."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return 2 * t_tail(np.abs(value) / se, df)
+        return 2 * t_sf(np.abs(value) / se, df)

@@ -9,8 +9,8 @@ import numpy as np
 from isonomy.errors import UsageError
 from isonomy.frames.sums import LARGEST
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.tails import t_isf
 from isonomy.treatment.effects.collapse import Measure
-from isonomy.treatment.effects.ratio import t_critical
 
 Sizes = dict[str, list[str] | FloatArray]
 Rate = float | Mapping[str, float]  # one for all groups, or one for each by its name
@@ -101,7 +101,7 @@ def _of_groups(rate: Rate, labels: Sequence[str]) -> FloatArray:
 
 def rows_for(variance: FloatArray | float, bias: float, alpha: float, power: float) -> FloatArray:
     """Rows at which a bias is found with this power: (z_alpha/2 + z_power)^2 variance / bias^2."""
-    normal = float(t_critical(alpha / 2, np.inf) + t_critical(1 - power, np.inf))
+    normal = float(t_isf(alpha / 2, np.inf) + t_isf(1 - power, np.inf))
     with np.errstate(over="ignore"):
         rows = np.ceil(np.asarray(variance, dtype=float) * np.square(normal / bias))
     if (rows > MOST).any():

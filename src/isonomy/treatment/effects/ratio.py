@@ -10,21 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy import special
 
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.treatment.effects.moments import Moments
 from isonomy.treatment.effects.smooth import Smooth
-
-
-def t_tail(statistic: FloatArray, df: FloatArray) -> FloatArray:
-    """P(T > statistic) of Student's law; ``df`` may be infinite."""
-    return np.asarray(special.stdtr(df, -np.asarray(statistic)), dtype=np.float64)
-
-
-def t_critical(tail: float, df: FloatArray | float) -> FloatArray:
-    """The value that Student's law exceeds with probability ``tail``."""
-    return np.asarray(-special.stdtrit(df, tail), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

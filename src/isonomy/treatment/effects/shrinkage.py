@@ -15,9 +15,9 @@ import numpy as np
 
 from isonomy.errors import UsageError, choose
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.tails import t_isf
 from isonomy.options import shown
 from isonomy.treatment.effects.borrow import heavy_means, mixed_means, normal_means
-from isonomy.treatment.effects.ratio import t_critical
 from isonomy.treatment.effects.resample import draw_moments
 
 Strategy = Literal["none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"]
@@ -59,7 +59,7 @@ STRATEGIES: Mapping[Strategy, Callable[[Detected, float], FloatArray]] = {
     "mean": lambda detected, alpha: np.ones(np.shape(detected.error)),
     # All of it if |B / sd| exceeds Student's critical value; equation (42), with its absolute value.
     "significant": lambda detected, alpha: (
-        np.abs(detected.error) > t_critical(alpha / 2, detected.df) * detected.se
+        np.abs(detected.error) > t_isf(alpha / 2, detected.df) * detected.se
     ).astype(float),
     # B^2 / E[B*^2], equation (46).
     "mse_plus": lambda detected, alpha: detected.error**2 / detected.square,
