@@ -24,12 +24,12 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import isonomy as iso
-from isonomy.alternatives import simulate_reruns
 from isonomy.alternatives.rules.algorithm import Decide, Training
 from isonomy.alternatives.rules.named import EstimatorRule
 from isonomy.alternatives.rules.rounds import combined
 from isonomy.numerics.arrays import FloatArray
 from studies.designs import alternatives
+from studies.designs.reruns import simulate_reruns
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, rejected
 
 TABLES = 1_000

@@ -9,6 +9,7 @@ They are built like those of `isonomy.simulate`, which ships what the demonstrat
     scores          scores of repeated users with known outcome curves
     people          decisions in clusters of rows, with weights, in groups that do not differ
     objectives      several scores for several outcomes
+    reruns          p-values of splits of one table, for an analyst who runs a test again and again
 """
 
 from studies.designs.alternatives import alternatives, discrepancies

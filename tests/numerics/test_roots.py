@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from isonomy.numerics.roots import floor, middle, propose, root, roots
+from isonomy.numerics.roots import bisection, fieller, floor, middle, propose, root, roots
 from isonomy.numerics.status import Status
 
 
@@ -288,3 +288,24 @@ def test_a_newton_step_must_stay_inside_and_halve_the_last(value: Any, previous:
     one = np.ones(1)
     target = propose(0.5 * one, value * one, one, 0 * one, one, previous * one, 1e-12 * one)
     assert target[0] == pytest.approx(expected)
+
+
+def test_bisection_of_many_in_either_direction() -> None:
+    target = np.array([0.3, 0.0, 2.0])
+    up = bisection(lambda x: x < target, np.zeros(3), np.ones(3))
+    np.testing.assert_allclose(up, [0.3, 0.0, 1.0], atol=1e-15)  # the last one is nowhere: the far end
+    down = bisection(lambda x: x > target, np.ones(3), np.zeros(3))
+    np.testing.assert_allclose(down[:2], [0.3, 0.0], atol=1e-15)
+
+
+def test_ratios_whose_contrast_is_within_its_error() -> None:
+    top, bottom = np.array([2.0, 2.0, -1.0]), np.array([4.0, 0.1, 3.0])
+    variances = np.array([0.5, 0.5, 0.2]), np.array([0.3, 0.3, 0.1]), np.array([0.1, 0.1, -0.05])
+    low, high = fieller(top, bottom, *variances, np.full(3, 3.84))
+    assert (low[1], high[1]) == (-np.inf, np.inf)  # the bottom may be 0
+    for end in (low[[0, 2]], high[[0, 2]]):
+        v_top, v_bottom, both = (part[[0, 2]] for part in variances)
+        contrast = (top[[0, 2]] - end * bottom[[0, 2]]) ** 2
+        np.testing.assert_allclose(contrast, 3.84 * (v_top - 2 * end * both + end**2 * v_bottom), rtol=1e-9)
+    assert (low[[0, 2]] < (top / bottom)[[0, 2]]).all()
+    assert (high[[0, 2]] > (top / bottom)[[0, 2]]).all()

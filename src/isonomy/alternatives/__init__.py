@@ -13,7 +13,6 @@ from isonomy.alternatives.rules.manipulation import (
     enough_splits,
     false_rejection,
     manipulation,
-    simulate_reruns,
     splits_bound,
 )
 from isonomy.alternatives.rules.milp import MILPRule
@@ -46,6 +45,5 @@ __all__ = [
     "false_rejection",
     "improvability",
     "manipulation",
-    "simulate_reruns",
     "splits_bound",
 ]

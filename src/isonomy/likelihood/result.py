@@ -269,9 +269,8 @@ class LikelihoodResult(GroupResult):
 
     @property
     def _side(self) -> Alternative:
-        """The side that is asked about."""
-        side = getattr(self, "alternative", "")
-        return "greater" if side == "greater" else "less" if side == "less" else "two-sided"
+        """The side that is asked about: both, where all groups are tested at once."""
+        return "two-sided"
 
     @property
     def _planning(self) -> tuple[FloatArray, FloatArray]:
@@ -351,6 +350,11 @@ class FlagResult(LikelihoodResult):
             alternative=null.alternative,
             adjusted_pvalue=decisions.adjusted,
         )
+
+    @property
+    def _side(self) -> Alternative:
+        """The side that is asked about."""
+        return "greater" if self.alternative == "greater" else "less" if self.alternative == "less" else "two-sided"
 
     @property
     def flagged(self) -> tuple[Group, ...]:

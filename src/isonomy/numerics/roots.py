@@ -154,6 +154,36 @@ def roots(
     return Roots(search.x, search.status, search.iterations)
 
 
+def bisection(short: Callable[[FloatArray], BoolArray], near: FloatArray, far: FloatArray) -> FloatArray:
+    """The first points, from ``near`` to ``far``, that do not fall ``short``; `far` where all do. Sixty halvings."""
+    for _ in range(60):
+        halfway = (near + far) / 2.0
+        before = short(halfway)
+        near, far = np.where(before, halfway, near), np.where(before, far, halfway)
+    return far
+
+
+def fieller(
+    top: FloatArray,
+    bottom: FloatArray,
+    v_top: FloatArray,
+    v_bottom: FloatArray,
+    both: FloatArray,
+    critical: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """The ratios r with (top - r bottom)² at most ``critical`` times its variance; infinite where bottom may be 0.
+
+    ``both`` is the covariance of top and bottom (Fieller 1954).
+    """
+    with np.errstate(all="ignore"):
+        a = bottom**2 - critical * v_bottom
+        b = top * bottom - critical * both
+        c = top**2 - critical * v_top
+        half = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+        low, high = (b - half) / a, (b + half) / a
+    return np.where(a > 0, low, -np.inf), np.where(a > 0, high, np.inf)
+
+
 class Search:
     """Brackets, orientation, current points and how each problem stands."""
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from scipy import special
 
 from isonomy.errors import UsageError
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.contour import log_tail
-from isonomy.numerics.roots import root
+from isonomy.numerics.roots import bisection, root
 
 # Scalars in give a float out, arrays in give an array out, as numpy's own functions do.
 Numbers = Any
@@ -137,8 +137,8 @@ def interval_isf(room: npt.ArrayLike, p: float, df: npt.ArrayLike = np.inf) -> N
     """
     width, freedom = np.broadcast_arrays(np.maximum(np.asarray(room, dtype=float), 0.0), np.asarray(df, dtype=float))
     low, high = (t_isf(tail, freedom) for tail in (p, p / 2.0))
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        short = special.stdtr(freedom, -middle) + special.stdtr(freedom, -middle - width) > p
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return np.where(np.isnan(width), np.nan, high)[()]
+
+    def short(u: FloatArray) -> BoolArray:
+        return np.asarray(special.stdtr(freedom, -u) + special.stdtr(freedom, -u - width) > p)
+
+    return np.where(np.isnan(width), np.nan, bisection(short, low, high))[()]

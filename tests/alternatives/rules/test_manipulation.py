@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from isonomy.alternatives import enough_splits, false_rejection, manipulation, simulate_reruns, splits_bound
+from isonomy.alternatives import enough_splits, false_rejection, manipulation, splits_bound
 from isonomy.errors import UsageError
+from studies.designs.reruns import simulate_reruns
 
 
 def test_bound() -> None:

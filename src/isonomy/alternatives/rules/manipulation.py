@@ -85,31 +85,6 @@ def false_rejection(reruns: Draws, *, splits: Draws = 7, alpha: Alpha = 0.05, co
 
 
 @checked
-def simulate_reruns(
-    reruns: Draws,
-    *,
-    splits: Draws = 7,
-    alpha: Alpha = 0.05,
-    correlation: Correlation = 0.0,
-    replications: Draws = 10_000,
-    rng: np.random.Generator,
-) -> float:
-    """Share of ``replications`` simulated tables in which at least one of ``reruns`` runs rejects.
-
-    The other parameters are those of `false_rejection`, which this checks.
-    """
-    from scipy.special import ndtr
-
-    wins = 0
-    for _ in range(replications):
-        shared = math.sqrt(correlation) * rng.standard_normal()
-        own = math.sqrt(1 - correlation) * rng.standard_normal((reruns, splits))
-        below = (ndtr(shared + own) <= level(alpha, splits)).sum(axis=1)
-        wins += bool((2 * below >= splits).any())
-    return wins / replications
-
-
-@checked
 def manipulation(
     *,
     splits: Draws = 7,

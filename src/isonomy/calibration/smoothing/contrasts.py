@@ -87,10 +87,8 @@ def orthogonal(moments: Moments, pair: Pair, pooled: Pooled, smoother: Smoother,
     member = pooled.membership
     residual = member * (moments.total[chosen] - weight * pooled.outcome)
     u = smoother.scaled(moments.site)
-    k = smoother.weigh(u)
-    powers = [k]
-    for _ in range(2 * smoother.degree):
-        powers.append(powers[-1] * u)
+    powers = smoother.powers(u)
+    k = powers[0]
     spread, right = (weight * member**2).sum(axis=0), residual.sum(axis=0)
     beta, inverse = solve(
         np.stack([spread @ power for power in powers]),

@@ -11,7 +11,7 @@ from scipy.optimize import isotonic_regression
 from isonomy.calibration.smoothing.cells import Bins, Cells, above
 from isonomy.calibration.smoothing.contrasts import MOST_LEVERAGE
 from isonomy.calibration.smoothing.kernels import Bandwidth, kernel
-from isonomy.calibration.smoothing.sums import EFFECTIVE
+from isonomy.calibration.smoothing.sums import EFFECTIVE, solve
 from isonomy.calibration.smoothing.targets import Response
 from isonomy.numerics.arrays import FloatArray
 
@@ -58,12 +58,8 @@ class Local:
         degree = (len(design.weighted) - 1) // 2
         powers = [vote @ weighted for weighted in design.weighted]
         products = [voted @ weighted for weighted in design.weighted[: degree + 1]]
-        order = np.arange(degree + 1)
-        gram = np.stack(powers, axis=-1)[..., order[:, None] + order[None, :]]
-        scale = np.maximum(powers[0], np.finfo(float).tiny)[..., None, None]
-        inverse = np.linalg.pinv(gram / scale, rcond=1e-12, hermitian=True) / scale
-        beta = (inverse @ np.stack(products, axis=-1)[..., None])[..., 0]
-        return cls(beta, inverse, powers[0])
+        beta, inverse = solve(np.stack(powers), np.stack(products))
+        return cls(np.moveaxis(beta, 0, -1), inverse, powers[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

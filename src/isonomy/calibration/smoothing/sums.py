@@ -32,6 +32,13 @@ class Smoother:
         """K(u)."""
         return kernel(u, self.kernel)
 
+    def powers(self, u: FloatArray) -> list[FloatArray]:
+        """K(u) u^k, k up to twice the degree."""
+        powers = [self.weigh(u)]
+        for _ in range(2 * self.degree):
+            powers.append(powers[-1] * u)
+        return powers
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
@@ -61,10 +68,8 @@ class Fit:
 def fit_curves(moments: Moments, smoother: Smoother) -> Fit:
     """Local polynomials by weighted least squares."""
     u = smoother.scaled(moments.site)
-    k = smoother.weigh(u)
-    powers = [k]
-    for _ in range(2 * smoother.degree):
-        powers.append(powers[-1] * u)
+    powers = smoother.powers(u)
+    k = powers[0]
     power = np.stack([moments.weight @ p for p in powers])
     outcome = np.stack([moments.total @ p for p in powers[: smoother.degree + 1]])
     beta, inverse = solve(power, outcome)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from isonomy.likelihood.ratio.strata import Scale, Strata
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.roots import fieller
 
 # The least part of its variance that correcting for the error of strata's means may leave of what they account for. By
 # simulation intervals hold at least the nominal share of tables on either side of it.
@@ -55,7 +56,7 @@ def accounted(strata: Strata, scale: Scale, critical: npt.ArrayLike, covariance:
         ends = gap - reach, gap + reach
         value, low, high = (gap, *ends) if scale == "difference" else (np.exp(gap), np.exp(ends[0]), np.exp(ends[1]))
         return Accounted(
-            unconditional, value, low, high, gap / other, *_fieller(gap, other, v_gap, v_out, both, squares)
+            unconditional, value, low, high, gap / other, *fieller(gap, other, v_gap, v_out, both, squares)
         )
 
 
@@ -83,21 +84,3 @@ def _elsewhere(strata: Strata, outer: FloatArray) -> FloatArray:
     n, total, square = strata.elsewhere
     level = outer[2] * strata.centre + outer[3]
     return outer[2] ** 2 * square + 2.0 * outer[2] * level * (total - n * strata.centre) + level**2 * n
-
-
-def _fieller(
-    top: FloatArray,
-    bottom: FloatArray,
-    v_top: FloatArray,
-    v_bottom: FloatArray,
-    both: FloatArray,
-    critical: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """The ratios r with (top - r bottom)² at most ``critical`` times its variance; infinite where bottom may be 0."""
-    a = bottom**2 - critical * v_bottom
-    b = top * bottom - critical * both
-    c = top**2 - critical * v_top
-    with np.errstate(all="ignore"):
-        root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
-        low, high = (b - root) / a, (b + root) / a
-    return np.where(a > 0, low, -np.inf), np.where(a > 0, high, np.inf)

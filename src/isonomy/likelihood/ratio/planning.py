@@ -38,7 +38,7 @@ from isonomy.likelihood.ratio.links import IDENTITY, LINKS, LOGIT, Link
 from isonomy.likelihood.ratio.means import Binary
 from isonomy.likelihood.ratio.profile import Kind, Profile, linked, odds_in_whole
 from isonomy.numerics.arrays import FloatArray
-from isonomy.numerics.roots import root
+from isonomy.numerics.roots import bisection, root
 from isonomy.numerics.tails import chi2_isf, interval_isf, rows_for, t_isf, t_sf
 
 Known = Literal["known", "group", "population"]
@@ -134,13 +134,9 @@ def _diverging(edge: FloatArray, sign: float, divergence: FloatArray) -> FloatAr
     def apart(rate: FloatArray) -> FloatArray:
         return np.asarray(special.rel_entr(rate, edge) + special.rel_entr(1.0 - rate, 1.0 - edge))
 
-    near, far = edge, np.full(edge.shape, 1.0 if sign > 0 else 0.0)
-    possible = (edge > 0) & (edge < 1) & (apart(far) >= divergence)
-    for _ in range(60):
-        middle = (near + far) / 2.0
-        short = apart(middle) < divergence
-        near, far = np.where(short, middle, near), np.where(short, far, middle)
-    return np.where(possible, far, np.nan)
+    end = np.full(edge.shape, 1.0 if sign > 0 else 0.0)
+    possible = (edge > 0) & (edge < 1) & (apart(end) >= divergence)
+    return np.where(possible, bisection(lambda rate: apart(rate) < divergence, edge, end), np.nan)
 
 
 def within_rows(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.roots import bisection, fieller
 from isonomy.treatment.effects.moments import Moments
 from isonomy.treatment.effects.smooth import Smooth
 
@@ -57,17 +58,9 @@ class Ratio:
     def limits(self, t: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """The nulls whose statistic is within +-t; unbounded where the bottom may be zero (Fieller)."""
         square = np.asarray(t, dtype=float) ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            a = self.bottom**2 - square * self.bb
-            b = self.top * self.bottom - square * self.tb
-            c = self.top**2 - square * self.tt
-            root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
-            low, high = (b - root) / a, (b + root) / a
-        bounded = a > 0
+        low, high = fieller(self.top, self.bottom, self.tt, self.bb, self.tb, square)
         undefined = np.isnan(self.top + self.tt + square)
-        low = np.where(bounded, low, np.where(undefined, np.nan, -np.inf))
-        high = np.where(bounded, high, np.where(undefined, np.nan, np.inf))
-        return low, high
+        return np.where(undefined, np.nan, low), np.where(undefined, np.nan, high)
 
     def at(self, groups: BoolArray) -> Ratio:
         """Some groups alone."""
@@ -209,10 +202,7 @@ class Gap:
                 if reached.all():
                     break
                 low, high = np.where(reached, low, high), np.where(reached, high, 2 * high)
-            for _ in range(60):
-                middle = (low + high) / 2
-                inside = self._margin(middle, sign, null) > 0
-                low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+            high = bisection(lambda t: self._margin(t, sign, null) > 0, low, high)
         statistic = np.where(sign == 0, 0.0, np.copysign(np.where(reached, high, np.inf), sign))
         return np.where(np.isnan(self.se), np.nan, statistic)
 
