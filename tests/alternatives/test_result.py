@@ -74,15 +74,15 @@ def test_suppression(data: dict[str, Any], ask: dict[str, Any]) -> None:
 def test_a_report_has_one_row_per_thing_compared(data: dict[str, Any], ready: dict[str, Any]) -> None:
     asked = iso.improvability(data, **ready)
     whole = asked.table()
-    compared, tested = asked.pages().values()
+    trial_of, tested = asked.pages().values()
     names = [f"accuracy {name}" for name in asked.accuracy_components]
     names += [f"unfairness {name}" for name in asked.fairness_utilities]
     for place, name in enumerate(names):
         words = ("candidate", "status_quo", "pvalue", "gain", "low", "high")
         columns = ("alternative", "status_quo", "pvalue", "gain", "ci_low", "ci_high")
         for word, column in zip(words, columns, strict=True):
-            np.testing.assert_equal(compared[column][place :: len(names)], whole[f"{name} {word}"])
-    assert not any("_" in str(text) for text in compared["criterion"])
+            np.testing.assert_equal(trial_of[column][place :: len(names)], whole[f"{name} {word}"])
+    assert not any("_" in str(text) for text in trial_of["criterion"])
     np.testing.assert_equal(tested["adjusted_pvalue"], asked.adjusted)
     assert set(asked.units()) >= {"selected_candidate", "selected_status_quo"}
 

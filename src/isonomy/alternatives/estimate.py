@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from isonomy.alternatives.estimate_comparison import (
-    Judged,
+    Rivals,
     Search,
     Trial,
-    compared,
-    decided_on,
+    selection_on,
     status_quo_rates,
+    trial_of,
     worst_pairs,
 )
 from isonomy.alternatives.plan import Plan
@@ -28,7 +28,7 @@ from isonomy.alternatives.rules import cutoffs
 from isonomy.alternatives.rules import rounds as together
 from isonomy.alternatives.rules.algorithm import Training, applied, find
 from isonomy.alternatives.rules.criteria import Criteria
-from isonomy.alternatives.rules.cutoffs import Decided, Weight
+from isonomy.alternatives.rules.cutoffs import Selection, Weight
 from isonomy.alternatives.rules.rounds import Curves
 from isonomy.alternatives.tally import Tally
 from isonomy.alternatives.wording import PROGRESS
@@ -93,12 +93,12 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
 def _whole(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Generator) -> Trials:
     weight = tally.weight
     _refuse_small(tally, weight, "table", plan.min_size)
-    status_quo = decided_on(tally.status_quo, plan, criteria, tally.masses(weight), "status_quo")
+    status_quo = selection_on(tally.status_quo, plan, criteria, tally.masses(weight), "status_quo")
     trials = []
     for name, values in tally.candidates.items():
         what = "candidate" if len(tally.candidates) == 1 else f"candidate {name!r}"
-        both = (status_quo, decided_on(values, plan, criteria, tally.masses(weight), what))
-        trials.append(compared(tally, plan, criteria, Judged(weight, both), rng.spawn(1)[0]))
+        both = (status_quo, selection_on(values, plan, criteria, tally.masses(weight), what))
+        trials.append(trial_of(tally, plan, criteria, Rivals(weight, both), rng.spawn(1)[0]))
     return tuple(trials), ()
 
 
@@ -110,7 +110,7 @@ def _crossfit(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Gener
     _refuse_small(tally, weight, "table", plan.min_size)
     if tally.rows < 2 * plan.folds:
         raise NotEnoughData(f"folds: {tally.rows:,} rows are too few for {plan.folds}.")
-    status_quo = decided_on(tally.status_quo, plan, criteria, tally.masses(weight), "status_quo")
+    status_quo = selection_on(tally.status_quo, plan, criteria, tally.masses(weight), "status_quo")
     status_quo_rates(tally, criteria, weight, status_quo, "judged")  # undefined: known before anything is fitted
     repeats = 1 if criteria.priced else plan.repeats  # a mean of prices is not a mixture of them
     parts = [part for each in rng.spawn(repeats) for part in cutoffs.fold(weight, plan.folds, each, tally.cluster)]
@@ -128,8 +128,8 @@ def _crossfit(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Gener
     status = next((search.status for search in (*lost, *searches) if search.status is not Status.OK), Status.OK)
     candidate = _mixture(tally, plan, criteria, parts, fitted)
     whole = Search(len(lost) < len(parts), status, lost[0].note if lost else "", details)
-    judged = Judged(weight, (status_quo, candidate), learn=weight, search=whole)
-    return (compared(tally, plan, criteria, judged, rng.spawn(1)[0]),), tuple(searches)
+    judged = Rivals(weight, (status_quo, candidate), learn=weight, search=whole)
+    return (trial_of(tally, plan, criteria, judged, rng.spawn(1)[0]),), tuple(searches)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -140,7 +140,7 @@ def _mean(values: Sequence[float]) -> float:
 
 def _mixture(
     tally: Tally, plan: Plan, criteria: Criteria, parts: Sequence[Weight], fitted: Sequence[tuple[Search, FloatArray]]
-) -> Decided:
+) -> Selection:
     """The share of the fitted rules that select each row: each fold selects the capacity among its own rows.
 
     A fold in which the rule failed keeps the status quo: no improvement.
@@ -156,13 +156,13 @@ def _mixture(
             decided, close, cutoff = cutoffs.at_capacity(scores, part[lines] * tally.mass[lines], capacity, near)
             edge[lines] += close
         else:
-            decision = decided_on(scores, plan, criteria, part[lines], f"rule {plan.rule_name!r}")
+            decision = selection_on(scores, plan, criteria, part[lines], f"rule {plan.rule_name!r}")
             decided, cutoff = decision.share, decision.cutoff
         cuts += [cutoff] if search.found else []
         share[lines] += part[lines] * decided
     middle = float(np.mean(cuts)) if cuts else np.nan
     repeats = len(parts) // plan.folds
-    return Decided(share / (repeats * tally.weight), edge / (edge.sum() or 1.0), capacity or 0.0, middle)
+    return Selection(share / (repeats * tally.weight), edge / (edge.sum() or 1.0), capacity or 0.0, middle)
 
 
 def one_fold(
@@ -241,7 +241,7 @@ def _one_round(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Gene
     for part, weight in (("training", train), ("test", test)) if share else (("test", test),):
         _refuse_small(tally, weight, part, plan.min_size)
     learn = train if share else test
-    before = decided_on(tally.status_quo, plan, criteria, tally.masses(learn), "status_quo")
+    before = selection_on(tally.status_quo, plan, criteria, tally.masses(learn), "status_quo")
     worst = worst_pairs(tally, criteria, learn, before)
     search, what = Search(), "candidate"
     if plan.rule is None:
@@ -250,10 +250,10 @@ def _one_round(tally: Tally, plan: Plan, criteria: Criteria, rng: np.random.Gene
         search, values = _everywhere(tally, plan, criteria, learn, before.share, rng)
         what = f"rule {plan.rule_name!r}"
     where = tally.masses(learn if plan.evidence == "paper" else test)
-    status_quo = decided_on(tally.status_quo, plan, criteria, where, "status_quo")
+    status_quo = selection_on(tally.status_quo, plan, criteria, where, "status_quo")
     ruled = plan.rule is not None
-    candidate = decided_on(values, plan, criteria, where, what, scores=ruled) if search.found else status_quo
-    return compared(tally, plan, criteria, Judged(test, (status_quo, candidate), worst, train, search), rng)
+    candidate = selection_on(values, plan, criteria, where, what, scores=ruled) if search.found else status_quo
+    return trial_of(tally, plan, criteria, Rivals(test, (status_quo, candidate), worst, train, search), rng)
 
 
 def _everywhere(

@@ -14,7 +14,7 @@ from isonomy.alternatives.rules.algorithm import Algorithm
 from isonomy.alternatives.rules.bootstrap import Comparison, Component, PvalueForm
 from isonomy.alternatives.rules.comparison import compare
 from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria
-from isonomy.alternatives.rules.cutoffs import Decided, Mass, Weight
+from isonomy.alternatives.rules.cutoffs import Mass, Selection, Weight
 from isonomy.alternatives.tally import Tally
 from isonomy.errors import DataError, NotEnoughData
 from isonomy.inference.designs import FEWEST
@@ -70,41 +70,41 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class Rivals:
     """What is to be compared on the rows of ``weight``: decisions of the status quo and of the candidate."""
 
     weight: Weight
-    decided: tuple[Decided, Decided]
+    selections: tuple[Selection, Selection]
     worst: tuple[int, ...] | None = None  # chosen on other rows; None: all rows say
     learn: Weight | None = None
     search: Search = field(default_factory=Search)
 
 
-def decided_on(
+def selection_on(
     values: FloatArray, plan: Plan, criteria: Criteria, weight: Mass, what: str, *, scores: bool = False
-) -> Decided:
+) -> Selection:
     """Decisions by a cut-off learned on the rows of ``weight``: the paper's quantile, or exactly the capacity of them.
 
     Prices stay as they are. ``scores``: even what is 0 and 1 is cut at a capacity, as it comes from a rule.
     """
     if criteria.priced:
-        return Decided(values, np.zeros(len(values)))
+        return Selection(values, np.zeros(len(values)))
     limits = {"capacity": plan.capacity, "threshold": plan.threshold}
     if plan.evidence == "paper":
         return cutoffs.decisions(values, np.rint(weight).astype(np.int64), what, **limits)
-    return cutoffs.judged(values, weight, what, **limits, scores=scores)
+    return cutoffs.selection(values, weight, what, **limits, scores=scores)
 
 
-def worst_pairs(tally: Tally, criteria: Criteria, learn: Weight, before: Decided) -> tuple[int, ...]:
+def worst_pairs(tally: Tally, criteria: Criteria, learn: Weight, before: Selection) -> tuple[int, ...]:
     """The status quo's most unequal pair on the training part, for each fairness utility."""
     if len(criteria.pairs) == 1:
         return (0,) * len(criteria.fairness)
     return _most_unequal(criteria, status_quo_rates(tally, criteria, learn, before, "training"), STATUS_QUO)
 
 
-def status_quo_rates(tally: Tally, criteria: Criteria, weight: Weight, before: Decided, part: str) -> FloatArray:
+def status_quo_rates(tally: Tally, criteria: Criteria, weight: Weight, before: Selection, part: str) -> FloatArray:
     """What the status quo reaches on the rows of ``weight``; an error where it is undefined."""
-    _, worths = _lines(tally, criteria, Judged(weight, (before, before)))
+    _, worths = _lines(tally, criteria, Rivals(weight, (before, before)))
     rates = influence.observed_rates(worths)
     _refuse_undefined(criteria, worths, rates, ("status quo",), part)
     return rates
@@ -116,28 +116,28 @@ def _most_unequal(criteria: Criteria, rates: FloatArray, which: int) -> tuple[in
     return tuple(int(np.argmax(np.nan_to_num(one))) for one in unfair)
 
 
-def _lines(tally: Tally, criteria: Criteria, judged: Judged) -> tuple[influence.Lines, influence.Worth]:
+def _lines(tally: Tally, criteria: Criteria, rivals: Rivals) -> tuple[influence.Lines, influence.Worth]:
     """The lines that stand for some row, and what they are worth."""
-    kept = np.flatnonzero(judged.weight)
+    kept = np.flatnonzero(rivals.weight)
     lines = influence.Lines(
         {name: column[kept] for name, column in tally.features.items()},
         {name: column[kept] for name, column in tally.outcomes.items()},
         tally.group[kept],
-        tally.masses(judged.weight)[kept],
-        (_at(judged.decided[0], kept), _at(judged.decided[1], kept)),
-        (judged.weight * tally.mass**2)[kept],
+        tally.masses(rivals.weight)[kept],
+        (_at(rivals.selections[0], kept), _at(rivals.selections[1], kept)),
+        (rivals.weight * tally.mass**2)[kept],
         None if tally.cluster is None else np.unique(tally.cluster[kept], return_inverse=True)[1],
     )
     return lines, influence.worth(criteria, lines)
 
 
-def _at(decided: Decided, kept: IntArray) -> Decided:
-    return replace(decided, share=decided.share[kept], edge=decided.edge[kept])
+def _at(selection: Selection, kept: IntArray) -> Selection:
+    return replace(selection, share=selection.share[kept], edge=selection.edge[kept])
 
 
-def measure(tally: Tally, criteria: Criteria, judged: Judged) -> tuple[FloatArray, FloatArray]:
+def measure(tally: Tally, criteria: Criteria, rivals: Rivals) -> tuple[FloatArray, FloatArray]:
     """Accuracy and unfairness of candidate and status quo: (components, 2) and (utilities, 2)."""
-    _, worths = _lines(tally, criteria, judged)
+    _, worths = _lines(tally, criteria, rivals)
     rates = influence.observed_rates(worths)
     accuracy = criteria.accuracy_of(rates, worths.sums)
     unfair = np.array(
@@ -146,11 +146,11 @@ def measure(tally: Tally, criteria: Criteria, judged: Judged) -> tuple[FloatArra
     return np.column_stack([accuracy[CANDIDATE], accuracy[STATUS_QUO]]), unfair[:, [CANDIDATE, STATUS_QUO]]
 
 
-def compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng: np.random.Generator) -> Trial:
+def trial_of(tally: Tally, plan: Plan, criteria: Criteria, rivals: Rivals, rng: np.random.Generator) -> Trial:
     """Both algorithms on the rows judged; a candidate that is undefined there, one of several, has found nothing."""
-    lines, worths = _lines(tally, criteria, judged)
+    lines, worths = _lines(tally, criteria, rivals)
     rates = influence.observed_rates(worths)
-    search = judged.search
+    search = rivals.search
     _refuse_undefined(criteria, worths, rates, ("status quo",), "judged")
     if search.found:
         try:
@@ -162,11 +162,11 @@ def compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng: 
     few = influence.denominators(lines, worths).min() < FEWEST_ROWS * (1 - 1e-9)  # sums of shares are rounded
     if search.found and plan.evidence != "paper" and few:
         search = replace(search, found=False, status=Status.EMPTY, note=wording.fewer_rows(FEWEST_ROWS))
-    worst, identical = judged.worst or (0,) * len(criteria.fairness), _identical(criteria, lines)
+    worst, identical = rivals.worst or (0,) * len(criteria.fairness), _identical(criteria, lines)
     comparison, empty = None, (np.full((n, 3), np.nan) for n in (len(criteria.accuracies), len(criteria.fairness)))
     changes = tuple(empty)
     if not search.found:
-        measured = measure(tally, criteria, judged)
+        measured = measure(tally, criteria, rivals)
         accuracy, fairness = (np.column_stack([m[:, 0] * np.nan, m[:, 1], np.ones(len(m))]) for m in measured)
     else:
         if plan.evidence == "paper":
@@ -181,11 +181,11 @@ def compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng: 
             comparison = bootstrap.compare(criteria, worths.sums, draws, worst)
         else:
             _refuse_few_clusters(criteria, lines)
-            known = influence.moments(criteria, lines, worths, judged.worst)
+            known = influence.moments(criteria, lines, worths, rivals.worst)
             level, worst = plan.alpha / plan.attempts, known.worst
             both = compare(criteria, known, worths, identical, level, rng)
             comparison, changes = both.comparison, (both.accuracy_change, both.fairness_change)
-        _refuse_excluded(tally, criteria, comparison, judged)
+        _refuse_excluded(tally, criteria, comparison, rivals)
         accuracy = _laid_out(comparison.accuracy, criteria.accuracy_gains, plan.pvalue_form)
         fairness = _laid_out(comparison.fairness, criteria.fairness_gains, plan.pvalue_form)
     return Trial(
@@ -194,10 +194,10 @@ def compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng: 
         accuracy_change=changes[0],
         fairness_change=changes[1],
         identical=identical,
-        selected=np.array([np.average(d.share, weights=lines.weight) for d in lines.decided[::-1]]),
-        cutoffs=np.array([decided.cutoff for decided in judged.decided[::-1]]),
-        train_rows=0 if judged.learn is None else int(judged.learn.sum()),
-        test_rows=tally.sizes(judged.weight),
+        selected=np.array([np.average(d.share, weights=lines.weight) for d in lines.selections[::-1]]),
+        cutoffs=np.array([selection.cutoff for selection in rivals.selections[::-1]]),
+        train_rows=0 if rivals.learn is None else int(rivals.learn.sum()),
+        test_rows=tally.sizes(rivals.weight),
         worst=worst,
         own_worst=_most_unequal(criteria, rates, CANDIDATE),
         status=search.status,
@@ -209,7 +209,7 @@ def compared(tally: Tally, plan: Plan, criteria: Criteria, judged: Judged, rng: 
 
 def _identical(criteria: Criteria, lines: influence.Lines) -> BoolArray:
     """Accuracy components none of whose rows is decided differently by the two algorithms."""
-    differs = lines.decided[0].share != lines.decided[1].share
+    differs = lines.selections[0].share != lines.selections[1].share
     by_group = np.bincount(lines.group, weights=differs, minlength=len(criteria.labels)) > 0
     return ~by_group if criteria.weights is None else np.array([not differs.any()])
 
@@ -238,10 +238,10 @@ def _refuse_undefined(
         utility = criteria.utilities[k]
         if isinstance(criteria.weights, str) and utility not in criteria.fairness:
             continue  # accuracy over all rows needs no group's own
-        decided = bool(worths.slopes[:, k, 1].any())  # who counts depends on the decision
-        counts = "is decided so as to count in it" if decided else "has an outcome that counts in it"
+        decisive = bool(worths.slopes[:, k, 1].any())  # who counts depends on the decision
+        counts = "is decided so as to count in it" if decisive else "has an outcome that counts in it"
         remedy = (
-            f"{'raise the capacity, ' if decided else ''}merge groups, or choose a utility with another denominator."
+            f"{'raise the capacity, ' if decisive else ''}merge groups, or choose a utility with another denominator."
         )
         raise NotEnoughData(
             f"{utility.name} is undefined for group {criteria.labels[code]!r} under the {algorithms[which]}: none of "
@@ -250,14 +250,14 @@ def _refuse_undefined(
         )
 
 
-def _refuse_excluded(tally: Tally, criteria: Criteria, comparison: Comparison, judged: Judged) -> None:
+def _refuse_excluded(tally: Tally, criteria: Criteria, comparison: Comparison, rivals: Rivals) -> None:
     """What the theory excludes: a status quo with no unfairness at all; ratios of what is not positive.
 
     A gap that is 0 in a small test part by coincidence, and not on all rows, is no error: the p-value is large.
     """
     if criteria.protected is None and any(unfairness.status_quo == 0 for unfairness in comparison.fairness):
-        before = judged.decided[STATUS_QUO]
-        _, everywhere = measure(tally, criteria, Judged(tally.weight, (before, before)))
+        before = rivals.selections[STATUS_QUO]
+        _, everywhere = measure(tally, criteria, Rivals(tally.weight, (before, before)))
         for utility, (_, value) in zip(criteria.fairness, everywhere, strict=True):
             if value == 0:
                 raise DataError(

@@ -8,11 +8,11 @@ import numpy as np
 
 from isonomy.alternatives.decide import Decisions
 from isonomy.alternatives.estimate import Estimates, training
-from isonomy.alternatives.estimate_comparison import Judged, decided_on, measure
+from isonomy.alternatives.estimate_comparison import Rivals, measure, selection_on
 from isonomy.alternatives.plan import Plan
 from isonomy.alternatives.rules.algorithm import Algorithm, People, applied, find
 from isonomy.alternatives.rules.choice import Standardised
-from isonomy.alternatives.rules.cutoffs import Decided
+from isonomy.alternatives.rules.cutoffs import Selection
 from isonomy.alternatives.rules.thresholds import Shifted
 from isonomy.alternatives.tally import Inputs, Tally
 from isonomy.errors import UsageError
@@ -97,7 +97,7 @@ def recommend(
         return None
     criteria, whole, name = estimates.criteria, tally.weight, plan.rule_name
     masses = tally.masses(whole)
-    before = decided_on(tally.status_quo, plan, criteria, masses, "status_quo")
+    before = selection_on(tally.status_quo, plan, criteria, masses, "status_quo")
     features, groups = plan.features, plan.groups if plan.group_aware else None
     if plan.rule is None:
         several = len(plan.candidates) > 1
@@ -112,11 +112,11 @@ def recommend(
         if algorithm.decide is None:
             return None
     if criteria.priced or plan.rule is None or plan.evidence == "paper" or not plan.capacity:
-        after = decided_on(values, plan, criteria, masses, f"rule {name!r}")
+        after = selection_on(values, plan, criteria, masses, f"rule {name!r}")
     else:
         cutoff = float(np.nanmean([trial.cutoffs[0] for trial in estimates.trials]))
-        after = Decided((values > cutoff).astype(float), np.zeros(len(whole)), cutoff=cutoff)
-    accuracy, fairness = measure(tally, criteria, Judged(whole, (before, after)))
+        after = Selection((values > cutoff).astype(float), np.zeros(len(whole)), cutoff=cutoff)
+    accuracy, fairness = measure(tally, criteria, Rivals(whole, (before, after)))
     return Recommendation(
         rule=name,
         accuracy=accuracy,

@@ -13,7 +13,7 @@ import numpy as np
 
 from isonomy.calibration.plan import DEGREES, CompositePlan, MarginalPlan, MetricsPlan, Plan, Widths
 from isonomy.calibration.smoothing.bands import Band, Judgement, Test, beyond
-from isonomy.calibration.smoothing.composites import Compared, Uniform, uniform
+from isonomy.calibration.smoothing.composites import CompositePair, Uniform, uniform
 from isonomy.calibration.smoothing.contrasts import Pooled, common_sites, means, orthogonal
 from isonomy.calibration.smoothing.kernels import POOLED, RESIDUAL, Bandwidth, cross_validated
 from isonomy.calibration.smoothing.orders import Order, interval_means, ordering
@@ -262,7 +262,7 @@ def estimate_composite(tally: CompositeTally, plan: CompositePlan, rng: np.rando
     return CompositeEstimates(tuple(results))
 
 
-def _under(family: Family, pair: tuple[int, int]) -> Compared:
+def _under(family: Family, pair: tuple[int, int]) -> CompositePair:
     """Two groups under one composite score, by the orthogonal comparison at the published bandwidth."""
     sums = family.sums
     grid = family.axis.grid(sums.weight.sum(axis=0))
@@ -273,7 +273,7 @@ def _under(family: Family, pair: tuple[int, int]) -> Compared:
     pooled = _pooled(family, pair, bandwidth)
     contrast = orthogonal(sums, pair, pooled, smoother, binary=False)
     usable &= np.isfinite(np.diagonal(contrast.law(sums, pair)[0]))
-    return Compared(sums, contrast, usable, walk(sums, pair, pooled, binary=False))
+    return CompositePair(sums, contrast, usable, walk(sums, pair, pooled, binary=False))
 
 
 def reference_pairs(groups: tuple[Group, ...], reference: Mapping[str, object] | None) -> list[tuple[int, int]]:

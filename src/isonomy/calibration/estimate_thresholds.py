@@ -27,7 +27,7 @@ from isonomy.calibration.smoothing.targets import (
     within,
 )
 from isonomy.calibration.tally import Tally
-from isonomy.calibration.tally_thresholds import Selected, ThresholdsTally
+from isonomy.calibration.tally_thresholds import SelectionCounts, ThresholdsTally
 from isonomy.calibration.wording_thresholds import too_few
 from isonomy.errors import NotEnoughData
 from isonomy.frames import Group
@@ -111,7 +111,7 @@ class ThresholdsEstimates(ReportedThresholds):
     met: BoolArray  # whether a group's block has the common value
     falling: BoolArray  # whether outcomes fall as the score rises, so that a rising curve is not theirs
     beyond: BoolArray  # whether no threshold at all gives a group's block the common outcome
-    selected: Selected
+    selected: SelectionCounts
     selected_change: Interval  # rows of each group
     accuracy_change: Interval
 
@@ -211,7 +211,7 @@ class _Ends:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Told:
+class _Levels:
     """What the metrics are after."""
 
     value: FloatArray
@@ -335,12 +335,12 @@ def _margin_now(tally: ThresholdsTally, margin: Tally, plan: ThresholdsPlan) -> 
 
 def _rates_after(
     plan: ThresholdsPlan,
-    selected: Selected,
+    selected: SelectionCounts,
     after: FloatArray,
     blocks: IntArray,
     solution: Solution,
     now: Present,
-) -> _Told:
+) -> _Levels:
     """Rates at the new thresholds, and whether those of each block are the common ones."""
 
     def rates(chosen: FloatArray, size: FloatArray) -> FloatArray:
@@ -363,12 +363,12 @@ def _rates_after(
     off = np.atleast_2d(off).max(axis=0)
     allowed = np.nanmax(se, axis=0)
     met = np.array([off[block] <= max(allowed[g], 1e-6) if block >= 0 else True for g, block in enumerate(blocks)])
-    return _Told(value, se, met, *np.zeros((2, blocks.size), dtype=bool))
+    return _Levels(value, se, met, *np.zeros((2, blocks.size), dtype=bool))
 
 
 def _margins_after(
     tally: ThresholdsTally, plan: ThresholdsPlan, solver: _Solver, thresholds: FloatArray, now: Present
-) -> _Told:
+) -> _Levels:
     """Outcomes at the new margins. Of groups whose outcomes fall, those of the curve as it was fitted."""
     known, present = now.known, plan.threshold
     margins = MarginCurves.of(tally.cells, tally.parts, solver.bandwidth)
@@ -387,4 +387,4 @@ def _margins_after(
         allowed = max(float(se[g]), 1e-6)
         met[g] = abs(block.at(t) - solution.target) <= allowed
         beyond[g] = not block.value[0] - allowed <= solution.target <= block.value[-1] + allowed
-    return _Told(after[None], se[None], met, falling, beyond)
+    return _Levels(after[None], se[None], met, falling, beyond)

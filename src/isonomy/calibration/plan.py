@@ -49,7 +49,7 @@ class RowsPlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compared:
+class ComparisonPlan:
     """What both tests are told: the rows, and how the groups of each family are compared."""
 
     rows: RowsPlan
@@ -60,7 +60,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan(Compared):
+class Plan(ComparisonPlan):
     """The question of `predictive_parity`."""
 
     method: Comparison
@@ -91,7 +91,7 @@ class CompositePlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MarginalPlan(Compared):
+class MarginalPlan(ComparisonPlan):
     """The question of `marginal_outcomes`."""
 
     threshold: float
@@ -155,14 +155,14 @@ class MetricsPlan:
         return tuple(request for plan in self.scores.values() for request in plan.requests)
 
 
-class Divided(TypedDict, total=False):
+class GroupOptions(TypedDict, total=False):
     """Options that every question has: the groups, and whom a row belongs to."""
 
     groups: Required[object]
     user: str | None
 
 
-class Common(Divided, total=False):
+class Common(GroupOptions, total=False):
     """Options of most questions: the outcome, and who has a vote."""
 
     outcome: Required[str]
@@ -222,7 +222,7 @@ def plan_composite(
     resamples: int,
     level: Level | None,
     depth: int,
-    **rows: Unpack[Divided],
+    **rows: Unpack[GroupOptions],
 ) -> CompositePlan:
     """Check the options of `composite_parity` against one another and the schema."""
     results, columns = (tuple([names] if isinstance(names, str) else names) for names in (outcomes, scores))
@@ -272,7 +272,7 @@ def plan_thresholds(
     bandwidth: float | None,
     alpha: float,
     resamples: int,
-    **rows: Unpack[Divided],
+    **rows: Unpack[GroupOptions],
 ) -> ThresholdsPlan:
     """Check the options of `equalize_thresholds` against one another and the schema."""
     margin = target == "outcome_at_margin"

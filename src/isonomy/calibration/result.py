@@ -229,7 +229,7 @@ F = TypeVar("F", ParityFamily, MarginalFamily)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Tested(Result, Generic[F]):
+class FamiliesResult(Result, Generic[F]):
     """What the results of both tests share."""
 
     references: ClassVar[tuple[str, ...]] = wording.REFERENCES
@@ -297,8 +297,8 @@ def hidden_groups(
     groups: Sequence[Group], size: FloatArray, minimum: int, also: Collection[str], rows: int | None
 ) -> BoolArray:
     """The groups that are withheld: small ones, those in ``also``, and those that would give them away."""
-    gone = np.isnan(size) | np.array([group.label in also for group in groups], dtype=bool)
-    return withheld(groups, size, (size < minimum) | gone, minimum, rows=rows)
+    hidden = np.isnan(size) | np.array([group.label in also for group in groups], dtype=bool)
+    return withheld(groups, size, (size < minimum) | hidden, minimum, rows=rows)
 
 
 def withheld_names(groups: Sequence[Group], hidden: BoolArray) -> tuple[frozenset[str], frozenset[str]]:
@@ -308,7 +308,7 @@ def withheld_names(groups: Sequence[Group], hidden: BoolArray) -> tuple[frozense
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ParityResult(Tested[ParityFamily]):
+class ParityResult(FamiliesResult[ParityFamily]):
     """Whether a score means the same thing for every group; see `isonomy.predictive_parity`."""
 
     question: ClassVar[str] = wording.PARITY_QUESTION
@@ -377,7 +377,7 @@ class ParityResult(Tested[ParityFamily]):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class MarginalResult(Tested[MarginalFamily]):
+class MarginalResult(FamiliesResult[MarginalFamily]):
     """Outcomes of those at the threshold, by group; see `isonomy.marginal_outcomes`."""
 
     question: ClassVar[str] = wording.MARGINAL_QUESTION

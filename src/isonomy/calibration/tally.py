@@ -125,9 +125,9 @@ def tally_rows(source: Source, plan: RowsPlan, axis: Axis | None = None) -> Tall
 def _by_workers(source: Source, plan: RowsPlan, axis: Axis | None) -> Tally:
     """The same where workers hold the rows, of which none leaves them."""
     checks = source.cells(plan.checks)
-    gone = 0 if plan.user is None else round(float(checks.values[NO_USER].sum()))
-    dropped = without_users(source, plan, gone, checks.dropped)
-    if checks.rows == gone:
+    userless = 0 if plan.user is None else round(float(checks.values[NO_USER].sum()))
+    dropped = without_users(source, plan, userless, checks.dropped)
+    if checks.rows == userless:
         raise EmptyFrame(NO_ROW_LEFT)
     numbers = {SCORE: plan.score, OUTCOME: plan.outcome} | ({} if source.count is None else {COUNTED: source.count})
     labels = {} if plan.person is None else {USER: plan.person}
@@ -149,7 +149,7 @@ def _by_workers(source: Source, plan: RowsPlan, axis: Axis | None) -> Tally:
     ]
     binary = not float(checks.values[NOT_BINARY].sum()) > 0
     tallied = tuple(Family(*family, own, binary) for family, own in zip(families, sums, strict=True))
-    return Tally(tallied, checks.rows - gone, dropped)
+    return Tally(tallied, checks.rows - userless, dropped)
 
 
 def _part_entries(
@@ -240,8 +240,8 @@ def _read(source: Source, plan: RowsPlan, axis: Axis | None, known: Sequence[tup
     if plan.person is not None:
         user, kept = person_codes(rows.columns["user"])
         if kept is not None:
-            gone = round(float((~kept).sum() if rows.count is None else rows.count[~kept].sum()))
-            dropped = without_users(source, plan, gone, dropped)
+            userless = round(float((~kept).sum() if rows.count is None else rows.count[~kept].sum()))
+            dropped = without_users(source, plan, userless, dropped)
             columns, user = {name: values[kept] for name, values in columns.items()}, user[kept]
     score, outcome, lines = columns["score"], columns["outcome"], columns.get("lines")
     if not score.size and axis is None:

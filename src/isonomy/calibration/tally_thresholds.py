@@ -36,7 +36,7 @@ _KNOWN, _PART, _TOGETHER = "__k", "__p", "__t"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Selected:
+class SelectionCounts:
     """Rows of each group, counted and not smoothed: all, and those selected. First axis: present, low, high."""
 
     rows: FloatArray  # (3, G)
@@ -71,22 +71,22 @@ class ThresholdsTally:
     dropped: Mapping[str, int]
     people: Lazy
 
-    def selected(self, present: float, low: FloatArray, high: FloatArray) -> Selected:
+    def selected(self, present: float, low: FloatArray, high: FloatArray) -> SelectionCounts:
         """Count who is selected at the present threshold, and from two thresholds of each group up."""
         size, group, score = high.size, nw.col(GROUP), nw.col(SCORE)
         sums = {"rows": nw.col(LINES), "known": nw.col(_KNOWN), "total": nw.col(_KNOWN) * nw.col(OUTCOME)}
         limits = [np.full(size, present), low, high]
-        passed = [score >= _by_group(group, limit) for limit in limits]
+        conditions = [score >= _by_group(group, limit) for limit in limits]
         values = {
             f"{name} {k}": nw.when(above).then(value).otherwise(nw.lit(0.0))
-            for k, above in enumerate(passed)
+            for k, above in enumerate(conditions)
             for name, value in sums.items()
         }
         counts = sums_at(self.people, {"group": (group, size)}, sums | values | {"lines": nw.col(COUNTED)})
-        lowest, _ = ends_at(self.people.filter(passed[2]), group, size, score)
+        lowest, _ = ends_at(self.people.filter(conditions[2]), group, size, score)
         each = {name: np.stack([counts[f"{name} {k}"] for k in range(3)]) for name in sums}
         size_by = np.stack([counts[name] for name in sums])
-        return Selected(**each, lowest=lowest, size=size_by, lines=counts["lines"])
+        return SelectionCounts(**each, lowest=lowest, size=size_by, lines=counts["lines"])
 
 
 def _by_group(group: nw.Expr, values: FloatArray) -> nw.Expr:
@@ -139,8 +139,8 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     everybody = aggregate(people, {_TOGETHER: nw.col(_TOGETHER)}, {})
     numbered = everybody.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=_TOGETHER).alias(_PART))
     pieces = min(PARTS, round(float(sums_at(everybody, {}, {})[COUNT])))
-    dealt = people.join(numbered.select(_TOGETHER, nw.col(_PART) % pieces), on=_TOGETHER, how="inner")
-    parts = _binned(dealt, bins.joined, len(groups), pieces)
+    people_in_parts = people.join(numbered.select(_TOGETHER, nw.col(_PART) % pieces), on=_TOGETHER, how="inner")
+    parts = _binned(people_in_parts, bins.joined, len(groups), pieces)
     return ThresholdsTally(groups, cells, parts, margin, axis, users / len(groups), binary, dropped, people)
 
 
@@ -180,9 +180,9 @@ def _checked(source: Source, plan: ThresholdsPlan) -> tuple[tuple[Group, ...], M
             f"outcome: column {rows.outcome!r} has values that are neither 0 nor 1, and target={plan.target!r} counts "
             "positives. Recode the column."
         )
-    gone = 0 if rows.user is None else round(float(read.values[NO_USER].sum()))
+    userless = 0 if rows.user is None else round(float(read.values[NO_USER].sum()))
     whole = scores if plan.margin else read
-    return groups, without_users(source, rows, gone, whole.dropped), binary, whole.rows
+    return groups, without_users(source, rows, userless, whole.dropped), binary, whole.rows
 
 
 def _binned(people: Lazy, bins: Bins, groups: int, parts: int | None = None) -> BinnedRows:

@@ -121,15 +121,15 @@ def complete(
     keep = np.ones(len(cells), dtype=bool)
     for role, column in request.binary.items():
         codes = cells[name_of("role", role)]
-        gone = codes.is_null().to_numpy()
+        nulls = codes.is_null().to_numpy()
         other = (codes.cast(pl.Int16) * (1 - codes.cast(pl.Int16)) != 0).fill_null(False).to_numpy()
         if n := count[other].sum():
             raise NotBinary(
                 f"{role}: {_named(column)} has {n:,.0f} rows that are neither 0 nor 1. "
                 "Recode the column, or choose a metric for numbers."
             )
-        _note_missing(dropped, role, column, float(count[gone].sum()), missing)
-        keep &= ~gone
+        _note_missing(dropped, role, column, float(count[nulls].sum()), missing)
+        keep &= ~nulls
     for role, column in request.needed.items():
         _note_missing(dropped, role, column, float(cells[name_of("missing", role)].sum()), missing)
     for role in request.probabilities:

@@ -26,7 +26,7 @@ from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 if TYPE_CHECKING:
     import polars as pl
 
-Summed = TypeVar("Summed")
+Sums = TypeVar("Summed")
 Matrix = Any  # a scipy.sparse.csr_array, which has no element type of its own
 MASS, SECOND, FOURTH, CLUSTER, CELL = "mass", "second", "fourth", "cluster", "cell"
 # Rows of an engine that are brought into memory at once, in parts of whole clusters, come to an eighth of the table
@@ -92,7 +92,7 @@ class Clusters:
         number, rows = int(codes.max(initial=-1)) + 1, np.arange(codes.size)
         return cls(lambda: iter([Block.of(codes, number, rows, mass, codes.size)]))
 
-    def each(self, function: Callable[[Matrix], Summed]) -> Iterator[Summed]:
+    def each(self, function: Callable[[Matrix], Sums]) -> Iterator[Sums]:
         """What ``function`` makes of each matrix of whole clusters, in their order; in several threads where there are
         many."""
         with ThreadPoolExecutor(os.process_cpu_count() if hasattr(os, "process_cpu_count") else None) as pool:
@@ -119,7 +119,7 @@ def whole(number: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if number <= 1 << 8 else np.uint16 if number <= 1 << 16 else np.uint32
 
 
-def _applied(function: Callable[[Matrix], Summed], block: Block, clusters: tuple[int, int]) -> Summed:
+def _applied(function: Callable[[Matrix], Sums], block: Block, clusters: tuple[int, int]) -> Sums:
     return function(block.matrix(*clusters))
 
 

@@ -277,8 +277,8 @@ def user_codes(values: Values, argument: str) -> IntArray:
         raise UsageError(f"{argument}: {len(values.shape)} dimensions are not allowed; give one user per row.")
     codes, keys = levels(values, argument)
     if None in keys:
-        gone = int(np.count_nonzero(codes == keys.index(None)))
-        raise MissingValues(f"{argument}: {gone:,} rows have no value. Fix them, or leave those rows out.")
+        number = int(np.count_nonzero(codes == keys.index(None)))
+        raise MissingValues(f"{argument}: {number:,} rows have no value. Fix them, or leave those rows out.")
     return codes
 
 

@@ -27,15 +27,15 @@ def fingerprint(source: Source) -> Fingerprint:
     values: dict[str, nw.Expr] = {}
     for i, (name, dtype) in enumerate(source.schema.items()):
         column = nw.col(name)
-        gone = missing(column, dtype)
-        values[f"missing {i}"] = flag(gone)
+        absent = missing(column, dtype)
+        values[f"missing {i}"] = flag(absent)
         if dtype.is_numeric() or dtype == nw.Boolean:
             number = column.cast(nw.Float64)
         elif dtype == nw.String:
             number = column.str.len_chars().cast(nw.Float64)
         else:
             continue
-        values[f"total {i}"] = nw.when(~gone).then(number).otherwise(nw.lit(0.0))
+        values[f"total {i}"] = nw.when(~absent).then(number).otherwise(nw.lit(0.0))
     cells = source.sums(Pass({}, values))
     rows = round(float(cells[COUNT].sum())) if len(cells) else 0
     contents = {

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-LOOKED_AT = 5_000  # lines whose counts are looked at for being a survey's weights
+SAMPLE = 5_000  # lines whose counts are looked at for being a survey's weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +219,9 @@ class Source:
         """Whether the counts look like a survey's weights: among the first lines many different, large numbers."""
         if self.count is None:
             return False
-        counts = collect(self.frame.select(nw.col(self.count).cast(nw.Float64)).head(LOOKED_AT))[self.count]
+        counts = collect(self.frame.select(nw.col(self.count).cast(nw.Float64)).head(SAMPLE))[self.count]
         mean = counts.mean()
-        return len(counts) >= LOOKED_AT // 5 and counts.n_unique() >= 100 and isinstance(mean, float) and mean >= 10
+        return len(counts) >= SAMPLE // 5 and counts.n_unique() >= 100 and isinstance(mean, float) and mean >= 10
 
     @property
     def designed(self) -> bool:
@@ -430,9 +430,9 @@ class Source:
             values |= {name_of("design", power): self._power(power) for power in (MASS, SECOND, FOURTH)}
             values[name_of("design", "bad")] = flag(self.weight < 0)
         if request.needed:
-            gone = {role: missing(*checked(self.schema, column)) for role, column in request.needed.items()}
-            keys[COMPLETE] = ~nw.any_horizontal(*gone.values(), ignore_nulls=True)
-            values |= {name_of("missing", role): flag(condition) for role, condition in gone.items()}
+            absences = {role: missing(*checked(self.schema, column)) for role, column in request.needed.items()}
+            keys[COMPLETE] = ~nw.any_horizontal(*absences.values(), ignore_nulls=True)
+            values |= {name_of("missing", role): flag(condition) for role, condition in absences.items()}
         for role in request.probabilities:
             number = checked(self.schema, request.numeric[role])[0]
             values[name_of("outside", role)] = flag((number < 0) | (number > 1))

@@ -19,7 +19,7 @@ from isonomy.likelihood.plan_reference import To
 from isonomy.likelihood.ratio import second_order
 from isonomy.likelihood.ratio.correction import Corrected, plugged
 from isonomy.likelihood.ratio.disparity import Parts, Rescaled, intervals
-from isonomy.likelihood.ratio.family import DRAWS, LOOKS, null_pvalues
+from isonomy.likelihood.ratio.family import DRAWS, RATE_DRAWS, null_pvalues
 from isonomy.likelihood.ratio.links import IDENTITY
 from isonomy.likelihood.tally import Tally
 from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
@@ -27,11 +27,11 @@ from isonomy.numerics.status import Status
 
 # Groups up to which max-t is worked out, and up to which (and how many lines by groups) the false flagging rate of
 # Benjamini-Hochberg is measured.
-FAMILY, MEASURED, LOOKED_AT = 2_000, 1_000, 20_000_000
+FAMILY, RATE_GROUPS, RATE_ENTRIES = 2_000, 1_000, 20_000_000
 # Numbers drawn to measure that rate.
-LOOKED_FOR = 2_000_000
+RATE_NUMBERS = 2_000_000
 # Tested groups up to which the other treatment of the reference is worked out for comparison.
-CONTRASTED = 20_000
+CONTRASTS = 20_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,7 +231,7 @@ def _drawn(
             every.append(_null_draws(joint, plan, disparity[at], error[at], tested[at], solver.rng, 1.0))
         return tuple(every)
     lines = 1 + max(int(solver.sums.lines_kept.max(initial=0)) for solver, _ in asked)
-    few = 1 < int(tested.sum()) <= MEASURED and tested.size * lines <= LOOKED_AT
+    few = 1 < int(tested.sum()) <= RATE_GROUPS and tested.size * lines <= RATE_ENTRIES
     if plan.adjust != "bh" or not (few and dependent) or plan.sigma is not None:
         return ()
     common = _covariance(*asked[0], tested) if len(asked) == 1 else _covariance_of_metrics(asked, plan, tested, lines)
@@ -280,7 +280,7 @@ def _null_draws(
     with np.errstate(divide="ignore", invalid="ignore"):
         width = np.nan_to_num((ends[1] - ends[0]) / error, posinf=np.inf)
     sign = np.where(link.delta(disparity[tested]) < ends.mean(), -1.0, 1.0)
-    draws = DRAWS if plan.adjust == "max-t" else min(LOOKS, LOOKED_FOR // error.size)
+    draws = DRAWS if plan.adjust == "max-t" else min(RATE_DRAWS, RATE_NUMBERS // error.size)
     values = null_pvalues(joint, hypothesis, width, sign, rng, most=most, draws=draws)
     every = np.full((len(values), tested.size), np.nan)
     every[:, tested] = values
@@ -311,7 +311,7 @@ def _otherwise(asked: Sequence[Asked], parts: Parts) -> Parts | None:
     """The likelihoods with the reference's error left out if it counts, and counted (uncorrected) if it does not."""
     solver = asked[0][0]
     known = solver.reference.to is To.NUMBER or solver.sigma is not None
-    if known or solver.reference.to.best or not 0 < int(parts.tested.sum()) <= CONTRASTED:
+    if known or solver.reference.to.best or not 0 < int(parts.tested.sum()) <= CONTRASTS:
         return None
     if not solver.reference.joint:
         return _under([(replace(one.referring(joint=True), correction=None), sides) for one, sides in asked])

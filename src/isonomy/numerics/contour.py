@@ -141,8 +141,8 @@ class _Law:
         rows = np.arange(sigma.size)
         for _ in range(60):
             log = log_integrand(far[rows], kappa, rows).real
-            gone = log < -DIGITS
-            first = np.where(gone.any(axis=1), gone.argmax(axis=1), far.shape[1] - 1)
+            negligible = log < -DIGITS
+            first = np.where(negligible.any(axis=1), negligible.argmax(axis=1), far.shape[1] - 1)
             reach[rows] = far[rows, first]
             before = np.arange(far.shape[1]) <= first[:, None]
             grows = ((np.diff(log, axis=1, prepend=0.0) > 0) & before).any(axis=1)

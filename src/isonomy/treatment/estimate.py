@@ -18,7 +18,7 @@ from isonomy.treatment.effects.designs import laws_of
 from isonomy.treatment.effects.errors import (
     Effects,
     Errors,
-    Known,
+    KnownEffects,
     constant_arm,
     effects_of,
     errors_of,
@@ -363,7 +363,7 @@ def _draws(tally: Tally, plan: Plan, parts: Sequence[Errors], rng: np.random.Gen
     return [prediction.observed_in(estimation) for prediction, estimation in halves]
 
 
-def known_effects(effects: ObservedEffects, groups: tuple[Group, ...], size: int) -> Known:
+def known_effects(effects: ObservedEffects, groups: tuple[Group, ...], size: int) -> KnownEffects:
     """The caller's effects in the order of the groups; everybody else (the last, unnamed group) has none."""
     by_name: Mapping[object, tuple[float, float]] = dict(effects.items())
     pairs = np.full((size, 2), np.nan)
@@ -371,4 +371,4 @@ def known_effects(effects: ObservedEffects, groups: tuple[Group, ...], size: int
         single = [value for _, value in group.items] if len(group.items) == 1 else []
         names = (group.label, *single, *map(str, single))
         pairs[i] = next((by_name[name] for name in names if name in by_name), (np.nan, np.nan))
-    return Known(pairs[:, 0], pairs[:, 1])
+    return KnownEffects(pairs[:, 0], pairs[:, 1])

@@ -6,7 +6,7 @@ import numpy as np
 
 from isonomy.alternatives.rules.comparison import compare
 from isonomy.alternatives.rules.criteria import Criteria
-from isonomy.alternatives.rules.cutoffs import Decided, judged
+from isonomy.alternatives.rules.cutoffs import Selection, selection
 from isonomy.alternatives.rules.influence import Lines, moments, worth
 from isonomy.alternatives.rules.utilities import READY
 
@@ -23,7 +23,9 @@ def test_limits_cover_all_gains_at_once() -> None:
         group, y = rng.integers(0, 2, n), rng.poisson(2, n).astype(float)
         first, second = ((rng.random(n) < 0.3 + 0.2 * group).astype(float) for _ in range(2))
         none = np.zeros(n)
-        asked = Lines({}, {None: y}, group, np.ones(n, dtype=np.int64), (Decided(first, none), Decided(second, none)))
+        asked = Lines(
+            {}, {None: y}, group, np.ones(n, dtype=np.int64), (Selection(first, none), Selection(second, none))
+        )
         values = worth(form, asked)
         estimates = moments(form, asked, values, (0, 0))
         compared = compare(form, estimates, values, np.zeros(2, dtype=bool), 0.05, rng)
@@ -40,7 +42,7 @@ def test_a_group_decided_as_before_meets_any_margin_at_a_capacity_too() -> None:
     after, b = before.copy(), np.flatnonzero(group == 1)
     after[b[np.argsort(y[b] + rng.normal(0, 0.1, len(b)))]] = np.sort(before[b])
     weight = np.ones(1_000, dtype=np.int64)
-    both = [judged(s, weight, "s", capacity=0.2, threshold=None) for s in (before, after)]
+    both = [selection(s, weight, "s", capacity=0.2, threshold=None) for s in (before, after)]
     asked = Lines({}, {None: y}, group, weight, (both[0], both[1]))
     form = Criteria(READY["tpr"], (READY["tpr"],), ("a", "b"), accuracy_gains=(0.0, 0.0), fairness_gains=(0.0,))
     values, same = worth(form, asked), np.array([True, False])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.alternatives.rules.cutoffs import at_capacity, decisions, fold, judged, split
+from isonomy.alternatives.rules.cutoffs import at_capacity, decisions, fold, selection, split
 from isonomy.errors import DataError
 
 
@@ -45,11 +45,11 @@ def test_folds_are_disjoint_and_about_equal() -> None:
 def test_exactly_the_capacity_is_selected(capacity: float, distinct: int) -> None:
     rng = np.random.default_rng(1)
     values, weight = rng.integers(0, distinct, 500).astype(float), rng.integers(1, 4, 500)
-    decided = judged(values + 2.0, weight, "x", capacity=capacity, threshold=None)
-    assert np.average(decided.share, weights=weight) == pytest.approx(capacity, abs=1e-12)
-    assert decided.edge.sum() == pytest.approx(1)
+    result = selection(values + 2.0, weight, "x", capacity=capacity, threshold=None)
+    assert np.average(result.share, weights=weight) == pytest.approx(capacity, abs=1e-12)
+    assert result.edge.sum() == pytest.approx(1)
     order = np.argsort(values)
-    assert (np.diff(decided.share[order]) >= 0).all()  # nobody is passed over
+    assert (np.diff(result.share[order]) >= 0).all()  # nobody is passed over
 
 
 def test_ties_at_the_cutoff_are_the_edge_if_they_are_many() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria
-from isonomy.alternatives.rules.cutoffs import Decided, judged
+from isonomy.alternatives.rules.cutoffs import Selection, selection
 from isonomy.alternatives.rules.influence import Lines, Moments, moments, worth
 from isonomy.alternatives.rules.utilities import READY
 from isonomy.numerics.arrays import FloatArray
@@ -28,8 +28,8 @@ def scored(n: int, seed: int, *, rounded: bool) -> dict[str, Any]:
 
 def lines(data: dict[str, Any]) -> Lines:
     weight = np.ones(len(data["y"]), dtype=np.int64)
-    decided = [judged(s, weight, "s", capacity=CAPACITY, threshold=None) for s in data["s"]]
-    return Lines({}, {None: data["y"]}, data["g"], weight, (decided[0], decided[1]))
+    selections = [selection(s, weight, "s", capacity=CAPACITY, threshold=None) for s in data["s"]]
+    return Lines({}, {None: data["y"]}, data["g"], weight, (selections[0], selections[1]))
 
 
 def criteria(**more: Any) -> Criteria:
@@ -69,7 +69,7 @@ def test_standard_errors_are_those_of_resampling_with_new_cutoffs(rounded: bool)
     ours, theirs = np.sqrt(np.diagonal(estimates.covariance)[:8]), np.std(draws, axis=0)
     np.testing.assert_allclose(ours, theirs, rtol=0.15)
     fixed = lines(data)
-    before, after = (Decided(decided.share, 0 * decided.edge) for decided in fixed.decided)
+    before, after = (Selection(one.share, 0 * one.edge) for one in fixed.selections)
     learned = Lines({}, fixed.outcomes, fixed.group, fixed.weight, (before, after))
     naive = moments(criteria(), learned, worth(criteria(), learned), (0, 0))
     # A fixed cut-off would make the selection rates of both groups vary together; a capacity makes them opposite.
@@ -81,7 +81,7 @@ def test_pooled_accuracy_is_that_of_all_rows() -> None:
     asked, form = lines(data), criteria(weights="pooled")
     estimates = moments(form, asked, worth(form, asked), (0, 0))
     for a in (0, 1):
-        d = asked.decided[a].share
+        d = asked.selections[a].share
         assert estimates.estimates[8 + a] == pytest.approx((data["y"] * d).sum() / d.sum())
 
 
@@ -97,7 +97,7 @@ def test_more_groups_use_every_row(ready: dict[str, Any]) -> None:
 def test_doubled_rows_halve_the_variance() -> None:
     data = scored(800, 2, rounded=True)
     asked = lines(data)
-    twice = Lines(asked.features, asked.outcomes, asked.group, 2 * asked.weight, asked.decided)
+    twice = Lines(asked.features, asked.outcomes, asked.group, 2 * asked.weight, asked.selections)
     one, two = (moments(criteria(), part, worth(criteria(), part), (0, 0)) for part in (asked, twice))
     np.testing.assert_allclose(two.estimates, one.estimates)
     np.testing.assert_allclose(two.covariance, one.covariance / 2)
@@ -107,7 +107,8 @@ def three(rng: np.random.Generator, rates: tuple[tuple[float, float], ...], n: i
     """Selection rates of each group under the status quo and the candidate."""
     group = rng.integers(0, len(rates), n)
     both = tuple(
-        Decided((rng.random(n) < np.array(rates)[group, a]).astype(float), np.zeros(n)) for a in (STATUS_QUO, CANDIDATE)
+        Selection((rng.random(n) < np.array(rates)[group, a]).astype(float), np.zeros(n))
+        for a in (STATUS_QUO, CANDIDATE)
     )
     utility, size = READY["selection_rate"], len(rates)
     labels = tuple("abcdef"[:size])
@@ -117,10 +118,10 @@ def three(rng: np.random.Generator, rates: tuple[tuple[float, float], ...], n: i
 
 def test_the_worst_of_several_gaps_does_not_depend_on_how_rows_are_collapsed_or_groups_called() -> None:
     form, rows = three(np.random.default_rng(4), ((0.6, 0.5), (0.42, 0.5), (0.44, 0.5)), 300)
-    key = 4 * rows.group + 2 * rows.decided[0].share.astype(int) + rows.decided[1].share.astype(int)
+    key = 4 * rows.group + 2 * rows.selections[0].share.astype(int) + rows.selections[1].share.astype(int)
     _, first, count = np.unique(key, return_index=True, return_counts=True)
     none = np.zeros(len(first))
-    both = [Decided(d.share[first], none) for d in rows.decided]
+    both = [Selection(d.share[first], none) for d in rows.selections]
     cells = Lines({}, {None: none}, rows.group[first], count, (both[0], both[1]))
     renamed = replace(rows, group=np.array([2, 0, 1])[rows.group])
     one, *others = (moments(form, part, worth(form, part)) for part in (rows, cells, renamed))

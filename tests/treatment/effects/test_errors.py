@@ -7,7 +7,7 @@ import pytest
 
 from isonomy.numerics.status import Status
 from isonomy.treatment.effects.collapse import Formula
-from isonomy.treatment.effects.errors import Effects, Known, effects_of, errors_of, errors_of_halves
+from isonomy.treatment.effects.errors import Effects, KnownEffects, effects_of, errors_of, errors_of_halves
 from isonomy.treatment.effects.moments import Moments
 
 NAMES = ("y", "yf")
@@ -50,10 +50,10 @@ def test_the_first_reason_is_told() -> None:
 
 
 def test_brought_effects_have_their_own_standard_error() -> None:
-    known = Known(np.array([1.5, 1.0, np.nan]), np.array([0.5, 0.0, np.nan]))
+    known = KnownEffects(np.array([1.5, 1.0, np.nan]), np.array([0.5, 0.0, np.nan]))
     errors, without = (
         errors_of(sound(), Formula(), known),
-        errors_of(sound(), Formula(), Known(known.effect, 0 * known.se)),
+        errors_of(sound(), Formula(), KnownEffects(known.effect, 0 * known.se)),
     )
     assert errors.status[2] is Status.UNSUPPORTED
     np.testing.assert_allclose(errors.effects.observed[:2], [1.5, 1.0])
@@ -83,7 +83,7 @@ def test_variances_of_resamples() -> None:
 
 
 def test_brought_effects_are_drawn_with_their_own_precision() -> None:
-    known = Known(np.array([1.2, 0.9, np.nan]), np.array([0.1, 0.02, np.nan]))
+    known = KnownEffects(np.array([1.2, 0.9, np.nan]), np.array([0.1, 0.02, np.nan]))
     drawn = known.drawn(4_000, np.random.default_rng(0))
     np.testing.assert_allclose(drawn.effect.mean(0)[:2], known.effect[:2], atol=0.006)
     np.testing.assert_allclose(drawn.effect.std(0)[:2], known.se[:2], rtol=0.05)

@@ -10,7 +10,7 @@ from isonomy.alternatives.rules import influence
 from isonomy.alternatives.rules.algorithm import Algorithm, Decide, People, SelectionRule, Training, applied, find
 from isonomy.alternatives.rules.comparison import compare
 from isonomy.alternatives.rules.criteria import Criteria
-from isonomy.alternatives.rules.cutoffs import Decided, judged
+from isonomy.alternatives.rules.cutoffs import Selection, selection
 from isonomy.numerics.arrays import FloatArray, IntArray
 
 VALIDATION = 0.3  # of the training rows choose; the rule chosen is fitted on all of them
@@ -95,15 +95,15 @@ def stratified(training: Training, share: float) -> tuple[IntArray, IntArray]:
 
 def _largest_pvalue(rest: Training, values: FloatArray) -> float:
     """On rows no rule has seen; 1 where a utility is undefined on them."""
-    both = (Decided(rest.status_quo, np.zeros(len(values))), _decided(rest, values))
+    both = (Selection(rest.status_quo, np.zeros(len(values))), _decided(rest, values))
     lines = influence.Lines(rest.people.features, rest.outcomes, rest.people.group, _weight(rest), both)
     return _pvalue(rest.criteria, lines, rest.rng)
 
 
-def _decided(rest: Training, values: FloatArray) -> Decided:
+def _decided(rest: Training, values: FloatArray) -> Selection:
     if rest.criteria.priced:
-        return Decided(values, np.zeros(len(values)))
-    return judged(values, _weight(rest), "rule", capacity=rest.capacity, threshold=rest.threshold, scores=True)
+        return Selection(values, np.zeros(len(values)))
+    return selection(values, _weight(rest), "rule", capacity=rest.capacity, threshold=rest.threshold, scores=True)
 
 
 def _weight(rest: Training) -> FloatArray:

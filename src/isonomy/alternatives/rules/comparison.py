@@ -17,7 +17,7 @@ from isonomy.numerics.tails import t_as_rare
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compared:
+class Assessment:
     """The comparison, and each gain with simultaneous limits: (components, 3) and (fairness utilities, 3)."""
 
     comparison: Comparison
@@ -27,7 +27,7 @@ class Compared:
 
 def compare(
     criteria: Criteria, known: Moments, worths: Worth, identical: BoolArray, alpha: float, rng: np.random.Generator
-) -> Compared:
+) -> Assessment:
     """The questions about every component, in the form of `isonomy.alternatives.rules.bootstrap`.
 
     ``identical`` says for which accuracy components both algorithms decide alike.
@@ -78,7 +78,7 @@ def compare(
         changes[len(accuracy) :] = np.minimum(changes[len(accuracy) :], 1.0)
     fewest = float(worths.sums[:, :, 1].min())
     comparison = Comparison(tuple(accuracy), tuple(fairness), 0, fewest, float(distance))
-    return Compared(comparison, changes[: len(accuracy)], changes[len(accuracy) :])
+    return Assessment(comparison, changes[: len(accuracy)], changes[len(accuracy) :])
 
 
 def _steps(criteria: Criteria, worths: Worth, k: int) -> list[float]:

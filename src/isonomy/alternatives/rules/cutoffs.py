@@ -19,7 +19,7 @@ Mass = Weight | FloatArray  # what they weigh
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decided:
+class Selection:
     """What an algorithm decides on the rows it is judged on.
 
     ``share`` is the probability that a line is selected: 0 or 1, a fraction for those tied at the cut-off and where
@@ -84,13 +84,13 @@ def are_scores(values: FloatArray, what: str, *, capacity: float | None, thresho
 
 def decisions(
     values: FloatArray, learn: Weight, what: str, *, capacity: float | None, threshold: float | None
-) -> Decided:
+) -> Selection:
     """0/1 as they are; scores strictly above the threshold, or above the 1 - capacity quantile of ``learn``."""
     none = np.zeros(len(values))
     if not are_scores(values, what, capacity=capacity, threshold=threshold):
-        return Decided(values, none)
+        return Selection(values, none)
     cutoff = float(quantiles(values, learn, 1 - capacity, linear=True)) if capacity else float(threshold or 0.0)
-    return Decided((values > cutoff).astype(float), none, cutoff=cutoff)
+    return Selection((values > cutoff).astype(float), none, cutoff=cutoff)
 
 
 def reach(capacity: float, rows: int) -> float:
@@ -123,7 +123,7 @@ def at_capacity(values: FloatArray, weight: Mass, capacity: float, near: float) 
     return share, (close | tied) * weight.astype(float), float(cutoff)
 
 
-def judged(
+def selection(
     values: FloatArray,
     weight: Mass,
     what: str,
@@ -131,7 +131,7 @@ def judged(
     capacity: float | None,
     threshold: float | None,
     scores: bool = False,
-) -> Decided:
+) -> Selection:
     """Decisions on the rows of ``weight`` themselves: at a capacity exactly that share of them is selected.
 
     0 and 1 are decisions, unless they are known to be ``scores``.
@@ -146,4 +146,4 @@ def judged(
             )
         return decided
     share, near, cutoff = at_capacity(values, weight, capacity, reach(capacity, round(float(weight.sum()))))
-    return Decided(share, near / near.sum(), capacity, cutoff)
+    return Selection(share, near / near.sum(), capacity, cutoff)

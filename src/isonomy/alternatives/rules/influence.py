@@ -27,7 +27,7 @@ import numpy as np
 
 from isonomy.alternatives.rules.contrasts import Contrast
 from isonomy.alternatives.rules.criteria import STATUS_QUO, Criteria, group_sums, rates_of
-from isonomy.alternatives.rules.cutoffs import Decided, Mass
+from isonomy.alternatives.rules.cutoffs import Mass, Selection
 from isonomy.inference.simultaneous import RANK_TOLERANCE
 from isonomy.numerics.arrays import FloatArray, IntArray
 
@@ -37,7 +37,7 @@ NOISE = 4_096  # points of the mean over noise that chooses the worst pair: the 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lines:
-    """The lines two algorithms are judged on: ``decided`` is the status quo's and the candidate's.
+    """The lines two algorithms are judged on: ``selections`` are the status quo's and the candidate's.
 
     ``weight`` is what a line weighs in all, ``squares`` the sum of the squared weights of its rows (the same, where
     rows weigh 1); ``cluster`` says which lines belong together.
@@ -47,7 +47,7 @@ class Lines:
     outcomes: Mapping[str | None, FloatArray]
     group: IntArray
     weight: Mass
-    decided: tuple[Decided, Decided]
+    selections: tuple[Selection, Selection]
     squares: FloatArray | None = None
     cluster: IntArray | None = None
 
@@ -79,7 +79,7 @@ def worth(criteria: Criteria, lines: Lines) -> Worth:
     values, slopes = [], []
     for utility in criteria.utilities:
         y = lines.outcomes[utility.outcome]
-        shares = [decided.share for decided in lines.decided]
+        shares = [selection.share for selection in lines.selections]
         if utility.binary:
             no, yes = (np.stack(utility.values(lines.features, y, np.full(len(y), d)), axis=-1) for d in (0.0, 1.0))
             slopes.append(yes - no)
@@ -162,17 +162,17 @@ class _Influence:
             )
             for a in range(n_algorithms if self.pooled else 0):
                 psi[:, cells + a] = value[0, a, :, 0] - rate[cells + a] * value[0, a, :, 1]
-            for a, decided in enumerate(lines.decided):
-                psi -= np.outer(decided.share[part] - decided.capacity, at_edge[a])
+            for a, selection in enumerate(lines.selections):
+                psi -= np.outer(selection.share[part] - selection.capacity, at_edge[a])
             yield part, psi / mass
 
     def _edge(self, rate: FloatArray, columns: IntArray, cells: int) -> FloatArray:
         """m of every column, by the algorithm whose cut-off it is: (algorithms, columns)."""
         lines, slopes = self.lines, self.worth.slopes
-        result = np.zeros((len(lines.decided), len(rate)))
-        for a, decided in enumerate(lines.decided):
-            near = np.flatnonzero(decided.edge)
-            weighted = decided.edge[near, None, None] * slopes[near]
+        result = np.zeros((len(lines.selections), len(rate)))
+        for a, selection in enumerate(lines.selections):
+            near = np.flatnonzero(selection.edge)
+            weighted = selection.edge[near, None, None] * slopes[near]
             for k in range(slopes.shape[1]):
                 for j in (0, 1):
                     sums = np.bincount(lines.group[near], weights=weighted[:, k, j], minlength=columns.shape[2])
@@ -266,7 +266,7 @@ def gap_forms(criteria: Criteria, columns: int) -> FloatArray:
 def denominators(lines: Lines, worths: Worth) -> FloatArray:
     """Rows in every denominator (utilities, 2, groups), whatever the unit of w: one with the largest w counts as 1."""
     slope = worths.slopes[:, :, None, 1]
-    shares = np.stack([decided.share for decided in lines.decided], axis=-1)[:, None]
+    shares = np.stack([selection.share for selection in lines.selections], axis=-1)[:, None]
     no = worths.values[..., 1] - shares * slope
     unit = np.maximum(no, no + slope).max(axis=(0, 2))
     return worths.sums[:, :, 1] / np.where(unit > 0, unit, 1.0)[:, None, None]

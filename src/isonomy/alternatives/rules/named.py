@@ -57,11 +57,11 @@ class EstimatorRule:
         weighted = training.weight is not None and has_fit_parameter(model, "sample_weight")
         weights = {"sample_weight": training.weight} if weighted else {}
         model.fit(training.people.matrix(group_aware=self.group_aware), training.outcome, **weights)
-        return Algorithm(Fitted(model, self.group_aware, training.scored))
+        return Algorithm(FittedEstimator(model, self.group_aware, training.scored))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class FittedEstimator:
     """A fitted estimator as an algorithm: its scores, or its decisions."""
 
     model: BaseEstimator

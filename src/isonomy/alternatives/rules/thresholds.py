@@ -9,7 +9,7 @@ import numpy as np
 
 from isonomy.alternatives.rules.algorithm import Algorithm, Decide, People, SelectionRule, Training, applied, find
 from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria, rates_of
-from isonomy.alternatives.rules.cutoffs import Decided
+from isonomy.alternatives.rules.cutoffs import Selection
 from isonomy.alternatives.rules.influence import Lines, worth
 from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray, IntArray
@@ -117,7 +117,7 @@ class _Totals:
     def of(cls, training: Training, ordered: Sequence[IntArray]) -> _Totals:
         """From the training rows, ordered by score within each group."""
         n = len(training.outcome)
-        both = (Decided(training.status_quo, np.zeros(n)), Decided(np.zeros(n), np.zeros(n)))
+        both = (Selection(training.status_quo, np.zeros(n)), Selection(np.zeros(n), np.zeros(n)))
         people = training.people
         weight = np.ones(n) if training.weight is None else training.weight
         lines = Lines(people.features, training.outcomes, people.group, weight, both)

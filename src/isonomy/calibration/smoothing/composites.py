@@ -23,7 +23,7 @@ NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compared:
+class CompositePair:
     """Two groups under one composite score."""
 
     moments: Moments
@@ -56,7 +56,7 @@ def simplex(scores: int) -> FloatArray:
     return np.array([np.diff(end) - 1 for end in ends], dtype=np.float64) / steps
 
 
-def uniform(parts: Sequence[Compared], pair: Pair, draws: int, rng: np.random.Generator) -> Uniform:
+def uniform(parts: Sequence[CompositePair], pair: Pair, draws: int, rng: np.random.Generator) -> Uniform:
     """The smallest p-value over all weights of points and walk, by the joint law of all of them."""
     functionals = [[part.functionals(which) for which in (0, 1)] for part in parts]
     sizes = np.array([own[0].shape[1] for own in functionals])
@@ -99,7 +99,7 @@ def uniform(parts: Sequence[Compared], pair: Pair, draws: int, rng: np.random.Ge
 
 
 def _covariance(
-    parts: Sequence[Compared], pair: Pair, functionals: Sequence[Sequence[FloatArray]], size: int
+    parts: Sequence[CompositePair], pair: Pair, functionals: Sequence[Sequence[FloatArray]], size: int
 ) -> FloatArray:
     """Products, over users, of what they add to each number under each weight."""
     covariance = np.zeros((size, size))

@@ -11,7 +11,7 @@ from isonomy.numerics.tails import normal_isf, normal_sf
 
 # Draws of all disparities together, where p-values are adjusted by them and where a rate is only looked at (0.05 then
 # has an error of 0.0034), and the most numbers drawn.
-DRAWS, LOOKS, NUMBERS = 10_000, 4_000, 20_000_000
+DRAWS, RATE_DRAWS, NUMBERS = 10_000, 4_000, 20_000_000
 
 
 def null_pvalues(

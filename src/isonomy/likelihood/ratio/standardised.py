@@ -37,7 +37,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class Fit:
     """The estimates of one contrast, and the influence of each row on them, in units of one over all rows."""
 
     mean: float
@@ -68,7 +68,7 @@ class Sample:
     mass: FloatArray
     sigma: Sigma
 
-    def fit(self, contrast: Contrast) -> Fitted:
+    def fit(self, contrast: Contrast) -> Fit:
         """The estimates of a contrast with their influence values."""
         mean, on_mean = self._average(self.value, contrast.own)
         if isinstance(contrast.referents, float):
@@ -78,7 +78,7 @@ class Sample:
         square, on_square = self._square(contrast, mean, reference)
         sigma = float(np.sqrt(square))
         with np.errstate(all="ignore"):
-            return Fitted(mean, reference, sigma, on_mean, on_reference, on_square / (2.0 * sigma))
+            return Fit(mean, reference, sigma, on_mean, on_reference, on_square / (2.0 * sigma))
 
     def _square(self, contrast: Contrast, mean: float, reference: float) -> tuple[float, FloatArray]:
         """σ² and what each row adds to it."""
@@ -174,7 +174,7 @@ class Standardised:
         low, high = (np.array([float(end[side][0]) for end in ends]) for side in (0, 1))
         return low, high
 
-    def _error(self, fitted: Fitted) -> float:
+    def _error(self, fitted: Fit) -> float:
         mass = self.sample.mass
         return float(np.sqrt(mass @ fitted.influence**2)) / float(mass.sum())
 

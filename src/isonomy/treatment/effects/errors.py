@@ -19,16 +19,16 @@ from isonomy.treatment.effects.sums import Sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class KnownEffects:
     """Effects that the caller brought, one per group, with their standard errors; NaN where none was brought."""
 
     effect: FloatArray
     se: FloatArray
 
-    def drawn(self, resamples: int, rng: np.random.Generator) -> Known:
+    def drawn(self, resamples: int, rng: np.random.Generator) -> KnownEffects:
         """Effects as other studies of the same precision would have found them; a further first axis."""
         noise = rng.standard_normal((resamples, *self.effect.shape))
-        return Known(self.effect + self.se * noise, np.broadcast_to(self.se, noise.shape))
+        return KnownEffects(self.effect + self.se * noise, np.broadcast_to(self.se, noise.shape))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +105,7 @@ class Errors:
         return float((~np.isfinite(draws.error[:, self.usable])).mean(0).max())
 
 
-def errors_of(moments: Moments, formula: Formula, known: Known | None = None) -> Errors:
+def errors_of(moments: Moments, formula: Formula, known: KnownEffects | None = None) -> Errors:
     """Everything from one sample: the error is a single ratio, its top and bottom correlated."""
     own = pieces_of(moments, formula, known)
     error = ratio(own.predicted - own.observed, own.bottom, moments, formula.lost)
@@ -154,7 +154,11 @@ def _predicted_and_observed(formula: Formula, prediction: Moments, estimation: M
 
 
 def effects_of(
-    moments: Moments, formula: Formula, in_rest: BoolArray, known: Known | None = None, fitted: Moments | None = None
+    moments: Moments,
+    formula: Formula,
+    in_rest: BoolArray,
+    known: KnownEffects | None = None,
+    fitted: Moments | None = None,
 ) -> Effects:
     """Values only; ``moments`` may have further leading axes (resamples).
 
@@ -184,7 +188,7 @@ def _with_variance(law: Ratio, draws: FloatArray, value: FloatArray) -> Ratio:
 def pieces_of(
     moments: Moments,
     formula: Formula,
-    known: Known | None = None,
+    known: KnownEffects | None = None,
     fitted: Moments | None = None,
     *,
     gradients: bool = True,
@@ -200,7 +204,7 @@ def _only(moments: Moments, in_rest: BoolArray) -> Moments:
     return replace(moments, n=np.where(in_rest[..., None], moments.n, 0.0))
 
 
-def statuses(moments: Moments, formula: Formula, law: Ratio, known: Known | None) -> tuple[Status, ...]:
+def statuses(moments: Moments, formula: Formula, law: Ratio, known: KnownEffects | None) -> tuple[Status, ...]:
     """Why a group cannot be answered, or `Status.OK`."""
     n = moments.n
     with np.errstate(invalid="ignore"):

@@ -16,7 +16,7 @@ from isonomy.treatment.effects.collapse import Formula
 from isonomy.treatment.effects.errors import (
     Effects,
     Errors,
-    Known,
+    KnownEffects,
     constant_arm,
     effects_of,
     errors_of,
@@ -71,7 +71,7 @@ class Evaluation:
     alpha: float  # of the strategy "significant"
     form: Form = "additive"
     inner: Inner | None = None  # predicted and observed effects from different rows of each half
-    known: Known | None = None  # effects that corrections are found with; what remains is judged on rows
+    known: KnownEffects | None = None  # effects that corrections are found with; what remains is judged on rows
     least: float = 0.0  # groups that may expect fewer events in an arm of a half take no part in it
 
     def run(
@@ -91,7 +91,11 @@ class Evaluation:
         return (whole,) if self.inner is None else (whole, sums.part(buckets[::2]), sums.part(buckets[1::2]))
 
     def _effects(
-        self, sets: tuple[Moments, ...], fitted: tuple[Moments, ...], in_rest: BoolArray, known: Known | None = None
+        self,
+        sets: tuple[Moments, ...],
+        fitted: tuple[Moments, ...],
+        in_rest: BoolArray,
+        known: KnownEffects | None = None,
     ) -> Effects:
         """Effects of the sets; ``fitted``: the moments that slopes of an adjustment are taken from."""
         pairs = zip(sets[-2:], fitted[-2:], strict=True)
@@ -187,7 +191,7 @@ class Evaluation:
         return effects.error, effects.error - rest
 
 
-def judged(sample: Sample, formula: Formula, least: float, known: Known | None = None) -> Errors:
+def judged(sample: Sample, formula: Formula, least: float, known: KnownEffects | None = None) -> Errors:
     """The errors of a sample with the laws that they are held against; ``known``: against effects that were brought.
 
     An arm without events shows no spread, and whatever is found in it looks certain: groups that may expect fewer than
