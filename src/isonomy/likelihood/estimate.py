@@ -13,7 +13,8 @@ import numpy.typing as npt
 from isonomy.errors import UsageError
 from isonomy.frames import Design, Group
 from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, covariance
-from isonomy.likelihood.estimate_comparison import Asked, Side, Solver, able_groups, likelihoods, side_of
+from isonomy.likelihood.estimate_comparison import Side, able_groups, side_of
+from isonomy.likelihood.estimate_likelihood import Asked, Solver, likelihoods
 from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.plan_reference import To
 from isonomy.likelihood.ratio import second_order

@@ -12,8 +12,9 @@ from isonomy.errors import NotEnoughData
 from isonomy.frames import Design
 from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, spread
 from isonomy.likelihood.estimate import Estimates, estimate
-from isonomy.likelihood.estimate_comparison import Side, Solver, side_of
+from isonomy.likelihood.estimate_comparison import Side, side_of
 from isonomy.likelihood.estimate_given import all_equal, refuse_many
+from isonomy.likelihood.estimate_likelihood import Solver
 from isonomy.likelihood.plan import Plan, per_group
 from isonomy.likelihood.plan_reference import Reference, To
 from isonomy.likelihood.ratio import second_order

@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from isonomy.likelihood.estimate_comparison import Solver, side_of
+from isonomy.likelihood.estimate_comparison import side_of
+from isonomy.likelihood.estimate_likelihood import Solver
 from isonomy.likelihood.plan import Plan
 from isonomy.likelihood.plan_reference import Reference, To
 from isonomy.likelihood.ratio.best import widest

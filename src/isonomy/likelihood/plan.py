@@ -97,9 +97,7 @@ class Plan:
     @property
     def reach(self) -> float | None:
         """The tolerance on the scale of the link, where it has one size on both sides of no difference."""
-        if self.tolerance is None or not self.link.ratio:
-            return self.tolerance
-        return float(-self.link.delta(self.tolerance))
+        return self.link.reach(self.tolerance)
 
     @property
     def by_row(self) -> bool:

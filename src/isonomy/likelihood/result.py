@@ -201,8 +201,7 @@ class LikelihoodResult(GroupResult):
     @property
     def reach(self) -> float | None:
         """The tolerance on that scale."""
-        tolerated = self.tolerance is not None and self.link.ratio
-        return float(-self.link.delta(self.tolerance)) if tolerated and self.tolerance else self.tolerance
+        return self.link.reach(self.tolerance)
 
     @classmethod
     def of_groups(

@@ -55,6 +55,10 @@ class Link:
         with np.errstate(divide="ignore"):
             return np.log(np.maximum(values, 0.0)) if self.ratio else values
 
+    def reach(self, tolerance: float | None) -> float | None:
+        """A tolerance on the scale of δ, where it has one size on both sides of no difference."""
+        return float(-self.delta(tolerance)) if tolerance and self.ratio else tolerance
+
     def compared(self, mean: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArray:
         """The disparity of means from references; NaN where there is nothing to compare with."""
         mean, reference = np.asarray(mean, dtype=float), np.asarray(reference, dtype=float)
