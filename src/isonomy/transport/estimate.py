@@ -13,7 +13,7 @@ from isonomy.numerics.tails import interval_isf, rows_for, t_isf
 from isonomy.transport.plan import Plan
 from isonomy.transport.program.cells import Cells
 from isonomy.transport.program.criteria import Event, Moments, moments
-from isonomy.transport.program.curve import Curve, tolerance_curve
+from isonomy.transport.program.curve import ToleranceCurve, tolerance_curve
 from isonomy.transport.program.inference import Inference, infer
 from isonomy.transport.program.law import Null
 from isonomy.transport.program.solve import whole
@@ -43,7 +43,7 @@ class Estimates:
     overall_distance: float  # mean over those that flip
     reach: FloatArray  # (events,): the furthest distance
     listing: Listing
-    curve: Curve | None
+    curve: ToleranceCurve | None
 
 
 def estimate(source: Source, tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from isonomy.transport.estimate import Estimates
 from isonomy.transport.plan import LawName, Plan
 from isonomy.transport.program.cells import Cells
 from isonomy.transport.program.criteria import Discerning, Event
+from isonomy.transport.program.curve import ToleranceCurve
 from isonomy.transport.program.tolerance import ToleranceSide, Tolerated
 from isonomy.transport.tally import Movers, Tally
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 LISTED = 5  # groups that the findings name
 _COMPARED = ("disparity", "ci_low", "ci_high", "detectable", "rows_needed")
 _NUMBERS = ("n", "rate", *_COMPARED, "moved_up", "moved_down", "share_moved", "mean_distance")
+storable(ToleranceCurve)
 
 
 @storable
@@ -94,33 +96,6 @@ class Movement:
     def to_frame(self, backend: str | None = None) -> Any:
         """The rows in the caller's library (pandas, polars or pyarrow); polars for any other input."""
         return as_frame(self.table(), backend, self.backend)
-
-
-@storable
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ToleranceCurve:
-    """p-values of every tolerance, and what they say of the largest difference.
-
-    Attributes
-    ----------
-    tolerance, pvalue, within_pvalue : ndarray
-        The tolerances, the p-value of "every difference is within it", and that of "some difference is at least it".
-    least : float
-        The smallest tolerance that is not rejected: with confidence 1 - alpha some difference is larger. 0 where
-        equality is not rejected.
-    most : float
-        The smallest tolerance that is shown to hold: with confidence 1 - alpha no difference is larger. Infinite where
-        none is.
-    """
-
-    tolerance: FloatArray
-    pvalue: FloatArray
-    within_pvalue: FloatArray
-    least: float
-    most: float
-
-    def __post_init__(self) -> None:
-        read_only(self)
 
 
 def _used(cells: Cells, events: Sequence[Event]) -> float:
@@ -258,7 +233,6 @@ class ProjectionResult(Result):
             tolerated_high=estimates.tolerated[1],
             moved_up=estimates.moved[0],
             moved_down=estimates.moved[1],
-            curve=None if estimates.curve is None else ToleranceCurve(**asdict(estimates.curve)),
             listing=lambda: Movement.of(estimates.listing(), cells, features, backend),
         )
 

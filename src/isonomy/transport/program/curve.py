@@ -24,20 +24,36 @@ DRAWS = 10_000  # of each p-value
 HALVINGS = 12  # of the interval that holds the smaller limit
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Curve:
-    """p-values by tolerance, and the two limits; NaN where no tolerance is, infinite where all would be, rejected."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ToleranceCurve:
+    """p-values of every tolerance, and what they say of the largest difference.
+
+    Attributes
+    ----------
+    tolerance, pvalue, within_pvalue : ndarray
+        The tolerances, the p-value of "every difference is within it", and that of "some difference is at least it".
+    least : float
+        The smallest tolerance that is not rejected: with confidence 1 - alpha some difference is larger. 0 where
+        equality is not rejected, NaN where nothing was tested.
+    most : float
+        The smallest tolerance that is shown to hold: with confidence 1 - alpha no difference is larger. Infinite where
+        none is.
+    """
 
     tolerance: FloatArray
-    pvalue: FloatArray  # that differences are within the tolerance
-    within_pvalue: FloatArray  # that some difference is at least the tolerance
-    least: float  # differences were shown to be larger than this; 0 where not even equality was rejected
-    most: float  # differences were shown to be smaller than this; infinite where nothing was
+    pvalue: FloatArray
+    within_pvalue: FloatArray
+    least: float
+    most: float
+
+    def __post_init__(self) -> None:
+        for values in (self.tolerance, self.pvalue, self.within_pvalue):
+            values.flags.writeable = False
 
 
 def tolerance_curve(
     rows: Measured, asked: Moments, side: ToleranceSide, *, alpha: float, rng: np.random.Generator, **options: Any
-) -> Curve:
+) -> ToleranceCurve:
     """Test every tolerance, with the same draws for all."""
     kept, seed = Remembered(rows), int(rng.integers(2**63))
 
@@ -73,7 +89,7 @@ def tolerance_curve(
     most = root(lambda t: within(t) - alpha, bottom, top).x if shown and within(bottom) > alpha else np.inf
     end = 1.5 * (most if np.isfinite(most) else max(largest, 1e-3))
     grid = np.linspace(0.0, min(end, top), POINTS)
-    return Curve(
+    return ToleranceCurve(
         tolerance=grid,
         pvalue=np.array([pvalue(float(t)) for t in grid]),
         within_pvalue=np.array([within(float(t)) for t in grid]),
