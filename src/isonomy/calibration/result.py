@@ -19,7 +19,7 @@ from isonomy.calibration.tally import Tally
 from isonomy.frames import Group
 from isonomy.inference import overall
 from isonomy.inference.multiplicity import smallest
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.results import Call, Columns, Result, Status, Verdict, storable
 from isonomy.results.disclosure import withheld
 from isonomy.results.shape import read_only
@@ -32,21 +32,14 @@ storable(Order)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Family(ABC):
+class Family(Pairs, ABC):
     """What the families of both tests share: pairs of groups, their verdicts, and how they are laid out."""
 
-    __slots__ = ()  # its fields have theirs in the two families
+    __slots__ = ()  # its own fields have theirs in the two families
     # Numbers that are withheld with a small group, and with a pair that has one.
     of_groups: ClassVar[tuple[str, ...]] = ("size", "users", "effective")
     of_pairs: ClassVar[tuple[str, ...]] = ("difference", "low", "high", "pair_pvalue", "pair_adjusted")
 
-    groups: tuple[Group, ...]
-    size: FloatArray
-    effective: FloatArray
-    pairs: IntArray
-    difference: FloatArray
-    low: FloatArray
-    high: FloatArray
     pair_adjusted: FloatArray
     pair_verdicts: tuple[Verdict, ...]
     verdict: Verdict
@@ -73,8 +66,7 @@ class Family(ABC):
         concerned: BoolArray = np.asarray(small[self.pairs].any(axis=1))
         masks = dict.fromkeys(self.of_groups, small) | dict.fromkeys(self.of_pairs, concerned)
         changes: dict[str, Any] = {n: np.where(mask, np.nan, getattr(self, n).T).T for n, mask in masks.items()}
-        pairs = zip(self.pair_verdicts, concerned, strict=True)
-        verdicts = tuple(Verdict.INCONCLUSIVE if hide else verdict for verdict, hide in pairs)
+        verdicts = withheld_verdicts(self.pair_verdicts, concerned)
         order = getattr(self, "order_verdict", None)
         whole = overall([*verdicts, *([] if order is None else [order])])
         return replace(self, **changes, pair_verdicts=verdicts, verdict=whole if concerned.any() else self.verdict)
@@ -299,6 +291,12 @@ def hidden_groups(
     """The groups that are withheld: small ones, those in ``also``, and those that would give them away."""
     hidden = np.isnan(size) | np.array([group.label in also for group in groups], dtype=bool)
     return withheld(groups, size, (size < minimum) | hidden, minimum, rows=rows)
+
+
+def withheld_verdicts(verdicts: Sequence[Verdict], hidden: BoolArray) -> tuple[Verdict, ...]:
+    """The verdicts of pairs; what is hidden of one shows nothing."""
+    pairs = zip(verdicts, hidden, strict=True)
+    return tuple(Verdict.INCONCLUSIVE if hide else verdict for verdict, hide in pairs)
 
 
 def withheld_names(groups: Sequence[Group], hidden: BoolArray) -> tuple[frozenset[str], frozenset[str]]:

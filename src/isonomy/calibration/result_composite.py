@@ -12,7 +12,7 @@ from isonomy.calibration import wording
 from isonomy.calibration.decide import CompositeDecisions
 from isonomy.calibration.estimate import CompositeEstimates
 from isonomy.calibration.plan import CompositePlan
-from isonomy.calibration.result import MOST_PAIRS, hidden_groups, withheld_names
+from isonomy.calibration.result import MOST_PAIRS, hidden_groups, withheld_names, withheld_verdicts
 from isonomy.calibration.tally_composite import CompositeTally
 from isonomy.frames import Group
 from isonomy.inference import overall
@@ -89,8 +89,7 @@ class CompositeResult(Result):
         """A copy that withholds groups with fewer than ``minimum`` rows, and those in ``also``."""
         small = hidden_groups(self.groups, self.size, minimum, also, self.provenance.rows)
         concerned: BoolArray = np.asarray(small[self.pairs].any(axis=1))
-        pairs = zip(self.pair_verdicts, concerned, strict=True)
-        verdicts = tuple(Verdict.INCONCLUSIVE if hide else verdict for verdict, hide in pairs)
+        verdicts = withheld_verdicts(self.pair_verdicts, concerned)
         return replace(
             self,
             size=np.where(small, np.nan, self.size),
