@@ -159,11 +159,11 @@ def near(value: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(repr(lowered[c]) for c in close)}?"
 
 
-def choose(argument: str, value: str, allowed: Iterable[str], also: Mapping[str, str] | None = None) -> str:
-    """Return ``value`` if it is allowed, otherwise raise `UnknownOption`; ``also`` has others' names for ours."""
+def choose(argument: str, value: str, allowed: Iterable[str]) -> str:
+    """Return ``value`` if it is allowed, otherwise raise `UnknownOption`."""
     options = tuple(allowed)
     if value not in options:
-        raise UnknownOption(argument, value, options, also)
+        raise UnknownOption(argument, value, options)
     return value
 
 

@@ -39,8 +39,8 @@ def test_intervals_of_a_cut_are_levels() -> None:
     grouping = source.grouping(iso.cut("age", [25, 45]))
     rows = source.with_columns({"chosen": belongs(Group.of({"age": "25 to <45"}), grouping, source.schema)}).head(4)
     assert rows["chosen"].to_list() == [False, True, False, False]
-    with pytest.raises(UnknownOption, match=r"^rival\['age'\]: '26 to <45' .*25 to <45"):
-        belongs(Group.of({"age": "26 to <45"}), grouping, source.schema, argument="rival")
+    with pytest.raises(UnknownOption, match=r"^reference\['age'\]: '26 to <45' .*25 to <45"):
+        belongs(Group.of({"age": "26 to <45"}), grouping, source.schema)
 
 
 @pytest.mark.parametrize(

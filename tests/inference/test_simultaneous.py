@@ -12,8 +12,8 @@ from isonomy.inference.simultaneous import beyond_rounding, from_sums, normal_dr
 DRAWS = 100_000
 
 
-def law(correlation: Any, alpha: Any = 0.05, sides: Any = "two", draws: Any = DRAWS, seed: Any = 0) -> Any:
-    return sup_t(correlation, alpha=alpha, draws=draws, rng=np.random.default_rng(seed), sides=sides)
+def law(correlation: Any, alpha: Any = 0.05, draws: Any = DRAWS, seed: Any = 0) -> Any:
+    return sup_t(correlation, alpha=alpha, draws=draws, rng=np.random.default_rng(seed))
 
 
 def margin(alpha: Any, critical: Any, density: Any, draws: Any = DRAWS) -> Any:
@@ -22,16 +22,14 @@ def margin(alpha: Any, critical: Any, density: Any, draws: Any = DRAWS) -> Any:
 
 
 @pytest.mark.parametrize("points", [1, 5, 30])
-@pytest.mark.parametrize("sides", ["two", "one"])
-def test_independent_points_against_the_closed_form(points: Any, sides: Any) -> None:
+def test_independent_points_against_the_closed_form(points: Any) -> None:
     # P(all <= c) = P(one <= c)^points.
     tail = -np.expm1(np.log(0.95) / points)
-    exact = stats.norm.isf(tail / 2 if sides == "two" else tail)
-    critical = law(np.eye(points), sides=sides).critical
+    exact = stats.norm.isf(tail / 2)
+    critical = law(np.eye(points)).critical
 
     def density(c: Any) -> Any:
-        one = 2 * stats.norm.pdf(c) if sides == "two" else stats.norm.pdf(c)
-        return points * one * (1 - tail) ** (points - 1)
+        return points * 2 * stats.norm.pdf(c) * (1 - tail) ** (points - 1)
 
     assert critical == pytest.approx(exact, abs=margin(0.05, exact, density))
 
@@ -40,8 +38,8 @@ def test_equal_points_are_one_point() -> None:
     exact = stats.norm.isf(0.025)
     critical = law(np.ones((6, 6))).critical
     assert critical == pytest.approx(exact, abs=margin(0.05, exact, lambda c: 2 * stats.norm.pdf(c)))
-    # Opposite points: one-sided maximum of Z and -Z is |Z|.
-    assert law(np.array([[1.0, -1.0], [-1.0, 1.0]]), sides="one").critical == pytest.approx(exact, abs=0.03)
+    # So are opposite points.
+    assert law(np.array([[1.0, -1.0], [-1.0, 1.0]])).critical == pytest.approx(exact, abs=0.03)
 
 
 def test_between_one_point_and_bonferroni() -> None:
@@ -67,8 +65,6 @@ def test_p_values_per_point_and_overall() -> None:
     assert adjusted[3] == (1 + (limit.maxima >= 2).sum()) / 1000
     assert limit.pvalue([0.0, -50.0, np.nan]) == 0.001
     assert np.isnan(limit.pvalue([np.nan]))
-    one = law(np.eye(3), draws=999, sides="one")
-    assert one.adjusted([-50.0])[0] == 1
 
 
 def test_p_values_are_uniform_under_the_null() -> None:

@@ -15,8 +15,8 @@ from isonomy.frames.groups import CONDITION, Dimension, Group, Grouping
 from isonomy.frames.sums import DType, Schema
 
 
-def belongs(group: Group, grouping: Grouping, schema: Schema, *, argument: str = "reference") -> nw.Expr:
-    """The condition under which a row belongs to ``group``; ``argument`` is the one named in an error.
+def belongs(group: Group, grouping: Grouping, schema: Schema) -> nw.Expr:
+    """The condition under which a row belongs to ``group``, the reference of a call.
 
     A level may be one of the table's columns, an interval of a cut among the ``grouping``, or a named condition of it:
     true for those who meet it, false for those who do not.
@@ -24,7 +24,7 @@ def belongs(group: Group, grouping: Grouping, schema: Schema, *, argument: str =
     dimensions = {d.name: d for d in grouping.dimensions}
     parts = []
     for name, value in group.items:
-        level = f"{argument}[{name!r}]"
+        level = f"reference[{name!r}]"
         named = dimensions.get(str(value) if name == CONDITION else name)
         if named is not None and named.condition:
             parts.append(named.holds(name == CONDITION or _truth(level, value)))
@@ -36,7 +36,7 @@ def belongs(group: Group, grouping: Grouping, schema: Schema, *, argument: str =
             known = None if value is None else _level(level, name, value, schema[name])
             parts.append(Dimension(name, nw.col(name)).holds(known))
         else:
-            raise UnknownColumn(argument, name, schema)
+            raise UnknownColumn("reference", name, schema)
     return reduce(and_, parts)
 
 

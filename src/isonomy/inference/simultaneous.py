@@ -9,16 +9,14 @@ Plagborg-Moller 2019).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import UsageError
 from isonomy.inference.multiplicity import smallest
+from isonomy.numerics import resampling
 from isonomy.numerics.arrays import FloatArray
-
-Sides = Literal["two", "one"]
 
 # Eigenvalues below this share of the largest are rounding (of a correlation made from sums) and taken as 0.
 RANK_TOLERANCE = 1e-10
@@ -35,7 +33,6 @@ class SupT:
     critical: float
     maxima: FloatArray
     alpha: float
-    sides: Sides
 
     def pvalue(self, statistics: npt.ArrayLike) -> float:
         """P(the largest of the points is at least the largest seen); NaN if every statistic is NaN."""
@@ -43,21 +40,11 @@ class SupT:
 
     def adjusted(self, statistics: npt.ArrayLike) -> FloatArray:
         """A p-value per point, adjusted for all of them: (1 + #{maxima >= statistic}) / (1 + draws)."""
-        t = np.asarray(statistics, dtype=float)
-        size = np.abs(t) if self.sides == "two" else t
-        exceeding = self.maxima.size - np.searchsorted(self.maxima, size, side="left")
-        return np.where(np.isnan(t), np.nan, (1 + exceeding) / (1 + self.maxima.size))
+        return resampling.among(np.abs(np.asarray(statistics, dtype=float)), self.maxima)
 
 
-def sup_t(
-    correlation: npt.ArrayLike,
-    *,
-    alpha: float = 0.05,
-    draws: int = 10_000,
-    rng: np.random.Generator,
-    sides: Sides = "two",
-) -> SupT:
-    """How large is the largest of many correlated normal statistics by chance?
+def sup_t(correlation: npt.ArrayLike, *, alpha: float = 0.05, draws: int = 10_000, rng: np.random.Generator) -> SupT:
+    """How large is the largest of many correlated normal statistics, of either sign, by chance?
 
     Parameters
     ----------
@@ -65,8 +52,6 @@ def sup_t(
         Points x points. May be singular. Points whose row is NaN (unsupported, no variance) take no part.
     draws
         Simulated maxima; the Monte Carlo error of a p-value p is sqrt(p (1 - p) / draws).
-    sides
-        ``"two"``: max |t|; ``"one"``: max t.
 
     Examples
     --------
@@ -79,19 +64,19 @@ def sup_t(
     matrix = np.asarray(correlation, dtype=float)
     used = ~np.isnan(np.diagonal(matrix))
     if not used.any():
-        return SupT(float("nan"), np.empty(0), alpha, sides)
+        return SupT(float("nan"), np.empty(0), alpha)
     factor = square_root(matrix[np.ix_(used, used)])
     maxima = np.empty(draws)
     block = max(1, BLOCK_BYTES // (16 * factor.shape[0]))
     for start in range(0, draws, block):
         rows = min(block, draws - start)
         z = rng.standard_normal((rows, factor.shape[0])) @ factor
-        maxima[start : start + rows] = (np.abs(z) if sides == "two" else z).max(axis=1)
+        maxima[start : start + rows] = np.abs(z).max(axis=1)
     maxima.sort()
     # p <= alpha means at most k - 1 maxima reach the statistic, k = floor(alpha (draws + 1)): it lies above the
     # k-th largest. With too few draws for that no statistic is significant.
     k = int(np.floor(alpha * (draws + 1) + 1e-9))
-    return SupT(float(maxima[-k]) if k > 0 else float("inf"), maxima, alpha, sides)
+    return SupT(float(maxima[-k]) if k > 0 else float("inf"), maxima, alpha)
 
 
 def square_root(covariance: npt.ArrayLike) -> FloatArray:

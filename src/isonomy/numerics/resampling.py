@@ -107,6 +107,13 @@ def pvalue(exceeding: npt.ArrayLike, resamples: int) -> FloatArray:
     return (1 + np.asarray(exceeding, dtype=float)) / (1 + resamples)
 
 
+def among(statistics: npt.ArrayLike, ascending: FloatArray) -> FloatArray:
+    """The resampled p-value of each statistic among draws of it under the null, in ascending order; NaN for NaN."""
+    values = np.asarray(statistics, dtype=float)
+    exceeding = ascending.size - np.searchsorted(ascending, values, side="left")
+    return np.where(np.isnan(values), np.nan, pvalue(exceeding, ascending.size))
+
+
 def _identify(arrays: list[FloatArray], mass: FloatArray | None) -> tuple[IntArray, FloatArray]:
     """One row of each cell and the weight of each cell; cells in lexicographic order.
 

@@ -18,7 +18,7 @@ from isonomy.calibration.smoothing.moments import Moments
 from isonomy.calibration.smoothing.trends import Trend
 from isonomy.calibration.smoothing.walks import Walk, span
 from isonomy.inference import multiplicity
-from isonomy.inference.simultaneous import SupT, normal_draws, sup_t
+from isonomy.inference.simultaneous import normal_draws, sup_t
 from isonomy.numerics import resampling, tails
 from isonomy.numerics.arrays import BoolArray, FloatArray
 
@@ -133,21 +133,21 @@ class Judgement:
         z = normal_draws(correlation, self.draws, rng)
         ranges = span(np.cumsum(z[:, many:] * scale[many:], axis=1))
         largest = walk.statistic(self.tolerance) * (1 - 1e-12)
-        ranged = SupT(NAN, np.sort(ranges), self.alpha, "one")
+        ascending = np.sort(ranges)
         own = 1.0
         if largest > 0:
-            own = min(ranged.pvalue(largest), walk.bound(largest, steps))
+            own = min(float(resampling.among(largest, ascending)), walk.bound(largest, steps))
         if self.test == "walk":
             return own
         trend = Trend.of(walk, steps)
         pvalues = [own, trend.pvalue(trend.statistic(self.tolerance))]
         if self.test == "trend":
             return pvalues[1]
-        drawn = [ranged.adjusted(ranges), trend.drawn(z[:, many:] * scale[many:])]
+        drawn = [resampling.among(ranges, ascending), trend.drawn(z[:, many:] * scale[many:])]
         if many:
             maxima = np.abs(z[:, :many]).max(axis=1)
             pvalues.append(points)
-            drawn.append(SupT(NAN, np.sort(maxima), self.alpha, "one").adjusted(maxima))
+            drawn.append(resampling.among(maxima, np.sort(maxima)))
         smallest = min(pvalues)
         bound = min(1.0, len(pvalues) * smallest)  # Bonferroni
         if self.adjust != "sup-t":

@@ -13,7 +13,7 @@ from isonomy.calibration.smoothing.bands import beyond
 from isonomy.calibration.smoothing.contrasts import Contrast, Pair
 from isonomy.calibration.smoothing.moments import Moments
 from isonomy.calibration.smoothing.walks import Walk, span
-from isonomy.inference.simultaneous import SupT, normal_draws
+from isonomy.inference.simultaneous import normal_draws
 from isonomy.numerics import resampling
 from isonomy.numerics.arrays import BoolArray, FloatArray
 
@@ -80,19 +80,19 @@ def uniform(parts: Sequence[CompositePair], pair: Pair, draws: int, rng: np.rand
             clearest = int(np.nanargmax(np.abs(score)))
             difference[k], at[k] = part.contrast.estimate[clearest], clearest
             maxima = np.abs(own[:, :many]).max(axis=1)
-            law = SupT(NAN, np.sort(maxima), 0.05, "one")
-            pvalues.append(law.pvalue(np.abs(score[clearest])))
-            drawn.append(law.adjusted(maxima))
+            ascending = np.sort(maxima)
+            pvalues.append(float(resampling.among(np.abs(score[clearest]), ascending)))
+            drawn.append(resampling.among(maxima, ascending))
         if part.walk.known:
             ranges = span(np.cumsum(own[:, many:] * own_scale[many:], axis=1))
-            law = SupT(NAN, np.sort(ranges), 0.05, "one")
-            pvalues.append(law.pvalue(part.walk.statistic(None) * (1 - 1e-12)))
-            drawn.append(law.adjusted(ranges))
+            ascending = np.sort(ranges)
+            pvalues.append(float(resampling.among(part.walk.statistic(None) * (1 - 1e-12), ascending)))
+            drawn.append(resampling.among(ranges, ascending))
         if pvalues:
             least = np.min(drawn, axis=0)
             each[k] = resampling.pvalue(int((least <= min(pvalues)).sum()), draws)
             # A draw's rank under this weight alone: weights with one test and with two are compared fairly.
-            ranks = SupT(NAN, np.sort(-least), 0.05, "one").adjusted(-least)
+            ranks = resampling.among(-least, np.sort(-least))
             smallest = np.minimum(smallest, ranks)
     pvalue = float(resampling.pvalue(int((smallest <= np.nanmin(each) * (1 + 1e-12)).sum()), draws))
     return Uniform(pvalue, each, difference, at)

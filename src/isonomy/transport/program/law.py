@@ -194,12 +194,12 @@ def observed(moment: FloatArray, covariance: FloatArray, null: Null) -> float:
     return float(maximum(moment[None, :], covariance, null)[0])
 
 
-def positive_definite(matrix: FloatArray, tolerance: float = 1e-12) -> bool:
+def positive_definite(matrix: FloatArray) -> bool:
     """True when no direction is (numerically) without variance or curvature, whatever the units of the rows."""
     scale = np.sqrt(np.diag(matrix))
     if not (np.isfinite(matrix).all() and (scale > 0).all()):
         return False
-    return bool(np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0] > tolerance)
+    return bool(np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0] > 1e-12)
 
 
 def _root(matrix: FloatArray) -> FloatArray:
