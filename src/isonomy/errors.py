@@ -40,7 +40,7 @@ class UsageError(IsonomyError, ValueError):
     """The call is wrong: fix the arguments."""
 
 
-class Computed(str):
+class ComputedName(str):
     """The name of a column that a call computed from a condition: not the caller's, so no error lists it."""
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class UnknownColumn(UsageError):
     """A name that is not in the table."""
 
     def __init__(self, argument: str, column: object, columns: Iterable[str]) -> None:
-        known = [str(name) for name in columns if not isinstance(name, Computed)]
+        known = [str(name) for name in columns if not isinstance(name, ComputedName)]
         close = near(column if isinstance(column, str) else shown(column), known)
         super().__init__(
             f"{argument}: no column {shown(column)} in the data.{close} "

@@ -57,8 +57,8 @@ def test_clusters_by_cell(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> No
     assert clusters_of(cells) == expected  # as they were kept
     monkeypatch.setattr(design, "MOST_AT_ONCE", 2)  # rows of an engine come in parts, each of whole clusters
     monkeypatch.setattr(design, "AT_ONCE", 1)
-    for kept in (design.KEPT, 10):  # too much to keep is read again
-        monkeypatch.setattr(design, "KEPT", kept)
+    for kept in (design.MEMORY, 10):  # too much to keep is read again
+        monkeypatch.setattr(design, "MEMORY", kept)
         cells = opened.cells(request(opened))
         assert clusters_of(cells) == expected
         assert clusters_of(cells) == expected

@@ -71,7 +71,7 @@ class Interval:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReportedThresholds:
+class ThresholdsNumbers:
     """What the result reports as it was estimated: one entry per group."""
 
     __slots__ = ()  # its fields have theirs in the estimates and in the result
@@ -99,7 +99,7 @@ class ReportedThresholds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ThresholdsEstimates(ReportedThresholds):
+class ThresholdsEstimates(ThresholdsNumbers):
     """The new thresholds, what they do and what they cost. Groups on the last axis, metrics on the one before."""
 
     groups: tuple[Group, ...]

@@ -10,7 +10,7 @@ import numpy as np
 
 from isonomy.calibration import wording, wording_thresholds
 from isonomy.calibration.decide import ThresholdsDecisions
-from isonomy.calibration.estimate_thresholds import ReportedThresholds, ThresholdsEstimates
+from isonomy.calibration.estimate_thresholds import ThresholdsEstimates, ThresholdsNumbers
 from isonomy.calibration.plan import ThresholdsPlan
 from isonomy.calibration.tally_thresholds import ThresholdsTally
 from isonomy.numerics.arrays import AnyArray, FloatArray
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ThresholdsResult(ReportedThresholds, GroupResult):
+class ThresholdsResult(ThresholdsNumbers, GroupResult):
     """Group thresholds at which a metric is equal; see `isonomy.equalize_thresholds`.
 
     ``before``, ``after`` and ``se`` have one line for each of the ``metrics``.

@@ -20,7 +20,7 @@ from isonomy.calibration.smoothing.axis import BINS, Axis
 from isonomy.calibration.smoothing.moments import Moments
 from isonomy.errors import EmptyFrame, MissingValues, OneGroup, UsageError, refuse_percent
 from isonomy.frames import Group, Reading, Request, Source, missing
-from isonomy.frames.adapt import Adapted, Lazy
+from isonomy.frames.adapt import Input, Lazy
 from isonomy.frames.checks import flag
 from isonomy.frames.groups import CONDITION, Partition
 from isonomy.frames.membership import GROUP, LINES, code_of, compared, complete_rows, person_codes
@@ -191,9 +191,9 @@ def from_threshold(plan: RowsPlan, threshold: float) -> Iterator[None]:
 def _nobody(source: Source, plan: RowsPlan, threshold: float) -> tuple[str, ...]:
     """Groups of which no row has a score from the threshold up."""
     # Rows below the threshold are not part of the test: a group that is missing there is no error.
-    adapted = Adapted(source.frame, source.backend, source.lazy)
+    origin = Input(source.frame, source.backend, source.lazy)
     unknown = source.missing_group if source.missing_group == "level" else "drop"
-    whole = Source(adapted, Reading(missing="drop", missing_group=unknown))
+    whole = Source(origin, Reading(missing="drop", missing_group=unknown))
     above = flag(nw.col(plan.score) >= threshold)
     cells = whole.cells(Request(grouping=plan.grouping, keys={"above": above}))
     counts = [partition.sum(cells.keys["above"] * cells.count) for partition in cells.partitions]

@@ -31,12 +31,12 @@ ACCEPTED = (
     "table, a mapping of arrays, or a path to parquet or csv"
 )
 _SEPARATORS = (";", "\t", "|")  # of csv files that have no commas between their columns
-_SNIFFED = 1_000  # lines looked at to see whether commas are decimal points
+_HEAD = 1_000  # lines looked at to see whether commas are decimal points
 _COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Adapted:
+class Input:
     """A narwhals frame and the kind of input it came from."""
 
     frame: Lazy
@@ -45,7 +45,7 @@ class Adapted:
     bytes: frozenset[str] = frozenset()  # columns of 8-bit integers, which are widened but have few values
 
 
-def adapt(data: object) -> Adapted:
+def adapt(data: object) -> Input:
     """Wrap ``data``, reading nothing but its schema (and a table in memory)."""
     if isinstance(data, (str, Path)):
         return _uniform(nw.from_native(_scan(str(data))), "path", lazy=True)
@@ -83,7 +83,7 @@ def _series(column: nw.Series[Any]) -> pl.Series:
         return pl.Series(column.name, column.to_list(), dtype=pl.Object)
 
 
-def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Adapted:
+def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Input:
     """NaN as null, narrow numbers wide. (DuckDB misses NaN read from parquet by ``is_nan``: ask what is a number.)"""
     uniform: list[nw.Expr] = []
     try:
@@ -100,7 +100,7 @@ def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Adapted:
         elif dtype.is_integer() and dtype not in (nw.Int64, nw.UInt64, nw.Int128, nw.UInt128):
             uniform.append(column.cast(nw.Int64).alias(name))
     few = frozenset(name for name, dtype in schema.items() if dtype in (nw.Int8, nw.UInt8))
-    return Adapted(frame.with_columns(*uniform) if uniform else frame, backend, lazy, few)
+    return Input(frame.with_columns(*uniform) if uniform else frame, backend, lazy, few)
 
 
 def _refuse_pattern(name: str) -> None:
@@ -190,7 +190,7 @@ def _csv_reader(files: str | list[Path]) -> Callable[..., pl.LazyFrame]:
     scan = partial(scan, separator=mark)
     if mark != ";":
         return scan
-    head = scan(infer_schema=False).head(_SNIFFED).collect()
+    head = scan(infer_schema=False).head(_HEAD).collect()
     commas = any(len(column.drop_nulls()) and column.drop_nulls().str.contains(_COMMA).all() for column in head)
     return partial(scan, decimal_comma=commas)
 

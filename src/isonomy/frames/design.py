@@ -26,12 +26,12 @@ from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 if TYPE_CHECKING:
     import polars as pl
 
-Sums = TypeVar("Summed")
+Sums = TypeVar("Sums")
 Matrix = Any  # a scipy.sparse.csr_array, which has no element type of its own
 MASS, SECOND, FOURTH, CLUSTER, CELL = "mass", "second", "fourth", "cluster", "cell"
 # Rows of an engine that are brought into memory at once, in parts of whole clusters, come to an eighth of the table
-# within these bounds: every part is a pass over it. KEPT bytes of what is read stay there.
-FEWEST_AT_ONCE, MOST_AT_ONCE, KEPT = 1_000_000, 16_000_000, 1_000_000_000
+# within these bounds: every part is a pass over it. MEMORY: bytes of what is read that stay there.
+FEWEST_AT_ONCE, MOST_AT_ONCE, MEMORY = 1_000_000, 16_000_000, 1_000_000_000
 # Entries of a matrix that is multiplied at once: more do not fit a processor's cache with their products.
 AT_ONCE = 100_000
 
@@ -103,7 +103,7 @@ class Clusters:
 
     def _read_once(self) -> Iterator[Block]:
         blocks: list[Block] = []
-        left = KEPT
+        left = MEMORY
         for block in self._read():
             left -= block.size
             if left >= 0:

@@ -12,8 +12,8 @@ import narwhals as nw
 import numpy as np
 
 from isonomy import options
-from isonomy.errors import Computed, DataError, EmptyFrame, UnknownColumn, UsageError, WrongType
-from isonomy.frames.adapt import Adapted, Lazy, adapt, first_line
+from isonomy.errors import ComputedName, DataError, EmptyFrame, UnknownColumn, UsageError, WrongType
+from isonomy.frames.adapt import Input, Lazy, adapt, first_line
 from isonomy.frames.checks import (
     COMPLETE,
     check_types,
@@ -84,13 +84,13 @@ class Source:
     """
 
     def __init__(
-        self, adapted: Adapted, reading: Reading, labels: Labels = NOTHING, computed: frozenset[str] = frozenset()
+        self, origin: Input, reading: Reading, labels: Labels = NOTHING, computed: frozenset[str] = frozenset()
     ) -> None:
-        self.frame = adapted.frame
-        self.lines = adapted.frame  # as given, those that stand for no row included: a plan numbers them all
-        self.backend = adapted.backend
-        self.lazy = adapted.lazy
-        self._bytes = adapted.bytes
+        self.frame = origin.frame
+        self.lines = origin.frame  # as given, those that stand for no row included: a plan numbers them all
+        self.backend = origin.backend
+        self.lazy = origin.lazy
+        self._bytes = origin.bytes
         self.reading = reading
         self.count, self.cluster = reading.count, reading.cluster
         self.missing, self.missing_group = reading.missing, reading.missing_group
@@ -118,7 +118,7 @@ class Source:
     def schema(self) -> Schema:
         """Column names and narwhals types."""
         columns = self.frame.collect_schema().items()
-        return {Computed(name) if name in self._computed else name: dtype for name, dtype in columns}
+        return {ComputedName(name) if name in self._computed else name: dtype for name, dtype in columns}
 
     def require(self, **columns: str | None) -> None:
         """Raise unless every named column exists. The keyword is the argument named in the error."""
@@ -152,13 +152,13 @@ class Source:
 
     def derived(self, frame: Lazy, computed: Iterable[str] = ()) -> Source:
         """Another frame under the same options: rows left out, or columns of ours added."""
-        adapted = Adapted(frame, self.backend, self.lazy, self._bytes)
-        return Source(adapted, self.reading, self.labels, self._computed.union(computed))
+        origin = Input(frame, self.backend, self.lazy, self._bytes)
+        return Source(origin, self.reading, self.labels, self._computed.union(computed))
 
     def reread(self, **reading: Any) -> Source:
         """The same table under other options."""
-        adapted = Adapted(self.frame, self.backend, self.lazy, self._bytes)
-        return Source(adapted, replace(self.reading, **reading), self.labels, self._computed)
+        origin = Input(self.frame, self.backend, self.lazy, self._bytes)
+        return Source(origin, replace(self.reading, **reading), self.labels, self._computed)
 
     def filter(self, condition: nw.Expr) -> Source:
         """The same table, restricted to the rows for which ``condition`` holds."""

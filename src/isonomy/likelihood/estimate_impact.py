@@ -20,7 +20,7 @@ from isonomy.numerics.status import Status
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReportedImpact:
+class ImpactNumbers:
     """What the result reports as it was estimated: one entry per category of every table."""
 
     __slots__ = ()  # its fields have theirs in the estimates and in the result
@@ -47,7 +47,7 @@ class ReportedImpact:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ImpactEstimates(ReportedImpact):
+class ImpactEstimates(ImpactNumbers):
     """One entry per category of every table; numbers of a comparison are NaN where there is none.
 
     ``cutoff_ratio``, ``cutoff_low`` and ``cutoff_high`` are cut-offs x categories.

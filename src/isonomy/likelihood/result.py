@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 for part in (To, Widest):
     storable(part)
 
-DESCRIBED = 1_000  # groups described in words; the table has them all
+MOST_GROUPS = 1_000  # groups described in words; the table has them all
 SHARES = tuple(RATES)  # metrics that are shares of people
 
 
@@ -399,7 +399,7 @@ class FlagResult(LikelihoodResult):
         beyond = " by more than the tolerance" if self.tolerance is not None else ""
         against = f"{self._tested or self.reference}{beyond}"
         overview = wording.flag_overview(flagged, within, tested.size, listed, self.alternative, against)
-        described = [wording.group_finding(self._finding(i)) for i in order[:DESCRIBED]]
+        described = [wording.group_finding(self._finding(i)) for i in order[:MOST_GROUPS]]
         best = wording.against_best("group", self.reference_kind.value) if self.reference_kind.best else ""
         return (overview, *described, *filter(None, (best, self._alone(), self.contrast)))
 

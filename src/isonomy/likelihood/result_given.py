@@ -12,7 +12,7 @@ from isonomy.frames import Group
 from isonomy.likelihood import wording_given
 from isonomy.likelihood.estimate_given import Effects, Within
 from isonomy.likelihood.plan import Plan
-from isonomy.likelihood.result import DESCRIBED, FlagResult, LikelihoodResult
+from isonomy.likelihood.result import MOST_GROUPS, FlagResult, LikelihoodResult
 from isonomy.likelihood.result_joint import CertifyResult
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.results import storable
@@ -124,7 +124,7 @@ class StratifiedResult(WithinStrata, FlagResult):
     def findings(self) -> tuple[str, ...]:
         """An overview, what the factors account for, then the groups, worst first."""
         overview, *others = FlagResult.findings(self)
-        return (overview, *(self._accounts(i) for i in self._worst_first()[:DESCRIBED]), *others)
+        return (overview, *(self._accounts(i) for i in self._worst_first()[:MOST_GROUPS]), *others)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -134,7 +134,7 @@ class StratifiedCertifyResult(WithinStrata, CertifyResult):
     def findings(self) -> tuple[str, ...]:
         """What decided, then what the factors account for in the groups furthest from their reference."""
         distance = np.where(np.isnan(self.ci_low), -1.0, np.abs(self.link.delta(self.disparity)))
-        furthest = [int(i) for i in np.argsort(-distance, kind="stable")[:DESCRIBED] if distance[i] >= 0]
+        furthest = [int(i) for i in np.argsort(-distance, kind="stable")[:MOST_GROUPS] if distance[i] >= 0]
         return (*CertifyResult.findings(self), *(self._accounts(i) for i in furthest))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from isonomy.inference import Verdict
 from isonomy.likelihood import wording_impact as wording
 from isonomy.likelihood.decide_impact import ImpactDecisions
-from isonomy.likelihood.estimate_impact import ImpactEstimates, ReportedImpact
+from isonomy.likelihood.estimate_impact import ImpactEstimates, ImpactNumbers
 from isonomy.likelihood.plan_impact import ImpactPlan
 from isonomy.likelihood.tally_impact import ImpactTally
 from isonomy.numerics.arrays import BoolArray, FloatArray
@@ -21,11 +21,11 @@ from isonomy.results import Call, Columns, GroupResult, phrases
 if TYPE_CHECKING:
     import altair as alt
 
-DESCRIBED = 1_000  # categories described in words; the table has them all
+MOST_GROUPS = 1_000  # categories described in words; the table has them all
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class AdverseImpactResult(ReportedImpact, GroupResult):
+class AdverseImpactResult(ImpactNumbers, GroupResult):
     """The table of impact ratios, one row per category of every table, and what the data show of them.
 
     ``unknown`` is the number of rows without a category in each table. With a score, ``cutoffs`` are quantiles of all
@@ -130,7 +130,7 @@ class AdverseImpactResult(ReportedImpact, GroupResult):
         shown = [i for i in others if self.verdicts[i] is Verdict.VIOLATION]
         facts = [[self.labels[i] for i in others if flag[i]] for flag in (self.below_threshold, self.difference_shown)]
         overview = wording.overview(facts[0], facts[1], [self.labels[i] for i in shown], compared.size, self.threshold)
-        order = sorted(others, key=lambda i: float(self.impact_ratio[i]))[:DESCRIBED]
+        order = sorted(others, key=lambda i: float(self.impact_ratio[i]))[:MOST_GROUPS]
         scored = [] if self.median is None else [wording.median(self.median)]
         best = [] if self.named else [wording.BEST]
         return (overview, *scored, *(self._described(i) for i in order), *best)

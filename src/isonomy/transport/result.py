@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 
-LISTED = 5  # groups that the findings name
+MOST_GROUPS = 5  # groups that the findings name
 _COMPARED = ("disparity", "ci_low", "ci_high", "detectable", "rows_needed")
 _NUMBERS = ("n", "rate", *_COMPARED, "moved_up", "moved_down", "share_moved", "mean_distance")
 storable(ToleranceCurve)
@@ -285,13 +285,13 @@ class ProjectionResult(Result):
             about = (self.tolerance_side, self.alpha)
             sentences.append(wording.least_difference(self.criterion, self.curve.least, *about))
             sentences.append(wording.largest_difference(self.criterion, self.curve.most, *about))
-        moving = [i for i in np.argsort(-self.share_moved) if self.share_moved[i] > 0][:LISTED]
+        moving = [i for i in np.argsort(-self.share_moved) if self.share_moved[i] > 0][:MOST_GROUPS]
         numbers = zip(self.share_moved, self.moved_up, self.moved_down, self.mean_distance, strict=True)
         moves = list(zip(self.group, self.outcome, numbers, strict=True))
         sentences += [wording.movers(self.criterion, *moves[i][:2], *moves[i][2]) for i in moving]
         plans = zip(self.group, self.outcome, self.detectable, self.rows_needed, self.n, strict=True)
         shown = list(plans)
-        return (*sentences, *(wording.planning(self.criterion, *shown[i]) for i in self._largest()[:LISTED]))
+        return (*sentences, *(wording.planning(self.criterion, *shown[i]) for i in self._largest()[:MOST_GROUPS]))
 
     def deciding(self) -> str:
         """The largest difference, and the test that decided."""

@@ -26,7 +26,16 @@ from isonomy.transport.program.bins import BinnedRows, Bins
 from isonomy.transport.program.cells import Attribute, Coding, total
 from isonomy.transport.program.distances import Distance, PerGroup, Score
 from isonomy.transport.program.lattice import PLACES
-from isonomy.transport.program.measured import VANISHED, Boundary, Measured, MeasuredArrays, Sample, robust, smooth, tie
+from isonomy.transport.program.measured import (
+    KERNEL_REACH,
+    Boundary,
+    Measured,
+    MeasuredArrays,
+    Sample,
+    robust,
+    smooth,
+    tie,
+)
 from isonomy.transport.program.segments import Pool, Segments, fractions
 
 PLAN_ROWS = 10_000  # rows listed in a plan, nearest first
@@ -175,8 +184,8 @@ class TallyByPasses:
         distance = self._distance
         scaled = distance * (1.0 / bandwidth)
         kernel = (scaled * scaled * -0.5).exp() * float(1 / np.sqrt(2 * np.pi))
-        kernel = either(scaled < VANISHED, kernel, 0.0)
-        sums = self._sums({"kernel": kernel, "near": flag(distance <= bandwidth)}, scaled < VANISHED)
+        kernel = either(scaled < KERNEL_REACH, kernel, 0.0)
+        sums = self._sums({"kernel": kernel, "near": flag(distance <= bandwidth)}, scaled < KERNEL_REACH)
         # One value on both sides of the boundary, where 0 and -0 are the same place.
         value = either(number(self._plan.prediction) == 1.0, distance, either(distance > 0, -distance, 0.0))
         inside = self._kept().filter(distance <= bandwidth)

@@ -30,7 +30,7 @@ from isonomy.treatment.effects.errors import (
 )
 from isonomy.treatment.effects.events import (
     MANY_EVENTS,
-    SKEWED,
+    SKEW_EVENTS,
     Counts,
     Difference,
     Law,
@@ -49,7 +49,7 @@ BUCKETS = (np.array([0]), np.array([1]))  # rows of predictions, and rows of est
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReportedBias:
+class BiasNumbers:
     """What the result reports as it was estimated: one entry per group of every partition."""
 
     __slots__ = ()  # its fields have theirs in the estimates and in the result
@@ -82,7 +82,7 @@ class ReportedBias:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Estimates(ReportedBias):
+class Estimates(BiasNumbers):
     """One entry per group of every partition; NaN where a group cannot be answered."""
 
     groups: tuple[Group, ...]
@@ -319,7 +319,7 @@ def _events(part: Errors, sums: Sums, plan: Plan, rows: FloatArray) -> FloatArra
         effect = null_effect(part)
         skewness = own.skewness(effect if plan.formula.measure == "relative" else np.ones(effect.shape))
         with np.errstate(divide="ignore", invalid="ignore"):
-            events = np.fmin(1 / skewness**2, events * SKEWED / np.log(2 / plan.alpha))
+            events = np.fmin(1 / skewness**2, events * SKEW_EVENTS / np.log(2 / plan.alpha))
     elif not plan.of_counts:  # an arm that is all 0 or all 1 shows no spread to judge by
         events = np.where(constant_arm(own), 0.0, events)
     return with_rest(worth(events, part, own, rows.sum(-1)) if plan.designed else events, part)

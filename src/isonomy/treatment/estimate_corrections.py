@@ -23,7 +23,7 @@ from isonomy.treatment.wording import PROGRESS
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReportedCorrections:
+class CorrectionsNumbers:
     """What the result reports as it was estimated."""
 
     __slots__ = ()  # its fields have theirs in the estimates and in the result
@@ -45,7 +45,7 @@ class ReportedCorrections:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CorrectionsEstimates(ReportedCorrections):
+class CorrectionsEstimates(CorrectionsNumbers):
     """What remains of every group after every correction, over groups and runs, and its densities."""
 
     groups: tuple[Group, ...]

@@ -19,7 +19,7 @@ from isonomy.treatment.tally import PriceTally
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReportedPrice:
+class PriceNumbers:
     """What the result reports as it was estimated. Axes: corrected column, then quantity."""
 
     __slots__ = ()  # its fields have theirs in the estimates and in the result
@@ -37,7 +37,7 @@ class ReportedPrice:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class PriceEstimates(ReportedPrice):
+class PriceEstimates(PriceNumbers):
     """Quantities before correction and their change. Axes: corrected column, then `QUANTITIES`."""
 
     groups: tuple[Group, ...]

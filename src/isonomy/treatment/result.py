@@ -15,9 +15,9 @@ from isonomy.treatment.decide import CorrectionsDecisions, Decisions, PriceDecis
 from isonomy.treatment.effects.collapse import Measure
 from isonomy.treatment.effects.price import QUANTITIES
 from isonomy.treatment.effects.shrinkage import name_of
-from isonomy.treatment.estimate import Estimates, ReportedBias
-from isonomy.treatment.estimate_corrections import CorrectionsEstimates, ReportedCorrections
-from isonomy.treatment.estimate_price import PriceEstimates, ReportedPrice
+from isonomy.treatment.estimate import BiasNumbers, Estimates
+from isonomy.treatment.estimate_corrections import CorrectionsEstimates, CorrectionsNumbers
+from isonomy.treatment.estimate_price import PriceEstimates, PriceNumbers
 from isonomy.treatment.plan import CorrectionsPlan, Plan, PricePlan
 from isonomy.treatment.tally import PriceTally, Tally
 
@@ -43,7 +43,7 @@ def shares_of(plan: Plan) -> wording.Shares:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TreatmentBiasResult(ReportedBias, GroupResult):
+class TreatmentBiasResult(BiasNumbers, GroupResult):
     """Error of each group's predicted effect, and its bias against all other groups. One entry per group.
 
     ``error`` is predicted minus observed; ``bias`` is the group's error minus that of the others. ``critical_bias`` is
@@ -146,7 +146,7 @@ class TreatmentBiasResult(ReportedBias, GroupResult):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CorrectionsResult(ReportedCorrections, GroupResult):
+class CorrectionsResult(CorrectionsNumbers, GroupResult):
     """What remains of group errors and biases after each correction, on rows it has not seen.
 
     Axes: strategy, then split and swap (``runs``), then group. Densities are over groups, runs and bootstrap
@@ -269,7 +269,7 @@ class CorrectionsResult(ReportedCorrections, GroupResult):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class PriceResult(ReportedPrice, Result):
+class PriceResult(PriceNumbers, Result):
     """What corrected effects cost in the ranking of persons. Axes: corrected column, then quantity.
 
     Quantities: ``qini``, ``loss`` (transformed-outcome; less is better) and ``policy_value`` at the budget.

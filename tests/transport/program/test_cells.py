@@ -19,7 +19,7 @@ CODING = Coding(
 @pytest.mark.parametrize("counted", [0, 2**22])
 def test_codes_come_apart_again(counted: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By counting and by sorting."""
-    monkeypatch.setattr(module, "COUNTED", counted)
+    monkeypatch.setattr(module, "CODES", counted)
     rng = np.random.default_rng(0)
     race, old = rng.integers(0, 3, 500), rng.integers(-1, 1, 500)
     outcome, selected = rng.integers(0, 2, 500), rng.integers(0, 2, 500)

@@ -22,7 +22,7 @@ FACTORS = (1.0, 1.4, 2.0, 2.8, 4.0)  # widths that a curve may have, in bandwidt
 SLOPE = 2.0  # slopes are harder than levels: their widths are so much larger
 # Standard errors, of a level and of a slope. At two a steep curve is read from too far, at one half a straight one from
 # too near; a line's slope is the harder to know, and what it is multiplied by is short.
-CONTRADICTED = (1.0, 2.0)
+CONTRADICTION = (1.0, 2.0)
 _EMPTY = 1e-3  # of the largest mass: beyond a group's last scores a local parabola runs wild
 
 
@@ -188,7 +188,7 @@ class _Residuals:
             value, variance, effective = self._line(Design.of(points, factor * width, self.bins, CURVE), power)
             value, variance = value / factor**power, variance / factor ** (2 * power)
             for other, more in narrower:
-                going &= ~(np.abs(value - other) > CONTRADICTED[power] * np.sqrt(np.maximum(more - variance, 0.0)))
+                going &= ~(np.abs(value - other) > CONTRADICTION[power] * np.sqrt(np.maximum(more - variance, 0.0)))
             chosen = np.where(going, factor * width, chosen)
             # Few rows lie on any line: their own says nothing against a wider one.
             few = effective < EFFECTIVE

@@ -47,7 +47,7 @@ CONVERGED = 1e-13
 ROUNDING, VANISHED = 2e-15, 1e-13
 # Patterns at whose means the Euclidean statistic is looked at, the variance, relative to that of all rows, from which
 # one makes a dip that is easily missed, and how closely such a dip is approached.
-LOOKED, LITTLE, CLOSER = 8, 1e-3, 2.0 ** -np.arange(44.0)
+DIPS, LITTLE, CLOSER = 8, 1e-3, 2.0 ** -np.arange(44.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,7 +245,7 @@ class _Euclidean:
             variance = self.central[0, 0] / data.n / self.spread**2
             fits = (self.fitted - functions.offset) / functions.nuisance[:, :, 0]
             pull = np.where(data.n > 0, data.n / (variance + LITTLE**2), 0.0)
-        most = np.argsort(-pull, kind="stable")[:LOOKED]
+        most = np.argsort(-pull, kind="stable")[:DIPS]
         # Against the population other disparities than 0 move the dip of equal rows, and give it a width.
         narrow = (variance < LITTLE) & ((variance > 0) | functions.offset.any())
         points = [fits[most].ravel()]

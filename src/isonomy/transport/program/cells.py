@@ -12,7 +12,7 @@ import numpy as np
 
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
-COUNTED = 2**22  # codes up to which cells are found by counting; beyond, by sorting
+CODES = 2**22  # codes up to which cells are found by counting; beyond, by sorting
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +107,7 @@ class Coding:
 
     def dense(self, code: IntArray) -> tuple[IntArray, IntArray]:
         """The cell of each row, and the code of each cell, in order; by counting where the range is small."""
-        if np.prod(self.sizes, dtype=float) > COUNTED:
+        if np.prod(self.sizes, dtype=float) > CODES:
             codes, cell = np.unique(code, return_inverse=True)
             return cell.astype(np.intp), codes
         present = np.bincount(code, minlength=1) > 0

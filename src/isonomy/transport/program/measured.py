@@ -18,7 +18,7 @@ from isonomy.transport.program.segments import Pool, SingleRows, SortedRows
 T = TypeVar("T")
 QUARTILES = (0.25, 0.75)
 NORMAL_IQR = 1.3489795003921634  # distance between the quartiles of a standard normal
-VANISHED = 9.0  # bandwidths beyond which the Gaussian kernel is less than a last digit of its value at 0
+KERNEL_REACH = 9.0  # bandwidths beyond which the Gaussian kernel is less than a last digit of its value at 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +102,7 @@ class MeasuredArrays:
         """Kernel sums, rows and ties within one bandwidth."""
         weight, size = self.weight, self.cells.count.size
         near = self.distance <= bandwidth
-        reached = np.flatnonzero(self.distance < VANISHED * bandwidth)
+        reached = np.flatnonzero(self.distance < KERNEL_REACH * bandwidth)
         density = np.exp(-0.5 * (self.distance[reached] / bandwidth) ** 2) / np.sqrt(2 * np.pi)
         kernel = total(self.cell[reached], density if weight is None else density * weight[reached], size)
         inside = None if weight is None else weight[near]

@@ -26,7 +26,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.treatment.effects.ratio import Ratio, of_others
 
 MANY_EVENTS = 400  # from so many on, Welch's law and that of the counts agree to what a table shows
-SKEWED = 25.0  # equivalents of events that Welch's law needs at 0.05 (Cochran 1977, section 2.15)
+SKEW_EVENTS = 25.0  # equivalents of events that Welch's law needs at 0.05 (Cochran 1977, section 2.15)
 _WELCH = 8.0  # events of a 0/1 outcome that it needs there
 FAR = 37.0  # tails beyond this standard normal quantile are taken to be those at it, about 1e-299
 _STEPS = 60
@@ -42,7 +42,7 @@ def least_events(groups: int, alpha: float, *, binary: bool = True, counted: boo
     """
     needed = float(np.log(2 * max(groups, 1) / alpha))
     if not binary:
-        return SKEWED * needed / float(np.log(2 / alpha))
+        return SKEW_EVENTS * needed / float(np.log(2 / alpha))
     if counted:
         return needed
     quantiles = special.ndtri([alpha / (2 * max(groups, 1)), 0.025])
