@@ -14,7 +14,7 @@ import numpy as np
 
 import isonomy as iso
 from isonomy.alternatives.rules.bootstrap import resampled_sums
-from isonomy.alternatives.rules.criteria import rates_of, summands
+from isonomy.alternatives.rules.criteria import rates_of
 from isonomy.alternatives.rules.utilities import READY
 
 ROWS, CAPACITY, RESAMPLES = 24_392, 0.03, 10_000
@@ -51,9 +51,9 @@ def row_resampling(data: dict[str, np.ndarray], d0: np.ndarray, d1: np.ndarray, 
 
 
 def cell_resampling(data: dict[str, np.ndarray], d0: np.ndarray, d1: np.ndarray) -> np.ndarray:
-    values = summands(
-        [READY["outcome_among_selected"]], {}, {None: data["need"].astype(float)}, [d0.astype(float), d1.astype(float)]
-    )
+    utility, y = READY["outcome_among_selected"], data["need"].astype(float)
+    each = [np.stack(utility.values({}, y, decision.astype(float)), axis=-1) for decision in (d0, d1)]
+    values = np.stack(each, axis=1)[:, None]  # rows, one utility, both algorithms, its two sums
     group, weight = data["black"].astype(np.intp), np.ones(ROWS, dtype=np.int64)
     return rates_of(resampled_sums(values, group, weight, 2, RESAMPLES, np.random.default_rng(1)))
 
