@@ -146,28 +146,28 @@ def test_a_hypothesis_that_was_not_tested_is_not_counted() -> None:
     decisions = conclude([0.03, NAN, NAN], alpha=0.05, adjust="bonferroni")
     np.testing.assert_array_equal(decisions.adjusted, [0.03, NAN, NAN])
     assert decisions.verdicts == (V, I, I)
-    assert decisions.overall is V
+    assert decisions.verdict is V
 
 
 def test_nothing_was_tested() -> None:
     for pvalue in ([], [NAN, NAN]):
         decisions = conclude(pvalue, alpha=0.05, adjust="holm")
-        assert decisions.overall is I
+        assert decisions.verdict is I
         assert set(decisions.verdicts) <= {I}
 
 
 def test_overall_is_within_only_if_everything_concerned_is() -> None:
     within = [True, True, False]
-    assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within).overall is I
+    assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within).verdict is I
     # The reference itself has nothing to show.
-    assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within, concerned=[True, True, False]).overall is W
-    assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within, concerned=[False, False, False]).overall is I
+    assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within, concerned=[True, True, False]).verdict is W
+    assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within, concerned=[False, False, False]).verdict is I
 
 
 def test_a_violation_counts_whoever_is_concerned() -> None:
     decisions = conclude([0.5, 0.001], alpha=0.05, within=[True, False], concerned=[True, False])
     assert decisions.verdicts == (W, V)
-    assert decisions.overall is V
+    assert decisions.verdict is V
 
 
 @given(pvalues, st.sampled_from(METHODS), st.floats(0.001, 0.5))
@@ -175,7 +175,7 @@ def test_the_parts_and_the_whole_agree(p: list[float], method: str, alpha: float
     decisions = conclude(p, alpha=alpha, adjust=method)
     np.testing.assert_array_equal(decisions.adjusted, adjust(p, method))
     assert decisions.verdicts == settle(decisions.adjusted, alpha)
-    assert decisions.overall is overall(decisions.verdicts)
+    assert decisions.verdict is overall(decisions.verdicts)
     rejected = [verdict is V for verdict in decisions.verdicts]
     np.testing.assert_array_equal(rejected, np.nan_to_num(decisions.adjusted, nan=2.0) <= alpha)
 
@@ -186,13 +186,13 @@ def test_the_order_of_hypotheses_does_not_matter(p: list[float], random: Any) ->
     random.shuffle(order)
     plain, shuffled = conclude(p, alpha=0.05, adjust="bh"), conclude([p[i] for i in order], alpha=0.05, adjust="bh")
     assert shuffled.verdicts == tuple(plain.verdicts[i] for i in order)
-    assert shuffled.overall is plain.overall
+    assert shuffled.verdict is plain.verdict
 
 
 def test_decisions_are_frozen() -> None:
     decisions = conclude([0.5], alpha=0.05)
     with pytest.raises(AttributeError):
-        decisions.overall = V  # type: ignore[misc]
+        decisions.verdict = V  # type: ignore[misc]
 
 
 # answered: no p-value at all is not a large p-value
@@ -223,5 +223,5 @@ def test_rejected_means_at_most_alpha() -> None:
 def test_p_values_of_the_tolerance_are_adjusted_with_the_others() -> None:
     decisions = conclude([0.5, 0.5], alpha=0.05, adjust="bonferroni", within_pvalue=[0.02, 0.03])
     assert decisions.verdicts == (Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE)
-    assert conclude([0.01], alpha=0.05, within_pvalue=[0.001]).overall is Verdict.VIOLATION
-    assert conclude([0.5], alpha=0.05, within_pvalue=[np.nan]).overall is Verdict.INCONCLUSIVE
+    assert conclude([0.01], alpha=0.05, within_pvalue=[0.001]).verdict is Verdict.VIOLATION
+    assert conclude([0.5], alpha=0.05, within_pvalue=[np.nan]).verdict is Verdict.INCONCLUSIVE

@@ -14,7 +14,6 @@ from isonomy.alternatives.estimate_comparison import Trial
 from isonomy.alternatives.plan import Plan
 from isonomy.alternatives.rules import rounds as together
 from isonomy.inference import Verdict
-from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
 
 FEW = 30  # rows in a denominator below which the bootstrap's law is called rough
@@ -22,12 +21,12 @@ NEAR = 2.0  # standard errors within which the status quo's unfairness is called
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decisions:
-    """The verdict on the null, on every candidate where there are several, and the warnings."""
+class Decisions(inference.Decisions):
+    """The verdict on the null, on every candidate where there are several, and the warnings.
 
-    verdict: Verdict
-    adjusted: FloatArray  # p-values adjusted for all attempts: one per candidate, or one for all rounds
-    verdicts: tuple[Verdict, ...]
+    P-values are adjusted for all attempts: one per candidate, or one for all rounds.
+    """
+
     warnings: tuple[str, ...]
 
     @property
@@ -44,7 +43,7 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
     pvalues = [float(single)] if alone else [trial.pvalue for trial in trials]
     concluded = inference.conclude([*pvalues, *[1.0] * len(plan.tried)], alpha=plan.alpha, adjust="holm")
     own = slice(0, len(pvalues))
-    return Decisions(concluded.overall, concluded.adjusted[own], concluded.verdicts[own], _warnings(estimates, plan))
+    return Decisions(concluded.adjusted[own], concluded.verdicts[own], concluded.verdict, _warnings(estimates, plan))
 
 
 def _warnings(estimates: Estimates, plan: Plan) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from isonomy import inference
 from isonomy.calibration import wording, wording_thresholds
 from isonomy.calibration.estimate import CompositeEstimates, Estimates, MarginalEstimates, MetricsEstimates
 from isonomy.calibration.estimate_thresholds import ThresholdsEstimates
@@ -58,12 +59,9 @@ class Decisions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CompositeDecisions:
+class CompositeDecisions(inference.Decisions):
     """The verdicts on all pairs of all families, under every weight."""
 
-    adjusted: FloatArray
-    verdicts: tuple[Verdict, ...]
-    verdict: Verdict
     warnings: tuple[str, ...] = ()
 
     @property
@@ -114,7 +112,7 @@ def decide_composite(estimates: CompositeEstimates, plan: CompositePlan) -> Comp
     """All pairs of all families adjusted together; a pair's p-value is for all weights already."""
     pvalues = [np.array([test.pvalue for test in family.tests]) for family in estimates.families]
     together = conclude(np.concatenate(pvalues), alpha=plan.alpha, adjust="holm")
-    return CompositeDecisions(together.adjusted, together.verdicts, together.overall)
+    return CompositeDecisions(together.adjusted, together.verdicts, together.verdict)
 
 
 def decide_marginal(estimates: MarginalEstimates, plan: MarginalPlan) -> Decisions:

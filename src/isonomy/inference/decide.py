@@ -35,7 +35,7 @@ class Decisions:
 
     adjusted: FloatArray
     verdicts: tuple[Verdict, ...]
-    overall: Verdict
+    verdict: Verdict
 
 
 def conclude(
@@ -67,7 +67,7 @@ def conclude(
     Examples
     --------
     >>> decisions = conclude([0.01, 0.5, float("nan")], alpha=0.05, adjust="holm", within=[False, True, False])
-    >>> [verdict.value for verdict in decisions.verdicts], decisions.overall.value
+    >>> [verdict.value for verdict in decisions.verdicts], decisions.verdict.value
     (['violation', 'within_tolerance', 'inconclusive'], 'violation')
     """
     adjusted = multiplicity.adjust(pvalue, adjust)

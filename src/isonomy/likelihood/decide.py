@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isonomy import inference
 from isonomy.inference import Verdict, conclude, inside, rejected
 from isonomy.inference.multiplicity import adjust, false_discoveries, intersections, max_t, siblings
 from isonomy.likelihood import wording, wording_joint
@@ -27,14 +28,11 @@ _POINT = 0.01  # a percentage point, or about one percent of a ratio
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decisions:
+class Decisions(inference.Decisions):
     """What was shown of each group, and of the whole; ``contrast`` is what treating the reference's error otherwise
     would have shown, in words."""
 
-    adjusted: FloatArray
-    verdicts: tuple[Verdict, ...]
     direction: tuple[str, ...]
-    verdict: Verdict
     status: tuple[Status, ...]
     warnings: tuple[str, ...]
     contrast: str = ""
@@ -75,7 +73,7 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
         sentences.append(wording.resampled_warning(plan.resamples))
     contrast = _contrast(adjusted, estimates, plan)
     direction = _direction(estimates, plan, shown.verdicts)
-    return Decisions(adjusted, shown.verdicts, direction, shown.overall, _statuses(status), tuple(sentences), contrast)
+    return Decisions(adjusted, shown.verdicts, shown.verdict, direction, _statuses(status), tuple(sentences), contrast)
 
 
 def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
@@ -109,11 +107,11 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
         least = min(plan.min_size, HANDFUL)
         sentences.append(wording_joint.spare_warning(estimates.spare, least, int(each.tested.sum())))
     equality = plan.tolerance is None and (np.isnan(estimates.null) | (estimates.null == plan.link.equal)).all()
-    if equality and shown.overall is Verdict.VIOLATION and not _large(each, plan).any():
+    if equality and shown.verdict is Verdict.VIOLATION and not _large(each, plan).any():
         sentences.append(wording.LARGE_SAMPLE)
     if joint.status is not Status.OK:
         sentences.append(wording_joint.JOINT_STATUSES.get(joint.status, wording_joint.JOINT_APPROXIMATE))
-    return Decisions(adjusted, shown.verdicts, (), shown.overall, _statuses(status), tuple(sentences))
+    return Decisions(adjusted, shown.verdicts, shown.verdict, (), _statuses(status), tuple(sentences))
 
 
 def _large(estimates: Estimates, plan: Plan) -> BoolArray:

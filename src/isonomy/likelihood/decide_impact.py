@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isonomy import inference
 from isonomy.inference import Verdict, conclude, rejected
 from isonomy.inference.multiplicity import adjust
 from isonomy.likelihood import wording_impact as wording
@@ -13,21 +14,18 @@ from isonomy.likelihood.estimate_impact import ImpactEstimates
 from isonomy.likelihood.plan_impact import ImpactPlan
 from isonomy.likelihood.tally_impact import ImpactTally
 from isonomy.likelihood.wording import CONCERNS
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.arrays import BoolArray
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ImpactDecisions:
+class ImpactDecisions(inference.Decisions):
     """Three separate facts of each category: its ratio as observed is below the threshold; a difference was shown;
     a ratio below the threshold was shown, which is the verdict."""
 
     below_threshold: BoolArray
     difference_shown: BoolArray
-    adjusted: FloatArray
-    verdicts: tuple[Verdict, ...]
-    verdict: Verdict
     status: tuple[Status, ...]
     warnings: tuple[str, ...]
 
@@ -52,7 +50,7 @@ def decide_impact(sums: ImpactTally, estimates: ImpactEstimates, plan: ImpactPla
         verdicts=tuple(  # the comparator itself is not judged
             Verdict.INCONCLUSIVE if own else verdict for own, verdict in zip(itself, shown.verdicts, strict=True)
         ),
-        verdict=shown.overall,
+        verdict=shown.verdict,
         status=tuple(Status(one) for one in estimates.status),
         warnings=_warnings(sums, estimates, plan),
     )

@@ -31,7 +31,7 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
     statuses = [Status.REFERENCE] * len(estimates.events)
     for at, constant in zip(estimates.place, inference.constant, strict=True):
         statuses[at] = Status.CONSTANT if constant else Status.OK
-    return Decisions(decisions.overall, tuple(statuses), tuple(_warnings(estimates, plan)))
+    return Decisions(decisions.verdict, tuple(statuses), tuple(_warnings(estimates, plan)))
 
 
 def _warnings(estimates: Estimates, plan: Plan) -> list[str]:

@@ -54,7 +54,7 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
         adjusted_pvalue=decisions.adjusted,
         error_adjusted_pvalue=adjust(error_pvalue, plan.adjust),
         verdicts=decisions.verdicts,
-        verdict=decisions.overall,
+        verdict=decisions.verdict,
         status=status,
         warnings=(*_group_warnings(estimates, plan, open_ended, few), *_plan_warnings(estimates, plan)),
     )
