@@ -19,7 +19,6 @@ from isonomy.frames.sums import aggregate, collect
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    import polars as pl
     import pyarrow as pa
 
 Entries = tuple[IntArray, FloatArray]  # numbers, and the places of an array that they are added to
@@ -75,11 +74,7 @@ def _entries(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     table = pl.from_arrow(pa.Table.from_batches(held))
     assert isinstance(table, pl.DataFrame)
     held.clear()
-    for place, value in work({name: _array(table[name]) for name in table.columns}):
+    for place, value in work({name: table[name].rechunk().to_numpy() for name in table.columns}):
         yield pa.RecordBatch.from_arrays(
             [pa.array(place.astype(np.int64)), pa.array(value.astype(np.float64))], names=[_PLACE, _VALUE]
         )
-
-
-def _array(column: pl.Series) -> AnyArray:
-    return column.rechunk().to_numpy()

@@ -11,9 +11,10 @@ import numpy as np
 
 from isonomy.errors import UsageError, near
 from isonomy.frames import Group
-from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, covariance, spread
+from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, spread
 from isonomy.likelihood.plan_impact import ImpactPlan
 from isonomy.likelihood.ratio.impact import Impact, Laws, against_best, against_one, band, shortfall, unknown_bounds
+from isonomy.likelihood.ratio.influence import pair_effect
 from isonomy.likelihood.tally_impact import Counts, ImpactTally
 from isonomy.numerics.arrays import FloatArray, IntArray, ObjectArray
 from isonomy.numerics.status import Status
@@ -169,14 +170,8 @@ def _influence(counts: Counts, sums: ImpactTally) -> Influence:
 def _law(counts: Counts, sums: ImpactTally, used: IntArray, first: IntArray, second: IntArray) -> Law:
     """The law of T for pairs of the categories ``used``: their rates vary together where clusters are in both."""
     assert sums.design is not None
-    influence = _influence(counts, sums)
-    joint, totals = covariance(sums.design, influence), spread(sums.design, influence)
-    i, j = used[first], used[second]
-    rate = counts.selected / counts.n
-    actual = joint[i, i] + joint[j, j] - 2.0 * joint[i, j]
-    assumed = (rate * (1.0 - rate) / counts.n)[i] + (rate * (1.0 - rate) / counts.n)[j]
-    with np.errstate(all="ignore"):
-        effect = np.where(assumed > 0, actual / assumed, (totals.squared_mass / totals.mass)[i])
+    i, j, rate = used[first], used[second], counts.selected / counts.n
+    effect, totals = pair_effect(sums.design, _influence(counts, sums), rate * (1.0 - rate) / counts.n, i, j)
     return Law(effect, np.minimum(totals.df[i], totals.df[j]))
 
 

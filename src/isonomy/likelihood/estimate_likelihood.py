@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from isonomy.errors import UsageError
-from isonomy.inference.designs import Influence, Law, Spread, covariance, spread
+from isonomy.inference.designs import Influence, Law, Spread, spread
 from isonomy.likelihood.estimate_comparison import Side, evaluated, referents, units_of
 from isonomy.likelihood.estimate_given import ENTRIES, influence
 from isonomy.likelihood.plan import Correction, Plan
@@ -17,7 +17,7 @@ from isonomy.likelihood.ratio.best import AgainstBest, every_pair
 from isonomy.likelihood.ratio.correction import Adjusted, Corrected, bartlett_factor
 from isonomy.likelihood.ratio.disparity import Designed, Likelihood, Part, Parts, Rescaled
 from isonomy.likelihood.ratio.euclid import Euclidean
-from isonomy.likelihood.ratio.influence import against, against_rest, alone
+from isonomy.likelihood.ratio.influence import against, against_rest, alone, pair_effect
 from isonomy.likelihood.ratio.lines import Lines, Units
 from isonomy.likelihood.ratio.links import IDENTITY, LOGIT, Link
 from isonomy.likelihood.ratio.means import Binary, Means, Real
@@ -240,12 +240,9 @@ class Solver:
     def _pair_law(self, side: Side, first: IntArray, second: IntArray) -> Law:
         """The law of T for pairs of groups: their means may vary together, where clusters are in both."""
         assert self.sums.design is not None
-        influence, own = self.influence(side), side.own
-        joint, totals = covariance(self.sums.design, influence), spread(self.sums.design, influence)
-        actual = joint[first, first] + joint[second, second] - 2.0 * joint[first, second]
-        assumed = own.variance[first] / own.n[first] + own.variance[second] / own.n[second]
         with np.errstate(all="ignore"):
-            effect = np.where(assumed > 0, actual / assumed, (totals.squared_mass / totals.mass)[first])
+            variance = side.own.variance / side.own.n
+        effect, totals = pair_effect(self.sums.design, self.influence(side), variance, first, second)
         return Law(effect, np.minimum(totals.effective[first], totals.effective[second]) - 1.0)
 
     def _of(self, problem: Profile) -> Likelihood:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -81,7 +81,9 @@ def estimate_corrections(tally: Tally, plan: CorrectionsPlan, rng: np.random.Gen
         for groups, sums in zip(tally.groups, tally.sums, strict=True)
     ]
     runs = [
-        replace(evaluation, known=own).run(sample, size, _tracked(_halves(plan, child), plan.progress), child)
+        replace(evaluation, known=own).run(
+            sample, size, tracked(_halves(plan, child), PROGRESS, 2 * plan.splits, bar=plan.progress), child
+        )
         for sample, size, own, child in zip(samples, kept, known, rng.spawn(len(kept)), strict=True)
     ]
     remainders, statistics = zip(*runs, strict=True)
@@ -178,7 +180,3 @@ def _halves(plan: CorrectionsPlan, rng: np.random.Generator) -> list[Halves]:
         one, two = np.sort(order[: plan.buckets // 2]), np.sort(order[plan.buckets // 2 :])
         halves += [(one, two), (two, one)]
     return halves
-
-
-def _tracked(halves: list[Halves], progress: bool) -> Iterable[Halves]:
-    return tracked(halves, PROGRESS, len(halves), bar=progress)

@@ -49,7 +49,7 @@ class AgainstBest:
     @property
     def disparity(self) -> FloatArray:
         """The estimates: no difference for the best group."""
-        return self._bounded(self.pairs.disparity[self.nearest])
+        return self.sign * np.minimum(self.sign * self.pairs.disparity[self.nearest], 0.0)
 
     @property
     def standard_error(self) -> FloatArray:
@@ -83,9 +83,6 @@ class AgainstBest:
         """The place of each group's least value among the pairs."""
         order = np.lexsort((values, self.group))
         return order[np.flatnonzero(np.diff(self.group[order], prepend=-1))]
-
-    def _bounded(self, disparity: FloatArray) -> FloatArray:
-        return self.sign * np.minimum(self.sign * disparity, 0.0)
 
 
 def every_pair(size: int) -> tuple[IntArray, IntArray]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isonomy.inference.designs import Influence
+from isonomy.frames import Design
+from isonomy.inference.designs import Influence, Spread, covariance, spread
 from isonomy.likelihood.ratio.means import Means
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
@@ -38,6 +39,20 @@ def against_rest(codes: IntArray, value: FloatArray, own: Means, groups: int, in
     return Influence.of_groups(
         codes, own_part, groups, base, np.stack([-1.0 / others, (mean - centre) / others]), inside
     )
+
+
+def pair_effect(
+    design: Design, influence: Influence, variance: FloatArray, first: IntArray, second: IntArray
+) -> tuple[FloatArray, Spread]:
+    """The design effect on differences of two groups, which vary together where clusters are in both.
+
+    ``variance`` is what each group's estimate is assumed to have. With the spread of each group alone.
+    """
+    joint, totals = covariance(design, influence), spread(design, influence)
+    actual = joint[first, first] + joint[second, second] - 2.0 * joint[first, second]
+    assumed = variance[first] + variance[second]
+    with np.errstate(all="ignore"):
+        return np.where(assumed > 0, actual / assumed, (totals.squared_mass / totals.mass)[first]), totals
 
 
 def _own(codes: IntArray, value: FloatArray, own: Means) -> FloatArray:

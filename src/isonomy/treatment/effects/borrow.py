@@ -93,14 +93,11 @@ def _averaged(error: FloatArray, se: FloatArray, shapes: tuple[Shape, ...], *, z
     # The precise groups decide which spreads can be told apart, but the widest must reach the furthest group.
     reach = float(np.abs(error - np.median(error)).max()) / _WIDEST
     typical = max(float(np.sqrt(1 / np.mean(1 / se**2))), reach)
-    parts = [_posterior(error, se, typical, shape, centre) for shape in shapes for centre in _centres(zero)]
+    centres: tuple[Centre, ...] = ("zero", "near") if zero else ("anywhere",)
+    parts = [_posterior(error, se, typical, shape, centre) for shape in shapes for centre in centres]
     score = np.concatenate([scores for scores, _ in parts])
     weight = np.exp(score - score.max())
     return np.asarray(weight @ np.concatenate([means for _, means in parts]) / weight.sum(), dtype=np.float64)
-
-
-def _centres(zero: bool) -> tuple[Centre, ...]:
-    return ("zero", "near") if zero else ("anywhere",)
 
 
 def _posterior(

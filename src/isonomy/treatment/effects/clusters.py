@@ -70,7 +70,7 @@ class Clustered:
     def resampled(self, resamples: int, rng: np.random.Generator) -> Moments:
         """Moments (means only) of ``resamples`` samples of whole clusters."""
         ((group, groups),) = self.lines.groups
-        columns, number, size = self.sums.columns, self._number, self.cluster.size
+        columns, number, size = self.sums.columns, int(self.cluster.max(initial=-1)) + 1, self.cluster.size
         values = [np.ones(size), *(self.lines.values(column(name)) for name in columns)]
         place = group * 2 + self.lines.arm
         rows = np.concatenate([place + k * 2 * groups for k in range(len(values))])
@@ -84,10 +84,6 @@ class Clustered:
             draws = np.stack([_drawn(number, rng) for _ in range(first, last)], -1)
             drawn[first:last] = (totals @ draws).T.reshape(last - first, *drawn.shape[1:])
         return Moments.from_sums(columns, drawn[:, 0], np.moveaxis(drawn[:, 1:], 1, -1), None)
-
-    @property
-    def _number(self) -> int:
-        return int(self.cluster.max(initial=-1)) + 1
 
 
 def _drawn(number: int, rng: np.random.Generator) -> FloatArray:
