@@ -121,7 +121,9 @@ def _linprog(data: Table) -> object:
 
 def _project(data: Table) -> object:
     score = np.abs(np.random.default_rng(0).normal(size=data["group"].size))
-    return iso.project({**data, "d": score}, prediction="decision", groups="group", distance="d")
+    return iso.project(
+        {**data, "d": score}, prediction="decision", groups="group", distance="d", criterion="statistical_parity"
+    )
 
 
 def apart(tables: int, rows: int = 2_000) -> tuple[dict[str, Any], str]:
