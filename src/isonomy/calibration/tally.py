@@ -25,8 +25,9 @@ from isonomy.frames.checks import flag
 from isonomy.frames.groups import CONDITION, Partition
 from isonomy.frames.membership import GROUP, LINES, code_of, compared, complete_rows, person_codes
 from isonomy.frames.products import ends_at, position, split, sums_at
+from isonomy.frames.request import Rows
 from isonomy.frames.workers import has_workers, summed_parts
-from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
+from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.results.progress import tracked
 
 HELD = 2**24  # rows of a query or file that are read at once; more are read in parts
@@ -229,27 +230,48 @@ def without_users(source: Source, plan: RowsPlan, n: int, dropped: Mapping[str, 
     return {**dropped, **({column: dropped.get(column, 0) + n} if n else {})}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Votes:
+    """What each row that has a user counts: weights as they are, for parts of a table have one scale."""
+
+    vote: FloatArray
+    lines: FloatArray | None  # rows that each line stands for, where they are counted
+    user: IntArray | None
+    kept: BoolArray | slice  # the rows with a user
+    dropped: Mapping[str, int]
+
+    @classmethod
+    def of(cls, source: Source, plan: RowsPlan, rows: Rows) -> Votes:
+        """The votes of rows whose columns are a user and a weight, where there are any."""
+        user, known = (None, None) if plan.person is None else person_codes(rows.columns["user"])
+        kept: BoolArray | slice = slice(None)
+        lines, dropped = rows.count, dict(rows.dropped)
+        if user is not None and known is not None:
+            userless = round(float((~known).sum() if lines is None else lines[~known].sum()))
+            dropped = without_users(source, plan, userless, dropped)
+            user, kept = user[known], known
+        lines = None if lines is None else lines[kept]
+        vote = rows.columns.get("weight", np.ones(rows.size))[kept] * (1.0 if lines is None else lines)
+        if user is not None and plan.level == "user":
+            vote = vote / np.bincount(user, weights=lines)[user]
+        return cls(vote, lines, user, kept, dropped)
+
+    @property
+    def rows(self) -> int:
+        """How many rows vote."""
+        return self.vote.size if self.lines is None else round(float(self.lines.sum()))
+
+
 def _read(source: Source, plan: RowsPlan, axis: Axis | None, known: Sequence[tuple[Group, ...]] | None) -> Tally:
     """The moments of a table (or of a part of one, whose groups are ``known``)."""
     keys = {} if plan.person is None else {"user": nw.col(plan.person)}
     weights = {} if source.reading.weight is None else {"weight": source.reading.weight}
     rows = source.rows(Request(grouping=plan.grouping, numeric={**plan.checks.numeric, **weights}, keys=keys))
-    columns = {name: rows.columns[name] for name in ("score", "outcome", *weights)}
-    columns |= {} if rows.count is None else {"lines": rows.count}
-    dropped, kept, user = dict(rows.dropped), None, None
-    if plan.person is not None:
-        user, kept = person_codes(rows.columns["user"])
-        if kept is not None:
-            userless = round(float((~kept).sum() if rows.count is None else rows.count[~kept].sum()))
-            dropped = without_users(source, plan, userless, dropped)
-            columns, user = {name: values[kept] for name, values in columns.items()}, user[kept]
-    score, outcome, lines = columns["score"], columns["outcome"], columns.get("lines")
+    votes = Votes.of(source, plan, rows)
+    score, outcome = (rows.columns[name][votes.kept] for name in ("score", "outcome"))
     if not score.size and axis is None:
         raise EmptyFrame(NO_ROW_LEFT)
-    # Weights as they are: parts of a table have one scale, and no number depends on it.
-    vote = columns.get("weight", np.ones(score.size)) * (1.0 if lines is None else lines)
-    if user is not None and plan.level == "user":
-        vote = vote / np.bincount(user, weights=lines)[user]
+    vote, lines, user = votes.vote, votes.lines, votes.user
     if axis is None:
         axis = Axis.of(float(score.min()), float(score.max())).focused_on(score, lines)
     binary = bool(np.all(outcome * (1 - outcome) == 0))
@@ -257,11 +279,10 @@ def _read(source: Source, plan: RowsPlan, axis: Axis | None, known: Sequence[tup
     for number, partition in enumerate(rows.partitions):
         groups, codes = compared(partition) if known is None else _among(known[number], partition)
         refuse_many(partition, groups)
-        codes = codes if kept is None else codes[kept]
         own = (score, outcome, vote, lines, user)
-        sums = Moments.of(axis, codes, len(groups), *own, products=None if known is None else True)
+        sums = Moments.of(axis, codes[votes.kept], len(groups), *own, products=None if known is None else True)
         families.append(Family(partition.titles or partition.dimensions, groups, sums, binary))
-    return Tally(tuple(families), score.size if lines is None else round(float(lines.sum())), dropped)
+    return Tally(tuple(families), votes.rows, votes.dropped)
 
 
 def refuse_many(partition: Partition, groups: Sequence[Group]) -> None:
