@@ -79,9 +79,11 @@ def votes_of_users(seed: int = 0) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("heavy", [2, 7, 512])
-def test_rows_with_equal_votes_are_counted(monkeypatch: pytest.MonkeyPatch, heavy: int) -> None:
+@pytest.mark.parametrize("at_once", [7, 2**21])
+def test_rows_with_equal_votes_are_counted(monkeypatch: pytest.MonkeyPatch, heavy: int, at_once: int) -> None:
     columns, f = votes_of_users(), functional()
     monkeypatch.setattr(module, "HEAVY", heavy)
+    monkeypatch.setattr(module, "_ROWS", at_once)
     monkeypatch.setattr(module._Rows, "in_order", None)  # the way of other votes
     monkeypatch.setattr(module, "_PAIRS", 100)
     summed = moments(columns, products=True)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 HEAVY = 512  # rows of a user from which the user's products are those of a full line
 _LINES = 2**13  # users at a time
 _PAIRS = 2**21  # of rows at a time
+_ROWS = 2**21  # of users at a time, in each of two threads
 MANY = 2**19  # rows of users from which products of sites are added up once, for
 FEW = 8  # groups at most: products of a group fill 32 MB
 Products = Mapping[tuple[int, int], FloatArray]
@@ -242,16 +244,25 @@ def _products_by_count(
     ``place`` is twice the bin, plus the outcome. One sort puts rows in order of groups, users and places; nothing else
     has to be carried along, and a pair of rows is counted once, in the upper half of a table of places.
     """
-    most = np.int64(share.size)
-    keys = (group * most + user) * np.int64(2 * BINS) + place
+    most, width, square = np.int64(share.size), np.int64(2 * BINS), share * share
+    keys = (group * most + user) * width + place
     keys.sort()
-    ends = np.searchsorted(keys, np.arange(size + 1) * (most * 2 * BINS))
+
+    def products(part: tuple[int, int]) -> FloatArray:
+        who, at = np.divmod(keys[slice(*part)], width)
+        low, high = int(who[0]), int(who[-1])
+        lines = np.arange(low, high + 1) % most
+        return _place_products((who - low).astype(np.int32), at.astype(np.int32), square[lines])
+
     blocks = []
-    for g in range(size):
-        own = keys[ends[g] : ends[g + 1]] - g * most * 2 * BINS
-        who, at = (own // (2 * BINS)).astype(np.int32), (own % (2 * BINS)).astype(np.int32)
-        table = _place_products(who, at, share * share)
-        blocks.append(_by_outcome(table))
+    with ThreadPoolExecutor(2) as pool:  # no more: each has tables of its own
+        for start, end in pairwise(np.searchsorted(keys, np.arange(size + 1) * (most * width))):
+            users = keys[start:end:_ROWS] // width * width  # a part begins with the first row of a user
+            begin = np.unique(np.searchsorted(keys, users))
+            table = np.zeros((2 * BINS, 2 * BINS))
+            for one in pool.map(products, pairwise([*begin.tolist(), int(end)])):
+                table += one
+            blocks.append(_by_outcome(table))
     return blocks
 
 
