@@ -103,6 +103,13 @@ def test_the_group_compared_with_has_no_verdict() -> None:
     assert [cell.raw for cell in verdicts] == ["within_tolerance", "violation"]  # what is downloaded stays as it is
 
 
+def test_a_withheld_group_is_not_said_to_be_inconclusive() -> None:
+    shown = table({"group": ["a", "b"], "verdict": ["inconclusive"] * 2, "status": ["suppressed", "ok"]})
+    verdicts = [row[[column.name for column in shown.columns].index("verdict")] for row in shown.rows]
+    assert [cell.text for cell in verdicts] == ["Inconclusive", "Withheld"]
+    assert [cell.raw for cell in verdicts] == ["inconclusive"] * 2
+
+
 def test_counts_are_whole_numbers() -> None:
     assert [row[0].text for row in table({"moved_up": np.array([0.0, 977.6])}).rows] == ["0", "978"]
 

@@ -154,11 +154,11 @@ def table(
         [_cell(name, value, numeric[name], name in units) for value in values[:limit]]
         for name, values in listed.items()
     ]
-    if "verdict" in listed and "status" in listed:  # the group compared with is not itself judged
+    if "verdict" in listed and "status" in listed:  # the group compared with, and one withheld, are not judged
         verdicts = cells[order.index("verdict")]
         for i, status in enumerate(cells[order.index("status")]):
-            if status.mark == "reference":
-                verdicts[i] = Cell(status.text, verdicts[i].raw, mark="reference")
+            if status.mark in ("reference", "suppressed"):
+                verdicts[i] = Cell(status.text, verdicts[i].raw, mark=status.mark)
     return Table(
         columns=tuple(
             Column(
