@@ -297,6 +297,11 @@ def test_what_may_be_the_outcome_of_the_selected_alone_is_asked_among_them(tmp_p
     _, text = started({"sex": RNG.choice(["f", "m"], N), "hired": hired, "stayed": stayed}, tmp_path)
     assert '# metric = "ppv"' in text
     assert '"tpr"' not in text
+    taken = text.replace('# outcome = {column = "stayed"', 'outcome = {column = "stayed"')
+    first = taken.index("# Once the outcome above is named:")
+    (tmp_path / "audit.toml").write_text(taken[:first] + re.sub(r"(?m)^# ", "", taken[first:].split("\n", 1)[1]))
+    done = Audit.from_toml(tmp_path / "audit.toml").run()
+    assert [entry.error for entry in done.entries] == [None, None]
     repeated = ["yes" if one else "no" for one in hired]  # it tells nothing beyond the decision
     _, text = started({"sex": RNG.choice(["f", "m"], N), "hired": hired, "stayed": repeated}, tmp_path)
     assert "Once the outcome above is named" not in text

@@ -70,7 +70,8 @@ def starter_text(place: str, columns: tuple[Profile, ...], guessed: Guess, folde
 
 
 def _head(place: str, columns: tuple[Profile, ...], guessed: Guess, folder: str) -> Iterator[str]:
-    names = {role.column for role in guessed.roles.values()}
+    proposed = (choice for choices in guessed.undecided.values() for choice in choices)
+    names = {role.column for role in (*guessed.roles.values(), *proposed)}
     drop = any(column.missing for column in columns if column.name in names)
     yield "# Written by `isonomy init`: every role below is a guess from names and values. Correct it, then run"
     yield "#     isonomy validate <this file>      check it without running the tests"
