@@ -110,13 +110,21 @@ def test_the_same_rows_are_not_compared_by_number() -> None:
     done = compare(audited(0.3, 1), audited(0.3, 1))
     assert done.changes[0].moves == ()
     assert wording.SAME_ROWS in done.notes
-    assert done.headline == "No verdict of 1 test changed; no number moved beyond the error of both audits."
+    assert done.headline == "No verdict of 1 test changed; no number was compared."
+
+
+def test_a_test_of_one_audit_alone_has_no_verdict_that_changed() -> None:
+    assert wording.compared(0, 1, 5, 0, 0) == (
+        "No verdict of 1 test changed; no number was compared. 5 tests were asked in one audit alone."
+    )
 
 
 def test_tests_that_were_asked_differently() -> None:
     (change,) = compare(audited(0.3, 1), audited(0.3, 2, tolerance=0.5)).changes
     assert change.moves == ("Asked differently (tolerance): numbers are not compared.",)
-    first, second = compare(audited(0.3, 1), audited(0.3, 2, id="another")).changes
+    done = compare(audited(0.3, 1), audited(0.3, 2, id="another"))
+    assert done.headline == "No test was asked in both audits: nothing was compared."
+    first, second = done.changes
     assert (first.after, second.before) == (wording.NOT_ASKED, wording.NOT_ASKED)
 
 

@@ -99,8 +99,11 @@ class Comparison:
     @property
     def headline(self) -> str:
         """The comparison in one sentence."""
-        moved = sum(bool(rejected(move.adjusted, ALPHA)) for change in self.changes for move in change.numbers)
-        return wording.compared(sum(change.changed for change in self.changes), len(self.changes), moved)
+        both = [change for change in self.changes if wording.NOT_ASKED not in (change.before, change.after)]
+        numbers = [move for change in both for move in change.numbers]
+        moved = sum(bool(rejected(move.adjusted, ALPHA)) for move in numbers)
+        changed = sum(change.changed for change in both)
+        return wording.compared(changed, len(both), len(self.changes) - len(both), moved, len(numbers))
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write compare.html and compare.md; returns both."""

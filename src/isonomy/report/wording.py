@@ -191,11 +191,15 @@ INDEPENDENT_ROWS = (
 )
 
 
-def compared(changed: int, total: int, moved: int) -> str:
-    """Two audits in one sentence."""
+def compared(changed: int, both: int, alone: int, moved: int, numbers: int) -> str:
+    """Two audits in short: verdicts of tests asked in ``both``, and ``numbers`` that were compared."""
+    if not both:
+        return "No test was asked in both audits: nothing was compared."
     verdicts = _plural(changed, "verdict", "verdicts") if changed else "No verdict"
-    numbers = _plural(moved, "number", "numbers") if moved else "no number"
-    return f"{verdicts} of {_plural(total, 'test', 'tests')} changed; {numbers} moved beyond the error of both audits."
+    mover = _plural(moved, "number", "numbers") if moved else "no number"
+    told = f"{mover} moved beyond the error of both audits" if numbers else "no number was compared"
+    rest = f" {_plural(alone, 'test was', 'tests were')} asked in one audit alone." if alone else ""
+    return f"{verdicts} of {_plural(both, 'test', 'tests')} changed; {told}.{rest}"
 
 
 def moved(
