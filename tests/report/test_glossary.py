@@ -27,6 +27,10 @@ def test_a_gloss_has_the_audit_s_own_words_and_says_what_counts() -> None:
     assert "its weight, the column PWGTP" in glossary.gloss({"metric": "tpr", "weight": "PWGTP"})
 
 
+def test_differences_of_rounded_numbers_are_explained() -> None:
+    assert "before rounding" in dict(glossary.READING)["Points"]
+
+
 def test_a_gloss_explains_each_word_once() -> None:
     text = glossary.gloss({"accuracy": ("tpr", "ppv"), "fairness": "tpr", "metric": 3, "criterion": "own words"})
     assert text.count("(tpr): ") == 1

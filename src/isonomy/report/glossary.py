@@ -43,7 +43,8 @@ READING = (
     ),
     (
         "Points",
-        "Percentage points, the difference of two percentages: 38 % is 20 points lower than 58 %.",
+        "Percentage points, the difference of two percentages: 38 % is 20 points lower than 58 %. It is taken before "
+        "rounding, and may be 0.1 points more or less than that of the rounded percentages beside it.",
     ),
     (
         "Tolerance",
