@@ -27,6 +27,12 @@ def test_a_gloss_has_the_audit_s_own_words_and_says_what_counts() -> None:
     assert "its weight, the column PWGTP" in glossary.gloss({"metric": "tpr", "weight": "PWGTP"})
 
 
+def test_who_is_selected_by_a_threshold_is_told() -> None:
+    options = {"target": "selection_rate", "score": "points", "threshold": 0.6}
+    text = glossary.gloss(options, kind="equalize_thresholds", labels={"selection_rate": "share hired"})
+    assert "Selected means here: points is at the threshold or above it, at present 0.600." in text
+
+
 def test_differences_of_rounded_numbers_are_explained() -> None:
     assert "before rounding" in dict(glossary.READING)["Points"]
 

@@ -272,12 +272,21 @@ def gloss(
     own = MEANINGS.get(kind) or EFFECTS.get(str(options.get("measure")), "")
     spoken = ["selected"] if kind in SELECTING else []
     roles = _roles(options, " ".join([*spoken, *(GLOSSARY[word] for word in words)]))
-    return " ".join(filter(None, [own, *meanings, *roles, phrases.designed(options)]))
+    scored = _scored(options) if kind == "equalize_thresholds" else ""
+    return " ".join(filter(None, [own, *meanings, scored, *roles, phrases.designed(options)]))
 
 
 def _headed(name: str, word: str) -> str:
     """'True positive rate (tpr)': the words of the report, and the name in the audit file."""
     return name[:1].upper() + name[1:] + ("" if name.replace(" ", "_").lower() == word else f" ({word})")
+
+
+def _scored(options: Mapping[str, object]) -> str:
+    """Who counts as selected where thresholds decide, whatever was decided."""
+    score, threshold = options.get("score"), options.get("threshold")
+    if not isinstance(score, str) or not isinstance(threshold, (int, float)):
+        return ""
+    return f"Selected means here: {score} is at the threshold or above it, at present {phrases.number(threshold)}."
 
 
 def _roles(options: Mapping[str, object], meanings: str) -> Iterator[str]:
