@@ -17,6 +17,12 @@ def test_a_threshold_is_told_with_what_it_does() -> None:
     assert "margin from 0.500 to 0.450;" in wording.threshold_finding(*told, *numbers, binary=False)
 
 
+def test_new_thresholds_are_not_said_to_make_estimates_equal() -> None:
+    assert wording.thresholds_headline(True, True, "shown").endswith(
+        "With these thresholds they would agree, but for differences that chance may explain."
+    )
+
+
 def test_one_threshold_cannot_make_both_rates_equal() -> None:
     text = wording.still_differ("tpr", "a", 0.5, "b", 0.6, binary=True, odds=True)
     assert "50.0 % in a, 60.0 % in b. One threshold per group cannot" in text

@@ -75,7 +75,10 @@ def thresholds_null(target: str, threshold: float, words: Mapping[str, str] = ME
 def thresholds_headline(shown: bool, moved: bool, change: str) -> str:
     """What was shown of the present threshold, and what was done."""
     if shown:
-        return "Difference shown: groups differ at the present threshold. These thresholds would make them equal."
+        return (
+            "Difference shown: groups differ at the present threshold. With these thresholds they would agree, but for "
+            "differences that chance may explain."
+        )
     if change == "all" and moved:
         return (
             "Inconclusive: groups were not shown to differ at the present threshold. Thresholds were moved all the "
