@@ -38,6 +38,7 @@ def test_the_higher_outcome_is_named() -> None:
         assert f"the margin is that of {higher}:" in wording.margin_finding(*told, binary=True)
     told = (("a", "b"), iso.Verdict.INCONCLUSIVE, 0.5, 0.2, (-0.3, 0.3), 0.05)
     assert "The higher outcome" not in wording.margin_finding(*told, binary=True)
+    assert wording.margin_finding(*told, binary=True).endswith("pairs compared. No difference was shown.")
 
 
 def test_shares_are_told_in_percent_and_points() -> None:
@@ -49,6 +50,11 @@ def test_shares_are_told_in_percent_and_points() -> None:
     )
     assert "0.454 (95 % interval 0.299 to 0.608;" in wording.group_margin(*group, binary=False)
     assert wording.marginal_null(0.5, 0.1, binary=True).endswith("differs by at most 10.0 points in all groups.")
+
+
+def test_rows_that_belong_together_are_not_said_to_stand_on_their_own() -> None:
+    assert wording.parity_null("row", None, binary=True).endswith("at higher ones, counting rows.")
+    assert wording.parity_null("user", None, binary=True).endswith("each user counting once.")
 
 
 def test_tables_tell_which_columns_are_shares(results: list[Any]) -> None:

@@ -81,7 +81,7 @@ _PAIR_VERDICTS = {
 
 def parity_null(level: str, tolerance: float | None, *, binary: bool) -> str:
     """The null hypothesis."""
-    votes = "each user counting once" if level == "user" else "each row counting on its own"
+    votes = "each user counting once" if level == "user" else "counting rows"
     return (
         f"at every score the expected outcome {_same(tolerance, binary)} in all groups, and no group has higher "
         f"outcomes at lower scores than another at higher ones, {votes}."
@@ -307,7 +307,6 @@ def margin_finding(
 ) -> str:
     """The difference of two groups at the threshold."""
     first, second = labels
-    standard = ""
     if verdict is Verdict.VIOLATION:
         higher = first if difference > 0 else second
         standard = (
@@ -316,6 +315,8 @@ def margin_finding(
         )
     elif verdict is Verdict.WITHIN_TOLERANCE:
         standard = " Shown to lie within the tolerance."
+    else:
+        standard = " No difference was shown."
     return (
         f"{first} against {second}: at the threshold the expected outcome of {first} is "
         f"{_compared(difference, ends, alpha, second, binary=binary)}; {phrases.pvalue(pvalue)}, adjusted for all "
