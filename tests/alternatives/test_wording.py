@@ -29,6 +29,7 @@ def test_the_conclusion_says_which_side_of_alpha(reject: bool, words: str) -> No
     text = wording.conclusion(reject, 0.0266, 0.05 if reject else 0.02, wording.subject("lasso", (), (), reject), how)
     assert "median p-value of 7 random splits is 0.0133" in text
     assert words in text
+    assert text.endswith("Another alternative might meet them, and more rows might show it.") == (not reject)
 
 
 def test_what_the_evidence_rests_on() -> None:

@@ -61,7 +61,8 @@ def conclusion(reject: bool, pvalue: float, alpha: float, who: str, how: str) ->
         )
     return (
         f"No less discriminatory alternative was shown: {who} every requirement beyond chance. {how}: "
-        f"{phrases.pvalue(pvalue)}; {alpha:g} or less counts as shown. Another alternative, or more rows, might be."
+        f"{phrases.pvalue(pvalue)}; {alpha:g} or less counts as shown. Another alternative might meet them, and more "
+        "rows might show it."
     )
 
 
