@@ -24,6 +24,10 @@ def test_a_category_in_words() -> None:
     assert "0.400 and 0.600" in wording.bounds(0.4, 0.6)
 
 
+def test_what_the_threshold_is_not_cannot_be_read_as_a_ratio_of_one() -> None:
+    assert "a ratio below the threshold is not by itself unlawful, and one above it" in wording.LIMITS[0]
+
+
 def test_warnings() -> None:
     assert "195 of 7,214" in wording.unknown_warning("race", 195, 7_214)
     assert "2 %" in wording.left_out_warning(["a"], 10, 0.02)

@@ -19,8 +19,8 @@ REFERENCES = (
     "Econometrics 34, 1-17.",
 )
 LIMITS = (
-    "The threshold is a custom that whoever ran this chose. No threshold is the law's: a ratio below one is not by "
-    "itself unlawful, and a ratio above one is not by itself lawful.",
+    "The threshold is a custom that whoever ran this chose. No threshold is the law's: a ratio below the "
+    "threshold is not by itself unlawful, and one above it is not by itself lawful.",
     "A ratio describes who was selected. It does not say why, nor whether the categories' applicants were alike.",
     phrases.NOT_PROOF,
 )
