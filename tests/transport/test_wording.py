@@ -109,6 +109,11 @@ def test_every_status_that_a_projection_can_have_is_explained() -> None:
         assert wording.STATUSES[Status(status)].endswith(".")
 
 
+def test_the_distance_that_chance_may_explain_is_named() -> None:
+    told = wording.evidence("equal_opportunity", 0.01, 0.4, 0.05, 0.02, Status.OK, True)
+    assert told.startswith("Could chance explain how far decisions would have to move in all? p = 0.0100: ")
+
+
 def test_who_moves_is_told_by_direction() -> None:
     both = wording.movers("equal_opportunity", "g=a", 1, 0.25, 12.0, 3.0, 0.5)
     assert both.startswith("g=a, among those with outcome 1: 25.0 % would move")

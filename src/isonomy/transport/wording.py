@@ -201,9 +201,9 @@ def evidence(
         return f"The p-value is that of the Wald test of the same {what} ({phrases.pvalue(p)}): see the warnings."
     large = "" if spread is None else f" ({phrases.number(spread)} with scores spread over their steps)"
     return (
-        f"Could chance explain a total distance this large{large}? {phrases.pvalue(p)}: with equal {what}, chance "
-        f"alone exceeds {phrases.number(critical)} in {100 * alpha:g} % of samples. By another test of the same "
-        f"{what}, Wald's: {phrases.pvalue(wald)}."
+        f"Could chance explain how far decisions would have to move in all{large}? {phrases.pvalue(p)}: with equal "
+        f"{what}, chance alone exceeds {phrases.number(critical)} in {100 * alpha:g} % of samples. By another test of "
+        f"the same {what}, Wald's: {phrases.pvalue(wald)}."
     )
 
 
