@@ -304,7 +304,7 @@ def test_a_headline_tells_that_the_tolerance_is_exceeded() -> None:
         isonomy.flag(table, **options).headline() == "Difference shown: the groups differ by more than chance explains."
     )
     beyond = isonomy.flag(table, **options, tolerance=0.02).headline()
-    assert beyond == "Difference shown: the groups differ by more than the tolerance, and not by chance."
+    assert beyond == "Difference shown: the groups differ by more than the tolerance, beyond what chance explains."
 
 
 @pytest.mark.parametrize(

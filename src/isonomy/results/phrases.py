@@ -185,7 +185,9 @@ def verdict(call: str, name: str, *, tolerant: bool = True, beyond: bool = False
     untold = name == "inconclusive" and not tolerant
     sentence = UNTOLERANT if untold else VERDICTS_OF.get((call, name), VERDICTS[name])
     if beyond:
-        sentence = sentence.replace("by more than chance explains", "by more than the tolerance, and not by chance")
+        sentence = sentence.replace(
+            "by more than chance explains", "by more than the tolerance, beyond what chance explains"
+        )
     return headed(call, name, sentence)
 
 
