@@ -324,3 +324,19 @@ def test_weights_and_clusters_are_proposed_and_not_taken(tmp_path: Path) -> None
     (tmp_path / "audit.toml").write_text(taken)
     done = Audit.from_toml(tmp_path / "audit.toml").run()
     assert done["flag-selection_rate"].provenance.options["cluster"] == "household"
+
+
+def test_a_cluster_is_proposed_in_the_place_of_the_user(tmp_path: Path) -> None:
+    table = {
+        "user_id": [f"u{i}" for i in range(N)],
+        "sex": RNG.choice(["f", "m"], N),
+        "hired": binary() * 1,
+        "repaid": binary() * 1,
+        "score": RNG.random(N),
+        "household": [f"h{i // 2}" for i in range(N)],
+    }
+    guesses, text = started(table, tmp_path)
+    assert "take the # from cluster under [data] (and put one before user under [columns]" in " ".join(guesses)
+    (tmp_path / "audit.toml").write_text(text.replace("# cluster = ", "cluster = ").replace("\nuser = ", "\n# user = "))
+    done = Audit.from_toml(tmp_path / "audit.toml").run()
+    assert [entry.error for entry in done.entries if entry.error] == []

@@ -57,9 +57,10 @@ _DESIGN: dict[str, tuple[str, ...]] = {
 _DESIGN_CHECKS = {
     "weight": "{} may say how many people a row stands for. If it does, take the # from weight under [data]; else "
     "every row counts once.",
-    "cluster": "{} may say which rows belong together. If it does, take the # from cluster under [data], or every "
+    "cluster": "{} may say which rows belong together. If it does, take the # from cluster under [data]{}, or every "
     "error is too small.",
 }
+_INSTEAD = " (and put one before user under [columns]: some tests take one of the two)"
 _ADVERSE = ("deny", "denied", "denial", "rejected", "declined", "refused")  # decisions that are bad for people
 _FAVOURABLE = ("approved", "approval", "selected", "hired", "admitted", "granted", "accepted", "promoted", "awarded")
 # What the people are called whose decision is 1, by a word in the column's name.
@@ -178,7 +179,10 @@ def guess(columns: tuple[Profile, ...]) -> Guess:
         checks.append(f"groups has the first {_MOST} that were found. Add these where they matter: {', '.join(more)}.")
     free = [column for column in columns if column.name not in taken | set(grouped)]
     design = {name: column for name in _DESIGN if (column := _designed(name, free))}
-    checks += [_DESIGN_CHECKS[name].format(toml(column)) for name, column in design.items()]
+    checks += [
+        _DESIGN_CHECKS[name].format(toml(column), _INSTEAD if "user" in roles else "")
+        for name, column in design.items()
+    ]
     free = [column for column in free if column.name not in design.values()]
     if "prediction" in roles and not {"outcome"} & {*roles, *undecided}:
         undecided = undecided | _perhaps_outcomes(free)
