@@ -13,7 +13,7 @@ from operator import or_
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from isonomy.alternatives import CRITERIA, READY, RULES
 from isonomy.audit.conditions import (
@@ -99,6 +99,13 @@ def _outcomes(value: object) -> Iterator[Column]:
     return ((utility.outcome, None) for utility in utilities if isinstance(utility, UtilityOf))
 
 
+def _no_condition(value: dict[str, str]) -> dict[str, str]:
+    """Candidates by their names; a condition looks like two of them."""
+    if value.keys() == {"column", "equals"}:
+        raise ValueError("a condition cannot be a candidate; name a column of 0 and 1")
+    return value
+
+
 def plain(value: object) -> object:
     """A value of the file in plain types: tables as mappings."""
     if isinstance(value, Table):
@@ -151,7 +158,7 @@ FORMS: dict[str, Written] = {
     "utility": Written(Utility, _outcomes, plain),
     "utilities": Written(Utility | list[Utility], _outcomes, plain),
     "rule": Written(RuleName | list[RuleName], _no_columns, plain, "What finds a candidate from the features."),
-    "candidates": Written(str | list[str] | dict[str, str], _listed, plain),
+    "candidates": Written(str | list[str] | Annotated[dict[str, str], AfterValidator(_no_condition)], _listed, plain),
     "split": Written(str, _split, plain),
     "observed_effects": Written(dict[str, _PAIR], _no_columns, _pairs),
     "seed": Written(
