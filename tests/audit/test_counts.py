@@ -79,6 +79,7 @@ def test_counts_give_the_numbers_of_the_rows(engine: str, tmp_path: Path) -> Non
     expected, got = audit.run(), on_counts(audit, tmp_path / "counts.csv").run()
     for name, result in expected.results.items():
         same(got[name].table(), result.table())
+    assert got.document.data == "counts.csv"  # not the folder of whoever ran it
 
 
 def test_a_count_column_is_summed_and_a_query_is_asked() -> None:

@@ -58,8 +58,9 @@ def grouped_query(config: Config, table: str | None = None) -> str:
 def on_counts(audit: Audit, path: Path) -> Audit:
     """The same audit of counts. The query has already applied the filters that hold for every test."""
     grouped_query(audit.config)  # refuses tests that need rows
+    place, folder = path.resolve(), audit.folder.resolve()
     data = Data(
-        path=str(path.resolve()),
+        path=str(place.relative_to(folder) if place.is_relative_to(folder) else place),
         count=COUNT,
         missing=audit.config.data.missing,
         missing_group=audit.config.data.missing_group,
