@@ -60,6 +60,7 @@ def _lines(document: Document) -> Iterator[str]:
 def _reading(document: Document, text: str) -> Iterator[str]:
     yield from ("## How to read this", "")
     yield from (f"- **{escaped(term)}**: {escaped(meaning)}" for term, meaning in glossary.reading(text))
+    yield from ("", escaped(wording.IN_THE_REPORT))
     yield from ("", escaped(wording.suppression(document.suppress_below)), "", "## Provenance", "")
     yield from (f"- {escaped(name)}: {escaped(value)}" for name, value in document.facts)
 
