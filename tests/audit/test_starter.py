@@ -259,6 +259,19 @@ def test_outcomes_of_the_selected_alone_are_compared_among_them(unknown: str, tm
     assert sum(parity.families[0].size) == sum(awarded == "yes")
 
 
+def test_the_rate_beside_outcomes_has_words_instead_of_its_technical_name(tmp_path: Path) -> None:
+    table = {"sex": RNG.choice(["f", "m"], N), "hired": binary() * 1, "repaid": RNG.choice(["yes", "no"], N)}
+    _, text = started(table, tmp_path, "csv")
+    assert parse(text).labels.metrics == {"selection_rate": "hired", "tpr": "share hired of those with repaid = yes"}
+    told = " ".join(Audit.from_toml(tmp_path / "audit.toml").run()["flag-tpr"].findings())
+    assert "sex=f: share hired of those with repaid = yes " in told
+    assert "true positive rate" not in told
+    stayed = {"sex": table["sex"], "hired": table["hired"], "stayed": table["repaid"]}
+    _, text = started(stayed, tmp_path, "csv")  # whether it is the outcome is for a person to say
+    assert parse(text).labels.metrics == {"selection_rate": "hired"}
+    assert '# metrics = {selection_rate = "hired", tpr = "share hired of those with stayed = yes"}' in text
+
+
 def test_outcomes_of_those_not_selected_alone(tmp_path: Path) -> None:
     detained = RNG.choice([0, 1], N)
     reoffended = [None if kept else int(RNG.integers(2)) for kept in detained]

@@ -22,6 +22,7 @@ _ROLES = {
     "effect": "the predicted effect of the treatment",
     "baseline": "the predicted outcome without treatment",
 }
+_RATES = {"everybody": "tpr", "selected": "ppv", "others": "false_omission_rate"}  # by whose outcome is known
 _EVERY = {"outcome", "prediction", "score", "effect", "treatment"}  # roles of the tests shown where none can be made
 
 
@@ -135,12 +136,29 @@ def _labels(columns: tuple[Profile, ...], guessed: Guess) -> Iterator[str]:
     words = selected(guessed.roles.get("prediction"))
     yield "[labels]" if words else "# [labels]"
     yield '# population = "all applicants"'
-    yield f"metrics = {{selection_rate = {toml(words)}}}" if words else '# metrics = {selection_rate = "approved"}'
+    yield from _metrics(words, guessed) if words else ('# metrics = {selection_rate = "approved"}',)
     grouped = [column for column in columns if toml(column.name) in guessed.groups and column.values]
     for column in grouped:
         values = ", ".join(f'{toml(_key(value))} = "..."' for value in column.values)
         yield f"# values.{toml(column.name)} = {{{values}}}"
     yield ""
+
+
+def _metrics(words: str, guessed: Guess) -> Iterator[str]:
+    """What the rates of the proposed tests are called: ``words`` are those of the decision."""
+    line = f"metrics = {{selection_rate = {toml(words)}"
+    outcome = outcome_of(guessed)
+    if outcome is None or guessed.known == "nobody":
+        yield f"{line}}}"
+        return
+    told = f"share {words} of those with" if guessed.known == "everybody" else "share with"
+    both = f"{line}, {_RATES[guessed.known]} = {toml(f'{told} {_happened(outcome)}')}}}"
+    if "outcome" in guessed.roles:
+        yield both
+    else:
+        yield f"{line}}}"
+        yield "# Once the outcome above is named, in place of the last line:"
+        yield f"# {both}"
 
 
 def _comment(text: str, indent: str = "# ") -> list[str]:
@@ -188,7 +206,7 @@ def _outcomes(guessed: Guess) -> Iterator[str]:
         yield from _test(title, ['kind = "flag"', metric, reference])
         return
     of_selected = guessed.known == "selected"
-    metric, whom = ("ppv", "selected") if of_selected else ("false_omission_rate", "not selected")
+    metric, whom = _RATES[guessed.known], "selected" if of_selected else "not selected"
     title = f"Is {happened} as common in every group of those {_selected(guessed) if of_selected else whom}?"
     why = f"not tpr: the outcome is known of those {whom} alone"
     yield from _test(title, ['kind = "flag"', f"{f'metric = {toml(metric)}':<29} # {why}", reference])
