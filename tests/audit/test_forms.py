@@ -148,10 +148,10 @@ def test_an_unknown_form_is_told_when_the_model_is_made() -> None:
 
 
 def test_a_condition_is_not_taken_for_two_candidates() -> None:
-    taken = TypeAdapter(FORMS["candidates"].type)
+    kind = FORMS["candidates"].type
     with pytest.raises(ValidationError, match="a condition cannot be a candidate; name a column of 0 and 1"):
-        taken.validate_python({"column": "b", "equals": "yes"})
-    assert taken.validate_python({"column": "b"}) == {"column": "b"}
+        valid(kind, {"column": "b", "equals": "yes"})
+    assert valid(kind, {"column": "b"}) == {"column": "b"}
 
 
 def test_tables_become_mappings() -> None:

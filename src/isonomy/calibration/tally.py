@@ -224,7 +224,7 @@ def without_users(source: Source, plan: RowsPlan, n: int, dropped: Mapping[str, 
     if n and source.missing == "raise":
         raise MissingValues(
             f"user: column {plan.user!r} has {n:,} rows with no value. "
-            'Fix them, or pass missing="drop" to leave those rows out and have them counted.'
+            'Fix them, or leave those rows out and have them counted, with missing="drop".'
         )
     column = str(plan.user)
     return {**dropped, **({column: dropped.get(column, 0) + n} if n else {})}

@@ -169,7 +169,7 @@ def _note_missing(dropped: dict[str, int], role: str, column: str | nw.Expr, n: 
         raise MissingValues(
             f"{role}: {_named(column)} has {n:,.0f} rows with a null, NaN or infinite value "
             f"(beyond {LARGEST:g} counts as infinite). "
-            'Fix them, or pass missing="drop" to leave those rows out and have them counted.'
+            'Fix them, or leave those rows out and have them counted, with missing="drop".'
         )
     if n:
         dropped[column if isinstance(column, str) else role] = round(n)
