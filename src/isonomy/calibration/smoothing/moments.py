@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 HEAVY = 512  # rows of a user from which the user's products are those of a full line
 _LINES = 2**13  # users at a time
 _PAIRS = 2**21  # of rows at a time
-_ROWS = 2**21  # of users at a time, in each of two threads
+_ROWS = 2**20  # of users at a time, in each of two threads
 MANY = 2**19  # rows of users from which products of sites are added up once, for
 FEW = 8  # groups at most: products of a group fill 32 MB
 Products = Mapping[tuple[int, int], FloatArray]
@@ -241,26 +241,29 @@ def _products_by_count(
 ) -> list[FloatArray]:
     """Products (2, 2, BINS, BINS) of each group's sites, added up over users whose rows have equal votes.
 
-    ``place`` is twice the bin, plus the outcome. One sort puts rows in order of groups, users and places; nothing else
-    has to be carried along, and a pair of rows is counted once, in the upper half of a table of places.
+    ``place`` is twice the bin, plus the outcome. One sort puts a group's rows in order of users and places; nothing
+    else has to be carried along, and a pair of rows is counted once, in the upper half of a table of places.
     """
-    most, width, square = np.int64(share.size), np.int64(2 * BINS), share * share
-    keys = (group * most + user) * width + place
-    keys.sort()
+    width, square = np.int64(2 * BINS), share * share
 
-    def products(part: tuple[int, int]) -> FloatArray:
-        who, at = np.divmod(keys[slice(*part)], width)
+    def in_order(g: int) -> NDArray[np.int64]:
+        own = group == g
+        keys = user[own] * width + place[own]
+        keys.sort()
+        return keys
+
+    def products(keys: NDArray[np.int64]) -> FloatArray:
+        who, at = np.divmod(keys, width)
         low, high = int(who[0]), int(who[-1])
-        lines = np.arange(low, high + 1) % most
-        return _place_products((who - low).astype(np.int32), at.astype(np.int32), square[lines])
+        return _place_products((who - low).astype(np.int32), at.astype(np.int32), square[low : high + 1])
 
     blocks = []
     with ThreadPoolExecutor(2) as pool:  # no more: each has tables of its own
-        for start, end in pairwise(np.searchsorted(keys, np.arange(size + 1) * (most * width))):
-            users = keys[start:end:_ROWS] // width * width  # a part begins with the first row of a user
-            begin = np.unique(np.searchsorted(keys, users))
+        for keys in pool.map(in_order, range(size)):
+            # A part begins with the first row of a user.
+            begin = np.unique(np.searchsorted(keys, keys[::_ROWS] // width * width))
             table = np.zeros((2 * BINS, 2 * BINS))
-            for one in pool.map(products, pairwise([*begin.tolist(), int(end)])):
+            for one in pool.map(products, np.split(keys, begin[1:]) if keys.size else ()):
                 table += one
             blocks.append(_by_outcome(table))
     return blocks
