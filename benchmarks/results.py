@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 FILE = Path(__file__).with_name("RESULTS.md")
-PACKAGES = ("numpy", "scipy", "polars", "scikit-learn", "statsmodels", "fairlearn", "aequitas", "fairaudit")
+PACKAGES = ("numpy", "scipy", "polars", "scikit-learn", "statsmodels", "fairlearn")
 HEAD = "# What was measured\n\nRatios are from one run. Each section is written by the command below its title.\n"
 
 

@@ -74,7 +74,7 @@ def test_suppression(data: dict[str, Any], ask: dict[str, Any]) -> None:
 def test_a_report_has_one_row_per_thing_compared(data: dict[str, Any], ready: dict[str, Any]) -> None:
     asked = iso.improvability(data, **ready)
     whole = asked.table()
-    trial_of, tested = asked.pages().values()
+    trial_of, compared = asked.pages().values()
     names = [f"accuracy {name}" for name in asked.accuracy_components]
     names += [f"unfairness {name}" for name in asked.fairness_utilities]
     for place, name in enumerate(names):
@@ -83,7 +83,7 @@ def test_a_report_has_one_row_per_thing_compared(data: dict[str, Any], ready: di
         for word, column in zip(words, columns, strict=True):
             np.testing.assert_equal(trial_of[column][place :: len(names)], whole[f"{name} {word}"])
     assert not any("_" in str(text) for text in trial_of["criterion"])
-    np.testing.assert_equal(tested["adjusted_pvalue"], asked.adjusted)
+    np.testing.assert_equal(compared["adjusted_pvalue"], asked.adjusted)
     assert set(asked.units()) >= {"selected_candidate", "selected_status_quo"}
 
 

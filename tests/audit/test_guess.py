@@ -229,3 +229,18 @@ def test_of_whom_the_outcome_tells_anything(table: dict[str, list[Any]], known: 
     found = compared(tmp_path / "d.parquet", guess(sample(tmp_path / "d.parquet")))
     assert found.known == known
     assert bool(found.checks) == (known != "everybody" or "deny" in table)
+
+
+def test_what_repeats_the_decision_is_not_the_first_choice_of_an_outcome(tmp_path: Path) -> None:
+    table = {"hired": [1, 1, 0, 0], "copy": [0, 0, 1, 1], "smiles": [1, 0, 1, 0], "sex": ["f", "m"] * 2}
+    pl.DataFrame(table).write_parquet(tmp_path / "d.parquet")
+    found = compared(tmp_path / "d.parquet", guess(sample(tmp_path / "d.parquet")))
+    assert [role.column for role in found.undecided["outcome"]] == ["smiles", "copy"]
+    assert found.known == "everybody"
+
+
+def test_part_of_a_name_makes_no_weight_and_no_cluster() -> None:
+    numbers = [float(i) for i in range(40)]
+    found = guessed(household_income=numbers, weight_kg=numbers, hired=[0, 1] * 20, sex=["f", "m"] * 20)
+    assert found.design == {}
+    assert guessed(household=numbers, wt=numbers).design == {"weight": "wt", "cluster": "household"}

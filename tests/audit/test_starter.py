@@ -262,14 +262,14 @@ def test_outcomes_of_the_selected_alone_are_compared_among_them(unknown: str, tm
 def test_the_rate_beside_outcomes_has_words_instead_of_its_technical_name(tmp_path: Path) -> None:
     table = {"sex": RNG.choice(["f", "m"], N), "hired": binary() * 1, "repaid": RNG.choice(["yes", "no"], N)}
     _, text = started(table, tmp_path, "csv")
-    assert parse(text).labels.metrics == {"selection_rate": "hired", "tpr": "share hired of those with repaid = yes"}
+    assert parse(text).labels.metrics == {"selection_rate": "hired", "tpr": "share hired (of those with repaid = yes)"}
     told = " ".join(Audit.from_toml(tmp_path / "audit.toml").run()["flag-tpr"].findings())
-    assert "sex=f: share hired of those with repaid = yes " in told
+    assert "sex=f: share hired (of those with repaid = yes) " in told
     assert "true positive rate" not in told
     stayed = {"sex": table["sex"], "hired": table["hired"], "stayed": table["repaid"]}
     _, text = started(stayed, tmp_path, "csv")  # whether it is the outcome is for a person to say
     assert parse(text).labels.metrics == {"selection_rate": "hired"}
-    assert '# metrics = {selection_rate = "hired", tpr = "share hired of those with stayed = yes"}' in text
+    assert '# metrics = {selection_rate = "hired", tpr = "share hired (of those with stayed = yes)"}' in text
 
 
 def test_outcomes_of_those_not_selected_alone(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_a_cluster_is_proposed_in_the_place_of_the_user(tmp_path: Path) -> None:
         "household": [f"h{i // 2}" for i in range(N)],
     }
     guesses, text = started(table, tmp_path)
-    assert "take the # from cluster under [data] (and put one before user under [columns]" in " ".join(guesses)
+    assert "take the # from cluster under [data] (and put a # before user under [columns]" in " ".join(guesses)
     (tmp_path / "audit.toml").write_text(text.replace("# cluster = ", "cluster = ").replace("\nuser = ", "\n# user = "))
     done = Audit.from_toml(tmp_path / "audit.toml").run()
     assert [entry.error for entry in done.entries if entry.error] == []

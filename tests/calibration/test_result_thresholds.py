@@ -68,7 +68,7 @@ def test_outcomes_known_of_the_selected_alone_are_told() -> None:
     data = _of_the_selected()
     result = equalize_thresholds(data, **asked)
     known = float(np.mean(data["s"] >= 0.5))
-    assert f"The outcome is known of {100 * known:.1f} % of the rows." in result.warnings[0]
+    assert f"The outcome is known of {100 * known:.1f} % of everybody." in result.warnings[0]
     assert "accuracy is not known" in result.warnings[0]
     keeps = f"Every group keeps the present threshold; selected of everybody: {100 * known:.1f} %."
     assert result.findings()[0] == keeps
@@ -83,7 +83,10 @@ def test_a_rate_of_those_whose_outcome_is_known_says_so() -> None:
     result = equalize_thresholds(data, target="tpr", missing="drop", **asked)
     left_out = int(np.isnan(data["y"]).sum())
     assert result.warnings[0].startswith(f"{left_out:,} rows without an outcome were left out")
-    assert equalize_thresholds(data, target="selection_rate", **{**asked, "outcome": None}).warnings == ()
+    unasked = {**asked, "outcome": None, "target": "selection_rate"}
+    assert equalize_thresholds(data, **unasked).warnings == ()
+    data["s"][:50] = np.nan
+    assert not any("outcome" in told for told in equalize_thresholds(data, missing="drop", **unasked).warnings)
 
 
 def test_too_few_rows_are_told_in_words() -> None:

@@ -83,16 +83,21 @@ def test_a_file_behind_two_links_is_read_once(tmp_path: Path) -> None:
 
 
 def test_files_of_one_table_have_the_same_columns(tmp_path: Path) -> None:
-    files = [tmp_path / f"{name}.parquet" for name in "abc"]
+    files = [tmp_path / name for name in ("a.parquet", "b.PARQUET", "c.pq")]
     pl.DataFrame({"x": [1], "y": ["u"]}).write_parquet(files[0])
     pl.DataFrame({"y": ["u"], "x": [1]}).write_parquet(files[1])
     refuse_unlike(files[:2])
     pl.DataFrame({"x": [1]}).write_parquet(files[2])
-    with pytest.raises(DataError, match=r"a\.parquet and .*/c\.parquet differ in column 'y'"):
+    with pytest.raises(DataError, match=r"a\.parquet and .*/c\.pq differ in column 'y'"):
         refuse_unlike(files)
     pl.DataFrame({"x": [1.0], "y": ["u"]}).write_parquet(files[2])
     with pytest.raises(DataError, match="differ in column 'x'"):
         refuse_unlike(files)
-    files[2].write_bytes(files[2].read_bytes()[:50])
+    inner = tmp_path / "year=1"
+    inner.mkdir()
+    files[2].rename(inner / "c.parquet")
+    with pytest.raises(DataError, match=r"year=1/c\.parquet differ in column 'x'"):
+        refuse_unlike([*files[:2], inner])
+    files[2].write_bytes(files[0].read_bytes()[:50])
     with pytest.raises(DataError, match="cannot be read as parquet"):
         refuse_unlike(files)

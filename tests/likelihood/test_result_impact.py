@@ -34,6 +34,13 @@ def test_small_categories_are_withheld() -> None:
     assert small.any()
     assert np.isnan(hidden.selected[small]).all()
     assert np.isnan(hidden.cutoff_ratio[:, small]).all()
+    for page in hidden.pages().values():
+        assert set(list(page["group"])[-int(small.sum()) :]) == {hidden.labels[i] for i in np.flatnonzero(small)}
+
+
+def test_columns_with_the_same_words_are_tables_of_their_own() -> None:
+    source = iso.open_source(hires(), labels=iso.Labels(columns={"race": "People", "sex": "People"}))
+    assert set(iso.adverse_impact(source, prediction="hired", groups=["race", "sex"]).tables) == {"race", "sex"}
 
 
 def test_no_threshold_is_called_the_laws() -> None:

@@ -161,6 +161,12 @@ def test_one_sided_findings_are_in_points_and_say_what_was_asked() -> None:
     assert told.endswith("Asked was only whether it is lower; that was not shown.")
 
 
+def test_one_side_of_another_null_is_not_undecided() -> None:
+    """A group far on the other side of the null was not shown to lie below it, and the data do tell."""
+    told = iso.flag(DATA, alternative="less", null=-0.3, **RATE).findings()[1]
+    assert told.endswith("Asked was only whether it is lower; that was not shown.")
+
+
 def test_shares_by_weight_are_called_so_and_the_best_group_an_estimate() -> None:
     table = {**DATA, "w": np.tile([1.0, 2.0, 3.0], 60)}
     weighted = iso.flag(table, weight="w", reference="highest", **RATE).findings()

@@ -60,7 +60,7 @@ _DESIGN_CHECKS = {
     "cluster": "{} may say which rows belong together. If it does, take the # from cluster under [data]{}, or every "
     "error is too small.",
 }
-_INSTEAD = " (and put one before user under [columns]: some tests take one of the two)"
+_INSTEAD = " (and put a # before user under [columns]: some tests take one of the two)"
 _ADVERSE = ("deny", "denied", "denial", "rejected", "declined", "refused")  # decisions that are bad for people
 _FAVOURABLE = ("approved", "approval", "selected", "hired", "admitted", "granted", "accepted", "promoted", "awarded")
 # What the people are called whose decision is 1, by a word in the column's name.
@@ -193,17 +193,27 @@ def guess(columns: tuple[Profile, ...]) -> Guess:
 def _designed(name: str, free: list[Profile]) -> str:
     """The column that may be the weight, or the cluster; nothing where there is none."""
     fit = [c for c in free if (c.levels > FEW if name == "cluster" else c.kind == "number" and c.low >= 0)]
-    named = [(near, c.name) for c in fit if (near := _closeness(c.name, _DESIGN[name])) is not None]
+    words = _DESIGN[name]
+    named = [(near, c.name) for c in fit if (near := _closeness(c.name, words)) is not None and near < len(words)]
     return min(named, default=(0, ""))[1]
 
 
 def compared(data: Path, guessed: Guess) -> Guess:
     """The guess, knowing of whom the outcome, or what may be it, tells anything: perhaps of the selected alone."""
-    decision, outcome = guessed.roles.get("prediction"), outcome_of(guessed)
-    if decision is None or outcome is None:
+    decision, outcomes = guessed.roles.get("prediction"), guessed.undecided.get("outcome", ())
+    if "outcome" in guessed.roles:
+        outcomes = (guessed.roles["outcome"],)
+    if decision is None or not outcomes:
         return guessed
-    numbers = distinct(open_source(data), outcome.column, decision.column, _one(decision))
-    known: Known = _KNOWN[numbers[0] > 1, numbers[1] > 1]
+    source, one = open_source(data), _one(decision)
+    numbers = {role.column: distinct(source, role.column, decision.column, one) for role in outcomes}
+    # The first that tells more than the decision does goes before the others.
+    outcomes = tuple(sorted(outcomes, key=lambda role: max(numbers[role.column]) <= 1))
+    outcome = outcomes[0]
+    if "outcome" not in guessed.roles:
+        guessed = replace(guessed, undecided={**guessed.undecided, "outcome": outcomes})
+    among, others = numbers[outcome.column]
+    known: Known = _KNOWN[among > 1, others > 1]
     told, other = toml(outcome.column), toml(decision.column)
     check = {
         "everybody": "",
@@ -214,7 +224,7 @@ def compared(data: Path, guessed: Guess) -> Guess:
         "nobody": f"{told} is the same for all who have the same {other}: no test compares the two.",
     }[known]
     checks = (*guessed.checks, check) if check and "outcome" in guessed.roles else guessed.checks
-    return replace(guessed, known=known, absent=0 in numbers, checks=checks)
+    return replace(guessed, known=known, absent=0 in (among, others), checks=checks)
 
 
 def outcome_of(guessed: Guess) -> Role | None:

@@ -74,6 +74,8 @@ def _head(place: str, columns: tuple[Profile, ...], guessed: Guess, folder: str)
     proposed = (choice for choices in guessed.undecided.values() for choice in choices)
     names = {role.column for role in (*guessed.roles.values(), *proposed)}
     drop = any(column.missing for column in columns if column.name in names)
+    needed = any(column.missing for column in columns if column.name in {r.column for r in guessed.roles.values()})
+    values = "some needed values" if needed else "values of what may be the outcome"
     yield "# Written by `isonomy init`: every role below is a guess from names and values. Correct it, then run"
     yield "#     isonomy validate <this file>      check it without running the tests"
     yield "#     isonomy audit <this file>         run it"
@@ -87,7 +89,7 @@ def _head(place: str, columns: tuple[Profile, ...], guessed: Guess, folder: str)
     yield "[data]"
     yield f"path = {toml(place)}"
     yield f'missing = "{"drop" if drop else "raise"}"' + (
-        "             # some needed values are missing: those rows are left out and counted"
+        f"             # {values} are missing: those rows are left out and counted"
         if drop
         else '            # or "drop": leave out rows with missing values, and count them'
     )
@@ -151,8 +153,8 @@ def _metrics(words: str, guessed: Guess) -> Iterator[str]:
     if outcome is None or guessed.known == "nobody":
         yield f"{line}}}"
         return
-    told = f"share {words} of those with" if guessed.known == "everybody" else "share with"
-    both = f"{line}, {_RATES[guessed.known]} = {toml(f'{told} {_happened(outcome)}')}}}"
+    told = f"share {words} (of those with" if guessed.known == "everybody" else "share with the outcome (where"
+    both = f"{line}, {_RATES[guessed.known]} = {toml(f'{told} {_happened(outcome)})')}}}"
     if "outcome" in guessed.roles:
         yield both
     else:

@@ -159,11 +159,12 @@ _ON_FILES = "spark.sql.runSQLOnFiles"  # whether a query may name files instead 
 def _spark(data: Data, folder: Path) -> object:
     """The query's answer. A query that does anything but select, or that names files of its own, is refused."""
     try:
+        from pyspark import SparkContext
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
         raise ConfigError('data.engine: "spark" is not installed; pip install "isonomy[spark]".') from None
-    there = SparkSession.getActiveSession() is not None
+    there = SparkContext._active_spark_context is not None or SparkSession.getActiveSession() is not None
     session = SparkSession.builder.getOrCreate()
     if not there:  # ours to stop: its workers would be cut off when the audit's process ends
         atexit.register(session.stop)

@@ -241,8 +241,8 @@ class FamiliesResult(Result, Generic[F]):
         return dict.fromkeys(outcomes, "%") | dict.fromkeys(differences, "points") if self.binary else {}
 
     def table_note(self) -> str:
-        """That a difference is not that of the two columns beside it."""
-        return wording.OWN_DIFFERENCE
+        """That a difference is not that of the two columns beside it, unless it is."""
+        return "" if self.test == "nadaraya-watson" else wording.OWN_DIFFERENCE
 
     def table(self) -> Columns:
         """One row for each pair of groups (and grid point), family after family."""

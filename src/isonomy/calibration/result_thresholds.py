@@ -65,7 +65,7 @@ class ThresholdsResult(ThresholdsNumbers, GroupResult):
         """Lay out the thresholds and what they do."""
         gained, right = estimates.selected_change, estimates.accuracy_change
         rows = round(float(estimates.selected.lines.sum()))
-        unknown = tally.dropped.get(plan.rows.outcome, 0)
+        unknown = 0 if plan.outcome is None else tally.dropped.get(plan.outcome, 0)
         told = () if plan.margin or not unknown else (wording_thresholds.left_out(unknown),)
         return cls.gather(
             decisions,

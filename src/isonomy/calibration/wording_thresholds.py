@@ -100,7 +100,7 @@ def too_few(target: str, threshold: float, one: bool, words: Mapping[str, str]) 
 def unknown_outcomes(known: float, rows: float) -> str:
     """Outcomes at the margin, where nobody knows those of people below it."""
     return (
-        f"The outcome is known of {phrases.share(known / rows)} of the rows. Shares selected count everybody, "
+        f"The outcome is known of {phrases.share(known / rows)} of everybody. Shares selected count everybody, "
         "outcomes at the margin those whose outcome is known. What a lower threshold would bring is a guess from the "
         "outcomes above it, and what the thresholds do to accuracy is not known."
     )

@@ -40,7 +40,8 @@ def files_at(path: Path, argument: str = "data") -> list[Path]:
 
 def refuse_unlike(files: Sequence[Path]) -> None:
     """Raise if parquet files differ in their columns: engines would take those of the first file, and nulls."""
-    parquet = [file for file in files if file.suffix == ".parquet" and file.is_file()]
+    each = [file for path in files for file in (files_at(path) if path.is_dir() else [path])]
+    parquet = [file for file in each if ".csv" not in file.suffixes]
     if len(parquet) < 2:
         return
     import polars as pl

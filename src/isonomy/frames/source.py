@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
@@ -394,7 +395,8 @@ class Source:
         rolled = () if request.grouping is None else partitions(request.grouping, cells)
         if self.labels is NOTHING:
             return rolled
-        words = self.labels.columns
+        times = Counter(self.labels.columns.values())
+        words = {name: word for name, word in self.labels.columns.items() if times[word] == 1}
         return tuple(
             replace(
                 part,

@@ -107,7 +107,8 @@ class AdverseImpactResult(ImpactNumbers, GroupResult):
 
     def pages(self) -> Mapping[str, Columns]:
         """The table as it is published, then what the data show, what unknown categories leave open, shortfalls."""
-        whole = self.table()
+        last = sorted(range(len(self.status)), key=lambda i: self.status[i] is Status.SUPPRESSED)
+        whole = {name: [values[i] for i in last] for name, values in self.table().items()}
         parts = {
             wording.PUBLISHED: ("table", "group", "n", "selected", "rate", "impact_ratio", "comparator"),
             wording.SHOWN: (

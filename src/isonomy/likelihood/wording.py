@@ -213,7 +213,8 @@ def group_finding(of: Finding) -> str:
         differs = f"to differ from {of.tested}"
         flagged = of.verdict is Verdict.VIOLATION
         side = BESIDE_TESTED.get(of.direction, "")
-        shown = f"Shown {differs}: {side}." if flagged else f"Not shown {differs}: these data cannot tell."
+        not_shown = NOT_SHOWN.get(of.alternative, f"Not shown {differs}: these data cannot tell.")
+        shown = f"Shown {differs}: {side}." if flagged else not_shown
     alone, adjusted = phrases.pvalue(of.pvalue), phrases.pvalue(of.adjusted)
     evidence = f"adjusted {adjusted}" if alone == adjusted else f"{alone}, adjusted {adjusted}"
     if of.best and of.verdict is not Verdict.VIOLATION:

@@ -29,7 +29,7 @@ READING = (
         "when its assumptions hold. An interval speaks for one comparison alone; one that is called simultaneous, or a "
         "band, speaks for all the scores or groups it names, and no more. A verdict may allow for further comparisons, "
         "such as every pair of groups. So an interval of any kind may leave out zero although the adjusted p-value is "
-        "large and nothing was shown. Beside a tolerance the test looks at its nearer edge alone: a larger difference "
+        "large and nothing was shown. Beside a tolerance the test looks mostly at its nearer edge: a larger difference "
         "may be shown although the interval just reaches that edge.",
     ),
     (
