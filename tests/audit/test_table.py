@@ -141,6 +141,10 @@ def test_the_fingerprint_changes_with_the_rows(table: pl.DataFrame) -> None:
 def test_filters_that_leave_nothing(table: pl.DataFrame, audit: MakeAudit) -> None:
     with pytest.raises(EmptyFrame, match="no row is left"):
         audit(table, filters=[{"column": "race", "value": "nobody"}]).run()
+    selected = {"column": "prediction", "equals": 1}  # no row has it then: that is not what is wrong
+    test = {"kind": "flag", "metric": "selection_rate", "prediction": selected}
+    with pytest.raises(EmptyFrame, match="no row is left"):
+        audit(table, filters=[{"column": "race", "value": "nobody"}], tests=[test]).run()
 
 
 def test_no_data(audit: MakeAudit) -> None:

@@ -138,7 +138,8 @@ class Audit:
             refuse(folder, self._path)
         tell("Reading the table", 0, len(planned))
         source = narrow(opened, columns, self.config.filters, self.config.data.in_memory)
-        absent(planned, source, self.file)
+        if not self.config.filters or len(source.head(1)):  # that no row is left is told as such
+            absent(planned, source, self.file)
         fingerprint = identified(source, filtered=bool(self.config.filters))
         if folder is not None:
             prepare(folder)
