@@ -129,9 +129,10 @@ def surface_chart(surface: SurfaceResult) -> alt.LayerChart:
             tooltip=[alt.Tooltip("low_f:Q", title="cut"), alt.Tooltip("low_a:Q", title="gain"), "p:Q"],
         )
     )
-    return (heat + _contour(surface) + _crossings(surface)).properties(
-        width=420, height=300, title=f"Supported (p ≤ {surface.level:g}): below the line"
-    )
+    title = f"Supported (p ≤ {surface.level:g}): below the line"
+    if not surface.supported.any():  # there is no line
+        title = f"Nothing is supported: p > {surface.level:g} everywhere"
+    return (heat + _contour(surface) + _crossings(surface)).properties(width=420, height=300, title=title)
 
 
 def _next(grid: FloatArray) -> FloatArray:
@@ -141,9 +142,10 @@ def _next(grid: FloatArray) -> FloatArray:
 
 def _contour(surface: SurfaceResult) -> alt.Chart:
     kept = theme.thin(len(surface.fairness_gains), 200)
-    reach = surface.contour[kept]
+    f, reach = surface.fairness_gains[kept], surface.contour[kept]
+    f, reach = np.append(f, _next(f)[-1]), np.append(reach, reach[-1])  # to the far side of the last cells
     beyond = np.isnan(reach) & np.append(False, ~np.isnan(reach[:-1]))  # the line ends by falling to the floor
-    line = theme.data({"f": surface.fairness_gains[kept], "a": np.where(beyond, surface.accuracy_gains[0], reach)})
+    line = theme.data({"f": f, "a": np.where(beyond, surface.accuracy_gains[0], reach)})
     return alt.Chart(line).mark_line(color="black", strokeWidth=2, interpolate="step-after").encode(x="f:Q", y="a:Q")
 
 

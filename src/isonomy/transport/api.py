@@ -100,7 +100,8 @@ def project(
         Column with the people each row stands for, such as a survey's weights. Only their proportions matter.
     cluster : str, optional
         Column that says which rows belong together: a person, a household, a branch. The error is then measured between
-        clusters; nothing is tested where a compared group has fewer than 10 effective ones.
+        clusters; nothing is tested where a compared group has fewer than 10 effective ones. With weights or clusters, a
+        compared group also needs 8 effective rows or clusters selected, and 8 refused, seen or expected under the null.
     missing : {"raise", "drop"}, default "raise"
         What to do about rows with missing values.
     missing_group : {"raise", "level", "drop"}, default "raise"

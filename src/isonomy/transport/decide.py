@@ -29,8 +29,8 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
     inference = estimates.inference
     decisions = conclude([inference.pvalue], alpha=plan.alpha, within_pvalue=[inference.equivalence_pvalue])
     statuses = [Status.REFERENCE] * len(estimates.events)
-    for at, constant in zip(estimates.place, inference.constant, strict=True):
-        statuses[at] = Status.CONSTANT if constant else Status.OK
+    for at, constant, few in zip(estimates.place, inference.constant, inference.few_events, strict=True):
+        statuses[at] = Status.CONSTANT if constant else Status.FEW_EVENTS if few else Status.OK
     return Decisions(decisions.verdict, tuple(statuses), tuple(_warnings(estimates, plan)))
 
 
@@ -48,9 +48,13 @@ def _warnings(estimates: Estimates, plan: Plan) -> list[str]:
         warnings.append(phrases.few(FEW, "rows in", few))
     if inference.pooled:
         warnings.append(wording.POOLED)
+    if inference.few_events.any():
+        names = [asked.names[t] for t in np.flatnonzero(inference.few_events)]
+        events = [asked.events[i] for i in asked.component[inference.few_events]] if asked.events else []
+        warnings.append(wording.few_events(names, [event.label for event in events]))
     if not plan.distance.tested:
         warnings.append(wording.SQUARED)
-    elif inference.status is not Status.OK:
+    elif inference.status not in (Status.OK, Status.FEW_EVENTS):
         warnings.append(wording.STATUSES[inference.status])
     if plan.law == "published":
         warnings.append(wording.PUBLISHED)

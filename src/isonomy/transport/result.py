@@ -117,7 +117,8 @@ class ProjectionResult(Result):
     tested_statistic : float
         What the law judges: ``statistic``, or that of scores spread over the steps of their lattice.
     pvalue : float
-        Of the projection's law, or the Wald test's where ``status`` is not OK; NaN where nothing is tested.
+        Of the projection's law, or the Wald test's where ``status`` is not OK; NaN where nothing is tested (``status``
+        is "constant", "few_clusters" or "few_events").
     critical_value : float
         The ``tested_statistic`` at which the p-value is ``alpha``; NaN where ``status`` is not OK, because the Wald
         test that stands in then is on another scale.

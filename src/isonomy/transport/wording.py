@@ -292,6 +292,17 @@ def constant(names: Sequence[str], labels: Sequence[int | None]) -> str:
     )
 
 
+def few_events(names: Sequence[str], labels: Sequence[int | None]) -> str:
+    """Comparisons with too few events for weights or clusters; a criterion of one's own has no ``labels``."""
+    comparisons = [f"{name} {_AMONG[label]}" for name, label in zip(names, labels, strict=True)] if labels else names
+    return (
+        f"Not tested, because too few rows were selected or too few were refused: {phrases.listed(comparisons)}. With "
+        "weights or clusters, each side of a comparison needs 8 effective rows (or clusters) that were selected and 8 "
+        "that were refused, or enough rows to expect 8 of each under the null hypothesis. Merge small groups, or leave "
+        "them out."
+    )
+
+
 # Comparisons that follow from the others.
 REDUNDANT = "Left out because they follow from the other comparisons: {}."
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.special import bdtrc, ndtr, ndtri
 from scipy.stats import binom
 
 from isonomy.alternatives import enough_splits, false_rejection, manipulation, splits_bound
@@ -34,9 +38,61 @@ def test_integral_equals_simulation(splits: int, correlation: float) -> None:
     assert abs(share - exact) < 4 * np.sqrt(exact * (1 - exact) / 4000)
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.2, 0.6, 0.95])
+def quadrature(reruns: int, splits: int, correlation: float, alpha: float = 0.05) -> float:
+    """The same integral by adaptive quadrature over t, where a p-value is below the level with probability Phi(t)."""
+    # t is normal with this mean and deviation. The step is between -9 and 9, and every run rejects beyond.
+    mean = ndtri(alpha if splits == 1 else alpha / 2) / np.sqrt(1 - correlation)
+    deviation = np.sqrt(correlation / (1 - correlation))
+
+    def integrand(t: float) -> float:
+        once = bdtrc((splits + 1) // 2 - 1, splits, ndtr(t))
+        with np.errstate(divide="ignore"):
+            rejects = -np.expm1(reruns * np.log1p(-once))
+        return float(rejects * np.exp(-(((t - mean) / deviation) ** 2) / 2) / (np.sqrt(2 * np.pi) * deviation))
+
+    ends = np.unique([*(mean + deviation * np.arange(-9, 10)), *np.arange(-9, 9.1, 0.25)])
+    ends = ends[(np.abs(ends - mean) <= 9.001 * deviation) & (np.abs(ends) <= 9)]
+    inside = sum(quad(integrand, a, b, epsabs=1e-16, epsrel=1e-12)[0] for a, b in itertools.pairwise(ends))
+    return float(inside + ndtr((mean - ends[-1]) / deviation))
+
+
+@pytest.mark.parametrize("correlation", [0.05, 0.5, 0.9, 0.99, 0.9999])
+@pytest.mark.parametrize(("splits", "reruns"), [(1, 1), (1, 100), (7, 100), (31, 20), (301, 100)])
+def test_integral_equals_adaptive_quadrature(splits: int, reruns: int, correlation: float) -> None:
+    """For strong correlations the integrand is a narrow step, which fixed nodes over all of Z miss."""
+    expected = quadrature(reruns, splits, correlation)
+    assert false_rejection(reruns, splits=splits, correlation=correlation) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("splits", "reruns", "correlation", "expected"), [(301, 100, 0.9, 0.02245), (7, 100, 0.99, 0.03192)]
+)
+def test_strong_correlations(splits: int, reruns: int, correlation: float, expected: float) -> None:
+    assert false_rejection(reruns, splits=splits, correlation=correlation) == pytest.approx(expected, abs=5e-6)
+
+
+@pytest.mark.parametrize("splits", [1, 2, 7, 301, 100_000])
+def test_limits_of_the_correlation(splits: int) -> None:
+    """At 1 every split has the same p-value and re-running changes nothing; the limits are approached continuously."""
+    level = 0.05 if splits == 1 else 0.025
+    for reruns in (1, 100):
+        assert false_rejection(reruns, splits=splits, correlation=1.0) == pytest.approx(level, rel=1e-14)
+        near = false_rejection(reruns, splits=splits, correlation=1 - 1e-14)
+        assert near == pytest.approx(level, rel=1e-5)
+        independent = false_rejection(reruns, splits=splits, correlation=0.0)
+        assert false_rejection(reruns, splits=splits, correlation=1e-14) == pytest.approx(independent, rel=1e-5)
+
+
+def test_the_best_reply_to_strong_correlations() -> None:
+    game = manipulation(splits=31, correlation=0.99, cost=1e-6)
+    payoffs = [quadrature(m, 31, 0.99) - 31e-6 * m for m in range(17, 24)]
+    assert game.reruns == 17 + int(np.argmax(payoffs)) == 20
+    assert game.payoff == pytest.approx(max(payoffs), rel=1e-8)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.2, 0.6, 0.95, 0.99, 0.999999, 1.0])
 def test_one_honest_run_has_exact_size(correlation: float) -> None:
-    assert false_rejection(1, splits=1, correlation=correlation) == pytest.approx(0.05, abs=1e-6)
+    assert false_rejection(1, splits=1, correlation=correlation) == pytest.approx(0.05, rel=1e-10)
     assert false_rejection(1, splits=7, correlation=correlation) <= 0.05
 
 
@@ -73,7 +129,7 @@ def test_protocol() -> None:
         lambda: false_rejection(0),
         lambda: false_rejection(1, splits=0),
         lambda: false_rejection(1, alpha=1.5),
-        lambda: false_rejection(1, correlation=1.0),
+        lambda: false_rejection(1, correlation=1.01),
         lambda: splits_bound(0.0),
     ],
 )

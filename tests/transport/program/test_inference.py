@@ -293,3 +293,113 @@ def test_one_comparison_of_clusters_is_a_t_test() -> None:
     difference = np.nansum(np.abs(result.disparity))
     assert result.wald_statistic == pytest.approx(difference**2 / variance, rel=1e-9)
     assert result.wald_pvalue == pytest.approx(2 * stats.t.sf(difference / np.sqrt(variance), df), rel=1e-9)
+
+
+# --- few events with weights or clusters -------------------------------------------------------------------------
+
+
+DESIGNS: dict[str, dict[str, Any]] = {"weight": {"weight": "w"}, "cluster": {"cluster": "k"}}
+
+
+def designed(selected: int, rows: int, others: int, rate: float, **options: Any) -> ProjectionResult:
+    """The same small group beside a large one, where every row has a weight of 1 and is a cluster of its own."""
+    size = others + rows
+    decided = np.zeros(size, dtype=int)
+    decided[: round(others * rate)] = 1
+    decided[others : others + selected] = 1
+    distance = np.random.default_rng(0).exponential(size=size)
+    data = {"g": [0] * others + [1] * rows, "c": decided, "d": distance, "w": np.ones(size), "k": np.arange(size)}
+    data |= {"y": np.ones(size, dtype=int)}
+    return iso.project(data, **({"distance": "d"} | PARITY | options))
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize(("rows", "others", "rate"), [(40, 2_000, 0.05), (100, 4_000, 0.02)])
+def test_a_group_without_events_is_not_accused(design: str, rows: int, others: int, rate: float) -> None:
+    """Its own variance is 0: the p-value was below 0.001, though nobody of 40 has a probability of 0.13."""
+    result = designed(0, rows, others, rate, **DESIGNS[design])
+    assert result.status is Status.FEW_EVENTS
+    assert result.statuses[result.group.index("g=1")] is Status.FEW_EVENTS
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert np.isnan([result.pvalue, result.wald_pvalue, result.critical_value]).all()
+    assert np.isnan(result.ci_low[result.group.index("g=1")])
+    assert result.disparity[result.group.index("g=1")] == pytest.approx(-rate)
+    assert result.moved > 0  # the plan needs no law
+    assert any("Not tested" in w and "g=1 against g=0" in w for w in result.warnings)
+    assert "Not answered" in result.headline()
+    refused = designed(rows, rows, others, 1 - rate, **DESIGNS[design])
+    assert refused.status is Status.FEW_EVENTS  # nobody refused is the same
+
+
+@pytest.mark.parametrize(
+    "criterion", ["equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"]
+)
+def test_few_events_in_every_criterion(criterion: str) -> None:
+    """The small group has no event among those that are compared; among the others it has enough."""
+    rng = np.random.default_rng(3)
+    group, outcome = np.repeat([0, 1], [4_000, 80]), np.tile([0, 1], 2_040)
+    chosen = (rng.random(4_080) < np.where(group == 1, 0.5, 0.05)).astype(int)
+    empty = {"equal_opportunity": [1], "predictive_equality": [0], "equalized_odds": [0], "statistical_parity": [0, 1]}
+    chosen[(group == 1) & np.isin(outcome, empty[criterion])] = 0
+    data = {"g": group, "y": outcome, "c": chosen, "d": rng.exponential(size=4_080), "w": np.ones(4_080)}
+    roles = PARITY | {"outcome": "y", "distance": "d", "weight": "w", "criterion": criterion}
+    result = iso.project(data, **roles)
+    assert result.status is Status.FEW_EVENTS
+    assert np.isnan(result.pvalue)
+    few = [i for i, status in enumerate(result.statuses) if status is Status.FEW_EVENTS]
+    assert [(result.group[i], result.outcome[i]) for i in few] == [
+        ("g=1", None if criterion == "statistical_parity" else empty[criterion][0])
+    ]
+
+
+def test_few_events_of_a_tuple_of_ones_own() -> None:
+    result = designed(0, 40, 2_000, 0.05, weight="w", criterion=OWN, groups=None)
+    assert result.status is Status.FEW_EVENTS
+    assert any("refused: 1 against 0. With weights" in w for w in result.warnings)
+    assert designed(9, 40, 2_000, 0.05, weight="w", criterion=OWN, groups=None).status is not Status.FEW_EVENTS
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_number_of_events_that_a_design_needs(design: str) -> None:
+    """8 seen, or 8 expected at the rate of the null: where so many are expected, none is no accident."""
+    few, enough = (designed(n, 40, 2_000, 0.05, **DESIGNS[design]) for n in (7, 8))
+    assert few.status is Status.FEW_EVENTS
+    assert enough.status is not Status.FEW_EVENTS
+    assert enough.pvalue < 0.05
+    none = designed(0, 200, 2_000, 0.5, **DESIGNS[design])
+    assert none.verdict is iso.Verdict.VIOLATION
+    small, large = (designed(0, n, 8_000, 0.05, **DESIGNS[design]) for n in (159, 170))
+    assert small.status is Status.FEW_EVENTS  # 159 x 0.049
+    assert large.verdict is iso.Verdict.VIOLATION
+
+
+def test_events_are_counted_by_what_they_are_worth() -> None:
+    """(sum of weights)^2 / (sum of squared weights) of the events; and repeated rows of one person are one event."""
+    selected = np.zeros(2_040, dtype=int)
+    selected[:100], selected[2_000:2_010] = 1, 1
+    weight = np.ones(2_040)
+    data = {"g": np.repeat([0, 1], [2_000, 40]), "c": selected, "d": np.random.default_rng(0).random(2_040)}
+    for heavy in (2.0, 4.0):
+        weight[2_000] = heavy
+        worth = weight[2_000:2_010].sum() ** 2 / (weight[2_000:2_010] ** 2).sum()
+        assert (worth < 8) == (heavy > 3)
+        result = iso.project(data | {"w": weight}, distance="d", weight="w", **PARITY)
+        assert (result.status is Status.FEW_EVENTS) == (worth < 8)
+    person = np.arange(2_040)
+    person[2_000:2_010] = np.arange(2_000, 2_010) // 2  # ten events of five people
+    assert iso.project(data | {"k": person}, distance="d", cluster="k", **PARITY).status is Status.FEW_EVENTS
+
+
+def test_few_events_show_no_tolerance_to_hold() -> None:
+    """0 of 12 says little about a tolerance of 0.1 (0.9^12 = 0.28); the t-test was certain."""
+    result = designed(0, 12, 20_000, 1 / 600, tolerance=0.1, weight="w", curve=True)
+    assert result.status is Status.FEW_EVENTS
+    assert np.isnan(result.equivalence_pvalue)
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert result.curve is not None
+    assert np.isnan(result.curve.least)
+    assert np.isinf(result.curve.most)
+    beyond = designed(0, 12, 2_000, 0.2, tolerance=0.05, weight="w")  # 0.85^12 = 0.14 at the edge
+    assert beyond.status is Status.FEW_EVENTS
+    far = designed(0, 200, 2_000, 0.5, tolerance=0.05, weight="w")
+    assert far.verdict is iso.Verdict.VIOLATION

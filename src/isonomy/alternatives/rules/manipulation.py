@@ -6,7 +6,8 @@ with the median of K (reject when it is at most alpha / 2)?
 
 p-values of splits of one table are exchangeable. They are modelled as p = Phi(sqrt(r) Z + sqrt(1 - r) e), with one Z
 for the table and one e for each split; r = 0 is the independent case of Proposition 1, in which re-running pays most.
-Given Z splits are independent, so probabilities are one-dimensional integrals.
+Given Z splits are independent, so probabilities are one-dimensional integrals. The probability that a run rejects falls
+from 1 to 0 as Z grows, in a step that narrows to nothing as r tends to 1: only the step is integrated numerically.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Alpha, Draws, Number, checked
 
-_NODES = 401
+_PANELS, _NODES = 32, 16  # Gauss-Legendre panels over the step, and nodes in each: relative error below 1e-10
+_TAIL = 1e-60  # the step ends where the probability that a run rejects is this close to 0 or 1
+_FAR = 16.0  # |Z| beyond which the normal law has no more mass than that
 Cost = float | Callable[[int], float]
-Correlation = Annotated[float, Number(least=0, below=1, unit="1 itself excluded")]
+Correlation = Annotated[float, Number(least=0, most=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +76,14 @@ def false_rejection(reruns: Draws, *, splits: Draws = 7, alpha: Alpha = 0.05, co
     alpha : float, default 0.05
         The error rate.
     correlation : float, default 0
-        Of the splits' p-values on the normal scale, 0 to below 1.
+        Correlation of the splits' p-values on the normal scale, from 0 to 1.
 
     Examples
     --------
     >>> round(false_rejection(1, splits=1), 6), round(false_rejection(10, splits=1), 4)
     (0.05, 0.4013)
     """
-    weights, rejects = _run(splits, alpha, correlation)
-    return _at_least_once(reruns, weights, rejects)
+    return _at_least_once(reruns, *_run(splits, alpha, correlation))
 
 
 @checked
@@ -105,7 +107,7 @@ def manipulation(
         Of one train-test split, in units of the analyst's gain from a rejection: a run costs ``cost * splits``. Or a
         function of the number of runs, increasing and convex.
     correlation : float, default 0
-        Of the splits' p-values on the normal scale, 0 to below 1.
+        Correlation of the splits' p-values on the normal scale, from 0 to 1.
     most : int, default 10_000
         Runs are searched up to this number.
 
@@ -116,16 +118,16 @@ def manipulation(
     (45, 0.9, 1, True)
     """
     charge = cost if callable(cost) else (lambda m, each=float(cost): each * splits * m)
-    weights, rejects = _run(splits, alpha, correlation)
+    run = _run(splits, alpha, correlation)
     best, payoff = 1, -math.inf
     for m in range(1, most + 1):
-        value = _at_least_once(m, weights, rejects) - float(charge(m))
+        value = _at_least_once(m, *run) - float(charge(m))
         if value > payoff:  # ties go to the fewer runs, as in the paper
             best, payoff = m, value
         elif 1 - float(charge(m)) < payoff:  # even a sure rejection would not pay any more
             break
-    chosen = _at_least_once(best, weights, rejects)
-    return Game(splits, alpha, correlation, best, chosen, float(weights @ rejects), payoff)
+    chosen, honest = (_at_least_once(m, *run) for m in (best, 1))
+    return Game(splits, alpha, correlation, best, chosen, honest, payoff)
 
 
 @checked
@@ -149,15 +151,37 @@ def enough_splits(
     raise UsageError(f"no K up to {most} holds false rejections at {alpha:g}: re-running costs too little.")
 
 
-def _at_least_once(reruns: int, weights: FloatArray, rejects: FloatArray) -> float:
-    return float(weights @ -np.expm1(reruns * np.log1p(-np.minimum(rejects, 1 - 1e-16))))
+def _at_least_once(reruns: int, weights: FloatArray, spared: FloatArray) -> float:
+    return float(weights @ -np.expm1(reruns * spared))
 
 
 def _run(splits: int, alpha: float, correlation: float) -> tuple[FloatArray, FloatArray]:
-    """Integration weights over Z and, at each node, the probability that one run rejects."""
-    from scipy.special import bdtrc, ndtr, ndtri, roots_hermitenorm
+    """Integration weights over Z and, at each node, the logarithm of the probability that one run does not reject."""
+    from scipy.special import betaincinv, ndtr, ndtri
 
-    nodes, weights = roots_hermitenorm(_NODES) if correlation else (np.zeros(1), np.ones(1))
-    below = ndtr((ndtri(level(alpha, splits)) - math.sqrt(correlation) * nodes) / math.sqrt(1 - correlation))
-    needed = (splits + 1) // 2
-    return weights / weights.sum(), np.asarray(bdtrc(needed - 1, splits, below))
+    needed, cut = (splits + 1) // 2, float(ndtri(level(alpha, splits)))
+    if correlation == 0:
+        return np.ones(1), _spared(splits, needed, np.array([cut]))
+    if correlation == 1:  # every split has the same p-value
+        return np.array([level(alpha, splits)]), np.array([-np.inf])
+    # One p-value is below the level with probability Phi(t), t = (cut - sqrt(r) Z) / sqrt(1 - r).
+    shared, own = math.sqrt(correlation), math.sqrt(1 - correlation)
+    never = float(ndtri(betaincinv(needed, splits - needed + 1, _TAIL)))
+    always = -float(ndtri(betaincinv(splits - needed + 1, needed, _TAIL)))
+    low, high = (min(max((cut - own * t) / shared, -_FAR), _FAR) for t in (always, never))
+    places, shares = np.polynomial.legendre.leggauss(_NODES)
+    edges = np.linspace(low, high, _PANELS + 1)
+    half = (high - low) / (2 * _PANELS)
+    z = ((edges[:-1] + edges[1:]) / 2 + half * places[:, None]).ravel()
+    weights = np.repeat(half * shares, _PANELS) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    spared = _spared(splits, needed, (cut - shared * z) / own)
+    # Below the step every run rejects.
+    return np.append(weights, ndtr(low)), np.append(spared, -np.inf)
+
+
+def _spared(splits: int, needed: int, t: FloatArray) -> FloatArray:
+    """log P(fewer than ``needed`` of ``splits`` p-values are below the level), each with probability Phi(t)."""
+    from scipy.special import betainc, ndtr
+
+    rejects, holds = betainc(needed, splits - needed + 1, ndtr(t)), betainc(splits - needed + 1, needed, ndtr(-t))
+    return np.where(rejects < 0.5, np.log1p(-np.minimum(rejects, 0.5)), np.log(np.maximum(holds, 1e-300)))

@@ -14,12 +14,16 @@ from isonomy.numerics.tails import normal_isf, t_sf
 from isonomy.transport.program.cells import Cells, total
 from isonomy.transport.program.criteria import Event, Moments, covariance, independent
 from isonomy.transport.program.law import DRAWS, Law, Null, observed, positive_definite, simulated
-from isonomy.transport.program.measured import Boundary, Measured
+from isonomy.transport.program.measured import Boundary, Measured, Sample
 from isonomy.transport.program.rates import ENOUGH, EXCHANGED, Strata, permuted, strata
 from isonomy.transport.program.solve import Constraint, Solution, solve
 
 MOST_MOMENTS = 10  # of a two-sided tolerance: its law is simulated at 2^(m-1) corners
 FEW = 10  # rows of a group within a label below which large-sample laws are not to be relied on
+# Effective rows (or clusters) selected, and refused, that each side of a comparison needs, seen or expected under the
+# null, where rows have weights or clusters. Rejected at 0.05 without a difference, in the worst of 72 designs: 0.073 of
+# tables with 4, 0.066 with 5, 0.062 with 8 (three binomial errors: 0.065). Where 8 are expected, P(none) is 0.0003.
+EVENTS = 8.0
 SCARCE = 5.0  # rows expected selected, or refused, in a group, below which equality is tested by permutation
 NEAR = 5.0  # rows of each compared group within one bandwidth of the boundary that its density needs
 TIES = 0.5  # rows tied with one, over `flips_of_chance`, up to which the law is used: right up to about 2, wrong from 4
@@ -45,6 +49,7 @@ class Inference:
     standard_error: FloatArray  # (m,): of each moment
     redundant: IntArray  # places of moments that follow from the others
     constant: BoolArray  # (m,): not tested, because the rates compared are all 0 or all 1
+    few_events: BoolArray  # (m,): no test and no interval, because rows have weights or clusters and events are few
     left_out: bool  # whether those that are constant were left out, and others tested
     pooled: bool  # variances at the rates of the null, because some rates are 0 or 1
     df: float  # degrees of freedom of the variances; infinite without weights and clusters
@@ -114,8 +119,13 @@ def infer(
     elif status is Status.UNSUPPORTED or not (here.equality or (status is Status.OK and variances.own_rates)):
         own = edge.covariance(own, kept)
         moment = moment if here.equality or status is Status.OK else edge.moved(own, kept)
+    few = np.zeros(asked.value.size, dtype=bool)
+    if sample is not None:
+        few = edge.few_events(sample) & ~compared.constant
     if variances.effective < FEWEST:
         status, own = Status.FEW_CLUSTERS, None
+    elif few[kept].any():
+        status, own = Status.FEW_EVENTS, None
     here, df = here.times(np.sqrt(cells.rows)), variances.df
     normals = _draws(rng, draws, kept.size, df) if simulated(here) else None
     wald, wald_pvalue, law, by_permutation = np.nan, np.nan, None, False
@@ -129,7 +139,7 @@ def infer(
         if trial.curvature is not None and status is Status.OK and tested:
             theirs = covariance(cells, asked.influence)[np.ix_(kept, kept)] if published else own
             law = Law(theirs, trial.curvature, here, normals, df)
-    error = variances.error(cells.rows, compared.constant)
+    error = variances.error(cells.rows, compared.constant | few)
     fallback = wald_pvalue if tested else np.nan
     return Inference(
         solution=plain.solution,
@@ -146,6 +156,7 @@ def infer(
         standard_error=error,
         redundant=compared.redundant,
         constant=compared.constant,
+        few_events=few,
         left_out=compared.left_out,
         pooled=variances.sigma is not None and not variances.own_rates,
         df=df,
@@ -187,10 +198,10 @@ class _Variances:
     df: float = np.inf
     effective: float = np.inf  # the fewest clusters, or weighted rows, of equal mass that a compared group is worth
 
-    def error(self, rows: float, constant: BoolArray) -> FloatArray:
+    def error(self, rows: float, untested: BoolArray) -> FloatArray:
         """Of each moment."""
-        variance = np.full(constant.size, np.nan) if self.sigma is None else np.diag(self.sigma) / rows
-        return np.where(constant, np.nan, np.sqrt(variance))
+        variance = np.full(untested.size, np.nan) if self.sigma is None else np.diag(self.sigma) / rows
+        return np.where(untested, np.nan, np.sqrt(variance))
 
 
 def _variances(rows: Measured, asked: Moments, kept: IntArray) -> _Variances:
@@ -201,7 +212,7 @@ def _variances(rows: Measured, asked: Moments, kept: IntArray) -> _Variances:
     sigma = sample.covariance(centred, cells.rows)
     certain = positive_definite(sigma[np.ix_(kept, kept)])
     members = np.column_stack([event.member for event in asked.events]) if asked.events else asked.phi != 0
-    return _Variances(sigma if certain else None, True, sample.df(centred[:, kept]), sample.effective(members))
+    return _Variances(sigma if certain else None, True, sample.df(centred[:, kept]), sample.effective(members).min())
 
 
 def _draws(rng: np.random.Generator, draws: int, size: int, df: float) -> FloatArray:
@@ -335,13 +346,42 @@ class Edge:
     """The edge of the null: each moment at its tolerance, on the side where it was seen."""
 
     def __init__(self, cells: Cells, asked: Moments, null: Null) -> None:
-        self._rows, self._null = cells.rows, null
+        self._rows, self._null, self._cells, self._phi = cells.rows, null, cells, asked.phi
         own = np.diag(covariance(cells, asked.influence))
         self._parts = [strata(cells, asked.phi[:, t], own[t]) for t in range(own.size)]
 
     def scarce(self, kept: IntArray) -> float:
         """Fewest rows expected selected, or refused, in a compared group."""
         return min(part.scarce(part.restricted(limit)) for part, limit, _ in map(self._outward, kept))
+
+    def few_events(self, sample: Sample) -> BoolArray:
+        """Which moments compare a rate that rests on fewer than `EVENTS` rows, or clusters, selected or refused.
+
+        A group's own variance vanishes with its events, and the normal law with it. Events expected at the edge count
+        as those seen do: a group without events where many are expected is no accident.
+        """
+        seen, expected = [], []  # rates, on the upper and the lower side of each moment
+        for t in range(len(self._parts)):
+            part, limit, sign = self._outward(t)
+            restricted = part.restricted(limit)
+            for side in (sign * part.weight > 0, sign * part.weight < 0):
+                share = part.count * side / max(float(part.count @ side), 1e-300)
+                seen.append(share @ (part.selected / part.count))
+                expected.append(share @ restricted)
+        rate, null = np.array(seen), np.array(expected)
+        members = np.column_stack([side for phi in self._phi.T for side in (phi > 0, phi < 0)])
+        sets, place = np.unique(members, axis=1, return_inverse=True)
+        size = sample.effective(sets)[place.ravel()]
+        # A share of a set is worth at least its square times what the set is worth: most sets need no closer look.
+        least = size * np.maximum(np.minimum(rate, 1 - rate) ** 2, np.minimum(null, 1 - null))
+        close = np.flatnonzero((size > 0) & (least < EVENTS))
+        few = np.zeros(size.size, dtype=bool)
+        if close.size:
+            chosen = self._cells.selected[:, None] == 1
+            for decided, at_null in ((chosen, null), (~chosen, 1 - null)):
+                worth = sample.effective(members[:, close] & decided)
+                few[close] |= np.maximum(worth, (size * at_null)[close]) < EVENTS
+        return np.asarray(few.reshape(-1, 2).any(axis=1))
 
     def covariance(self, sigma: FloatArray, kept: IntArray) -> FloatArray:
         """``sigma`` with its variances taken at the edge; correlations are kept."""

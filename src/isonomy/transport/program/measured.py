@@ -31,7 +31,7 @@ class Sample:
     @property
     def size(self) -> float:
         """How many rows, or clusters, of equal mass they all are worth."""
-        return self.effective(np.ones((int(self.cell.max()) + 1, 1), dtype=bool))
+        return float(self.effective(np.ones((int(self.cell.max()) + 1, 1), dtype=bool))[0])
 
     def covariance(self, influence: FloatArray, rows: float) -> FloatArray:
         """Of sqrt(rows) times the moments, given what a unit of mass in each cell adds to rows times each."""
@@ -43,10 +43,11 @@ class Sample:
         with np.errstate(all="ignore"):
             return max(float(np.nanmin(spread.second**2 / spread.fourth - 1.0, initial=np.inf)), 1e-3)
 
-    def effective(self, members: BoolArray) -> float:
-        """The fewest rows, or clusters, of equal mass that one of several sets of cells is worth."""
+    def effective(self, members: BoolArray) -> FloatArray:
+        """How many rows, or clusters, of equal mass each of several sets of cells is worth; 0 for an empty set."""
         lines = members[self.cell]
-        return float(designs.spread(self.design, designs.Influence.of(np.zeros(lines.shape), lines)).effective.min())
+        worth = designs.spread(self.design, designs.Influence.of(np.zeros(lines.shape), lines)).effective
+        return np.where(lines.any(axis=0), np.nan_to_num(worth), 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
