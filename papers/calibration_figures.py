@@ -33,7 +33,7 @@ def figure1() -> tuple[Any, Any]:
     X = np.column_stack([s, sex])
     model = GroupCalibrator(group_columns=1, min_size=10, smoother="nadaraya-watson").fit(X[fit], y[fit])
     held = {"y": y[test].astype(float), "g": sex[test]}
-    roles = {"outcome": "y", "score": "s", "groups": "g", "method": "nadaraya-watson", "rng": 1}
+    roles = {"outcome": "y", "score": "s", "groups": "g", "method": "published", "rng": 1}
     before = predictive_parity(held | {"s": s[test]}, **roles)
     return before, predictive_parity(held | {"s": model.predict(X[test])}, **roles)
 

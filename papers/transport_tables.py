@@ -82,12 +82,16 @@ READINGS = {
 
 
 def tests(x: Array, group: Array, y: Array, theta: Array, law: str) -> list[float]:
-    """p-values of the three tables for one classifier on one test set."""
-    score = x @ theta[:-1] + theta[-1]
+    """p-values of the three tables for one classifier on one test set.
+
+    The score is the signed Euclidean distance to the hyperplane, (theta'x + b) / |theta|: the published bandwidth
+    N^(-1/5) is in units of that distance.
+    """
+    score = (x @ theta[:-1] + theta[-1]) / np.linalg.norm(theta[:-1])
     table = {"group": group, "y": y, "score": score, "decision": (score >= 0).astype(int)}
     roles = {"outcome": "y", "prediction": "decision", "score": "score", "threshold": 0.0, "groups": "group"}
     criteria = ("equal_opportunity", "equalized_odds")
-    pvalues = [iso.project(table, criterion=c, law=law, **roles).pvalue for c in criteria]
+    pvalues = [iso.project(table, criterion=c, law=law, rng=2021, **roles).pvalue for c in criteria]
     positive = y == 1
     halves = [table["decision"][positive & (group == g)] for g in (0, 1)]
     with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -91,6 +91,80 @@ def test_a_tolerance_is_part_of_the_null() -> None:
     assert close.pvalue == pytest.approx(equal.pvalue, rel=1e-6)
 
 
+def wrong_way_round(n: int = 6_000) -> dict[str, Any]:
+    """Groups with the same outcomes, which fall as the score rises."""
+    rng = np.random.default_rng(2)
+    s = rng.random(n)
+    return {"s": s, "g": np.repeat([0, 1], n // 2), "y": (rng.random(n) < 0.8 - 0.6 * s).astype(int)}
+
+
+def test_the_published_test_has_no_part_about_the_order() -> None:
+    data = scored(slope=0.85)
+    result = predictive_parity(data, **ROLES, method="published", rng=1)
+    family = result.families[0]
+    # Bonferroni over the scores, and nothing else: no share of alpha is kept for the order.
+    assert result.pvalue == result.parity_pvalue == np.nanmin(family.pvalue_at) * np.isfinite(family.pvalue_at).sum()
+    both = predictive_parity(data, **ROLES, method="nadaraya-watson", rng=1)
+    np.testing.assert_array_equal(both.families[0].pvalue_at, family.pvalue_at)
+    assert both.parity_pvalue == pytest.approx(result.pvalue / 0.9, rel=1e-12)
+    asked = predictive_parity(data, **ROLES, method="nadaraya-watson", order=False, rng=1)
+    assert asked.pvalue == result.pvalue
+    reversed_order = predictive_parity(wrong_way_round(), **ROLES, method="published", rng=1)
+    assert reversed_order.verdict is iso.Verdict.INCONCLUSIVE
+    assert any("Nadaraya-Watson test rejects too often" in warning for warning in reversed_order.warnings)
+
+
+@pytest.mark.parametrize("method", ["omnibus", "orthogonal", "residual", "published"])
+def test_the_order_can_be_left_out(method: Any) -> None:
+    data = wrong_way_round()
+    both, alone = (predictive_parity(data, **ROLES, method=method, order=order, rng=1) for order in (True, False))
+    assert both.verdict is both.ordering_verdict is iso.Verdict.VIOLATION
+    assert alone.verdict is iso.Verdict.INCONCLUSIVE
+    assert np.isnan(alone.ordering_pvalue)
+    assert alone.families[0].order_verdict is None
+    assert alone.pvalue == pytest.approx(float(both.families[0].pair_pvalue[0]), rel=1e-12)
+    assert "at lower scores" in both.null
+    assert "at lower scores" not in alone.null
+    assert "The order of scores was not tested." in alone.findings()
+    assert iso.from_json(alone.to_json()).families[0].order_verdict is None
+    allowed = predictive_parity(data, **ROLES, method=method, order=False, tolerance=0.25, grid=[0.4, 0.5], rng=1)
+    assert allowed.verdict is iso.Verdict.WITHIN_TOLERANCE
+
+
+def differ_above(n: int = 20_000) -> dict[str, Any]:
+    """Outcomes that are the same up to a score of 0.7, and differ from there on."""
+    rng = np.random.default_rng(0)
+    s, g = rng.random(n), np.repeat(["a", "b"], n // 2)
+    return {"s": s, "g": g, "y": (rng.random(n) < np.where((g == "b") & (s > 0.7), 0.5 * s, s)).astype(int)}
+
+
+@pytest.mark.parametrize("method", ["omnibus", "cumulative", "trend", "orthogonal"])
+def test_a_grid_is_the_range_that_is_tested(method: Any) -> None:
+    data = differ_above()
+    assert predictive_parity(data, **ROLES, method=method, rng=1).verdict is iso.Verdict.VIOLATION
+    # 0.45 is several bandwidths away from 0.7.
+    below, above = (
+        predictive_parity(data, **ROLES, method=method, grid=grid, rng=1) for grid in ([0.15, 0.3, 0.45], [0.8, 0.9])
+    )
+    assert below.parity_pvalue > 0.05
+    assert below.verdict is iso.Verdict.INCONCLUSIVE
+    assert above.verdict is iso.Verdict.VIOLATION
+    assert "at every score from 0.150 to 0.450 " in below.null
+
+
+def test_the_order_is_judged_on_the_range_of_the_grid() -> None:
+    rng = np.random.default_rng(0)
+    s, g = rng.random(20_000), np.repeat([0, 1], 10_000)
+    data = {"s": s, "g": g, "y": (rng.random(20_000) < np.where(s < 0.5, s, 0.9 * (1 - s))).astype(int)}
+    assert predictive_parity(data, **ROLES, rng=1).ordering_verdict is iso.Verdict.VIOLATION
+    assert predictive_parity(data, **ROLES, grid=[0.6, 0.8], rng=1).ordering_verdict is iso.Verdict.VIOLATION
+    assert predictive_parity(data, **ROLES, grid=[0.1, 0.4], rng=1).ordering_verdict is iso.Verdict.INCONCLUSIVE
+    one = predictive_parity(data, **ROLES, grid=[0.8], rng=1)  # there is no order of a single score
+    assert np.isnan(one.ordering_pvalue)
+    assert one.pvalue == one.families[0].pair_pvalue[0]
+    assert one.null == "at the score 0.800 the expected outcome is the same in all groups, counting rows."
+
+
 def test_nothing_is_within_tolerance_where_nothing_is_known() -> None:
     result = predictive_parity(scored(n=20_000), **ROLES, grid=[0.5, 50], tolerance=0.2, rng=1)
     assert result.verdict is iso.Verdict.INCONCLUSIVE

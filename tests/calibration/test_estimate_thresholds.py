@@ -87,3 +87,26 @@ def test_a_group_that_selects_the_same_people_keeps_its_threshold() -> None:
     assert kept.any()
     np.testing.assert_array_equal(found.thresholds[kept], 0.5)
     np.testing.assert_allclose(found.marginal_after[kept], found.marginal_before[kept])
+
+
+def gaps(n: int = 6_000) -> dict[str, Any]:
+    """Groups a and b have the same outcomes, and below 0.5 scores that never coincide; c has worse outcomes."""
+    rng = np.random.default_rng(0)
+    g, s = np.repeat(["a", "b", "c"], n), rng.random(3 * n)
+    below = np.floor(10 * s) / 10 + np.where(g == "b", 0.05, 0.0)
+    s = np.where((s < 0.5) & (g != "c"), below, s)
+    return {"s": s, "g": g, "y": (rng.random(3 * n) < np.where(g == "c", 0.7 * s, 0.1 + 0.9 * s)).astype(float)}
+
+
+@pytest.mark.parametrize("target", ["outcome_at_margin", "selection_rate", "tpr", "predictive_value", "equalized_odds"])
+@pytest.mark.parametrize("threshold", [0.5, 0.55])
+def test_groups_that_share_a_threshold_have_one(target: Any, threshold: float) -> None:
+    data = gaps()
+    ask: dict[str, Any] = AT_HALF | {"target": target, "threshold": threshold, "resamples": 100, "rng": 0}
+    result = equalize_thresholds(data, **ask)
+    for block in set(result.blocks.tolist()):
+        for name in ("thresholds", "thresholds_low", "thresholds_high", "lottery"):
+            assert np.unique(getattr(result, name)[result.blocks == block]).size == 1, name
+    for g, name in enumerate("abc"):
+        mine = data["s"][data["g"] == name]
+        assert result.rate_after[g] == np.mean(mine >= result.thresholds[g])  # the rates are those of these thresholds

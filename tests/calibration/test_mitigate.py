@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -419,3 +420,36 @@ def test_bins_without_end_are_refused() -> None:
     data = pl.DataFrame({"s": np.linspace(0, 1, 50), "g": ["a"] * 50})
     with pytest.raises(UsageError, match="bins: 1000000000000000000 is not allowed"):
         GroupCalibrator(score_column="s", group_columns="g", bins=10**18).fit(data, np.arange(50) % 2)
+
+
+def steep(n: int = 4_000, seed: int = 0) -> dict[str, Any]:
+    """Outcomes that are almost certain at either end, as those of a good model are."""
+    rng = np.random.default_rng(seed)
+    s, g = rng.random(n), rng.integers(0, 2, n)
+    return {"s": s, "g": g, "y": (rng.random(n) < 1 / (1 + np.exp(-30 * (s - 0.4 - 0.2 * g)))).astype(float)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("monotone", [False, True])
+def test_calibrated_scores_of_0_and_1_are_probabilities(method: Any, monotone: bool) -> None:
+    for seed in range(3):
+        data, new = steep(seed=seed), steep(seed=10 + seed)
+        model = GroupCalibrator(method, group_columns=1, monotone=monotone)
+        model.fit(np.column_stack([data["s"], data["g"]]), data["y"])
+        beyond = np.concatenate([new["s"], [-5.0, 5.0]]), np.append(new["g"], [0, 1])
+        found = model.predict(np.column_stack(beyond))
+        assert found.min() >= 0
+        assert found.max() <= 1
+        assert np.isfinite(log_loss(new["y"], found[:-2]))
+
+
+def test_calibrated_scores_of_other_outcomes_keep_their_scale() -> None:
+    data = steep()
+    X = np.column_stack([data["s"], data["g"]])
+    unit = GroupCalibrator(group_columns=1).fit(X, data["y"]).predict(X)
+    np.testing.assert_allclose(GroupCalibrator(group_columns=1).fit(X, 50 * data["y"] - 20).predict(X), 50 * unit - 20)
+    line = GroupCalibrator(group_columns=1).fit(X, 10 * data["s"] - 7)
+    np.testing.assert_allclose(line.predict(X), 10 * data["s"] - 7, atol=1e-9)
+    # Beyond the scores seen in fit, the value at the nearest of them.
+    ends = [data["s"][data["g"] == 0].min(), data["s"][data["g"] == 0].max()]
+    np.testing.assert_allclose(line.predict([[-5, 0], [5, 0]]), 10 * np.array(ends) - 7, atol=1e-9)

@@ -62,3 +62,17 @@ def test_thresholds_from_numbers_weights_and_scores_alone() -> None:
         GroupThresholds().fit(X, y)
     with pytest.raises(ValueError, match="requires y"):
         thresholds()[0].fit(X)
+
+
+@pytest.mark.parametrize("target", ["outcome_at_margin", "predictive_value"])
+def test_groups_that_share_a_threshold_are_decided_alike(target: Any) -> None:
+    """Two groups with the same outcomes, and below 0.5 with scores that never coincide; a third with worse outcomes."""
+    rng = np.random.default_rng(0)
+    g, s = np.repeat([0, 1, 2], 6_000), rng.random(18_000)
+    s = np.where((s < 0.5) & (g != 2), np.floor(10 * s) / 10 + 0.05 * g, s)
+    y = rng.random(18_000) < np.where(g == 2, 0.7 * s, 0.1 + 0.9 * s)
+    rule = GroupThresholds(target, group_columns=1).fit(np.column_stack([s, g]), y)
+    assert rule.thresholds_[0] == rule.thresholds_[1] < 0.5 < rule.thresholds_[2]
+    new = np.linspace(0, 1, 1_001)
+    first, second = (rule.predict(np.column_stack([new, np.full(new.size, group)])) for group in (0, 1))
+    np.testing.assert_array_equal(first, second)

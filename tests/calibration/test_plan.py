@@ -66,6 +66,12 @@ AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "thresho
         ({"bandwidth": 1e-5}, UsageError),
         ({"bandwidth": "cross"}, UnknownOption),
         ({"order_tolerance": -1}, UsageError),
+        ({"order": "no"}, UsageError),
+        ({"order": False, "order_tolerance": 0.1}, UsageError),
+        ({"method": "published", "order_tolerance": 0.1}, UsageError),
+        ({"method": "cumulative", "grid": 0.5}, UsageError),
+        ({"order": True, "grid": 0.5}, UsageError),
+        ({"method": "trend", "grid": [0.5]}, UsageError),
         ({"rng": -1}, UsageError),
     ],
 )

@@ -219,3 +219,87 @@ def test_a_cluster_is_a_user_whose_rows_keep_their_votes() -> None:
     np.testing.assert_array_equal(cluster.families[0].se, user.families[0].se)
     with pytest.raises(UsageError, match="says already which rows belong together"):
         predictive_parity(data, **ROLES, rng=1, cluster="m", user=ROLES["score"])
+
+
+def paper_margin(data: dict[str, Any], threshold: float, bandwidth: float) -> list[float]:
+    """The paper's estimator at the threshold: a row has 1 over all rows of its user, and those above are averaged."""
+    rows, weight = (np.asarray(data.get(name, np.ones(data["s"].size)), dtype=float) for name in ("n", "w"))
+    _, user = np.unique(data["m"], return_inverse=True)
+    vote = (
+        rows
+        * weight
+        / np.bincount(user, weights=rows)[user]
+        * np.exp(-0.5 * ((data["s"] - threshold) / bandwidth) ** 2)
+    )
+    above = data["s"] >= threshold
+    means = [np.average(data["y"][mine], weights=vote[mine]) for mine in (above & (data["g"] == g) for g in "ab")]
+    return [float(mean) for mean in means]
+
+
+def active(n: int = 400, seed: int = 0) -> dict[str, Any]:
+    """Equal groups of users with ten rows: all from 0.5 up and mostly good outcomes, or one and mostly bad ones.
+
+    At user level the expected outcome is (0.9 + 0.1 x 0.3) / 1.1 at every score from 0.5 up.
+    """
+    rng = np.random.default_rng(seed)
+    m, first = np.repeat(np.arange(2 * n), 10), np.tile(np.arange(10), 2 * n) == 0
+    busy = np.repeat(rng.random(2 * n) < 0.5, 10)
+    # One score to a bin of the axis, so that nothing is rounded.
+    low, high = (rng.integers(*ends, m.size) / 1024 + 0.5 / 1024 for ends in ((0, 512), (512, 1024)))
+    s = np.where(busy | first, high, low)
+    y = (rng.random(m.size) < np.where(busy, 0.9, 0.3)).astype(float)
+    return {"s": s, "y": y, "g": np.where(m < n, "a", "b"), "m": m}
+
+
+@pytest.mark.parametrize(
+    "case", ["plain", "outcomes unknown below", "count", "weight", "users in both groups", "query"]
+)
+def test_a_vote_at_the_margin_is_one_over_all_rows_of_the_user(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = active()
+    rng = np.random.default_rng(1)
+    data |= {"n": rng.integers(1, 4, data["s"].size)} if case == "count" else {}
+    data |= {"w": rng.integers(1, 4, data["s"].size).astype(float)} if case == "weight" else {}
+    data |= {"g": rng.choice(["a", "b"], data["s"].size)} if case == "users in both groups" else {}
+    known = data if case == "plain" else data | {"y": np.where(data["s"] < 0.5, np.nan, data["y"])}
+    monkeypatch.setattr("isonomy.calibration.tally.HELD", 1_000)  # a query is read in parts
+    columns = {"count": "n" if "n" in data else None, "weight": "w" if "w" in data else None}
+    options: dict[str, Any] = AT_HALF | {"user": "m", "bandwidth": 0.2} | columns
+    table = pl.LazyFrame(known) if case == "query" else known
+    result = marginal_outcomes(table, **options, method="nadaraya-watson").families[0]
+    np.testing.assert_allclose(result.estimate, paper_margin(data, 0.5, 0.2), rtol=1e-9)
+    if case != "weight":
+        np.testing.assert_allclose(result.estimate, 0.93 / 1.1, atol=0.04)
+    present = marginal_outcomes(table, **options).families[0]
+    thresholds = equalize_thresholds(table, **options, resamples=100, change="all", rng=0)
+    np.testing.assert_allclose(thresholds.marginal_before, present.estimate, rtol=1e-9)
+
+
+def test_rows_left_out_are_no_rows_of_their_users() -> None:
+    data = active()
+    lost = np.random.default_rng(2).random(data["s"].size) < 0.2
+    above = data["s"] >= 0.5
+    kept = {name: values[~(lost & above)] for name, values in data.items()}
+    gaps = data | {"y": np.where(lost & above, np.nan, data["y"])}
+    options: dict[str, Any] = AT_HALF | {"user": "m", "bandwidth": 0.2, "missing": "drop"}
+    expected = marginal_outcomes(kept, **options)
+    np.testing.assert_allclose(marginal_outcomes(gaps, **options).families[0].estimate, expected.families[0].estimate)
+    kept = {name: values[~lost] for name, values in data.items()}
+    gaps = data | {"s": np.where(lost, np.nan, data["s"])}
+    expected = marginal_outcomes(kept, **options)
+    np.testing.assert_allclose(marginal_outcomes(gaps, **options).families[0].estimate, expected.families[0].estimate)
+    gaps = data | {"g": np.where(lost, None, data["g"].astype(object))}
+    options["missing_group"] = "drop"
+    np.testing.assert_allclose(marginal_outcomes(gaps, **options).families[0].estimate, expected.families[0].estimate)
+
+
+def test_groups_in_parity_at_user_level_are_not_told_apart() -> None:
+    """Everybody in b has half of ten rows above the threshold, and the outcomes that a has at user level."""
+    called = 0
+    for seed in range(20):
+        data, rng = active(800, seed), np.random.default_rng(100 + seed)
+        size = data["s"].size // 2
+        half = np.tile(np.arange(10) < 5, size // 10)
+        s = np.where(half, 0.5, 0.0) + 0.5 * rng.random(size)
+        data["s"][size:], data["y"][size:] = s, rng.random(size) < 0.93 / 1.1
+        called += marginal_outcomes(data, **AT_HALF, user="m").pvalue <= 0.05
+    assert called <= 4  # 0.05 and three standard errors of 20 tables

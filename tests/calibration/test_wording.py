@@ -53,8 +53,9 @@ def test_shares_are_told_in_percent_and_points() -> None:
 
 
 def test_rows_that_belong_together_are_not_said_to_stand_on_their_own() -> None:
-    assert wording.parity_null("row", None, binary=True).endswith("at higher ones, counting rows.")
-    assert wording.parity_null("user", None, binary=True).endswith("each user counting once.")
+    assert wording.parity_null("row", None, None, order=True, binary=True).endswith("at higher ones, counting rows.")
+    alone = wording.parity_null("user", None, None, order=False, binary=True)
+    assert alone == "at every score the expected outcome is the same in all groups, each user counting once."
 
 
 def test_tables_tell_which_columns_are_shares(results: list[Any]) -> None:

@@ -97,7 +97,7 @@ def test_marginal_thresholds_and_metrics(engine: Any, columns: dict[str, Any]) -
         found = marginal_outcomes(data, **ROLES, threshold=0.4, user=user).families[0]
         np.testing.assert_allclose(found.estimate, expected.estimate, rtol=1e-9)
         np.testing.assert_allclose(found.difference_se, expected.difference_se, rtol=1e-9)
-    for ask in ({}, {"target": "tpr", "user": "m", "change": "all"}):
+    for ask in ({}, {"user": "m", "change": "all"}, {"target": "tpr", "user": "m", "change": "all"}):
         options: dict[str, Any] = ROLES | ask | {"threshold": 0.4, "resamples": 100, "rng": 0}
         wanted, found_rule = equalize_thresholds(columns, **options), equalize_thresholds(data, **options)
         for name in ("thresholds", "thresholds_low", "after", "pvalue", "overall_after"):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from isonomy.calibration import calibration_metrics, marginal_outcomes, predictive_parity
@@ -73,11 +74,27 @@ def test_difference_and_its_variance(columns: dict[str, Any]) -> None:
         assert family.se[0, j] ** 2 == pytest.approx(variance, rel=1e-8)
 
 
+def test_the_published_pvalue(columns: dict[str, Any]) -> None:
+    """The paper's test: normal p-values of the differences at the scores of a grid, times their number."""
+    grid = [0.2, 0.4, 0.6, 0.8]
+    result = predictive_parity(columns, **ROLES, user="m", method="published", grid=grid, rng=1)
+    each = np.bincount(columns["m"])[columns["m"]]
+    rate = (np.unique(columns["m"]).size / 2) ** -0.2  # of the users in the average group
+    pvalues = []
+    for point in grid:
+        width = max(1.06 * np.sqrt(point * (1 - point)) * rate, rate / 10)
+        weight = np.exp(-0.5 * ((columns["s"] - point) / width) ** 2) / each
+        design = np.column_stack([columns["g"] == "a", np.ones(each.size)]).astype(float)
+        value, variance = weighted_least_squares(design, columns["y"], weight, columns["m"])
+        pvalues.append(2 * norm.sf(abs(value) / np.sqrt(variance)))
+    assert result.pvalue == pytest.approx(min(len(grid) * min(pvalues), 1), rel=1e-7)
+
+
 @pytest.mark.parametrize(("method", "degree"), [("local-quadratic", 2), ("local-linear", 1), ("nadaraya-watson", 0)])
 def test_marginal_outcomes(columns: dict[str, Any], method: Any, degree: int) -> None:
     family = marginal_outcomes(columns, **ROLES, user="m", threshold=0.4, method=method).families[0]
     above = columns["s"] >= 0.4
-    each = np.bincount(columns["m"][above], minlength=300)[columns["m"]]
+    each = np.bincount(columns["m"])[columns["m"]]  # the paper's n_m: all rows of the user, above the threshold or not
     for g, name in enumerate("ab"):
         mine = (columns["g"] == name) & above
         u = (columns["s"][mine] - 0.4) / family.bandwidth

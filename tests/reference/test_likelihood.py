@@ -195,3 +195,22 @@ def test_many_overlapping_groups_of_adult_end_with_a_number(data_folder: Path) -
     assert result.joint_status is Status.OK
     assert result.df == 109
     assert 11312.6474 < result.statistic < 11312.6475
+
+
+def test_the_bootstrap_of_table_1_resamples_rows() -> None:
+    """Its critical value is that of rows drawn with replacement, not of their normal limit, which has no skewness."""
+    from papers.likelihood_tables import critical_value
+
+    rng = np.random.default_rng(5)
+    n, m, resamples = 300, 10, 20_000
+    group, loss = rng.integers(0, m, n), rng.standard_normal(n) ** 2
+    member = (group[:, None] == np.arange(m)).astype(float)
+    share, error = member.mean(axis=0), loss @ member / member.sum(axis=0)
+    largest = []
+    for _ in range(resamples):
+        rows = rng.integers(0, n, n)
+        count = member[rows].sum(axis=0)
+        largest.append((share * (loss[rows] @ member[rows] / n - count / n * error)).max())
+    # The probability of 0.95 at which the quantile is taken is met within three standard errors of both samples.
+    value = critical_value(loss, group, m, resamples, np.random.default_rng(6))
+    assert np.mean(np.array(largest) <= value) == pytest.approx(0.95, abs=3 * np.sqrt(2 * 0.95 * 0.05 / resamples))

@@ -3,10 +3,14 @@ tails, statsmodels and scipy for the Wald test. Every reference number is comput
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import special
+from scipy import special, stats
 from scipy.optimize import linprog, minimize
 
 import isonomy as iso
@@ -15,9 +19,12 @@ from isonomy.numerics.tails import weighted_chi2_isf, weighted_chi2_sf
 from isonomy.transport.program.law import Law, Null, maximum
 from isonomy.transport.program.segments import SingleRows, SortedRows, fractions
 from isonomy.transport.program.solve import Constraint, dual_value, solve
+from support.data import folder
 
 Array = NDArray[np.float64]
 INSTANCES = 200
+PAPERS = Path(__file__).resolve().parents[2] / "papers"
+COMPAS = "compas-scores-two-years.csv"
 
 
 def instance(seed: int) -> tuple[Array, NDArray[np.intp], Array | None, Constraint]:
@@ -205,3 +212,81 @@ def test_wald_is_statsmodels_two_proportions() -> None:
     i = [s is Status.OK for s in result.statuses].index(True)
     seen = sorted((abs(result.ci_low[i]), abs(result.ci_high[i])))
     assert seen == pytest.approx(sorted((abs(low), abs(high))), rel=1e-6)
+
+
+# --- The scripts of papers/ -------------------------------------------------------------------------------------------
+
+
+def script(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a script of papers/ defines; it is not run."""
+    monkeypatch.syspath_prepend(str(PAPERS))
+    return runpy.run_path(str(PAPERS / f"{name}.py"))
+
+
+def test_the_tables_measure_distances_to_the_hyperplane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables 1 to 3 by the paper's law, whose bandwidth has units: theta and 50 theta are one classifier."""
+    rng = np.random.default_rng(3)
+    x, group, y = rng.normal(size=(800, 3)), rng.integers(0, 2, 800), rng.integers(0, 2, 800)
+    theta = np.array([0.2, -0.3, 0.1, 0.05])
+    pvalues = script("transport_tables", monkeypatch)["tests"]
+    here = pvalues(x, group, y, theta, "published")
+    assert pvalues(x, group, y, 50 * theta, "published") == pytest.approx(here, rel=1e-9)
+    # The closed form of the paper's Lemma 1, and the distance that the library computes from the coefficients.
+    features = ("a", "b", "c")
+    table = dict(zip(features, x.T, strict=True)) | {"group": group, "y": y}
+    table["decision"] = (x @ theta[:-1] + theta[-1] >= 0).astype(int)
+    plane = iso.transport.distances.Linear(features, (0.2, -0.3, 0.1), 0.05)
+    roles: dict[str, Any] = {"outcome": "y", "prediction": "decision", "groups": "group", "distance": plane}
+    opportunity = iso.project(table, **roles, criterion="equal_opportunity", law="published")
+    odds = iso.project(table, **roles, criterion="equalized_odds", law="published")
+    assert [opportunity.pvalue, odds.pvalue] == pytest.approx(here[:2], rel=1e-9)
+
+
+def test_figure_1_has_a_threshold_at_every_penalty(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The published threshold by hand: Theorem 1 with the groups' own rates and a kernel of width N^(-1/5)."""
+    place = folder()
+    if place is None or not all((place / name).exists() for name in ("drug_consumption.data", COMPAS)):
+        pytest.skip("the datasets are not there; set ISONOMY_DATA")
+    figure = script("transport_figure1", monkeypatch)
+    figure["main"](None)
+    assert "nan" not in capsys.readouterr().out
+    _, make = figure["PANELS"]["(b) linear SVM, Drug"]
+    x, group, y = figure["AUTHORS"]["drug"]()
+    points = figure["curve"]((x, group, y), make, "published")
+    order = np.random.default_rng(2021).permutation(len(y))
+    train, test = order[: int(0.7 * len(y))], order[int(0.7 * len(y)) :]
+    x = (x - x[train].mean(axis=0)) / x[train].std(axis=0)
+    for point in points[::7]:
+        model = make(1 / point["penalty"]).fit(x[train], y[train])
+        signed = model.decision_function(x[test]) / np.linalg.norm(model.coef_)
+        chosen, n = signed >= 0, len(test)
+        members = [(y[test] == 1) & (group[test] == g) for g in (0, 1)]
+        rates = [chosen[here].mean() for here in members]
+        sigma = sum(r * (1 - r) / here.mean() for r, here in zip(rates, members, strict=True))
+        density = stats.norm.pdf(signed, scale=n ** (-1 / 5))
+        curvature = sum(density[here].sum() / n / here.mean() ** 2 for here in members)
+        assert point["threshold"] == pytest.approx(stats.chi2.isf(0.05, 1) * sigma / (2 * curvature), rel=1e-9)
+
+
+def test_corollary_1_is_not_the_plug_in_of_theorem_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among many rows the two variances agree; four rows that are never selected add nothing to Theorem 1's."""
+    table = script("transport_table4", monkeypatch)
+    many = table["classifier"](40_000, 1).columns
+    result = iso.project(many, law="published", **table["ROLES"])
+    assert table["corollary"](many, result.statistic) == pytest.approx(result.pvalue, rel=0.01)
+    few = {
+        "group": np.repeat(["1", "0"], [4, 40]),
+        "outcome": np.ones(44, dtype=int),
+        "prediction": np.concatenate([np.zeros(4, dtype=int), np.tile([0, 1], 20)]),
+        "distance": np.random.default_rng(4).exponential(size=44),
+    }
+    result = iso.project(few, law="published", **table["ROLES"])
+    mu1, mu2, density = 4 / 44, 40 / 44, stats.norm.pdf(few["distance"], scale=44 ** (-1 / 5)) / 44
+    curvature = density[:4].sum() / mu1**2 + density[4:].sum() / mu2**2
+    own = 0.0 + 0.5 * 0.5 / mu2
+    crossed = 0.5**2 / mu1 + 0.5 / mu2 - 1  # the rate of the forty among the four, and the other way round
+    pvalues = [stats.chi2.sf(2 * curvature * result.statistic / variance, 1) for variance in (own, crossed)]
+    assert [result.pvalue, table["corollary"](few, result.statistic)] == pytest.approx(pvalues, rel=1e-9)
+    assert pvalues[0] < 0.05 < pvalues[1]

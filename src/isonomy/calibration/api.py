@@ -59,6 +59,7 @@ def predictive_parity(
     reference: Mapping[str, object] | None = None,
     adjust: Adjustment | None = None,
     tolerance: Tolerance = None,
+    order: bool | None = None,
     order_tolerance: Tolerance = None,
     alpha: Alpha = 0.05,
     resamples: Annotated[int, Number(least=100, most=100_000, whole=True)] = 2_000,
@@ -92,32 +93,40 @@ def predictive_parity(
     level : {"user", "aggregate"}, optional
         ``"user"``: each user has one vote, split evenly over all of its rows. ``"aggregate"``: each row has one vote
         (users, if given, still decide the variance). Default: "user" if ``user`` is given.
-    grid : sequence of float, optional
-        Scores at which groups are compared, increasing. Default: the 1, 5, 10, ..., 95, 99 % quantiles.
+    grid : float or sequence of float, optional
+        Scores at which groups are compared, increasing. Default: the 1, 5, 10, ..., 95, 99 % quantiles. A grid is also
+        the range that is tested: the cumulative sums, the trend and the order then use rows with scores from its first
+        to its last point only, and the verdict says nothing about other scores. (Curves are smooth: rows within a
+        bandwidth of a point still count towards it.)
     bandwidth : float, sequence of float or "cross-validation", optional
         Width of the kernel: a number, or one per grid point. Default: the paper's rule,
         max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5)/10), n being the users (or rows) of the average group, with [0, 1]
         scaled to where the scores lie. ``"cross-validation"``: that rule times the factor, from 1/4 to 2, whose local
         line best predicts the mean outcome of a bin of scores from the others.
-    method : {"omnibus", "orthogonal", "cumulative", "trend", "residual", "nadaraya-watson"}, default "omnibus"
+    method : {"omnibus", "orthogonal", "cumulative", "trend", "residual", "nadaraya-watson", "published"}
         ``"orthogonal"``: near each score, Y - pooled(S) on 1_g - share(S), so that neither the outcome curve nor the
         groups' shares bias the difference; the largest over the grid is judged. ``"cumulative"``: sums of
         (1_g - share(S)) (Y - pooled(S)) in score order; no bandwidth in the comparison. ``"trend"``: these sums as a
-        level and a line over the order of scores. ``"omnibus"``: the smallest p-value of these three, by their joint
-        law. ``"residual"``: each group's mean residual from the pooled curve; it
-        rejects too often where one group's scores lie between another's. ``"nadaraya-watson"``: the paper's, without a
-        support rule, which rejects too often when groups have different scores.
+        level and a line over the order of scores. ``"omnibus"`` (default): the smallest p-value of these three, by
+        their joint law. ``"residual"``: each group's mean residual from the pooled curve; it rejects too often where
+        one group's scores lie between another's. ``"nadaraya-watson"``: the paper's smoother, at the paper's bandwidth
+        and without a support rule, which rejects too often when groups have different scores. ``"published"``: the
+        paper's test as it stands, which is ``"nadaraya-watson"`` with Bonferroni's adjustment over the grid and no
+        test of the order.
     kernel : {"gaussian", "gaussian4", "gaussian6"}, default "gaussian"
         ``"gaussian"``, or of higher order: ``"gaussian4"``, ``"gaussian6"``.
     reference : mapping, optional
         The group each other group is compared with, such as ``{"race": "White"}``. Default: every pair.
     adjust : {"sup-t", "bonferroni", "holm", "none"}, optional
         How p-values and bands allow for the number of grid points. Default: ``"sup-t"``, and with
-        ``method="nadaraya-watson"`` ``"bonferroni"``, as in the paper. All pairs of all columns are adjusted by Holm's
-        method.
+        ``method="nadaraya-watson"`` or ``"published"`` ``"bonferroni"``, as in the paper. All pairs of all columns are
+        adjusted by Holm's method.
     tolerance : float, optional
         Differences up to this size are part of the null. The verdict is "within tolerance" if two one-sided tests at
         alpha show it at every supported score (of the grid, if one is given), and of the order too.
+    order : bool, optional
+        Whether the order of scores is tested too. If it is not, the test of differences has the whole of ``alpha``.
+        Default: True, but False with ``method="published"`` and with a grid of one score, which has no order.
     order_tolerance : float, optional
         The same for reversals of the order: how much better outcomes at lower scores may be. Default: ``tolerance``.
     alpha : float, default 0.05
@@ -144,9 +153,9 @@ def predictive_parity(
     Returns
     -------
     ParityResult
-        `pvalue` and `verdict` of both parts, `parity_pvalue` and `ordering_pvalue` of either, `families` (curves,
-        bands, pairs, order); `to_frame()` has one row for each pair of groups and grid point. Its ``difference`` is
-        estimated by itself and is not ``estimate - reference_estimate`` (see Notes).
+        `pvalue` and `verdict` of both parts, `parity_pvalue` and `ordering_pvalue` of either (NaN if it was not
+        tested), `families` (curves, bands, pairs, order); `to_frame()` has one row for each pair of groups and grid
+        point. Its ``difference`` is estimated by itself and is not ``estimate - reference_estimate`` (see Notes).
 
     Notes
     -----
@@ -155,7 +164,8 @@ def predictive_parity(
     other group has too). A difference narrower than the bandwidth is smoothed away.
 
     Differences between groups have nine tenths of ``alpha`` and the order has one tenth; p-values are divided by these
-    shares, so that all of them are compared with ``alpha``. The order compares mean outcomes in ten intervals of the
+    shares, so that all of them are compared with ``alpha``. With ``order=False`` differences have all of it, and their
+    p-values are not divided. The order compares mean outcomes in ten intervals of the
     score, of one group in a lower with another in a higher one.
 
     A difference is an average over a bandwidth, and has less bias than the difference of the two curves beside it. Its
@@ -282,8 +292,9 @@ def marginal_outcomes(
     """Do people who only just got a positive decision have the same outcomes in every group?
 
     Null hypothesis: E[Y | S = threshold, G = g] is the same for all groups (Definition 5 of the paper), where the
-    decision is positive when S >= threshold. Only rows from the threshold up are read, so outcomes may be missing below
-    it. Assumes that users are independent.
+    decision is positive when S >= threshold. Only outcomes from the threshold up are read, so they may be missing below
+    it. At user level a user's vote is split over all of its rows with a score, those below the threshold included: keep
+    these rows in the table. Assumes that users are independent.
 
     Parameters
     ----------

@@ -105,8 +105,9 @@ def equalize_thresholds(
     outcomes at the margin a threshold below the present one rests on a linear extrapolation, status "extrapolated". A
     group has the status "infeasible" if it does not reach the common value (by more than its standard error: coarse
     scores), and with outcomes at the margin if nobody or everybody would be above its threshold or its outcomes fall as
-    the score rises: do not use its threshold. Where the next score above a threshold is further off than a tenth of the
-    bandwidth (few distinct scores), that score is the threshold: it selects the same people.
+    the score rises: do not use its threshold. Where the next score above a threshold, in the groups that share it, is
+    further off than a tenth of the bandwidth (few distinct scores), that score is the threshold: it selects the same
+    people.
 
     When it misleads: below the present threshold, where nobody's outcome is known; on rows the score's model was
     fitted on. Intervals take it as known which groups are moved. Display (2) of the paper integrates f F where the

@@ -83,8 +83,9 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
     """Parity is both: equal outcomes, and scores in order. Holm's method over all pairs, and over all families' orders.
 
     Each p-value is divided by its part's share of alpha, so that either is compared with alpha and both together are
-    wrong at most that often. Within tolerance are pairs whose pointwise intervals all lie inside (two one-sided tests
-    at every score), and orders of which every reversal was shown to be at most the tolerance.
+    wrong at most that often; where the order is not tested, the differences have the whole of alpha. Within tolerance
+    are pairs whose pointwise intervals all lie inside (two one-sided tests at every score), and orders of which every
+    reversal was shown to be at most the tolerance.
     """
     families = estimates.families
     # Every score that was asked for has to be within the tolerance; on the default grid only those that are known.
@@ -93,7 +94,11 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
         inside(least.reduce(one.pointwise_low, axis=1), most.reduce(one.pointwise_high, axis=1), plan.tolerance)
         for one in families
     ]
-    pairs = _pairs([_share(one.pair_pvalue, 1 - ORDER) for one in families], within, plan.alpha, "holm")
+    share = 1 - ORDER if plan.order else 1.0
+    pairs = _pairs([_share(one.pair_pvalue, share) for one in families], within, plan.alpha, "holm")
+    if not plan.order:
+        alone = tuple(FamilyDecisions(*own, float("nan")) for own in pairs)
+        return Decisions(alone, _parity_warnings(estimates, plan))
     limits = np.array([one.order.limit for one in families])
     orders = conclude(
         _share(np.array([one.order.pvalue for one in families]), ORDER),

@@ -150,7 +150,8 @@ def _curves(family: Family, plan: Plan, rng: np.random.Generator) -> Curves:
     sums = family.sums
     weight = sums.weight.sum(axis=0)
     grid = plan.grid if plan.grid is not None else family.axis.grid(weight)
-    plain = plan.method == "nadaraya-watson"
+    plain = plan.averages
+    within = None if plan.range is None else sums.between(*plan.range)
     bandwidth = _widths(family, plan.bandwidth, grid, published=plain)
     smoother = Smoother(grid, bandwidth.at(grid), 0 if plain else 1, plan.kernel)
     fit = fit_curves(sums, smoother)
@@ -160,14 +161,17 @@ def _curves(family: Family, plan: Plan, rng: np.random.Generator) -> Curves:
     pairs = reference_pairs(family.groups, plan.reference)
     draws, order_draws = rng.spawn(2)
     bands = tuple(
-        _band(family, plan, bandwidth, smoother, fit, pair, child)
+        _band(family, plan, bandwidth, smoother, fit, pair, within, child)
         for pair, child in zip(pairs, draws.spawn(len(pairs)), strict=True)
     )
     half = float(tails.normal_isf(plan.alpha)) * robust.errors(sums)
     ends = (fit.beta[0], robust.beta[0] - half, robust.beta[0] + half)
     limits = (0.0, 1.0) if family.binary else (-np.inf, np.inf)
     curve, low, high = (np.where(supported, np.clip(end, *limits), np.nan) for end in ends)
-    by_interval = interval_means(sums, binary=family.binary)
+    order = Order(np.nan)
+    if plan.order:
+        by_interval = interval_means(sums, binary=family.binary, within=within)
+        order = ordering(by_interval, plan.order_tolerance, plan.alpha, plan.draws, order_draws)
     names = ("difference", "low", "high", "pointwise_low", "pointwise_high", "se")
     return Curves(
         dimensions=family.dimensions,
@@ -187,7 +191,7 @@ def _curves(family: Family, plan: Plan, rng: np.random.Generator) -> Curves:
         pvalue_at=np.stack([band.pvalue for band in bands]),
         adjusted_at=np.stack([band.adjusted for band in bands]),
         pair_statistic=np.array([band.statistic for band in bands]),
-        order=ordering(by_interval, plan.order_tolerance, plan.alpha, plan.draws, order_draws),
+        order=order,
         **{name: np.stack([getattr(band, name) for band in bands]) for name in names},
     )
 
@@ -225,6 +229,7 @@ def _band(
     smoother: Smoother,
     fit: Fit,
     pair: tuple[int, int],
+    within: BoolArray | None,
     rng: np.random.Generator,
 ) -> Band:
     sums, chosen = family.sums, list(pair)
@@ -232,7 +237,7 @@ def _band(
     test = TESTS.get(plan.method, "points")
     judgement = Judgement(plan.adjust, plan.alpha, plan.tolerance, plan.draws, bounds, test)
     average = replace(smoother, degree=0)
-    if plan.method == "nadaraya-watson":
+    if plan.averages:
         contrast = means(sums, pair, None, average, fit.users[chosen])
         return judgement.band(sums, pair, contrast, None, np.all(fit.users[chosen] >= FEWEST, axis=0), None, rng)
     pooled = _pooled(family, pair, bandwidth, RESIDUAL if plan.method == "residual" else POOLED)
@@ -243,7 +248,7 @@ def _band(
     contrast, robust = (
         orthogonal(sums, pair, pooled, replace(smoother, degree=degree), binary=family.binary) for degree in (0, 2)
     )
-    path = None if test == "points" else walk(sums, pair, pooled, binary=family.binary)
+    path = None if test == "points" else walk(sums, pair, pooled, binary=family.binary, within=within)
     return judgement.band(sums, pair, contrast, robust, usable, path, rng)
 
 

@@ -137,10 +137,13 @@ def estimate_thresholds(tally: ThresholdsTally, plan: ThresholdsPlan, rng: np.ra
     selected = tally.selected(present, low, high)
     plain = low == high
     # Scores on a lattice: a threshold that selects the same people as before is the present one, and where the lowest
-    # score selected is another point of the curve, that is the threshold.
-    width = bandwidth.at(np.maximum(high, present))
-    chosen = np.where(selected.lowest - high > APART * width, selected.lowest, high)
-    chosen = np.where((blocks >= 0) & (selected.rows[2] != selected.rows[0]), chosen, present)
+    # score selected is another point of the curve, that is the threshold. One for all groups of a block.
+    chosen, width = np.full(high.size, present), bandwidth.at(np.maximum(high, present))
+    for block in range(int(blocks.max()) + 1):
+        mine = blocks == block
+        if np.any(selected.rows[2, mine] != selected.rows[0, mine]):
+            lowest = np.fmin.reduce(selected.lowest[mine])  # NaN where nobody is selected
+            chosen[mine] = np.where(lowest - high[mine] > APART * width[mine], lowest, high[mine])
     low, high = np.where(plain, chosen, low), np.where(plain, chosen, high)
     lowered = np.minimum(low, high) < present - 1e-12 * max(1.0, abs(present))
     after = selected.mixed(probability)

@@ -94,6 +94,12 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
 
     Notes
     -----
+    Calibrated scores lie within the range of the group's outcomes, so that those of 0/1 outcomes are probabilities. A
+    local line can leave this range where the curve bends; at the end of a bin where it does, the estimate is the
+    nearest end of the range. Outcomes of any other kind are bounded by their own smallest and largest value. A score
+    below or above all those seen in fit gets the value of the nearest one that was seen. With ``onto`` the result is a
+    score of that group instead of an outcome, and these bounds do not apply.
+
     When it misleads: on rows it was fitted on, and on groups so small that they get everybody's calibrator
     (`pooled_groups_`).
 
@@ -165,7 +171,9 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         held = each > 0
         score = columns.numbers[:, 0]
         axis = _axis(score[held], each[held])
-        fitter = Fitter(self.method, self.bins, self.bandwidth, self.smoother, self.monotone, axis)
+        options = (self.method, self.bins, self.bandwidth, self.smoother, self.monotone)
+        # Between two score scales a curve need not be an outcome: bounds would only map unlike scores onto one.
+        fitter = Fitter(*options, axis, bounded=self.onto is None)
 
         def calibrate(rows: IntArray) -> Map:
             return fitter(score[rows], outcome[rows], vote.among(rows))

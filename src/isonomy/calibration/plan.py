@@ -12,6 +12,7 @@ from isonomy.calibration.smoothing.bands import Adjustment
 from isonomy.calibration.smoothing.composites import STEPS, simplex
 from isonomy.calibration.smoothing.kernels import Kernel
 from isonomy.calibration.smoothing.targets import Direction, Target
+from isonomy.calibration.wording import AVERAGES
 from isonomy.calibration.wording_thresholds import in_words
 from isonomy.errors import MissingRole, UsageError
 from isonomy.frames import Grouping, Request, Source
@@ -23,7 +24,7 @@ from isonomy.numerics.arrays import FloatArray
 from isonomy.results import phrases
 
 Level = Literal["user", "aggregate"]
-Comparison = Literal["omnibus", "orthogonal", "cumulative", "trend", "residual", "nadaraya-watson"]
+Comparison = Literal["omnibus", "orthogonal", "cumulative", "trend", "residual", "nadaraya-watson", "published"]
 EdgeFit = Literal["local-quadratic", "local-linear", "nadaraya-watson"]
 Change = Literal["shown", "all"]
 PairAdjustment = Literal["holm", "bonferroni", "bh", "by", "none"]
@@ -46,6 +47,7 @@ class RowsPlan:
     level: Level
     checks: Request  # the rows of each group, and how many outcomes are not 0/1 or have no user
     requests: tuple[Request, ...]  # the same where an engine holds the rows: how many there are is asked first
+    each: str | None = None  # column with the number of all rows of a row's user, where not all of them are read
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +70,18 @@ class Plan(ComparisonPlan):
     draws: int
     grid: FloatArray | None
     bandwidth: Widths
+    order: bool
     order_tolerance: float | None
+
+    @property
+    def averages(self) -> bool:
+        """Whether groups' kernel means are compared, as in the paper."""
+        return self.method in AVERAGES
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The lowest and the highest score that are compared; None: all scores."""
+        return None if self.grid is None else (float(self.grid[0]), float(self.grid[-1]))
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -198,6 +211,7 @@ def plan(
     reference: Mapping[str, object] | None,
     adjust: Adjustment | None,
     tolerance: float | None,
+    order: bool | None,
     order_tolerance: float | None,
     alpha: float,
     resamples: int,
@@ -206,10 +220,20 @@ def plan(
     """Check the options of `predictive_parity` against one another and the schema."""
     read = _refuse_both(source, plan_rows(source, score, **rows))
     points = _grid(grid)
+    single = points is not None and points.size == 1
+    if single and (order or method in ("cumulative", "trend")):
+        needs = "order=True" if order else f"method={method!r}"
+        raise UsageError(f"grid: {grid!r} is a single score, and {needs} needs a range of scores; give two or more.")
+    ordered = method != "published" and not single if order is None else bool(order)
+    if order_tolerance is not None and not ordered:
+        raise UsageError(
+            f"order_tolerance: {order_tolerance!r} has no effect where the order is not tested; leave it at None, or "
+            "pass order=True."
+        )
     compared = (read, kernel, alpha, tolerance, reference)
     reversal = tolerance if order_tolerance is None else order_tolerance
-    usual: Adjustment = "bonferroni" if method == "nadaraya-watson" else "sup-t"
-    return Plan(*compared, method, adjust or usual, resamples, points, bandwidth, reversal)
+    usual: Adjustment = "bonferroni" if method in AVERAGES else "sup-t"
+    return Plan(*compared, method, adjust or usual, resamples, points, bandwidth, ordered, reversal)
 
 
 def plan_composite(

@@ -129,7 +129,7 @@ class ParityFamily(Family, Curves):
         *(*Family.of_pairs, "se", "pvalue_at", "adjusted_at", "pair_statistic", "pointwise_low", "pointwise_high"),
     )
 
-    order_verdict: Verdict
+    order_verdict: Verdict | None = None  # None: the order was not tested
 
     def without(self, small: BoolArray) -> Self:
         """A copy that withholds the numbers of the groups marked ``small``."""
@@ -152,7 +152,8 @@ class ParityFamily(Family, Curves):
     def findings(self, alpha: float, tolerance: float | None, families: int, *, binary: bool) -> list[str]:
         """The family's test, its clearest pairs, and the order."""
         if np.isnan(self.pair_adjusted).all():
-            return [wording.not_compared(self.dimensions), self._order(binary)]
+            ordered = self.order_verdict is not None
+            return [wording.not_compared(self.dimensions, ordered=ordered), self._order(binary)]
         compared = np.unique(self.pairs[self.supported.any(axis=1)]).size or len(self.groups)
         sizes = (compared, int(self.supported.any(axis=0).sum()), families)
         shown = overall(self.pair_verdicts), smallest(self.pair_adjusted)
@@ -170,6 +171,8 @@ class ParityFamily(Family, Curves):
 
     def _order(self, binary: bool) -> str:
         order = self.order
+        if self.order_verdict is None:
+            return wording.ORDER_NOT_TESTED
         if order.better < 0 or self.order_verdict is not Verdict.VIOLATION:
             return wording.order_not_shown(order.pvalue, self.order_verdict)
         better, worse = self.groups[order.better].label, self.groups[order.worse].label
@@ -242,7 +245,7 @@ class FamiliesResult(Result, Generic[F]):
 
     def table_note(self) -> str:
         """That a difference is not that of the two columns beside it, unless it is."""
-        return "" if self.test == "nadaraya-watson" else wording.OWN_DIFFERENCE
+        return "" if self.test in wording.AVERAGES else wording.OWN_DIFFERENCE
 
     def table(self) -> Columns:
         """One row for each pair of groups (and grid point), family after family."""
@@ -325,7 +328,9 @@ class ParityResult(FamiliesResult[ParityFamily]):
             decisions,
             plan,
             plan.rows,
-            null=wording.parity_null(plan.rows.level, plan.tolerance, binary=tally.families[0].binary),
+            null=wording.parity_null(
+                plan.rows.level, plan.tolerance, plan.range, order=plan.order, binary=tally.families[0].binary
+            ),
             provenance=call.provenance(
                 rows=tally.rows, dropped=tally.dropped, level=plan.rows.level, grouping=plan.rows.grouping
             ),
@@ -342,13 +347,19 @@ class ParityResult(FamiliesResult[ParityFamily]):
 
     @property
     def ordering_pvalue(self) -> float:
-        """P-value of the order alone (Definition 2's second part): the smallest of the families', adjusted."""
+        """P-value of the order alone (Definition 2's second part): the smallest of the families', adjusted.
+
+        NaN where the order was not tested.
+        """
         return smallest([family.order.pvalue for family in self.families])
 
     @property
     def ordering_verdict(self) -> Verdict:
-        """Violation if a reversed order was shown; within tolerance if all reversals were shown to be."""
-        return overall([family.order_verdict for family in self.families])
+        """Violation if a reversed order was shown; within tolerance if all reversals were shown to be.
+
+        Inconclusive where the order was not tested.
+        """
+        return overall([family.order_verdict for family in self.families if family.order_verdict is not None])
 
     def findings(self) -> tuple[str, ...]:
         """Each family's test, its largest differences, and the order."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from operator import add
+from operator import add, or_
 
 import narwhals as nw
 import numpy as np
@@ -33,7 +33,7 @@ from isonomy.results.progress import tracked
 HELD = 2**24  # rows of a query or file that are read at once; more are read in parts
 MOST_GROUPS = 100
 NO_ROW_LEFT = "data: no rows are left; the user of every row is missing."
-SCORE, OUTCOME, VOTE, USER, COUNTED = "__s", "__y", "__w", "__u", "__n"
+SCORE, OUTCOME, VOTE, USER, COUNTED, EACH = "__s", "__y", "__w", "__u", "__n", "__e"
 _FAMILY = 2**40  # places of the sums of one family: the products of 100 groups have 2^36
 
 
@@ -131,6 +131,7 @@ def _by_workers(source: Source, plan: RowsPlan, axis: Axis | None) -> Tally:
     if checks.rows == userless:
         raise EmptyFrame(NO_ROW_LEFT)
     numbers = {SCORE: plan.score, OUTCOME: plan.outcome} | ({} if source.count is None else {COUNTED: source.count})
+    numbers |= {} if plan.each is None else {EACH: plan.each}
     labels = {} if plan.person is None else {USER: plan.person}
     people = complete_rows(source, numbers, labels, plan.grouping)
     axis = axis or axis_of(people)
@@ -160,7 +161,7 @@ def _part_entries(
     lines, vote = columns.get(COUNTED), columns[VOTE]
     user = None if USER not in columns else person_codes(columns[USER])[0]
     if by_user and user is not None:
-        vote = vote / np.bincount(user, weights=lines)[user]
+        vote = vote / (columns[EACH] if EACH in columns else np.bincount(user, weights=lines)[user])
     for k, size in enumerate(sizes):
         rows = (columns[SCORE], columns[OUTCOME], vote, lines, user)
         sums = Moments.of(axis, columns[f"{GROUP}{k}"], size, *rows, products=True)
@@ -168,10 +169,23 @@ def _part_entries(
 
 
 def rows_above(source: Source, plan: RowsPlan, threshold: float) -> Tally:
-    """The rows from the threshold up. Missing scores stay, so that they are reported as elsewhere."""
-    column = nw.col(plan.score)
-    kept = (column >= threshold) | missing(column, source.schema[plan.score])
+    """The rows from the threshold up. Missing scores stay, so that they are reported as elsewhere.
+
+    A user's vote is split over all of its rows that have a score, those below the threshold included; rows that are
+    left out because something is missing are none.
+    """
+    column, unknown = nw.col(plan.score), missing(nw.col(plan.score), source.schema[plan.score])
+    kept = (column >= threshold) | unknown
     axis = axis_of(complete_rows(source, {SCORE: plan.score}))  # of all rows, whatever else of a row is missing
+    if plan.level == "user" and (user := plan.user) is not None:
+        lost = unknown | ((column >= threshold) & missing(nw.col(plan.outcome), source.schema[plan.outcome]))
+        if (weight := source.reading.weight) is not None:
+            lost = lost | missing(nw.col(weight), source.schema[weight])
+        if source.missing_group == "drop":
+            lost = reduce(or_, (key.is_null() for key in plan.grouping.keys.values()), lost)
+        each = source.fresh("rows of the user")
+        number = nw.when(lost).then(nw.lit(0.0)).otherwise(source.number)
+        source, plan = source.with_columns({each: number.sum().over(user)}), replace(plan, each=each)
     with from_threshold(plan, threshold):
         return tally_rows(source.filter(kept), plan, axis)
 
@@ -242,7 +256,7 @@ class Votes:
 
     @classmethod
     def of(cls, source: Source, plan: RowsPlan, rows: Rows) -> Votes:
-        """The votes of rows whose columns are a user and a weight, where there are any."""
+        """The votes of rows whose columns are a user, a weight and all rows of the user, where there are any."""
         user, known = (None, None) if plan.person is None else person_codes(rows.columns["user"])
         kept: BoolArray | slice = slice(None)
         lines, dropped = rows.count, dict(rows.dropped)
@@ -253,7 +267,8 @@ class Votes:
         lines = None if lines is None else lines[kept]
         vote = rows.columns.get("weight", np.ones(rows.size))[kept] * (1.0 if lines is None else lines)
         if user is not None and plan.level == "user":
-            vote = vote / np.bincount(user, weights=lines)[user]
+            own = np.bincount(user, weights=lines)[user] if plan.each is None else rows.columns["each"][kept]
+            vote = vote / own
         return cls(vote, lines, user, kept, dropped)
 
     @property
@@ -266,7 +281,9 @@ def _read(source: Source, plan: RowsPlan, axis: Axis | None, known: Sequence[tup
     """The moments of a table (or of a part of one, whose groups are ``known``)."""
     keys = {} if plan.person is None else {"user": nw.col(plan.person)}
     weights = {} if source.reading.weight is None else {"weight": source.reading.weight}
-    rows = source.rows(Request(grouping=plan.grouping, numeric={**plan.checks.numeric, **weights}, keys=keys))
+    each = {} if plan.each is None else {"each": nw.col(plan.each)}
+    numeric = {**plan.checks.numeric, **weights}
+    rows = source.rows(Request(grouping=plan.grouping, numeric=numeric, keys=keys, values=each))
     votes = Votes.of(source, plan, rows)
     score, outcome = (rows.columns[name][votes.kept] for name in ("score", "outcome"))
     if not score.size and axis is None:

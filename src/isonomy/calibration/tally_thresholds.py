@@ -32,7 +32,7 @@ from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_ro
 from isonomy.frames.products import count_persons, ends_at, sums_at
 from isonomy.numerics.arrays import FloatArray
 
-_KNOWN, _PART, _TOGETHER = "__k", "__p", "__t"
+_KNOWN, _PART, _TOGETHER, _WEIGHT = "__k", "__p", "__t", "__v"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +110,8 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     )
     counted = {} if source.count is None else {COUNTED: source.count}
     numbers = {SCORE: rows.score, _KNOWN: known, OUTCOME: outcome} | counted
+    if (weight := source.reading.weight) is not None:
+        numbers[_WEIGHT] = weight  # a row without one is left out
     labels = {} if rows.user is None else {USER: rows.user}
     together = source.cluster or rows.user  # rows that vary together
     if together is None and source.reading.weight is not None:
@@ -118,15 +120,17 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     people = coded(complete_rows(table, numbers, labels, rows.grouping), rows.grouping, groups)
     people = people if counted else people.with_columns(nw.lit(1.0).alias(COUNTED))
     if source.reading.weight is not None:  # only the proportions of weights matter
-        weight = float(sums_at(people, {}, {"weight": nw.col(LINES)})["weight"])
-        people = people.with_columns((nw.col(LINES) * (size / weight)).alias(LINES))
+        total = float(sums_at(people, {}, {"weight": nw.col(LINES)})["weight"])
+        people = people.with_columns((nw.col(LINES) * (size / total)).alias(LINES))
     if not plan.margin:  # rows without the outcome have been reported; with missing="drop" they take no part
         people = people.filter(nw.col(_KNOWN) > 0)
-    read = nw.col(LINES) * nw.col(_KNOWN) * flag(nw.col(SCORE) >= present)
+    above = flag(nw.col(SCORE) >= present)
+    read = nw.col(LINES) * nw.col(_KNOWN) * above
+    by_user = rows.user is not None and rows.level == "user"
+    if by_user:  # votes are those of `rows_above`
+        own = (nw.col(COUNTED) * (1.0 - above * (1.0 - nw.col(_KNOWN)))).sum().over(USER)
+        read = nw.when(read > 0).then(read / own).otherwise(nw.lit(0.0))
     people = people.with_columns((nw.col(LINES) * nw.col(_KNOWN)).alias(_KNOWN), read.alias(VOTE))
-    if rows.user is not None and rows.level == "user":
-        own = nw.col(VOTE).sum().over(USER)
-        people = people.with_columns(nw.when(own > 0).then(nw.col(VOTE) / own).otherwise(nw.lit(0.0)).alias(VOTE))
     axis = axis_of(people)
     bins = Bins.of(axis.low, axis.high, present)
     cells = _binned(people, bins, len(groups))
@@ -141,6 +145,8 @@ def tally_thresholds(source: Source, plan: ThresholdsPlan) -> ThresholdsTally:
     pieces = min(PARTS, round(float(sums_at(everybody, {}, {})[COUNT])))
     people_in_parts = people.join(numbered.select(_TOGETHER, nw.col(_PART) % pieces), on=_TOGETHER, how="inner")
     parts = _binned(people_in_parts, bins.joined, len(groups), pieces)
+    if by_user and cells.vote.any():  # only proportions matter: in the unit of users with a row from the threshold up
+        cells, parts = (one.rated(users / cells.vote.sum()) for one in (cells, parts))
     return ThresholdsTally(groups, cells, parts, margin, axis, users / len(groups), binary, dropped, people)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from isonomy.results import Verdict, phrases
 
 Ends = tuple[float, float]  # low and high, or before and after
+AVERAGES = ("nadaraya-watson", "published")  # methods whose differences are those of the groups' curves
 
 REFERENCES = (
     'C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate '
@@ -21,7 +22,7 @@ REFERENCES = (
 
 
 PARITY_QUESTION = "Does a score mean the same thing for every group?"
-PARITY_METHOD = "Predictive rate parity: equal outcomes at each score, and scores in order, with sums by user"
+PARITY_METHOD = "Predictive rate parity: outcomes at equal scores compared between groups, with sums by user"
 COMPOSITE_QUESTION = "Does every weighted sum of these scores mean the same thing for every group?"
 COMPOSITE_METHOD = "Parity of composite scores, uniformly over their weights, with sums by user"
 COMPOSITE_NULL = (
@@ -67,7 +68,7 @@ PARITY_ASSUMPTIONS = (
 MARGINAL_ASSUMPTIONS = (
     (
         "The decision is positive exactly when the score reaches the threshold.",
-        "Not checked here: rows below the threshold are not read.",
+        "Not checked here: decisions are not read.",
     ),
     ("Expected outcomes are smooth just above the threshold.", _BANDWIDTH),
 )
@@ -79,13 +80,15 @@ _PAIR_VERDICTS = {
 }
 
 
-def parity_null(level: str, tolerance: float | None, *, binary: bool) -> str:
-    """The null hypothesis."""
+def parity_null(level: str, tolerance: float | None, ends: Ends | None, *, order: bool, binary: bool) -> str:
+    """The null hypothesis. ``ends``: the lowest and the highest score that are compared, if not all are."""
     votes = "each user counting once" if level == "user" else "counting rows"
-    return (
-        f"at every score the expected outcome {_same(tolerance, binary)} in all groups, and no group has higher "
-        f"outcomes at lower scores than another at higher ones, {votes}."
-    )
+    at = "every score"
+    if ends is not None:
+        low, high = (phrases.number(end) for end in ends)
+        at = f"the score {low}" if ends[0] == ends[1] else f"every score from {low} to {high}"
+    reversal = "" if not order else ", and no group has higher outcomes at lower scores than another at higher ones"
+    return f"at {at} the expected outcome {_same(tolerance, binary)} in all groups{reversal}, {votes}."
 
 
 def marginal_null(threshold: float, tolerance: float | None, *, binary: bool) -> str:
@@ -143,7 +146,7 @@ _MANY = 0.2  # of the comparisons: fewer that were not made change little of wha
 def score_warnings(unit: bool, method: str, *, margin: bool = False) -> list[str]:
     """What to know of the scores and of the method. ``unit``: all scores lie in [0, 1]; ``margin``: at a threshold."""
     biased = _NADARAYA_WATSON_AT_THE_EDGE if margin else _NADARAYA_WATSON
-    return [*([] if unit else [_OUTSIDE]), *([biased] if method == "nadaraya-watson" else [])]
+    return [*([] if unit else [_OUTSIDE]), *([biased] if method in AVERAGES else [])]
 
 
 # How many would tell of groups that are withheld.
@@ -199,14 +202,16 @@ def marginal_warnings(
     return tuple(warnings)
 
 
-def not_compared(dimensions: Sequence[str], *, margin: bool = False) -> str:
-    """No two groups of a set could be compared."""
+def not_compared(dimensions: Sequence[str], *, margin: bool = False, ordered: bool = False) -> str:
+    """No two groups of a set could be compared. ``ordered``: their order was tested."""
     name = " & ".join(dimensions)
     if margin:
         return f"{name}: no two groups have enough people just above the threshold to compare them."
-    return f"{name}: no score has enough people in two groups to compare them; only the order of scores can be judged."
+    judged = "; only the order of scores can be judged" if ordered else ""
+    return f"{name}: no score has enough people in two groups to compare them{judged}."
 
 
+ORDER_NOT_TESTED = "The order of scores was not tested."
 NOWHERE = "Nothing can be said of single scores: none has enough people near it in two groups."
 
 

@@ -54,6 +54,26 @@ def test_sums_are_those_of_the_rows() -> None:
     assert np.trace(own) == pytest.approx((marks**2).sum())
 
 
+def test_sums_are_those_of_the_rows_in_a_range() -> None:
+    rng = np.random.default_rng(1)
+    n = 8_000
+    s, g = (rng.integers(0, BINS, n) + 0.5) / BINS, rng.integers(0, 2, n)
+    y = (rng.random(n) < s).astype(float)
+    moments = Moments.of(Axis.of(0.0, 1.0), g, 2, s, y, np.ones(n))
+    within = (moments.site >= 0.2) & (moments.site <= 0.5)
+    one = walk(moments, (0, 1), Pooled(moments.site, np.full(BINS, 0.5)), binary=True, within=within)
+    held = (s >= 0.2) & (s <= 0.5)
+    marks = np.where(held, np.where(g == 0, 0.5, -0.5) * (y - s), 0.0)
+    assert one.known
+    assert one.step.sum() == pytest.approx(marks.sum())
+    assert one.allowed.sum() == pytest.approx(held.sum() / 4)
+    assert np.all(one.allowed > 0)  # the intervals are those of the range
+    own = moments.covariance(dict(enumerate(one.functionals)))
+    assert np.trace(own) == pytest.approx((marks**2).sum())
+    nowhere = walk(moments, (0, 1), Pooled(moments.site, np.full(BINS, 0.5)), binary=True, within=np.zeros(BINS, bool))
+    assert not nowhere.known
+
+
 def test_the_variance_of_few_events_has_a_floor() -> None:
     """A group that has few events by chance would have a small variance, and be shown to differ too often."""
     n = 4_000

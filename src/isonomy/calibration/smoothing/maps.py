@@ -23,8 +23,8 @@ LocalFit = Literal["nadaraya-watson", "local-linear"]
 
 
 def lines(at: FloatArray, value: FloatArray, score: FloatArray) -> FloatArray:
-    """Linear between the scores ``at``, constant beyond them."""
-    return np.interp(score, at, value)
+    """Linear between the scores ``at``, constant beyond them; never outside the values, not even by some rounding."""
+    return np.clip(np.interp(score, at, value), value.min(), value.max())
 
 
 def steps(edges: FloatArray, value: FloatArray, score: FloatArray) -> FloatArray:
@@ -61,6 +61,7 @@ class Fitter:
     smoother: LocalFit
     monotone: bool
     axis: Axis
+    bounded: bool = True  # whether a map stays within the range of the outcomes, as expected outcomes do
 
     def __call__(self, score: FloatArray, outcome: FloatArray, vote: FloatArray) -> Map:
         """The map of one group. Votes are in the unit of users (or rows): their total is the group's number of them."""
@@ -89,7 +90,8 @@ class Fitter:
         weights, pieces = np.stack([vote, vote * outcome]), range(0, score.size, 2**16)
         parts = [line_sums(at, width, score[i : i + 2**16], weights[:, i : i + 2**16]) for i in pieces]
         sums = np.sum(parts, axis=0)
-        return sums[3] / sums[0] if self.smoother == "nadaraya-watson" else local_line(*sums)
+        value = sums[3] / sums[0] if self.smoother == "nadaraya-watson" else local_line(*sums)
+        return np.clip(value, outcome.min(), outcome.max()) if self.bounded else value
 
     def _rising(self, value: FloatArray, mass: FloatArray) -> FloatArray:
         if not self.monotone:

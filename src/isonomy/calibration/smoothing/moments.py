@@ -190,6 +190,11 @@ class Moments:
         mean = np.divide(self.place, votes, out=centres.copy(), where=votes > 0)
         return np.clip(mean, centres - half, centres + half)
 
+    def between(self, low: float, high: float) -> BoolArray:
+        """The sites from one score to another, up to some rounding."""
+        rounding = 1e-9 * self.axis.length
+        return np.asarray((self.site >= low - rounding) & (self.site <= high + rounding))
+
     def cross(self, a: int, first: FloatArray, b: int, second: FloatArray) -> FloatArray:
         """Covariances (P, Q) of functionals of the rows of groups ``a`` and ``b``."""
         shape = first.shape[-1], second.shape[-1]

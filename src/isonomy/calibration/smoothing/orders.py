@@ -50,12 +50,13 @@ class Means:
     supported: BoolArray  # (G, C)
 
 
-def interval_means(moments: Moments, *, binary: bool) -> Means:
-    """Means over intervals that hold about equal shares of all votes."""
-    votes = moments.weight.sum(axis=0)
+def interval_means(moments: Moments, *, binary: bool, within: BoolArray | None = None) -> Means:
+    """Means over intervals that hold about equal shares of all votes. ``within``: of those at these sites alone."""
+    held = np.ones(len(moments.site), dtype=bool) if within is None else within
+    votes = moments.weight.sum(axis=0) * held
     cell = intervals(votes, INTERVALS)
     used = np.unique(cell[votes > 0])
-    inside = (cell[:, None] == used).astype(np.float64)
+    inside = ((cell[:, None] == used) & held[:, None]).astype(np.float64)
     weight, total = moments.weight @ inside, moments.total @ inside
     with np.errstate(divide="ignore", invalid="ignore"):
         value = total / weight

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from isonomy.calibration.smoothing.moments import Moments
 from isonomy.calibration.smoothing.sums import enough
 from isonomy.inference.simultaneous import beyond_rounding
 from isonomy.numerics import tails
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
 CHECKPOINTS = 40  # score intervals of the cumulative test
 
@@ -52,11 +52,14 @@ class Walk:
         return min(float(np.sum(tails.normal_sf(statistic / np.sqrt(variance)))), 1.0)
 
 
-def walk(moments: Moments, pair: Pair, pooled: Pooled, *, binary: bool) -> Walk:
-    """The walk of two groups, at intervals with equal shares of their votes."""
+def walk(moments: Moments, pair: Pair, pooled: Pooled, *, binary: bool, within: BoolArray | None = None) -> Walk:
+    """The walk of two groups, at intervals with equal shares of their votes. ``within``: at these sites alone."""
     chosen = list(pair)
-    weight, member = moments.weight[chosen], pooled.membership
-    cell = intervals(weight.sum(axis=0), CHECKPOINTS)
+    weight = moments.weight[chosen]
+    if within is not None:
+        pooled = replace(pooled, common=within if pooled.common is None else pooled.common & within)
+    member = pooled.membership
+    cell = intervals(weight.sum(axis=0) * (1.0 if within is None else within), CHECKPOINTS)
     inside = (cell[:, None] == np.arange(CHECKPOINTS)).astype(np.float64)
     residual = (member * (moments.total[chosen] - weight * pooled.outcome)).sum(axis=0)
     slopes = member[:, :, None] * inside
@@ -83,7 +86,7 @@ def walk(moments: Moments, pair: Pair, pooled: Pooled, *, binary: bool) -> Walk:
 
 def intervals(weight: FloatArray, size: int) -> IntArray:
     """The interval of each site, of at most ``size`` with about equal votes."""
-    share = (np.cumsum(weight) - weight / 2) / weight.sum()
+    share = (np.cumsum(weight) - weight / 2) / max(float(weight.sum()), np.finfo(float).tiny)
     return np.minimum((size * share).astype(np.intp), size - 1)
 
 
