@@ -55,6 +55,18 @@ def test_empty_and_all_missing(method: Any) -> None:
     assert adjust(np.full((2, 3), 0.5), method).shape == (2, 3)
 
 
+@given(pvalues.filter(bool), st.sampled_from(METHODS), st.lists(st.integers(0, 4), min_size=15, max_size=15))
+def test_the_same_hypothesis_counts_once(p: Any, method: Any, labels: Any) -> None:
+    same = labels[: len(p)]
+    largest = {label: max(v for v, other in zip(p, same, strict=True) if other == label) for label in same}
+    once = dict(zip(largest, adjust(list(largest.values()), method), strict=True))
+    np.testing.assert_array_equal(adjust(p, method, same), [once[label] for label in same])
+
+
+def test_a_hypothesis_that_was_not_tested_stays_so_beside_its_equal() -> None:
+    np.testing.assert_allclose(adjust([0.01, np.nan, 0.04, 0.01], "holm", [7, 7, 3, 7]), [0.02, np.nan, 0.04, 0.02])
+
+
 def test_bad_input() -> None:
     with pytest.raises(UnknownOption, match="Did you mean 'holm'"):
         adjust([0.1], "hlm")

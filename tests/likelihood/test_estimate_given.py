@@ -23,8 +23,110 @@ def test_departments_account_for_the_difference() -> None:
     assert row["ci_low"] < 0 < row["ci_high"]
     assert row["accounted_low"] < row["unconditional"] - row["disparity"] < row["accounted_high"] < 0
     assert row["accounted"] == pytest.approx(row["unconditional"] - row["disparity"])
-    assert row["unconditional"] == pytest.approx(row["estimate"] - row["reference"])
-    assert "unconditional,disparity" in ",".join(result.to_frame().columns)
+    assert row["unconditional"] == pytest.approx(row["raw_estimate"] - row["raw_reference"])
+    assert "raw_estimate,raw_reference,unconditional,estimate,reference,disparity" in ",".join(
+        result.to_frame().columns
+    )
+
+
+def by_hand(data: dict[str, Any], group: str, reference: str, column: str) -> tuple[tuple[float, float], ...]:
+    """The adjusted and the raw means of a group and its reference, by plain loops over strata."""
+    weight = np.asarray(data.get("w", np.ones(len(data["sex"]))), dtype=float)
+    own = data["sex"] == group
+    other = ~own if reference == "rest" else data["sex"] == reference
+    sums, total = np.zeros(2), 0.0
+    for stratum in np.unique(data["department"]):
+        rows = [side & (data["department"] == stratum) for side in (own, other)]
+        masses = [weight[side].sum() for side in rows]
+        if min(masses) == 0:
+            continue
+        share = masses[0] * masses[1] / sum(masses)
+        sums += [share * np.average(data[column][side], weights=weight[side]) for side in rows]
+        total += share
+    raw = tuple(float(np.average(data[column][side], weights=weight[side])) for side in (own, other))
+    return (sums[0] / total, sums[1] / total), (raw[0], raw[1])
+
+
+@pytest.mark.parametrize("reference", ["rest", "population", "m"])
+@pytest.mark.parametrize("design", ["rows", "weights", "clusters"])
+@pytest.mark.parametrize("scale", ["difference", "ratio", "odds_ratio"])
+@pytest.mark.parametrize("column", ["admitted", "points"])
+def test_adjusted_rates_add_up_to_the_disparity(reference: str, design: str, scale: Any, column: str) -> None:
+    data = admissions()
+    rng = np.random.default_rng(1)
+    data |= {"sex": np.where(rng.random(2_000) < 0.2, "x", data["sex"]), "points": rng.gamma(2.0, size=2_000)}
+    data["points"] += data["admitted"]
+    data["department"][:3], data["sex"][:3] = "art", "f"  # a stratum without a man
+    if design == "weights":
+        data["w"] = rng.lognormal(size=2_000)
+    elif design == "clusters":
+        data["who"] = rng.integers(0, 900, 2_000)
+    if scale == "odds_ratio" and column == "points":
+        return
+    result = stratified(
+        data,
+        metric="selection_rate" if column == "admitted" else "mean_prediction",
+        prediction=column,
+        groups="sex",
+        given="department",
+        reference={"sex": "m"} if reference == "m" else reference,
+        scale=scale,
+        weight="w" if design == "weights" else None,
+        cluster="who" if design == "clusters" else None,
+    )
+    for row in result.to_frame().iter_rows(named=True):
+        group = row["group"].removeprefix("sex=")
+        if row["status"] == "reference":
+            assert np.isnan([row["estimate"], row["reference"], row["disparity"]]).all()
+            assert row["raw_estimate"] == pytest.approx(by_hand(data, "m", "rest", column)[1][0])
+            continue
+        adjusted, raw = by_hand(data, group, "m" if reference == "m" else "rest", column)
+        both = row["estimate"], row["reference"]
+        if scale == "odds_ratio":  # no average of rates gives it: the group's rate follows from the reference's
+            assert both[1] == pytest.approx(adjusted[1], rel=1e-10)
+        else:
+            assert both == pytest.approx(adjusted, rel=1e-10)
+        assert (row["raw_estimate"], row["raw_reference"]) == pytest.approx(raw, rel=1e-10)
+        for one, other, compared in ((*both, "disparity"), (*raw, "unconditional")):
+            expected = {
+                "difference": one - other,
+                "ratio": one / other,
+                "odds_ratio": one * (1 - other) / (other * (1 - one)) if column == "admitted" else 0.0,
+            }[scale]
+            assert row[compared] == pytest.approx(expected, rel=1e-9), compared
+
+
+def test_an_adjusted_reference_of_zero_has_no_ratio() -> None:
+    """Men are admitted, but not in the department that women apply to."""
+    table = {
+        "sex": ["f"] * 40 + ["m"] * 80,
+        "department": ["a"] * 80 + ["b"] * 40,
+        "admitted": [0, 1] * 20 + [0] * 40 + [0, 1] * 20,
+    }
+    for scale in ("ratio", "odds_ratio"):
+        result = stratified(table, **RATE, reference={"sex": "m"}, given="department", scale=scale)
+        assert result.status[0] is Status.ZERO_BASELINE
+        assert not result.answered
+
+
+def test_a_stratum_in_which_nobody_weighs_anything_changes_nothing() -> None:
+    data = admissions(400)
+    data["w"] = np.where(data["department"] == "hard", 0.0, 1.0)
+    result = stratified(data, **RATE, reference={"sex": "m"}, given="department", weight="w")
+    easy = {name: values[data["department"] == "easy"] for name, values in data.items()}
+    alone = stratified(easy, **RATE, reference={"sex": "m"}, given="department", weight="w")
+    assert result.disparity[0] == pytest.approx(alone.disparity[0])
+    assert result.pvalue[0] == pytest.approx(alone.pvalue[0], rel=0.05)
+
+
+def test_strata_count_rows_whatever_they_weigh() -> None:
+    data = admissions(600)
+    data["w"] = np.where(data["department"] == "hard", 9.0, 1.0)
+    shown = stratified(data, **RATE, reference={"sex": "m"}, given="department", weight="w").by_stratum()
+    for row in shown.iter_rows(named=True):
+        inside = data["department"] == row["stratum"].removeprefix("department=")
+        assert row["n"] == (inside & (data["sex"] == "f")).sum()
+        assert row["reference_n"] == (inside & (data["sex"] == "m")).sum()
 
 
 def test_population_means_the_rest_of_the_stratum() -> None:

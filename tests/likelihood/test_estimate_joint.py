@@ -50,11 +50,14 @@ def test_a_condition_that_leaves_a_handful_outside_has_nothing_to_compare_with()
     assert result.joint_status is Status.OK
 
 
-def test_an_untested_group_without_errors_puts_equal_errors_outside_the_range() -> None:
+def test_one_group_that_varies_leaves_nothing_to_test() -> None:
+    """Nobody of b has an error, which does not show how far from none its mean may be."""
     outcome = np.tile([0.0, 1.0], 30)
     data = {"y": outcome, "s": outcome + np.r_[np.linspace(0.1, 0.3, 30), np.zeros(30)], "g": ["a"] * 30 + ["b"] * 30}
     result = iso.certify(data, metric="mae", outcome="y", prediction="s", groups="g")
-    assert (result.statistic, result.pvalue, result.joint_status) == (np.inf, 0.0, Status.OUTSIDE_RANGE)
+    assert (result.statistic, result.df, result.pvalue, result.joint_status) == (0.0, 0, 1.0, Status.OK)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert any("one group alone leaves no test" in warning for warning in result.warnings)
 
 
 @pytest.mark.parametrize("method", ["el", "eel"])
@@ -72,18 +75,57 @@ def test_a_reference_of_equal_rows_is_a_known_number(method: Method, null: float
 
 
 @pytest.mark.parametrize("method", ["el", "eel"])
-@pytest.mark.parametrize("reference", ["population", "rest", {"g": "c"}], ids=str)
-def test_an_untested_group_of_equal_rows_says_what_the_common_mean_is(method: Method, reference: Any) -> None:
+def test_a_named_reference_of_equal_rows_says_what_the_common_mean_is(method: Method) -> None:
     known = iso.certify(TWO, reference=0.1, method=method, **VALUE)
-    result = iso.certify(TWO, reference=reference, method=method, **VALUE)
+    result = iso.certify(TWO, reference={"g": "c"}, method=method, **VALUE)
     assert result.df == 2
     assert result.statistic == pytest.approx(known.statistic, rel=1e-9)
 
 
-def test_equal_rows_at_the_centre_count_for_the_degrees_of_freedom() -> None:
+@pytest.mark.parametrize("method", ["el", "eel"])
+@pytest.mark.parametrize("reference", ["population", "rest"])
+def test_an_untested_group_of_equal_rows_is_no_part_of_the_joint_test(method: Method, reference: str) -> None:
+    """Its rows do not show how its mean varies: the others are compared with each other, as if it were not there."""
+    result = iso.certify(TWO, reference=reference, method=method, **VALUE)
+    others = {name: values[:70] for name, values in TWO.items()}
+    expected = iso.certify(others, reference=reference, method=method, **VALUE)
+    assert result.df == expected.df == 1
+    # Rows with no function count in the Euclidean n, as they do elsewhere.
+    assert result.statistic == pytest.approx(expected.statistic, rel=1e-9 if method == "el" else 2e-2)
+    assert any("(g=c) were left out of the joint test: all rows of a group" in warning for warning in result.warnings)
+    assert result.region is not None
+    assert result.region.test(result.disparity[:2]).statistic == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("reference", ["population", {"g": "a"}, "highest"], ids=str)
+def test_rows_of_an_untested_group_are_no_part_of_the_test_of_overlapping_groups(reference: Any) -> None:
+    """The groups of h have these rows too: with them, the means of all others would fix that of the untested group."""
+    table = TWO | {"h": np.tile(["u", "v"], 50)}
+    result = iso.certify(table, metric=M, groups=["g", "h"], reference=reference)
+    others = {name: values[:70] for name, values in table.items()}
+    expected = iso.certify(others, metric=M, groups=["g", "h"], reference=reference)
+    assert result.df == expected.df == 2
+    assert result.statistic == pytest.approx(expected.statistic, rel=1e-6)
+    assert result.contains(0.0) == expected.contains(0.0)
+    with pytest.raises(UsageError, match="only no difference"):
+        result.contains(0.1)
+
+
+def test_rare_losses_that_are_alike_are_not_told_apart_by_groups_without_any() -> None:
+    """In half of these tables some group has no error, which once put every such table outside the range."""
+    for seed in range(8):
+        table = small_cells(seed)
+        error = np.random.default_rng(100 + seed).random(len(table["g"])) < 0.05
+        table["p"] = np.where(error, 1 - table["y"], table["y"])
+        result = iso.certify(table, metric="mse", outcome="y", prediction="p", groups="g", resamples=100)
+        assert result.joint_status is Status.OK
+        assert result.verdict is Verdict.INCONCLUSIVE
+
+
+def test_equal_rows_of_a_named_reference_count_for_the_degrees_of_freedom() -> None:
     x = np.tile([-1.0, 1.0], 15)
     data = {"x": np.r_[x + 0.25, x - 0.25, np.zeros(30)], "g": np.repeat(["a", "b", "c"], 30)}
-    assert iso.certify(data, **VALUE).df == iso.certify(data, reference=0.0, **VALUE).df == 2
+    assert iso.certify(data, reference={"g": "c"}, **VALUE).df == iso.certify(data, reference=0.0, **VALUE).df == 2
 
 
 def test_the_minimum_may_lie_at_the_end_of_a_rate() -> None:
@@ -253,3 +295,58 @@ def test_what_belongs_to_the_likelihood_is_refused_of_values_among_several_metri
     table["x"][:] = 1.0
     with pytest.raises(NotEnoughData, match="none can be tested by 'm'"):
         iso.certify(table, metric=[M, "selection_rate"], **ROLES)
+
+
+def small_cells(seed: int) -> dict[str, Any]:
+    """A group of 1,500 rows and nine of 50, alike; few of the rows with outcome 0 are selected."""
+    rng = np.random.default_rng(seed)
+    g = np.repeat(["big", *(f"g{i}" for i in range(9))], [1_500] + [50] * 9)
+    y = (rng.random(g.size) < 0.3).astype(int)
+    return {"g": g, "y": y, "p": (rng.random(g.size) < np.where(y == 1, 0.8, 0.1)).astype(int)}
+
+
+def without_any(table: dict[str, Any], *groups: str) -> dict[str, Any]:
+    """The same, in which nobody of these groups with outcome 0 was selected."""
+    empty = np.isin(table["g"], groups) & (table["y"] == 0)
+    return table | {"p": np.where(empty, 0, table["p"])}
+
+
+ODDS: dict[str, Any] = {"metric": "equalized_odds", "outcome": "y", "prediction": "p", "groups": "g"}
+
+
+@pytest.mark.parametrize("groups", [("g1",), ("g1", "g2"), ("g1", "g2", "g3", "g4")], ids=len)
+def test_cells_without_variation_count_in_a_test_of_several_metrics(groups: tuple[str, ...]) -> None:
+    """Rates of those with outcome 1 and with outcome 0 rest on other rows: T is the sum, and so are its df."""
+    table = without_any(small_cells(4), *groups)
+    joint = iso.certify(table, correction=None, **ODDS)
+    tpr, fpr = (iso.certify(table, correction=None, **{**ODDS, "metric": metric}) for metric in ("tpr", "fpr"))
+    assert joint.df == tpr.df + fpr.df
+    assert joint.statistic == pytest.approx(tpr.statistic + fpr.statistic)
+    assert joint.pvalue == pytest.approx(chi2.sf(joint.statistic, joint.df), rel=1e-9)
+    constant = {name for name, status in zip(joint.names, joint.status, strict=True) if status is Status.CONSTANT}
+    assert {f"g={name} (fpr)" for name in groups} <= constant
+
+
+@pytest.mark.parametrize("metric", ["fpr", "equalized_odds"])
+def test_cells_without_variation_count_where_rows_have_weights(metric: str) -> None:
+    """Equal weights are no weights: T is that of the rows, held against an F instead of a chi-square."""
+    table = without_any(small_cells(4), "g1", "g2", "g3")
+    plain = iso.certify(table, correction=None, **{**ODDS, "metric": metric})
+    weighed = iso.certify(table | {"w": np.full(len(table["g"]), 2.0)}, weight="w", **{**ODDS, "metric": metric})
+    assert weighed.df == plain.df
+    assert plain.pvalue < weighed.pvalue < plain.pvalue + 0.1
+
+
+def test_several_metrics_of_small_groups_are_corrected_one_by_one() -> None:
+    table = small_cells(4)
+    joint = iso.certify(table, rng=1, **ODDS)
+    alone = [iso.certify(table, rng=1, **{**ODDS, "metric": metric}) for metric in ("tpr", "fpr")]
+    plain = iso.certify(table, correction=None, **ODDS)
+    assert joint.statistic == pytest.approx(sum(one.statistic for one in alone), rel=0.02)  # other resamples
+    assert joint.statistic < 0.97 * plain.statistic
+    assert joint.df == plain.df
+    assert joint.pvalue == pytest.approx(chi2.sf(joint.statistic, joint.df), rel=1e-9)
+    divided = plain.statistic / joint.statistic
+    assert any(f"Its statistic was divided by {divided:.3g}" in warning for warning in joint.warnings)
+    assert joint.region is not None
+    assert joint.region.test(0.0).statistic == pytest.approx(joint.statistic)

@@ -31,3 +31,13 @@ def test_the_axis_has_ticks_that_people_read_within_the_intervals() -> None:
         assert {0.5, 0.8, 1} <= set(values)
         assert all(round(value, 2) == value for value in values)
         assert all(low / 1.5 <= value <= high * 1.5 for value in values)
+
+
+def test_the_chart_says_which_error_rate_its_intervals_and_its_colors_follow() -> None:
+    title = iso.adverse_impact(hires(), prediction="hired", groups="race").plot().to_dict()["title"]
+    assert title["subtitle"][:2] == [
+        "Intervals: 95 % for each category alone.",
+        "Colors: at most a 5 % chance that any difference shown is false (Holm).",
+    ]
+    plain = iso.adverse_impact(hires(), prediction="hired", groups="race", adjust="none").plot().to_dict()["title"]
+    assert isinstance(plain, str)

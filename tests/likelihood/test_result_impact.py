@@ -28,6 +28,26 @@ def test_the_published_table_is_the_first_page() -> None:
     assert list(pages)[-1] == "Shortfalls"
 
 
+def test_weights_have_columns_of_their_own() -> None:
+    data = {**hires(), "w": np.where(hires()["hired"] == 1, 30.0, 10.0)}
+    weighted = iso.adverse_impact(data, prediction="hired", groups="race", weight="w")
+    people = ["weighted_n", "weighted_selected"]
+    assert weighted.to_frame().columns[:6] == ["table", "group", "n", "selected", *people]
+    assert not set(people) & set(result().to_frame().columns)
+    pages = weighted.pages()
+    assert list(pages["The table as it is published"])[2:7] == ["n", "selected", *people, "rate"]
+    assert list(pages["Shortfalls"])[2:] == [*people, "shortfall", "shortfall_parity"]
+    assert weighted.headings()["selected"] == "Rows selected"
+    assert iso.from_json(weighted.to_json()).findings() == weighted.findings()
+    hidden = weighted.suppressed(1_000)
+    small = np.array([status is Status.SUPPRESSED for status in hidden.status])
+    assert small.any()
+    assert hidden.weighted_n is not None
+    assert hidden.weighted_selected is not None
+    assert np.isnan(hidden.weighted_n[small]).all()
+    assert np.isnan(hidden.weighted_selected[small]).all()
+
+
 def test_small_categories_are_withheld() -> None:
     hidden = result().suppressed(700)
     small = np.array([status is Status.SUPPRESSED for status in hidden.status])

@@ -24,6 +24,18 @@ def test_a_category_in_words() -> None:
     assert "0.400 and 0.600" in wording.bounds(0.4, 0.6)
 
 
+def test_weighted_counts_are_told_beside_the_rows() -> None:
+    text = wording.finding(
+        "sex=f", (12, 40, 0.3), "sex=m", (0.5, 0.3, 0.76), 0.05, 0.001, 0.002, 0.8, people=(1_500, 5_000)
+    )
+    assert text.startswith(
+        "sex=f: 12 of 40 rows selected, which stand for 1,500 of 5,000 people by weight (30.0 %), an impact ratio of "
+    )
+    assert wording.shortfall(800, 1_200, 0.8, weighted=True) == (
+        "A ratio of 0.800 would have needed 800 more selections by weight, the comparator's rate 1,200."
+    )
+
+
 def test_what_the_threshold_is_not_cannot_be_read_as_a_ratio_of_one() -> None:
     assert "a ratio below the threshold is not by itself unlawful, and one above it" in wording.LIMITS[0]
 

@@ -145,3 +145,31 @@ def test_from_fitting_to_correction_to_evaluation(name: str) -> None:
     assert "none of 8 was shown" in result.evaluation.headline()
     if name != "NSW":  # 240 rows of earnings are too few to learn a correction from
         assert result.price.bias_after[0] < result.price.bias_before
+
+
+def test_the_papers_procedure_on_the_platform_is_the_papers() -> None:
+    """Equations 15 and 20 on separate halves of the rows, against the pooled rest, by hand."""
+    from papers.treatment_platform import PROCEDURES
+
+    detection, evaluation = PROCEDURES["the paper's procedure"]
+    rows = dict(iso.simulate.uplift(60_000, 3, groups=3, baseline=0.3, error={"b": 0.3}, noise=0.2).columns)
+    rows["half"] = np.random.default_rng(1).integers(0, 2, 60_000)
+    group, half, t, y, f = (np.asarray(rows[k]) for k in ("group", "half", "treatment", "outcome", "effect"))
+
+    def error(here: Any) -> float:
+        p, e = here & (half == 0), here & (half == 1)  # the prediction set and the estimation set
+        events = [float(y[p & (t == arm)].sum()) for arm in (0, 1)]
+        untreated, treated = (float((y * f)[p & (t == arm)].sum()) / events[arm] for arm in (0, 1))  # (19), (18)
+        predicted = (events[0] * untreated**2 + events[1] * treated) / (events[0] * untreated + events[1])  # (20)
+        return predicted - float(y[e & (t == 1)].mean() / y[e & (t == 0)].mean())  # (15)
+
+    result = iso.treatment_bias(rows, **ROLES, **{**detection, "split": "half"}, rng=1)
+    expected = [error(group == name) for name in "abc"]
+    np.testing.assert_allclose(result.error, expected, rtol=1e-9)
+    rest = [error(group != name) for name in "abc"]
+    np.testing.assert_allclose(result.bias, np.array(expected) - rest, rtol=1e-9)
+    corrections = iso.evaluate_corrections(rows, **ROLES, **evaluation, splits=2, resamples=10, rng=1)
+    assert corrections.strategies == ("none", "mean", "significant", "mse_plus", "mse_minus")
+    keys = ("collapse", "rest", "rest_correction", "split")
+    assert [evaluation[key] for key in keys] == ["positives", "pooled", "single", "independent"]
+    assert PROCEDURES["our defaults"] == ({}, {})

@@ -20,6 +20,13 @@ def test_labels_cannot_end_the_script_that_holds_them() -> None:
     assert "vega-lite" in json.loads(specification)["$schema"]
 
 
+def test_a_chart_on_the_page_has_the_pages_background() -> None:
+    """The page gives its charts its own ink, which is light on a dark page."""
+    specification = chart(fake()).specification
+    assert specification is not None
+    assert json.loads(specification)["config"]["background"] == "transparent"
+
+
 def test_embedded_values_are_plain() -> None:
     value: dict[str, Any] = {"a": np.float64(0.5), "b": np.int8(3), "c": Verdict.VIOLATION, "d": "</script>&"}
     assert json.loads(embedded(value)) == {"a": 0.5, "b": 3, "c": "violation", "d": "</script>&"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import altair as alt
@@ -46,6 +47,24 @@ def test_an_infinite_end_is_cut_at_the_edge() -> None:
     np.testing.assert_allclose([(row["from"], row["to"]) for row in rows], [(0.0, 0.15), (-0.15, -0.1)])
 
 
+def test_a_cut_end_has_an_arrow_head() -> None:
+    def arrows(chart: alt.TopLevelMixin) -> dict[str, list[str]]:
+        layers, (rows, *_) = theme.specification(chart)["layer"], theme.specification(chart)["datasets"].values()
+        heads = {one["mark"]["shape"]: one for one in layers if "shape" in one["mark"]}
+        flags = {shape: one["transform"][0]["filter"].removeprefix("datum.") for shape, one in heads.items()}
+        return {shape: [row["group"] for row in rows if row[flag]] for shape, flag in flags.items()}
+
+    assert arrows(forest()) == {"triangle-left": ["race=b"]}  # -inf
+    assert arrows(forest(reach=0.15)) == {"triangle-left": ["race=b"], "triangle-right": ["race=a"]}
+    whole = {"low": np.array([0.0, -0.3])}
+    assert arrows(forest(columns=whole)) == {}
+    tooltip = drawing(forest(reach=0.15))[0]["rule"]["encoding"]["tooltip"]
+    assert {"low", "high"} <= {one["field"] for one in tooltip}
+    assert "<svg" in theme.to_svg(forest(reach=0.15, columns={"verdict": ["violation", "inconclusive"]}))
+    ratios = {"disparity": np.array([1.1, 0.8]), "low": np.array([0.9, 0.0]), "high": np.array([1.3, np.inf])}
+    assert arrows(forest(ratio=True, columns=ratios)) == {"triangle-left": ["race=b"], "triangle-right": ["race=b"]}
+
+
 def test_labels_that_coincide_are_kept_apart() -> None:
     long = "x" * 100
     _, rows = drawing(forest(columns={"group": [f"{long} 1", f"{long} 2"]}))
@@ -66,6 +85,29 @@ def test_how_a_null_is_drawn() -> None:
     assert "rect" in drawing(forest(null=(zero, one)))[0]
     assert "rect" in drawing(forest(null=(zero, zero), tolerance=0.05))[0]
     assert "tick" in drawing(forest(null=(np.array([0.0, 0.5]), one)))[0]
+
+
+def test_the_axis_of_ratios_follows_the_ratios() -> None:
+    """Rounded to powers of ten it would go from 0.1 to 10."""
+    columns = {
+        "disparity": np.array([0.79, 1.02]),
+        "low": np.array([0.75, 0.97]),
+        "high": np.array([0.84, 1.05]),
+    }
+    chart = forest(columns=columns, ratio=True, null=(np.ones(2), np.ones(2)))
+    svg = theme.to_svg(chart)
+    values = [float(label) for label in re.findall(r">(\d*\.?\d+)</text>", svg)]
+    assert values
+    assert min(values) >= 0.7
+    assert max(values) <= 1.1
+    marks, _ = drawing(chart)
+    assert marks["rule"]["encoding"]["x"]["scale"]["nice"] is False
+
+
+def test_a_subtitle_stands_below_the_title() -> None:
+    specification = theme.specification(forest(subtitle=["one", "two"]))
+    assert specification["title"] == {"text": "tpr", "subtitle": ["one", "two"]}
+    assert theme.specification(forest())["title"] == "tpr"
 
 
 def test_a_chart_without_groups_can_be_drawn() -> None:

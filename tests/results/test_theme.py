@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import zlib
+
 import altair as alt
 import numpy as np
 import pytest
@@ -62,6 +65,24 @@ def test_every_verdict_has_a_colour_of_its_own() -> None:
     assert set(theme.VERDICT_COLOURS) == {verdict.value for verdict in Verdict}
     assert len(set(theme.VERDICT_COLOURS.values())) == 3
     assert len(set(theme.PALETTE)) == len(theme.PALETTE)
+
+
+def test_pictures_have_a_background_that_is_not_the_pages(chart: alt.TopLevelMixin) -> None:
+    """Black text on a transparent picture cannot be read on a dark page."""
+    for picture in (chart, fake().plot()):
+        assert re.search(r'<rect width="[\d.]+" height="[\d.]+" fill="white"', theme.to_svg(picture))
+        assert corner(theme.to_png(picture, scale=1.0)) == (255, 255, 255, 255)
+
+
+def corner(png: bytes) -> tuple[int, ...]:
+    """The first pixel of a picture with 8 bits for each of red, green, blue and opacity, whatever its filter."""
+    assert (png[24], png[25]) == (8, 6)
+    parts, at = b"", 8
+    while at < len(png):
+        size = int.from_bytes(png[at : at + 4], "big")
+        parts += png[at + 8 : at + 8 + size] if png[at + 4 : at + 8] == b"IDAT" else b""
+        at += 12 + size
+    return tuple(zlib.decompress(parts)[1:5])
 
 
 def test_pictures_hold_no_script(chart: alt.TopLevelMixin) -> None:

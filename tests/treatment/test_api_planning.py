@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import isonomy as iso
 from isonomy.errors import UnknownOption, UsageError
@@ -67,3 +68,27 @@ def test_a_pilot_with_an_arm_of_no_event_is_not_precise() -> None:
     wald = np.ceil(pilot.n * (2.394 + 0.842) ** 2 * pilot.bias_se**2 / 0.05**2)
     assert sizes[0] > 1.2 * wald[0]
     np.testing.assert_allclose(sizes[1:], wald[1:], rtol=0.05)
+
+
+def test_two_groups_are_one_hypothesis_to_plan_for() -> None:
+    """(z_alpha/2 + z_power)^2 variance / bias^2 by hand, the variance of a group's error and of its rest's."""
+    m0, m1 = 0.1, 0.125
+    variance = 2 * (m1 * (1 - m1) + 1.25**2 * m0 * (1 - m0)) / m0**2
+    rows = {}
+    for groups, alpha in ((2, 0.05), (3, 0.05 / 3)):
+        normal = stats.norm.isf(alpha / 2) + stats.norm.isf(0.2)
+        rows[groups] = np.ceil(variance * (1 + 1 / (groups - 1)) * (normal / 0.2) ** 2)
+        sizes = iso.bias_sample_size(0.2, baseline=0.1, effect=1.25, groups=groups)
+        np.testing.assert_allclose(np.asarray(sizes["rows"]), rows[groups])
+    few = iso.bias_sample_size(50.0, baseline=0.1, effect=1.25, groups=2)
+    np.testing.assert_allclose(np.asarray(few["rows"]), np.ceil(np.log(2 / 0.05) / 0.05))
+
+
+def test_a_pilot_of_two_groups_is_one_hypothesis() -> None:
+    made = dict(iso.simulate.uplift(20_000, groups=["a", "b"], baseline=0.3).columns)
+    pilot = iso.treatment_bias(made, **ROLES)
+    normal = stats.norm.isf(0.025) + stats.norm.isf(0.2)
+    sizes = iso.bias_sample_size(0.05, pilot=pilot)
+    np.testing.assert_allclose(np.asarray(sizes["rows"]), pilot.n * (normal * pilot.bias_se / 0.05) ** 2, rtol=0.01)
+    again = iso.bias_sample_size(0.05, pilot=iso.from_json(pilot.to_json()))
+    np.testing.assert_array_equal(sizes["rows"], again["rows"])

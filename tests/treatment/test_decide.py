@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 import isonomy as iso
 from isonomy.results import Status, Verdict
@@ -87,9 +88,9 @@ def test_a_control_mean_near_zero_leaves_the_interval_open() -> None:
     assert np.isfinite(result.error_high[1])
 
 
-def test_differences_taken_for_ratios_are_noticed() -> None:
+def test_differences_named_ratios_are_noticed() -> None:
     made = dict(iso.simulate.uplift(20_000, groups=["a", "b"], baseline=0.3, measure="difference").columns)
-    taken, said = iso.treatment_bias(made, **ROLES), "look like differences"
+    taken, said = iso.treatment_bias(made, **ROLES, measure="relative"), "look like differences"
     assert any(said in warning for warning in taken.warnings)
     right = iso.treatment_bias(made, **ROLES, measure="difference")
     assert not any(said in warning for warning in right.warnings)
@@ -116,3 +117,86 @@ def test_resamples_that_were_lost_are_told() -> None:
     made["treatment"] = np.where(np.arange(440) < 40, np.arange(440) >= 37, np.arange(440) % 2).astype(int)
     result = iso.treatment_bias(made, **ROLES, variance="bootstrap", rng=1)
     assert any("had an empty arm" in warning for warning in result.warnings)
+
+
+def distinct(result: iso.TreatmentBiasResult, hypotheses: list[list[int]]) -> np.ndarray[Any, Any]:
+    """Holm's adjustment by hand over hypotheses, each given by the places of the groups that share it."""
+    p = np.array([result.bias_pvalue[places[0]] for places in hypotheses])
+    order = np.argsort(p)
+    adjusted = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1.0)
+    expected = np.empty(len(result.groups))
+    for value, hypothesis in zip(adjusted, order, strict=True):
+        expected[hypotheses[hypothesis]] = value
+    return expected
+
+
+@pytest.mark.parametrize("adjust", ["holm", "bonferroni", "bh", "by"])
+@pytest.mark.parametrize("options", [{}, {"rest": "pooled"}, {"variance": "bootstrap"}, {"tolerance": 0.01}])
+def test_two_groups_are_one_hypothesis(adjust: Any, options: dict[str, Any]) -> None:
+    """bias_1 = -bias_2: the paper adjusts for more than two groups only."""
+    made = dict(iso.simulate.uplift(9_000, 6, groups=["a", "b"], baseline=0.3, error={"b": 0.2}).columns)
+    result = iso.treatment_bias(made, **ROLES, adjust=adjust, **options, rng=1)
+    np.testing.assert_allclose(result.bias[0], -result.bias[1], rtol=1e-9)
+    np.testing.assert_allclose(result.adjusted_pvalue, result.bias_pvalue, rtol=1e-9)
+    errors = np.maximum.accumulate(np.sort(result.error_pvalue) * [2, 1])  # the two errors are two hypotheses
+    if adjust == "holm":
+        np.testing.assert_allclose(np.sort(result.error_adjusted_pvalue), np.minimum(errors, 1))
+
+
+def test_the_verdict_on_two_groups_is_that_of_their_interval() -> None:
+    """Some seed has 0.025 < p < 0.05, where twice the p-value would contradict the interval and the omnibus test."""
+    between = 0
+    for seed in range(60):
+        made = dict(iso.simulate.uplift(3_000, seed, groups=["a", "b"], baseline=0.3, error={"b": 0.3}).columns)
+        result = iso.treatment_bias(made, **ROLES)
+        excluded = not result.bias_low[0] <= 0 <= result.bias_high[0]
+        assert (result.verdict is Verdict.VIOLATION) == excluded
+        between += bool(0.025 < result.bias_pvalue[0] <= 0.05)
+    assert between
+
+
+def test_hypotheses_are_counted_once_over_several_columns() -> None:
+    made = experiment(30_000, error={"b": 0.1})
+    made |= {"sex": np.where(made["x"] < 0.4, "f", "m")}
+    both = iso.treatment_bias(made, **{**ROLES, "groups": ["sex", "group"]})
+    np.testing.assert_allclose(both.adjusted_pvalue, distinct(both, [[0, 1], [2], [3], [4]]))
+    assert both.least_events == pytest.approx(np.log(2 * 4 / 0.05))
+    women, men = iso.where("women", iso.col("sex") == "f"), iso.where("men", iso.col("sex") == "m")
+    named = iso.treatment_bias(made, **{**ROLES, "groups": [women, men]})
+    np.testing.assert_allclose(named.adjusted_pvalue, named.bias_pvalue)
+    # Everybody in group a is in region 1: a and its intersection with the region are the same people.
+    made["region"] = np.where(made["group"] == "a", 1, 2)
+    nested = iso.treatment_bias(made, **{**ROLES, "groups": ["group", "region"]}, depth=2)
+    assert [group.label for group in nested.groups[5:]] == [
+        "group=a & region=1",
+        "group=b & region=2",
+        "group=c & region=2",
+    ]
+    np.testing.assert_allclose(nested.adjusted_pvalue, distinct(nested, [[0, 5], [1, 6], [2, 7], [3, 4]]))
+
+
+def test_a_rest_of_one_group_and_a_rest_of_several_are_not_the_same() -> None:
+    """The rest of a is b and c, each with its own effect; that of the condition is one group of both."""
+    made = experiment(30_000, error={"b": 0.1}, treated={"b": 0.2})
+    result = iso.treatment_bias(made, **{**ROLES, "groups": ["group", iso.where("only a", iso.col("group") == "a")]})
+    np.testing.assert_allclose(result.adjusted_pvalue, distinct(result, [[0], [1], [2], [3]]))
+
+
+def test_a_third_group_that_cannot_be_compared_leaves_one_hypothesis() -> None:
+    made = experiment(9_000, error={"b": 0.2})
+    made["treatment"] = np.where(made["group"] == "c", 0, made["treatment"])
+    result = iso.treatment_bias(made, **ROLES)
+    assert result.status[2] is Status.NO_TREATED
+    np.testing.assert_allclose(result.adjusted_pvalue[:2], result.bias_pvalue[:2], rtol=1e-9)
+    made["outcome"] = np.where((made["group"] == "c") & (made["treatment"] == 0), 0, experiment(9_000)["outcome"])
+    made["treatment"] = experiment(9_000)["treatment"]
+    in_rest = iso.treatment_bias(made, **ROLES)  # no relative effect of its own, but part of the others' rests
+    assert in_rest.status[2] is Status.ZERO_BASELINE
+    np.testing.assert_allclose(in_rest.adjusted_pvalue[:2], distinct(in_rest, [[0], [1]])[:2])
+
+
+def test_the_floor_of_events_counts_hypotheses() -> None:
+    two = dict(iso.simulate.uplift(2_000, groups=["a", "b"], baseline=0.3).columns)
+    assert iso.treatment_bias(two, **ROLES).least_events == pytest.approx(np.log(2 / 0.05))
+    other = iso.treatment_bias(two, **ROLES, estimator="regression", features=["x"])
+    assert other.least_events == pytest.approx(8)

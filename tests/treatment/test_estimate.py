@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from scipy import stats
 
 import isonomy as iso
+from isonomy.errors import UsageError
 from isonomy.results import Status, Verdict
 from support.tables import broken, experiment
 
@@ -222,3 +224,90 @@ def test_one_group_has_an_error_and_no_bias() -> None:
     assert np.isnan(result.bias).all()
     assert result.verdict is Verdict.INCONCLUSIVE
     assert any("Nothing to compare" in w for w in result.warnings)
+
+
+def differences(**design: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {"groups": ["a", "b", "c"], "baseline": 0.1, "measure": "difference"}
+    return dict(iso.simulate.uplift(20_000, 3, **{**usual, **design}).columns)
+
+
+OTHER_WAYS: list[dict[str, Any]] = [
+    {"split": "independent"},
+    {"variance": "bootstrap"},
+    {"rest": "pooled"},
+    {"weight": "w"},
+]
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        {},
+        {"error": 0.08},  # a model that is wrong, but not about the measure
+        {"effect": 0.0},
+        {"effect": -0.05},
+        {"outcome": "real", "baseline": 20.0, "effect": 5.0},
+    ],
+)
+def test_differences_are_not_taken_for_ratios(design: dict[str, Any]) -> None:
+    made = differences(**design)
+    with pytest.raises(UsageError, match=r'measure: none given.*measure="difference".*measure="relative"'):
+        iso.treatment_bias(made, **ROLES)
+    for further in OTHER_WAYS:
+        with pytest.raises(UsageError, match="measure: none given"):
+            iso.treatment_bias(made | {"w": np.ones(20_000)}, **ROLES, **further, rng=1)
+    named = iso.treatment_bias(made, **ROLES, measure="relative")  # whoever names it is obeyed
+    assert named.measure == "relative"
+    assert iso.treatment_bias(made, **ROLES, measure="difference").measure == "difference"
+
+
+def test_the_refusal_says_what_was_seen() -> None:
+    made = differences()
+    arms = [made["outcome"][made["treatment"] == arm].mean() for arm in (0, 1)]
+    with pytest.raises(UsageError) as caught:
+        iso.treatment_bias(made, **ROLES)
+    numbers = [float(number) for number in re.findall(r"-?\d+\.\d+", str(caught.value))]
+    expected = [made["effect"].mean(), arms[1] - arms[0], arms[1] / arms[0]]
+    np.testing.assert_allclose(numbers, expected, rtol=0.1)  # shares of groups and weights differ a little
+
+
+def test_brought_effects_are_compared_by_the_predicted_baseline() -> None:
+    made = differences()
+    brought = dict.fromkeys("abc", (1.5, 0.05))
+    roles: dict[str, Any] = {"effect": "effect", "groups": "group", "baseline": "baseline", "observed_effects": brought}
+    with pytest.raises(UsageError, match="measure: none given"):
+        iso.treatment_bias(made, **roles)
+    ratios = made | {"effect": 1 + made["effect"] / made["baseline"]}
+    assert iso.treatment_bias(ratios, **roles).measure == "relative"
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        {"effect": 0.05, "baseline": 0.0526},  # differences of -0.05
+        {"effect": 0.05, "baseline": 0.5},
+        {"effect": 0.05, "baseline": 0.0526, "error": 0.1},
+        {"effect": 0.05, "baseline": 0.5, "error": 0.3},
+        {"effect": 1.5, "baseline": 0.1, "error": -0.9},
+        {"effect": 4.0, "baseline": 0.05, "error": -2.5},
+        {"effect": 1.1, "baseline": 11.0, "outcome": "real", "error": 0.05},  # differences of 1.1 too
+        {"effect": 1.1, "baseline": 11.0, "outcome": "real", "error": 0.8},
+        {"effect": 1.9, "baseline": 2.0, "outcome": "real", "error": -0.1},  # and of 1.8
+    ],
+)
+@pytest.mark.parametrize("rows", [120, 2_000, 20_000])
+def test_ratios_are_never_refused(design: dict[str, Any], rows: int) -> None:
+    for seed in range(3):
+        made = iso.simulate.uplift(rows, seed, groups=["a", "b", "c"], heterogeneity=0.1, **design).columns
+        assert iso.treatment_bias(made, **ROLES).measure == "relative"
+
+
+def test_ratios_of_noisy_small_tables_are_not_refused() -> None:
+    """Up to a few hundred rows: the observed ratio may be far from the true one, which is predicted up to an error."""
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        rows, (control, treated) = int(rng.integers(20, 400)), rng.uniform(0.02, 0.9, 2)
+        made = {"group": rng.integers(0, 4, rows), "treatment": rng.random(rows) < rng.uniform(0.05, 0.5)}
+        wrong = np.exp(rng.normal(0, 0.5, 4))[made["group"]] * np.exp(rng.normal(0, 0.3, rows))
+        made |= {"outcome": rng.random(rows) < np.where(made["treatment"] == 1, treated, control)}
+        iso.treatment_bias(made | {"effect": treated / control * wrong}, **ROLES)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
+from isonomy.errors import UsageError
 from isonomy.results import Status
 from support.sampling import binomial_margin
 
@@ -125,3 +126,13 @@ def test_what_is_said_of_treated_shares() -> None:
 def test_ratios_given_for_differences_are_noticed() -> None:
     result = iso.evaluate_corrections(uplift(3_000), **ROLES, measure="difference", splits=2, resamples=10, rng=1)
     assert any("they look like ratios" in warning for warning in result.warnings)
+
+
+def test_differences_are_not_taken_for_ratios() -> None:
+    made = dict(iso.simulate.uplift(8_000, 3, groups=3, measure="difference", error={"b": 0.05}).columns)
+    with pytest.raises(UsageError, match=r'measure: none given.*measure="difference".*measure="relative"'):
+        iso.evaluate_corrections(made, **ROLES, splits=2, rng=1)
+    with pytest.raises(UsageError, match="measure: none given"):
+        iso.evaluate_corrections(made | {"who": np.arange(8_000) // 2}, **ROLES, splits=2, rng=1, cluster="who")
+    named = iso.evaluate_corrections(made, **ROLES, splits=2, rng=1, measure="difference")
+    assert named.provenance.options["measure"] == "difference"

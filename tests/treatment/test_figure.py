@@ -34,6 +34,36 @@ def test_groups() -> None:
         result.plot("size")  # type: ignore[arg-type]
 
 
+def drawn(chart: Any) -> tuple[list[dict[str, Any]], set[str]]:
+    """The rows of a chart's intervals, and the shapes of its marks."""
+    spec = specification(chart)
+    (rows,) = (rows for rows in spec["datasets"].values() if "from" in rows[0])
+    return rows, {layer["mark"].get("shape") for layer in spec["layer"]}
+
+
+def test_intervals_are_drawn_as_the_table_has_them() -> None:
+    made = iso.simulate.uplift(6_000, 2, groups={"a": 0.49, "b": 0.48, "c": 0.03}, baseline=0.2, error={"c": 3.0})
+    result = iso.treatment_bias(made.columns, **ROLES)
+    rows, shapes = drawn(result.plot())
+    widest = max(rows, key=lambda row: row["high"])
+    assert widest["high"] > 1.5 * np.quantile(np.abs([result.bias_low, result.bias_high]), 0.8)  # was cut there
+    for row in rows:
+        assert (row["from"], row["to"]) == (row["low"], row["high"])
+    assert not shapes & {"triangle-left", "triangle-right"}
+
+
+def test_an_interval_that_is_cut_is_marked() -> None:
+    """Nine groups that are known well, and one whose interval would make the others invisible."""
+    sizes = {f"g{i}": 0.997 / 9 for i in range(9)} | {"tiny": 0.003}
+    result = iso.treatment_bias(
+        iso.simulate.uplift(40_000, 3, groups=sizes, baseline=0.3).columns, **ROLES, test="welch"
+    )
+    rows, shapes = drawn(result.plot())
+    (cut,) = (row for row in rows if row["group"] == "group=tiny")
+    assert cut["to"] < cut["high"]  # which the tooltip still says
+    assert "triangle-right" in shapes
+
+
 def test_labels_are_text() -> None:
     made = dict(iso.simulate.uplift(2_000, groups=["<script>alert(1)</script>", "b"], baseline=0.3).columns)
     svg = to_svg(iso.treatment_bias(made, **ROLES).plot())

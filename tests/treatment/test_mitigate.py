@@ -360,6 +360,15 @@ def test_ratios_for_differences_and_differences_for_ratios_are_noticed() -> None
         corrector().fit(table, table["outcome"])
 
 
+def test_differences_are_not_corrected_as_ratios() -> None:
+    table = frame(6_000, measure="difference", error={"b": 0.1})
+    for options in ({}, {"variance": "bootstrap"}, {"weight_column": "baseline"}):
+        with pytest.raises(UsageError, match=r'measure: none given.*measure="difference".*measure="relative"'):
+            corrector(**options).fit(table, table["outcome"])
+    fitted = corrector(measure="difference").fit(table, table["outcome"])
+    assert np.abs(fitted.predict(table) - table["effect"].to_numpy()).max() < 0.2
+
+
 def test_a_group_with_an_empty_arm_of_events_is_left_as_it_is() -> None:
     """0 of 8 treated: the spread of that arm is unknown, and the groups that are right stay right."""
     sizes = {("a", 1): (2000, 500), ("a", 0): (2000, 400), ("b", 1): (2000, 500), ("b", 0): (2000, 400)}

@@ -130,7 +130,7 @@ class Design:
     ``mass`` is the sum of the weights of a line's rows, scaled so that all of them sum to the number of rows;
     ``second`` and ``fourth`` are the sums of the second and fourth powers. ``clusters`` has the masses by cluster and
     line; it is None where every row is a cluster of its own. Where the lines are some of those only, or their masses
-    multiplied, ``placed`` says by what: all lines by these.
+    multiplied, ``placed`` says by what: all lines by these. ``people`` is the mean weight of a row.
     """
 
     mass: FloatArray
@@ -139,6 +139,7 @@ class Design:
     rows: FloatArray
     clusters: Clusters | None
     placed: Matrix | None = None
+    people: float = 1.0
 
     def restricted(self, lines: slice | AnyArray) -> Design:
         """The same for some of the lines."""
@@ -174,6 +175,7 @@ def designed(
         fourth=sums[FOURTH] * scale**4,
         rows=count,
         clusters=None if blocks is None else Clusters(partial(blocks, scale)),
+        people=1.0 / scale,
     )
 
 

@@ -43,6 +43,7 @@ def conclude(
     *,
     alpha: float,
     adjust: str = "none",
+    same: npt.ArrayLike | None = None,
     within: npt.ArrayLike | None = None,
     within_pvalue: npt.ArrayLike | None = None,
     concerned: npt.ArrayLike | None = None,
@@ -57,6 +58,8 @@ def conclude(
         The error rate.
     adjust : str, default "none"
         A method of `isonomy.inference.multiplicity.adjust`; "none" for p-values that are adjusted already.
+    same : array_like, optional
+        A label for each p-value, as in `isonomy.inference.multiplicity.adjust`: equal labels are one hypothesis.
     within : array_like of bool, optional
         Which hypotheses were shown to lie within the tolerance; None where there is no tolerance.
     within_pvalue : array_like, optional
@@ -70,9 +73,9 @@ def conclude(
     >>> [verdict.value for verdict in decisions.verdicts], decisions.verdict.value
     (['violation', 'within_tolerance', 'inconclusive'], 'violation')
     """
-    adjusted = multiplicity.adjust(pvalue, adjust)
+    adjusted = multiplicity.adjust(pvalue, adjust, same)
     if within_pvalue is not None:
-        within = rejected(multiplicity.adjust(within_pvalue, adjust), alpha)
+        within = rejected(multiplicity.adjust(within_pvalue, adjust, same), alpha)
     verdicts = settle(adjusted, alpha, within)
     counted = np.ones(len(verdicts), dtype=bool) if concerned is None else np.asarray(concerned, dtype=bool)
     violated = Verdict.VIOLATION in verdicts

@@ -17,7 +17,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray
 METHODS = ("bh", "by", "holm", "bonferroni", "none")
 
 
-def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> FloatArray:
+def adjust(pvalues: npt.ArrayLike, method: str = "bh", same: npt.ArrayLike | None = None) -> FloatArray:
     """P-values adjusted for how many there are: reject where the adjusted one is at most alpha.
 
     Parameters
@@ -28,6 +28,9 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> FloatArray:
         ``"bh"`` (Benjamini and Hochberg 1995): false discovery rate under independence or positive dependence;
         ``"by"`` (Benjamini and Yekutieli 2001): the same under any dependence, at the price of a factor of about log m;
         ``"holm"`` and ``"bonferroni"``: any false rejection at all, under any dependence; ``"none"``.
+    same
+        A label for each p-value. Those with the same label test one hypothesis, such as two groups that are compared
+        with each other: it counts once, with the largest of its p-values.
 
     Examples
     --------
@@ -35,9 +38,16 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> FloatArray:
     array([0.03, 0.04, 0.04,  nan])
     >>> adjust([0.01, 0.04, 0.03], "holm")
     array([0.03, 0.06, 0.06])
+    >>> adjust([0.01, 0.01, 0.03], "holm", same=[0, 0, 1])
+    array([0.02, 0.02, 0.03])
     """
     choose("adjust", method, METHODS)
     given = np.asarray(pvalues, dtype=float)
+    if same is not None:
+        labels, place = np.unique(np.asarray(same), return_inverse=True)
+        largest = np.full(labels.size, np.nan)
+        np.fmax.at(largest, place, given)
+        return np.where(np.isnan(given), np.nan, adjust(largest, method)[place])
     tested = ~np.isnan(given)
     p = given[tested]
     if np.any((p < 0) | (p > 1)):

@@ -156,8 +156,9 @@ def flag(
         statistic, pvalue, adjusted_pvalue, verdict, direction, status, detectable (the smallest disparity that these
         rows would have shown four times in five) and, with a tolerance, rows_needed (rows with which a group that does
         not differ would as often be shown within it). ``widest()`` is the largest gap between groups.
-        With ``given`` it is a `StratifiedResult`, whose table has ``unconditional`` beside ``disparity``, and how much
-        of it the factors account for.
+        With ``given`` it is a `StratifiedResult`: ``estimate`` and ``reference`` are then adjusted for the factors and
+        give ``disparity``; ``raw_estimate`` and ``raw_reference`` are not and give ``unconditional``. Further columns
+        say how much of that the factors account for.
 
     Notes
     -----
@@ -173,7 +174,10 @@ def flag(
     Within strata (``given``) the disparity is Mantel and Haenszel's common difference, ratio or odds ratio with the
     variances of Sato, of Greenland and Robins, and of Robins, Breslow and Greenland; the p-value of equality is
     Cochran, Mantel and Haenszel's, without a correction for continuity, and any other p-value and the intervals count
-    standard errors. Against the population or the rest, a group is compared with the rest of its stratum, and the
+    standard errors. ``estimate`` and ``reference`` average the means of the group and of its reference over the
+    strata, both with Mantel and Haenszel's weights n1 n0 / (n1 + n0), so that their difference (ratio) is the common
+    one. No such averages give an odds ratio; on that scale ``estimate`` is the rate with the common odds ratio to
+    ``reference``. Against the population or the rest, a group is compared with the rest of its stratum, and the
     unconditional disparity is that from the rest too. Strata in which one side is empty carry no information; they are
     counted. Whether a factor is legitimate is not a question of statistics.
 
@@ -282,8 +286,9 @@ def certify(
     A large p-value is not proof of equal treatment. Against the population or the rest, groups that meet the null fix
     the mean of the rows in no tested group too, so these are part of the test. Fewer than 10 of them (than
     ``min_size``, if that is less) are left out, whichever the method: T then compares the tested groups with each
-    other, on one degree of freedom less, and a warning says so. Algorithms 1 and G.1 of the paper, with the degrees of
-    freedom corrected to the rank.
+    other, on one degree of freedom less, and a warning says so. The same holds for a group whose values (not 0/1) are
+    all equal, which do not show how its mean varies. Algorithms 1 and G.1 of the paper, with the degrees of freedom
+    corrected to the rank.
 
     Some questions have no joint likelihood, and no difference is tested by the covariance of the groups' differences:
     within strata (``given``) by Cochran, Mantel and Haenszel's statistic for all groups; for metrics that are no mean

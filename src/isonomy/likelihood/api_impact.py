@@ -71,8 +71,9 @@ def adverse_impact(
     count : str, optional
         A column with the number of rows each line stands for.
     weight, cluster : str, optional
-        As in `isonomy.flag`. ``n`` and ``selected`` count rows, rates and ratios are by weight, and the band over
-        cut-offs is left out.
+        As in `isonomy.flag`. With weights, ``n`` and ``selected`` count rows, ``weighted_n`` and ``weighted_selected``
+        the people these rows stand for; rates, ratios and shortfalls are of those people. Weights whose average is
+        less than 1 are scaled to an average of 1 for these counts. The band over cut-offs is left out.
     missing : {"raise", "drop"}, default "raise"
         What to do about missing decisions and scores.
     missing_group : {"raise", "level", "drop"}, default "raise"

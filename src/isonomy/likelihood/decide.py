@@ -63,7 +63,8 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
     if plan.adjust.startswith("bh") and shared and int(estimates.tested.sum()) > 1:
         sentences += _dependence(adjusted, estimates, plan)
     if plan.adjust == "bh-tree":
-        sentences.append(wording.tree_warning(int((np.isnan(adjusted) & ~np.isnan(estimates.pvalue)).sum())))
+        unreached = int((np.isnan(adjusted) & ~np.isnan(estimates.pvalue)).sum())
+        sentences.append(wording.tree_warning(unreached, several=bool(plan.others)))
     flagged = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts], dtype=bool)
     equality = plan.hypothesis.low == plan.hypothesis.high == plan.link.equal
     if equality and (flagged & ~_large(estimates, plan)).any():
@@ -105,7 +106,8 @@ def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
         sentences.append(wording_joint.left_out_warning(names, plan.min_size))
     if estimates.spare is not None:
         least = min(plan.min_size, HANDFUL)
-        sentences.append(wording_joint.spare_warning(estimates.spare, least, int(each.tested.sum())))
+        tests, equal = int(each.tested.sum()), bool(each.unvaried.any())
+        sentences.append(wording_joint.spare_warning(estimates.spare, least, tests, equal=equal))
     equality = plan.tolerance is None and (np.isnan(estimates.null) | (estimates.null == plan.link.equal)).all()
     if equality and shown.verdict is Verdict.VIOLATION and not _large(each, plan).any():
         sentences.append(wording.LARGE_SAMPLE)

@@ -26,6 +26,6 @@ def decide_within(decisions: Decisions, estimates: Estimates, within: Within, pl
         sentences.append(wording.unjudged_warning(unjudged, designed=estimates.design is not None))
     if names := [str(estimates.groups[i]) for i in np.flatnonzero(tested & (within.one_sided > 0))]:
         sentences.append(wording.one_sided_warning(names, int(within.one_sided[tested].max())))
-    if within.effects.group.size == SHOWN:
+    if not within.effects.complete and within.effects.group.size == SHOWN:
         sentences.append(wording.shown_warning(SHOWN))
     return replace(decisions, warnings=(*sentences, *decisions.warnings), contrast="")

@@ -58,9 +58,9 @@ def decide_impact(sums: ImpactTally, estimates: ImpactEstimates, plan: ImpactPla
 
 def _warnings(sums: ImpactTally, estimates: ImpactEstimates, plan: ImpactPlan) -> tuple[str, ...]:
     sentences = [
-        wording.unknown_warning(counts.name, counts.unknown, counts.unknown + counts.n.sum())
+        wording.unknown_warning(counts.name, counts.unknown_rows, counts.unknown_rows + counts.rows.sum())
         for counts in sums.tables
-        if counts.unknown
+        if counts.unknown_rows
     ]
     small = [str(estimates.groups[i]) for i in np.flatnonzero(estimates.status == Status.TOO_SMALL)]
     if small:

@@ -85,6 +85,11 @@ class Estimates:
         """What each entry intersects; metrics do not meet."""
         return tuple((*group.items, ("metric", name)) for group, name in zip(self.groups, self.metrics, strict=True))
 
+    @property
+    def unvaried(self) -> BoolArray:
+        """Groups that are not tested because all their rows are equal."""
+        return np.asarray((self.status == Status.CONSTANT) & ~self.tested, dtype=bool)
+
     def part(self, chosen: slice) -> Estimates:
         """Those of one metric of several, of which nothing was drawn and none is uncorrected."""
 
@@ -135,7 +140,7 @@ def estimate(sums: Sequence[Tally], plan: Plan, rng: np.random.Generator) -> Est
         binary=np.concatenate([np.full(at.stop - at.start, one.measure.binary) for _, one, at in each]),
         size=np.concatenate([side.size for side in sides]),
         n=np.concatenate([side.rows for side in sides]),
-        estimate=np.concatenate([side.own.mean[: side.status.size] for side in sides]),
+        estimate=np.concatenate([side.estimate for side in sides]),
         reference=np.concatenate([side.reference for side in sides]),
         disparity=parts.disparity,
         standard_error=error,

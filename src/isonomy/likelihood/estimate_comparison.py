@@ -29,12 +29,13 @@ def able_groups(status: ObjectArray) -> BoolArray:
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
     """The groups of one partition, their references and what can be tested; ``own`` has one group more, of all other
-    rows, so that a group and its rest are all rows."""
+    rows, so that a group and its rest are all rows. Within strata ``estimate`` and ``reference`` are adjusted."""
 
     partition: Partition
     size: FloatArray
     rows: FloatArray
     own: Binary | Real
+    estimate: FloatArray
     reference: FloatArray
     status: ObjectArray
     strata: Strata | None = None
@@ -81,15 +82,17 @@ def side_of(sums: Tally, plan: Plan, place: int) -> Side:
     status[own.n[:groups] == 0] = Status.EMPTY
     if sums.strata is not None:
         pairs = strata(sums, partition)
+        adjusted = pairs.adjusted(plan.scale)
         able = able_groups(status)
+        status[able & ~plan.link.comparable(adjusted[1])] = Status.ZERO_BASELINE
         # Only rows with somebody to be compared with count, on either side.
         shared = [pairs.total(rows * pairs.informative) for rows in (pairs.n1, pairs.n0)]
         status[able & (np.minimum(*shared) < plan.min_size)] = Status.TOO_SMALL
         status[able & (pairs.total(pairs.weight) == 0)] = Status.UNSUPPORTED
         if sums.design is not None:
             status[able & (crowding(pairs, plan.scale) > CROWDED)] = Status.UNSUPPORTED
-        return Side(partition, sums.sizes[place], n, own, pairs.merged.means[1], status, pairs)
-    return Side(partition, sums.sizes[place], n, own, values, status)
+        return Side(partition, sums.sizes[place], n, own, *adjusted, status, pairs)
+    return Side(partition, sums.sizes[place], n, own, own.mean[:groups], values, status)
 
 
 def units_of(own: Means) -> Units:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -29,7 +29,11 @@ ENTRIES = 50_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Effects:
-    """Strata one by one, those with at least `JUDGED_ROWS` rows on both sides; ``group`` is a place in the results."""
+    """Strata one by one; ``group`` is a place in the results, ``n`` and ``reference_n`` are rows, whatever they weigh.
+
+    ``complete``: every stratum of every group is there, with its rows; those with fewer than `JUDGED_ROWS` on a side
+    have no other numbers. Otherwise these strata are left out.
+    """
 
     group: IntArray
     stratum: tuple[str, ...]
@@ -38,12 +42,18 @@ class Effects:
     reference_n: FloatArray
     reference: FloatArray
     disparity: FloatArray
+    complete: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Within:
-    """What strata add to the estimates, one entry per group; ``strata`` have rows on both sides, ``one_sided`` not."""
+    """What strata add to the estimates, one entry per group; ``strata`` have rows on both sides, ``one_sided`` not.
 
+    ``raw_estimate`` and ``raw_reference`` are the means of both sides without adjustment.
+    """
+
+    raw_estimate: FloatArray
+    raw_reference: FloatArray
     accounted: Accounted
     homogeneity: FloatArray
     homogeneity_df: IntArray
@@ -128,10 +138,8 @@ def _accounted(sums: Tally, partition: Partition, pairs: Strata, plan: Plan) -> 
 
 def estimate_within(sums: Tally, plan: Plan) -> Within:
     """The unconditional disparities beside the conditional ones, and the strata one by one."""
-    assert sums.strata is not None
-    names = [str(group) for group in sums.strata.groups]
     every = [strata(sums, partition) for partition in sums.partitions]
-    starts = np.cumsum([0, *(part.size for part in every)])
+    raw = [_raw(sums, *pair) for pair in zip(sums.partitions, every, strict=True)]
     parts = [_accounted(sums, *pair, plan) for pair in zip(sums.partitions, every, strict=True)]
     tests = [part.homogeneity(plan.scale) for part in every]
     statistic, df = (np.concatenate(column) for column in zip(*tests, strict=True))
@@ -140,26 +148,59 @@ def estimate_within(sums: Tally, plan: Plan) -> Within:
     used = [part.total(part.informative) for part in every]
     empty = [part.total(~part.informative) + part.absent for part in every]
     return Within(
+        raw_estimate=np.concatenate([own for own, _ in raw]),
+        raw_reference=np.concatenate([other for _, other in raw]),
         accounted=Accounted(*(np.concatenate([getattr(p, item.name) for p in parts]) for item in fields(Accounted))),
         homogeneity=statistic,
         homogeneity_df=df,
         homogeneity_pvalue=chi2_sf(statistic, df),
         strata=np.concatenate(used),
         one_sided=np.concatenate(empty),
-        effects=_effects(every, starts, names, plan.scale),
+        effects=_effects(sums, every, plan.scale),
     )
 
 
-def _effects(every: Sequence[Strata], starts: IntArray, names: Sequence[str], scale: Scale) -> Effects:
-    """The strata that have rows enough to be shown one by one."""
+def _raw(sums: Tally, partition: Partition, pairs: Strata) -> tuple[FloatArray, FloatArray]:
+    """The means of both sides without adjustment; a group that is itself the reference has its own."""
+    merged = pairs.merged
+    with np.errstate(all="ignore"):
+        whole = partition.sum(sums.mass * sums.lines.value) / partition.sum(sums.mass)
+        own, other = merged.sum1 / merged.n1, merged.sum0 / merged.n0
+    return np.where(merged.n1 > 0, own, whole), other
+
+
+def _effects(sums: Tally, every: Sequence[Strata], scale: Scale) -> Effects:
+    """The strata one by one: all of them or, where they are very many, those with enough rows."""
+    assert sums.strata is not None
+    names = [str(group) for group in sums.strata.groups]
+    wide, start = len(names), 0
+    complete = wide * sum(part.size for part in every) <= SHOWN
     columns: list[list[AnyArray]] = [[], [], [], [], [], [], []]
-    for part, start in zip(every, starts, strict=False):
-        shown = np.minimum(part.n1, part.n0) >= JUDGED_ROWS
-        own, other = part.means
+    for partition, part in zip(sums.partitions, every, strict=True):
+        lines = replace(_lines(sums, partition), mass=sums.counts)
+        rows = part if sums.design is None else strata_of(lines, part.size, binary=part.binary)
         effect = part.effects(scale)[0]
         disparity = effect if scale == "difference" else np.exp(effect)
-        each = (part.group + start, part.stratum, part.n1, own, part.n0, other, disparity)
+        # Strata in which nobody weighs anything are among the rows alone.
+        at = np.searchsorted(rows.group * wide + rows.stratum, part.group * wide + part.stratum)
+        judged = part.informative & (np.minimum(rows.n1, rows.n0)[at] >= JUDGED_ROWS)
+        numbers = np.full((3, rows.group.size), np.nan)
+        numbers[:, at[judged]] = np.stack([*part.means, disparity])[:, judged]
+        each = [rows.group + start, rows.stratum, rows.n1, numbers[0], rows.n0, numbers[1], numbers[2]]
+        if complete:
+            # The rows compared with in strata without anybody of the group.
+            mass = lines.mass if lines.compared is None else lines.mass * lines.compared
+            facing = np.bincount(lines.stratum, mass, minlength=wide)
+            absent = np.broadcast_to(facing > 0, (part.size, wide)).copy()
+            absent[rows.group, rows.stratum] = False
+            group, stratum = np.nonzero(absent)
+            none = np.full(group.size, np.nan)
+            further = group + start, stratum, np.zeros(group.size), none, facing[stratum], none, none
+            each = [np.append(values, more) for values, more in zip(each, further, strict=True)]
+        else:
+            each = [values[~np.isnan(numbers[0])] for values in each]
         for column, values in zip(columns, each, strict=True):
-            column.append(values[shown])
+            column.append(values)
+        start += part.size
     group, stratum, n, estimate, others, reference, effects = (np.concatenate(part)[:SHOWN] for part in columns)
-    return Effects(group, tuple(names[i] for i in stratum), n, estimate, others, reference, effects)
+    return Effects(group, tuple(names[i] for i in stratum), n, estimate, others, reference, effects, complete)

@@ -51,9 +51,12 @@ class ImpactNumbers:
 class ImpactEstimates(ImpactNumbers):
     """One entry per category of every table; numbers of a comparison are NaN where there is none.
 
-    ``cutoff_ratio``, ``cutoff_low`` and ``cutoff_high`` are cut-offs x categories.
+    ``cutoff_ratio``, ``cutoff_low`` and ``cutoff_high`` are cut-offs x categories. ``n`` and ``selected`` count rows,
+    ``weighted_n`` and ``weighted_selected`` the people these stand for, and shortfalls are in the same people.
     """
 
+    weighted_n: FloatArray
+    weighted_selected: FloatArray
     groups: tuple[Group, ...]
     status: ObjectArray
     design: DesignEffect | None = None
@@ -85,6 +88,7 @@ def _design(sums: ImpactTally) -> DesignEffect | None:
 def _table(counts: Counts, sums: ImpactTally, plan: ImpactPlan, rng: np.random.Generator) -> ImpactEstimates:
     """One table, with a comparator of its own."""
     n, selected = counts.n, counts.selected
+    people, chosen = sums.people * n, sums.people * selected
     everybody = n.sum() + counts.unknown
     status = np.full(n.size, Status.OK, dtype=object)
     status[(counts.rows < plan.min_size) | (n < plan.smallest_share * everybody)] = Status.TOO_SMALL
@@ -115,10 +119,8 @@ def _table(counts: Counts, sums: ImpactTally, plan: ImpactPlan, rng: np.random.G
                 column[used] = getattr(impact, name)
             comparator = [str(counts.groups[best]) if i in used else "" for i in range(n.size)]
             rate = float(selected[best] / n[best])
-            rows = counts.rows[used]  # whatever they weigh
-            chosen = selected[used] * (rows / n[used])
-            need[used] = shortfall(rows, chosen, plan.threshold * rate)
-            parity[used] = shortfall(rows, chosen, rate)
+            need[used] = shortfall(people[used], chosen[used], plan.threshold * rate)
+            parity[used] = shortfall(people[used], chosen[used], rate)
             if counts.unknown:
                 refused = counts.unknown - counts.unknown_selected
                 bounds = unknown_bounds(n[used], selected[used], counts.unknown_selected, refused, own)
@@ -138,6 +140,8 @@ def _table(counts: Counts, sums: ImpactTally, plan: ImpactPlan, rng: np.random.G
         ci_high=numbers["high"],
         difference=numbers["difference"],
         pvalue=numbers["pvalue"],
+        weighted_n=people,
+        weighted_selected=chosen,
         below_pvalue=numbers["below"],
         at_least_pvalue=numbers["at_least"],
         shortfall=need,

@@ -34,7 +34,8 @@ class JointEstimates:
     """The joint test of all groups that ``each`` can be tested, at the disparities ``null``.
 
     ``factor`` is what T was divided by, NaN if a correction was asked for, or needed, and could not be had; ``spare``
-    are the groups of rows that are in no tested group, where these are too few to be part of the test, else None.
+    are the groups of rows that are in no tested group, where these are too few to be part of the test or all equal,
+    else None.
     """
 
     each: Estimates
@@ -78,7 +79,10 @@ def _jointly(
     null[tested] = target
     if plan.by_covariance(several=several):
         return _without_likelihood(solver, plan, each, null)
-    region = _region(sums, plan, each)
+    equal = _equal(sums, each)
+    # Groups that overlap are tested without these rows; of groups that do not, the population's mean is left free.
+    dropped = equal & (len(sums.partitions) > 1 and not target.any() and plan.reference.estimate is None)
+    region = _region(sums, plan, each, equal, dropped)
     joint = region.test(target)
     measured = 1.0
     if plan.correction == "auto":
@@ -93,19 +97,27 @@ def _jointly(
         kept[tested[list(joint.left_out)]] = False
         parts = [solver.influence(side_of(sums, plan, i)) for i in range(len(sums.partitions))]
         effective = float(each.design.effective[kept].min())
-        law = joint_law(sums.design, Influence.together(parts, kept), joint.df, effective)
+        influence = Influence.together(parts, kept)
+        varying = _directions(covariance(_independent(sums), influence), joint.df)
+        law = joint_law(sums.design, influence, varying, effective) if varying else JointLaw(np.ones(1), effective)
+        law = replace(law, weights=_padded(law.weights, joint.df))
         pvalue = law.tail(joint.statistic)
         statistic = float(chi2_isf(pvalue, joint.df))
         factor = law.critical(plan.alpha) / float(chi2_isf(plan.alpha, joint.df))
-    spare = _holding(sums, region.spare) if region.free and not plan.reference.to.best else None
+    spare = None
+    if dropped.any():
+        spare = tuple(str(each.groups[i]) for i in np.flatnonzero(each.unvaried))
+    elif region.free and not plan.reference.to.best:
+        spare = _holding(sums, region.spare)
     kept_region: Region | NoDifference = replace(region, factor=factor)
-    if plan.sigma is not None:  # no difference is none in any unit; other disparities need the unit's own error
+    # No difference is none in any unit, and in some of the rows; other disparities need the unit's own error, and all.
+    if plan.sigma is not None or dropped.any():
         kept_region = NoDifference(region.groups, statistic, joint.df, plan.scale)
     return JointEstimates(each, kept_region, null, joint, statistic, pvalue, measured, spare)
 
 
 def _stacked(single: Sequence[JointEstimates], each: Estimates, sums: Sequence[Tally], plan: Plan) -> JointEstimates:
-    """Several metrics at once: the sum of their statistics.
+    """Several metrics at once: the sum of their statistics, each corrected for small groups where it has to be.
 
     Metrics of the same rows depend on one another, so the sum is a sum of chi-squares with weights: the eigenvalues of
     the disparities' covariance, over what it would be if each metric had rows of its own (which are 1 then). With
@@ -128,40 +140,61 @@ def _stacked(single: Sequence[JointEstimates], each: Estimates, sums: Sequence[T
         spread_out[t.lines_kept] = columns * np.sqrt(t.mass)[:, None]
         mass[t.lines_kept] = t.mass
         influences.append(spread_out)
-        sizes.append(joint.joint.df)
+        sizes.append(_directions(spread_out.T @ spread_out, joint.joint.df))
     together = whitened(influences, sizes)
-    settled = [t.design is None and one.by_covariance(several=True) for t, one in zip(sums, plan.each, strict=True)]
+    # With a design the law below is that of the statistics as they are, not of their equivalents.
     parts = [
-        joint.statistic if by_welch else joint.joint.statistic for joint, by_welch in zip(single, settled, strict=True)
+        joint.statistic if t.design is None else joint.joint.statistic for joint, t in zip(single, sums, strict=True)
     ]
-    statistic, df = float(sum(parts)), sum(sizes)
+    statistic, df = float(sum(parts)), sum(joint.joint.df for joint in single)
+    plain = float(sum(part * joint.factor for part, joint in zip(parts, single, strict=True)))
+    factor = plain / statistic if np.isfinite(statistic) and statistic > 0 else 1.0
     worst = next((joint.joint.status for joint in single if joint.joint.status is not Status.OK), Status.OK)
     starts = np.cumsum([0, *(int(joint.each.tested.sum()) for joint in single)])
     left_out = tuple(int(i + start) for joint, start in zip(single, starts, strict=False) for i in joint.joint.left_out)
     spare = [joint.spare for joint in single if joint.spare is not None]
     whole, regions = sums[0].whole, tuple(joint.region for joint in single if isinstance(joint.region, Region))
     if whole is None:
-        weights = np.maximum(np.linalg.eigvalsh(together.T @ together), 0.0)
+        weights = _padded(np.maximum(np.linalg.eigvalsh(together.T @ together), 0.0), df)
         pvalue = float(weighted_chi2_sf(statistic, weights)) if df else 1.0
     else:
         assert each.design is not None
         by_mass = Influence.of(together / np.sqrt(np.maximum(mass, 1e-300))[:, None])
-        weights = np.maximum(np.linalg.eigvalsh(covariance(whole, by_mass)), 0.0)
+        weights = _padded(np.maximum(np.linalg.eigvalsh(covariance(whole, by_mass)), 0.0), df)
         pvalue = JointLaw(weights, float(each.design.effective[each.tested].min())).tail(statistic) if df else 1.0
         statistic = float(chi2_isf(pvalue, df))
-    plain = whole is None and len(regions) == len(single)
+    likely = whole is None and len(regions) == len(single)
     groups = int(each.tested.sum())
     equivalent = statistic if whole is not None or not df else float(chi2_isf(pvalue, df))
     return JointEstimates(
         each=each,
-        region=Stacked(regions, weights) if plain else NoDifference(groups, equivalent, df, plan.scale),
+        region=Stacked(regions, weights) if likely else NoDifference(groups, equivalent, df, plan.scale),
         null=np.concatenate([joint.null for joint in single]),
         joint=Joint(statistic, df, np.empty(0), worst, left_out),
         statistic=statistic,
         pvalue=pvalue,
-        factor=1.0,
+        factor=factor,
         spare=tuple(dict.fromkeys(name for names in spare for name in names)) if spare else None,
     )
+
+
+def _independent(sums: Tally) -> Design:
+    """The rows as if they were independent of one another."""
+    return Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
+
+
+def _directions(assumed: FloatArray, most: int) -> int:
+    """In how many directions, at most ``most``, contrasts with this covariance vary."""
+    return min(most, quadratic(np.zeros(len(assumed)), assumed)[1])
+
+
+def _padded(weights: FloatArray, df: int) -> FloatArray:
+    """One weight for each of ``df`` directions.
+
+    A 0/1 group all of whose rows are equal has a likelihood, and so counts in T and in its degrees of freedom, but its
+    rows do not say how it varies. Where several groups leave directions open in this way, these have the mean weight.
+    """
+    return np.append(weights, np.full(df - weights.size, weights.mean() if weights.size else 1.0))
 
 
 def _contrasts(solver: Solver, sides: list[Side], each: Estimates) -> tuple[FloatArray, FloatArray]:
@@ -207,7 +240,7 @@ def _without_likelihood(solver: Solver, plan: Plan, each: Estimates, null: Float
         raw, df, pvalue = all_equal(sums, tested, effective)
     else:
         values, columns = _contrasts(solver, sides, each)
-        independent = Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
+        independent = _independent(sums)
         raw, df = quadratic(values, covariance(independent, Influence.of(columns)))
         design = independent if sums.design is None else sums.design
         actual = quadratic(values, covariance(design, Influence.of(columns)))[0]
@@ -221,8 +254,23 @@ def _without_likelihood(solver: Solver, plan: Plan, each: Estimates, null: Float
     return JointEstimates(each, region, null, joint, statistic, pvalue, 1.0, None)
 
 
-def _region(sums: Tally, plan: Plan, each: Estimates) -> Region:
-    """Lines by which tested groups, and the reference, they belong to, in units of their own."""
+def _equal(sums: Tally, each: Estimates) -> BoolArray:
+    """Lines of groups that are not tested because all their rows are equal; those of a reference that was named aside.
+
+    Where the other groups have the mean of the population, so have they, and a likelihood takes that mean as known
+    exactly: a group in which nobody happens to have lost anything would contradict every other.
+    """
+    start, equal = 0, np.zeros(sums.lines.value.size, dtype=bool)
+    for partition in sums.partitions:
+        size = len(partition.groups)
+        equal |= np.append(each.unvaried[start : start + size], False)[partition.codes]
+        start += size
+    return equal if sums.in_reference is None else equal & ~sums.in_reference
+
+
+def _region(sums: Tally, plan: Plan, each: Estimates, equal: BoolArray, dropped: BoolArray) -> Region:
+    """Lines, but for those ``dropped``, by which tested groups, and the reference, they belong to, in own units."""
+    kept = ~dropped if dropped.any() else slice(None)
     position = np.where(each.tested, np.cumsum(each.tested) - 1, -1)
     start, codes = 0, []
     for partition in sums.partitions:
@@ -232,14 +280,17 @@ def _region(sums: Tally, plan: Plan, each: Estimates) -> Region:
         codes.append(code if sums.inside is None else np.where(sums.inside, code, -1))
         start += size
     chosen = np.zeros(sums.lines.value.size) if sums.in_reference is None else sums.in_reference
-    pattern, slots, referent = patterned(codes, chosen.astype(np.intp))
+    pattern, slots, referent = patterned([code[kept] for code in codes], chosen[kept].astype(np.intp))
     reference, joint = plan.reference, plan.reference.joint
     if reference.to in (To.POPULATION, To.REST):
-        spare = float(sums.mass[slots.max(axis=1, initial=-1)[pattern] < 0].sum())
-        referent = np.full(referent.size, 0.0 if 0 < spare < min(plan.min_size, HANDFUL) else 1.0)
+        outside = slots.max(axis=1, initial=-1)[pattern] < 0
+        few = 0 < float(sums.mass[kept][outside].sum()) < min(plan.min_size, HANDFUL)
+        referent = np.full(referent.size, 0.0 if few or equal[kept][outside].any() else 1.0)
     elif reference.to.best:  # the tested groups are compared with each other
         referent = np.zeros(referent.size)
     units, lines = sums.lines.standard(sums.inside)
+    weight, influence = (None if part is None else part[kept] for part in (lines.weight, lines.influence))
+    lines = replace(lines, value=lines.value[kept], weight=weight, influence=influence)
     value = None if reference.estimate is None or not joint else np.array(reference.estimate.value)
     return Region(
         groups=int(each.tested.sum()),

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
+from isonomy.inference import Verdict
 from isonomy.likelihood import wording_impact as wording
+from isonomy.likelihood.wording import error_rates
 from isonomy.results import charts, theme
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ def _ratios(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
         "high": high,
         "n": result.n[order],
         "selected": result.selected[order],
+        "adjusted p-value": result.adjusted_pvalue[order],
         "verdict": [result.verdicts[i].value for i in order],
     }
     verdicts, colours = list(theme.VERDICT_COLOURS), list(theme.VERDICT_COLOURS.values())
@@ -47,7 +50,7 @@ def _ratios(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
     )
     base = alt.Chart(theme.data(columns)).encode(
         y=alt.Y("category:N", sort=names, title=None),
-        tooltip=["category:N", "ratio:Q", "low:Q", "high:Q", "n:Q", "selected:Q", "verdict:N"],
+        tooltip=["category:N", "ratio:Q", "low:Q", "high:Q", "n:Q", "selected:Q", "adjusted p-value:Q", "verdict:N"],
         color=colour,
     )
     ends = np.nanmin([*low, result.threshold]), np.nanmax([*high, 1.0])
@@ -61,7 +64,15 @@ def _ratios(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
     points = base.mark_point(filled=True, size=70, opacity=1).encode(x="ratio:Q")
     limits = [charts.rule("x", at) for at in (result.threshold, 1.0)]
     title = f"Impact ratios with {100 * (1 - result.alpha):g} % intervals; dashed: {result.threshold:g} and 1"
-    return alt.layer(*limits, bars, points).properties(width=480, height=max(60, charts.ROW * len(order)), title=title)
+    below = result.ci_high[order] < result.threshold
+    flagged = np.array([result.verdicts[i] is Verdict.VIOLATION for i in order], dtype=bool)
+    adjust = str(result.provenance.options.get("adjust"))
+    subtitle = error_rates(
+        "pointwise", adjust, result.alpha, noun="category", nouns="categories", disagree=bool((below != flagged).any())
+    )
+    height = max(60, charts.ROW * len(order))
+    chart = alt.layer(*limits, bars, points)
+    return chart.properties(width=480, height=height, title=charts.titled(title, subtitle))
 
 
 def _by_cutoff(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:

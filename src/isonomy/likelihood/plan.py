@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Annotated, Literal
@@ -13,6 +13,7 @@ import numpy as np
 from isonomy.errors import UsageError, refuse_percent, shown
 from isonomy.frames import Groups, MetricLike, Request, Source
 from isonomy.frames.conditions import Scalar
+from isonomy.frames.groups import in_words
 from isonomy.frames.metrics import ERRORS, Measure, listed, measure, together
 from isonomy.likelihood.plan_reference import (
     Reference,
@@ -54,7 +55,7 @@ class Plan:
 
     ``jointly``: all groups are tested at once. ``others`` are the plans of further metrics, which differ in
     ``measure``, ``request`` and ``better`` alone. ``scored``: rates of few cases are tested by their score. ``sigma``
-    is the unit of standardised differences, None elsewhere.
+    is the unit of standardised differences, None elsewhere. ``bands`` has those of ``given`` that are cut into bands.
     """
 
     measure: Measure
@@ -75,6 +76,7 @@ class Plan:
     jointly: bool
     scored: bool = False
     given: tuple[str, ...] = ()
+    bands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sigma: Sigma | None = None
     others: tuple[Plan, ...] = ()
 
@@ -168,7 +170,7 @@ def plan(
 ) -> Plan:
     """The plan of `flag`, or without an ``alternative`` of `certify`: one joint null, and Holm over the tolerance."""
     scored = correction == "auto" and method == "el"
-    only_each = alternative is not None or method == "eel" or source.designed or len(listed(metric)) > 1
+    only_each = alternative is not None or method == "eel" or source.designed
     if correction == "auto" and (only_each or given is not None):
         correction = None
     standardised = scale == "standardised"
@@ -191,7 +193,7 @@ def plan(
     grouping = source.grouping(groups, depth)
     if given is not None:
         grouping = grouping.within(source.grouping(given, argument="given"))
-    plans = []
+    plans, words = [], source.labels.columns
     for one in listed(metric):
         bound = measure(
             source, one, grouping=grouping, outcome=outcome, prediction=prediction, score=score, positive=positive
@@ -233,7 +235,14 @@ def plan(
                 better=better or ("lower" if isinstance(one, str) and one in ERRORS else "higher"),
                 jointly=alternative is None,
                 scored=scored,
-                given=tuple(source.labels.columns.get(one.name, one.name) for one in grouping.strata),
+                given=tuple(words.get(one.name, one.name) for one in grouping.strata),
+                bands={
+                    words.get(one.name, one.name): tuple(
+                        source.labels.values.get(one.name, {}).get(label, in_words(label)) for label in one.labels
+                    )
+                    for one in grouping.strata
+                    if one.labels
+                },
                 sigma=sigma if standardised else None,
             )
         )
@@ -324,9 +333,10 @@ def _refuse_several(plans: Sequence[Plan], *, joint_test: bool) -> None:
         return
     if any(plan.by_covariance(several=True) for plan in plans):
         _refuse_likelihood("of several metrics that are not all 0/1", plans[0].method, plans[0].reference)
-    if plans[0].correction is not None or not _all_equal(plans[0].null, plans[0].link):
+    if plans[0].correction not in (None, "auto") or not _all_equal(plans[0].null, plans[0].link):
         raise UsageError(
-            "metric: several can be certified jointly for no difference, without correction; ask for them one by one."
+            "metric: several can be certified jointly for no difference, with correction='auto' or None; ask for them "
+            "one by one."
         )
 
 

@@ -184,7 +184,7 @@ class LikelihoodResult(GroupResult):
         """Shares in percent, and their differences in points."""
         if not self.shares or not all(self.shares):
             return {}
-        rates = {"estimate": "%", "reference": "%"}
+        rates = dict.fromkeys(("estimate", "reference", "raw_estimate", "raw_reference"), "%")
         strata = ("unconditional", "accounted", "accounted_low", "accounted_high")
         differences = ("disparity", "ci_low", "ci_high", "detectable", *strata)
         return rates | (dict.fromkeys(differences, "points") if self.scale == "difference" else {})
@@ -398,7 +398,10 @@ class FlagResult(LikelihoodResult):
         }
         beyond = " by more than the tolerance" if self.tolerance is not None else ""
         against = f"{self._tested or self.reference}{beyond}"
-        overview = wording.flag_overview(flagged, within, tested.size, listed, self.alternative, against)
+        several = len(set(self.metrics)) > 1
+        overview = wording.flag_overview(
+            flagged, within, tested.size, listed, self.alternative, against, several=several
+        )
         described = [wording.group_finding(self._finding(i)) for i in order[:MOST_GROUPS]]
         best = wording.against_best("group", self.reference_kind.value) if self.reference_kind.best else ""
         return (overview, *described, *filter(None, (best, self._alone(), self.contrast)))

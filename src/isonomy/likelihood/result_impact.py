@@ -28,6 +28,9 @@ MOST_GROUPS = 1_000  # categories described in words; the table has them all
 class AdverseImpactResult(ImpactNumbers, GroupResult):
     """The table of impact ratios, one row per category of every table, and what the data show of them.
 
+    ``n`` and ``selected`` count rows. With weights, ``weighted_n`` and ``weighted_selected`` count the people these
+    rows stand for, and the shortfalls count the same people; without weights the two are None.
+
     ``unknown`` is the number of rows without a category in each table. With a score, ``cutoffs`` are quantiles of all
     scores, and ``cutoff_ratio``, ``cutoff_low``, ``cutoff_high`` (cut-offs x categories) the ratios there with a
     simultaneous band.
@@ -60,6 +63,8 @@ class AdverseImpactResult(ImpactNumbers, GroupResult):
     adjusted_pvalue: FloatArray
     cutoffs: FloatArray
     chosen: str = "selected"
+    weighted_n: FloatArray | None = None
+    weighted_selected: FloatArray | None = None
 
     @classmethod
     def of(
@@ -67,6 +72,7 @@ class AdverseImpactResult(ImpactNumbers, GroupResult):
     ) -> AdverseImpactResult:
         """Lay out what was estimated and decided."""
         dropped = phrases.dropped(sums.dropped)
+        weighted = call.source.reading.weight is not None
         return cls.gather(
             decisions,
             estimates,
@@ -77,7 +83,9 @@ class AdverseImpactResult(ImpactNumbers, GroupResult):
             provenance=call.provenance(rows=sums.rows, dropped=sums.dropped, random=plan.by_row),
             tables=estimates.tables,
             named=plan.reference is not None,
-            unknown={counts.name: round(counts.unknown) for counts in sums.tables},
+            unknown={counts.name: round(counts.unknown_rows) for counts in sums.tables},
+            weighted_n=estimates.weighted_n if weighted else None,
+            weighted_selected=estimates.weighted_selected if weighted else None,
             adjusted_pvalue=decisions.adjusted,
         )
 
@@ -90,8 +98,14 @@ class AdverseImpactResult(ImpactNumbers, GroupResult):
         """A copy that withholds the numbers of small categories and of those in ``also``, and what was said of them."""
         hidden = GroupResult.suppressed(self, minimum, also)
         shown = np.array([status is not Status.SUPPRESSED for status in hidden.status], dtype=bool)
+        people = [
+            None if values is None else np.where(shown, values, np.nan)
+            for values in (self.weighted_n, self.weighted_selected)
+        ]
         return replace(
             hidden,
+            weighted_n=people[0],
+            weighted_selected=people[1],
             below_threshold=self.below_threshold & shown,
             difference_shown=self.difference_shown & shown,
             comparator=tuple(name if show else "" for name, show in zip(self.comparator, shown, strict=True)),
@@ -99,24 +113,34 @@ class AdverseImpactResult(ImpactNumbers, GroupResult):
 
     def table(self) -> Columns:
         """One row per category of every table."""
-        return {"table": self.tables, **GroupResult.table(self)}
+        columns = {"table": self.tables, **GroupResult.table(self)}
+        if self.weighted_n is None or self.weighted_selected is None:
+            return columns
+        people = {"weighted_n": self.weighted_n, "weighted_selected": self.weighted_selected}
+        names = [name for column in columns for name in ((column, *people) if column == "selected" else (column,))]
+        return {name: (columns | people)[name] for name in names}
 
     def units(self) -> Mapping[str, str]:
         """Rates in percent, and their differences in points."""
         return {"rate": "%", "difference": "points"}
 
+    def headings(self) -> Mapping[str, str]:
+        """With weights, which columns count rows and which the people they stand for."""
+        return {} if self.weighted_n is None else wording.WEIGHTED_HEADINGS
+
     def pages(self) -> Mapping[str, Columns]:
         """The table as it is published, then what the data show, what unknown categories leave open, shortfalls."""
         last = sorted(range(len(self.status)), key=lambda i: self.status[i] is Status.SUPPRESSED)
         whole = {name: [values[i] for i in last] for name, values in self.table().items()}
+        people = () if self.weighted_n is None else ("weighted_n", "weighted_selected")
         parts = {
-            wording.PUBLISHED: ("table", "group", "n", "selected", "rate", "impact_ratio", "comparator"),
+            wording.PUBLISHED: ("table", "group", "n", "selected", *people, "rate", "impact_ratio", "comparator"),
             wording.SHOWN: (
                 *("table", "group", "impact_ratio", "ci_low", "ci_high", "difference", "pvalue"),
                 *("below_threshold", "difference_shown", "verdict", "status"),
             ),
             wording.BOUNDS: ("table", "group", "impact_ratio", "bound_low", "bound_high"),
-            wording.SHORTFALLS: ("table", "group", "n", "selected", "shortfall", "shortfall_parity"),
+            wording.SHORTFALLS: ("table", "group", *(people or ("n", "selected")), "shortfall", "shortfall_parity"),
         }
         if not any(self.unknown.values()):
             del parts[wording.BOUNDS]
@@ -140,6 +164,9 @@ class AdverseImpactResult(ImpactNumbers, GroupResult):
         """One category in words."""
         rates = float(self.selected[i]), float(self.n[i]), float(self.rate[i])
         ratio = float(self.impact_ratio[i]), float(self.ci_low[i]), float(self.ci_high[i])
+        people = None
+        if self.weighted_n is not None and self.weighted_selected is not None:
+            people = float(self.weighted_selected[i]), float(self.weighted_n[i])
         sentences = [
             wording.finding(
                 self.labels[i],
@@ -151,12 +178,12 @@ class AdverseImpactResult(ImpactNumbers, GroupResult):
                 float(self.adjusted_pvalue[i]),
                 self.threshold,
                 self.chosen,
-                weighted=self.provenance.options.get("weight") is not None,
+                people=people,
             )
         ]
         if self.shortfall_parity[i] > 0:
             need = float(self.shortfall[i]), float(self.shortfall_parity[i])
-            sentences.append(wording.shortfall(*need, self.threshold))
+            sentences.append(wording.shortfall(*need, self.threshold, weighted=people is not None))
         if not np.isnan(self.bound_low[i]):
             sentences.append(wording.bounds(float(self.bound_low[i]), float(self.bound_high[i])))
         return " ".join(sentences)

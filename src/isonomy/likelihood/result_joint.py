@@ -77,6 +77,7 @@ class CertifyResult(LikelihoodResult):
                 common,
                 equality_of(plan),
                 share=all(one.measure.binary for one in plan.each),
+                several=bool(plan.others),
             ),
             likelihood="cmh" if plan.given else plan.method if plan.likely else "covariance",
             statistic=estimates.statistic,
@@ -159,7 +160,13 @@ class CertifyResult(LikelihoodResult):
         within = int(inside(*self._beyond(self.ci_low[known], self.ci_high[known]), self.reach).sum())
         reach = (self.tolerance, 1.0 / self.tolerance) if self.link.ratio else (-self.tolerance, self.tolerance)
         decided = wording_joint.tolerance_finding(
-            outside, within, known.size, reach, self.scale, share=bool(self.shares) and all(self.shares)
+            outside,
+            within,
+            known.size,
+            reach,
+            self.scale,
+            share=bool(self.shares) and all(self.shares),
+            several=len(set(self.metrics)) > 1,
         )
         return (decided, *largest, joint, wording_joint.RESTS_ON_THE_TOLERANCE, *alone)
 

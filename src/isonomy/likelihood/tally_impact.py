@@ -19,8 +19,9 @@ CUTOFFS = np.arange(2, 100, 2) / 100
 class Counts:
     """One table: its categories with ``rows`` rows and ``chosen`` of them selected; the rows whose category is unknown.
 
-    ``n`` and ``selected`` are the same by weight, ``codes`` the category of each line. ``above`` counts the rows above
-    each cut-off (cut-offs x groups), where there is a score.
+    ``n`` and ``selected`` are the same by weight, and so are ``unknown`` and ``unknown_selected`` beside
+    ``unknown_rows``; ``codes`` is the category of each line. ``above`` counts the rows above each cut-off
+    (cut-offs x groups), where there is a score.
     """
 
     name: str
@@ -32,13 +33,15 @@ class Counts:
     selected: FloatArray
     unknown: float
     unknown_selected: float
+    unknown_rows: float
     above: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImpactTally:
     """Every table; ``selected`` says which lines are, ``design`` is there where rows have weights or clusters, and
-    ``median`` is that of all scores, if selection means to be above it."""
+    ``median`` is that of all scores, if selection means to be above it. ``people`` is how many people a row of average
+    weight stands for: weights whose average is less than 1 cannot count people, and stand for 1."""
 
     tables: tuple[Counts, ...]
     selected: FloatArray
@@ -47,6 +50,7 @@ class ImpactTally:
     median: float | None
     rows: int
     dropped: Mapping[str, int]
+    people: float = 1.0
 
 
 def tally_impact(source: Source, plan: ImpactPlan) -> ImpactTally:
@@ -72,6 +76,7 @@ def tally_impact(source: Source, plan: ImpactPlan) -> ImpactTally:
         median=median,
         rows=answer.rows,
         dropped=answer.dropped,
+        people=1.0 if answer.design is None else max(answer.design.people, 1.0),
     )
 
 
@@ -108,5 +113,6 @@ def _counts(
         selected=chosen[known],
         unknown=float(n[unknown].sum()),
         unknown_selected=float(chosen[unknown].sum()),
+        unknown_rows=float(partition.sum(rows)[unknown].sum()),
         above=above[:, known],
     )

@@ -107,6 +107,36 @@ def intervals(kind: str, alpha: float) -> str:
     return {"simultaneous": f"Simultaneous {level}", "one-sided": f"One-sided {level}"}.get(kind, level)
 
 
+# What an adjustment of p-values holds at alpha, over all groups.
+ERROR_RATES = {
+    "holm": "at most a {} chance that any difference shown is false (Holm)",
+    "bonferroni": "at most a {} chance that any difference shown is false (Bonferroni)",
+    "max-t": "at most a {} chance that any difference shown is false (max-t)",
+    "bh": "on average at most {} of the differences shown are false (Benjamini and Hochberg)",
+    "by": "on average at most {} of the differences shown are false (Benjamini and Yekutieli)",
+    "bh-tree": "on average at most {} of the differences shown at a level are false (Benjamini and Hochberg)",
+    "bh-siblings": "on average at most {} of the differences shown among siblings are false (Benjamini and Hochberg)",
+}
+
+
+def error_rates(
+    kind: str, adjust: str, alpha: float, *, disagree: bool, noun: str = "group", nouns: str = "groups"
+) -> tuple[str, ...]:
+    """Which errors a chart's intervals and its colors allow; none where both are for each group alone.
+
+    ``disagree``: some interval excludes the null without a verdict, or holds it in spite of one.
+    """
+    together = kind == "simultaneous"
+    if adjust not in ERROR_RATES and not together:
+        return ()
+    level, rate = f"{100 * (1 - alpha):g} %", f"{100 * alpha:g} %"
+    verdicts = f"for each {noun} alone, at most a {rate} chance that a difference shown is false"
+    verdicts = ERROR_RATES.get(adjust, verdicts).format(rate)
+    lines = [f"Intervals: {level} for {f'all {nouns} together' if together else f'each {noun} alone'}."]
+    lines.append(f"Colors: {verdicts}.")
+    return (*lines, *(["Where the two disagree, the color is the verdict."] if disagree else []))
+
+
 def null(low: float, high: float, alternative: str, measured: str, equal: str = "", *, share: bool = False) -> str:
     """The null hypothesis of every group; ``measured`` is the `comparison` it is about.
 
@@ -196,6 +226,7 @@ class Finding:
     tolerant: bool = False  # whether a tolerance was set
     best: bool = False  # whether it is itself the group that the others are held against
     weighted: bool = False  # whether rows count by their weights in every share and average
+    adjusted_for: str = ""  # the factors that estimate and reference are adjusted for, within strata
 
 
 def group_finding(of: Finding) -> str:
@@ -229,13 +260,16 @@ def group_finding(of: Finding) -> str:
             if points
             else f"{disparity(of.disparity, of.scale)}, {interval}"
         )
+        rows = f"of {phrases.count(of.n)} rows"
+        if of.adjusted_for:  # no share of these rows
+            rows = f"adjusted for {of.adjusted_for} ({phrases.count(of.n)} rows)"
         return (
-            f"{of.group}: {phrases.metric(of.metric)} {phrases.share(of.estimate)}{weighted} of "
-            f"{phrases.count(of.n)} rows, "
+            f"{of.group}: {phrases.metric(of.metric)} {phrases.share(of.estimate)}{weighted} {rows}, "
             f"{of.against} {phrases.share(of.reference)}; {size}; {evidence}. {shown}"
         )
+    adjusting = f", adjusted for {of.adjusted_for}," if of.adjusted_for else ""
     return (
-        f"{of.group}: {phrases.metric(of.metric)} {phrases.number(of.estimate)}{weighted} over "
+        f"{of.group}: {phrases.metric(of.metric)} {phrases.number(of.estimate)}{weighted}{adjusting} over "
         f"{phrases.count(of.n)} rows "
         f"against {phrases.number(of.reference)}, {disparity(of.disparity, of.scale)} ({interval}; {evidence}). {shown}"
     )
@@ -261,21 +295,37 @@ def other_null_verdict(call: str, verdict: Verdict, tested: str) -> str:
     return phrases.headed(call, verdict.value, f"{shown} from {tested}.")
 
 
+def counted(number: int, *, several: bool) -> str:
+    """'17 groups'; of ``several`` metrics a group is counted once for each: '34 group-metric pairs'."""
+    noun = "group-metric pair" if several else "group"
+    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
+
+
 def flag_overview(
-    flagged: Mapping[str, Sequence[str]], within: int, tested: int, listed: int, alternative: str, against: str
+    flagged: Mapping[str, Sequence[str]],
+    within: int,
+    tested: int,
+    listed: int,
+    alternative: str,
+    against: str,
+    *,
+    several: bool = False,
 ) -> str:
     """How many groups differ, those worse off and those better off apart; ``against``: what from, or by how much.
 
-    A group is counted once for each metric.
+    Of ``several`` metrics, pairs of a group and a metric are counted.
     """
     side = {"greater": ", upwards", "less": ", downwards"}.get(alternative, "")
-    tolerated = f" {_groups(within)} shown to lie within the tolerance{side}." if within else ""
-    untested = "" if tested == listed else f" {_groups(listed - tested)} listed without a verdict: see the table."
+    tolerated = f" {_were(within, several)} shown to lie within the tolerance{side}." if within else ""
+    untested = (
+        "" if tested == listed else f" {_were(listed - tested, several)} listed without a verdict: see the table."
+    )
     number = sum(len(names) for names in flagged.values())
     if not tested:
         return f"No group could be tested.{untested}"
     if not number:
-        none = f"None of {tested:,} groups" if tested > 1 else "The one group tested"
+        one = f"The one {counted(1, several=several)[2:]} tested"
+        none = f"None of {counted(tested, several=several)}" if tested > 1 else one
         shown = "was" if tested > 1 else "was not"
         return f"{none} {shown} shown to differ from {against}.{tolerated}{untested}"
     if tested == listed == 1:
@@ -283,13 +333,12 @@ def flag_overview(
         return f"{name}: shown to differ from {against}, {word}."
     apart = [f"{word.capitalize()}: {phrases.listed(names)}." for word, names in flagged.items() if names]
     were = "was" if number == 1 else "were"
-    return (
-        f"{number:,} of {tested:,} groups {were} shown to differ from {against}. {' '.join(apart)}{tolerated}{untested}"
-    )
+    differ = f"{number:,} of {counted(tested, several=several)} {were} shown to differ from {against}."
+    return f"{differ} {' '.join(apart)}{tolerated}{untested}"
 
 
-def _groups(number: int) -> str:
-    return f"{number:,} group was" if number == 1 else f"{number:,} groups were"
+def _were(number: int, several: bool) -> str:
+    return f"{counted(number, several=several)} {'was' if number == 1 else 'were'}"
 
 
 def plugin_contrast(differ: Sequence[str]) -> str:
@@ -332,11 +381,11 @@ def measured_dependence(rate: float, alpha: float) -> str:
     )
 
 
-def tree_warning(unreached: int) -> str:
+def tree_warning(unreached: int, *, several: bool = False) -> str:
     """What level-by-level adjustment leaves out."""
     return (
         "Groups were tested level by level: an intersection is tested only if one of its parents was flagged, and each "
-        f"level is adjusted on its own. {unreached:,} groups were not reached."
+        f"level is adjusted on its own. {_were(unreached, several)} not reached."
     )
 
 

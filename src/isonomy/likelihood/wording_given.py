@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Literal
 
@@ -27,18 +27,65 @@ LEGITIMATE = (
 TESTS = {"odds_ratio": "Breslow and Day's test with Tarone's correction", "difference": "Cochran's Q"}
 
 
-def null(sentence: str, given: Sequence[str]) -> str:
+NUMBERS, BY_STRATUM = "The numbers", "The strata one by one"  # the tables of a report
+HEADINGS = {"estimate": "Adjusted estimate", "reference": "Adjusted reference"}
+_BANDS = 20  # bands listed in a sentence
+
+
+def alike(given: Sequence[str], bands: Mapping[str, Sequence[str]]) -> str:
+    """Whom people are compared with: 'with the same region and in the same band of income'."""
+    same, cut = [name for name in given if name not in bands], [name for name in given if name in bands]
+    parts = [f"with the same {phrases.listed(same)}"] if same else []
+    if cut:
+        parts.append(f"in the same {'band' if len(cut) == 1 else 'bands'} of {phrases.listed(cut)}")
+    return " and ".join(parts)
+
+
+def banded(name: str, bands: Sequence[str]) -> str:
+    """The bands that a number is cut into."""
+    more = f"; and {len(bands) - _BANDS:,} more" if len(bands) > _BANDS else ""
+    return f"Bands of {name}: {'; '.join(bands[:_BANDS])}{more}."
+
+
+def null(sentence: str, alike: str) -> str:
     """The null hypothesis of every group, within strata."""
-    return f"{sentence.removesuffix('.')}, comparing people with the same {phrases.listed(given)}."
+    return f"{sentence.removesuffix('.')}, comparing people {alike}."
+
+
+def adjusted_note(scale: str) -> str:
+    """What adjusted estimates are, below the table that has them."""
+    averages = {
+        "odds_ratio": "The adjusted reference averages the reference's rates over the strata. The adjusted estimate is "
+        "the rate with the common odds ratio to it.",
+    }.get(
+        scale,
+        "The adjusted estimate and the adjusted reference average the numbers of the group and of its reference over "
+        f"the strata, both with the same weights: their {scale} is the one in the table.",
+    )
+    return (
+        f"{averages} A stratum's weight is the rows of the group times those of the reference, divided by the rows of "
+        "both, so strata without one of them have none. Raw numbers are not adjusted for the strata."
+    )
 
 
 Unit = Literal["number", "ratio", "points"]  # what a disparity is: a difference of means, a ratio, one of shares
 
 
-def finding(group: str, unconditional: float, disparity: float, given: Sequence[str], unit: Unit) -> str:
-    """What a disparity was without the factors, and what it is within them."""
+def finding(
+    group: str,
+    raw: tuple[float, float],
+    unconditional: float,
+    disparity: float,
+    given: str,
+    alike: str,
+    unit: Unit,
+    *,
+    share: bool,
+) -> str:
+    """What a disparity is without the factors, with the ``raw`` numbers behind it, and what it is within them."""
     without, within = (_disparity(value, unit) for value in (unconditional, disparity))
-    return f"{group}: {without} without regard to {phrases.listed(given)}, {within} among people with the same."
+    own, other = (phrases.share(value) if share else phrases.number(value) for value in raw)
+    return f"{group}: {without} without regard to {given} ({own} against {other}), {within} among people {alike}."
 
 
 def _disparity(value: float, unit: Unit) -> str:

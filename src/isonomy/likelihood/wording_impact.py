@@ -27,6 +27,15 @@ LIMITS = (
 BEST = against_best("category", "selected most often")
 ASSUMED_BEST = ("The category selected most often is not known beforehand.", "Its choice is part of every interval.")
 ASSUMED_NAMED = ("The comparator was chosen before looking at these data.", phrases.UNCHECKED)
+# What columns are called where rows have weights.
+WEIGHTED_HEADINGS = {
+    "n": "Rows",
+    "selected": "Rows selected",
+    "weighted_n": "People by weight",
+    "weighted_selected": "People selected, by weight",
+    "shortfall": "More selections by weight to reach the threshold",
+    "shortfall_parity": "More selections by weight to reach parity",
+}
 PUBLISHED, SHOWN, BOUNDS, SHORTFALLS = (
     "The table as it is published",
     "What the data show",
@@ -71,26 +80,31 @@ def finding(
     threshold: float,
     chosen: str = "selected",
     *,
-    weighted: bool = False,
+    people: tuple[float, float] | None = None,
 ) -> str:
     """One category: ``rates`` are selected, number and rate; ``ratio`` the impact ratio and its interval.
 
+    ``people``: how many the selected rows, and all rows, stand for by weight; None without weights.
     ``below`` is the adjusted one-sided p-value of a ratio of at least the threshold: it may be small where the
     interval, which has two sides, just holds the threshold.
     """
     selected, n, rate = rates
-    share = f"{100 * rate:.1f} %{' by weight' if weighted else ''}"
+    counted = f"{phrases.count(selected)} of {phrases.count(n)} {chosen}"
+    if people is not None:
+        rows, stand = f"{phrases.count(n)} rows {chosen}", " of ".join(phrases.count(number) for number in people)
+        counted = f"{phrases.count(selected)} of {rows}, which stand for {stand} people by weight"
     return (
-        f"{group}: {phrases.count(selected)} of {phrases.count(n)} {chosen} ({share}), an impact ratio of "
+        f"{group}: {counted} ({100 * rate:.1f} %), an impact ratio of "
         f"{phrases.number(ratio[0])} to {comparator} ({phrases.interval(ratio[1], ratio[2], alpha)}). Against equal "
         f"rates, for this category alone: {phrases.pvalue(pvalue)}; against a ratio of {phrases.number(threshold)} or "
         f"more, adjusted for all categories: {phrases.pvalue(below)}."
     )
 
 
-def shortfall(need: float, parity: float, threshold: float) -> str:
+def shortfall(need: float, parity: float, threshold: float, *, weighted: bool = False) -> str:
     """How many more selections would have been needed."""
     more = f"{phrases.count(need or parity)} more {'selection' if (need or parity) == 1 else 'selections'}"
+    more += " by weight" if weighted else ""
     if not need:
         return f"{more} would have reached the comparator's rate."
     ratio = f"A ratio of {phrases.number(threshold)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from isonomy.likelihood.wording import DIFFERENCES, NOUNS, amount, disparity
+from isonomy.likelihood.wording import DIFFERENCES, NOUNS, amount, counted, disparity
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
 
@@ -15,9 +15,14 @@ RESTS_ON_THE_TOLERANCE = (
 )
 
 
-def joint_null(measured: str, groups: int, null: float | None, equal: str = "", *, share: bool = False) -> str:
-    """The null hypothesis of a certification; no one ``null`` if each group has its own."""
-    everywhere = f"In all {groups:,} groups at once" if groups > 1 else "In the one group tested"
+def joint_null(
+    measured: str, groups: int, null: float | None, equal: str = "", *, share: bool = False, several: bool = False
+) -> str:
+    """The null hypothesis of a certification; no one ``null`` if each group has its own.
+
+    Of ``several`` metrics, ``groups`` counts pairs of a group and a metric.
+    """
+    everywhere = f"In all {counted(groups, several=several)} at once" if groups > 1 else "In the one group tested"
     if equal and null == 0:
         return f"{everywhere}, the {equal.format('equals')}."
     shown = "as given" if null is None else amount(null, share and bool(equal))
@@ -42,13 +47,19 @@ def left_out_warning(groups: Sequence[str], min_size: int) -> str:
     )
 
 
-def spare_warning(groups: Sequence[str], least: int, tested: int) -> str:
-    """Rows in no tested group that are too few to be part of the population; how many may be confidential."""
+def spare_warning(groups: Sequence[str], least: int, tested: int, *, equal: bool = False) -> str:
+    """Rows in no tested group that are too few to be part of the population, or all ``equal`` in some group.
+
+    How many there are may be confidential.
+    """
     where = f" ({phrases.listed(groups)})" if groups else ""
     remaining = "the tested groups are compared with each other" if tested > 1 else "one group alone leaves no test"
+    reason = f"they are fewer than {least}, too few to show whether they are like the population"
+    if equal:
+        reason = "all rows of a group have the same value, which shows nothing about how much that group's mean varies"
     return (
-        f"The rows in no tested group{where} were left out of the joint test: they are fewer than {least}, too few to "
-        f"show whether they are like the population, so {remaining}. Disparities and intervals are those from all rows."
+        f"The rows in no tested group{where} were left out of the joint test: {reason}, so {remaining}. Disparities "
+        "and intervals are those from all rows."
     )
 
 
@@ -103,9 +114,19 @@ def tolerated(low: float, high: float, scale: str) -> str:
 
 
 def tolerance_finding(
-    outside: Sequence[str], inside: int, groups: int, tolerance: tuple[float, float], scale: str, *, share: bool = False
+    outside: Sequence[str],
+    inside: int,
+    groups: int,
+    tolerance: tuple[float, float],
+    scale: str,
+    *,
+    share: bool = False,
+    several: bool = False,
 ) -> str:
-    """What was shown about the tolerance, which reaches from one disparity to another."""
+    """What was shown about the tolerance, which reaches from one disparity to another.
+
+    Of ``several`` metrics, pairs of a group and a metric are counted.
+    """
     points = share and scale == "difference"
     largest = phrases.points(tolerance[1]) if points else phrases.number(tolerance[1])
     shown = f"±{largest}" if points else tolerated(*tolerance, scale)
@@ -113,8 +134,9 @@ def tolerance_finding(
         beyond = f"difference larger than {largest}" if scale == "difference" else f"{NOUNS[scale]} beyond {shown}"
         return f"{'An' if scale == 'odds_ratio' else 'A'} {beyond} was shown in {phrases.listed(outside)}."
     if inside == groups:
-        return f"In all {groups:,} groups the difference was shown to lie within {shown}, for all of them together."
+        every = counted(groups, several=several)
+        return f"In all {every} the difference was shown to lie within {shown}, for all of them together."
     return (
-        f"In {inside:,} of {groups:,} groups the difference was shown to lie within {shown}; in no group was a larger "
-        "difference shown."
+        f"In {inside:,} of {counted(groups, several=several)} the difference was shown to lie within {shown}; in no "
+        "group was a larger difference shown."
     )

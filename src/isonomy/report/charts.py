@@ -25,7 +25,9 @@ class Chart:
 def chart(result: Result) -> Chart:
     """The picture of a result. A picture that cannot be drawn must not take the report with it."""
     try:
-        return Chart(embedded(specification(result.plot())))
+        drawn = specification(result.plot())
+        drawn["config"] = {**drawn.get("config", {}), "background": "transparent"}  # the page has its own, and its ink
+        return Chart(embedded(drawn))
     except Exception as error:
         return Chart(None, wording.no_chart(f"{type(error).__name__}: {error}"))
 

@@ -33,15 +33,16 @@ class Cell:
 
 # What decides stands first. Of the other columns a page has room for a few; the rest are shown on request.
 _FIRST = (
-    *("candidate", "criterion", "round", "group", "against", "table", "metric", "outcome", "verdict", "score"),
-    *("estimate", "rate", "reference", "impact_ratio", "disparity", "difference", "alternative", "status_quo", "gain"),
+    *("candidate", "criterion", "round", "group", "stratum", "against", "table", "metric", "outcome", "verdict"),
+    *("score", "estimate", "rate", "reference", "impact_ratio", "disparity", "difference", "alternative"),
+    *("status_quo", "gain"),
     *("bias", "ci_low", "ci_high", "bias_low", "bias_high", "adjusted_pvalue", "pvalue", "bias_pvalue", "n"),
     *("predicted", "observed", "status"),
 )
 _ROOM = 8  # columns
 _PAPER = 13  # columns that fit an upright page
 # What a line is about.
-_KEYS = ("candidate", "criterion", "round", "group", "against", "table", "metric", "outcome", "score")
+_KEYS = ("candidate", "criterion", "round", "group", "stratum", "against", "table", "metric", "outcome", "score")
 _COUNTED = ("moved_up", "moved_down", "rows_needed", "selected_change", "selected_change_low", "selected_change_high")
 PRINTED = 100  # lines of a table on paper
 _LONG = 30  # lines from which on paper prints them in two halves beside one another

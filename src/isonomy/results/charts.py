@@ -36,6 +36,7 @@ def forest(
     *,
     axis: str,
     title: str,
+    subtitle: Sequence[str] = (),
     null: tuple[FloatArray, FloatArray] | None = None,
     tolerance: float | None = None,
     reach: float = np.inf,
@@ -47,12 +48,13 @@ def forest(
     All columns are shown on hovering, and a column ``verdict`` as colour and shape (a column ``direction`` as shape,
     where there is one). ``null``: its two ends in each group; ``reach``: how far the axis may go for the end of an
     interval. ``ratio``: the values are ratios, on a logarithmic axis, and the tolerance is one. ``unit``: "%" of
-    shares, "points" of their differences.
+    shares, "points" of their differences. ``subtitle``: lines below the title.
     """
     groups = _distinct([theme.short(str(label)) for label in columns["group"]])
     numbers = [np.asarray(columns[end], dtype=np.float64) for end in (name, "low", "high")]
     low, high = _cut_ratios(numbers) if ratio else _cut(numbers, reach)
-    drawn = {**columns, "group": groups, "from": low, "to": high}
+    beyond = {"left": numbers[1] < low, "right": numbers[2] > high}
+    drawn = {**columns, "group": groups, "from": low, "to": high, **beyond}
     if ratio:  # a ratio of 0 has no place on the axis: it stands at its edge
         drawn["point"] = np.clip(numbers[0], low.min(initial=np.inf), high.max(initial=0.0))
     kinds = {key: "Q" if np.asarray(values).dtype.kind in "fiu" else "N" for key, values in columns.items()}
@@ -64,10 +66,18 @@ def forest(
             "from:Q",
             title=f"{axis}, in {unit}" if unit else axis,
             axis=hundredths(unit),
-            scale=alt.Scale(type="log") if ratio else alt.Scale(zero=False),
+            # Rounded to powers of ten, the axis of ratios between 0.8 and 1.1 would go from 0.1 to 10.
+            scale=alt.Scale(type="log", nice=False, padding=10) if ratio else alt.Scale(zero=False),
         ),
         x2="to:Q",
     )
+    arrows = [  # an interval that goes on beyond the edge
+        base.mark_point(shape=f"triangle-{side}", filled=True, size=60, opacity=1, color=theme.PALETTE[0])
+        .transform_filter(f"datum.{side}")
+        .encode(x=f"{end}:Q")
+        for side, end in (("left", "from"), ("right", "to"))
+        if beyond[side].any()
+    ]
     dots = base.mark_point(filled=True, size=70, opacity=1, color=theme.PALETTE[0]).encode(
         x="point:Q" if ratio else f"{name}:Q"
     )
@@ -82,13 +92,20 @@ def forest(
             shape = alt.Shape(
                 "direction:N", scale=alt.Scale(domain=list(ways), range=list(ways.values())), legend=named
             )
+        arrows = [arrow.encode(color=colour) for arrow in arrows]
         bars, dots = bars.encode(color=colour), dots.encode(color=colour, shape=shape)
     if tolerance is not None and null is not None:
         ends = (tolerance, 1.0 / tolerance) if ratio else (-tolerance, tolerance)
         null = np.full(null[0].shape, ends[0]), np.full(null[1].shape, ends[1])
     nulls = [] if null is None else _nulls(base, None if tolerance is None else float(ratio), *null)
     height = max(60, ROW * len(groups))
-    return theme.finish(alt.layer(*nulls, bars, dots).properties(width=480, height=height, title=title))
+    chart = alt.layer(*nulls, bars, *arrows, dots).properties(width=480, height=height, title=titled(title, subtitle))
+    return theme.finish(chart)
+
+
+def titled(title: str, subtitle: Sequence[str]) -> str | alt.TitleParams:
+    """A title, with the lines of its subtitle if there are any."""
+    return alt.TitleParams(title, subtitle=list(subtitle)) if subtitle else title
 
 
 def _nulls(base: alt.Chart, equal: float | None, low: FloatArray, high: FloatArray) -> list[alt.Chart]:

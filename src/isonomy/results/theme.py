@@ -23,12 +23,12 @@ MAXIMUM_POINTS = 5_000
 
 CONFIG: dict[str, Any] = {
     "font": "system-ui, sans-serif",
-    "background": "transparent",
+    "background": "white",  # a picture is put on pages of any color, and its text is black
     "view": {"stroke": None},
     "range": {"category": list(PALETTE)},
     "axis": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 260, "grid": True, "gridOpacity": 0.35},
     "legend": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 260},
-    "title": {"fontSize": 14, "anchor": "start"},
+    "title": {"fontSize": 14, "subtitleFontSize": 12, "anchor": "start"},
 }
 
 LABEL_LENGTH = 60

@@ -41,7 +41,7 @@ def treatment_bias(
     treatment: Column | None = None,
     outcome: Column | None = None,
     baseline: Column | None = None,
-    measure: NamedMeasure = "relative",
+    measure: NamedMeasure | None = None,
     collapse: CollapseName | None = None,
     estimator: Estimator = "arm_means",
     features: Names | None = None,
@@ -79,15 +79,16 @@ def treatment_bias(
     data : table
         Any table isonomy reads; one row per person or session. One grouped pass over it, on its own engine.
     effect : str
-        Column of predicted effects: ratios for ``measure="relative"`` (1.1 means ten percent more), else differences.
+        Column of predicted effects: ratios (1.1 means ten percent more), or differences with ``measure="difference"``.
     groups : str, list, cut or where
         Whom to compare: columns, `cut` or `where`.
     treatment, outcome : str, optional
         Columns with the 0/1 assignment, and with the outcome: 0/1 or any number.
     baseline : str, optional
         Column with the predicted outcome without treatment; needed by the collapses "weighted" and "normalised".
-    measure : {"relative", "difference"}, default "relative"
+    measure : {"relative", "difference"}, optional
         Ratio of mean outcomes (equation 15), or their difference (equation 55), which uplift models mostly predict.
+        Left out, it is "relative", and predictions that are clearly differences are refused.
     collapse : str, default "control_outcome"
         How predicted relative effects become a group's: "control_outcome" (outcomes of the controls as weights),
         "average" (56), "weighted" (16), "normalised", "positives" (20), "positives_inverse". Differences are averaged.
@@ -118,7 +119,8 @@ def treatment_bias(
         any; otherwise Welch's test and Fieller's interval. With other estimators, collapses and rests than the default,
         splits and designs there is no such law, and a verdict needs more events. "welch": Welch's test always.
     adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
-        Allowance for looking at several groups, over all groups of the call.
+        Allowance for looking at several groups, over all groups of the call. Two groups that are compared with each
+        other are one hypothesis, which counts once.
     tolerance : float, optional
         Largest bias that does not matter, in units of the effect.
     alpha : float, default 0.05
@@ -193,7 +195,7 @@ def evaluate_corrections(
     outcome: Column,
     groups: Groups,
     baseline: Column | None = None,
-    measure: NamedMeasure = "relative",
+    measure: NamedMeasure | None = None,
     collapse: CollapseName | None = None,
     estimator: Estimator = "arm_means",
     features: Names | None = None,
@@ -317,11 +319,12 @@ def price_of_fairness(
     treatment: Column,
     outcome: Column,
     groups: Groups,
-    measure: NamedMeasure = "relative",
+    measure: NamedMeasure | None = None,
     baseline: Column | None = None,
     propensity: Column | None = None,
     budget: Fraction = 0.3,
     alpha: Alpha = 0.05,
+    depth: Whole = 1,
     count: Column | None = None,
     weight: Column | None = None,
     cluster: Column | None = None,
@@ -344,7 +347,7 @@ def price_of_fairness(
         Column of predicted effects before correction.
     corrected : str or list of str
         Columns of corrected effects.
-    treatment, outcome, groups, measure, alpha, count, weight, cluster, missing, missing_group
+    treatment, outcome, groups, measure, alpha, depth, count, weight, cluster, missing, missing_group
         As in `treatment_bias`.
     baseline : str, optional
         Column with the predicted outcome without treatment. Relative effects are then ranked and judged as differences.

@@ -94,7 +94,8 @@ def bias_sample_size(
     groups : int, default 2
         Groups that are compared, where none are named by ``baseline`` or ``effect``.
     alpha, power : float, default 0.05 and 0.8
-        Error rate, shared by the groups (Bonferroni, where Holm's method starts), and the probability of finding it.
+        Error rate, shared by the groups (Bonferroni, where Holm's method starts; two groups are one hypothesis), and
+        the probability of finding it.
 
     Returns
     -------
@@ -104,10 +105,10 @@ def bias_sample_size(
     Notes
     -----
     (z_alpha/2 + z_power)^2 times the variance of one row over the squared bias; for 0/1 outcomes at least as many as
-    bring log(2 groups / alpha) events into the smaller arm, without which `treatment_bias` gives no verdict; from a
-    pilot, as many as its own options ask for (``least_events``). A pilot's intervals count the rest of each group as it
-    is there: with more rows, all groups grow alike. From rates, groups get the rows that let them see their errors
-    alike.
+    bring log(2 groups / alpha) events into the smaller arm (log(2 / alpha) for two groups), without which
+    `treatment_bias` gives no verdict; from a pilot, as many as its own options ask for (``least_events``). A pilot's
+    intervals count the rest of each group as it is there: with more rows, all groups grow alike. From rates, groups get
+    the rows that let them see their errors alike.
 
     Examples
     --------
@@ -116,12 +117,12 @@ def bias_sample_size(
     [18586.0, 18586.0, 18586.0, 18586.0]
     >>> sizes = iso.bias_sample_size(0.2, baseline={"DE": 0.1, "FR": 0.05}, effect=1.25)
     >>> dict(zip(sizes["group"], sizes["rows"].tolist(), strict=True))
-    {'DE': 23763.0, 'FR': 50496.0}
+    {'DE': 19623.0, 'FR': 41698.0}
     """
     if pilot is not None:
         # Half the interval over its quantile: the standard error of the law that was used, which no empty arm makes 0.
         error = (pilot.bias_high - pilot.bias_low) / (2 * float(t_isf(pilot.alpha / 2, np.inf)))
-        floor = pilot.events, pilot.least_events
+        floor = pilot.events, pilot.least_events, pilot.hypotheses
         return sizes_from_pilot(bias, pilot.labels, pilot.n, pilot.treated, error, *floor, alpha, power)
     return sizes_from_rates(bias, measure, baseline, effect, treated, spread, groups, alpha, power)
 

@@ -43,7 +43,7 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
         np.where(few, np.nan, p) for p in (estimates.bias_pvalue, estimates.within_pvalue, estimates.error_pvalue)
     )
     within = None if plan.tolerance is None else within_pvalue
-    decisions = conclude(pvalue, alpha=plan.alpha, adjust=plan.adjust, within_pvalue=within)
+    decisions = conclude(pvalue, alpha=plan.alpha, adjust=plan.adjust, same=estimates.hypothesis, within_pvalue=within)
     bounded = np.isfinite(estimates.error_low) & np.isfinite(estimates.error_high)
     open_ended = _are_answered(estimates) & ~bounded
     status = tuple(

@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import optimize, special
 
+from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.inference.designs import FEWEST, DesignEffect
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import t_isf, t_sf
+from isonomy.results import phrases
 from isonomy.treatment.effects.borrow import welch_q
 from isonomy.treatment.effects.designs import laws_of
 from isonomy.treatment.effects.errors import (
     Effects,
     Errors,
     KnownEffects,
+    as_differences,
     constant_arm,
     effects_of,
     errors_of,
@@ -77,6 +80,7 @@ class BiasNumbers:
     families: tuple[str, ...]  # one entry per partition, as in the following: what its groups are made of
     omnibus_statistic: FloatArray  # Cochran's Q over its degrees of freedom
     omnibus_pvalue: FloatArray  # that all errors are equal
+    hypotheses: int  # about biases: two groups that are compared with each other have one
     arms_differ: bool  # treated shares do between groups, by more than 5 points and more than chance explains
     least_events: float  # groups that stand on fewer are not tested
 
@@ -87,6 +91,7 @@ class Estimates(BiasNumbers):
 
     groups: tuple[Group, ...]
     status: tuple[Status, ...]
+    hypothesis: IntArray  # of each group's bias: equal numbers are the same hypothesis
     counted: BoolArray  # tested by the law of the counts
     of_counts: bool  # whether that law can be used with these options
     within_pvalue: FloatArray  # of a bias at least as large as the tolerance
@@ -96,6 +101,7 @@ class Estimates(BiasNumbers):
 
 def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
     """Errors and biases of all groups, with their tests and intervals."""
+    check_measure(tally.sums[0], plan, _known(tally.sums[0], tally.groups[0], plan))
     plain = [_errors_of(sums, groups, plan) for sums, groups in zip(tally.sums, tally.groups, strict=True)]
     parts, lost = _resampled(plain, tally, plan, rng)
     parts, design = under_design(parts, tally, plan)
@@ -118,9 +124,11 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
     low, high, upward = tested("bias_low"), tested("bias_high"), bias >= 0
     near, far = np.where(upward, above, -below), np.where(upward, below, -above)
     binary = all(sums.binary for sums in tally.sums)
+    hypothesis = hypotheses_of(tally, [part.in_rest for part in parts])
+    number = np.unique(hypothesis[answered]).size
     least = 0.0
     if plan.test != "welch" and plan.observed_effects is None:
-        among = int(answered.sum()) if plan.adjust != "none" else 1
+        among = number if plan.adjust != "none" else 1
         least = least_events(among, plan.alpha, binary=binary, counted=plan.of_counts)
     together = zip(parts, tests, kept, strict=True)
     omnibus = np.array([_omnibus(part, test, least, size) for part, test, size in together])
@@ -129,6 +137,8 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
     return Estimates(
         groups=tuple(group for groups in tally.groups for group in groups),
         status=status,
+        hypothesis=hypothesis,
+        hypotheses=number,
         n=joined(n.sum(-1) for n in rows),
         treated=joined(n[..., 1] for n in rows),
         events=events,
@@ -163,6 +173,18 @@ def estimate(tally: Tally, plan: Plan, rng: np.random.Generator) -> Estimates:
         lost=lost,
         design=design,
     )
+
+
+def hypotheses_of(tally: Tally, in_rest: Sequence[BoolArray]) -> IntArray:
+    """A number for the bias of each group. Groups with the same one are compared with the same people, or each other.
+
+    ``in_rest``: for each partition, the groups that take part in the rest of others.
+    """
+    pairs = []
+    for members, groups, used in zip(tally.members, tally.groups, in_rest, strict=True):
+        part = np.where(used, members, 0)
+        pairs.append(np.sort(np.stack([members, part.sum() - part], -1), axis=-1)[: len(groups)])
+    return np.unique(np.concatenate(pairs), axis=0, return_inverse=True)[1].ravel()
 
 
 def under_design(parts: list[Errors], tally: Tally, plan: Plan) -> tuple[list[Errors], DesignEffect | None]:
@@ -338,8 +360,29 @@ def _errors_of(sums: Sums, groups: tuple[Group, ...], plan: Plan) -> Errors:
     if plan.split is not None:
         prediction, estimation = (sums.moments(half) for half in BUCKETS)
         return errors_of_halves(prediction, estimation, plan.formula)
-    known = None if plan.observed_effects is None else known_effects(plan.observed_effects, groups, len(sums.n))
-    return errors_of(sums.moments(), plan.formula, known)
+    return errors_of(sums.moments(), plan.formula, _known(sums, groups, plan))
+
+
+def _known(sums: Sums, groups: tuple[Group, ...], plan: Plan) -> KnownEffects | None:
+    return None if plan.observed_effects is None else known_effects(plan.observed_effects, groups, len(sums.n))
+
+
+def check_measure(sums: Sums, plan: Plan, known: KnownEffects | None = None) -> None:
+    """Refuse predictions that are clearly differences where nobody said what they are."""
+    if plan.measure_named:
+        return
+    moments = sums.moments()
+    errors = errors_of(moments, plan.formula, known)
+    if known is None:  # an arm that is all 0 or all 1 shows no spread to judge by
+        errors = errors.without(constant_arm(sums), Status.FEW_EVENTS)
+    read = as_differences(errors, moments.n)
+    if read is not None:
+        predicted, difference, ratio = map(phrases.number, read)
+        raise UsageError(
+            f"measure: none given, and predicted effects average {predicted}, close to the observed difference of mean "
+            f'outcomes ({difference}) and far from their ratio ({ratio}). Give measure="difference" if the predictions '
+            'are differences, or measure="relative" if they are ratios.'
+        )
 
 
 def _draws(tally: Tally, plan: Plan, parts: Sequence[Errors], rng: np.random.Generator) -> list[Effects]:

@@ -16,7 +16,7 @@ from isonomy.results.progress import tracked
 from isonomy.treatment.effects.density import Densities, beside_normal
 from isonomy.treatment.effects.events import least_events
 from isonomy.treatment.effects.heldout import Evaluation, Halves, Remainders, Sample, judged
-from isonomy.treatment.estimate import arms_differ, known_effects
+from isonomy.treatment.estimate import arms_differ, check_measure, hypotheses_of, known_effects
 from isonomy.treatment.plan import CorrectionsPlan
 from isonomy.treatment.tally import Tally
 from isonomy.treatment.wording import PROGRESS
@@ -63,7 +63,8 @@ class CorrectionsEstimates(CorrectionsNumbers):
 def estimate_corrections(tally: Tally, plan: CorrectionsPlan, rng: np.random.Generator) -> CorrectionsEstimates:
     """Find corrections on one half of the rows and judge them on the other, split by split and swap by swap."""
     alpha, kept = plan.errors.alpha, [len(groups) for groups in tally.groups]
-    least = least_events(sum(kept), alpha)
+    everybody = [np.ones(len(sums.n), dtype=bool) for sums in tally.sums]
+    least = least_events(np.unique(hypotheses_of(tally, everybody)).size, alpha)
     evaluation = Evaluation(
         formula=plan.errors.formula,
         strategies=plan.strategies,
@@ -80,6 +81,7 @@ def estimate_corrections(tally: Tally, plan: CorrectionsPlan, rng: np.random.Gen
         None if brought is None else known_effects(brought, groups, len(sums.n))
         for groups, sums in zip(tally.groups, tally.sums, strict=True)
     ]
+    check_measure(tally.sums[0], plan.errors, known[0])
     runs = [
         replace(evaluation, known=own).run(
             sample, size, tracked(_halves(plan, child), PROGRESS, 2 * plan.splits, bar=plan.progress), child

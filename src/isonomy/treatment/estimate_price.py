@@ -13,7 +13,7 @@ from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.tails import t_isf, t_sf
 from isonomy.treatment.effects.errors import Errors, errors_of
 from isonomy.treatment.effects.price import Score, scores, standard_error
-from isonomy.treatment.estimate import arms_differ, under_design
+from isonomy.treatment.estimate import arms_differ, check_measure, under_design
 from isonomy.treatment.plan import PricePlan
 from isonomy.treatment.tally import PriceTally
 
@@ -50,6 +50,8 @@ class PriceEstimates(PriceNumbers):
 
 def estimate_price(tally: PriceTally, plan: PricePlan) -> PriceEstimates:
     """Every quantity of every column, and its change on the same rows."""
+    first = tally.tallies[0]
+    check_measure(first.sums[0], plan.errors)
     p, weight = tally.propensity, tally.weight
     transformed = tally.outcome * (tally.arm - p) / (p * (1 - p))
     relative = plan.errors.formula.measure == "relative"
@@ -73,13 +75,15 @@ def estimate_price(tally: PriceTally, plan: PricePlan) -> PriceEstimates:
     with np.errstate(divide="ignore", invalid="ignore"):
         pvalue = 2 * t_sf(np.abs(changes) / errors, df)
     errors_by_column = [
-        under_design([errors_of(own.sums[0].moments(), plan.errors.formula)], own, plan.errors)[0][0]
+        under_design([errors_of(sums.moments(), plan.errors.formula) for sums in own.sums], own, plan.errors)[0]
         for own in tally.tallies
     ]
-    first, biases = tally.tallies[0], [_root_mean_bias(own) for own in errors_by_column]
-    named, effects = len(tally.groups), errors_by_column[0].effects
+    named = [len(groups) for groups in first.groups]
+    biases = [_root_mean_bias(parts, named) for parts in errors_by_column]
+    effects = [part.effects for part in errors_by_column[0]]
+    sizes = first.sizes or tuple(sums.counts.n for sums in first.sums)
     return PriceEstimates(
-        groups=tally.groups,
+        groups=tuple(group for groups in first.groups for group in groups),
         before=np.array([one.value for one in before]),
         before_se=before_se,
         after=np.array([[one.value for one in own] for own in after]),
@@ -91,10 +95,10 @@ def estimate_price(tally: PriceTally, plan: PricePlan) -> PriceEstimates:
         few_clusters=few,
         bias_before=biases[0],
         bias_after=np.array(biases[1:]),
-        predicted=effects.predicted[:named],
-        observed=effects.observed[:named],
+        predicted=np.concatenate([own.predicted[:size] for own, size in zip(effects, named, strict=True)]),
+        observed=np.concatenate([own.observed[:size] for own, size in zip(effects, named, strict=True)]),
         binary=first.sums[0].binary,
-        arms_differ=arms_differ((first.sizes or (first.sums[0].counts.n,))[0][:named]),
+        arms_differ=any(arms_differ(n[:size]) for n, size in zip(sizes, named, strict=True)),
     )
 
 
@@ -113,8 +117,8 @@ def _spreads(
     return errors, [one.df for one in spreads], bool((spreads[0].effective < FEWEST).any())
 
 
-def _root_mean_bias(errors: Errors) -> float:
-    """Root mean square of the groups' biases, without their sampling error."""
-    gap = errors.gap
-    square = np.where(errors.usable, gap.value**2 - gap.se**2, np.nan)
+def _root_mean_bias(parts: Sequence[Errors], named: Sequence[int]) -> float:
+    """Root mean square of the biases of all groups, without their sampling error; ``named``: groups of each part."""
+    squares = [np.where(one.usable, one.gap.value**2 - one.gap.se**2, np.nan) for one in parts]
+    square = np.concatenate([own[:size] for own, size in zip(squares, named, strict=True)])
     return float(np.sqrt(max(float(np.nanmean(square)), 0.0))) if np.isfinite(square).any() else np.nan

@@ -51,11 +51,14 @@ def groups(result: TreatmentBiasResult, quantity: Quantity = "bias") -> alt.TopL
 
 
 def _reach(value: FloatArray, ends: FloatArray) -> float:
-    """How far the axis goes: every estimate fits, and no single wide or open interval makes the others invisible."""
+    """How far the axis goes: every estimate fits, and no single wide or open interval makes the others invisible.
+
+    Intervals are drawn whole up to four times as far as most others reach.
+    """
     finite = np.abs(ends[np.isfinite(ends)])
     if not len(finite):
         return 2 * float(np.abs(value).max(initial=0.5))
-    return max(float(np.abs(value).max()), min(1.5 * float(np.quantile(finite, 0.8)), float(finite.max())))
+    return max(float(np.abs(value).max()), min(4 * float(np.quantile(finite, 0.8)), float(finite.max())))
 
 
 def _lines(base: alt.Chart, name: str, x: str, y: str, legend: str | None, names: Sequence[str]) -> alt.Chart:

@@ -37,7 +37,7 @@ from isonomy.treatment.effects.shrinkage import (
     Strategy,
     correction,
 )
-from isonomy.treatment.estimate import known_effects
+from isonomy.treatment.estimate import check_measure, known_effects
 from isonomy.treatment.plan import ObservedEffects, Resamples, Variance, plan
 from isonomy.treatment.tally import tally, tally_experiment, tally_rows
 
@@ -135,7 +135,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         group_columns: Column | Sequence[Column] = (),
         treatment_column: Column = "treatment",
         baseline_column: Column | None = None,
-        measure: NamedMeasure = "relative",
+        measure: NamedMeasure | None = None,
         collapse: CollapseName | None = None,
         estimator: Estimator = "arm_means",
         feature_columns: Column | Sequence[Column] = (),
@@ -155,7 +155,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         self.group_columns = group_columns
         self.treatment_column = treatment_column
         self.baseline_column = baseline_column
-        self.measure: Measure = measure
+        self.measure: Measure | None = measure
         self.collapse: CollapseName | None = collapse
         self.estimator: Estimator = estimator
         self.feature_columns = feature_columns
@@ -228,6 +228,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         known = None
         if self.observed_effects is not None:
             known = known_effects(self.observed_effects, counted.groups[-1], len(sums.n))
+        check_measure(sums, asked, known)
         errors = errors_of(moments, asked.formula, known)
         if known is None:  # an arm that is all 0 or all 1 shows no spread to shrink its error by
             errors = errors.without(constant_arm(sums), Status.FEW_EVENTS)
@@ -263,7 +264,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         self.pooled_multiple_ = float(multiple_of(np.array(self.pooled_correction_), np.array(typical)))
         effects = errors.effects
         for warning in other_measure(
-            self.measure, errors.usable, effects.predicted, effects.observed, binary=experiment and sums.binary
+            asked.formula.measure, errors.usable, effects.predicted, effects.observed, binary=experiment and sums.binary
         ):
             warnings.warn(warning, UserWarning, stacklevel=2)
         labels = [g.label for g, s in zip(self.groups_, self.status_, strict=True) if s is not Status.OK]

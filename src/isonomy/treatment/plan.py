@@ -36,6 +36,7 @@ class Plan:
     """What was asked of `treatment_bias`, or of a corrector."""
 
     formula: Formula
+    measure_named: bool  # by the caller; where it is not, predictions that are clearly differences are refused
     grouping: Grouping
     effect: str
     treatment: str | None
@@ -119,7 +120,7 @@ class Experiment(TypedDict, total=False):
     treatment: str
     outcome: str
     baseline: str | None
-    measure: Measure
+    measure: Measure | None
     collapse: CollapseName | None
     estimator: Estimator
     features: Sequence[str] | str | None
@@ -144,7 +145,7 @@ def plan(
     treatment: str | None = None,
     outcome: str | None = None,
     baseline: str | None = None,
-    measure: Measure = "relative",
+    measure: Measure | None = None,
     collapse: CollapseName | None = None,
     estimator: Estimator = "arm_means",
     features: Sequence[str] | str | None = None,
@@ -163,6 +164,7 @@ def plan(
     resamples: int = 1_000,
 ) -> Plan:
     """Check the options of `treatment_bias` against each other and against the schema."""
+    measure_named, measure = measure is not None, measure or "relative"
     names = (features,) if isinstance(features, str) else tuple(features or ())
     strata = (given,) if isinstance(given, str) else tuple(given or ())
     if not all(isinstance(name, str) for name in strata):
@@ -204,6 +206,7 @@ def plan(
         )
     return Plan(
         formula=formula,
+        measure_named=measure_named,
         grouping=source.grouping(groups, depth),
         effect=effect,
         treatment=treatment if experiment else None,
@@ -401,11 +404,12 @@ def plan_price(
     treatment: str,
     outcome: str,
     groups: Groups,
-    measure: Measure,
+    measure: Measure | None,
     baseline: str | None,
     propensity: str | None,
     budget: float,
     alpha: float,
+    depth: int,
 ) -> PricePlan:
     """Check the options of `price_of_fairness` against the schema."""
     names = (corrected,) if isinstance(corrected, str) else tuple(corrected)
@@ -422,5 +426,6 @@ def plan_price(
         propensity=propensity,
         measure=measure,
         alpha=alpha,
+        depth=depth,
     )
     return PricePlan(errors=errors, corrected=names, propensity=propensity, baseline=baseline, budget=budget)

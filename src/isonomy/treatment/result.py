@@ -81,6 +81,7 @@ class TreatmentBiasResult(BiasNumbers, GroupResult):
                 rows=tally.rows,
                 dropped=tally.dropped,
                 random=plan.random,
+                measure=formula.measure,
                 collapse=formula.collapse,
                 features=plan.features,
             ),
@@ -202,6 +203,7 @@ class CorrectionsResult(CorrectionsNumbers, GroupResult):
                 rows=tally.rows,
                 dropped=tally.dropped,
                 grouping=plan.errors.grouping,
+                measure=plan.errors.formula.measure,
                 collapse=plan.errors.formula.collapse,
                 strategies=tuple(map(name_of, plan.strategies)),
             ),
@@ -301,7 +303,11 @@ class PriceResult(PriceNumbers, Result):
             plan.errors,
             null=wording.PRICE_NULL,
             provenance=call.provenance(
-                rows=tally.rows, dropped=tally.dropped, random=False, grouping=plan.errors.grouping
+                rows=tally.rows,
+                dropped=tally.dropped,
+                random=False,
+                grouping=plan.errors.grouping,
+                measure=plan.errors.formula.measure,
             ),
             quantities=QUANTITIES,
             shares="one share" if plan.propensity is None else "propensity",

@@ -44,6 +44,7 @@ class Tally:
     cluster: IntArray | None = None  # number of each line's cluster, in the order of their values
     sizes: tuple[FloatArray, ...] = ()  # rows by group and arm, where sums are of masses
     clustered: tuple[Clustered, ...] = ()  # one per partition, where buckets are of whole clusters
+    members: tuple[IntArray, ...] = ()  # by partition, a number for each group: equal for the same people
 
 
 def tally(source: Source, plan: Plan, rng: np.random.Generator) -> Tally:
@@ -195,14 +196,29 @@ def _tallied(read: Cells | Rows, sums: tuple[Sums, ...], plan: Plan, lines: Line
             f"effect: column {plan.effect!r} holds 0, and collapse={plan.formula.collapse!r} divides by it; choose "
             "another."
         )
-    return Tally(tuple(partition.groups for partition in read.partitions), sums, read.rows, read.dropped, lines)
+    groups = tuple(partition.groups for partition in read.partitions)
+    return Tally(groups, sums, read.rows, read.dropped, lines, members=_members(read))
+
+
+def _members(read: Cells | Rows) -> tuple[IntArray, ...]:
+    """A number for the people of each group: the square of the sum of random numbers, one per entry, modulo 2^64.
+
+    Squares of unions are not sums of squares: a rest of several groups differs from one group of the same people.
+    """
+    there = np.ones(len(read.partitions[0].codes)) if read.count is None else read.count
+    numbers = np.where(there > 0, np.random.default_rng(0).integers(1, 2**62, size=there.size), 0)
+    members = []
+    for codes, groups in map(_group_codes, read.partitions):
+        total = np.zeros(groups, dtype=np.int64)
+        np.add.at(total, codes, numbers)
+        members.append(total * total)
+    return tuple(members)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PriceTally:
     """The rows that are ranked, and what they say about every column of predictions by group."""
 
-    groups: tuple[Group, ...]
     outcome: FloatArray
     arm: IntArray
     weight: FloatArray
@@ -234,7 +250,6 @@ def tally_price(source: Source, plan: PricePlan) -> PriceTally:
         propensity = np.asarray(rows.columns["propensity"], dtype=float)
     refuse_certain(plan.propensity, propensity)
     return PriceTally(
-        groups=rows.partitions[0].groups,
         outcome=lines.factors["y"],
         arm=lines.arm,
         weight=lines.weight,

@@ -179,3 +179,47 @@ def test_levels_are_derivatives_of_the_mean_influence(scale: Scale) -> None:
         distance = own * (1 - other) / top - (1 - own) * other / bottom
     expected = np.stack([(plain.n0 / plain.rows) ** 2 * distance, (plain.n1 / plain.rows) ** 2 * distance])
     assert level(plain) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("scale", ["difference", "ratio", "odds_ratio"])
+@pytest.mark.parametrize("binary", [True, False])
+def test_adjusted_means_give_the_common_effect(scale: Scale, binary: bool) -> None:
+    """Recomputed stratum by stratum: averages over strata with the weights n1 n0 / (n1 + n0)."""
+    if scale == "odds_ratio" and not binary:
+        return
+    stratum, group, value = table(500, 7)
+    value = value if binary else value + np.random.default_rng(0).random(value.size)
+    ours = strata(np.append(stratum, [6, 6]), np.append(group, [1, 1]), np.append(value, [1.0, 1.0]), binary=binary)
+    sides = [[value[(stratum == s) & (group == g)] for g in (1, 0)] for s in range(6)]
+    weights = [own.size * other.size / (own.size + other.size) for own, other in sides]
+    own, other = (np.average([side[i].mean() for side in sides], weights=weights) for i in (0, 1))
+    (mine,), (theirs,) = ours.adjusted(scale)
+    common = ours.estimate(scale)[0]
+    assert theirs == pytest.approx(other, rel=1e-12)
+    if scale == "odds_ratio":
+        assert mine / (1 - mine) / (theirs / (1 - theirs)) == pytest.approx(common, rel=1e-12)
+    else:
+        assert mine == pytest.approx(own, rel=1e-12)
+        assert (mine - theirs if scale == "difference" else mine / theirs) == pytest.approx(common, rel=1e-12)
+
+
+def test_adjusted_rates_at_the_ends_of_the_scale() -> None:
+    """No odds to multiply: the group's own adjusted rate fits the odds ratio, which is 0 or infinite."""
+    side = np.repeat([1, 0], 20)
+    for others, rate, expected in ((0.0, 0.5, 0.5), (1.0, 0.5, 0.5), (0.5, 1.0, 1.0), (0.5, 0.0, 0.0)):
+        value = np.concatenate([np.arange(20) < 20 * rate, np.arange(20) < 20 * others]).astype(float)
+        (mine,), (theirs,) = strata(np.zeros(40), side, value).adjusted("odds_ratio")
+        assert (mine, theirs) == (expected, others)
+    apart = strata(side, side, np.ones(40))
+    assert np.isnan(apart.adjusted("difference")).all()
+
+
+def test_a_stratum_in_which_nobody_weighs_anything_is_not_there() -> None:
+    stratum, group, value = table(300, 5)
+    codes = np.where(group == 1, 0, -1)
+    plain = of(codes, stratum, value, np.ones(300))
+    places, values = (np.append(codes, [0, -1]), np.append(stratum, [6, 6])), np.append(value, [1.0, 0.0])
+    light = of(*places, values, np.append(np.ones(300), [0.0, 0.0]))
+    for scale in SCALES:
+        assert light.estimate(scale)[0] == plain.estimate(scale)[0]
+    assert light.equality()[0] == plain.equality()[0]

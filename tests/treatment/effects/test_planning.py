@@ -16,11 +16,11 @@ ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome"
 
 
 def test_the_formula_by_hand() -> None:
+    """Two groups are one hypothesis, at the whole error rate."""
     z = stats.norm.isf(0.025) + stats.norm.isf(0.2)
     assert rows_for(4.0, 0.1, 0.05, 0.8) == np.ceil(4 * (z / 0.1) ** 2)
     sizes = sizes_from_rates(0.02, "difference", 0.1, 0.05, 0.25, None, 2, 0.05, 0.8)
     variance = 2 * (0.15 * 0.85 / 0.25 + 0.1 * 0.9 / 0.75)  # two groups: the rest is as uncertain as the group
-    z = stats.norm.isf(0.0125) + stats.norm.isf(0.2)
     np.testing.assert_array_equal(sizes["rows"], np.ceil(variance * (z / 0.02) ** 2))
 
 
@@ -58,12 +58,12 @@ def test_a_pilot_scales_by_its_own_intervals() -> None:
     np.testing.assert_allclose(half, pilot.bias_se, rtol=0.02)
     assert sizes["group"] == ["group=a", "group=b", "group=c"]
     one = np.ones(1)
-    with_nan = sizes_from_pilot(0.3, ["a"], one, one, np.full(1, np.nan), one, 4.0, 0.05, 0.8)
+    with_nan = sizes_from_pilot(0.3, ["a"], one, one, np.full(1, np.nan), one, 4.0, 1, 0.05, 0.8)
     assert np.isnan(with_nan["rows"]).all()
 
 
 def test_the_rows_have_the_power_they_promise() -> None:
-    """Two groups, power 0.8 after Bonferroni; 100 tables, and Holm finds a little more."""
+    """Two groups, which are one hypothesis: power 0.8 without any adjustment; 100 tables."""
     rows = int(np.asarray(iso.bias_sample_size(0.5, baseline=0.2, effect=1.25, groups=2)["rows"])[0])
     found = 0
     for seed in range(100):

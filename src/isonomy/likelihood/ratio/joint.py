@@ -92,6 +92,8 @@ class Patterns:
     def __init__(
         self, pattern: IntArray, size: int, columns: tuple[FloatArray, ...], weights: FloatArray | None
     ) -> None:
+        if weights is not None:  # rows that weigh nothing are not there: no weighting has to be possible for them
+            pattern = np.where(weights > 0, pattern, -1)
         self.rows = Ragged.from_codes(pattern, size, *columns, weights=weights)
         self.columns = np.stack([np.asarray(c, dtype=float) for c in self.rows.columns])
         self.n = self.rows.totals

@@ -310,7 +310,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stacked:
-    """The regions of several metrics of the same rows, one after the other: their statistics are added.
+    """The regions of several metrics of the same rows: their statistics, each divided by its own factor, are added.
 
     ``weights`` are those of the chi-squares whose sum that is.
     """
@@ -329,7 +329,8 @@ class Stacked:
         parts = np.split(every, np.cumsum([region.groups for region in self.regions])[:-1])
         joints = [region.test(part) for region, part in zip(self.regions, parts, strict=True)]
         worst = next((joint.status for joint in joints if joint.status is not Status.OK), Status.OK)
-        return Joint(sum(j.statistic for j in joints), sum(j.df for j in joints), np.empty(0), worst)
+        statistic = sum(j.statistic / region.factor for j, region in zip(joints, self.regions, strict=True))
+        return Joint(statistic, sum(j.df for j in joints), np.empty(0), worst)
 
     def critical(self, alpha: float, df: int) -> float:
         """What the sum is held against; as many chi-squares more as there are more degrees of freedom."""

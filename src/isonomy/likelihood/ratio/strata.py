@@ -11,6 +11,9 @@ These variances are right both for a few large strata and for many small ones. N
 weights and the strata's own variances; a stratum with a single row on one side has none, and its squared distance from
 the common effect stands in, which has the right mean when effects are equal.
 
+The adjusted means Σ w (s1/n1) / Σ w and Σ w (s0/n0) / Σ w give the difference and the ratio. No averages of rates give
+the odds ratio: there the group's adjusted rate is the one whose odds are that many times those of its reference.
+
 At equality T is Cochran, Mantel and Haenszel's statistic, (Σ w (s1/n1 - s0/n0))² over its permutation variance,
 Σ n1 n0 / (N (N - 1)) times the stratum's sum of squares. Elsewhere T is the squared distance in standard errors.
 """
@@ -129,6 +132,16 @@ class Strata:
         top, bottom = (self.total(side) for side in self.sides(scale))
         with np.errstate(all="ignore"):
             return top / bottom
+
+    def adjusted(self, scale: Scale) -> tuple[FloatArray, FloatArray]:
+        """The adjusted means of each group and of its reference; NaN where no stratum has two sides."""
+        with np.errstate(all="ignore"):
+            own, other = (self.total(self.weight * mean) / self.total(self.weight) for mean in self.means)
+            if scale != "odds_ratio":
+                return own, other
+            # 0/0 where the reference's odds are 0 or infinite: the ratio is infinite or 0 then, whatever the group's.
+            rate = other / (other + (1.0 - other) / self.estimate(scale))
+        return np.where(np.isnan(rate), own, rate), other
 
     def equality(self) -> FloatArray:
         """Cochran, Mantel and Haenszel's statistic of each group, without a correction for continuity."""
@@ -460,8 +473,9 @@ def strata_of(lines: Lines, size: int, *, binary: bool) -> Strata:
     other[:, other[0] <= 0] = 0.0
     elsewhere = facing.sum(axis=1)[:, None] - present
     absent = (np.count_nonzero(facing[0]) - filled).astype(np.intp)
-    both = own.astype(float), other.astype(float)
-    return Strata.of_sides(binary, centre, (group, where), *both, elsewhere, absent)
+    weighing = own[0] + other[0] > 0
+    both = own[:, weighing].astype(float), other[:, weighing].astype(float)
+    return Strata.of_sides(binary, centre, (group[weighing], where[weighing]), *both, elsewhere, absent)
 
 
 def _judgement(statistic: FloatArray, judged: FloatArray) -> tuple[FloatArray, IntArray]:

@@ -44,6 +44,10 @@
   const wrapTitles = (part, length) => {
     if (!part || typeof part !== "object") return;
     if (typeof part.title === "string" && part.title.length > length) part.title = lines(part.title, length);
+    if (Array.isArray(part.subtitle)) {
+      part.text = lines(part.text, length);
+      part.subtitle = part.subtitle.flatMap((line) => lines(line, length));
+    }
     Object.entries(part).forEach(([name, inner]) => { if (name !== "data" && name !== "datasets") wrapTitles(inner, length); });
   };
 

@@ -9,6 +9,7 @@ import numpy as np
 from isonomy.inference.designs import Law
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
+from isonomy.numerics.tails import t_sf
 from isonomy.treatment.effects.adjust import slopes
 from isonomy.treatment.effects.collapse import Formula, Pieces, pieces
 from isonomy.treatment.effects.moments import CONTROL, TREATED, Moments
@@ -202,6 +203,30 @@ def pieces_of(
 def _only(moments: Moments, in_rest: BoolArray) -> Moments:
     """Groups that cannot be used take no part in a pooled rest."""
     return replace(moments, n=np.where(in_rest[..., None], moments.n, 0.0))
+
+
+FEW_ROWS = 30  # in an arm: fewer are no clear evidence of what was predicted
+
+
+def as_differences(errors: Errors, n: FloatArray) -> tuple[float, float, float] | None:
+    """Predicted effect, observed difference and observed ratio of all groups, if predicted ratios are differences.
+
+    That is clear only if, taken as ratios, they are off by a factor of two and beyond chance (p <= 1e-6), and ten
+    times as far from the observed ratio as from the observed difference. None otherwise. ``n``: rows by group and arm.
+    """
+    used, effects, size = errors.usable, errors.effects, n.sum(-1)
+    arms = n[used].sum(0)
+    if arms[arms > 0].min(initial=np.inf) < FEW_ROWS or not used.any():  # brought effects have one arm
+        return None
+    whole = errors.error.together(size, used)
+    weight = (size * errors.error.bottom)[used]
+    predicted, ratio = (float(weight @ one[used] / weight.sum()) for one in (effects.predicted, effects.observed))
+    difference = (ratio - 1) * float(whole.bottom[0])
+    apart = abs(predicted - ratio)
+    chance = float(2 * t_sf(np.abs(whole.statistic()), whole.df)[0])
+    off = predicted < ratio / 2 or predicted > 2 * ratio
+    clear = ratio > 0 and off and chance <= 1e-6 and abs(predicted - difference) <= apart / 10
+    return (predicted, difference, ratio) if clear else None
 
 
 def statuses(moments: Moments, formula: Formula, law: Ratio, known: KnownEffects | None) -> tuple[Status, ...]:

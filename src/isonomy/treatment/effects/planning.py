@@ -25,16 +25,18 @@ def sizes_from_pilot(
     se: FloatArray,
     events: FloatArray,
     least: float,
+    hypotheses: int,
     alpha: float,
     power: float,
 ) -> Sizes:
     """Rows of each group of a pilot; NaN where it had no standard error. Its groups grow alike.
 
-    ``events``: that the smaller arm of each group stood on; ``least``: without which a group has no verdict.
+    ``events``: that the smaller arm of each group stood on; ``least``: without which a group has no verdict;
+    ``hypotheses``: how many share the error rate.
     """
     known = np.isfinite(se)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rows = rows_for(n * se**2, bias, alpha / max(int(known.sum()), 1), power)
+        rows = rows_for(n * se**2, bias, alpha / max(hypotheses, 1), power)
         rows = np.where(known, np.maximum(rows, np.ceil(n * least / events)), np.nan) if least > 0 else rows
         return {"group": list(labels), "rows": rows, "treated": np.ceil(rows * treated / n)}
 
@@ -75,9 +77,10 @@ def sizes_from_rates(
     # The rest is measured with error too: the others, each with its share of their rows.
     others = variance.sum() - variance
     rest = (np.square(variance).sum() - variance**2) / others**2
-    rows = rows_for(variance * (1 + rest), bias, alpha / len(labels), power)
+    hypotheses = len(labels) if len(labels) > 2 else 1  # two groups are each other's rest
+    rows = rows_for(variance * (1 + rest), bias, alpha / hypotheses, power)
     if spread is None:
-        events = np.log(2 * len(labels) / alpha)
+        events = np.log(2 * hypotheses / alpha)
         rows = np.maximum(rows, np.ceil(events / np.minimum(after * treated, before * (1 - treated))))
     return {"group": labels, "rows": rows, "treated": np.ceil(rows * treated)}
 

@@ -1,0 +1,234 @@
+"""Improvability: rules and ready candidates, kinds of evidence, utilities, gains, designs; and the planning of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import isonomy as iso
+from isonomy import alternatives
+from recorded import tables
+from recorded.recording import Calls, Late
+
+TABLE = tables.programme()
+SMALL = TABLE.head(240)
+FEATURES = ["x1", "x2", "lab"]
+RULES = ("linear", "lasso", "random_forest", "boosting", "group_thresholds", "milp", "reductions")
+NET = iso.Utility("net_benefit", lambda x, y, d: (d * (y - 2.0), 1.0))
+
+# Their charts show the surface of p-values, of twenty thousand points.
+DRAWN = ("accuracy/accuracy", "candidate/list", "scale/difference", "evidence/crossfit", "evidence/paper")
+
+_calls = Calls()
+CALLS = _calls.calls
+
+
+def ready(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
+    """A test of ready decisions."""
+    given: dict[str, Any] = {
+        "outcome": "sick",
+        "groups": "group",
+        "status_quo": "decision",
+        "candidate": "better",
+        "rng": 1,
+    } | options
+    _calls.add("improvability", name, data, then=then, draw=name in DRAWN, **given)
+
+
+def scored(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
+    """A test of a ready score, cut at a capacity."""
+    given: dict[str, Any] = {"status_quo": "score", "candidate": "need_score", "outcome": "need", "capacity": 0.2}
+    ready(name, data, then, **(given | options))
+
+
+def found(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
+    """A test of what a rule finds."""
+    given: dict[str, Any] = {"candidate": None, "rule": "linear", "features": FEATURES, "folds": 2, "repeats": 1}
+    scored(name, data, then, **(given | options))
+
+
+def first(training: Any) -> Any:
+    """A rule of one's own: the first feature is the score."""
+    return alternatives.Algorithm(lambda people: people.features["lab"])
+
+
+# Ready candidates and utilities.
+for _utility in ("accuracy", "outcome_among_selected", "tpr", "tnr", "selection_rate"):
+    ready(f"accuracy/{_utility}", accuracy=_utility)
+for _utility in (
+    *("accuracy", "outcome_among_selected", "outcome_among_unselected", "tpr", "tnr", "fpr", "selection_rate"),
+    *("equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"),
+):
+    ready(f"fairness/{_utility}", accuracy="accuracy", fairness=_utility)
+ready("accuracy/profit", outcome="worth", status_quo="price", candidate="new_price", accuracy="profit")
+ready(
+    "fairness/profit", outcome="worth", status_quo="price", candidate="new_price", accuracy="profit",
+    fairness="profit", fairness_gain=-0.5,
+)  # fmt: skip
+ready("fairness/several", accuracy="accuracy", fairness=["tpr", "selection_rate"])
+ready("fairness/other-outcome", accuracy="accuracy", fairness={"utility": "outcome_among_selected", "outcome": "cost"})
+scored("accuracy/own", accuracy=NET)
+scored("accuracy/other-outcome", accuracy={"utility": "outcome_among_selected", "outcome": "lab"})
+scored("capacity")
+scored("threshold", capacity=None, threshold=0.5, candidate="rough_score")
+ready("candidate/list", accuracy="accuracy", candidate=["better", "other"])
+scored("candidate/mapping", candidate={"by need": "need_score", "rough": "rough_score"})
+ready("groups/intersections", accuracy="accuracy", groups=["group", "sex"])
+ready("groups/cut", accuracy="accuracy", groups=iso.cut("x1", [0.0]))
+
+# Gains, scales, weights, protection, tests.
+scored("gain/accuracy", accuracy_gain=0.05)
+scored("gain/accuracy/groups", accuracy_gain={"a": 0.0, "b": 0.05})
+scored("gain/fairness", fairness_gain=0.1)
+ready("gain/fairness/utilities", accuracy="accuracy", fairness="equalized_odds", fairness_gain={"tpr": 0.1, "fpr": 0.0})
+scored("margin", margin=0.02)
+scored("scale/ratio", scale="ratio")
+scored("scale/difference", scale="difference", fairness_gain=0.05)
+scored("weights/pooled", accuracy_weights="pooled")
+scored("weights/mapping", accuracy_weights={"a": 0.5, "b": 0.5})
+scored("protected", protected="b")
+scored("protected/lower", protected={"group": "b"}, disadvantage="lower")
+ready("protected/higher", accuracy="accuracy", fairness="fpr", protected="group=b", disadvantage="higher")
+for _test in ("equivalence", "two_one_sided"):
+    scored(f"fairness_test/{_test}", fairness_test=_test)
+scored("fairness_test/paper", fairness_test="paper", evidence="paper", splits=2, resamples=100)
+scored("alpha", alpha=0.2)
+scored("min_size", min_size=20)
+scored("tried", tried=[{"what": "a linear rule", "seed": 7, "date": "2025-03-01"}])
+
+# Evidence.
+scored("evidence/whole", evidence="whole")
+scored("evidence/splits", evidence="splits", splits=3, train_fraction=0.4)
+scored("evidence/splits/default", splits=2)
+scored("evidence/paper", evidence="paper", splits=3, resamples=200, train_fraction=0.5)
+scored(
+    "evidence/paper/published", evidence="paper", splits=2, resamples=200, pvalue_form="paper", fairness_test="paper"
+)
+scored("evidence/paper/add_one", evidence="paper", splits=1, resamples=100, pvalue_form="add_one")
+found("evidence/crossfit", evidence="crossfit", folds=3, repeats=2, n_jobs=1, progress=True)
+found("evidence/splits/rule", evidence="splits", splits=2, folds=None, repeats=None)
+found("evidence/paper/rule", evidence="paper", splits=2, resamples=100, folds=None, repeats=None)
+
+# Rules.
+for _rule in ("linear", "lasso", "boosting", "group_thresholds"):
+    found(f"rule/{_rule}", rule=_rule)
+found("rule/random_forest", SMALL, rule="random_forest", capacity=0.3)
+found(
+    "rule/milp", SMALL, rule=iso.MILPRule(sample=24), outcome="sick", status_quo="decision", accuracy="accuracy",
+    capacity=None, features=["lab"],
+)  # fmt: skip
+found(
+    "rule/milp/name", SMALL.head(60), rule="milp", outcome="sick", status_quo="decision", accuracy="accuracy",
+    capacity=None, features=["lab"],
+)  # fmt: skip
+found(
+    "rule/milp/accuracy", SMALL, outcome="sick", status_quo="decision", accuracy="accuracy", capacity=None,
+    rule=iso.MILPRule("accuracy", group="group=b", iota=0.0, margin=0.002, time_limit=60.0, sample=24,
+    group_aware=True), features=["lab"],
+)  # fmt: skip
+found(
+    "rule/reductions",
+    SMALL,
+    rule="reductions",
+    outcome="sick",
+    status_quo="decision",
+    accuracy="accuracy",
+    capacity=None,
+)
+found(
+    "rule/reductions/object", SMALL, outcome="sick", status_quo="decision", accuracy="accuracy", capacity=None,
+    rule=alternatives.ReductionsRule("equalized_odds", eps=0.05, max_iter=10),
+)  # fmt: skip
+found("rule/callable", rule=first)
+found("rule/list", rule=["linear", "lasso"], group_aware=True)
+found("rule/group_aware", group_aware=True)
+found("rule/text-feature", features=["lab", "clinic"])
+found("then/recommendation", then=lambda r: None if r.recommended is None else r.recommended.decide(TABLE))
+scored("then/surface", then=lambda result: result.surface())
+scored("then/surface/grid", then=lambda result: result.surface(np.linspace(-0.5, 0.5, 5), np.linspace(0, 0.5, 4)))
+scored("then/log", tried=[{"what": "another"}], then=lambda result: result.log)
+
+# Designs and missing values.
+ready("count", accuracy="accuracy", count="count")
+scored("weight", weight="weight")
+scored("cluster", cluster="household")
+found("weight/cluster/rule", weight="weight", cluster="household")
+ready(
+    "missing/drop",
+    tables.without(tables.without(TABLE, "sick"), "group", 30),
+    accuracy="accuracy",
+    missing="drop",
+    missing_group="drop",
+)
+ready("missing/level", tables.without(TABLE, "group"), accuracy="accuracy", missing_group="level")
+ready("missing/raise", accuracy="accuracy", missing="raise", missing_group="raise")
+ready(
+    "labels",
+    Late(
+        lambda: iso.open_source(
+            TABLE, labels=iso.Labels(values={"group": {"a": "East"}}, metrics={"accuracy": "hit rate"})
+        )
+    ),
+    accuracy="accuracy",
+)
+for _engine in tables.ENGINES:
+    ready(f"engine/{_engine}", Late(partial(tables.in_engine, _engine, TABLE)), accuracy="accuracy")
+
+# Planning.
+_calls.keep("splits_bound/plain", lambda: [alternatives.splits_bound(alpha) for alpha in (0.01, 0.05, 0.1)])
+_calls.keep("false_rejection/plain", lambda: [alternatives.false_rejection(m, splits=7) for m in (1, 5, 100)])
+_calls.keep(
+    "false_rejection/correlated", lambda: alternatives.false_rejection(10, splits=5, alpha=0.1, correlation=0.4)
+)
+_calls.keep("manipulation/one-split", lambda: alternatives.manipulation(splits=1, cost=0.005))
+_calls.keep(
+    "manipulation/options",
+    lambda: alternatives.manipulation(splits=5, alpha=0.1, cost=0.002, correlation=0.3, most=500),
+)
+_calls.keep(
+    "manipulation/cost-function", lambda: alternatives.manipulation(splits=3, cost=lambda m: 0.001 * m**2, most=200)
+)
+_calls.keep("enough_splits/plain", lambda: alternatives.enough_splits(alpha=0.05, cost=0.001))
+_calls.keep("enough_splits/correlated", lambda: alternatives.enough_splits(cost=0.02, correlation=0.2, most=51))
+_calls.keep("enough_splits/refuses/cheap", lambda: alternatives.enough_splits(cost=1e-9, correlation=0.9, most=5))
+_calls.keep("splits_bound/refuses/alpha", lambda: alternatives.splits_bound(2.0))
+
+# Refusals.
+ready("refuses/column-near", candidate="beter")
+ready("refuses/rule-and-candidate", rule="linear")
+ready("refuses/neither", candidate=None)
+ready("refuses/features", features=FEATURES)
+ready("refuses/group_aware", group_aware=True)
+scored("refuses/capacity-and-threshold", threshold=0.5)
+ready("refuses/n_jobs", n_jobs=0)
+scored("refuses/disadvantage", disadvantage="lower")
+scored("refuses/protected", protected="z")
+scored("refuses/margin-and-gain", margin=0.1, accuracy_gain=0.1)
+scored("refuses/margin", margin=1.5)
+scored("refuses/gain", accuracy_gain=-1.5)
+scored("refuses/gain-groups", accuracy_gain={"a": 0.1})
+scored("refuses/gain-fairness", fairness_gain=1.0)
+scored("refuses/gain-utilities", fairness_gain={"tpr": 0.1})
+scored("refuses/weights", accuracy_weights={"a": -1.0, "b": 1.0})
+scored("refuses/folds", folds=3)
+scored("refuses/paper", fairness_test="paper")
+scored("refuses/paper-equivalence", fairness_test="equivalence", evidence="paper")
+scored("refuses/paper-weights", evidence="paper", weight="weight")
+scored("refuses/crossfit", evidence="crossfit")
+found("refuses/whole", evidence="whole", folds=None, repeats=None)
+ready("refuses/accuracy-near", accuracy="acuracy")
+ready("refuses/accuracy-lower", accuracy="fpr")
+ready("refuses/fairness", fairness="fairness")
+ready("refuses/fairness-twice", fairness=["tpr", "equal_opportunity"])
+found("refuses/rule", rule="svm")
+found("refuses/rule-class", rule=dict)
+found("refuses/rule-features", features=None)
+ready("refuses/outcome-as-candidate", candidate="sick")
+ready("refuses/not-binary", outcome="cost", accuracy="accuracy")
+ready("refuses/scores-without-cut", status_quo="score", candidate="need_score")
+ready("refuses/candidates-splits", candidate=["better", "other"], splits=2)
+ready("refuses/one-group", TABLE.filter(TABLE["group"] == "a"), accuracy="accuracy")
+_calls.keep("MILPRule/refuses/group", lambda: iso.MILPRule("accuracy"))
+_calls.keep("Utility/refuses/function", lambda: iso.Utility("u", 3))  # type: ignore[arg-type]

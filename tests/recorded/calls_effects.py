@@ -1,0 +1,287 @@
+"""Effects of a treatment: their errors by group, corrections, what these cost, and the planning of experiments."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import isonomy as iso
+from recorded import tables
+from recorded.recording import Calls, Late, fitted
+
+TABLE, REAL = tables.experiment(), tables.experiment(1_200, real=True)
+GAPS = tables.without(tables.without(TABLE, "outcome"), "group", 30)
+OBSERVED = {"a": (1.2, 0.05), "b": (1.3, 0.06), "c": (1.25, 0.1), "d": (1.1, 0.2)}
+NEAR = {"a": (0.05, 0.02), "b": (0.06, 0.02), "c": (0.04, 0.03), "d": (0.05, 0.05)}
+STRATEGIES = (
+    *("none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"),
+    *("empirical_bayes", "empirical_bayes_t", "empirical_bayes_mixture"),
+)
+DIFFERENCE: dict[str, Any] = {"measure": "difference", "effect": "difference"}
+TRIAL: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
+LABELS = iso.Labels(columns={"group": "country"}, values={"group": {"b": "Belgium"}})
+
+_calls = Calls()
+CALLS = _calls.calls
+
+
+def half(errors: Any, standard_errors: Any) -> Any:
+    """A correction of one's own: half of each error."""
+    return np.asarray(errors) / 2
+
+
+def bias(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
+    _calls.add("treatment_bias", name, data, then=then, **(TRIAL | {"rng": 1} | options))
+
+
+def corrections(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
+    quick: dict[str, Any] = {"splits": 2, "resamples": 20, "rng": 1, "strategies": ["mean", "positive_part"]}
+    _calls.add("evaluate_corrections", name, data, then=then, **(TRIAL | quick | options))
+
+
+def price(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
+    _calls.add("price_of_fairness", name, data, then=then, **(TRIAL | {"corrected": "corrected"} | options))
+
+
+def corrector(
+    name: str, data: Any = TABLE, y: Any = "outcome", new: Any = None, fit: Any = None, **options: Any
+) -> None:
+    outcomes = None if y is None else data[y].to_numpy()
+    ask = fitted(data, outcomes, new, **(fit or {}))
+    given: dict[str, Any] = {"group_columns": "group", "random_state": 1}
+    _calls.add("EffectCorrector", name, then=ask, **(given | options))
+
+
+# Bias.
+bias("measure/relative", measure="relative")
+bias("measure/difference", **DIFFERENCE)
+bias("real", REAL)
+bias("real/difference", REAL, **DIFFERENCE)
+for _collapse in ("control_outcome", "average", "positives", "positives_inverse"):
+    bias(f"collapse/{_collapse}", collapse=_collapse)
+for _collapse in ("weighted", "normalised"):
+    bias(f"collapse/{_collapse}", collapse=_collapse, baseline="baseline")
+bias("estimator/arm_means", estimator="arm_means", test="welch")
+bias("estimator/regression", estimator="regression", features=["x", "z"])
+bias("estimator/regression/difference", estimator="regression", features="x", **DIFFERENCE)
+bias("estimator/aipw", TABLE.head(800), estimator="aipw", features=["x"], groups="sex")
+bias("propensity", propensity="propensity")
+bias("given", given=["stratum"])
+bias("given/difference", given="stratum", **DIFFERENCE)
+bias("observed_effects", observed_effects=OBSERVED)
+bias("observed_effects/alone", treatment=None, outcome=None, baseline="baseline", observed_effects=OBSERVED)
+bias("observed_effects/difference", treatment=None, outcome=None, observed_effects=NEAR, **DIFFERENCE)
+bias("rest/standardised", rest="standardised", **DIFFERENCE)
+bias("rest/pooled", rest="pooled")
+bias("split/independent", split="independent")
+bias("split/column", split="half")
+bias("variance/influence", variance="influence")
+bias("variance/bootstrap", variance="bootstrap", resamples=50)
+bias("variance/bootstrap/split", variance="bootstrap", resamples=50, split="independent")
+bias("variance/bootstrap_rows", variance="bootstrap_rows", resamples=20)
+bias("test/automatic", test="automatic")
+bias("test/welch", test="welch")
+for _adjust in ("holm", "bonferroni", "bh", "by", "none"):
+    bias(f"adjust/{_adjust}", adjust=_adjust)
+bias("tolerance", tolerance=0.2)
+bias("tolerance/wide", tolerance=1.0, **DIFFERENCE)
+bias("alpha", alpha=0.2)
+bias("power", power=0.5)
+bias("depth-2", groups=["group", "sex"], depth=2)
+bias("cut", groups=iso.cut("x", [0.3, 0.7]))
+bias("where", groups=iso.where("low", iso.col("x") < 0.4))
+bias("few", TABLE.head(120))
+bias("count", count="count")
+bias("weight", weight="weight")
+bias("cluster", cluster="shop")
+bias("weight/cluster/difference", weight="weight", cluster="shop", **DIFFERENCE)
+bias("missing/drop", GAPS, missing="drop", missing_group="drop")
+bias("missing/level", GAPS, missing="drop", missing_group="level")
+bias("missing/raise", missing="raise", missing_group="raise")
+bias("labels", Late(lambda: iso.open_source(TABLE, labels=LABELS)))
+bias("condition", treatment=iso.col("treatment") == 1, outcome="outcome")
+for _engine in tables.ENGINES:
+    bias(f"engine/{_engine}", Late(partial(tables.in_engine, _engine, TABLE)))
+bias("then/plot", then=lambda result: result.plot("error").to_dict(validate=False)["title"])
+
+# Corrections.
+corrections("strategies/all", strategies=list(STRATEGIES))
+corrections("strategies/default", strategies=None)
+corrections("strategies/own", strategies=["mean", half])
+corrections("measure/relative", measure="relative")
+corrections("measure/difference", **DIFFERENCE)
+for _collapse in ("control_outcome", "average", "positives"):
+    corrections(f"collapse/{_collapse}", collapse=_collapse)
+for _collapse in ("weighted", "normalised"):
+    corrections(f"collapse/{_collapse}", collapse=_collapse, baseline="baseline")
+corrections("estimator/arm_means", estimator="arm_means")
+corrections("estimator/regression", estimator="regression", features=["x"])
+corrections("estimator/aipw", TABLE.head(800), estimator="aipw", features=["x"], groups="sex")
+corrections("propensity", propensity="propensity")
+corrections("observed_effects", observed_effects=OBSERVED)
+corrections("form/additive", form="additive")
+corrections("form/multiplicative", form="multiplicative")
+corrections("rest/standardised", rest="standardised")
+corrections("rest/pooled", rest="pooled")
+corrections("rest_correction/rows", rest_correction="rows")
+corrections("rest_correction/single", rest_correction="single")
+corrections("split/independent", split="independent")
+corrections("split/swapped", split="swapped")
+corrections("variance/bootstrap", variance="bootstrap")
+corrections("variance/bootstrap_rows", variance="bootstrap_rows")
+corrections("buckets", buckets=8)
+corrections("alpha", alpha=0.2, strategies=["significant"])
+corrections("depth-2", groups=["sex", "stratum"], depth=2)
+corrections("progress", progress=True)
+corrections("count", count="count")
+corrections("weight", weight="weight")
+corrections("cluster", cluster="shop")
+corrections("missing/drop", GAPS, missing="drop", missing_group="drop")
+corrections("missing/level", GAPS, missing="drop", missing_group="level")
+corrections("missing/raise", missing="raise", missing_group="raise")
+corrections("then/spread", then=lambda result: [result.spread("bias"), result.spread("error")])
+corrections("then/rejected", then=lambda result: [result.rejected("bias"), result.rejected("error")])
+corrections("then/plot", then=lambda r: [sorted(r.plot(q).to_dict(validate=False)) for q in ("error", "statistic")])
+
+# Prices.
+price("measure/relative", measure="relative")
+price("measure/difference", corrected="corrected_difference", **DIFFERENCE)
+price("several", corrected=["corrected", "shrunk"])
+price("baseline", baseline="baseline")
+price("propensity", propensity="propensity", baseline="baseline")
+price("budget", budget=0.1)
+price("alpha", alpha=0.2)
+price("groups", groups=["group", "sex"])
+price("count", count="count")
+price("weight", weight="weight")
+price("cluster", cluster="shop")
+price("missing/drop", GAPS, missing="drop", missing_group="drop")
+price("missing/level", GAPS, missing="drop", missing_group="level")
+price("missing/raise", missing="raise", missing_group="raise")
+price("real", REAL)
+price("engine/duckdb", Late(lambda: tables.in_engine("duckdb", TABLE)))
+price("then/plot", then=lambda r: [sorted(r.plot(q).to_dict(validate=False)) for q in ("qini", "loss", "policy_value")])
+
+# Correctors.
+for _strategy in STRATEGIES:
+    corrector(f"strategy/{_strategy}", strategy=_strategy)
+corrector("strategy/own", strategy=half)
+corrector("form/additive", form="additive")
+corrector("form/multiplicative", form="multiplicative")
+corrector("columns", TABLE.rename({"effect": "e", "treatment": "t"}), effect_column="e", treatment_column="t")
+corrector("groups/two", group_columns=["group", "sex"], strategy="mean")
+corrector("measure/relative", measure="relative", strategy="mean")
+corrector("measure/difference", measure="difference", effect_column="difference", strategy="mean")
+for _collapse in ("control_outcome", "average", "positives", "positives_inverse"):
+    corrector(f"collapse/{_collapse}", collapse=_collapse, strategy="mean")
+for _collapse in ("weighted", "normalised"):
+    corrector(f"collapse/{_collapse}", collapse=_collapse, baseline_column="baseline", strategy="mean")
+corrector("estimator/arm_means", estimator="arm_means", strategy="positive_part")
+corrector("estimator/regression", estimator="regression", feature_columns=["x"], strategy="positive_part")
+corrector("estimator/aipw", TABLE.head(800), estimator="aipw", feature_columns=["x"], group_columns="sex")
+corrector("variance/influence", variance="influence")
+corrector("variance/bootstrap", variance="bootstrap", resamples=50, strategy="mse_plus")
+corrector("variance/bootstrap_rows", variance="bootstrap_rows", resamples=20, strategy="mse_plus")
+corrector("alpha", alpha=0.3, strategy="significant")
+corrector("unknown/pooled", TABLE.filter(TABLE["group"] != "d"), new=TABLE, unknown="pooled")
+corrector("unknown/error", unknown="error", strategy="mean")
+corrector("observed_effects", y=None, observed_effects=OBSERVED, baseline_column="baseline")
+corrector("weight_column", weight_column="weight")
+corrector("cluster_column", cluster_column="shop")
+corrector("propensity_column", propensity_column="propensity")
+corrector("sample_weight", fit={"sample_weight": TABLE["count"].to_numpy()})
+
+# Planning and models.
+_calls.add("bias_sample_size", "rates", 0.2, baseline=0.1, effect=1.25, groups=4)
+_calls.add("bias_sample_size", "keywords", bias=0.2, baseline={"DE": 0.1, "FR": 0.05}, effect={"DE": 1.2, "FR": 1.1})
+_calls.add(
+    "bias_sample_size", "difference", 0.02, measure="difference", baseline=0.3, effect=0.05, treated=0.3, alpha=0.1,
+    power=0.9,
+)  # fmt: skip
+_calls.add("bias_sample_size", "spread", 0.2, baseline=2.0, effect=1.1, spread=3.0, measure="relative")
+_calls.add("bias_sample_size", "pilot", 0.3, pilot=Late(lambda: iso.treatment_bias(TABLE, **TRIAL)))
+_calls.add("bias_sample_size", "refuses/nothing", 0.2)
+_calls.add("bias_sample_size", "refuses/rate", 0.2, baseline=1.5, effect=1.2)
+_calls.add("bias_sample_size", "refuses/bias", -0.2, baseline=0.1, effect=1.2)
+_calls.add("correction_risk", "default")
+_calls.add("correction_risk", "options", [0.0, 1.0, 2.5], ["mean", "significant", "positive_part"], alpha=0.2)
+_calls.add("correction_risk", "absolute", ratios=[0.0, 1.0, 3.0], loss="absolute")
+_calls.add("correction_risk", "squared", [0.5], strategies=["mse_plus", "mse_minus"], loss="squared")
+_calls.add("correction_risk", "refuses/strategy", [0.5], ["empirical_bayes"])
+_calls.add("correction_risk", "refuses/loss", [0.5], loss="huber")
+
+
+class _Effects:
+    def effect(self, X: Any) -> Any:
+        return 0.1 * X[:, :1]
+
+
+class _Several:
+    def predict(self, X: Any) -> Any:
+        return np.column_stack([X[:, 0], 1.0 + 0.1 * X[:, 0]])
+
+
+class _Outcome:
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def predict(self, X: Any) -> Any:
+        return (self.predict_proba(X)[:, 1] > 0.5).astype(int)
+
+    def predict_proba(self, X: Any) -> Any:
+        chance = self.rate * np.ones(len(X)) + 0.01 * X[:, 0]
+        return np.column_stack([1 - chance, chance])
+
+
+X = np.arange(1.0, 6.0)[:, None]
+_calls.add("predicted_effects", "relative", _Effects(), X, measure="relative", baseline=np.full(5, 0.5))
+_calls.add("predicted_effects", "keywords", model=_Effects(), X=X, measure="difference", gives="difference")
+_calls.add("predicted_effects", "gives/relative", _Several(), X, gives="relative", column=1)
+_calls.add("predicted_effects", "baseline/model", _Effects(), X, baseline=_Outcome(0.3))
+_calls.add("predicted_effects", "pair", (_Outcome(0.2), _Outcome(0.3)), X)
+_calls.add("predicted_effects", "pair/difference", (_Outcome(0.2), _Outcome(0.3)), X, measure="difference")
+_calls.add("predicted_effects", "refuses/baseline", _Effects(), X)
+_calls.add("predicted_effects", "refuses/model", object(), X)
+_calls.add("predicted_effects", "refuses/columns", _Several(), X, measure="difference")
+
+# Refusals.
+bias("refuses/column-near", effect="efect")
+bias("refuses/treatment", treatment=None)
+bias("refuses/treatment-values", treatment="z")
+bias("refuses/collapse-difference", collapse="weighted", **DIFFERENCE)
+bias("refuses/baseline-missing", collapse="weighted")
+bias("refuses/baseline-idle", baseline="baseline")
+bias("refuses/baseline-observed", treatment=None, outcome=None, observed_effects=OBSERVED)
+bias("refuses/features-missing", estimator="regression")
+bias("refuses/features-idle", features=["x"])
+bias("refuses/propensity-given", propensity="propensity", given="stratum")
+bias("refuses/design-bootstrap", weight="weight", variance="bootstrap")
+bias("refuses/observed-variance", observed_effects=OBSERVED, variance="bootstrap")
+bias("refuses/observed-error", observed_effects={"a": (1.2, -1.0)})
+bias("observed_effects/other-group", observed_effects={"a": (1.2, 0.1), "z": (1.2, 0.1)})
+bias("refuses/split-rows", split="half", variance="bootstrap_rows")
+bias("refuses/split-near", split="halv")
+bias("refuses/measure", measure="absolute")
+bias("refuses/tolerance", tolerance=0)
+bias("refuses/propensity-range", propensity="treatment")
+bias("refuses/missing", GAPS)
+corrections("refuses/buckets", buckets=7)
+corrections("refuses/buckets-split", buckets=6, split="swapped")
+corrections("refuses/collapse", collapse="positives_inverse")
+corrections("refuses/single", rest_correction="single", strategies=["empirical_bayes"])
+corrections("refuses/multiplicative", form="multiplicative", **DIFFERENCE)
+corrections("refuses/design-split", cluster="shop", split="swapped")
+corrections("refuses/strategy-near", strategies=["men"])
+corrections("refuses/count-rows", variance="bootstrap_rows", count="count")
+price("refuses/corrected", corrected=[])
+price("refuses/corrected-near", corrected="corected")
+price("refuses/budget", budget=1.0)
+corrector("refuses/groups", group_columns=())
+corrector("refuses/multiplicative", form="multiplicative", measure="difference", effect_column="difference")
+corrector("refuses/outcomes", y=None)
+corrector("refuses/unknown", TABLE.filter(TABLE["group"] != "d"), new=TABLE)
+corrector("refuses/variance", weight_column="weight", variance="bootstrap")
+corrector("refuses/column", effect_column="efect")
+corrector("refuses/strategy", strategy="median")

@@ -1,0 +1,163 @@
+"""Projection: criteria, distances, tolerances, laws, designs."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+import isonomy as iso
+from isonomy.transport import distances, estimators
+from recorded import tables
+from recorded.recording import Calls, Late
+
+TABLE, GAPS = tables.decisions(), tables.gaps()
+FEATURES = ["income", "debt"]
+CRITERIA = ("equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity")
+WOMEN = iso.Discerning(
+    u={"women": iso.col("sex") == "Female", "men": iso.col("sex") == "Male"},
+    phi=lambda u, mean: u[:, [0]] / mean[0] - u[:, [1]] / mean[1],
+    names=("women against men",),
+)
+
+_calls = Calls()
+CALLS = _calls.calls
+
+
+def project(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
+    given: dict[str, Any] = {"outcome": "outcome", "prediction": "prediction", "groups": "race", "rng": 1}
+    if "distance" not in options:
+        given |= {"score": "score", "threshold": 0.5}
+    given |= options
+    _calls.add("project", name, data, then=then, **given)
+
+
+@cache
+def model(kind: str) -> Any:
+    """A classifier of the decision, fitted on two columns."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+    from sklearn.tree import DecisionTreeClassifier
+
+    made: dict[str, Any] = {
+        "logistic": LogisticRegression(),
+        "scaled": make_pipeline(StandardScaler(), LogisticRegression()),
+        "tree": DecisionTreeClassifier(max_depth=3, random_state=0),
+        "svc": SVC(kernel="rbf", gamma=0.1),
+        "forest": RandomForestClassifier(20, random_state=0),
+    }
+    return made[kind].fit(TABLE.select(FEATURES).to_pandas(), TABLE["outcome"].to_numpy())
+
+
+def decided_by(kind: str) -> Any:
+    decision = model(kind).predict(TABLE.select(FEATURES).to_pandas())
+    return TABLE.with_columns(prediction=np.asarray(decision).astype(int))
+
+
+for _criterion in CRITERIA:
+    project(f"criterion/{_criterion}", criterion=_criterion)
+project("criterion/equalized_odds/sex", criterion="equalized_odds", groups="sex")
+project("criterion/own", criterion=WOMEN, groups=None)
+project("criterion/own/groups", criterion=WOMEN, groups="sex", outcome=None)
+project("criterion/statistical_parity/no-outcome", criterion="statistical_parity", outcome=None)
+project("groups/several", groups=["race", "sex"])
+project("groups/cut", groups=iso.cut("age", [30, 50]))
+project("groups/where", groups=["sex", iso.where("young", iso.col("age") < 30)])
+project("threshold/inferred", threshold=None)
+project("distance/column", distance="distance")
+project("distance/score", distance=distances.Score("score", 0.5))
+project(
+    "distance/per-group",
+    distance=distances.PerGroup(distances.Score("score", 0.5), "sex", {"Female": 1.0, "Male": 2.0}),
+)
+project(
+    "distance/linear", Late(lambda: decided_by("logistic")),
+    distance=Late(lambda: estimators.of(model("logistic"), FEATURES, norm="l1", costs={"income": 2.0})),
+    then=lambda result: [result, result.plan],
+)  # fmt: skip
+project("distance/logistic", Late(lambda: decided_by("logistic")), distance=Late(lambda: model("logistic")))
+project(
+    "distance/immutable", Late(lambda: decided_by("logistic")),
+    distance=Late(lambda: estimators.of(model("logistic"), FEATURES, norm="linf", immutable=["debt"])),
+)  # fmt: skip
+project("distance/scaled", Late(lambda: decided_by("scaled")), distance=Late(lambda: model("scaled")))
+project("distance/tree", Late(lambda: decided_by("tree")), distance=Late(lambda: model("tree")))
+project("distance/svc", Late(lambda: decided_by("svc")), distance=Late(lambda: model("svc")))
+project(
+    "distance/svc/squared", Late(lambda: decided_by("svc")),
+    distance=Late(lambda: estimators.of(model("svc"), squared=True)),
+)  # fmt: skip
+project("distance/forest", Late(lambda: decided_by("forest")), distance=Late(lambda: model("forest")))
+project("reference", reference={"race": "Black"})
+project("tolerance", tolerance=0.05)
+project("tolerance/wide", tolerance=0.5)
+project("tolerance/upper", tolerance=0.0, tolerance_side="upper")
+project("tolerance/lower", tolerance=0.02, tolerance_side="lower", groups="sex")
+project("tolerance/both", tolerance=0.1, tolerance_side="both", groups="sex")
+project("tolerance/rates", tolerance={"tpr": 0.05, "fpr": 0.1}, criterion="equalized_odds", groups="sex")
+project("tolerance/groups", tolerance={"race=Asian": 0.05, "race=Black": 0.1, "race=Other": 0.2})
+project("tolerance/sides", tolerance={"below": 0.02}, groups="sex")
+project("bandwidth", bandwidth=0.1)
+project("law/corrected", law="corrected", groups="sex")
+project("law/published", law="published")
+project("law/published/lower", law="published", tolerance=0.05, tolerance_side="lower", groups="sex")
+project("curve", curve=True, groups="sex", then=lambda result: [result, result.curve])
+project("curve/upper", curve=True, tolerance=0.0, tolerance_side="upper")
+project("whole", whole=True, groups="sex", then=lambda result: [result, result.plan])
+project("alpha", alpha=0.2)
+project("count", count="count")
+project("weight", weight="weight")
+project("cluster", cluster="household")
+project("weight/cluster/tolerance", weight="weight", cluster="household", tolerance=0.1)
+project("missing/drop", GAPS, missing="drop", missing_group="drop")
+project("missing/level", GAPS, missing="drop", missing_group="level")
+project("missing/raise", missing="raise", missing_group="raise")
+project(
+    "labels",
+    Late(
+        lambda: iso.open_source(
+            TABLE, labels=iso.Labels(columns={"race": "origin"}, values={"race": {"Black": "Black applicants"}})
+        )
+    ),
+)
+project("then/plan", then=lambda result: result.plan)
+project("then/plan/column", distance="distance", then=lambda result: result.plan)
+for _engine in tables.ENGINES:
+    project(f"engine/{_engine}", Late(partial(tables.in_engine, _engine, TABLE)), groups="sex")
+project(
+    "engine/duckdb/inferred",
+    Late(lambda: tables.in_engine("duckdb", TABLE)),
+    threshold=None,
+    criterion="equalized_odds",
+)
+
+project("refuses/criterion", criterion="demographic_parity")
+project("refuses/criterion-near", criterion="equal_oportunity")
+project("refuses/own-reference", criterion=WOMEN, reference={"sex": "Male"})
+project("refuses/outcome", outcome=None)
+project("refuses/groups", groups=None)
+project("refuses/no-distance", score=None, threshold=None)
+project("refuses/both-distances", distance="distance", score="score")
+project("refuses/threshold-of-column", distance="distance", threshold=0.5)
+project("refuses/not-fitted", distance=object())
+project("refuses/no-threshold", prediction="better", threshold=None)
+project("refuses/other-side", prediction="better")
+project("refuses/side-alone", tolerance_side="upper")
+project("refuses/tolerance-percent", tolerance=5.0)
+project("refuses/tolerance-empty", tolerance={})
+project("refuses/tolerance-name", tolerance={"tnr": 0.1})
+project("refuses/tolerance-side-twice", tolerance={"below": 0.1}, tolerance_side="upper")
+project("refuses/published-tolerance", law="published", tolerance=0.1)
+project("refuses/published-weights", law="published", weight="weight")
+project("refuses/whole-weights", whole=True, weight="weight")
+project("refuses/reference-column", reference={"region": "north"})
+project("refuses/reference-level", reference={"race": "Martian"})
+project("refuses/reference-condition", groups=iso.where("young", iso.col("age") < 30), reference={"young": True})
+project("refuses/bandwidth", bandwidth=0)
+project("refuses/distance-near", distance="distanse")
+_calls.keep("Discerning/refuses/names", lambda: iso.Discerning(u=WOMEN.u, phi=WOMEN.phi, names=()))
+_calls.keep("distances/refuses/linear", lambda: distances.Linear(("x",), (0.0,)))

@@ -1,0 +1,28 @@
+"""All recorded calls, by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from recorded import (
+    calls_alternatives,
+    calls_audit,
+    calls_effects,
+    calls_groups,
+    calls_impact,
+    calls_planning,
+    calls_projection,
+    calls_scores,
+)
+from recorded.recording import Thunk
+
+TOPICS: Mapping[str, Mapping[str, Thunk]] = {
+    "groups": calls_groups.CALLS,
+    "impact": calls_impact.CALLS,
+    "projection": calls_projection.CALLS,
+    "alternatives": calls_alternatives.CALLS,
+    "effects": calls_effects.CALLS,
+    "scores": calls_scores.CALLS,
+    "planning": calls_planning.CALLS,
+    "audit": calls_audit.CALLS,
+}
