@@ -281,3 +281,23 @@ def test_groups_are_certified_against_the_disparities_given(null: Any) -> None:
     assert "tested" in result.headline()
     flagged = iso.flag(data, **RATE_P, null=0.1, reference={"g": "c"})
     assert not any("exact equality" in warning for warning in flagged.warnings)
+
+
+@pytest.mark.parametrize("adjust", ["holm", "bonferroni", "by"])
+@pytest.mark.parametrize("reference", ["rest", "population"])
+def test_two_groups_are_one_hypothesis(adjust: str, reference: str) -> None:
+    """The difference of one from the other is that of the other from it, with the sign turned: it counts once."""
+    rng = np.random.default_rng(3)
+    table = {"g": rng.choice(["a", "b"], 900), "p": rng.integers(0, 2, 900)}
+    result = iso.flag(table, metric="selection_rate", prediction="p", groups="g", reference=reference, adjust=adjust)
+    assert result.adjusted_pvalue == pytest.approx(result.pvalue)
+    assert result.pvalue[0] == pytest.approx(result.pvalue[1])
+
+
+def test_two_groups_with_a_tolerance_about_the_population_are_two_hypotheses() -> None:
+    """Their distances from everybody differ, and so do the nulls."""
+    rng = np.random.default_rng(3)
+    table = {"g": rng.choice(["a", "b"], 900, p=[0.8, 0.2]), "p": rng.integers(0, 2, 900)}
+    options = {"metric": "selection_rate", "prediction": "p", "groups": "g", "tolerance": 0.001}
+    result = iso.flag(table, adjust="bonferroni", **options)
+    assert result.adjusted_pvalue == pytest.approx(np.minimum(2 * result.pvalue, 1.0))

@@ -80,7 +80,7 @@ def decide(estimates: Estimates, plan: Plan) -> Decisions:
 def decide_joint(estimates: JointEstimates, plan: Plan) -> Decisions:
     """One verdict: on the joint null or, with a tolerance, on the groups' p-values and intervals."""
     each, joint = estimates.each, estimates.joint
-    adjusted = adjust(each.pvalue, plan.adjust)
+    adjusted = adjust(each.pvalue, plan.adjust, each.hypothesis)
     within = inside(plan.link.delta(each.low), plan.link.delta(each.high), plan.reach)
     withheld = _withheld(each, plan)
     within &= ~withheld
@@ -148,7 +148,7 @@ def _adjusted(pvalue: FloatArray, estimates: Estimates, plan: Plan) -> FloatArra
         named = zip(estimates.groups, estimates.metrics, strict=True)
         return siblings(pvalue, [(("metric", name), *group.items) for group, name in named])
     if plan.adjust != "bh-tree":
-        return adjust(pvalue, plan.adjust)
+        return adjust(pvalue, plan.adjust, estimates.hypothesis)
     return intersections(pvalue, estimates.items, plan.alpha).adjusted
 
 
@@ -175,7 +175,7 @@ def _contrast(adjusted: FloatArray, estimates: Estimates, plan: Plan) -> str:
 
 def _withheld(estimates: Estimates, plan: Plan) -> BoolArray:
     """Groups on which no verdict is given: too few rows for so skewed a metric, and no overwhelming evidence."""
-    tests = 1 if plan.adjust == "none" else max(int(estimates.tested.sum()), 1)
+    tests = 1 if plan.adjust == "none" else max(np.unique(estimates.hypothesis[estimates.tested]).size, 1)
     return estimates.skewed & ~(estimates.pvalue <= OVERWHELMING * plan.alpha / tests**ROOT)
 
 

@@ -23,7 +23,7 @@ from isonomy.likelihood.ratio.disparity import Parts, Rescaled, intervals
 from isonomy.likelihood.ratio.family import DRAWS, RATE_DRAWS, null_pvalues
 from isonomy.likelihood.ratio.links import IDENTITY
 from isonomy.likelihood.tally import Tally
-from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.status import Status
 
 # Groups up to which max-t is worked out, and up to which (and how many lines by groups) the false flagging rate of
@@ -63,6 +63,7 @@ class Estimates:
     high: FloatArray
     status: ObjectArray
     tested: BoolArray
+    hypothesis: IntArray  # equal numbers are one hypothesis: two groups that are everybody, each beside the other
     uncorrected: tuple[str, ...]
     contrast: FloatArray | None
     skewed: BoolArray
@@ -116,7 +117,8 @@ def estimate(sums: Sequence[Tally], plan: Plan, rng: np.random.Generator) -> Est
         parts, design = parts if plan.reference.to.best else parts.under(law), totals.effect(law)
         effect, freedom = law.effect, law.df
     tested, groups = parts.tested, tuple(group for side in sides for group in side.partition.groups)
-    tests = int(tested.sum())
+    hypothesis = _hypotheses(sides, plan)
+    tests = np.unique(hypothesis[tested]).size
     statistic, pvalue, contrast = np.full(tested.shape, np.nan), np.full(tested.shape, np.nan), None
     if plan.hypothesis is not None:
         statistic, pvalue = (np.where(tested, values, np.nan) for values in plan.hypothesis.test(parts))
@@ -150,6 +152,7 @@ def estimate(sums: Sequence[Tally], plan: Plan, rng: np.random.Generator) -> Est
         high=high,
         status=np.concatenate([side.status for side in sides]),
         tested=tested,
+        hypothesis=hypothesis,
         uncorrected=tuple(str(groups[i]) for where in missing for i in where),
         contrast=contrast,
         skewed=skewed,
@@ -291,6 +294,23 @@ def _null_draws(
     every = np.full((len(values), tested.size), np.nan)
     every[:, tested] = values
     return every
+
+
+def _hypotheses(sides: Sequence[Side], plan: Plan) -> IntArray:
+    """A number for each group's null. Two groups that are everybody have the same one, where it is symmetric:
+    against each other (the rest) two-sided, and against the population if it says that they are equal."""
+    null = plan.hypothesis
+    symmetric = null is not None and null.side == "two-sided"
+    if symmetric and null is not None:
+        low, high = plan.link.delta(np.array([null.low, null.high]))
+        symmetric = low == -high and (plan.reference.to is To.REST or (plan.reference.to is To.POPULATION and low == 0))
+    numbers, start = [], 0
+    for side in sides:
+        size = len(side.partition.groups)
+        everybody = size == 2 and bool((side.partition.codes >= 0).all())
+        numbers.append(np.full(2, start) if symmetric and everybody else start + np.arange(size))
+        start += size
+    return np.concatenate(numbers)
 
 
 def _refuse_few(sides: list[Side], totals: Spread) -> None:
