@@ -350,3 +350,18 @@ def test_several_metrics_of_small_groups_are_corrected_one_by_one() -> None:
     assert any(f"Its statistic was divided by {divided:.3g}" in warning for warning in joint.warnings)
     assert joint.region is not None
     assert joint.region.test(0.0).statistic == pytest.approx(joint.statistic)
+
+
+def test_rows_that_weigh_nothing_are_no_part_of_a_joint_test() -> None:
+    """Each of them was once a logarithm of 0, and the likelihood of overlapping groups could not be maximized."""
+    rng = np.random.default_rng(1)
+    g = np.repeat(["big", *(f"g{i}" for i in range(3))], [300, 50, 50, 50])
+    table = {"g": g, "h": rng.choice(["u", "v"], g.size), "x": (3 * rng.normal(size=g.size)) ** 2}
+    weights = rng.choice([0.0, 1.0, 2.0], g.size)
+    options: dict[str, Any] = {"metric": M, "groups": ["g", "h"], "weight": "w", "reference": {"g": "big"}}
+    result = iso.certify(table | {"w": weights}, **options)
+    kept = {name: values[weights > 0] for name, values in (table | {"w": weights}).items()}
+    expected = iso.certify(kept, **options)
+    assert result.joint_status is expected.joint_status is Status.OK
+    assert result.df == expected.df
+    assert result.pvalue == pytest.approx(expected.pvalue, abs=0.02)  # clusters are counted with the rows

@@ -62,3 +62,27 @@ def test_the_likeliest_weighting_meets_the_hypothesis() -> None:
     joint = data.likelihood(known(np.eye(2), np.array([1.2, 0.8])), NONE)
     assert joint.move is not None
     assert data.first[0] / data.n + joint.move[0] == pytest.approx([1.2, 0.8], rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_that_weigh_nothing_are_not_there(seed: int) -> None:
+    """Values of rows without weight bound nothing: any weighting may leave them at 0, and they have no logarithm."""
+    rng = np.random.default_rng(seed)
+    codes, values = rng.integers(0, 3, 120), rng.normal(size=120)
+    weights = rng.choice([0.0, 1.0, 2.0], 120)
+    values[weights == 0] *= 30.0
+    kept = weights > 0
+    ones = np.ones((3, 1))
+    members = np.column_stack([np.eye(3)[:, :2], ones])
+    functions = Functions(members[:, :, None], members[:, :, None], np.zeros(members.shape))
+    start = np.array([float(np.average(values, weights=weights))])
+    every = Patterns(codes, 3, (values,), weights)
+    some = Patterns(codes[kept], 3, (values[kept],), weights[kept])
+    for joint, expected in (
+        (every.likelihood(functions, start), some.likelihood(functions, start)),
+        (every.euclidean(functions, start), some.euclidean(functions, start)),
+    ):
+        assert (joint.df, joint.status) == (expected.df, expected.status)
+        assert joint.statistic == pytest.approx(expected.statistic, rel=1e-9)
+    assert every.low.tolist() == some.low.tolist()
+    assert every.high.tolist() == some.high.tolist()
