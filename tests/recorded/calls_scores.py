@@ -47,7 +47,7 @@ def metrics(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> N
 
 
 # Parity.
-for _method in ("omnibus", "orthogonal", "cumulative", "trend", "residual", "nadaraya-watson"):
+for _method in ("omnibus", "orthogonal", "cumulative", "trend", "residual", "nadaraya-watson", "published"):
     parity(f"method/{_method}", method=_method)
 for _kernel in KERNELS:
     parity(f"kernel/{_kernel}", kernel=_kernel, grid=[0.2, 0.4, 0.6])
@@ -65,6 +65,8 @@ parity("reference", reference={"group": "a"})
 parity("tolerance", tolerance=0.1, grid=[0.3, 0.5])
 parity("tolerance/wide", tolerance=0.6)
 parity("order_tolerance", tolerance=0.2, order_tolerance=0.4, grid=[0.3, 0.5])
+parity("order", order=True, method="nadaraya-watson", grid=[0.3, 0.5])
+parity("order/none", order=False, grid=[0.3, 0.5])
 parity("alpha", alpha=0.2, grid=[0.3, 0.5])
 parity("depth-2", groups=["group", "sex"], depth=2, grid=[0.3, 0.5])
 parity("cut", groups=iso.cut("age", [40]), grid=[0.3, 0.5])

@@ -186,13 +186,14 @@ def _chart(result: iso.Result) -> dict[str, Any]:
 
     with debug_mode(False):  # altair's checks of each part take most of the time
         drawn: dict[str, Any] = result.plot().to_dict(validate=False)
-    columns = []
+    columns: dict[str, list[list[Any]]] = {}
     for rows in drawn.get("datasets", {}).values():
         for name in dict.fromkeys(key for row in rows for key in row):
             values = [row[name] for row in rows if isinstance(row.get(name), (int, float))]
             if values:
-                columns.append([name, float(min(values)), float(max(values)), len(values)])
-    return {"titles": [_text(title) for title in _titles(drawn)], "columns": sorted(columns, key=_order)}
+                columns.setdefault(name, []).append([float(min(values)), float(max(values)), len(values)])
+    ordered = {name: sorted(ends, key=_order) for name, ends in columns.items()}
+    return {"titles": [_text(title) for title in _titles(drawn)], "columns": ordered}
 
 
 def _titles(drawn: Any) -> Iterator[Any]:
@@ -207,9 +208,9 @@ def _text(title: Any) -> Any:
     return {key: title[key] for key in ("text", "subtitle") if key in title} if isinstance(title, dict) else title
 
 
-def _order(column: list[Any]) -> tuple[Any, ...]:
-    name, low, high, number = column
-    return name, number, f"{low:.6g}", f"{high:.6g}"
+def _order(ends: list[Any]) -> tuple[Any, ...]:
+    low, high, number = ends
+    return number, f"{low:.6g}", f"{high:.6g}"
 
 
 def _fitted(one: Fitted) -> dict[str, Any]:
