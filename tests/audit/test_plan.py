@@ -187,7 +187,7 @@ def test_every_method_says_what_it_will_ask(table: pl.DataFrame, monkeypatch: py
         {"kind": "flag", "metric": "tpr"},
         {"kind": "certify", "metric": "fpr"},
         {"kind": "improvability", "groups": "sex", "status_quo": "prediction", "candidate": "better", "splits": 1},
-        {"kind": "treatment_bias", "effect": "score", "treatment": "better"},
+        {"kind": "treatment_bias", "effect": "score", "treatment": "better", "measure": "relative"},
     ]
     for test in tests:
         one = planned(test, columns=COLUMNS)
