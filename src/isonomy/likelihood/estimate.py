@@ -126,7 +126,8 @@ def estimate(sums: Sequence[Tally], plan: Plan, rng: np.random.Generator) -> Est
         other = None if plan.given or plan.jointly else _otherwise(asked, plain)
         contrast = None if other is None else np.where(tested, plan.hypothesis.test(other)[1], np.nan)
     side_asked = "two-sided" if plan.hypothesis is None else plan.hypothesis.side
-    low, high = intervals(parts, plan.interval, side_asked, plan.alpha, tests)
+    # Each interval is of a disparity of its own: one hypothesis about two groups has two intervals.
+    low, high = intervals(parts, plan.interval, side_asked, plan.alpha, int(tested.sum()))
     inner = [(where, part.inner if isinstance(part, Rescaled) else part) for where, part in plain.parts]
     missing = [where[np.isnan(part.factor)] for where, part in inner if isinstance(part, Corrected)]
     skewed = np.zeros(tested.shape, dtype=bool)
