@@ -247,3 +247,14 @@ def test_what_is_not_known_has_a_reason() -> None:
     assert "only one is seen in g=a" in one.warnings[0]
     real = calibration_metrics(data | {"y": data["y"] * 2.5}, **ROLES)
     assert "0 and 1" in real.warnings[0]
+
+
+def test_scores_that_nobody_is_near_are_not_compared() -> None:
+    """The paper's averages have no value where every weight is 0."""
+    rng = np.random.default_rng(5)
+    score = rng.random(3_000)
+    table = {"g": rng.choice(["a", "b"], 3_000), "s": score, "y": (rng.random(3_000) < 0.8 * score + 0.1).astype(float)}
+    roles: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "method": "published", "rng": 0}
+    frame = iso.predictive_parity(table, grid=[0.5, 1.3, 1.4], **roles).to_frame()
+    assert frame["status"].to_list() == ["ok", "unsupported", "unsupported"]
+    assert np.isnan(frame["pvalue"].to_numpy()).tolist() == [False, True, True]

@@ -301,3 +301,12 @@ def test_two_groups_with_a_tolerance_about_the_population_are_two_hypotheses() -
     options: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g", "tolerance": 0.001}
     result = iso.flag(table, adjust="bonferroni", **options)
     assert result.adjusted_pvalue == pytest.approx(np.minimum(2 * result.pvalue, 1.0))
+
+
+def test_max_t_counts_two_groups_once() -> None:
+    rng = np.random.default_rng(24)
+    group = np.repeat(["a", "b"], 150)
+    table = {"g": group, "p": (rng.random(300) < np.where(group == "a", 0.5, 0.4)).astype(int)}
+    options: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g", "reference": "rest"}
+    result = iso.flag(table, adjust="max-t", rng=0, **options)
+    assert result.adjusted_pvalue == pytest.approx(result.pvalue)

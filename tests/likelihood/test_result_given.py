@@ -202,3 +202,12 @@ def test_very_many_strata_are_not_listed_when_small_ones_are_withheld() -> None:
     assert len(whole.by_stratum()) == 2
     assert not len(whole.published(10).by_stratum())
     assert len(whole.published(0).by_stratum()) == 2
+
+
+def test_a_published_copy_can_be_stored() -> None:
+    rng = np.random.default_rng(0)
+    group, stratum = rng.choice(list("abcd"), 3_000, p=[0.5, 0.3, 0.18, 0.02]), rng.choice(["x", "y", "z"], 3_000)
+    chance = np.where(group == "a", 0.6, 0.5) - 0.2 * (stratum == "x")
+    table = {"g": group, "s": stratum, "p": (rng.random(3_000) < chance).astype(int)}
+    result = iso.flag(table, metric="selection_rate", groups="g", prediction="p", given="s").published(100)
+    assert iso.from_json(result.to_json()).summary() == result.summary()

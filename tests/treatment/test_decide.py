@@ -200,3 +200,17 @@ def test_the_floor_of_events_counts_hypotheses() -> None:
     assert iso.treatment_bias(two, **ROLES).least_events == pytest.approx(np.log(2 / 0.05))
     other = iso.treatment_bias(two, **ROLES, estimator="regression", features=["x"])
     assert other.least_events == pytest.approx(8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_groups_with_few_events_have_mirrored_biases(seed: int) -> None:
+    """Each is the other's rest, so the law of counts gives one p-value and intervals with the signs turned."""
+    rng = np.random.default_rng(seed)
+    group, treatment = rng.choice(["a", "b"], 1_200, p=[0.75, 0.25]), rng.integers(0, 2, 1_200)
+    outcome = rng.binomial(1, np.where(treatment == 1, 0.2 + 0.1 * (group == "a"), 0.15)).astype(float)
+    table = {"g": group, "t": treatment, "y": outcome, "e": 0.05 + rng.normal(0, 0.01, 1_200)}
+    roles: dict[str, Any] = {"effect": "e", "groups": "g", "treatment": "t", "outcome": "y"}
+    result = iso.treatment_bias(table, **roles, measure="difference", rng=0)
+    assert result.bias_pvalue[0] == pytest.approx(result.bias_pvalue[1])
+    assert result.bias_low[0] == pytest.approx(-result.bias_high[1])
+    assert result.bias_high[0] == pytest.approx(-result.bias_low[1])

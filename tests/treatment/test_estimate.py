@@ -321,3 +321,10 @@ def test_an_arm_of_a_few_rows_is_no_clear_evidence() -> None:
         "outcome": np.r_[np.ones(4), np.arange(70) // 2 % 8 < 5],
     }
     iso.treatment_bias(made | {"effect": np.linspace(0.35, 0.45, 74)}, **ROLES)
+
+
+def test_negative_predictions_are_no_ratios() -> None:
+    made = differences()
+    made["effect"] = -np.asarray(made["effect"])
+    with pytest.raises(UsageError, match="measure: none given, and predicted effects average -"):
+        iso.treatment_bias(made, **ROLES)

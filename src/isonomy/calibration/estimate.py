@@ -157,7 +157,7 @@ def _curves(family: Family, plan: Plan, rng: np.random.Generator) -> Curves:
     fit = fit_curves(sums, smoother)
     # An interval around a local line misses curves that bend; one around a local parabola does not.
     robust = fit if plain else fit_curves(sums, replace(smoother, degree=2))
-    supported = fit.users >= FEWEST if plain else enough(fit.effective, fit.mean, binary=family.binary)
+    supported = _averaged(fit) if plain else enough(fit.effective, fit.mean, binary=family.binary)
     pairs = reference_pairs(family.groups, plan.reference)
     draws, order_draws = rng.spawn(2)
     bands = tuple(
@@ -222,6 +222,12 @@ def _usable(family: Family, pair: tuple[int, int], pooled: Pooled, smoother: Smo
     return np.asarray(np.all(enough(effective, mean, binary=family.binary), axis=0))
 
 
+def _averaged(fit: Fit) -> BoolArray:
+    """Where the paper's average is compared: the group has enough people, and some of them are near the score."""
+    supported: BoolArray = (fit.users >= FEWEST) & (fit.effective >= 1.0)
+    return supported
+
+
 def _band(
     family: Family,
     plan: Plan,
@@ -239,7 +245,7 @@ def _band(
     average = replace(smoother, degree=0)
     if plan.averages:
         contrast = means(sums, pair, None, average, fit.users[chosen])
-        return judgement.band(sums, pair, contrast, None, np.all(fit.users[chosen] >= FEWEST, axis=0), None, rng)
+        return judgement.band(sums, pair, contrast, None, np.all(_averaged(fit)[chosen], axis=0), None, rng)
     pooled = _pooled(family, pair, bandwidth, RESIDUAL if plan.method == "residual" else POOLED)
     usable = _usable(family, pair, pooled, smoother, fit)
     if plan.method == "residual":

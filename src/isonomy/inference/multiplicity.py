@@ -157,13 +157,13 @@ def siblings(pvalues: npt.ArrayLike, items: Sequence[Sequence[tuple[Hashable, Ha
     return adjusted
 
 
-def max_t(pvalues: npt.ArrayLike, drawn: npt.ArrayLike) -> FloatArray:
+def max_t(pvalues: npt.ArrayLike, drawn: npt.ArrayLike, same: npt.ArrayLike | None = None) -> FloatArray:
     """P-values adjusted step down by the law of the smallest of them, for any false rejection at all.
 
     Romano and Wolf (2005), in terms of p-values. ``drawn`` holds p-values of the same tests (draws x tests) where every
     hypothesis is true, with the dependence the tests have: the k-th smallest p-value is held against the smallest
     drawn among those not yet rejected. Never more than Holm's, which allows for any dependence, nor less than the
-    p-value itself, which the draws know only with an error.
+    p-value itself, which the draws know only with an error. ``same``: as in `adjust`, for Holm's.
 
     >>> max_t([0.01, 0.2], [[0.5, 0.5], [0.3, 0.3], [0.004, 0.004]])
     array([0.02, 0.2 ])
@@ -173,7 +173,7 @@ def max_t(pvalues: npt.ArrayLike, drawn: npt.ArrayLike) -> FloatArray:
         raise UsageError(f"drawn: give draws of {p.size} p-values, saw shape {draws.shape}.")
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested], kind="stable")]
-    adjusted, holm = np.full(p.shape, np.nan), adjust(p, "holm")
+    adjusted, holm = np.full(p.shape, np.nan), adjust(p, "holm", same)
     least, size = np.ones(len(draws)), np.empty(order.size)
     for k in range(order.size - 1, -1, -1):  # the smallest over those from the k-th on
         np.minimum(least, draws[:, order[k]], out=least)

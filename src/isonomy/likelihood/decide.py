@@ -141,8 +141,9 @@ def _adjusted(pvalue: FloatArray, estimates: Estimates, plan: Plan) -> FloatArra
     Max-t is within each metric, and Bonferroni's over them.
     """
     if plan.adjust == "max-t":
-        parts = np.split(pvalue, len(estimates.drawn))
-        each = [len(parts) * max_t(p, drawn) for p, drawn in zip(parts, estimates.drawn, strict=True)]
+        number = len(estimates.drawn)
+        parts, same = np.split(pvalue, number), np.split(estimates.hypothesis, number)
+        each = [number * max_t(p, drawn, s) for p, drawn, s in zip(parts, estimates.drawn, same, strict=True)]
         return np.minimum(np.concatenate(each), 1.0)
     if plan.adjust == "bh-siblings":
         named = zip(estimates.groups, estimates.metrics, strict=True)

@@ -60,7 +60,7 @@ class WithinStrata(LikelihoodResult):
     share_low: FloatArray
     share_high: FloatArray
     homogeneity: FloatArray
-    homogeneity_df: IntArray
+    homogeneity_df: IntArray | FloatArray  # NaN where it is withheld
     homogeneity_pvalue: FloatArray
     strata: FloatArray
     one_sided: FloatArray

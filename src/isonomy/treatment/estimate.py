@@ -298,7 +298,11 @@ def _counted(tests: Tests, few: BoolArray, part: Errors, sums: Sums, plan: Plan)
     relative, tolerance = plan.formula.measure == "relative", plan.tolerance or 0.0
     common = np.where(np.isfinite(part.rest.value), part.rest.value, part.error.value)
     own = law_of(sums.counts.at(few), part.error.at(few), common[few], relative=relative)
-    rest = rest_of(sums.counts, part.rest, sums.counts.n.sum(-1), part.in_rest, few, relative=relative)
+    if few.size == 2 and few.all() and part.in_rest.all():  # each is the other's rest: one law for both
+        other = np.array([1, 0])
+        rest = law_of(sums.counts.at(other), part.error.at(other), common[other], relative=relative)
+    else:
+        rest = rest_of(sums.counts, part.rest, sums.counts.n.sum(-1), part.in_rest, few, relative=relative)
     bias, critical = Difference(own, rest), float(t_isf(plan.alpha / 2, np.inf))
     (error_low, error_high), (bias_low, bias_high) = own.limits(critical), bias.limits(critical)
     short, long = bias.limits(float(t_isf(1 - plan.power, np.inf)))
@@ -379,9 +383,9 @@ def check_measure(sums: Sums, plan: Plan, known: KnownEffects | None = None) -> 
     if read is not None:
         predicted, difference, ratio = map(phrases.number, read)
         raise UsageError(
-            f"measure: none given, and predicted effects average {predicted}, close to the observed difference of mean "
-            f'outcomes ({difference}) and far from their ratio ({ratio}). Give measure="difference" if the predictions '
-            'are differences, or measure="relative" if they are ratios.'
+            f"measure: none given, and predicted effects average {predicted}, while the observed difference of mean "
+            f'outcomes is {difference} and their ratio {ratio}. Give measure="difference" if the predictions are '
+            'differences, or measure="relative" if they are ratios.'
         )
 
 

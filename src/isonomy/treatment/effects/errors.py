@@ -211,8 +211,9 @@ FEW_ROWS = 30  # in an arm: fewer are no clear evidence of what was predicted
 def as_differences(errors: Errors, n: FloatArray) -> tuple[float, float, float] | None:
     """Predicted effect, observed difference and observed ratio of all groups, if predicted ratios are differences.
 
-    That is clear only if, taken as ratios, they are off by a factor of two and beyond chance (p <= 1e-6), and ten
-    times as far from the observed ratio as from the observed difference. None otherwise. ``n``: rows by group and arm.
+    That is clear only if, taken as ratios, they are off by a factor of two and beyond chance (p <= 1e-6), and are
+    negative or ten times as far from the observed ratio as from the observed difference. None otherwise. ``n``: rows
+    by group and arm.
     """
     used, effects, size = errors.usable, errors.effects, n.sum(-1)
     arms = n[used].sum(0)
@@ -225,7 +226,8 @@ def as_differences(errors: Errors, n: FloatArray) -> tuple[float, float, float] 
     apart = abs(predicted - ratio)
     chance = float(2 * t_sf(np.abs(whole.statistic()), whole.df)[0])
     off = predicted < ratio / 2 or predicted > 2 * ratio
-    clear = ratio > 0 and off and chance <= 1e-6 and abs(predicted - difference) <= apart / 10
+    near = abs(predicted - difference) <= apart / 10
+    clear = ratio > 0 and off and chance <= 1e-6 and (near or predicted < 0)
     return (predicted, difference, ratio) if clear else None
 
 
