@@ -20,11 +20,11 @@ HERE = Path(__file__).parent
 SCRIPTS: dict[str, tuple[int, list[str]]] = {
     "import_time": (30, []),
     "peers": (240, ["400"]),
-    "likelihood": (240, []),
-    "transport": (120, ["--quick"]),
-    "improvability": (60, []),
-    "treatment": (120, ["--rows", "10000000"]),
-    "calibration": (120, []),
+    "groups": (240, []),
+    "projection": (120, ["--quick"]),
+    "alternatives": (60, []),
+    "effects": (120, ["--rows", "10000000"]),
+    "scores": (120, []),
     "scale": (420, []),
 }
 OWN = {"peers", "scale"}

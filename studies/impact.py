@@ -10,15 +10,13 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from isonomy.groups.likelihood.disparity import AgainstBest, Hypothesis, Likelihood
+from isonomy.groups.likelihood.impact import band
+from isonomy.groups.likelihood.links import LOG
+from isonomy.groups.likelihood.means import Binary
+from isonomy.groups.likelihood.profile import Kind, Profile, linked
+from isonomy.groups.likelihood.strata import Scale, Strata, Stratified, accounted
 from isonomy.inference.decide import Alternative
-from isonomy.likelihood.ratio.accounted import accounted
-from isonomy.likelihood.ratio.best import AgainstBest
-from isonomy.likelihood.ratio.disparity import Hypothesis, Likelihood
-from isonomy.likelihood.ratio.impact import band
-from isonomy.likelihood.ratio.links import LOG
-from isonomy.likelihood.ratio.means import Binary
-from isonomy.likelihood.ratio.profile import Kind, Profile, linked
-from isonomy.likelihood.ratio.strata import Scale, Strata, Stratified
 from isonomy.numerics.arrays import AnyArray, FloatArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 from studies.lines import Asked, Line, Page, Run, Section, at_most, main, nominal, rejected

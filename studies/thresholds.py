@@ -103,14 +103,14 @@ def gap(design: Design, target: str, rule: Any) -> float:
 def fitted(rng: np.random.Generator, design: Design, n: int, target: Any, **options: Any) -> Any:
     """Thresholds from ``n`` rows per group."""
     rows = sample(rng, design, n)
-    rule = iso.GroupThresholds(target, threshold=PRESENT, group_columns=1, **options)
+    rule = iso.GroupThresholds(target, threshold=PRESENT, groups=1, **options)
     return rule.fit(np.column_stack([rows["s"], rows["g"]]), rows["y"])
 
 
 @cache
 def before(design: Design, target: str) -> float:
     """The gap at the present threshold."""
-    rule = iso.GroupThresholds(threshold=PRESENT, group_columns=1)
+    rule = iso.GroupThresholds(threshold=PRESENT, groups=1)
     rule.thresholds_ = rule.lottery_ = np.full(len(design), PRESENT)
     rule.probability_ = np.ones(len(design))
     return gap(design, target, rule)
@@ -161,7 +161,7 @@ def of_both(rng: np.random.Generator, target: Any) -> list[float]:
     rows, new = sample(rng, LESS, 5_000), fresh(LESS)
     X, Z = (np.column_stack([part["s"], part["g"]]) for part in (rows, new))
     odds = target == "equalized_odds"
-    ours = iso.GroupThresholds(target, threshold=PRESENT, group_columns=1, randomize=odds).fit(X, rows["y"])
+    ours = iso.GroupThresholds(target, threshold=PRESENT, groups=1, randomize=odds).fit(X, rows["y"])
     theirs = ThresholdOptimizer(
         estimator=Score(), constraints=CONSTRAINTS[target], prefit=True, predict_method="predict_proba", grid_size=1000
     ).fit(X, rows["y"], sensitive_features=rows["g"])
@@ -220,7 +220,7 @@ def unequal(rng: np.random.Generator, target: Any, n: tuple[int, int]) -> list[f
     """Whether equal groups of unlike size are shown to differ."""
     rows = [sample(rng, EQUAL[:1], size) for size in n]
     s, y = (np.concatenate([part[name] for part in rows]) for name in ("s", "y"))
-    rule = iso.GroupThresholds(target, threshold=PRESENT, group_columns=1)
+    rule = iso.GroupThresholds(target, threshold=PRESENT, groups=1)
     return [float(rule.fit(np.column_stack([s, np.repeat([0, 1], n)]), y).pvalue_ <= 0.05)]
 
 
@@ -231,7 +231,7 @@ def clustered(rng: np.random.Generator, target: Any) -> list[float]:
     s = np.repeat(rng.beta(2, 3, users), 5) * 0.7 + 0.3 * rng.beta(2, 3, 5 * users)
     y = rng.random(5 * users) < np.clip(s + np.repeat(rng.normal(0, 0.1, users), 5), 0, 1)
     g = np.repeat(rng.integers(0, 2, users), 5)
-    rule = iso.GroupThresholds(target, threshold=PRESENT, group_columns=1, user_column=2)
+    rule = iso.GroupThresholds(target, threshold=PRESENT, groups=1, user=2)
     return [float(rule.fit(np.column_stack([s, g, user]), y).pvalue_ <= 0.05)]
 
 
@@ -243,7 +243,7 @@ def calibration_errors(rng: np.random.Generator, curve: Curve, n: int, odds: boo
 
     s, new = rng.beta(2, 3, n), rng.beta(2, 3, 4_000)
     y = (rng.random(n) < curve(s)).astype(np.int8)
-    models = [iso.GroupCalibrator(smoother=name).fit(scale(s), y) for name in ("local-linear", "nadaraya-watson")]
+    models = [iso.GroupCalibrator(name).fit(scale(s), y) for name in ("near_unbiased", "published")]
     return [float(np.mean((model.predict(scale(new)) - curve(new)) ** 2)) for model in models]
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 import isonomy as iso
 from isonomy.errors import DataError
+from isonomy.groups.likelihood.disparity import Designed
+from isonomy.groups.likelihood.means import Binary
+from isonomy.groups.likelihood.profile import Kind, Profile
 from isonomy.inference.designs import FEWEST, Influence, Law, spread
-from isonomy.likelihood.ratio.disparity import Designed
-from isonomy.likelihood.ratio.means import Binary
-from isonomy.likelihood.ratio.profile import Kind, Profile
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 from studies.designs.people import CUT, many_tables, people, subjects, unequal
@@ -92,7 +92,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any], str, tuple[str, str] | None]] = {
         "pvalue",
         None,
     ),
-    "treatment_bias": (iso.treatment_bias, EXPERIMENT, "bias_pvalue", ("bias_low", "bias_high")),
+    "treatment_bias": (iso.treatment_bias, EXPERIMENT, "pvalue", ("ci_low", "ci_high")),
     "evaluate_corrections": (
         iso.evaluate_corrections,
         EXPERIMENT | {"strategies": ["none", "mean"], "splits": 2, "resamples": 20, "rng": 0},

@@ -1,63 +1,46 @@
-"""The rules of the layout: the same files in every method, imports that go one way, rows in one place."""
+"""The rules of the layout: imports go one way, rows are read in one place, every question has the same headings."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import isonomy
-from isonomy.results import QUESTIONS
+from isonomy.results import KINDS, QUESTIONS, find_question
 
 PACKAGE = Path(isonomy.__file__).parent
-METHODS = ("likelihood", "transport", "alternatives", "treatment", "calibration")
-# A part may import those before it; the methods stand side by side and may not import each other.
+TOPICS = ("groups", "projection", "alternatives", "effects", "scores")
+# A part may import those before it; the topics stand side by side and may not import each other.
 ORDER = (
-    "errors",
-    "options",
-    "numerics",
-    "frames",
-    "inference",
-    "results",
-    "methods",
-    "report",
-    "audit",
-    "testing",
-    "scorers",
-    "mlflow",
-    "pytest_plugin",
-    "simulate",
-    "cli",
-    "__main__",
+    *("errors", "options", "numerics", "frames", "inference", "results", "topics", "report", "audit", "simulate"),
+    *("integrations", "testing", "pytest_plugin", "cli", "__main__"),
 )
-# One method: the steps in the order a row visits them, what lays results out, and one folder of mathematics.
-STEPS = ("plan", "tally", "estimate", "decide", "mitigate", "result", "api")
-AROUND = ("wording", "figure", "__init__")
-OPTIONAL = {"mitigate"}  # not every question has a correction
+HEADINGS = ["call", "plan", "read", "estimate", "decide", "evidence"]
+TO_COME: tuple[str, ...] = ()  # questions that are still in files of steps
+# Files of mathematics that the topics keep in one folder each.
 MATHEMATICS = {
-    "likelihood": "ratio",
-    "transport": "program",
+    "groups": "likelihood",
+    "projection": "program",
     "alternatives": "rules",
-    "treatment": "effects",
-    "calibration": "smoothing",
+    "effects": "estimators",
+    "scores": "smoothing",
 }
+# Names of classes that stand for more than one class, in the mathematics of topics that do not import each other.
+SHARED_NAMES = ("Design", "Lines", "Profile", "Question", "Sample", "Tree")
 HEAVY = ("pyspark", "duckdb", "pandas", "pyarrow", "sklearn", "altair", "vl_convert", "scipy.stats", "polars")
 FILES = sorted(PACKAGE.rglob("*.py"))
-TESTS = Path(__file__).parent
-
-
-def step_of(stem: str) -> str:
-    """The step a file of a method belongs to; a question may have a file of its own for it, plan_impact of plan."""
-    return stem if stem.startswith("_") else stem.partition("_")[0]
 
 
 def part_of(module: str) -> str:
     name = module.split(".")[1] if "." in module else ""
-    return "methods" if name in METHODS else name
+    return "topics" if name in TOPICS else name
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -71,12 +54,22 @@ def imports(path: Path) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             base = node.module or ""
-            if base == "isonomy" or base.removeprefix("isonomy.") in METHODS:
+            if base == "isonomy" or base.removeprefix("isonomy.") in TOPICS:
                 yield from (f"{base}.{alias.name}" for alias in node.names)
             else:
                 yield base
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+
+
+def headings(path: Path) -> list[tuple[str, int]]:
+    """The headings of a file, with their lines."""
+    lines = path.read_text().splitlines()
+    return [
+        (line.removeprefix("# ---- ").partition(":")[0], i)
+        for i, line in enumerate(lines, start=1)
+        if line.startswith("# ---- ")
+    ]
 
 
 def loaded(code: str) -> str:
@@ -90,83 +83,97 @@ def test_imports_go_one_way(path: Path) -> None:
     if relative == Path("__init__.py"):
         return
     own = relative.parts[0].removesuffix(".py")
-    mine = "methods" if own in METHODS else own
+    mine = "topics" if own in TOPICS else own
     for module in imports(path):
         if not module.startswith("isonomy."):
             continue
         other = part_of(module)
         if other not in ORDER:  # a name exported by the package itself, such as __version__
             continue
-        if mine == other == "methods":
-            assert module.split(".")[1] == own, f"{relative} imports another method: {module}"
+        if mine == other == "topics":
+            assert module.split(".")[1] == own, f"{relative} imports another topic: {module}"
         assert ORDER.index(other) <= ORDER.index(mine), f"{relative} imports {module}, which comes after it"
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_has_the_same_files(method: str) -> None:
-    folder = PACKAGE / method
-    files = {step_of(path.stem) for path in folder.glob("*.py")}
-    assert files <= {*STEPS, *AROUND}
-    assert {*STEPS, *AROUND} - files <= OPTIONAL
-    folders = [path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"]
-    assert folders == [MATHEMATICS[method]]
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_question_is_one_file_with_six_headings(kind: str) -> None:
+    function = find_question(kind).function
+    path = Path(sys.modules[function.__module__].__file__ or "")
+    if kind in TO_COME:
+        return
+    assert [name for name, _ in headings(path)] == HEADINGS
+    assert path.parent.parent == PACKAGE
+    assert path.parent.name in TOPICS
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_same_names_mean_the_same_steps(method: str) -> None:
-    names = {"plan": "Plan", "tally": "Tally", "estimate": "Estimates", "decide": "Decisions"}
-    for step, kind in names.items():
-        tree = ast.parse((PACKAGE / method / f"{step}.py").read_text())
-        defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-        assert {step, kind} <= defined, f"{method}/{step}.py"
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_steps_import_the_steps_before_them_alone(method: str) -> None:
-    """And wording, figure and mathematics import no step at all."""
-    folder = PACKAGE / method
-    inner = MATHEMATICS[method]
-    for path in folder.rglob("*.py"):
-        own = step_of(path.relative_to(folder).parts[0].removesuffix(".py"))
-        others = {step_of(m.split(".")[2]) for m in imports(path) if m.startswith(f"isonomy.{method}.")} - {own}
-        if own in STEPS:
-            earlier = STEPS[: STEPS.index(own)]
-            assert others <= {*earlier, "wording", "figure", inner}, path
-        elif own in ("wording", "figure", inner):
-            assert others <= {inner, "wording"}, path
+def test_no_question_knows_another_topic_by_name() -> None:
+    """A question is named in its own file, in the list of `KINDS`, and in the exports of the package."""
+    for part in ("report", "audit"):
+        for path in (PACKAGE / part).glob("*.py"):
+            if path.name == "starter.py":  # writes an audit file, and so names the tests it proposes
+                continue
+            words = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+            assert not words & set(KINDS), f"{path.relative_to(PACKAGE)} names {words & set(KINDS)}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_rows_are_seen_in_frames_and_tallies_alone(path: Path) -> None:
+def test_rows_are_read_in_frames_and_below_the_heading_read(path: Path) -> None:
     relative = path.relative_to(PACKAGE)
-    counting = relative.parts[0] in METHODS and len(relative.parts) == 2 and step_of(path.stem) == "tally"
-    allowed = relative.parts[0] == "frames" or counting
-    if not allowed:
-        assert not [module for module in imports(path) if module.split(".")[0] == "narwhals"], relative
+    if relative.parts[0] == "frames" or "narwhals" not in {module.split(".")[0] for module in imports(path)}:
+        return
+    assert relative.parts[0] in TOPICS, relative
+    if path.name == "read.py":
+        return
+    sections = [*headings(path), ("", 10**9)]
+    reading = [range(start, sections[i + 1][1]) for i, (name, start) in enumerate(sections[:-1]) if name == "read"]
+    tree = ast.parse(path.read_text())
+    annotated = {
+        inner
+        for node in ast.walk(tree)
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if annotation is not None
+        for inner in ast.walk(annotation)
+    }
+    uses = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "nw"]
+    types = [node.lineno for node in annotated if isinstance(node, ast.Name) and node.id == "nw"]
+    outside = [line for line in uses if line not in types and not any(line in part for part in reading)]
+    assert not outside, f"{relative}: narwhals outside the heading read, lines {outside}"
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_words_and_mathematics_keep_to_themselves(method: str) -> None:
-    wording = set(imports(PACKAGE / method / "wording.py"))
-    assert not {"numpy", "polars", "altair"} & {module.split(".")[0] for module in wording}
-    for path in (PACKAGE / method / MATHEMATICS[method]).rglob("*.py"):
+@pytest.mark.parametrize("topic", TOPICS)
+def test_words_and_mathematics_keep_to_themselves(topic: str) -> None:
+    folders = {path.parent.name for path in (PACKAGE / topic).glob("*/*.py")}
+    assert folders == {MATHEMATICS[topic]}
+    for path in (PACKAGE / topic).glob("wor*.py"):
+        assert not {"polars", "altair", "narwhals"} & {module.split(".")[0] for module in imports(path)}
+    for path in (PACKAGE / topic / MATHEMATICS[topic]).rglob("*.py"):
         modules = set(imports(path))
-        assert not [m for m in modules if m.endswith(".wording") or m.startswith("isonomy.results")], path
+        assert not [m for m in modules if re.search(r"\.wor(ds|ding\w*)$", m) or m.startswith("isonomy.results")], path
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_every_source_has_a_test_file_of_its_name(path: Path) -> None:
-    relative = path.relative_to(PACKAGE)
-    if path.name not in ("__init__.py", "__main__.py", "arrays.py"):  # arrays.py holds names of types alone
-        assert (TESTS / relative.parent / f"test_{relative.name}").exists()
+def test_a_class_name_means_one_thing() -> None:
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(str(path.relative_to(PACKAGE)))
+    several = {name: paths for name, paths in homes.items() if len(paths) > 1}
+    assert set(several) <= set(SHARED_NAMES), {n: several[n] for n in set(several) - set(SHARED_NAMES)}
 
 
-def test_every_public_test_has_a_plan() -> None:
+def test_every_public_question_is_exported() -> None:
     for name in isonomy.__all__:
         getattr(isonomy, name)
-    assert {"flag", "certify", "project", "improvability", "treatment_bias", "predictive_parity"} <= set(QUESTIONS)
-    for name, question in QUESTIONS.items():
-        assert getattr(isonomy, name) is question.function
+    assert set(KINDS) <= set(QUESTIONS)
+    for name in KINDS:
+        assert getattr(isonomy, name) is QUESTIONS[name].function
+
+
+def test_subpackages_need_no_import_of_their_own() -> None:
+    code = "import isonomy\nfor part in {parts!r}: assert getattr(isonomy, part).__name__ == f'isonomy.{{part}}'"
+    parts = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    assert len(parts) > 10
+    subprocess.run([sys.executable, "-c", code.format(parts=parts)], check=True)
 
 
 def test_no_module_can_be_called() -> None:
@@ -177,7 +184,7 @@ def test_importing_isonomy_loads_nothing_heavy() -> None:
     assert loaded("import isonomy") == "[]"
 
 
-def test_using_one_method_loads_no_engine_but_polars() -> None:
+def test_using_one_question_loads_no_engine_but_polars() -> None:
     code = (
         "import isonomy as iso\n"
         "d = {'g': ['a', 'b'] * 50, 'p': [0, 1, 1, 0] * 25}\n"
@@ -189,7 +196,8 @@ def test_using_one_method_loads_no_engine_but_polars() -> None:
 def test_every_export_resolves_to_the_thing_of_that_name() -> None:
     for name in isonomy.__all__:
         value = getattr(isonomy, name)
-        assert getattr(value, "__name__", name).rpartition(".")[2] == name or not callable(value)
+        home = getattr(value, "__name__", name).rpartition(".")[2]
+        assert name in (home, getattr(value, "name", home)) or not callable(value)
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = getattr(isonomy, "no_such_name")  # noqa: B009
 

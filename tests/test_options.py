@@ -377,7 +377,7 @@ def _endless() -> tuple[Any, ...]:
 @pytest.mark.parametrize("value", _endless(), ids=["list", "mapping", "deep"])
 def test_what_contains_itself_is_refused_wherever_it_is_given(value: Any) -> None:
     """Some of what would walk through it ends the process."""
-    words = "lists in lists, more than 50 deep, or one that contains itself"
+    words = "lists are nested more than 50 deep, or one contains itself"
     table = {"g": ["a", "b"] * 50, "p": [0, 1, 1, 1] * 25}
     with pytest.raises(UsageError, match=f"groups: {words}"):
         isonomy.flag(table, metric="selection_rate", prediction="p", groups=value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 __version__ = "0.2.0.dev0"
@@ -25,10 +26,13 @@ __all__ = [*sorted(_EXPORTS), "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _EXPORTS:
+    home = _EXPORTS.get(name, __name__)
+    if home != __name__ and hasattr(module := import_module(home), name):
+        value = getattr(module, name)
+    elif find_spec(f"{home}.{name}") is not None:  # a subpackage, or another module
+        value = import_module(f"{home}.{name}")
+    else:
         raise AttributeError(f"module 'isonomy' has no attribute {name!r}")
-    home = _EXPORTS[name]
-    value = import_module(f"isonomy.{name}") if home == "isonomy" else getattr(import_module(home), name)
     globals()[name] = value
     return value
 

@@ -2,10 +2,57 @@
 
 from narwhals import col
 
-from isonomy import errors, mlflow, simulate
-from isonomy.alternatives import ImprovabilityResult, MILPRule, SurfaceResult, Utility, improvability
+from isonomy import errors, simulate
+from isonomy.alternatives import (
+    ImprovabilityResult,
+    MILPRule,
+    SurfaceResult,
+    Utility,
+    above,
+    crossfit,
+    gain,
+    group_aware,
+    improvability,
+    protected,
+    splits,
+)
 from isonomy.audit import Audit, AuditResult
-from isonomy.calibration import (
+from isonomy.effects import (
+    CorrectionsResult,
+    EffectCorrector,
+    PriceResult,
+    TreatmentBiasResult,
+    aipw,
+    bias_sample_size,
+    bootstrap,
+    correction_risk,
+    evaluate_corrections,
+    heldout,
+    predicted_effects,
+    price_of_fairness,
+    regression,
+    relative,
+    treatment_bias,
+)
+from isonomy.frames import Group, Labels, Metric, cut, open_source, where
+from isonomy.groups import (
+    AdverseImpactResult,
+    CertifyResult,
+    Estimate,
+    FlagResult,
+    adverse_impact,
+    certify,
+    detectable_disparity,
+    flag,
+    power_of,
+    rows_needed,
+)
+from isonomy.integrations import mlflow
+from isonomy.integrations.scorers import disparity_scorer
+from isonomy.options import RowOptions
+from isonomy.projection import Discerning, ProjectionResult, project
+from isonomy.results import Evidence, Status, Verdict, from_json
+from isonomy.scores import (
     CalibrationMetrics,
     CompositeResult,
     GroupCalibrator,
@@ -21,36 +68,6 @@ from isonomy.calibration import (
     predictive_parity,
     split_users,
 )
-from isonomy.frames import Group, Labels, Metric, cut, open_source, where
-from isonomy.likelihood import (
-    AdverseImpactResult,
-    CertifyResult,
-    Estimate,
-    FlagResult,
-    StratifiedCertifyResult,
-    StratifiedResult,
-    adverse_impact,
-    certify,
-    detectable_disparity,
-    flag,
-    power_of,
-    rows_needed,
-)
-from isonomy.results import Result, Status, Verdict, from_json
-from isonomy.scorers import disparity_scorer
-from isonomy.transport import Discerning, ProjectionResult, project
-from isonomy.treatment import (
-    CorrectionsResult,
-    EffectCorrector,
-    PriceResult,
-    TreatmentBiasResult,
-    bias_sample_size,
-    correction_risk,
-    evaluate_corrections,
-    predicted_effects,
-    price_of_fairness,
-    treatment_bias,
-)
 
 __version__: str
 
@@ -65,6 +82,7 @@ __all__ = [
     "Discerning",
     "EffectCorrector",
     "Estimate",
+    "Evidence",
     "FlagResult",
     "Group",
     "GroupCalibrator",
@@ -78,23 +96,25 @@ __all__ = [
     "ParityResult",
     "PriceResult",
     "ProjectionResult",
-    "Result",
+    "RowOptions",
     "Status",
-    "StratifiedCertifyResult",
-    "StratifiedResult",
     "SurfaceResult",
     "ThresholdsResult",
     "TreatmentBiasResult",
     "Utility",
     "Verdict",
     "__version__",
+    "above",
     "adverse_impact",
+    "aipw",
     "bias_sample_size",
+    "bootstrap",
     "calibration_metrics",
     "certify",
     "col",
     "composite_parity",
     "correction_risk",
+    "crossfit",
     "cut",
     "detectable_disparity",
     "disparity_scorer",
@@ -103,6 +123,9 @@ __all__ = [
     "evaluate_corrections",
     "flag",
     "from_json",
+    "gain",
+    "group_aware",
+    "heldout",
     "improvability",
     "marginal_outcomes",
     "mlflow",
@@ -112,9 +135,13 @@ __all__ = [
     "predictive_parity",
     "price_of_fairness",
     "project",
+    "protected",
+    "regression",
+    "relative",
     "rows_needed",
     "simulate",
     "split_users",
+    "splits",
     "treatment_bias",
     "where",
 ]

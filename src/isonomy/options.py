@@ -1,8 +1,8 @@
-"""What an argument may be, said once: in the annotations of the public signatures.
+"""What an argument may be, stated once: in the annotations of the public signatures.
 
 An annotation is a `Literal`, a plain type, or `Annotated` with a rule of this module. `checked` reads it to check a
-call, the audit reads it to make the file's model and its JSON schema, and the documentation shows it. A keyword added
-to a function is then a keyword of the audit file.
+call, the audit to make the model of its file and the JSON schema, and the documentation shows it. A keyword added to a
+function is then a key of the audit file.
 
     Alpha, Power        a number strictly between 0 and 1
     Tolerance           None or a number above 0
@@ -12,8 +12,10 @@ to a function is then a keyword of the audit file.
     Column              the name of a column, checked against the table
     Names               several names of columns, or one
 
-What a rule cannot say (two options that exclude each other, a value that depends on the table) is checked in the
-method's ``plan.py``.
+An option with options of its own is a subclass of `Option`, and its class is the annotation.
+
+What a rule cannot express (two options that exclude each other, a value that depends on the table) is checked in the
+question's plan.
 """
 
 from __future__ import annotations
@@ -21,15 +23,27 @@ from __future__ import annotations
 import inspect
 import numbers
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cache, wraps
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
-from isonomy.errors import UnknownOption, UsageError
+from isonomy.errors import UnknownOption, UsageError, near
 from isonomy.errors import shown as shown
 
 P = ParamSpec("P")
@@ -38,17 +52,17 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A finite number within limits: ``above`` and ``below`` are outside of them, ``least`` and ``most`` inside."""
+    """A finite number within limits: ``above`` and ``below`` are exclusive, ``least`` and ``most`` inclusive."""
 
     above: float | None = None
     below: float | None = None
     least: float | None = None
     most: float | None = None
     whole: bool = False
-    unit: str = ""  # said after the limits, such as "in units of the distance"
+    unit: str = ""  # written after the limits, such as "in units of the distance"
 
     def admits(self, value: object) -> bool:
-        """Whether ``value`` is such a number. True and False are options in the wrong place, not numbers."""
+        """Whether ``value`` is such a number. True and False are not numbers here."""
         kind = Integral if self.whole else Real
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
             return False
@@ -97,12 +111,12 @@ def _end(exclusive: float | None, inclusive: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """An argument with a form of its own: an audit file writes it as the ``name`` says, and the method checks it."""
+    """An argument with its own form: an audit file writes it as ``name`` determines, and the question checks it."""
 
     name: str
 
     def admits(self, value: object) -> bool:
-        """Whether ``value`` may be of this form; what a table says about it is not known here."""
+        """Whether ``value`` may be of this form, as far as can be known without the table."""
         if self.name == "seed":
             return value is None or isinstance(value, np.random.Generator) or Number(least=0, whole=True).admits(value)
         if self.name == "split":
@@ -130,10 +144,52 @@ class Form:
 class Also:
     """Other libraries' names for the words of a `Literal`: ``Annotated[Literal[...], Also({...})]``.
 
-    They are not allowed, and the message says what each is called here.
+    They are not allowed, and the error message gives the name used here.
     """
 
     names: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option with options of its own, such as ``isonomy.groups(correction="bartlett")``.
+
+    A subclass is a frozen dataclass with a `name`, under which it is exported. Its annotations are checked when it is
+    made, and the class stands in the annotation of the keyword that takes it::
+
+        @dataclass(frozen=True)
+        class Likelihood(Option):
+            name: ClassVar[str] = "likelihood"
+            correction: Literal["none", "bartlett"] = "none"
+            resamples: Draws = 2000
+
+        likelihood = Likelihood
+
+        def flag(..., method: Literal["published"] | Likelihood = Likelihood()): ...
+
+    An audit file writes it as a table with one key, ``method = {likelihood = {correction = "bartlett"}}``; a value that
+    is not a table stands for the first field, ``method = {likelihood = "bartlett"}``. A subclass that checks more in
+    ``__post_init__`` calls ``Option.__post_init__(self)`` first.
+    """
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.__repr__ = Option.__str__  # type: ignore[assignment, method-assign]  # instead of that of `dataclass`
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def __str__(self) -> str:
+        """The call that makes the option, without the fields that have their defaults."""
+        parts = []
+        for place, part in enumerate(fields(self)):
+            value = getattr(self, part.name)
+            text = f'"{value}"' if isinstance(value, str) else str(value)
+            if value != part.default:
+                positional = place == 0 or part.default is MISSING
+                parts.append(text if positional else f"{part.name}={text}")
+        return f"{self.name}({', '.join(parts)})"
 
 
 COLUMN = Form("column")
@@ -146,7 +202,7 @@ Positive = Annotated[float, Number(above=0)]
 Finite = Annotated[float, Number()]
 Tolerance = Annotated[float, Number(above=0)] | None
 Whole = Annotated[int, Number(least=1, whole=True)]
-Draws = Annotated[int, Number(least=1, most=100_000, whole=True)]  # what is drawn or split so often must end
+Draws = Annotated[int, Number(least=1, most=100_000, whole=True)]
 Column = Annotated[Any, COLUMN]  # its name; or an array, or a condition: see frames/roles.py
 Names = Annotated[Sequence[str] | str, NAMES]
 Seeded = Annotated[int | np.random.Generator | None, Form("seed")]
@@ -155,28 +211,82 @@ Missing = Literal["raise", "drop"]
 MissingGroup = Literal["raise", "level", "drop"]
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Check the arguments of every call against the signature's annotations before the function runs."""
+class RowOptions(TypedDict, total=False):
+    """How the rows of a table are read. Every question takes these keywords.
+
+    Parameters
+    ----------
+    count : str, optional
+        A column with the number of equal, independent rows each line stands for.
+    weight : str, optional
+        A column with the number of people each row stands for, such as a survey's weights. Only their proportions
+        matter. Shares and averages are by weight; numbers of rows are not.
+    cluster : str, optional
+        A column that says which rows belong together: a person, a household, a branch. Errors are then measured
+        between clusters, and groups of fewer than 10 effective clusters are listed, not tested.
+    missing : {"raise", "drop"}, default "raise"
+        What to do about missing values.
+    missing_group : {"raise", "level", "drop"}, default "raise"
+        What to do about missing groups: ``"level"`` makes them a group of their own.
+    """
+
+    count: Column | None
+    weight: Column | None
+    cluster: Column | None
+    missing: Missing
+    missing_group: MissingGroup
+
+
+ROW_DEFAULTS: dict[str, object] = dict.fromkeys(RowOptions.__annotations__) | {
+    "missing": "raise",
+    "missing_group": "raise",
+}
+
+
+def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None) -> Callable[P, R]:
+    """Check the arguments of every call against the signature's annotations before the function runs.
+
+    ``moved``: keywords of earlier versions, and what to write in their place.
+    """
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         known = hints(function)
         for name, value in (*zip(known, args, strict=False), *kwargs.items()):
-            check(name, value, known.get(name, Any))
+            if moved and name in moved:
+                raise UsageError(f"{name}: it has moved; write {moved[name]}.")
+            if name not in known:
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}{near(name, known)}")
+            check(name, value, known[name])
         return function(*args, **kwargs)
 
+    call.__signature__ = flat_signature(function)  # type: ignore[attr-defined]
     return call
 
 
+def flat_signature(function: Callable[..., object]) -> inspect.Signature:
+    """The signature with the keywords about rows written out, where the function takes them as ``**rows``."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if not parameters or parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD:
+        return signature
+    annotations = get_type_hints(RowOptions, include_extras=True)
+    rows = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotations[name])
+        for name, default in ROW_DEFAULTS.items()
+    ]
+    return signature.replace(parameters=[*parameters[:-1], *rows])
+
+
 def check_fields(value: object) -> None:
-    """Check the fields of a small class of the caller's, such as a metric of one's own, against its annotations."""
+    """Check the fields of a small class, such as a `Metric` or an `Option`, against its annotations."""
     kind: Callable[..., object] = type(value)
     for name, annotation in hints(kind).items():
         check(name, getattr(value, name), annotation)
 
 
 def check_parameters(estimator: object, parameters: Mapping[str, object]) -> None:
-    """Check an estimator's parameters against the annotations of its ``__init__``; called when it is fitted."""
+    """Check the parameters of an estimator against the annotations of its ``__init__``, when it is fitted."""
     known = hints(type(estimator).__init__)
     for name, value in parameters.items():
         if name in known:
@@ -185,9 +295,9 @@ def check_parameters(estimator: object, parameters: Mapping[str, object]) -> Non
 
 @cache
 def hints(function: Callable[..., object]) -> dict[str, object]:
-    """The annotation of each parameter, ``Annotated`` and all."""
-    known = get_type_hints(function, include_extras=True)
-    return {name: known[name] for name in inspect.signature(function).parameters if name in known}
+    """The annotation of each parameter, including ``Annotated``."""
+    known = get_type_hints(RowOptions, include_extras=True) | get_type_hints(function, include_extras=True)
+    return {name: known[name] for name in flat_signature(function).parameters if name in known}
 
 
 def check(argument: str, value: object, annotation: object) -> None:
@@ -199,7 +309,8 @@ def check(argument: str, value: object, annotation: object) -> None:
     words = [str(word) for one in alternatives if get_origin(one) is Literal for word in get_args(one)]
     phrases = [phrase for phrase in map(_phrase, alternatives) if phrase]
     if words and (isinstance(value, str) or not phrases):
-        raise UnknownOption(argument, value, words, _also(annotation))
+        calls = [_phrase(one) for one in alternatives if isinstance(one, type) and issubclass(one, Option)]
+        raise UnknownOption(argument, value, [*words, *calls], also_called(annotation))
     allowed = [*(repr(word) for word in words), *phrases]
     raise UsageError(f"{argument}: {shown(value)} is not allowed; give {_either(allowed)}.")
 
@@ -208,7 +319,7 @@ DEEPEST = 50  # lists in lists
 
 
 def refuse_endless(argument: str, value: object) -> None:
-    """Raise about a list or a mapping that contains itself, or nearly so: whoever walked through it would not end."""
+    """Raise for a list or a mapping that contains itself, or is nested so deeply that it might."""
     level = [value]
     for _ in range(DEEPEST):
         inner = (
@@ -220,7 +331,7 @@ def refuse_endless(argument: str, value: object) -> None:
         level = list({id(item): item for item in inner if isinstance(item, (list, tuple, dict))}.values())
         if not level:
             return
-    raise UsageError(f"{argument}: lists in lists, more than {DEEPEST} deep, or one that contains itself.")
+    raise UsageError(f"{argument}: lists are nested more than {DEEPEST} deep, or one contains itself.")
 
 
 def rules(annotation: object) -> tuple[object, ...]:
@@ -229,7 +340,7 @@ def rules(annotation: object) -> tuple[object, ...]:
 
 
 def form_of(annotation: object) -> str | None:
-    """The name of an annotation's form, where it has one."""
+    """The name of an annotation's form; None if it has none."""
     return next((rule.name for rule in rules(annotation) if isinstance(rule, Form)), None)
 
 
@@ -237,15 +348,15 @@ def members(annotation: object) -> tuple[object, ...]:
     """The alternatives of a union, or the annotation alone."""
     if get_origin(annotation) in (Union, UnionType):
         return tuple(member for part in get_args(annotation) for member in members(part))
-    if _also(annotation):  # what it annotates is checked as it stands
+    if also_called(annotation):  # what it annotates is checked as it stands
         return members(get_args(annotation)[0])
     return (annotation,)
 
 
-def _also(annotation: object) -> dict[str, str]:
-    """Others' names for the words allowed, wherever in the annotation they are given."""
+def also_called(annotation: object) -> dict[str, str]:
+    """Other libraries' names for the allowed words, wherever the annotation gives them."""
     if get_origin(annotation) in (Union, UnionType):
-        return {word: ours for part in get_args(annotation) for word, ours in _also(part).items()}
+        return {word: ours for part in get_args(annotation) for word, ours in also_called(part).items()}
     given = (rule for rule in getattr(annotation, "__metadata__", ()) if isinstance(rule, Also))
     return {word: ours for rule in given for word, ours in rule.names.items()}
 
@@ -256,10 +367,10 @@ def _admits(value: object, annotation: object) -> bool:
 
 def _fits(value: object, annotation: object) -> bool:
     origin = get_origin(annotation)
-    if origin is Annotated:  # other forms are left to the method that knows them
+    if origin is Annotated:  # other forms are checked by the question
         return all(rule.admits(value) for rule in rules(annotation) if isinstance(rule, (Number, Form)))
     if origin is Literal:
-        # True == 1: a word is allowed only as the type it is written in.
+        # True == 1, so the type must agree too.
         return any(type(value) is type(word) and value == word for word in get_args(annotation))
     if annotation in (NoneType, None):
         return value is None
@@ -276,7 +387,7 @@ def _fits(value: object, annotation: object) -> bool:
 
 
 def _collects(value: object, kind: type, inner: tuple[object, ...]) -> bool:
-    """Whether a sequence (an array counts) or a mapping holds what it should."""
+    """Whether the items of a sequence (or array), or the values of a mapping, are allowed."""
     if issubclass(kind, Mapping):
         return isinstance(value, Mapping) and (
             len(inner) != 2 or all(_admits(item, inner[1]) for item in value.values())
@@ -306,7 +417,7 @@ _FORMS = {
 
 
 def _phrase(annotation: object) -> str:
-    """What an alternative of an annotation allows, in words; words of a `Literal` are listed by themselves."""
+    """What an alternative of an annotation allows, in words; the words of a `Literal` are listed separately."""
     origin = get_origin(annotation)
     if origin is Literal:
         return ""
@@ -319,6 +430,8 @@ def _phrase(annotation: object) -> str:
         return _PLAIN[kind]
     if not isinstance(kind, type):
         return ""
+    if issubclass(kind, Option):
+        return f"{kind.name}(...)"
     if issubclass(kind, Mapping):  # of plain objects: how a group is named by its columns
         return """a mapping such as {"race": "White"}""" if object in get_args(annotation) else "a mapping"
     if issubclass(kind, Sequence):

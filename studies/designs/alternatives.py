@@ -9,14 +9,24 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
 
 from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Finite, Number, checked
-from isonomy.simulate import normal
-from isonomy.simulate.arguments import Each, Groups, each, group_shares, members, plain, probability
-from isonomy.simulate.simulated import Array, Block, Simulated
+from isonomy.simulate.lender import both_above
+from isonomy.simulate.simulated import (
+    Array,
+    Block,
+    Each,
+    Groups,
+    Simulated,
+    each,
+    group_shares,
+    members,
+    plain,
+    probability,
+)
 
 Where = Literal["improving", "equal_accuracy", "equal_unfairness", "equal", "worse", "tied"]
 Kind = Literal["binary", "count", "real"]
@@ -95,7 +105,7 @@ def alternatives(
         "status_quo": each("status_quo", drawn[0].tolist() if status_quo is None else status_quo, names),
         "candidate": each("candidate", drawn[1].tolist() if candidate is None else candidate, names),
     }
-    shift = {a: normal.quantile(q) for a, q in selected.items()}
+    shift = {a: ndtri(q) for a, q in selected.items()}
     slope = {
         a: np.array([_slope(outcome, *map(float, row)) for row in zip(mean, selected[a], utility[a], strict=True)])
         for a in utility
@@ -182,7 +192,7 @@ def _outcome(kind: str, latent: FloatArray, mean: FloatArray) -> Array:
     if kind == "real":
         return mean + latent
     if kind == "binary":
-        return (latent > -normal.quantile(mean)).astype(np.int8)
+        return (latent > -ndtri(mean)).astype(np.int8)
     # Geometric with P(Y >= k) = (mean / (1 + mean))^k: the number of those powers at or above the upper tail of L.
     return np.floor(log_ndtr(-latent) / np.log(mean / (1 + mean))).astype(np.int64)
 
@@ -192,14 +202,14 @@ def _slope(kind: str, mean: float, selected: float, utility: float) -> float:
     """The correlation of score and latent at which E[outcome | selected] is ``utility``."""
 
     def among_selected(r: float) -> float:
-        cut = -float(normal.quantile(selected))
+        cut = -float(ndtri(selected))
         if kind == "real":
             return mean + r * float(stats.norm.pdf(cut)) / selected
         if kind == "binary":
-            return float(normal.both_above(cut, -normal.quantile(mean), r)) / selected
+            return float(both_above(cut, -ndtri(mean), r)) / selected
         ratio = mean / (1 + mean)
         powers = ratio ** np.arange(1, int(-34 / np.log(ratio)) + 2)  # down to 1e-15
-        return float(normal.both_above(cut, -normal.quantile(powers), r).sum()) / selected
+        return float(both_above(cut, -ndtri(powers), r).sum()) / selected
 
     low, high = among_selected(-0.99), among_selected(0.99)
     if not low < utility < high:

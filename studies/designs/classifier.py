@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from isonomy.errors import UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Alpha, Number, Positive, checked
-from isonomy.simulate import normal
-from isonomy.simulate.arguments import plain, probability
-from isonomy.simulate.simulated import Block, Simulated
+from isonomy.simulate.simulated import Block, Simulated, plain, probability
 
 # (level, outcome): probability, means, variances. Two levels as printed (Appendix B.1); the third is ours.
 _TWO = {
@@ -93,7 +92,7 @@ def classifier(
         ("predictive_equality", predictive_equality, 0),
     ):
         _plant(argument, gap, outcome, keys, mean, spread, direction, edge)
-    rate = normal.cdf((mean @ direction - edge) / spread)
+    rate = ndtr((mean @ direction - edge) / spread)
     outcomes = np.array([y for _, y in keys], dtype=np.int8)
     names = tuple(dict.fromkeys(level for level, _ in keys))
     group = np.array([names.index(level) for level, _ in keys])
@@ -141,7 +140,7 @@ def _plant(
     if gap is None:
         return
     base = keys.index(("0", outcome))
-    base_rate = float(normal.cdf((mean[base] @ direction - edge) / spread[base]))
+    base_rate = float(ndtr((mean[base] @ direction - edge) / spread[base]))
     for level, size in gap.items() if isinstance(gap, Mapping) else (("1", gap),):
         if (level, outcome) not in keys or level == "0":
             raise UnknownOption(argument, level, [g for g, y in keys if y == 1 and g != "0"])
@@ -149,7 +148,7 @@ def _plant(
         if not 0 < target < 1:
             raise UsageError(f"{argument}: a rate of {float(target):g} is not reached by any finite shift.")
         cell = keys.index((level, outcome))
-        wanted = edge + spread[cell] * float(normal.quantile(target))
+        wanted = edge + spread[cell] * float(ndtri(target))
         mean[cell] += direction * (wanted - mean[cell] @ direction) / (direction @ direction)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isonomy.numerics.arrays import FloatArray
-from isonomy.transport import distances, estimators
+from isonomy.projection import distances, estimators
 
 FEATURES = ("x1", "x2", "b")
 
@@ -25,19 +25,19 @@ def models() -> dict[str, Any]:
     x = applicants(rng, 600, 0.0)[1]
     y = (x @ [1.0, 0.5, 0.7] + rng.normal(size=len(x)) > 0.3).astype(int)
     line, names = LogisticRegression().fit(x, y), list(FEATURES)
-    plane: Any = estimators.of(line, names)
+    plane: Any = estimators.distance(line, names)
     forest = RandomForestClassifier(200, min_samples_leaf=5, random_state=1).fit(x, y)
     fitted = {
         "linear": (line, plane),
-        "linear, immutable and costs": (line, estimators.of(line, names, immutable=["b"], costs={"x2": 3.0})),
+        "linear, immutable and costs": (line, estimators.distance(line, names, immutable=["b"], costs={"x2": 3.0})),
         "linear, by group (1 and 3)": (line, distances.PerGroup(plane, "group", {"0": 1.0, "1": 3.0})),
         "mixed": (line, distances.Mixed(plane, ("b",), ((0.0,), (1.0,)), 0.3)),
-        "kernel": (svc := SVC().fit(x, y), estimators.of(svc, names)),
-        "tree": (tree := DecisionTreeClassifier(max_leaf_nodes=12).fit(x, y), estimators.of(tree, names)),
-        "forest, on its score": (forest, estimators.of(forest, names)),
+        "kernel": (svc := SVC().fit(x, y), estimators.distance(svc, names)),
+        "tree": (tree := DecisionTreeClassifier(max_leaf_nodes=12).fit(x, y), estimators.distance(tree, names)),
+        "forest, on its score": (forest, estimators.distance(forest, names)),
         "boosting, on its score": (
             boosted := GradientBoostingClassifier(random_state=1).fit(x, y),
-            estimators.of(boosted, names),
+            estimators.distance(boosted, names),
         ),
     }
     return dict(fitted)

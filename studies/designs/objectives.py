@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Finite, Number, checked
-from isonomy.simulate import normal
-from isonomy.simulate.arguments import Each, Groups, each, group_shares, members, plain
-from isonomy.simulate.simulated import Block, Simulated
+from isonomy.simulate.simulated import Block, Each, Groups, Simulated, each, group_shares, members, plain
 
 
 @checked
@@ -54,7 +53,7 @@ def objectives(
         z = np.sqrt(dependence) * common + np.sqrt(1 - dependence) * own
         outcome = rng.standard_normal((k, units)) < _index(z, cross) + shift[g] * sign[:, None]
         block: Block = {"group": np.array(names)[g]}
-        block |= {f"score_{j + 1}": s for j, s in enumerate(normal.cdf(z))}
+        block |= {f"score_{j + 1}": s for j, s in enumerate(ndtr(z))}
         return block | {f"outcome_{j + 1}": y for j, y in enumerate(outcome.astype(np.int8))}
 
     def facts() -> dict[str, Any]:
@@ -64,7 +63,7 @@ def objectives(
         for i, name in enumerate(names):
             by_group[f"group={name}"] = {"share": share[i]} | {
                 f"outcome_{j + 1}": {
-                    "mean": float(normal.cdf(shift[i] * sign[j] / spread)),
+                    "mean": float(ndtr(shift[i] * sign[j] / spread)),
                     "intercept": shift[i] * sign[j],
                     "own": 1.0,
                     "others": cross / (k - 1),
@@ -84,9 +83,9 @@ def expected(table: Simulated, group: str, outcome: int, scores: Sequence[ArrayL
     [0.5]
     """
     known = table.truth["groups"][group][f"outcome_{outcome}"]
-    z = normal.quantile(np.asarray(scores, dtype=np.float64))
+    z = ndtri(np.asarray(scores, dtype=np.float64))
     own = z[outcome - 1]
-    return normal.cdf(known["intercept"] + known["own"] * own + known["others"] * (z.sum(0) - own))
+    return ndtr(known["intercept"] + known["own"] * own + known["others"] * (z.sum(0) - own))
 
 
 def _index(z: FloatArray, cross: float) -> FloatArray:

@@ -7,8 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from isonomy.options import Finite, Whole, checked
-from isonomy.simulate.arguments import plain
-from isonomy.simulate.simulated import Block, Simulated
+from isonomy.simulate.simulated import Block, Simulated, plain
 
 
 @checked

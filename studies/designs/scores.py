@@ -24,14 +24,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
-from scipy.special import expit, logit, roots_jacobi
+from scipy.special import expit, logit, ndtr, ndtri, roots_jacobi
 
 from isonomy.errors import UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Number, check, checked
-from isonomy.simulate import normal
-from isonomy.simulate.arguments import Each, each, members, plain, probability, shares
-from isonomy.simulate.simulated import Block, Simulated
+from isonomy.simulate.simulated import Block, Each, Simulated, each, members, plain, probability, shares
 
 Curve = Callable[[ArrayLike, str], FloatArray]
 Share = Annotated[float, Number(least=0, most=1)]
@@ -124,7 +122,7 @@ def scores(
 
     def index(g: int, s: FloatArray) -> FloatArray:
         f = probability("curve", functions[g](s))
-        return normal.quantile(f) if level == "user" else _aggregate_index(f, further[g], lift[g])
+        return ndtri(f) if level == "user" else _aggregate_index(f, further[g], lift[g])
 
     def draw(rng: np.random.Generator, start: int, units: int) -> Block:
         home = members(rng, units, share)
@@ -153,7 +151,7 @@ def scores(
         def value(s: ArrayLike, at: str = "user") -> FloatArray:
             q = index(g, np.asarray(s, dtype=np.float64))
             check("level", at, Literal["user", "aggregate"])
-            return normal.cdf(q) if at == "user" else _aggregate(q, further[g], lift[g])
+            return ndtr(q) if at == "user" else _aggregate(q, further[g], lift[g])
 
         return value
 
@@ -206,12 +204,12 @@ def _planted(
 
 def _aggregate(q: FloatArray, further: float, lift: float) -> FloatArray:
     """The row-level curve from the index: N(0, 1) and N(a, 1) user effects in the ratio 1 : further."""
-    return (normal.cdf(q) + further * normal.cdf(q + lift)) / (1 + further)
+    return (ndtr(q) + further * ndtr(q + lift)) / (1 + further)
 
 
 def _aggregate_index(f: FloatArray, further: float, lift: float) -> FloatArray:
     """The index at which the row-level curve is f, by safeguarded Newton steps inside a bracket."""
-    upper = normal.quantile(f)
+    upper = ndtri(f)
     if further == 0 or lift == 0:
         return upper
     low, high = upper - max(lift, 0.0), upper - min(lift, 0.0)

@@ -20,16 +20,14 @@ def data() -> Columns:
 
 @pytest.fixture
 def ask() -> Columns:
-    """The usual question by the paper's procedure: a ready candidate score, capacity 10 %, three small rounds."""
+    """The usual question by the bootstrap: a ready candidate score, capacity 10 %, three small rounds."""
     return {
         "outcome": "need",
         "groups": "race",
         "status_quo": "cost_score",
         "candidate": "need_score",
         "capacity": 0.1,
-        "evidence": "paper",
-        "splits": 3,
-        "resamples": 300,
+        "method": iso.splits(3, resamples=300),
         "rng": 7,
     }
 
@@ -37,19 +35,19 @@ def ask() -> Columns:
 @pytest.fixture
 def ready(ask: Columns) -> Columns:
     """The same question on all rows."""
-    return {name: value for name, value in ask.items() if name not in ("evidence", "splits", "resamples")}
+    return {name: value for name, value in ask.items() if name != "method"}
 
 
 @pytest.fixture
 def crossfit(ready: Columns) -> Columns:
     """The same question to a rule that fits three features, in five folds, once."""
-    return ready | {"candidate": None, "features": ["x1", "x2", "lab"], "repeats": 1}
+    return ready | {"candidate": None, "features": ["x1", "x2", "lab"], "method": iso.crossfit(repeats=1)}
 
 
 @pytest.fixture
 def fit(ask: Columns) -> Columns:
     """The same question to a rule that fits two features."""
-    return ask | {"candidate": None, "features": ["x1", "x2"], "splits": 2, "resamples": 100}
+    return ask | {"candidate": None, "features": ["x1", "x2"], "method": iso.splits(2, resamples=100)}
 
 
 @pytest.fixture(scope="session")
@@ -62,8 +60,6 @@ def result(data: Columns) -> ImprovabilityResult:
         status_quo="cost_score",
         candidate="need_score",
         capacity=0.1,
-        evidence="paper",
-        splits=3,
-        resamples=300,
+        method=iso.splits(3, resamples=300),
         rng=7,
     )

@@ -12,7 +12,7 @@ import pytest
 import isonomy as iso
 from isonomy.audit import Audit
 from isonomy.report import layout
-from isonomy.report.charts import Chart
+from isonomy.report.layout import Chart
 
 COLUMNS = {"outcome": "outcome", "prediction": "prediction", "score": "score", "groups": ["race"]}
 TESTS: list[dict[str, Any]] = [
@@ -23,9 +23,7 @@ TESTS: list[dict[str, Any]] = [
         "groups": "sex",
         "status_quo": "prediction",
         "candidate": "better",
-        "evidence": "paper",
-        "splits": 1,
-        "resamples": 100,
+        "method": {"splits": {"rounds": 1, "resamples": 100, "published": True}},
     },
 ]
 GOOD = """\

@@ -13,7 +13,9 @@ from scipy import stats
 import isonomy as iso
 from isonomy.audit import Audit, AuditResult
 from isonomy.audit.compare import ALPHA, compare
+from isonomy.groups import words
 from isonomy.report import Document, Entry, wording
+from isonomy.results import phrases
 
 
 def audited(gap: float, seed: int, *, rows: int = 4_000, **keys: Any) -> AuditResult:
@@ -43,7 +45,7 @@ def test_a_verdict_that_changed_and_numbers_that_moved() -> None:
     done = compare(audited(0.3, 1), audited(0.0, 2))
     (change,) = done.changes
     assert (change.before, change.after, change.changed) == ("Difference shown", "Within tolerance", True)
-    assert done.headline == "1 verdict of 1 test changed; 2 numbers moved beyond the error of both audits."
+    assert done.headline == "1 verdict of 1 test changed; 2 numbers changed by more than chance explains."
     assert [move.split(":")[0] for move in change.moves] == ["sex=f", "sex=m"]
     assert all((" points; " in move and "points higher" in move) or "points lower" in move for move in change.moves)
     assert wording.INDEPENDENT_ROWS in done.notes
@@ -96,7 +98,7 @@ def test_where_only_verdicts_are_compared_it_is_said() -> None:
     asked: dict[str, Any] = {"kind": "project", "criterion": "statistical_parity", "score": "ok", "threshold": 0.5}
     tables = [audited(0.3, seed, metric=None, tolerance=None, **asked) for seed in (1, 2)]
     (change,) = compare(*tables).changes
-    assert change.moves == (wording.VERDICTS_ALONE,)
+    assert change.moves == (phrases.VERDICTS_ALONE,)
 
 
 def test_nothing_moves_by_chance_more_often_than_alpha() -> None:
@@ -115,15 +117,15 @@ def test_the_same_rows_are_not_compared_by_number() -> None:
 
 def test_a_test_of_one_audit_alone_has_no_verdict_that_changed() -> None:
     assert wording.compared(0, 1, 5, 0, 0) == (
-        "No verdict of 1 test changed; no number was compared. 5 tests were asked in one audit alone."
+        "No verdict of 1 test changed; no number was compared. 5 tests were asked in one audit only."
     )
 
 
 def test_tests_that_were_asked_differently() -> None:
     (change,) = compare(audited(0.3, 1), audited(0.3, 2, tolerance=0.5)).changes
-    assert change.moves == ("Asked differently (tolerance): numbers are not compared.",)
+    assert change.moves == ("The options differ (tolerance), so the numbers are not compared.",)
     done = compare(audited(0.3, 1), audited(0.3, 2, id="another"))
-    assert done.headline == "No test was asked in both audits: nothing was compared."
+    assert done.headline == "The audits have no test in common, so nothing was compared."
     first, second = done.changes
     assert (first.after, second.before) == (wording.NOT_ASKED, wording.NOT_ASKED)
 
@@ -151,8 +153,8 @@ def test_impact_ratios_are_compared_by_the_counts_of_both_categories() -> None:
     ratios, variance = [], 0.0
     for audit in (old, new):
         rates = {row["group"]: row for row in audit["adverse_impact"].to_frame().iter_rows(named=True)}
-        ratios.append(rates["sex=f"]["rate"] / rates["sex=m"]["rate"])
-        variance += sum((1 - row["rate"]) / row["selected"] for row in rates.values())
+        ratios.append(rates["sex=f"]["estimate"] / rates["sex=m"]["estimate"])
+        variance += sum((1 - row["estimate"]) / row["selected"] for row in rates.values())
     assert (move.before, move.after) == pytest.approx(tuple(ratios), rel=1e-12)
     assert move.error == pytest.approx(variance**0.5, rel=1e-9)
     assert change.moves[0].startswith("sex=f: from a ratio of ")
@@ -163,7 +165,7 @@ def test_impact_ratios_to_another_category_or_by_weight_are_not_compared() -> No
     assert change.moves == (wording.OTHER_COMPARATOR,)
     weighted = {"data": {"weight": "w"}}
     (change,) = compare(impact(0.3, 1, **weighted), impact(0.1, 2, **weighted)).changes
-    assert change.moves == (wording.WEIGHTED_RATIOS,)
+    assert change.moves == (words.WEIGHTED_RATIOS,)
 
 
 def test_impact_ratios_of_clusters_have_their_error() -> None:

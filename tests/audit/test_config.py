@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import tempfile
 from pathlib import Path
@@ -11,19 +12,33 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from typer.testing import CliRunner
 
 import isonomy as iso
 from isonomy.audit import Audit, parse, schema
-from isonomy.audit.conditions import Condition, Cut, OwnMetric, Where
-from isonomy.audit.config import Config, Data, Tolerances, build, read
-from isonomy.audit.questions import MODELS, Columns
+from isonomy.audit.config import (
+    MODELS,
+    Config,
+    Data,
+    FileColumns,
+    Test,
+    Tolerances,
+    annotation_of,
+    build,
+    model_of,
+    read,
+    required,
+)
+from isonomy.audit.forms import Condition, FileCut, FileWhere, OwnMetric, default_in_a_file, described
 from isonomy.cli import app
 from isonomy.errors import ConfigError, DataError, UsageError
+from isonomy.frames import Groups
+from isonomy.options import ROW_DEFAULTS, Alpha, Column, Power
+from isonomy.results import QUESTIONS
 
 TABLES: tuple[type[BaseModel], ...] = (
-    Data, Columns, Tolerances, Condition, Cut, Where, OwnMetric, *MODELS.values(),
+    Data, FileColumns, Tolerances, Condition, FileCut, FileWhere, OwnMetric, *MODELS.values(),
 )  # fmt: skip
 
 
@@ -67,7 +82,7 @@ def test_tests_without_names_are_told_apart() -> None:
 
 
 def test_no_tests() -> None:
-    assert "tests: no test is asked for" in wrong('title = "x"')
+    assert "tests: there are no tests" in wrong('title = "x"')
 
 
 def test_a_mapping_works_like_the_file() -> None:
@@ -202,3 +217,74 @@ def test_metrics_have_the_names_in_a_file_that_they_have_in_python(metric: str) 
     assert test.own_options()["metric"] == metric
     table = {"p": [0, 1] * 50, "y": [1, 1, 0, 0] * 25, "g": ["a", "b", "b", "a"] * 25}
     assert iso.flag(table, metric=metric, prediction="p", outcome="y", groups="g").metrics == (metric, metric)
+
+
+# Said once for the whole audit ([data]), or shown by the audit itself.
+ELSEWHERE = {"data", "count", "weight", "cluster", "missing", "missing_group", "progress"}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_keys_are_the_functions_keywords(kind: str) -> None:
+    model = MODELS[kind]
+    parameters = {n: p for n, p in inspect.signature(getattr(iso, kind)).parameters.items() if n not in ELSEWHERE}
+    fields = {name: field for name, field in model.model_fields.items() if name not in Test.model_fields}
+    assert set(fields) == set(parameters)
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty:
+            # What the function needs, the file must give: here, or under [columns].
+            assert fields[name].is_required() or name in FileColumns.model_fields, name
+        elif name not in FileColumns.model_fields:
+            assert fields[name].default == default_in_a_file(parameter.default), name
+
+
+def test_a_new_keyword_is_a_new_key() -> None:
+    def flag(data: object, *, groups: Groups, baseline: Column | None = None, power: Power = 0.8) -> None:
+        """Who is treated differently?
+
+        Parameters
+        ----------
+        power : float, default 0.8
+            The power aimed at.
+        """
+
+    model = model_of(flag)
+    assert model.model_validate({"kind": "flag", "power": 0.9}).own_options() == {"power": 0.9}
+    assert model.model_fields["power"].description == "The power aimed at."
+    with pytest.raises(ValidationError, match="less than 1"):
+        model.model_validate({"kind": "flag", "power": 1.5})
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_key_is_described_by_the_function_s_documentation(kind: str) -> None:
+    keys = set(MODELS[kind].model_fields) - set(Test.model_fields)
+    assert keys <= {name for name, text in described(getattr(iso, kind)).items() if text}
+
+
+def test_the_keywords_about_rows_are_described_once() -> None:
+    assert set(ROW_DEFAULTS) <= {name for name, text in described(iso.adverse_impact).items() if text}
+
+
+def test_options_are_what_the_test_gives() -> None:
+    (test,) = build({"tests": [{"kind": "predictive_parity", "id": "a", "user": False, "score": "s"}]}).tests
+    assert test.own_options() == {"score": "s"}  # false: no column in this test
+    assert test.question is QUESTIONS["predictive_parity"]
+
+
+@pytest.mark.parametrize(
+    ("test", "name"),
+    [
+        ({"kind": "flag", "metric": "tpr"}, "flag-tpr"),
+        ({"kind": "flag", "metric": {"name": "thin files", "value": "v"}}, "flag-thin files"),
+        ({"kind": "project", "criterion": "equal_opportunity"}, "project-equal_opportunity"),
+        ({"kind": "project"}, "project"),
+        ({"kind": "treatment_bias"}, "treatment_bias"),
+    ],
+)
+def test_a_test_without_an_id_is_named_by_what_tells_it_apart(test: dict[str, object], name: str) -> None:
+    assert build({"tests": [test]}).names == [name]
+
+
+def test_annotations_and_needs_are_those_of_the_signature() -> None:
+    assert annotation_of("flag", "alpha") == Alpha
+    assert required("flag") == ["metric", "groups"]
+    assert "outcome" in required("predictive_parity")

@@ -114,5 +114,5 @@ def test_names_are_quoted_and_a_table_is_needed() -> None:
 
 @pytest.mark.parametrize("design", [{"weight": "w"}, {"cluster": "branch"}])
 def test_weights_and_clusters_are_refused_with_a_remedy(design: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match=r"Run isonomy audit where the rows are .* or take weight and cluster out"):
+    with pytest.raises(ConfigError, match=r"Run isonomy audit where the rows are .* or remove weight and cluster"):
         grouped_query(build({**CONFIG, "data": {"path": "x.csv", **design}}))

@@ -21,14 +21,14 @@ def wrong(text: str) -> str:
     ("old", "new", "words"),
     [
         ('metric = "tpr"', 'metirc = "tpr"', "line 29: tests[0].metirc: unknown key. Did you mean 'metric'? Allowed: "),
-        ('metric = "tpr"', "", "line 27: tests[0].metric: this key is needed and missing."),
+        ('metric = "tpr"', "", "line 27: tests[0].metric: this key is required."),
         ('metric = "tpr"', 'metric = "trp"', "tests[0].metric: 'trp' is not allowed. Did you mean 'tpr'"),
         (
             'kind = "flag"\nmetric = "tpr"',
             'kind = "flga"',
             "'flga' is not allowed. Did you mean 'flag'? Allowed: flag, cert",
         ),
-        ('kind = "flag"\nmetric = "tpr"', "", "tests[0]: kind: this key is needed and missing. Allowed: flag"),
+        ('kind = "flag"\nmetric = "tpr"', "", "tests[0]: kind: this key is required. Allowed: flag"),
         ("seed = 7", 'seed = "7"', "line 2: seed: '7' is not allowed. Allowed: a whole number."),
         ("seed = 7", "seed = -1", "seed: -1 is not allowed. Allowed: greater than or equal to 0."),
         ("seed = 7", "sede = 7", "line 2: sede: unknown key. Did you mean 'seed'?"),
@@ -88,7 +88,7 @@ def test_every_mistake_is_told_at_once_in_order(good: str) -> None:
 @pytest.mark.parametrize("text", ['title = "x"', "tests = []"])
 def test_a_file_without_tests_says_so(text: str) -> None:
     assert wrong(text).endswith(
-        "tests: no test is asked for; write at least one [[tests]] table, or take the # from one in the file."
+        "tests: there are no tests; write at least one [[tests]] table, or remove the # from one in the file."
     )
 
 
@@ -122,7 +122,7 @@ def test_long_values_and_odd_keys_are_cut_and_quoted() -> None:
         ({"kind": "flag", "metric": "tpr", "filters": [{"column": "a", "value": 1, "x": 1}]}, "column, op, value"),
         (
             {"kind": "improvability", "status_quo": "p", "accuracy": {"utility": "tpr", "outcome": "o", "x": 1}},
-            "utility, outcome",
+            "utility, outcome, weights",
         ),
     ],
 )
@@ -133,6 +133,11 @@ def test_the_keys_of_the_table_at_fault_are_listed(test: dict[str, object], keys
 
 def test_a_criterion_by_another_name() -> None:
     with pytest.raises(
-        ConfigError, match=r"'demographic_parity' is not allowed. It is called 'statistical_parity' here"
+        ConfigError, match=r"'equality_of_opportunity' is not allowed. It is called 'equal_opportunity' here"
     ):
-        parse('[[tests]]\nkind = "project"\ncriterion = "demographic_parity"\n')
+        parse('[[tests]]\nkind = "project"\ncriterion = "equality_of_opportunity"\n')
+
+
+def test_a_key_of_an_earlier_version_is_refused_with_its_new_place() -> None:
+    with pytest.raises(ConfigError, match=r"tests\[0\]\.evidence: it has moved; in Python, write method="):
+        parse('[[tests]]\nkind = "improvability"\nstatus_quo = "p"\nevidence = "paper"\n')

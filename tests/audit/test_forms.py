@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import polars as pl
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
 import isonomy as iso
 from isonomy.alternatives import RULES
-from isonomy.audit.forms import FORMS, in_a_file, plain, written
-from isonomy.audit.questions import KINDS, annotation_of
+from isonomy.audit import Audit
+from isonomy.audit.config import annotation_of, model_of
+from isonomy.audit.forms import (
+    FORMS,
+    Condition,
+    EstimateOf,
+    FileCut,
+    FileWhere,
+    GroupSpec,
+    OwnMetric,
+    Reference,
+    in_a_file,
+    plain,
+    written,
+)
+from isonomy.audit.forms import ready as as_argument
+from isonomy.errors import ConfigError, UsageError
 from isonomy.frames import Groups
 from isonomy.frames.groups import Cut as CutGroup
-from isonomy.likelihood import Estimate
-from isonomy.options import Alpha, Column, Form, Names, Seeded, Tolerance, Whole, form_of, hints
+from isonomy.frames.groups import Where as WhereGroup
+from isonomy.groups import Estimate
+from isonomy.options import Alpha, Column, Form, Names, Option, Seeded, Tolerance, Whole, form_of, hints
+from isonomy.results import KINDS
+from support.same import same
 
 UNKNOWN = Annotated[object, Form("nobody")]
 YOUNG = {"column": "age", "op": "<", "value": 25}
@@ -40,7 +60,7 @@ EXPECTED: dict[str, tuple[Any, list[str], Any]] = {
     "rule": (list(RULES[:2]), [], list(RULES[:2])),
     "candidates": ({"better": "b", "cheaper": "c"}, ["b", "c"], {"better": "b", "cheaper": "c"}),
     "split": ("part", ["part"], "part"),
-    "observed_effects": ({"race=Black": [0.1, 0.02]}, [], {"race=Black": (0.1, 0.02)}),
+    "observed_effects": ({"race=Black": [0.1, 0.02]}, [], {"race=Black": [0.1, 0.02]}),
     "seed": (7, [], 7),
 }
 
@@ -52,11 +72,11 @@ def valid(kind: Any, value: object) -> Any:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form(name: str) -> None:
-    value, columns, ready = EXPECTED[name]
+    value, columns, argument = EXPECTED[name]
     form = FORMS[name]
     parsed = valid(form.type, value)
     assert [column for column, _ in form.columns(parsed)] == columns
-    assert form.ready(parsed) == ready
+    assert as_argument(parsed) == argument
 
 
 def test_words_are_not_columns() -> None:
@@ -69,9 +89,9 @@ def test_a_metric_of_one_s_own_names_its_columns() -> None:
     form = FORMS["metric"]
     parsed = valid(form.type, {"name": "m", "value": "v", "where": [YOUNG]})
     assert [column for column, _ in form.columns(parsed)] == ["v", "age"]
-    ready = form.ready(parsed)
-    assert isinstance(ready, iso.Metric)
-    assert ready.name == "m"
+    own = as_argument(parsed)
+    assert isinstance(own, iso.Metric)
+    assert own.name == "m"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +122,7 @@ def test_every_form_of_a_public_function_has_a_row(kind: str) -> None:
 
 def test_an_argument_without_a_form_is_written_as_it_is() -> None:
     assert form_of(Alpha) is None
-    assert written(Alpha).ready(0.1) == 0.1
+    assert as_argument(0.1) == 0.1
     assert list(written(Alpha).columns(0.1)) == []
     assert written(annotation_of("flag", "groups")) is FORMS["groups"]
 
@@ -158,3 +178,210 @@ def test_tables_become_mappings() -> None:
     parsed = valid(FORMS["groups"].type, [{"name": "young", "where": [YOUNG]}, "race"])
     assert plain(parsed) == [{"name": "young", "where": [YOUNG]}, "race"]
     assert plain(3) == 3
+
+
+def _columns(value: object) -> Any:
+    return FORMS["groups"].columns(value)
+
+
+def test_a_condition_compares_with_equality_unless_told_otherwise() -> None:
+    assert Condition.model_validate({"column": "sex", "value": "Male"}).comparison.operator == "=="
+    with pytest.raises(ValidationError, match='op "<" takes one value'):
+        Condition.model_validate({**YOUNG, "value": [1, 2]})
+
+
+@pytest.mark.parametrize("edges", [[45.0, 25.0], [25.0, 25.0]])
+def test_edges_increase(edges: list[float]) -> None:
+    with pytest.raises(ValidationError, match="must increase"):
+        FileCut(column="age", edges=edges)
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("race", str),
+        ({"column": "age", "edges": [25, 45]}, FileCut),
+        ({"name": "young", "where": [YOUNG]}, FileWhere),
+    ],
+)
+def test_what_a_group_is_follows_from_its_keys(written: object, kind: type) -> None:
+    spec = TypeAdapter[Any](GroupSpec).validate_python(written)
+    assert type(spec) is kind
+    assert TypeAdapter[Any](GroupSpec).validate_python(spec) == spec
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("rest", "rest"),
+        (0.5, 0.5),
+        ({"race": "White"}, {"race": "White"}),
+        ({"value": 0.5, "influence": "i"}, EstimateOf(value=0.5, influence="i")),
+    ],
+)
+def test_what_a_reference_is_follows_from_its_keys(written: object, expected: object) -> None:
+    assert TypeAdapter[Any](Reference).validate_python(written) == expected
+
+
+def test_references_become_estimates() -> None:
+    assert as_argument(EstimateOf(value=0.5, influence="i")) == Estimate(0.5, "i")
+    assert as_argument("population") == "population"
+
+
+def test_groups_become_those_of_the_functions() -> None:
+    young = FileWhere(name="young", where=[Condition.model_validate(YOUNG)])
+    column, cut, named = (as_argument(spec) for spec in ("race", FileCut(column="age", edges=[25.0]), young))
+    assert column == "race"
+    assert cut == CutGroup("age", (25.0,))
+    assert isinstance(named, WhereGroup)
+    assert named.name == "young"
+    assert as_argument("race") == "race"
+    assert as_argument(["race"]) == ["race"]
+
+
+def test_a_metric_of_one_s_own_becomes_that_of_the_functions() -> None:
+    own = as_argument(OwnMetric(name="thin", value="ok", where=[Condition.model_validate(YOUNG)], binary=True))
+    assert isinstance(own, iso.Metric)
+    assert (own.name, own.binary) == ("thin", True)
+    assert own.where is not None
+    median = as_argument(OwnMetric(name="median", value="ok", quantile=0.5))
+    assert isinstance(median, iso.Metric)
+    assert median.quantile == 0.5
+    everybody = as_argument(OwnMetric(name="all", value="ok"))
+    assert isinstance(everybody, iso.Metric)
+    assert everybody.where is None
+    assert as_argument("tpr") == "tpr"
+
+
+def test_columns_of_groups_and_metrics() -> None:
+    young = Condition.model_validate(YOUNG)
+    cut = FileCut(column="age", edges=[25.0])
+    assert list(_columns("race")) == [("race", None)]
+    assert list(_columns(cut)) == [("age", cut)]
+    assert list(_columns(FileWhere(name="young", where=[young]))) == [("age", young)]
+    assert list(_columns(OwnMetric(name="m", value="v", where=[young]))) == [("v", None), ("age", young)]
+    assert list(_columns(EstimateOf(value=0.5, influence="i"))) == [("i", None)]
+    assert list(_columns(0.5)) == []
+
+
+def test_groups_of_every_form(table: pl.DataFrame, audit: Callable[..., Audit]) -> None:
+    groups = [
+        "race",
+        {"column": "score", "edges": [0.3, 0.6]},
+        {
+            "name": "men, low",
+            "where": [{"column": "sex", "value": "Male"}, {"column": "score", "op": "<", "value": 0.5}],
+        },
+    ]
+    metric = {
+        "name": "own",
+        "value": "prediction",
+        "where": [{"column": "score", "op": ">", "value": 0.1}],
+        "binary": True,
+    }
+    done = audit(table, [{"kind": "flag", "metric": metric, "groups": groups}]).run(debug=True)
+    labels = list(done["flag-own"].table()["group"])
+    assert "men, low" in labels
+    assert "score 0.3 to <0.6" in labels
+
+
+def test_a_reference_estimated_elsewhere(table: pl.DataFrame, audit: Callable[..., Audit]) -> None:
+    rate = float(table["prediction"].cast(float).mean())  # type: ignore[arg-type]
+    held = table.with_columns((pl.col("prediction").cast(float) - rate).alias("influence"))
+    asked = {"kind": "flag", "metric": "selection_rate", "groups": "race"}
+    given = {"value": rate, "influence": "influence"}
+    done = audit(held, [{**asked, "reference": given, "id": "given"}, {**asked, "id": "population"}]).run()
+    same(done["given"].table()["pvalue"], done["population"].table()["pvalue"], rel=1e-6)
+    with pytest.raises(ConfigError, match=r"no column 'influenc' in the data. Did you mean 'influence'"):
+        audit(held, [{**asked, "reference": {**given, "influence": "influenc"}}]).run()
+
+
+@pytest.mark.parametrize("equals", [[], ["a", 1]])
+def test_a_role_that_no_value_makes_is_refused(equals: list[object]) -> None:
+    test = {"kind": "flag", "metric": "selection_rate", "prediction": {"column": "p", "equals": equals}, "groups": "g"}
+    with pytest.raises(ConfigError, match="takes a list of values of one type, and at least one"):
+        Audit.from_dict({"data": {"path": "x.csv"}, "tests": [test]})
+
+
+@dataclass(frozen=True)
+class Toy(Option):
+    """A toy option.
+
+    Parameters
+    ----------
+    kind : {"plain", "fancy"}, default "plain"
+        How it is done.
+    draws : int, default 100
+        How often.
+    by : str, optional
+        A column.
+    """
+
+    name: ClassVar[str] = "toy"
+    kind: Literal["plain", "fancy"] = "plain"
+    draws: Whole = 100
+    by: Column | None = None
+
+
+@dataclass(frozen=True)
+class Ends(Option):
+    """Two numbers."""
+
+    name: ClassVar[str] = "ends"
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        Option.__post_init__(self)
+        if self.low > self.high:
+            raise UsageError("low: above high.")
+
+
+METHOD = Literal["published"] | Toy | Ends
+
+
+def toy(data: object, *, method: METHOD = Toy("fancy"), scale: Toy | None = None) -> None:  # noqa: B008
+    """What is a toy?"""
+
+
+@pytest.mark.parametrize(
+    ("file", "argument", "columns"),
+    [
+        ("published", "published", []),
+        ({"toy": "fancy"}, Toy("fancy"), []),
+        ({"toy": {}}, Toy(), []),
+        ({"toy": {"draws": 5, "by": "site"}}, Toy(draws=5, by="site"), ["site"]),
+        ({"ends": {"low": 0.0, "high": 1.0}}, Ends(0.0, 1.0), []),
+    ],
+)
+def test_an_option_is_a_table_with_its_name(file: object, argument: object, columns: list[str]) -> None:
+    parsed = valid(in_a_file(METHOD), file)
+    assert as_argument(parsed) == argument
+    assert [column for column, _ in written(METHOD).columns(parsed)] == columns
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        {"toy": "fanci"},
+        {"toy": {"draws": 0}},
+        {"toy": {"drows": 3}},
+        {"ends": 1.0},  # needs both
+        {"ends": {"low": 2.0, "high": 1.0}},
+        {"toy": {}, "ends": {"low": 0.0, "high": 1.0}},
+        {},
+        {"tyo": "fancy"},
+    ],
+)
+def test_an_option_that_is_wrong(file: object) -> None:
+    with pytest.raises(ValidationError):
+        valid(in_a_file(METHOD), file)
+
+
+def test_an_option_needs_no_line_in_the_model_of_a_test() -> None:
+    model = model_of(toy)
+    assert model.model_validate({"kind": "toy", "scale": {"toy": "plain"}}).own_options()
+    schema = model.model_json_schema()
+    assert schema["properties"]["method"]["default"] == {"toy": {"kind": "fancy", "draws": 100, "by": None}}
+    assert schema["$defs"]["ToyFields"]["properties"]["draws"]["description"] == "How often."
+    assert schema["$defs"]["ToyFields"]["properties"]["draws"]["minimum"] == 1

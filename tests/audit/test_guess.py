@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from isonomy.audit.guess import Guess, Role, compared, guess, literal, sample, toml
+from isonomy.audit.starter import Guess, GuessedRole, compared, guess, literal, sample, toml
 from isonomy.errors import DataError, EmptyFrame, UsageError
 from isonomy.frames.profile import profile
 
@@ -27,25 +27,29 @@ def test_toml_strings(text: str) -> None:
 @pytest.mark.parametrize("value", ["no", 1.0, 0.0, 2.5])
 def test_toml_values(value: str | float) -> None:
     assert tomllib.loads(f"x = {literal(value)}")["x"] == value
-    assert tomllib.loads(f"x = {Role('deny', value).toml()}")["x"] == {"column": "deny", "equals": value}
+    assert tomllib.loads(f"x = {GuessedRole('deny', value).toml()}")["x"] == {"column": "deny", "equals": value}
 
 
 def test_a_role_needs_a_telling_name_and_a_fitting_type() -> None:
     scores = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
     found = guessed(y=[0, 1] * 3, approved=[1, 0] * 3, risk_score=scores, outcome=[["a"], ["b"]] * 3)
-    assert found.roles == {"outcome": Role("y"), "prediction": Role("approved"), "score": Role("risk_score")}
+    assert found.roles == {
+        "outcome": GuessedRole("y"),
+        "prediction": GuessedRole("approved"),
+        "score": GuessedRole("risk_score"),
+    }
 
 
 def test_the_more_telling_name_wins() -> None:
-    assert guessed(pass_fail=[0, 1], label=[1, 0]).roles["outcome"] == Role("label")
-    assert guessed(Was_Approved=[0, 1], other=[0, 1]).roles["prediction"] == Role("Was_Approved")
-    assert guessed(loanApproved=[0, 1]).roles["prediction"] == Role("loanApproved")
+    assert guessed(pass_fail=[0, 1], label=[1, 0]).roles["outcome"] == GuessedRole("label")
+    assert guessed(Was_Approved=[0, 1], other=[0, 1]).roles["prediction"] == GuessedRole("Was_Approved")
+    assert guessed(loanApproved=[0, 1]).roles["prediction"] == GuessedRole("loanApproved")
 
 
 def test_an_experiment_needs_predicted_effects() -> None:
     assert guessed(treatment=[0, 1]).roles == {}
     roles = guessed(treatment=[0, 1, 0], uplift=[0.1, 0.2, 0.3]).roles
-    assert roles == {"treatment": Role("treatment"), "effect": Role("uplift")}
+    assert roles == {"treatment": GuessedRole("treatment"), "effect": GuessedRole("uplift")}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,7 @@ def test_an_experiment_needs_predicted_effects() -> None:
     ],
 )
 def test_what_says_yes_is_1(values: list[Any], equals: object) -> None:
-    assert guessed(decision=values).roles == {"prediction": Role("decision", equals)}  # type: ignore[arg-type]
+    assert guessed(decision=values).roles == {"prediction": GuessedRole("decision", equals)}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("values", [["letter", "none"], ["Yes", "YES", "No"], [3, 7]])
@@ -85,15 +89,27 @@ def test_one_and_two_are_told() -> None:
 @pytest.mark.parametrize(
     ("table", "roles"),
     [
-        ({"deny": ["yes", "no"]}, {"prediction": Role("deny", "no")}),
-        ({"denied": [0, 1]}, {"prediction": Role("denied", 0.0)}),
-        ({"default": [0, 1], "approved": [1, 0]}, {"prediction": Role("approved"), "outcome": Role("default", 0.0)}),
-        ({"default": [0, 1], "flagged": [1, 0]}, {"prediction": Role("flagged"), "outcome": Role("default")}),
-        ({"repaid": [0, 1], "approved": [1, 0]}, {"prediction": Role("approved"), "outcome": Role("repaid")}),
-        ({"recid": ["n", "y"], "deny": [1, 2]}, {"prediction": Role("deny", 2.0), "outcome": Role("recid", "n")}),
+        ({"deny": ["yes", "no"]}, {"prediction": GuessedRole("deny", "no")}),
+        ({"denied": [0, 1]}, {"prediction": GuessedRole("denied", 0.0)}),
+        (
+            {"default": [0, 1], "approved": [1, 0]},
+            {"prediction": GuessedRole("approved"), "outcome": GuessedRole("default", 0.0)},
+        ),
+        (
+            {"default": [0, 1], "flagged": [1, 0]},
+            {"prediction": GuessedRole("flagged"), "outcome": GuessedRole("default")},
+        ),
+        (
+            {"repaid": [0, 1], "approved": [1, 0]},
+            {"prediction": GuessedRole("approved"), "outcome": GuessedRole("repaid")},
+        ),
+        (
+            {"recid": ["n", "y"], "deny": [1, 2]},
+            {"prediction": GuessedRole("deny", 2.0), "outcome": GuessedRole("recid", "n")},
+        ),
     ],
 )
-def test_1_is_the_good_side_where_names_tell_it(table: dict[str, list[Any]], roles: dict[str, Role]) -> None:
+def test_1_is_the_good_side_where_names_tell_it(table: dict[str, list[Any]], roles: dict[str, GuessedRole]) -> None:
     found = guessed(**table)
     assert found.roles == roles
     turned = [role.column for role in roles.values() if role.equals in (0.0, 2.0, "no", "n")]
@@ -110,7 +126,7 @@ def test_groups_are_columns_named_so() -> None:
 def test_three_groupings_are_taken_and_the_others_told() -> None:
     found = guessed(**{name: ["yes", "no"] for name in ("Veteran", "Woman", "Disabled", "race")})
     assert found.groups == ('"race"', '"Woman"', '"Disabled"')
-    assert found.checks == ('groups has the first 3 that were found. Add these where they matter: "Veteran".',)
+    assert found.checks == ('groups lists the first 3 that were found. Add these if they matter: "Veteran".',)
 
 
 @pytest.mark.parametrize(
@@ -123,14 +139,14 @@ def test_raw_ages_are_cut_where_there_are_people_on_both_sides(ages: range, edge
 
 
 def test_why_nothing_is_tested() -> None:
-    assert "No column was recognised as a decision" in guessed(rownames=[1, 2], age=[30, 40]).obstacle
-    assert "No column was recognised as groups" in guessed(approved=[0, 1], city=["p", "q"]).obstacle
+    assert "No column was recognized as a decision" in guessed(rownames=[1, 2], age=[30, 40]).obstacle
+    assert "No column was recognized as groups" in guessed(approved=[0, 1], city=["p", "q"]).obstacle
     assert guessed(approved=[0, 1], sex=["f", "m"]).obstacle == ""
 
 
 def test_a_file_without_a_line_of_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("39, State-gov, Male, <=50K\n" * 3 + "50, Private, Female, >50K\n")
-    with pytest.raises(DataError, match=r"looks like a row .*'39', ' State-gov'"):
+    with pytest.raises(DataError, match=r"looks like a row, .*'39', ' State-gov'"):
         sample(tmp_path / "d.csv")
     (tmp_path / "spaces.csv").write_text("A11 6 A34\nA12 48 A32\n")
     with pytest.raises(DataError, match="has a single column, 'A11 6 A34'"):
@@ -179,13 +195,20 @@ def test_outcomes_are_known_by_their_usual_names(name: str) -> None:
 
 
 def test_a_bad_outcome_of_a_good_decision_is_turned() -> None:
-    assert guessed(admitted=["yes", "no"], dropped_out=["yes", "no"]).roles["outcome"] == Role("dropped_out", "no")
+    assert guessed(admitted=["yes", "no"], dropped_out=["yes", "no"]).roles["outcome"] == GuessedRole(
+        "dropped_out", "no"
+    )
 
 
 def test_two_values_that_no_name_explains_are_offered_as_the_outcome_and_not_taken() -> None:
     found = guessed(sex=["f", "m"], hired=[0, 1], smiles=["yes", "no"], colour=["red", "blue"], tall=[1, 0])
     assert "outcome" not in found.roles
-    offered = [Role("smiles", "yes"), Role("colour", "blue"), Role("colour", "red"), Role("tall")]
+    offered = [
+        GuessedRole("smiles", "yes"),
+        GuessedRole("colour", "blue"),
+        GuessedRole("colour", "red"),
+        GuessedRole("tall"),
+    ]
     assert found.undecided == {"outcome": tuple(offered)}
     assert guessed(sex=["f", "m"], smiles=["yes", "no"]).undecided == {}  # there is no decision to compare it with
     assert guessed(hired=[0, 1], repaid=[0, 1], smiles=["yes", "no"]).undecided == {}  # there is an outcome
@@ -203,13 +226,13 @@ def test_columns_without_a_role_are_told_with_the_reason() -> None:
         year=[2020] * 60,
         tags=[["a"], ["b"]] * 30,
     )
-    assert {reason.split(":")[0].split(",")[0]: names for reason, names in found.unused.items()} == {
+    assert {reason.split(" whose")[0].split(":")[0].split(",")[0]: names for reason, names in found.unused.items()} == {
         "numbers": ("income",),
         "text with more than 20 values": ("name",),
         "a few values": ("job",),
         "two values": ("smiles",),
         "the same value in every row": ("year",),
-        "no numbers and no text (dates": ("tags",),
+        "neither numbers nor text (dates": ("tags",),
     }
 
 

@@ -124,7 +124,6 @@ def test_small_groups_are_withheld_in_every_output(
         ["tiny", "large"],
         size=np.array([7.0, 5000.0]),
         disparity=np.array([0.123456, 0.5]),
-        se=np.array([0.1, 0.1]),
         status=fake().status[:2],
     )
     monkeypatch.setattr(iso, "flag", lambda data, **_: result, raising=False)
@@ -206,11 +205,11 @@ EVERY_KIND: list[dict[str, Any]] = [
         "capacity": 0.3,
         "rule": "linear",
         "features": ["income", "other_score"],
-        "repeats": 1,
+        "method": {"crossfit": {"repeats": 1}},
     },
     {"kind": "improvability", "id": "ready", "status_quo": "score", "candidate": "other_score", "capacity": 0.3},
     {"kind": "treatment_bias"},
-    {"kind": "evaluate_corrections", "strategies": ["mean"], "splits": 2, "resamples": 20},
+    {"kind": "evaluate_corrections", "strategies": ["mean"], "method": {"heldout": {"splits": 2, "resamples": 20}}},
     {"kind": "predictive_parity", "resamples": 200},
     {"kind": "marginal_outcomes", "threshold": 0.5},
     {"kind": "equalize_thresholds", "threshold": 0.5, "target": "tpr", "resamples": 100},

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from isonomy.audit import Audit, AuditResult
-from isonomy.audit.pack import MANIFEST, packed, write_pack
+from isonomy.audit.outcome import MANIFEST, packed, write_pack
 from isonomy.errors import UsageError
 
 FLAG = [{"kind": "flag", "metric": "tpr"}]

@@ -12,7 +12,7 @@ import pytest
 import isonomy as iso
 from isonomy.audit import Audit
 from isonomy.audit.config import build
-from isonomy.audit.plan import Planned, check, plan, used
+from isonomy.audit.plan import PlannedTest, check, plan, used
 from isonomy.errors import ConfigError
 from isonomy.frames import Source, open_source
 from support.same import same
@@ -20,7 +20,7 @@ from support.same import same
 COLUMNS = {"outcome": "outcome", "prediction": "prediction", "score": "score", "groups": ["race"]}
 
 
-def planned(test: Mapping[str, object], **keys: Any) -> Planned:
+def planned(test: Mapping[str, object], **keys: Any) -> PlannedTest:
     """One test, ready to be made."""
     return plan(build({"tests": [test], **keys}))[0]
 
@@ -157,7 +157,7 @@ def test_every_problem_is_told_at_once(table: pl.DataFrame) -> None:
         ({"columns": {**COLUMNS, "groups": [{"column": "race", "edges": [1]}]}}, "only numbers can be cut"),
         (
             {"columns": {"groups": ["race"]}, "tests": [{"kind": "predictive_parity"}]},
-            "tests[0].outcome: predictive_parity needs it",
+            "tests[0].outcome: predictive_parity requires it",
         ),
         ({"data": {"count": "n"}}, "count: no column 'n' in the data"),
     ],
@@ -186,8 +186,8 @@ def test_every_method_says_what_it_will_ask(table: pl.DataFrame, monkeypatch: py
     tests: list[dict[str, Any]] = [
         {"kind": "flag", "metric": "tpr"},
         {"kind": "certify", "metric": "fpr"},
-        {"kind": "improvability", "groups": "sex", "status_quo": "prediction", "candidate": "better", "splits": 1},
-        {"kind": "treatment_bias", "effect": "score", "treatment": "better", "measure": "relative"},
+        {"kind": "improvability", "groups": "sex", "status_quo": "prediction", "candidate": "better"},
+        {"kind": "treatment_bias", "effect": "score", "treatment": "better", "measure": "difference"},
     ]
     for test in tests:
         one = planned(test, columns=COLUMNS)
@@ -228,7 +228,7 @@ def test_a_role_may_be_a_condition(audit: Callable[..., Audit], table: pl.DataFr
         test = {"kind": "flag", "metric": "tpr", "prediction": {"column": column, "equals": equals}}
         with pytest.raises(ConfigError, match=message):
             audit(words, tests=[test]).validate()
-    with pytest.raises(ConfigError, match=r"say what counts as 1: \{column = .said., equals"):
+    with pytest.raises(ConfigError, match=r"specify what counts as 1: \{column = .said., equals"):
         audit(words, tests=[{"kind": "flag", "metric": "tpr", "prediction": "said"}]).validate()
 
 

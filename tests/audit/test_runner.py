@@ -21,9 +21,7 @@ IMPROVABILITY: dict[str, Any] = {
     "groups": "sex",
     "status_quo": "prediction",
     "candidate": "better",
-    "evidence": "paper",
-    "splits": 1,
-    "resamples": 100,
+    "method": {"splits": {"rounds": 1, "resamples": 100, "published": True}},
 }
 MakeAudit = Callable[..., Audit]
 
@@ -38,7 +36,8 @@ def test_an_audit_equals_the_calls(table: pl.DataFrame, audit: MakeAudit) -> Non
     direct = iso.flag(table, metric="tpr", outcome="outcome", prediction="prediction", score="score", groups=["race"])
     same(done["flag-tpr"].table()["disparity"], direct.table()["disparity"], rel=1e-12)
     seed = next(entry.seed for entry in done.entries if entry.kind == "improvability")
-    drawn = iso.improvability(table, outcome="outcome", rng=seed, **IMPROVABILITY)
+    method = iso.splits(1, resamples=100, published=True)
+    drawn = iso.improvability(table, outcome="outcome", rng=seed, **(IMPROVABILITY | {"method": method}))
     same(done["improvability"], drawn, ("pvalue",))
 
 
@@ -209,7 +208,7 @@ def test_what_is_said_about_reading_rows_is_part_of_what_resume_keeps(tmp_path: 
 
 @pytest.mark.parametrize("config", [None, {}, "audit.toml"])
 def test_what_is_no_audit_is_refused(config: Any) -> None:
-    with pytest.raises(UsageError, match=r"config: .* is no audit"):
+    with pytest.raises(UsageError, match=r"config: .* is not an audit"):
         Audit(config)
 
 

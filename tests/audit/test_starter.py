@@ -79,10 +79,10 @@ def test_the_file_runs_as_it_is(name: str, kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", UNTOLD)
 def test_what_nothing_tells_is_not_tested(name: str, tmp_path: Path) -> None:
     guesses, text = started(UNTOLD[name], tmp_path)
-    assert guesses[-1].startswith("No column was recognised as ")
+    assert guesses[-1].startswith("No column was recognized as ")
     assert guesses[-1].endswith("nothing is tested yet.")
     assert guesses[-1][:40] in text
-    with pytest.raises(ConfigError, match=r"tests: no test is asked for; .* take the # from one"):
+    with pytest.raises(ConfigError, match=r"tests: there are no tests; .* remove the # from one"):
         parse(text)
 
 
@@ -100,7 +100,7 @@ def test_the_tests_that_were_left_out_can_be_taken_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", ["star.csv.gz", "acs12.csv", "nist_acs_tx2018.csv.gz", "law_school.csv"])
 def test_public_tables_without_a_decision_get_no_test(file: str, tmp_path: Path, data_folder: Path) -> None:
     guesses = write_starter(data_folder / file, tmp_path / "audit.toml")
-    assert guesses[-1].startswith("No column was recognised as a decision")
+    assert guesses[-1].startswith("No column was recognized as a decision")
 
 
 @pytest.mark.parametrize(
@@ -244,10 +244,10 @@ def test_outcomes_of_the_selected_alone_are_compared_among_them(unknown: str, tm
     graduated[awarded == "no"] = None if unknown == "missing" else "no"
     table = {"sex": RNG.choice(["f", "m"], N), "awarded": awarded, "graduated": graduated, "score": RNG.random(N)}
     guesses, text = started(table, tmp_path, "csv")
-    assert 'check: "graduated" varies among the selected alone' in " ".join(guesses)
-    assert re.search(r'metric = "ppv" +# not tpr: the outcome is known of those selected alone', text)
+    assert 'check: "graduated" varies only among the selected' in " ".join(guesses)
+    assert re.search(r'metric = "ppv" +# not tpr: the outcome is known only for those selected', text)
     assert 'metric = "tpr"' not in text
-    assert 'title = "Is graduated = yes as common in every group of those awarded?"' in text
+    assert 'title = "Is graduated = yes equally common in all groups of those awarded?"' in text
     assert ("filters = [{" in text) == (unknown == "no")  # rows without the outcome are left out as it is
     done = Audit.from_toml(tmp_path / "audit.toml").run()
     assert [entry.error for entry in done.entries if entry.error] == []
@@ -256,7 +256,7 @@ def test_outcomes_of_the_selected_alone_are_compared_among_them(unknown: str, tm
     assert rates["sex=f"] == pytest.approx(np.mean(women == "yes"))
     # Nor is a score judged by those whose outcome nobody could observe.
     parity: Any = done["predictive_parity"]
-    assert sum(parity.families[0].size) == sum(awarded == "yes")
+    assert parity.provenance.rows == sum(awarded == "yes")
 
 
 def test_the_rate_beside_outcomes_has_words_instead_of_its_technical_name(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_outcomes_of_those_not_selected_alone(tmp_path: Path) -> None:
     table = {"sex": RNG.choice(["f", "m"], N), "flagged": detained, "reoffended": reoffended}
     _, text = started(table, tmp_path)
     assert re.search(
-        r'metric = "false_omission_rate" +# not tpr: the outcome is known of those not selected alone', text
+        r'metric = "false_omission_rate" +# not tpr: the outcome is known only for those not selected', text
     )
     done = Audit.from_toml(tmp_path / "audit.toml").run()
     assert sum(done["flag-false_omission_rate"].to_frame()["n"]) == sum(detained == 0)
@@ -287,7 +287,7 @@ def test_outcomes_of_those_not_selected_alone(tmp_path: Path) -> None:
 def test_an_outcome_that_repeats_the_decision_is_not_tested(tmp_path: Path) -> None:
     hired = binary() * 1
     guesses, text = started({"sex": RNG.choice(["f", "m"], N), "hired": hired, "passed": hired}, tmp_path)
-    assert 'check: "passed" is the same for all who have the same "hired": no test compares the two.' in guesses
+    assert 'check: "passed" is the same for everybody with the same "hired": no test compares the two.' in guesses
     assert [test.kind for test in parse(text).tests] == ["flag"]
 
 
@@ -295,7 +295,7 @@ def test_what_may_be_the_outcome_is_a_comment_that_can_be_taken_in(tmp_path: Pat
     table = {"sex": RNG.choice(["f", "m"], N), "hired": binary() * 1, "stayed": RNG.choice(["yes", "no"], N)}
     guesses, text = started(table, tmp_path, "csv")
     assert "not used: stayed; the file says why" in guesses
-    assert '#   two values, under a name that does not say what they are: "stayed"' in text
+    assert '#   two values whose meaning the name does not tell: "stayed"' in text
     assert parse(text).columns.outcome is None
     assert len(parse(text).tests) == 1
     text = text.replace('# outcome = {column = "stayed"', 'outcome = {column = "stayed"')
@@ -330,8 +330,8 @@ def test_weights_and_clusters_are_proposed_and_not_taken(tmp_path: Path) -> None
     }
     guesses, text = started(table, tmp_path)
     told = " ".join(guesses)
-    assert 'check: "PWGTP" may say how many people a row stands for.' in told
-    assert 'check: "household" may say which rows belong together.' in told
+    assert 'check: "PWGTP" may be the number of people that a row stands for.' in told
+    assert 'check: "household" may identify rows that belong together.' in told
     assert (parse(text).data.weight, parse(text).data.cluster) == (None, None)
     taken = text.replace('# weight = "PWGTP"', 'weight = "PWGTP"').replace("# cluster = ", "cluster = ")
     (tmp_path / "audit.toml").write_text(taken)
@@ -349,7 +349,7 @@ def test_a_cluster_is_proposed_in_the_place_of_the_user(tmp_path: Path) -> None:
         "household": [f"h{i // 2}" for i in range(N)],
     }
     guesses, text = started(table, tmp_path)
-    assert "take the # from cluster under [data] (and put a # before user under [columns]" in " ".join(guesses)
+    assert "remove the # from cluster under [data] (and put a # before user under [columns]" in " ".join(guesses)
     (tmp_path / "audit.toml").write_text(text.replace("# cluster = ", "cluster = ").replace("\nuser = ", "\n# user = "))
     done = Audit.from_toml(tmp_path / "audit.toml").run()
     assert [entry.error for entry in done.entries if entry.error] == []

@@ -40,9 +40,7 @@ kind = "improvability"
 groups = "sex"
 status_quo = "prediction"
 candidate = "better"
-evidence = "paper"
-splits = 1
-resamples = 100
+method = {splits = {rounds = 1, resamples = 100, published = true}}
 [[tests]]
 kind = "certify"
 metric = "fpr"

@@ -11,8 +11,8 @@ import pytest
 
 import isonomy as iso
 from isonomy.audit import Audit, AuditResult
-from isonomy.audit.conditions import Condition
 from isonomy.audit.config import Data
+from isonomy.audit.forms import Condition
 from isonomy.audit.table import identified, narrow, open_table
 from isonomy.errors import ConfigError, DataError, EmptyFrame
 from isonomy.frames import Source, open_source

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import isonomy
 from isonomy.cli import app
 from isonomy.report import layout
-from isonomy.report.charts import Chart
+from isonomy.report.layout import Chart
 
 CONFIG = """\
 fail_on = []

@@ -71,7 +71,7 @@ def test_audit_writes_its_files_where_the_file_says(folder: Path, run: Run) -> N
         "junit.xml",
     }
     assert "Report: isonomy-report/report.html" in done.output
-    assert "1 question was put to the data" in done.output
+    assert "1 question was tested" in done.output
 
 
 def test_output_and_resume(folder: Path, run: Run) -> None:
@@ -87,7 +87,7 @@ def test_validate_reads_no_row(folder: Path, run: Run, monkeypatch: pytest.Monke
     monkeypatch.setattr(Source, "sums", never)
     monkeypatch.setattr(Source, "rows", never)
     done = run("validate", "audit.toml")
-    assert done.output == "audit.toml: all right. 1 test; columns: outcome, prediction, race.\n"
+    assert done.output == "audit.toml: valid. 1 test; columns: outcome, prediction, race.\n"
 
 
 def test_init_then_audit(folder: Path, run: Run) -> None:
@@ -158,5 +158,5 @@ def test_init_that_found_nothing_to_test_says_why(folder: Path, run: Run) -> Non
     done = run("init", "people.csv", "-o", "new.toml")
     assert done.exit_code == 0
     assert "nothing is tested yet" in done.output
-    assert "take the # from the tests you want" in done.output
+    assert "remove the # from the tests you want" in done.output
     assert run("audit", "new.toml").exit_code == 2

@@ -13,8 +13,8 @@ import pytest
 import isonomy
 from isonomy.audit import Audit, AuditResult, parse
 from isonomy.audit.outcome import read_results
-from isonomy.audit.questions import KINDS
 from isonomy.cli.demo import write_demo
+from isonomy.results import KINDS
 
 # Questions to which the simulated lender has no planted answer.
 FURTHER = """
@@ -24,9 +24,7 @@ effect = "predicted_effect"
 treatment = "offer"
 outcome = "accepted"
 groups = ["age_band"]
-splits = 2
-resamples = 10
-buckets = 4
+method = {heldout = {splits = 2, resamples = 10, buckets = 4}}
 
 [[tests]]
 kind = "price_of_fairness"

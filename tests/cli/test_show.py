@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +92,7 @@ class TestExitCodes:
     def test_they_are_explained(self, run: Run) -> None:
         for arguments in (("--help",), ("audit", "--help")):
             text = " ".join(run(*arguments).output.split())
-            assert "2 before 3 before 4 before 1" in text
+            assert "the order is 2, 3, 4, 1" in text
 
     def test_4_a_test_crashed(self, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(isonomy, "flag", lambda data, **_: 1 / 0, raising=False)
@@ -164,14 +163,14 @@ def test_hostile_labels_in_the_terminal(folder: Path, run: Run, monkeypatch: pyt
 def test_the_terminal_shows_what_decided_and_the_first_warnings(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warned = replace(fake(decider=2), warnings=("First warning.", "Second.", "Third."))
+    warned = fake(decider=2, notes=("First warning.", "Second.", "Third."))
     monkeypatch.setattr(isonomy, "flag", lambda data, **_: warned, raising=False)
     text = " ".join(run("audit", "audit.toml").output.split())
     assert "For race=Asian the difference is +0.200" in text
     assert "For race=Black the difference is -0.200" in text  # and the next one
     assert "race=White" not in text
-    assert "! Rows were left out because values are missing: 3 with no 'income'. ! First warning." in text
-    assert "! 2 more warnings in the report." in text
+    assert "! Rows with missing values were left out: 3 with no 'income'. ! First warning." in text
+    assert "! 2 more warnings are in the report." in text
     assert "Second." not in text
 
 
@@ -185,7 +184,7 @@ def test_a_column_name_is_never_markup(run: Run, change: Change) -> None:
 def test_what_is_told_of_a_file_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     show.valid(Path("a.toml"), 2, ["two\nlines", *(f"c{i}" for i in range(40))])
     output = capsys.readouterr().out
-    assert output.startswith("a.toml: all right. 2 tests; columns: two ⏎ lines, c0,")
+    assert output.startswith("a.toml: valid. 2 tests; columns: two ⏎ lines, c0,")
     assert output.endswith("c28, ....\n")
 
 
@@ -203,9 +202,7 @@ id = "long"
 groups = "sex"
 status_quo = "prediction"
 candidate = "better"
-evidence = "paper"
-resamples = 100000
-splits = 200
+method = {splits = {rounds = 200, resamples = 100000, published = true}}
 [[tests]]
 kind = "flag"
 metric = "fpr"
@@ -263,6 +260,6 @@ def test_a_long_audit_without_a_terminal_has_a_line_for_each_test(
 def test_what_moved_is_told_line_by_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     changes = (compare.Change("a", "A", "Inconclusive", "Inconclusive", notes=("One.", "Two.")),)
-    show.comparison(compare.Comparison(document(), document(), changes))
+    show.comparison(compare.AuditComparison(document(), document(), changes))
     lines = [line.strip().split("  ")[-1].strip() for line in capsys.readouterr().out.splitlines()]
     assert lines[2:4] == ["One.", "Two."]

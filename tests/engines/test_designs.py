@@ -66,7 +66,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
         {"outcome": "outcome", "prediction": "prediction", "score": "score", "threshold": 0.5, "rng": 0},
         ("pvalue", "statistic"),
     ),
-    "treatment_bias": (iso.treatment_bias, EFFECT, ("bias", "bias_low", "bias_high", "bias_pvalue")),
+    "treatment_bias": (iso.treatment_bias, EFFECT, ("disparity", "ci_low", "ci_high", "pvalue")),
     "improvability": (
         iso.improvability,
         {"outcome": "outcome", "status_quo": "prediction", "candidate": "other", "rng": 0},
@@ -75,7 +75,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
     "predictive_parity": (
         iso.predictive_parity,
         {"outcome": "outcome", "score": "score", "rng": 0},
-        ("pvalue", "difference", "ci_low", "ci_high"),
+        ("pvalue", "disparity", "ci_low", "ci_high"),
     ),
     "equalize_thresholds": (
         iso.equalize_thresholds,

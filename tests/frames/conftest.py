@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isonomy.frames import Cells, Request, open_source, sums
+from isonomy.frames import Request, Sample, open_source, sums
 
 
 @pytest.fixture
-def tally() -> Callable[..., Cells]:
+def tally() -> Callable[..., Sample]:
     """A function that counts the cells of a table. Keywords open the source, or are roles of the request."""
 
-    def cells(data: object, *, groups: object = "race", **given: Any) -> Cells:
+    def cells(data: object, *, groups: object = "race", **given: Any) -> Sample:
         options = {name: given.pop(name) for name in ("count", "missing", "missing_group") if name in given}
         source = open_source(data, **options)
         return source.cells(Request(grouping=source.grouping(groups), **given))
@@ -32,7 +32,7 @@ def sizes() -> Callable[..., dict[str, float]]:
         request = Request(grouping=source.grouping(groups))
         cells, rows = source.cells(request), source.rows(request)
         weight = np.ones(rows.size) if rows.weight is None else rows.weight
-        by_cell = {g.label: n for p in cells.partitions for g, n in zip(p.groups, p.sum(cells.count), strict=True)}
+        by_cell = {g.label: n for p in cells.partitions for g, n in zip(p.groups, p.sum(cells.counts), strict=True)}
         by_row = {g.label: n for p in rows.partitions for g, n in zip(p.groups, p.sum(weight), strict=True)}
         assert by_cell == by_row
         return by_cell

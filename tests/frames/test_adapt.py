@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from isonomy import errors
-from isonomy.frames import Cells, Request, collect, open_source
+from isonomy.frames import Request, Sample, collect, open_source
 from isonomy.frames.adapt import adapt, first_line, refuse_mixture
 from support.engines import ENGINES
 
@@ -104,7 +104,7 @@ def test_duplicate_columns_are_refused() -> None:
         open_source(arrow.table([["a"], ["b"]], names=["race", "race"]))
 
 
-def test_a_pandas_column_of_mixed_types_is_refused(tally: Callable[..., Cells]) -> None:
+def test_a_pandas_column_of_mixed_types_is_refused(tally: Callable[..., Sample]) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"race": ["a", 1, "b"], "y": [0, 1, 1]})
     with pytest.raises(errors.MixedTypes, match="race"):

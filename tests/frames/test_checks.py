@@ -13,12 +13,12 @@ import pytest
 
 import isonomy as iso
 from isonomy import errors
-from isonomy.frames import Cells, Request, collect, open_source
+from isonomy.frames import Request, Sample, collect, open_source
 from isonomy.frames.adapt import adapt
 from isonomy.frames.checks import coded, flag, refuse_bad_counts
 from isonomy.frames.metrics import measure
 
-Tally = Callable[..., Cells]
+Tally = Callable[..., Sample]
 GOOD = {"race": ["a", "b", "a"], "y": [0, 1, 1], "s": [0.1, 0.2, 0.3], "n": [1, 2, 3]}
 
 
@@ -57,7 +57,7 @@ def test_objects_are_called_what_they_are(tally: Tally) -> None:
 
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt8, pl.Int32, pl.UInt64, pl.Float32])
 def test_every_width_of_number_is_checked(dtype: Any, tally: Tally) -> None:
-    def outcomes(values: list[int | None], missing: str) -> Cells:
+    def outcomes(values: list[int | None], missing: str) -> Sample:
         data = pl.DataFrame({"race": ["a", "b", "a", "a"], "y": pl.Series(values, dtype=dtype)})
         return tally(data, binary={"outcome": "y"}, missing=missing)
 
@@ -67,7 +67,7 @@ def test_every_width_of_number_is_checked(dtype: Any, tally: Tally) -> None:
         outcomes([0, None, 1, 1], "raise")
     kept = outcomes([0, None, 1, 1], "drop")
     assert kept.dropped == {"y": 1}
-    assert kept.keys["outcome"].tolist() == [0, 1]
+    assert kept.columns["outcome"].tolist() == [0, 1]
 
 
 def test_missing_rows_are_dropped_and_counted_when_asked(tally: Tally) -> None:
@@ -86,7 +86,7 @@ def test_dropping_every_row_leaves_nothing_to_count(tally: Tally) -> None:
 def test_missing_groups_as_a_level(tally: Tally) -> None:
     cells = tally({"race": ["a", None, None]}, missing_group="level")
     assert [g.label for g in cells.partitions[0].groups] == ["race=a", "race=(missing)"]
-    assert cells.partitions[0].sum(cells.count).tolist() == [1, 2]
+    assert cells.partitions[0].sum(cells.counts).tolist() == [1, 2]
 
 
 def test_a_missing_condition_is_a_missing_group(engine: Any, sizes: Callable[..., dict[str, float]]) -> None:

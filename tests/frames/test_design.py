@@ -33,7 +33,7 @@ def test_masses_sum_to_the_rows_and_values_are_weighted(engine: Engine) -> None:
     opened = open_source(engine(TABLE), weight="w")
     cells = opened.cells(request(opened))
     assert cells.design is not None
-    assert cells.count.tolist() == [1, 2, 1, 2]  # a0, a1, b0, b1
+    assert cells.counts.tolist() == [1, 2, 1, 2]  # a0, a1, b0, b1
     assert cells.mass == pytest.approx([1.0, 3.5, 0.0, 1.5])  # the weights happen to sum to 6, the rows
     assert cells.design.second == pytest.approx([1.0, 4.0 + 2.25, 0.0, 1.25])
     assert cells.design.fourth == pytest.approx([1.0, 16.0 + 1.5**4, 0.0, 1.0 + 0.5**4])

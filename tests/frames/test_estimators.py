@@ -196,9 +196,9 @@ def test_every_row_has_a_user() -> None:
 def test_rows_of_another_width_are_refused_in_words() -> None:
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random(200), rng.integers(0, 2, 200)])
-    fitted = iso.GroupCalibrator(score_column=0, group_columns=[1]).fit(X, rng.integers(0, 2, 200))
+    fitted = iso.GroupCalibrator(score_column=0, groups=[1]).fit(X, rng.integers(0, 2, 200))
     trial = np.column_stack([rng.random(200), rng.integers(0, 2, 200), rng.integers(0, 2, 200)])
-    corrector = iso.EffectCorrector(effect_column=0, treatment_column=1, group_columns=[2], measure="difference")
+    corrector = iso.EffectCorrector(effect=0, treatment=1, groups=[2], measure="difference")
     corrector.fit(trial, rng.random(200))
     for estimator, rows in ((fitted, X[:, :1]), (fitted, np.hstack([X, X])), (corrector, trial[:, :1])):
         with pytest.raises(UsageError, match=r"X: X has [14] features"):

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from isonomy.frames import open_source
-from isonomy.frames.fingerprint import fingerprint
+from isonomy.frames.profile import fingerprint
 
 TABLE = pl.DataFrame({"g": ["a", "b", "b"], "x": [1.0, 2.0, None], "y": [True, False, True]})
 

@@ -89,7 +89,7 @@ def test_two_conditions_together_keep_both_names() -> None:
     both = tally.partitions[2].groups[0]
     assert both.label == "low a & low b"
     assert dict(both.mapping) == {"": "low a & low b"}
-    assert tally.partitions[2].sum(tally.count).tolist() == [2]
+    assert tally.partitions[2].sum(tally.counts).tolist() == [2]
 
 
 def test_labels_are_derived_from_the_values() -> None:
@@ -160,7 +160,7 @@ def test_many_levels_far_apart_are_intersected(sizes: Sizes) -> None:
     both = cells.partitions[2]
     assert len(both.groups) == 60
     assert both.groups[7].label == "g=7000000000 & h=level 7"
-    assert both.sum(cells.count).tolist() == [1.0] * 60
+    assert both.sum(cells.counts).tolist() == [1.0] * 60
 
 
 def test_a_cut_is_told_in_words() -> None:

@@ -8,7 +8,7 @@ import pytest
 import isonomy as iso
 from isonomy.errors import UnknownColumn, UnknownOption, UsageError
 from isonomy.frames import Group, open_source
-from isonomy.frames.levels import belongs
+from isonomy.frames.labels import belongs
 
 DATA = {"sex": ["f", "m", None, "f"], "age": [20.0, 30.0, 50.0, 60.0], "yes": [True, False, True, True]}
 OLD = iso.where("old", iso.col("age") >= 50)

@@ -50,7 +50,7 @@ def mean(metric: Any, data: Any = TABLE, **roles: Any) -> float:
     source = open_source(data)
     bound = measure(source, metric, **(roles or ROLES))
     answer: Any = source.cells(bound.request) if bound.binary else source.rows(bound.request)
-    weight = answer.count if bound.binary else np.ones(answer.size)
+    weight = answer.counts if bound.binary else np.ones(answer.size)
     inside = bound.inside(answer)
     return float(np.average(bound.value(answer)[inside], weights=weight[inside]))
 
@@ -127,7 +127,7 @@ def test_own_metric_checks_its_values_inside_its_condition_only() -> None:
     fine = iso.Metric("m", value=iso.col("x"), where=iso.col("use"), binary=True)
     bound = measure(source, fine, grouping=source.grouping("g"))
     cells = source.cells(bound.request)
-    assert cells.count[bound.inside(cells)].sum() == 2
+    assert cells.counts[bound.inside(cells)].sum() == 2
     bad = iso.Metric("m", value=iso.col("x"))
     with pytest.raises(errors.MissingValues, match="value: the expression has 1 rows"):
         source.rows(measure(source, bad, grouping=source.grouping("g")).request)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from isonomy.frames import collect
-from isonomy.frames.products import count_persons, ends_at, position, split, sums_at
+from isonomy.frames.sums import count_persons, ends_at, position, split, sums_at
 from support.engines import ENGINES
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.frames import Request, Rows, open_source
+from isonomy.frames import Request, Sample, open_source
 
 TABLE = {"g": ["a", "b", "b"], "x": [1.0, 2.0, None], "n": [4, 0, 5]}
 
@@ -23,9 +23,9 @@ def test_rows_are_counted_alike_in_cells_and_lines(count: str | None, rows: int,
 def test_an_empty_request_asks_for_nothing() -> None:
     cells = open_source(TABLE).cells(Request())
     assert (cells.rows, cells.partitions, cells.dropped) == (3, (), {})
-    assert not any((cells.keys, cells.values))
+    assert not any((cells.columns, cells.values))
 
 
 def test_counts_are_rounded_to_whole_rows() -> None:
-    columns = Rows(columns={}, count=np.array([0.1] * 30), partitions=(), dropped={}, size=30)
+    columns = Sample(columns={}, count=np.array([0.1] * 30), partitions=(), dropped={}, size=30)
     assert columns.rows == 3

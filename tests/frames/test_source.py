@@ -54,12 +54,12 @@ def request_for(source: Source) -> Request:
 def test_every_engine_gives_the_same_tally(engine: Any) -> None:
     source = open_source(engine(TABLE))
     tally = source.cells(request_for(source))
-    assert tally.count.tolist() == [c for c, _, _ in CELLS]
+    assert tally.counts.tolist() == [c for c, _, _ in CELLS]
     assert tally.values["score"].tolist() == [s for _, s, _ in CELLS]
     assert tally.values["square"].tolist() == [q for _, _, q in CELLS]
     assert tally.rows == 8
     assert [g.label for p in tally.partitions for g in p.groups] == LABELS
-    assert np.concatenate([p.sum(tally.count) for p in tally.partitions]).tolist() == SIZES
+    assert np.concatenate([p.sum(tally.counts) for p in tally.partitions]).tolist() == SIZES
 
 
 def test_rows_roll_up_to_the_tally(engine: Any) -> None:
@@ -69,7 +69,7 @@ def test_rows_roll_up_to_the_tally(engine: Any) -> None:
     for cells, lines in zip(tally.partitions, rows.partitions, strict=True):
         assert cells.groups == lines.groups
         assert cells.sum(tally.values["score"]).tolist() == lines.sum(rows.columns["score"]).tolist()
-        assert cells.sum(tally.count).tolist() == lines.sum(np.ones(rows.size)).tolist()
+        assert cells.sum(tally.counts).tolist() == lines.sum(np.ones(rows.size)).tolist()
 
 
 def test_an_aggregated_table_stands_for_its_rows(engine: Any) -> None:
@@ -78,7 +78,7 @@ def test_an_aggregated_table_stands_for_its_rows(engine: Any) -> None:
     aggregated = open_source(engine(whole.to_dict(as_series=False)), count="n")
     plain = open_source(engine(repeated))
     one, other = aggregated.cells(request_for(aggregated)), plain.cells(request_for(plain))
-    assert one.count.tolist() == other.count.tolist()
+    assert one.counts.tolist() == other.counts.tolist()
     assert one.values["square"].tolist() == other.values["square"].tolist()
     assert aggregated.rows(request_for(aggregated)).rows == plain.rows(request_for(plain)).rows == 11
 
@@ -88,7 +88,7 @@ def test_intersections_to_a_chosen_depth(engine: Any) -> None:
     tally = source.cells(Request(grouping=source.grouping(["race", "sex"], depth=2)))
     labels = [g.label for p in tally.partitions for g in p.groups]
     assert labels[4:] == ["race=b & sex=f", "race=b & sex=m", "race=w & sex=f", "race=w & sex=m"]
-    assert tally.partitions[2].sum(tally.count).tolist() == [2, 1, 2, 3]
+    assert tally.partitions[2].sum(tally.counts).tolist() == [2, 1, 2, 3]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -114,7 +114,7 @@ def test_two_requests_never_share_an_answer() -> None:
         bound = measure(source, iso.Metric("m", value=iso.col("y"), where=where, binary=True))
         cells = source.cells(bound.request)
         inside = bound.inside(cells)
-        return float((bound.value(cells) * cells.count)[inside].sum() / cells.count[inside].sum())
+        return float((bound.value(cells) * cells.counts)[inside].sum() / cells.counts[inside].sum())
 
     assert rate(iso.col("zip").is_in(first)) == pytest.approx(3 / 1503)
     assert rate(iso.col("zip").is_in(second)) == pytest.approx(1500 / 1503)

@@ -102,13 +102,13 @@ def public() -> list[Public]:
             "treatment_bias, relative",
             iso.treatment_bias,
             trial | {"baseline": "b"},
-            {"collapse": "weighted", "rng": 0},
+            {"measure": iso.relative("weighted"), "rng": 0},
         ),
         Public(
             "evaluate_corrections",
             iso.evaluate_corrections,
             trial,
-            {"measure": "difference", "splits": 2, "resamples": 20, "rng": 0},
+            {"measure": "difference", "method": iso.heldout(2, 20), "rng": 0},
             ordered=True,
         ),
         Public("price_of_fairness", iso.price_of_fairness, trial | {"corrected": ["b"]}, {"measure": "difference"}),
@@ -128,28 +128,28 @@ def public() -> list[Public]:
         Public(
             "GroupCalibrator",
             _estimator(iso.GroupCalibrator),
-            {"y": "y", "score_column": "s", "group_columns": ["g"], "user_column": "u"},
+            {"y": "y", "score_column": "s", "groups": ["g"], "user": "u"},
             {"min_size": 10},
             ordered=True,
         ),
         Public(
             "GroupThresholds",
             _estimator(iso.GroupThresholds),
-            {"y": "y", "score_column": "s", "group_columns": ["g"]},
+            {"y": "y", "score_column": "s", "groups": ["g"]},
             {"target": "tpr", "random_state": 0},
             ordered=True,
         ),
         Public(
             "MultiObjectiveCalibrator",
             _estimator(iso.MultiObjectiveCalibrator),
-            {"y": ["y", "z"], "score_columns": ["s", "r"], "group_columns": ["g"]},
+            {"y": ["y", "z"], "scores": ["s", "r"], "groups": ["g"]},
             {"min_size": 10},
             ordered=True,
         ),
         Public(
             "EffectCorrector",
             _estimator(iso.EffectCorrector),
-            {"y": "v", "effect_column": "e", "treatment_column": "t", "group_columns": ["g"]},
+            {"y": "v", "effect": "e", "treatment": "t", "groups": ["g"]},
             {"measure": "difference", "random_state": 0},
             ordered=True,
         ),
@@ -204,7 +204,7 @@ def plain() -> list[Public]:
 def stored() -> list[str]:
     """Results of every kind as they are stored."""
     answers = [call.function(table(), **call.columns, **call.options) for call in public()[::2]]
-    return [answer.to_json() for answer in answers if isinstance(answer, iso.Result)]
+    return [answer.to_json() for answer in answers if isinstance(answer, iso.Evidence)]
 
 
 # An audit file with most of its keys.

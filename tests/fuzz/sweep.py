@@ -243,7 +243,7 @@ def _made(
         with limited(LIMIT), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answer = make()
-            if isinstance(answer, iso.Result):
+            if isinstance(answer, iso.Evidence):
                 answer.summary()
                 answer.to_json()
                 with suppress(iso.errors.NotEnoughData):  # small groups cannot be withheld without what others need

@@ -59,14 +59,10 @@ def test_depth_over_many_columns_is_refused_before_any_row_is_read() -> None:
         iso.flag(wide, metric="selection_rate", prediction="p", groups=[f"c{i}" for i in range(25)], depth=25)
 
 
-def _draws(argument: str) -> Any:
-    return {"measure": "difference", argument: 10**29}
-
-
 @pytest.mark.parametrize("argument", ["splits", "resamples"])
 def test_draws_without_end_are_refused(argument: str) -> None:
     with pytest.raises(iso.errors.UsageError, match=rf"{argument}: 100000.* give a whole number from \d to 100000"):
-        iso.evaluate_corrections(table(), effect="e", treatment="t", outcome="v", groups="g", **_draws(argument))
+        iso.heldout(**{argument: 10**29})  # type: ignore[arg-type]
 
 
 NESTED = table().with_columns(pl.struct("k").alias("g"))
@@ -81,18 +77,24 @@ FOUND: dict[str, Any] = {
         "candidate: Where",
     ),
     "nested groups": (
-        lambda: iso.GroupCalibrator(score_column="s", group_columns="g").fit(NESTED, NESTED["y"]),
-        "group_columns: column 'g' is Struct",
+        lambda: iso.GroupCalibrator(score_column="s", groups="g").fit(NESTED, NESTED["y"]),
+        "groups: column 'g' is Struct",
     ),
     "scores beyond all sums": (
-        lambda: iso.GroupCalibrator(score_column="s", group_columns="g").fit(
+        lambda: iso.GroupCalibrator(score_column="s", groups="g").fit(
             table().with_columns(s=pl.lit(1e200)), table()["y"]
         ),
         "score_column: holds numbers beyond 1e\\+70",
     ),
     "buckets without end": (
         lambda: iso.evaluate_corrections(
-            table(), effect="e", treatment="t", outcome="v", groups="g", measure="difference", buckets=10**18
+            table(),
+            effect="e",
+            treatment="t",
+            outcome="v",
+            groups="g",
+            measure="difference",
+            method=iso.heldout(buckets=10**18),
         ),
         "buckets: 1000000000000000000 is not allowed",
     ),
@@ -149,11 +151,11 @@ BY_HAND: dict[str, Any] = {
     "no name of a group": (lambda: iso.where(WRONG, iso.col("y") == 1), "name: 5 is not allowed"),
     "no column to cut": (lambda: iso.cut(WRONG, [1]), "column: 5 is not allowed"),
     "no outcomes": (
-        lambda: iso.MultiObjectiveCalibrator(score_columns=["s", "r"], group_columns=["g"]).fit(table(), WRONG),
+        lambda: iso.MultiObjectiveCalibrator(scores=["s", "r"], groups=["g"]).fit(table(), WRONG),
         "y: ",
     ),
     "weights by name": (
-        lambda: iso.GroupCalibrator(score_column="s", group_columns="g").fit(table(), table()["y"], sample_weight={}),
+        lambda: iso.GroupCalibrator(score_column="s", groups="g").fit(table(), table()["y"], sample_weight={}),
         "sample_weight: ",
     ),
 }

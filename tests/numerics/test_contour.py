@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isonomy.numerics import contour
+from isonomy.numerics import tails as contour
 
 TINY = [0.9999, 0.5, 1e-3, 1e-12, 1e-50, 1e-200, 1e-290]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.numerics.quantiles import quantiles
+from isonomy.numerics.resampling import quantiles
 
 LEVELS = [0.0, 0.1, 0.5, 0.97, 1.0]
 

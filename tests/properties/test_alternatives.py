@@ -11,22 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isonomy as iso
-from isonomy.alternatives.rules.bootstrap import Exceedance
+from isonomy.alternatives.rules.comparison import Exceedance
 from isonomy.alternatives.rules.rounds import combined
 from isonomy.errors import NotEnoughData, UsageError
 from support.same import same
+from support.trials import accuracy, gains, unfairness
 
 SEEDS = st.integers(0, 10_000)
-NUMBERS = ("accuracy", "fairness", "round_pvalues", "selected", "cutoffs")
+NUMBERS = ("estimate", "reference", "pvalues", "selected", "cutoffs")
 ASK: dict[str, Any] = {
     "outcome": "y",
     "groups": "g",
     "status_quo": "s0",
     "candidate": "s1",
     "capacity": 0.3,
-    "evidence": "paper",
-    "splits": 3,
-    "resamples": 60,
+    "method": iso.splits(3, resamples=60),
     "min_size": 2,
     "rng": 5,
 }
@@ -67,10 +66,10 @@ def test_a_count_equals_repeated_rows(seed: int) -> None:
 def test_swapping_the_group_names_swaps_the_columns(seed: int) -> None:
     """Law, not draws, depends on labels: with decisions on all rows the estimates are the same numbers."""
     data = people(seed)
-    ask = ASK | {"capacity": None, "threshold": 2.5, "splits": 1}
+    ask = ASK | {"capacity": iso.above(2.5), "method": iso.splits(1, resamples=60)}
     one, other = iso.improvability(data, **ask), iso.improvability(data | {"g": 1 - data["g"]}, **ask)
-    np.testing.assert_allclose(one.accuracy[:, :, :2], other.accuracy[:, ::-1, :2])
-    np.testing.assert_allclose(one.fairness[..., :2], other.fairness[..., :2])
+    np.testing.assert_allclose(accuracy(one)[:, :, :2], accuracy(other)[:, ::-1, :2])
+    np.testing.assert_allclose(unfairness(one)[..., :2], unfairness(other)[..., :2])
 
 
 @settings(max_examples=4)
@@ -81,8 +80,8 @@ def test_rescaling_outcome_or_scores_does_not_matter(seed: int, factor: float) -
     plain = iso.improvability(data, **ASK)
     scaled = iso.improvability(data | {"s0": data["s0"] * 4.0, "s1": data["s1"] * 2.0}, **ASK)
     np.testing.assert_allclose(scaled.round_pvalues, plain.round_pvalues)
-    outcome = iso.improvability(data | {"y": data["y"] * factor}, **ASK, accuracy_gain=0.1)
-    gained = iso.improvability(data, **ASK, accuracy_gain=0.1)
+    outcome = iso.improvability(data | {"y": data["y"] * factor}, **ASK, gain=iso.gain(0.1))
+    gained = iso.improvability(data, **ASK, gain=iso.gain(0.1))
     np.testing.assert_allclose(outcome.round_pvalues, gained.round_pvalues, atol=3 / 61)
 
 
@@ -123,12 +122,12 @@ def test_columns_that_are_not_asked_for_do_not_matter() -> None:
 
 # --- weights and clusters
 
-READY_ASK = {name: value for name, value in ASK.items() if name not in ("evidence", "splits", "resamples")}
-FIT_ASK = READY_ASK | {"candidate": None, "rule": "linear", "features": ["x"], "repeats": 1}
-SHOWN = ("accuracy", "fairness", "accuracy_change", "fairness_change", "selected", "pvalue")
+READY_ASK = {name: value for name, value in ASK.items() if name != "method"}
+FIT_ASK = READY_ASK | {"candidate": None, "rule": "linear", "features": ["x"], "method": iso.crossfit(repeats=1)}
+SHOWN = ("estimate", "reference", "pvalues", "disparity", "ci_low", "ci_high", "selected", "pvalue")
 
 
-@pytest.mark.parametrize("ask", [READY_ASK, FIT_ASK, FIT_ASK | {"repeats": None, "splits": 3}])
+@pytest.mark.parametrize("ask", [READY_ASK, FIT_ASK, FIT_ASK | {"method": iso.splits(3)}])
 def test_only_the_proportions_of_weights_matter(ask: dict[str, Any]) -> None:
     data = people(3, 600)
     weights = np.random.default_rng(0).integers(1, 5, 600) / 2
@@ -151,10 +150,10 @@ def test_every_row_its_own_cluster_is_no_cluster() -> None:
     alone = iso.improvability(data | {"c": np.arange(3_000)}, **READY_ASK, cluster="c")
     none = iso.improvability(data, **READY_ASK)
     same(alone, none, ("selected",), abs=1e-12)
-    np.testing.assert_allclose(alone.accuracy[..., :2], none.accuracy[..., :2])
-    np.testing.assert_allclose(alone.accuracy[..., 2], none.accuracy[..., 2], rtol=0.1, atol=1e-9)
-    np.testing.assert_allclose(alone.fairness[..., 2], none.fairness[..., 2], rtol=0.1, atol=1e-9)
-    np.testing.assert_allclose(alone.accuracy_change, none.accuracy_change, rtol=0.01, atol=0.003)
+    np.testing.assert_allclose(accuracy(alone)[..., :2], accuracy(none)[..., :2])
+    np.testing.assert_allclose(accuracy(alone)[..., 2], accuracy(none)[..., 2], rtol=0.1, atol=1e-9)
+    np.testing.assert_allclose(unfairness(alone)[..., 2], unfairness(none)[..., 2], rtol=0.1, atol=1e-9)
+    np.testing.assert_allclose(gains(alone), gains(none), rtol=0.01, atol=0.003)
 
 
 @pytest.mark.parametrize("ask", [READY_ASK, FIT_ASK])
@@ -164,10 +163,10 @@ def test_copies_of_a_row_in_one_cluster_are_that_row(ask: dict[str, Any]) -> Non
     copied = {name: np.repeat(column, 4) for name, column in data.items()} | {"c": np.repeat(np.arange(900), 4)}
     original = iso.improvability(data | {"c": np.arange(900)}, **ask, cluster="c")
     clustered = iso.improvability(copied, **ask, cluster="c")
-    np.testing.assert_allclose(clustered.accuracy_change, original.accuracy_change, rtol=0.1, atol=0.02)
+    np.testing.assert_allclose(gains(clustered), gains(original), rtol=0.1, atol=0.02)
     np.testing.assert_allclose(clustered.round_pvalues, original.round_pvalues, rtol=0.3, atol=0.03)
     careless = iso.improvability(copied, **ask)
-    width = [np.diff(r.accuracy_change[0, :, 1:]).max() for r in (clustered, careless)]
+    width = [np.diff(gains(r)[0, :, 1:]).max() for r in (clustered, careless)]
     assert width[1] < 0.6 * width[0]
 
 
@@ -177,8 +176,8 @@ def test_a_count_and_a_weight_are_different_things() -> None:
     two = np.full(500, 2)
     counted = iso.improvability(data | {"k": two}, **READY_ASK, count="k")
     weighted = iso.improvability(data | {"k": two}, **READY_ASK, weight="k")
-    np.testing.assert_allclose(counted.accuracy[..., :2], weighted.accuracy[..., :2])
-    assert np.diff(counted.accuracy_change[0, :, 1:]).max() < 0.8 * np.diff(weighted.accuracy_change[0, :, 1:]).max()
+    np.testing.assert_allclose(accuracy(counted)[..., :2], accuracy(weighted)[..., :2])
+    assert np.diff(gains(counted)[0, :, 1:]).max() < 0.8 * np.diff(gains(weighted)[0, :, 1:]).max()
 
 
 def test_few_clusters_are_refused() -> None:

@@ -19,25 +19,30 @@ from sklearn.preprocessing import FunctionTransformer
 import isonomy as iso
 
 ROWS = 3_000
-GROUP: dict[str, Any] = {"group_columns": "group"}
+GROUP: dict[str, Any] = {"groups": "group"}
+COLUMNS = ("score_column", "scores", "groups", "user", "effect", "treatment")  # parameters that name columns
 # Each with the columns that a prediction reads, and the columns of its outcome.
 ESTIMATORS: dict[str, tuple[BaseEstimator, list[str], Any]] = {
     "GroupCalibrator": (
-        iso.GroupCalibrator(score_column="score", user_column="user", **GROUP),
+        iso.GroupCalibrator(score_column="score", user="user", **GROUP),
         ["score", "group"],
         "outcome",
     ),
     "MultiObjectiveCalibrator": (
-        iso.MultiObjectiveCalibrator(score_columns=["score", "effect"], user_column="user", **GROUP),
+        iso.MultiObjectiveCalibrator(scores=["score", "effect"], user="user", **GROUP),
         ["score", "effect", "group"],
         ["outcome", "other"],
     ),
     "GroupThresholds": (
-        iso.GroupThresholds("tpr", score_column="score", user_column="user", **GROUP),
+        iso.GroupThresholds("tpr", score_column="score", user="user", **GROUP),
         ["score", "group"],
         "outcome",
     ),
-    "EffectCorrector": (iso.EffectCorrector(measure="difference", **GROUP), ["effect", "group"], "outcome"),
+    "EffectCorrector": (
+        iso.EffectCorrector(measure="difference", groups="group"),
+        ["effect", "group"],
+        "outcome",
+    ),
 }
 
 
@@ -100,10 +105,10 @@ def test_columns_of_an_array_have_numbers(name: str) -> None:
     options = {
         key: placed(value)
         for key, value in estimator.get_params().items()
-        if key.endswith(("_column", "_columns")) and value not in (None, ())
+        if key in COLUMNS and value not in (None, ())
     }
-    for groups in (options["group_columns"], [options["group_columns"]]):
-        model = clone(estimator).set_params(**(options | {"group_columns": groups}))
+    for groups in (options["groups"], [options["groups"]]):
+        model = clone(estimator).set_params(**(options | {"groups": groups}))
         X = data.to_numpy()
         np.testing.assert_allclose(model.fit(X, data[outcome].to_numpy()).predict(X), by_name, rtol=1e-12)
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isonomy.frames import Cells, Request, open_source
+from isonomy.frames import Request, Sample, open_source
 
 ROWS = st.lists(
     st.tuples(
@@ -29,7 +29,7 @@ def in_columns(rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray[Any, Any]]:
     return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
-def tally(data: dict[str, Any], count: str | None = None) -> Cells:
+def tally(data: dict[str, Any], count: str | None = None) -> Sample:
     source = open_source(data, count=count)
     request = Request(
         grouping=source.grouping(["g", "h"], depth=2),
@@ -40,11 +40,11 @@ def tally(data: dict[str, Any], count: str | None = None) -> Cells:
     return source.cells(request)
 
 
-def by_group(got: Cells) -> dict[str, tuple[float, float]]:
+def by_group(got: Sample) -> dict[str, tuple[float, float]]:
     return {
         group.label: (n, s)
         for p in got.partitions
-        for group, n, s in zip(p.groups, p.sum(got.count), p.sum(got.values["s"]), strict=True)
+        for group, n, s in zip(p.groups, p.sum(got.counts), p.sum(got.values["s"]), strict=True)
     }
 
 
@@ -53,7 +53,7 @@ def test_permuting_rows_changes_nothing(rows: list[tuple[Any, ...]], random: Any
     shuffled = list(rows)
     random.shuffle(shuffled)
     one, other = tally(in_columns(rows)), tally(in_columns(shuffled))
-    assert one.count.tolist() == other.count.tolist()
+    assert one.counts.tolist() == other.counts.tolist()
     assert by_group(one) == by_group(other)
 
 
@@ -69,7 +69,7 @@ def test_renaming_groups_only_renames(rows: list[tuple[Any, ...]]) -> None:
 def test_counts_stand_for_repeated_rows(rows: list[tuple[Any, ...]]) -> None:
     repeated = [row for row in rows for _ in range(row[4])]
     one, other = tally(in_columns(rows), count="n"), tally(in_columns(repeated))
-    assert one.count.tolist() == other.count.tolist()
+    assert one.counts.tolist() == other.counts.tolist()
     assert by_group(one) == by_group(other)
 
 

@@ -1,4 +1,4 @@
-"""Improvability: rules and ready candidates, kinds of evidence, utilities, gains, designs; and the planning of it."""
+"""Improvability: rules and ready candidates, methods, utilities, gains, designs; and the planning of it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ TABLE = tables.programme()
 SMALL = TABLE.head(240)
 FEATURES = ["x1", "x2", "lab"]
 RULES = ("linear", "lasso", "random_forest", "boosting", "group_thresholds", "milp", "reductions")
+FOLDS = iso.crossfit(2, repeats=1)
 NET = iso.Utility("net_benefit", lambda x, y, d: (d * (y - 2.0), 1.0))
 
 # Their charts show the surface of p-values, of twenty thousand points.
-DRAWN = ("accuracy/accuracy", "candidate/list", "scale/difference", "evidence/crossfit", "evidence/paper")
+DRAWN = ("accuracy/accuracy", "candidate/list", "scale/difference", "method/crossfit", "method/bootstrap")
 
 _calls = Calls()
 CALLS = _calls.calls
@@ -45,7 +46,7 @@ def scored(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> No
 
 def found(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
     """A test of what a rule finds."""
-    given: dict[str, Any] = {"candidate": None, "rule": "linear", "features": FEATURES, "folds": 2, "repeats": 1}
+    given: dict[str, Any] = {"candidate": None, "rule": "linear", "features": FEATURES, "method": FOLDS}
     scored(name, data, then, **(given | options))
 
 
@@ -65,51 +66,52 @@ for _utility in (
 ready("accuracy/profit", outcome="worth", status_quo="price", candidate="new_price", accuracy="profit")
 ready(
     "fairness/profit", outcome="worth", status_quo="price", candidate="new_price", accuracy="profit",
-    fairness="profit", fairness_gain=-0.5,
+    fairness="profit", gain=iso.gain(fairness=-0.5),
 )  # fmt: skip
 ready("fairness/several", accuracy="accuracy", fairness=["tpr", "selection_rate"])
 ready("fairness/other-outcome", accuracy="accuracy", fairness={"utility": "outcome_among_selected", "outcome": "cost"})
 scored("accuracy/own", accuracy=NET)
 scored("accuracy/other-outcome", accuracy={"utility": "outcome_among_selected", "outcome": "lab"})
 scored("capacity")
-scored("threshold", capacity=None, threshold=0.5, candidate="rough_score")
+scored("capacity/above", capacity=iso.above(0.5), candidate="rough_score")
 ready("candidate/list", accuracy="accuracy", candidate=["better", "other"])
 scored("candidate/mapping", candidate={"by need": "need_score", "rough": "rough_score"})
 ready("groups/intersections", accuracy="accuracy", groups=["group", "sex"])
 ready("groups/cut", accuracy="accuracy", groups=iso.cut("x1", [0.0]))
 
-# Gains, scales, weights, protection, tests.
-scored("gain/accuracy", accuracy_gain=0.05)
-scored("gain/accuracy/groups", accuracy_gain={"a": 0.0, "b": 0.05})
-scored("gain/fairness", fairness_gain=0.1)
-ready("gain/fairness/utilities", accuracy="accuracy", fairness="equalized_odds", fairness_gain={"tpr": 0.1, "fpr": 0.0})
-scored("margin", margin=0.02)
-scored("scale/ratio", scale="ratio")
-scored("scale/difference", scale="difference", fairness_gain=0.05)
-scored("weights/pooled", accuracy_weights="pooled")
-scored("weights/mapping", accuracy_weights={"a": 0.5, "b": 0.5})
+# Gains, scales, weights, protection.
+scored("gain/accuracy", gain=iso.gain(accuracy=0.05))
+scored("gain/accuracy/groups", gain=iso.gain({"a": 0.0, "b": 0.05}))
+scored("gain/fairness", gain=iso.gain(fairness=0.1))
+ready(
+    "gain/fairness/utilities",
+    accuracy="accuracy",
+    fairness="equalized_odds",
+    gain=iso.gain(fairness={"tpr": 0.1, "fpr": 0.0}),
+)
+scored("gain/margin", gain=iso.gain(margin=0.02))
+scored("scale/ratio", gain=iso.gain(scale="ratio"))
+scored("scale/difference", gain=iso.gain(scale="difference", fairness=0.05))
+scored("weights/pooled", accuracy={"utility": "outcome_among_selected", "weights": "pooled"})
+scored("weights/mapping", accuracy={"utility": "outcome_among_selected", "weights": {"a": 0.5, "b": 0.5}})
 scored("protected", protected="b")
-scored("protected/lower", protected={"group": "b"}, disadvantage="lower")
-ready("protected/higher", accuracy="accuracy", fairness="fpr", protected="group=b", disadvantage="higher")
-for _test in ("equivalence", "two_one_sided"):
-    scored(f"fairness_test/{_test}", fairness_test=_test)
-scored("fairness_test/paper", fairness_test="paper", evidence="paper", splits=2, resamples=100)
+scored("protected/lower", protected=iso.protected({"group": "b"}, "lower"))
+ready("protected/higher", accuracy="accuracy", fairness="fpr", protected=iso.protected("group=b", "higher"))
 scored("alpha", alpha=0.2)
 scored("min_size", min_size=20)
 scored("tried", tried=[{"what": "a linear rule", "seed": 7, "date": "2025-03-01"}])
 
-# Evidence.
-scored("evidence/whole", evidence="whole")
-scored("evidence/splits", evidence="splits", splits=3, train_fraction=0.4)
-scored("evidence/splits/default", splits=2)
-scored("evidence/paper", evidence="paper", splits=3, resamples=200, train_fraction=0.5)
-scored(
-    "evidence/paper/published", evidence="paper", splits=2, resamples=200, pvalue_form="paper", fairness_test="paper"
-)
-scored("evidence/paper/add_one", evidence="paper", splits=1, resamples=100, pvalue_form="add_one")
-found("evidence/crossfit", evidence="crossfit", folds=3, repeats=2, n_jobs=1, progress=True)
-found("evidence/splits/rule", evidence="splits", splits=2, folds=None, repeats=None)
-found("evidence/paper/rule", evidence="paper", splits=2, resamples=100, folds=None, repeats=None)
+# Methods.
+scored("method/splits", method=iso.splits(3, train_fraction=0.4))
+scored("method/splits/two", method=iso.splits(2))
+scored("method/bootstrap", method=iso.splits(3, resamples=200, train_fraction=0.5))
+scored("method/bootstrap/published", method=iso.splits(2, resamples=200, published=True))
+scored("method/bootstrap/one", method=iso.splits(1, resamples=100))
+scored("method/published", SMALL, method="published", capacity=0.3)
+found("method/crossfit", method=iso.crossfit(3, repeats=2), n_jobs=1, progress=True)
+found("method/crossfit/default", SMALL, method=None, capacity=0.3)
+found("method/splits/rule", method=iso.splits(2))
+found("method/bootstrap/rule", method=iso.splits(2, resamples=100))
 
 # Rules.
 for _rule in ("linear", "lasso", "boosting", "group_thresholds"):
@@ -142,8 +144,9 @@ found(
     rule=alternatives.ReductionsRule("equalized_odds", eps=0.05, max_iter=10),
 )  # fmt: skip
 found("rule/callable", rule=first)
-found("rule/list", rule=["linear", "lasso"], group_aware=True)
-found("rule/group_aware", group_aware=True)
+found("rule/list", rule=iso.group_aware(["linear", "lasso"]))
+found("rule/list/mixed", rule=["linear", iso.group_aware("linear")])
+found("rule/group_aware", rule=iso.group_aware("linear"))
 found("rule/text-feature", features=["lab", "clinic"])
 found("then/recommendation", then=lambda r: None if r.recommended is None else r.recommended.decide(TABLE))
 scored("then/surface", then=lambda result: result.surface())
@@ -200,24 +203,44 @@ ready("refuses/column-near", candidate="beter")
 ready("refuses/rule-and-candidate", rule="linear")
 ready("refuses/neither", candidate=None)
 ready("refuses/features", features=FEATURES)
-ready("refuses/group_aware", group_aware=True)
-scored("refuses/capacity-and-threshold", threshold=0.5)
 ready("refuses/n_jobs", n_jobs=0)
-scored("refuses/disadvantage", disadvantage="lower")
 scored("refuses/protected", protected="z")
-scored("refuses/margin-and-gain", margin=0.1, accuracy_gain=0.1)
-scored("refuses/margin", margin=1.5)
-scored("refuses/gain", accuracy_gain=-1.5)
-scored("refuses/gain-groups", accuracy_gain={"a": 0.1})
-scored("refuses/gain-fairness", fairness_gain=1.0)
-scored("refuses/gain-utilities", fairness_gain={"tpr": 0.1})
-scored("refuses/weights", accuracy_weights={"a": -1.0, "b": 1.0})
-scored("refuses/folds", folds=3)
-scored("refuses/paper", fairness_test="paper")
-scored("refuses/paper-equivalence", fairness_test="equivalence", evidence="paper")
-scored("refuses/paper-weights", evidence="paper", weight="weight")
-scored("refuses/crossfit", evidence="crossfit")
-found("refuses/whole", evidence="whole", folds=None, repeats=None)
+scored("refuses/gain-groups", gain=iso.gain({"a": 0.1}))
+scored("refuses/gain-utilities", gain=iso.gain(fairness={"tpr": 0.1}))
+scored(
+    "refuses/gain-weights",
+    gain=iso.gain({"a": 0.1, "b": 0.1}),
+    accuracy={"utility": "outcome_among_selected", "weights": "pooled"},
+)
+scored("refuses/weights", accuracy={"utility": "outcome_among_selected", "weights": {"a": -1.0, "b": 1.0}})
+scored("refuses/weights-near", accuracy={"utility": "outcome_among_selected", "weights": "poled"})
+scored("refuses/bootstrap-weights", method=iso.splits(resamples=100), weight="weight")
+scored("refuses/crossfit", method=iso.crossfit())
+ready("refuses/method", method="crossfit")
+_calls.keep("gain/refuses/margin-and-gain", lambda: iso.gain(0.1, margin=0.1))
+_calls.keep("gain/refuses/margin", lambda: iso.gain(margin=1.5))
+_calls.keep("gain/refuses/loss", lambda: iso.gain(-1.5))
+_calls.keep("gain/refuses/fairness", lambda: iso.gain(fairness=1.0))
+_calls.keep("splits/refuses/published", lambda: iso.splits(7, published=True))
+for _moved, _value in {
+    "group_aware": True,
+    "threshold": 0.5,
+    "accuracy_gain": 0.1,
+    "fairness_gain": 0.1,
+    "margin": 0.1,
+    "scale": "ratio",
+    "accuracy_weights": "pooled",
+    "disadvantage": "lower",
+    "fairness_test": "paper",
+    "evidence": "paper",
+    "folds": 3,
+    "repeats": 2,
+    "splits": 3,
+    "train_fraction": 0.5,
+    "resamples": 100,
+    "pvalue_form": "paper",
+}.items():
+    ready(f"refuses/moved/{_moved}", **{_moved: _value})
 ready("refuses/accuracy-near", accuracy="acuracy")
 ready("refuses/accuracy-lower", accuracy="fpr")
 ready("refuses/fairness", fairness="fairness")
@@ -228,7 +251,7 @@ found("refuses/rule-features", features=None)
 ready("refuses/outcome-as-candidate", candidate="sick")
 ready("refuses/not-binary", outcome="cost", accuracy="accuracy")
 ready("refuses/scores-without-cut", status_quo="score", candidate="need_score")
-ready("refuses/candidates-splits", candidate=["better", "other"], splits=2)
+ready("refuses/candidates-splits", candidate=["better", "other"], method=iso.splits(2))
 ready("refuses/one-group", TABLE.filter(TABLE["group"] == "a"), accuracy="accuracy")
 _calls.keep("MILPRule/refuses/group", lambda: iso.MILPRule("accuracy"))
 _calls.keep("Utility/refuses/function", lambda: iso.Utility("u", 3))  # type: ignore[arg-type]

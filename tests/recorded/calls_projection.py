@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 import isonomy as iso
-from isonomy.transport import distances, estimators
+from isonomy.projection import distances, estimators
 from recorded import tables
 from recorded.recording import Calls, Late
 
 TABLE, GAPS = tables.decisions(), tables.gaps()
 FEATURES = ["income", "debt"]
-CRITERIA = ("equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity")
+CRITERIA = ("equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity", "demographic_parity")
 WOMEN = iso.Discerning(
     u={"women": iso.col("sex") == "Female", "men": iso.col("sex") == "Male"},
     phi=lambda u, mean: u[:, [0]] / mean[0] - u[:, [1]] / mean[1],
@@ -76,37 +76,40 @@ project(
 )
 project(
     "distance/linear", Late(lambda: decided_by("logistic")),
-    distance=Late(lambda: estimators.of(model("logistic"), FEATURES, norm="l1", costs={"income": 2.0})),
+    distance=Late(lambda: estimators.distance(model("logistic"), FEATURES, norm="l1", costs={"income": 2.0})),
     then=lambda result: [result, result.plan],
 )  # fmt: skip
 project("distance/logistic", Late(lambda: decided_by("logistic")), distance=Late(lambda: model("logistic")))
 project(
     "distance/immutable", Late(lambda: decided_by("logistic")),
-    distance=Late(lambda: estimators.of(model("logistic"), FEATURES, norm="linf", immutable=["debt"])),
+    distance=Late(lambda: estimators.distance(model("logistic"), FEATURES, norm="linf", immutable=["debt"])),
 )  # fmt: skip
 project("distance/scaled", Late(lambda: decided_by("scaled")), distance=Late(lambda: model("scaled")))
 project("distance/tree", Late(lambda: decided_by("tree")), distance=Late(lambda: model("tree")))
 project("distance/svc", Late(lambda: decided_by("svc")), distance=Late(lambda: model("svc")))
 project(
     "distance/svc/squared", Late(lambda: decided_by("svc")),
-    distance=Late(lambda: estimators.of(model("svc"), squared=True)),
+    distance=Late(lambda: estimators.distance(model("svc"), squared=True)),
 )  # fmt: skip
 project("distance/forest", Late(lambda: decided_by("forest")), distance=Late(lambda: model("forest")))
 project("reference", reference={"race": "Black"})
 project("tolerance", tolerance=0.05)
 project("tolerance/wide", tolerance=0.5)
-project("tolerance/upper", tolerance=0.0, tolerance_side="upper")
-project("tolerance/lower", tolerance=0.02, tolerance_side="lower", groups="sex")
-project("tolerance/both", tolerance=0.1, tolerance_side="both", groups="sex")
+project("tolerance/upper", tolerance={"above": 0.0})
+project("tolerance/lower", tolerance={"below": 0.02}, groups="sex")
+project("tolerance/both", tolerance={"below": 0.1, "above": 0.2}, groups="sex")
+project(
+    "tolerance/rates/above", tolerance={"tpr": {"above": 0.1}, "fpr": 0.1}, criterion="equalized_odds", groups="sex"
+)
 project("tolerance/rates", tolerance={"tpr": 0.05, "fpr": 0.1}, criterion="equalized_odds", groups="sex")
 project("tolerance/groups", tolerance={"race=Asian": 0.05, "race=Black": 0.1, "race=Other": 0.2})
 project("tolerance/sides", tolerance={"below": 0.02}, groups="sex")
 project("bandwidth", bandwidth=0.1)
-project("law/corrected", law="corrected", groups="sex")
-project("law/published", law="published")
-project("law/published/lower", law="published", tolerance=0.05, tolerance_side="lower", groups="sex")
+project("method/corrected", method="corrected", groups="sex")
+project("method/published", method="published")
+project("method/published/lower", method="published", tolerance={"below": 0.05}, groups="sex")
 project("curve", curve=True, groups="sex", then=lambda result: [result, result.curve])
-project("curve/upper", curve=True, tolerance=0.0, tolerance_side="upper")
+project("curve/upper", curve=True, tolerance={"above": 0.0})
 project("whole", whole=True, groups="sex", then=lambda result: [result, result.plan])
 project("alpha", alpha=0.2)
 project("count", count="count")
@@ -135,7 +138,7 @@ project(
     criterion="equalized_odds",
 )
 
-project("refuses/criterion", criterion="demographic_parity")
+project("refuses/criterion", criterion="tpr")
 project("refuses/criterion-near", criterion="equal_oportunity")
 project("refuses/own-reference", criterion=WOMEN, reference={"sex": "Male"})
 project("refuses/outcome", outcome=None)
@@ -146,13 +149,14 @@ project("refuses/threshold-of-column", distance="distance", threshold=0.5)
 project("refuses/not-fitted", distance=object())
 project("refuses/no-threshold", prediction="better", threshold=None)
 project("refuses/other-side", prediction="better")
-project("refuses/side-alone", tolerance_side="upper")
+project("refuses/law", law="published")
 project("refuses/tolerance-percent", tolerance=5.0)
 project("refuses/tolerance-empty", tolerance={})
 project("refuses/tolerance-name", tolerance={"tnr": 0.1})
-project("refuses/tolerance-side-twice", tolerance={"below": 0.1}, tolerance_side="upper")
-project("refuses/published-tolerance", law="published", tolerance=0.1)
-project("refuses/published-weights", law="published", weight="weight")
+project("refuses/tolerance-side", tolerance=0.1, tolerance_side="upper")
+project("refuses/published-tolerance", method="published", tolerance=0.1)
+project("refuses/published-bandwidth", method="published", bandwidth=0.1)
+project("refuses/published-weights", method="published", weight="weight")
 project("refuses/whole-weights", whole=True, weight="weight")
 project("refuses/reference-column", reference={"region": "north"})
 project("refuses/reference-level", reference={"race": "Martian"})

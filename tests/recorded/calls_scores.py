@@ -47,7 +47,7 @@ def metrics(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> N
 
 
 # Parity.
-for _method in ("omnibus", "orthogonal", "cumulative", "trend", "residual", "nadaraya-watson", "published"):
+for _method in ("omnibus", "orthogonal", "cumulative", "trend", "residual", "published"):
     parity(f"method/{_method}", method=_method)
 for _kernel in KERNELS:
     parity(f"kernel/{_kernel}", kernel=_kernel, grid=[0.2, 0.4, 0.6])
@@ -64,9 +64,9 @@ parity("bandwidth/cross-validation", bandwidth="cross-validation", grid=[0.3, 0.
 parity("reference", reference={"group": "a"})
 parity("tolerance", tolerance=0.1, grid=[0.3, 0.5])
 parity("tolerance/wide", tolerance=0.6)
-parity("order_tolerance", tolerance=0.2, order_tolerance=0.4, grid=[0.3, 0.5])
-parity("order", order=True, method="nadaraya-watson", grid=[0.3, 0.5])
-parity("order/none", order=False, grid=[0.3, 0.5])
+parity("order_tolerance", tolerance=0.2, order=0.4, grid=[0.3, 0.5])
+parity("order/false", order=False, grid=[0.3, 0.5])
+parity("order/true", order=True, tolerance=0.2, grid=[0.3, 0.5])
 parity("alpha", alpha=0.2, grid=[0.3, 0.5])
 parity("depth-2", groups=["group", "sex"], depth=2, grid=[0.3, 0.5])
 parity("cut", groups=iso.cut("age", [40]), grid=[0.3, 0.5])
@@ -106,7 +106,7 @@ composite("engine/duckdb", Late(lambda: tables.in_engine("duckdb", SMALL)))
 composite("then/worst", then=lambda result: [result.worst_weights, result.pvalue])
 
 # Outcomes at a threshold.
-for _method in ("local-quadratic", "local-linear", "nadaraya-watson"):
+for _method in ("local-quadratic", "local-linear", "published"):
     marginal(f"method/{_method}", method=_method)
 for _kernel in KERNELS:
     marginal(f"kernel/{_kernel}", kernel=_kernel)
@@ -179,7 +179,7 @@ metrics("missing/drop", GAPS, missing="drop", missing_group="drop")
 metrics("missing/level", GAPS, missing="drop", missing_group="level")
 metrics("missing/raise", missing="raise", missing_group="raise")
 metrics("engine/duckdb", Late(lambda: tables.in_engine("duckdb", TABLE)))
-metrics("then/warnings", TABLE.head(40), then=lambda made: [made.warnings, made.dropped])
+metrics("then/warnings", TABLE.head(40), then=lambda made: [made.warnings, made.provenance.dropped])
 
 # Estimators.
 Y, Z = TABLE["y"].to_numpy(), TABLE.select("y", "z")
@@ -187,14 +187,14 @@ ROWS = TABLE.select("s", "r", "group", "sex", "user")
 
 
 def calibrator(name: str, data: Any = ROWS, y: Any = Y, new: Any = None, fit: Any = None, **options: Any) -> None:
-    given: dict[str, Any] = {"score_column": "s", "group_columns": "group"} | options
+    given: dict[str, Any] = {"score_column": "s", "groups": "group"} | options
     _calls.add("GroupCalibrator", name, then=fitted(data, y, new, **(fit or {})), **given)
 
 
 def rule(name: str, data: Any = ROWS, y: Any = Y, new: Any = None, fit: Any = None, **options: Any) -> None:
     given: dict[str, Any] = {
         "score_column": "s",
-        "group_columns": "group",
+        "groups": "group",
         "threshold": 0.4,
         "random_state": 1,
     } | options
@@ -202,7 +202,7 @@ def rule(name: str, data: Any = ROWS, y: Any = Y, new: Any = None, fit: Any = No
 
 
 def together(name: str, data: Any = ROWS, y: Any = Z, new: Any = None, fit: Any = None, **options: Any) -> None:
-    given: dict[str, Any] = {"score_columns": ["s", "r"], "group_columns": "group"} | options
+    given: dict[str, Any] = {"scores": ["s", "r"], "groups": "group"} | options
     _calls.add("MultiObjectiveCalibrator", name, then=fitted(data, y, new, **(fit or {})), **given)
 
 
@@ -212,25 +212,23 @@ def regression() -> Any:
     return LinearRegression()
 
 
-for _method in ("near_unbiased", "binning", "isotonic", "platt"):
+for _method in ("near_unbiased", "published", "binning", "isotonic", "platt"):
     calibrator(f"method/{_method}", method=_method)
     calibrator(f"method/{_method}/monotone", method=_method, monotone=True)
-calibrator("groups/none", group_columns=())
-calibrator("groups/two", group_columns=["group", "sex"])
-calibrator("user_column", user_column="user")
+calibrator("groups/none", groups=())
+calibrator("groups/two", groups=["group", "sex"])
+calibrator("user", user="user")
 calibrator("bins", bins=8)
 calibrator("bandwidth", bandwidth=0.2)
-for _smoother in ("local-linear", "nadaraya-watson"):
-    calibrator(f"smoother/{_smoother}", smoother=_smoother)
 calibrator("onto", onto={"group": "a"})
 calibrator("min_size", min_size=500)
 calibrator("new-group", ROWS.filter(ROWS["group"] != "c"), Y[(ROWS["group"] != "c").to_numpy()], ROWS)
 calibrator("sample_weight", fit={"sample_weight": TABLE["weight"].to_numpy()})
-calibrator("array", np.column_stack([TABLE["s"], TABLE["group"] == "b"]), score_column=0, group_columns=1)
+calibrator("array", np.column_stack([TABLE["s"], TABLE["group"] == "b"]), score_column=0, groups=1)
 calibrator("pandas", ROWS.to_pandas())
 for _target in ("outcome_at_margin", "selection_rate", "tpr", "fpr", "equalized_odds", "predictive_value"):
     rule(f"target/{_target}", target=_target, change="all")
-rule("user_column", user_column="user")
+rule("user", user="user")
 rule("capacity", target="tpr", capacity=0.3)
 rule("change/shown", target="tpr", change="shown")
 rule("randomize", target="equalized_odds", randomize=True, change="all")
@@ -242,14 +240,14 @@ rule(
 rule("unknown/error", target="tpr", unknown="error")
 rule("sample_weight", target="tpr", fit={"sample_weight": TABLE["weight"].to_numpy()})
 together("plain")
-together("user_column", user_column="user")
+together("user", user="user")
 together("estimator", estimator=Late(regression))
 together("bandwidth", bandwidth=0.3)
 together("min_size", min_size=800)
-together("first-columns", TABLE.select("s", "r", "group"), score_columns=None)
-together("one-outcome", y=Y, score_columns=["s"])
+together("first-columns", TABLE.select("s", "r", "group"), scores=None)
+together("one-outcome", y=Y, scores=["s"])
 _calls.add(
-    "MultiObjectiveCalibrator", "combine", score_columns=["s", "r"], group_columns="group",
+    "MultiObjectiveCalibrator", "combine", scores=["s", "r"], groups="group",
     then=lambda model: model.fit(ROWS, Z).combine(ROWS, [0.3, 0.7]),
 )  # fmt: skip
 _calls.add("split_users", "plain", TABLE["user"].to_numpy(), rng=1)
@@ -262,6 +260,11 @@ parity("refuses/grid", grid=[0.5, 0.2])
 parity("refuses/bandwidth-grid", bandwidth=[0.1, 0.2, 0.3], grid=[0.3, 0.5])
 parity("refuses/user-cluster", user="user", cluster="branch")
 parity("refuses/method", method="kernel")
+parity("refuses/method-old", method="nadaraya-watson")
+parity("refuses/order_tolerance", order_tolerance=0.1)
+parity("refuses/published-order", method="published", order=True)
+parity("refuses/published-adjust", method="published", adjust="sup-t")
+parity("refuses/single-order", order=0.1, grid=0.5)
 parity("refuses/resamples", resamples=10)
 parity("refuses/reference", reference={"group": "z"})
 parity("refuses/one-group", TABLE.filter(TABLE["group"] == "a"))
@@ -289,15 +292,18 @@ calibrator("refuses/column", score_column="t")
 calibrator("refuses/lengths", y=Y[:10])
 calibrator("refuses/platt", y=TABLE["amount"].to_numpy(), method="platt")
 calibrator("refuses/lazy", ROWS.lazy())
-rule("refuses/groups", group_columns=())
+rule("refuses/groups", groups=())
+rule("refuses/group_columns", group_columns="group")
+calibrator("refuses/smoother", smoother="nadaraya-watson")
+together("refuses/score_columns", score_columns=["s", "r"])
 rule("refuses/outcomes", y=None, target="tpr")
 rule("refuses/unknown", ROWS.filter(ROWS["group"] != "c"), Y[(ROWS["group"] != "c").to_numpy()], ROWS, unknown="error")
-together("refuses/columns", score_columns=["s"])
+together("refuses/columns", scores=["s"])
 together("refuses/estimator", estimator="ridge")
 _calls.add(
     "MultiObjectiveCalibrator",
     "refuses/weights",
-    score_columns=["s", "r"],
+    scores=["s", "r"],
     then=lambda m: m.fit(ROWS.select("s", "r"), Z).combine(ROWS.select("s", "r"), [1.0]),
 )
 _calls.add("split_users", "refuses/one", ["a", "a"])

@@ -70,7 +70,7 @@ def parameters() -> dict[str, int]:
     for name in iso.__all__:
         value = getattr(iso, name)
         of_ours = str(getattr(value, "__module__", "")).startswith("isonomy")
-        made = inspect.isclass(value) and not issubclass(value, (iso.Result, iso.AuditResult, iso.CalibrationMetrics))
+        made = inspect.isclass(value) and not issubclass(value, (iso.Evidence, iso.AuditResult, iso.CalibrationMetrics))
         if of_ours and (inspect.isfunction(value) or (made and value not in (iso.Status, iso.Verdict))):
             found[name] = len(inspect.signature(value).parameters)
     return found

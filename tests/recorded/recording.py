@@ -127,14 +127,14 @@ def answer(call: Thunk) -> dict[str, Any]:
 
 def described(value: Any, *, draw: bool) -> dict[str, Any]:
     """Any answer in plain types."""
-    if isinstance(value, iso.Result):
+    if isinstance(value, iso.Evidence):
         return _result(value) | ({"chart": _chart(value)} if draw else {})
     if isinstance(value, Fitted):
         return _fitted(value)
     return {"type": type(value).__name__, "value": plain(value)}
 
 
-def _result(result: iso.Result) -> dict[str, Any]:
+def _result(result: iso.Evidence) -> dict[str, Any]:
     frame = _frame(result.to_frame("polars"))
     findings, told = list(result.findings()), list(result.warnings)
     return {
@@ -156,7 +156,7 @@ def _result(result: iso.Result) -> dict[str, Any]:
     }
 
 
-def _published(result: iso.Result, frame: Any, findings: list[str], told: list[str]) -> dict[str, Any]:
+def _published(result: iso.Evidence, frame: Any, findings: list[str], told: list[str]) -> dict[str, Any]:
     """The copy for publication: what is not as in the result itself."""
     try:
         copy = result.published(15)
@@ -174,26 +174,25 @@ def _published(result: iso.Result, frame: Any, findings: list[str], told: list[s
     }
 
 
-def _stored(result: iso.Result, frame: Any) -> dict[str, bool]:
+def _stored(result: iso.Evidence, frame: Any) -> dict[str, bool]:
     """Whether the result comes back from JSON as it was."""
     back = iso.from_json(result.to_json())
     return {"frame": _same(_frame(back.to_frame("polars")), frame), "summary": back.summary() == result.summary()}
 
 
-def _chart(result: iso.Result) -> dict[str, Any]:
+def _chart(result: iso.Evidence) -> dict[str, Any]:
     """The titles of the chart, and the ends and the number of each column of numbers that it draws."""
     from altair.utils.schemapi import debug_mode
 
     with debug_mode(False):  # altair's checks of each part take most of the time
         drawn: dict[str, Any] = result.plot().to_dict(validate=False)
-    columns: dict[str, list[list[Any]]] = {}
+    columns = []
     for rows in drawn.get("datasets", {}).values():
         for name in dict.fromkeys(key for row in rows for key in row):
             values = [row[name] for row in rows if isinstance(row.get(name), (int, float))]
             if values:
-                columns.setdefault(name, []).append([float(min(values)), float(max(values)), len(values)])
-    ordered = {name: sorted(ends, key=_order) for name, ends in columns.items()}
-    return {"titles": [_text(title) for title in _titles(drawn)], "columns": ordered}
+                columns.append([name, float(min(values)), float(max(values)), len(values)])
+    return {"titles": [_text(title) for title in _titles(drawn)], "columns": sorted(columns, key=_order)}
 
 
 def _titles(drawn: Any) -> Iterator[Any]:
@@ -208,9 +207,9 @@ def _text(title: Any) -> Any:
     return {key: title[key] for key in ("text", "subtitle") if key in title} if isinstance(title, dict) else title
 
 
-def _order(ends: list[Any]) -> tuple[Any, ...]:
-    low, high, number = ends
-    return number, f"{low:.6g}", f"{high:.6g}"
+def _order(column: list[Any]) -> tuple[Any, ...]:
+    name, low, high, number = column
+    return name, number, f"{low:.6g}", f"{high:.6g}"
 
 
 def _fitted(one: Fitted) -> dict[str, Any]:
@@ -247,7 +246,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         parts = sorted(value, key=str) if isinstance(value, (set, frozenset)) else value
         return [plain(inner) for inner in parts]
-    if isinstance(value, iso.Result):
+    if isinstance(value, iso.Evidence):
         return _result(value)
     if hasattr(value, "to_frame"):
         return _frame(value.to_frame("polars"))

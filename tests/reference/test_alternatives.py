@@ -9,9 +9,8 @@ import pytest
 from scipy.stats import ks_2samp, kstest
 
 import isonomy as iso
-from isonomy.alternatives.rules.bootstrap import resampled_sums
-from isonomy.alternatives.rules.criteria import rates_of
-from isonomy.alternatives.rules.utilities import READY
+from isonomy.alternatives.rules.comparison import resample
+from isonomy.alternatives.rules.utilities import READY, rates_of
 from isonomy.numerics.arrays import FloatArray
 
 
@@ -45,7 +44,7 @@ def cell_bootstrap(data: dict[str, Any], resamples: int, rng: np.random.Generato
     parts = [np.stack(utility.values({}, data["y"].astype(float), d), axis=-1) for d in decisions]
     values = np.stack(parts, axis=1)[:, None]  # (lines, utilities, 2 algorithms, 2)
     weight = np.ones(len(data["y"]), dtype=np.int64)
-    draws = resampled_sums(values, data["black"].astype(np.intp), weight, 2, resamples, rng)
+    draws = resample(values, data["black"].astype(np.intp), weight, 2, resamples, rng)
     u = rates_of(draws)[:, 0]
     gap = np.abs(u[:, :, 0] - u[:, :, 1])
     return np.column_stack([u[:, 1] - u[:, 0], gap[:, 0] - gap[:, 1]])
@@ -86,17 +85,14 @@ def test_pvalues_are_those_of_row_resampling() -> None:
         groups="black",
         status_quo="d0",
         candidate="d1",
-        evidence="paper",
-        splits=1,
-        resamples=20_000,
-        fairness_test="paper",
+        method=iso.splits(1, resamples=20_000, published=True),
         rng=1,
     )
     observed, resampled = statistics(data), row_bootstrap(data, 4_000, rng)
-    expected = (1 + (resampled - observed >= observed).sum(axis=0)) / 4_001
-    pvalues = [result.accuracy[0, 0, 2], result.accuracy[0, 1, 2], result.fairness[0, 0, 2]]
+    expected = (resampled - observed >= observed).mean(axis=0)
+    pvalues = result.pvalues[:3]
     margin = 4 * np.sqrt(expected * (1 - expected) * (1 / 4_000 + 1 / 20_000)) + 1e-3
-    assert (abs(np.array(pvalues) - expected) < margin).all()
+    assert (abs(pvalues - expected) < margin).all()
 
 
 def test_against_the_delta_method() -> None:
@@ -117,12 +113,10 @@ def test_against_the_delta_method() -> None:
         candidate="d1",
         accuracy="accuracy",
         fairness="selection_rate",
-        evidence="paper",
-        splits=1,
-        resamples=20_000,
+        method=iso.splits(1, resamples=20_000),
         rng=3,
     )
     for g in (0, 1):
         gain = (d1 == y)[group == g].astype(float) - (d0 == y)[group == g]
         expected = norm.sf(gain.mean() / (gain.std() / np.sqrt(len(gain))))
-        assert result.accuracy[0, g, 2] == pytest.approx(expected, abs=4 * np.sqrt(expected / 20_000) + 2e-3)
+        assert result.pvalues[g] == pytest.approx(expected, abs=4 * np.sqrt(expected / 20_000) + 2e-3)

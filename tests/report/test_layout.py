@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.report import Entry, glossary, layout
-from isonomy.report.layout import section
-from support.fakes import HOSTILE, fake, untested
+from isonomy.report import Entry, glossary, layout, wording
+from isonomy.report.layout import Section, chart, embedded
+from isonomy.results import Verdict
+from support.fakes import HOSTILE, FakeResult, fake, untested
 
 
 def test_every_piece_of_a_result_has_its_place() -> None:
     entry = Entry(name="flag-tpr", kind="flag", result=fake(), truth=("It is so.",), seed=7, seconds=0.25)
-    part = section(3, entry, picture=False)
+    part = Section(3, entry, drawn=False)
     assert (part.anchor, part.verdict, part.badge) == ("test-3", "violation", "Difference shown")
     assert str(part.null) == "The difference of every group is 0"
     assert [str(text) for text in part.truth] == ["It is so."]
     assert len(part.findings) == 3
     assert part.gloss.startswith("True positive rate (tpr): the share selected")
-    assert part.table is not None
-    assert len(part.table.rows) == 3
+    ((_, shown),) = part.tables
+    assert len(shown.rows) == 3
     assert part.chart is None
     assert len(part.steps) == 3
     assert (len(part.assumptions), len(part.warnings), len(part.limits), len(part.references)) == (1, 1, 2, 1)
@@ -27,7 +32,7 @@ def test_every_piece_of_a_result_has_its_place() -> None:
 
 def test_facts_say_where_a_result_came_from() -> None:
     entry = Entry(name="a", kind="flag", result=fake(), seed=7, seconds=0.25, peak_memory=3 * 2**20, resumed=True)
-    facts = dict(section(1, entry, picture=False).facts)
+    facts = dict(Section(1, entry, drawn=False).facts)
     assert facts["Function"] == "isonomy.flag"
     assert facts["Rows used"] == "600"
     assert facts["Rows left out, income missing"] == "3"
@@ -39,9 +44,9 @@ def test_facts_say_where_a_result_came_from() -> None:
 
 def test_a_test_that_stopped_has_its_options_and_its_error() -> None:
     options: dict[str, object] = {"metric": "tpr", "groups": [], "reference": {"race": "White"}, "tolerance": None}
-    part = section(1, Entry(name="a", kind="flag", error="No rows.", error_kind="data", options=options))
+    part = Section(1, Entry(name="a", kind="flag", error="No rows.", error_kind="data", options=options))
     assert [str(lead) for lead in part.leads] == ["No rows."]
-    assert (part.table, part.null, part.chart) == (None, None, None)
+    assert (part.tables, part.null, part.chart) == ((), None, None)
     facts = dict(part.facts)
     assert facts["Setting reference"] == "race: White"
     assert not {"Setting groups", "Setting tolerance"} & set(facts)  # not set: nothing to tell
@@ -49,25 +54,25 @@ def test_a_test_that_stopped_has_its_options_and_its_error() -> None:
 
 
 def test_a_long_table_is_cut_to_the_rows_given() -> None:
-    part = section(1, Entry(name="a", kind="flag", result=fake()), 2, picture=False)
-    assert part.table is not None
-    assert (len(part.table.rows), part.table.total) == (2, 3)
+    part = Section(1, Entry(name="a", kind="flag", result=fake()), 2, drawn=False)
+    ((_, shown),) = part.tables
+    assert (len(shown.rows), shown.total) == (2, 3)
 
 
 def test_right_to_left_labels_are_isolated_in_sentences() -> None:
-    part = section(1, Entry(name="a", kind="flag", result=fake(HOSTILE)), picture=False)
+    part = Section(1, Entry(name="a", kind="flag", result=fake(HOSTILE)), drawn=False)
     assert any("<bdi>race=שלום עולם</bdi>" in finding for finding in part.findings)
 
 
 def test_the_summary_begins_with_the_finding_that_decided() -> None:
-    leads = layout.section(1, Entry(name="x", kind="flag", result=fake(decider=2)), picture=False).leads
+    leads = layout.Section(1, Entry(name="x", kind="flag", result=fake(decider=2)), drawn=False).leads
     assert [str(lead)[:16] for lead in leads] == ["For race=Asian t", "For race=Black t"]
-    others = layout.section(1, Entry(name="x", kind="flag", result=fake()), picture=False).leads
+    others = layout.Section(1, Entry(name="x", kind="flag", result=fake()), drawn=False).leads
     assert [str(lead)[:16] for lead in others] == ["For race=Black t", "For race=White t"]
 
 
 def test_nothing_tested_is_not_answered() -> None:
-    part = layout.section(1, Entry(name="x", kind="flag", result=untested()), picture=False)
+    part = layout.Section(1, Entry(name="x", kind="flag", result=untested()), drawn=False)
     assert (part.verdict, part.badge) == ("failed", "Not answered")
     assert str(part.leads[0]).startswith("Not answered: no group could be tested")
     assert str(part.leads[1]) == "Some groups are small."
@@ -75,20 +80,48 @@ def test_nothing_tested_is_not_answered() -> None:
 
 def test_a_picture_is_drawn_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Entry(name="a", kind="flag", result=fake(), title="How much?")
-    part = section(1, entry)
+    part = Section(1, entry)
     assert part.chart is not None
     assert part.chart.specification is not None
-    assert part.chart_label == "Chart: How much? The table below it holds the same numbers."
+    assert wording.chart_label(part.label) == "Chart: How much? The table below it contains the same numbers."
     monkeypatch.setattr(layout, "chart", None)  # calling it would fail
-    assert section(1, entry, picture=False).chart is None
+    assert Section(1, entry, drawn=False).chart is None
 
 
 def test_words_of_a_title_are_explained_too() -> None:
-    part = section(1, Entry(name="a", kind="flag", result=fake(), title="Does the uplift model promise too much?"))
+    part = Section(1, Entry(name="a", kind="flag", result=fake(), title="Does the uplift model promise too much?"))
     assert "uplift" in part.text
     assert "Uplift, effect" in dict(glossary.reading(part.text))
 
 
 def test_a_method_begins_with_a_capital_letter() -> None:
     result = iso.flag({"p": [0, 1] * 50, "g": ["a", "b"] * 50}, metric="selection_rate", prediction="p", groups="g")
-    assert section(1, Entry(name="a", kind="flag", result=result), picture=False).method == "Empirical likelihood"
+    assert Section(1, Entry(name="a", kind="flag", result=result), drawn=False).method == "Empirical likelihood"
+
+
+def test_labels_cannot_end_the_script_that_holds_them() -> None:
+    specification = chart(fake(HOSTILE)).specification
+    assert specification is not None
+    assert not set("<>&") & set(specification)
+    assert "vega-lite" in json.loads(specification)["$schema"]
+
+
+def test_a_chart_on_the_page_has_the_background_of_the_page() -> None:
+    """The page gives its charts its own ink, which is light on a dark page."""
+    specification = chart(fake()).specification
+    assert specification is not None
+    assert json.loads(specification)["config"]["background"] == "transparent"
+
+
+def test_embedded_values_are_plain() -> None:
+    value: dict[str, Any] = {"a": np.float64(0.5), "b": np.int8(3), "c": Verdict.VIOLATION, "d": "</script>&"}
+    assert json.loads(embedded(value)) == {"a": 0.5, "b": 3, "c": "violation", "d": "</script>&"}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        embedded([float("nan")])
+
+
+def test_a_picture_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeResult, "plot", lambda self: 1 / 0)
+    picture = chart(fake())
+    assert picture.specification is None
+    assert picture.problem.startswith("The chart could not be drawn (ZeroDivisionError: division by zero)")

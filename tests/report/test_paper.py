@@ -19,7 +19,7 @@ def test_without_a_browser_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UsageError, match=r"none is installed\. Install Chromium, .* print it from there"):
         browser()
     monkeypatch.setenv("ISONOMY_BROWSER", "no-such-browser")
-    with pytest.raises(UsageError, match="ISONOMY_BROWSER names 'no-such-browser', which is not there"):
+    with pytest.raises(UsageError, match="ISONOMY_BROWSER names 'no-such-browser', which does not exist"):
         browser()
 
 

@@ -18,8 +18,8 @@ from markupsafe import Markup
 
 import isonomy.report
 from isonomy.report import Entry, html, layout, wording
-from isonomy.report.charts import Chart
-from isonomy.report.render import MAXIMUM_BYTES, policy
+from isonomy.report.layout import Chart
+from isonomy.report.render import MAXIMUM_BYTES, library, policy
 from isonomy.report.text import visible
 from support.fakes import HOSTILE, document, fake, untested
 
@@ -65,8 +65,8 @@ def read(page: str) -> Reader:
 def test_everything_asked_for_is_there(read: Reader) -> None:
     for part in (
         "A made-up lender, first half of 2026",
-        "5 questions were put to the data: 2 differences shown, 1 shown within tolerance, 1 inconclusive and 1 could",
-        "Which groups are treated differently, and is it more than chance?",
+        "5 questions were tested: 2 differences shown, 1 shown within tolerance, 1 inconclusive and 1 could",
+        "Which groups does this model treat differently, by how much, and is that more than chance?",
         "For race=Black the difference is -0.200",
         "Hypothesis tested",
         "The difference of every group is 0",
@@ -145,14 +145,13 @@ def test_a_huge_audit_stays_below_five_megabytes(monkeypatch: pytest.MonkeyPatch
     numbers: dict[str, Any] = {
         "size": np.full(n, 100.0),
         "disparity": np.zeros(n),
-        "se": np.ones(n),
         "status": fake().status[:1] * n,
     }
     big = fake([f"group number {i} {'x' * 3_000}" for i in range(n)], **numbers)
     monkeypatch.setattr(layout, "chart", lambda result: Chart(Markup('{"x": "' + "y" * 1_500_000 + '"}')))
     page = html(replace(document(), entries=(Entry(name="a", kind="flag", result=big),) * 2))
     assert len(page.encode()) < MAXIMUM_BYTES
-    assert "The first 200 of 1,000 lines are shown here; results.json holds the other 800" in page
+    assert "The first 200 of 1,000 lines are shown here; results.json contains the other 800" in page
     assert page.count("the page would be too large") == 1  # the second picture
 
 
@@ -160,12 +159,12 @@ def test_a_picture_that_fails_does_not_take_the_report_with_it(monkeypatch: pyte
     result = fake()
     monkeypatch.setattr(type(result), "plot", lambda self: 1 / 0)
     page = html(replace(document(), entries=(Entry(name="x", kind="flag", result=result),)))
-    assert "The picture could not be drawn (ZeroDivisionError" in page
+    assert "The chart could not be drawn (ZeroDivisionError" in page
     assert "vegaEmbed=" not in page  # no chart, no chart library
 
 
 def test_an_empty_audit_is_a_page() -> None:
-    assert "No question was put to the data." in html(replace(document(), entries=()))
+    assert "Nothing was tested." in html(replace(document(), entries=()))
 
 
 def test_the_report_computes_no_statistic() -> None:
@@ -182,7 +181,7 @@ def test_suppression_is_told_when_there_is_none() -> None:
 def test_a_page_of_a_test_that_was_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "chart", lambda result: Chart(None))
     page = html(document(entries=(Entry(name="x", kind="flag", result=untested()),)))
-    assert "1 question was put to the data: 1 could not be answered." in page
+    assert "1 question was tested: 1 could not be answered." in page
     assert 'class="error"' not in page  # it did not stop: its table is there
 
 
@@ -193,5 +192,10 @@ def test_a_page_explains_the_words_it_uses_and_no_others() -> None:
     told = fake().findings()[0]
     assert "bandwidth" not in told
     assert "<dt>Bandwidth</dt>" not in page
-    warned = replace(fake(), warnings=("The bandwidth is narrow.",))
+    warned = fake(notes=("The bandwidth is narrow.",))
     assert "<dt>Bandwidth</dt>" in html(document(entries=(Entry(name="a", kind="flag", result=warned),)))
+
+
+def test_the_library_is_in_the_package() -> None:
+    assert "vegaEmbed" in library()
+    assert "</script" not in library().lower()

@@ -8,6 +8,9 @@ import pytest
 from isonomy.report import wording
 from isonomy.report.tables import safe_csv, table
 from isonomy.results import Status, Verdict
+from isonomy.results.columns import VOCABULARY, Column
+
+DECLARED = {name: Column(name, count=name == "size") for name in VOCABULARY}
 
 
 def test_numbers_words_and_raw_values() -> None:
@@ -19,24 +22,37 @@ def test_numbers_words_and_raw_values() -> None:
             "pvalue": np.array([0.0, 0.03125, np.nan]),
             "verdict": [Verdict.VIOLATION, Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE],
             "status": [Status.OK, Status.TOO_SMALL, Status.SUPPRESSED],
-        }
+        },
+        DECLARED,
     )
     first, second, third = shown.rows
-    assert [cell.text for cell in first] == ["a", "Shown", "−0.123", "< 0.001", "Tested", "1,200"]
+    assert [cell.text for cell in first] == ["a", "1,200", "−0.123", "< 0.001", "Shown", "Tested"]
     assert [cell.raw for cell in first][2:4] == ["-0.123456789", "0.0"]
     assert second[3].text == "0.0312"
     assert [cell.text for cell in third][2:4] == ["∞", "–"]
-    assert third[4].mark == "suppressed"
-    assert third[5].raw == ""
-    assert [column.numeric for column in shown.columns] == [False, False, True, True, False, True]
+    assert third[5].mark == "suppressed"
+    assert third[1].raw == ""
+    assert [column.numeric for column in shown.columns] == [False, True, True, True, False, False]
 
 
-def test_what_decides_stands_first_and_what_few_ask_for_is_set_apart() -> None:
+def test_columns_follow_the_vocabulary_and_what_few_ask_for_is_set_apart() -> None:
     names = ("statistic", "size", "own", "pvalue", "verdict", "group", "estimate", "ci_low", "ci_high", "disparity")
     shown = table({name: [1.0] for name in names})
-    order = ["group", "verdict", "estimate", "disparity", "ci_low", "ci_high", "pvalue", "statistic", "size", "own"]
+    order = ["group", "size", "estimate", "disparity", "ci_low", "ci_high", "statistic", "pvalue", "verdict", "own"]
     assert [column.name for column in shown.columns] == order
-    assert [column.name for column in shown.columns if column.minor] == ["size", "own"]
+    assert [column.name for column in shown.columns if column.minor] == ["size", "statistic"]
+
+
+def test_the_verdict_is_always_shown_and_pages_that_were_chosen_keep_their_order() -> None:
+    names = ("group", "stratum", "against", "metric", "score", "n", "estimate", "disparity", "ci_low", "verdict")
+    shown = table({name: [1.0] for name in names})
+    assert [column.name for column in shown.columns if column.minor] == ["n", "estimate"]
+    adjusted = table({"group": ["a"], "pvalue": [0.1], "adjusted_pvalue": [0.2]})
+    assert [column.name for column in adjusted.columns if column.minor] == ["pvalue"]
+    chosen = table({"verdict": ["violation"], "own": [1.0], "group": ["a"], "size": [3.0]}, chosen=True)
+    assert [column.name for column in chosen.columns] == ["verdict", "own", "group", "size"]
+    many = table({**{f"c{i}": [1.0] for i in range(9)}, "verdict": ["violation"]}, chosen=True)
+    assert [column.name for column in many.columns if column.minor] == ["c7", "c8"]
 
 
 @pytest.mark.parametrize(("columns", "wide"), [(13, False), (14, True), (40, True)])
@@ -53,7 +69,11 @@ def test_columns_that_paper_has_no_room_for_are_printed_below_the_others(columns
 def test_shares_are_shown_in_percent_and_points_and_downloaded_as_they_are() -> None:
     shown = table(
         {"group": ["a"], "estimate": np.array([0.717]), "disparity": np.array([-0.163])},
-        units={"estimate": "%", "disparity": "points"},
+        {
+            "group": Column("group"),
+            "estimate": Column("estimate", unit="%"),
+            "disparity": Column("disparity", unit="points"),
+        },
     )
     assert [column.heading for column in shown.columns] == ["Group", "Estimate (%)", "Difference (points)"]
     assert [cell.text for cell in shown.rows[0]] == ["a", "71.7", "−16.3"]
@@ -74,7 +94,7 @@ def test_ordinary_labels_and_negative_numbers_are_not_touched() -> None:
 def test_a_long_table_is_shortened_and_says_so() -> None:
     shown = table({"group": [f"g{i}" for i in range(30)]}, limit=10)
     assert len(shown.rows) == 10
-    assert shown.shortened == "The first 10 of 30 lines are shown here; results.json holds the other 20."
+    assert shown.shortened == "The first 10 of 30 lines are shown here; results.json contains the other 20."
     assert table({"group": ["a"]}).shortened == ""
 
 
@@ -91,7 +111,8 @@ def test_lines_about_two_groups_keep_both_in_every_part() -> None:
 
 
 def test_counts_are_whole_and_truths_are_words() -> None:
-    shown = table({"shortfall": np.array([0.0, 159.0]), "below_threshold": np.array([True, False])})
+    described = {"shortfall": Column("shortfall", count=True), "below": Column("below")}
+    shown = table({"shortfall": np.array([0.0, 159.0]), "below": np.array([True, False])}, described)
     assert [[cell.text for cell in row] for row in shown.rows] == [["0", "yes"], ["159", "no"]]
 
 
@@ -108,10 +129,6 @@ def test_a_withheld_group_is_not_said_to_be_inconclusive() -> None:
     verdicts = [row[[column.name for column in shown.columns].index("verdict")] for row in shown.rows]
     assert [cell.text for cell in verdicts] == ["Inconclusive", "Withheld"]
     assert [cell.raw for cell in verdicts] == ["inconclusive"] * 2
-
-
-def test_counts_are_whole_numbers() -> None:
-    assert [row[0].text for row in table({"moved_up": np.array([0.0, 977.6])}).rows] == ["0", "978"]
 
 
 def test_a_long_table_is_printed_in_halves_that_lose_nothing() -> None:
@@ -159,7 +176,7 @@ def test_withheld_lines_stand_last_and_how_many_more_there_are_is_told() -> None
     shown = table({"group": list("abcd"), "estimate": [np.nan, 1.0, np.nan, 2.0], "status": status})
     assert [row[0].text for row in shown.rows] == ["b", "d", "a", "c"]
     assert [row[1].raw for row in shown.rows[:2]] == ["1.0", "2.0"]
-    assert "134 more are in results.json" in wording.printed(100, 234)
+    assert "the other 134 are in results.json" in wording.printed(100, 234)
     assert "the other 34" in table({"group": list(range(134))}, limit=100).shortened
 
 

@@ -56,7 +56,7 @@ def test_audits_and_measures_have_both() -> None:
     columns = {"outcome": "outcome", "prediction": "prediction", "groups": ["race"]}
     tests = [{"kind": "flag", "metric": "selection_rate", "title": hostile}]
     done = iso.Audit.from_dict({"columns": columns, "tests": tests}, data=TABLE).run()
-    assert repr(done) == "<AuditResult 'Fairness audit': 1 question was put to the data: 1 difference shown.>"
+    assert repr(done) == "<AuditResult 'Fairness audit': 1 question was tested: 1 difference shown.>"
     page = done._repr_html_()
     assert hostile not in page
     assert "<strong>Difference shown</strong>" in page

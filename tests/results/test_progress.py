@@ -26,15 +26,20 @@ def test_rounds_of_fits_and_splits_of_an_evaluation_are_told() -> None:
             status_quo="approved",
             candidate="candidate_approved",
             fairness="tpr",
-            evidence="splits",
-            splits=2,
+            method=iso.splits(2),
             rng=1,
         )
     assert heard[-1] == ("Rounds of fit and test", 2, 2)
     heard.clear()
     with listening(lambda *now: heard.append(now)):
         iso.evaluate_corrections(
-            table, effect="predicted_effect", treatment="offer", outcome="accepted", groups="sex", splits=2, rng=1
+            table,
+            effect="predicted_effect",
+            treatment="offer",
+            outcome="accepted",
+            groups="sex",
+            rng=1,
+            method=iso.heldout(2),
         )
     assert heard[-1][:1] == ("Splits and swaps",)
     assert heard[-1][1] == heard[-1][2] > 1

@@ -16,7 +16,7 @@ import isonomy
 from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.numerics.randomness import Seed
-from isonomy.results import Provenance, Status, Verdict, from_dict, from_json, provenance, storage
+from isonomy.results import Note, Provenance, Status, Verdict, from_dict, from_json, provenance, storage
 from isonomy.results.storage import OF_ROWS, SCHEMA_VERSION, decode, encode, find_class
 from support.fakes import FakeResult, fake
 from support.same import same
@@ -42,16 +42,19 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Example:
     return Example(
         null="nothing",
         verdict=Verdict.INCONCLUSIVE,
-        warnings=("careful",),
-        provenance=provenance("example", {"alpha": 0.05, "expr": isonomy.col("x") > 1, "grid": np.arange(3)}),
+        notes=(Note("merged"),),
+        provenance=provenance("flag", {"alpha": 0.05, "expr": isonomy.col("x") > 1, "grid": np.arange(3)}),
         groups=(
             Group.of({"race": "b", "born": date(2000, 1, 2)}),
             Group.of({"": "<script>"}),
             Group.of({"race": None}),
         ),
-        size=np.array([10, 3, 50]),
+        size=np.array([10.0, 3, 50]),
         disparity=np.array([0.5, np.inf, np.nan]),
-        se=result.se,
+        ci_low=result.ci_low,
+        ci_high=result.ci_high,
+        pvalue=result.pvalue,
+        verdicts=result.verdicts,
         status=(Status.OK, Status.TOO_SMALL, Status.UNBOUNDED),
         extra={"nested": (1, -np.inf, "x"), 3: np.array(["a", None], dtype=object), "flag": np.array([True])},
         people=np.array([17.25, 18.5]),
@@ -64,7 +67,7 @@ def test_json_round_trip(example: Example) -> None:
     back = from_json(text)
     assert isinstance(back, Example)
     assert back.to_json() == text
-    same(back, example, ("size", "disparity", "se"), rel=0, abs=0)
+    same(back, example, ("size", "disparity", "ci_low"), rel=0, abs=0)
     assert back.groups == example.groups
     assert back.status == example.status
     assert back.verdict is Verdict.INCONCLUSIVE
@@ -80,13 +83,15 @@ def test_json_of_another_version_is_refused(example: Example) -> None:
     stored["schema_version"] = 99
     with pytest.raises(UsageError, match="99"):
         from_json(json.dumps(stored))
+    with pytest.raises(UsageError, match=r"schema_version is 2; .* reads 3\. Compute it again, or"):
+        from_json(json.dumps(stored | {"schema_version": 2}))
     with pytest.raises(UsageError, match="not JSON"):
         from_json("{")
     with pytest.raises(UsageError, match="unknown result type 'os'"):
-        from_json('{"schema_version": 2, "result": {"$type": "os"}}')
+        from_json('{"schema_version": 3, "result": {"$type": "os"}}')
     for body in ('"result": [1]', '"result": {}', '"result": {"$type": "Example"}', '"other": 1'):
         with pytest.raises(UsageError, match="from_json"):
-            from_json(f'{{"schema_version": 2, {body}}}')
+            from_json(f'{{"schema_version": 3, {body}}}')
 
 
 def test_what_could_not_be_read_back_is_not_written(example: Example) -> None:

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from isonomy import simulate
+from isonomy.simulate.lender import both_above, curve
 from support.sampling import clustered, rows_of, standard_errors
 
 ROWS = 250_000
 LIMIT = 4.5  # standard errors
+GRID = np.round(np.arange(0.4, 0.951, 0.05), 2)
 
 
 @cache
@@ -124,3 +127,60 @@ def test_ages_and_applicants() -> None:
     first = np.unique(columns["user"], return_index=True)[1]
     for name in ("race", "sex", "age"):
         assert np.array_equal(columns[name], columns[name][first][columns["user"]])
+
+
+def test_curves_of_the_score() -> None:
+    columns = large().columns
+    user, s, y = columns["user"], columns["score"], columns["repaid"]
+    votes = {"user": 1 / np.bincount(user)[user], "aggregate": np.ones(ROWS)}
+    for label, curves in large().truth["predictive_parity"]["groups"].items():
+        assert curves["user"] == pytest.approx(curve(label, GRID).tolist(), abs=1e-12)
+        for low in (0.5, 0.7):
+            rows = rows_of(columns, label) & (s >= low) & (s < low + 0.2)
+            for level, weight in votes.items():
+                residual = (y[rows] - curve(label, s[rows], level)) * weight[rows]
+                assert abs(clustered(residual, user[rows])) < LIMIT
+
+
+def test_the_candidate_score_means_the_same_for_every_user_group() -> None:
+    columns = large().columns
+    user, s, y = columns["user"], columns["candidate"], columns["repaid"]
+    weight = 1 / np.bincount(user)[user]
+    for label in ("race=White", "race=Black", "race=Hispanic", "race=Asian"):
+        for low in np.arange(0.1, 1, 0.2):
+            rows = rows_of(columns, label) & (s >= low) & (s < low + 0.2)
+            assert abs(clustered(((y - s) * weight)[rows], user[rows])) < LIMIT
+
+
+def test_what_is_truly_alike_is_exactly_alike() -> None:
+    truth = large().truth
+    rates = truth["flag"]["groups"]
+    bands = [rates[f"age_band={b}"] for b in ("21-29", "30-59", "60-79")]
+    for one, other in ((bands[0], bands[1]), (bands[0], bands[2]), (rates["race=White"], rates["race=Asian"])):
+        assert all(one[m] == pytest.approx(other[m], abs=1e-12) for m in one if m != "share")
+    curves = {label: np.array(curve["user"]) for label, curve in truth["predictive_parity"]["groups"].items()}
+    for label in ("race=White", "age_band=60-79"):
+        other = {"race=White": "race=Asian", "age_band=60-79": "age_band=21-29"}[label]
+        np.testing.assert_allclose(curves[label], curves[other], rtol=0, atol=1e-12)
+    assert np.all(curves["race=Black"] > curves["race=White"] + 0.01)
+    gaps = truth["project"]["disparity"]
+    assert gaps["race=Asian"]["equal_opportunity"] == pytest.approx(0, abs=1e-12)
+    assert gaps["race=Black"]["equal_opportunity"] < -0.2
+
+
+def test_facts_are_sentences_for_all_five_questions() -> None:
+    facts = large().truth["facts"]
+    assert list(facts) == ["flag", "project", "improvability", "treatment_bias", "predictive_parity"]
+    for sentences in facts.values():
+        assert sentences
+        assert all(s.endswith(".") and "fair" not in s.lower() for s in sentences)
+    assert "33.3 %" in facts["flag"][1]
+
+
+def test_bivariate_normal_tail_against_scipy() -> None:
+    """scipy's own algorithm (Genz), to 1e-10."""
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        a, b, r = *rng.normal(0, 1.5, 2), rng.uniform(-0.99, 0.99)
+        known = stats.multivariate_normal.cdf([-a, -b], mean=[0, 0], cov=[[1, r], [r, 1]])
+        assert float(both_above(a, b, r)) == pytest.approx(known, abs=1e-10)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from studies import alternatives, calibration, impact, likelihood, lines, thresholds, transport, treatment, weights
+from studies import alternatives, effects, groups, impact, lines, projection, scores, thresholds, weights
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, published, rejected, replace
 
-STUDIES = (likelihood, impact, transport, alternatives, treatment, calibration, thresholds, weights)
+STUDIES = (groups, impact, projection, alternatives, effects, scores, thresholds, weights)
 PAGES = [study.PAGE for study in STUDIES]
 
 

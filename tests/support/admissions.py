@@ -26,8 +26,8 @@ def admissions(rows: int = 2_000, seed: int = 0) -> dict[str, Any]:
 RATE: dict[str, Any] = {"metric": "selection_rate", "prediction": "admitted", "groups": "sex"}
 
 
-def stratified(data: object, **options: Any) -> iso.StratifiedResult:
+def stratified(data: object, **options: Any) -> iso.FlagResult:
     """`flag` with ``given``, whose result is this one."""
     result = iso.flag(data, **options)
-    assert isinstance(result, iso.StratifiedResult)
+    assert isinstance(result, iso.FlagResult)
     return result

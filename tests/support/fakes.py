@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 import isonomy
 from isonomy.frames import Group
+from isonomy.numerics.arrays import FloatArray
 from isonomy.report import Document, Entry
-from isonomy.results import Result, Status, Verdict, provenance, storable, suppress
+from isonomy.results import Evidence, Note, Status, Verdict, column, provenance, register, storable
 from isonomy.results import theme as charts
 
 HOSTILE = (
@@ -39,58 +39,40 @@ HOSTILE = (
 )
 
 
+register({"made_up": lambda note: str(note.values["text"])})
+
+
 @storable
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FakeResult(Result):
+class FakeResult(Evidence):
     """Differences between groups, made up."""
 
-    question: ClassVar[str] = "Which groups are treated differently, and is it more than chance?"
     method: ClassVar[str] = "Numbers made up for a test of the report."
     references: ClassVar[tuple[str, ...]] = ("Nobody (1900). On nothing. Journal of Examples 1, 1-2.",)
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Rows are independent.", "Cannot be checked from the table: say how the rows were sampled."),
+    )
+    never_shown: ClassVar[tuple[str, ...]] = (
+        "Why the groups differ.",
+        "Whether the outcome column is itself recorded alike for all groups.",
+    )
 
-    groups: tuple[Group, ...]
-    size: np.ndarray[Any, Any]
-    disparity: np.ndarray[Any, Any]
-    se: np.ndarray[Any, Any]
-    status: tuple[Status, ...]
-    pvalue: float = 0.012
+    size: FloatArray = column(count=True)
+    disparity: FloatArray = column()
+    ci_low: FloatArray = column()
+    ci_high: FloatArray = column()
+    pvalue: FloatArray = column()
+    verdicts: tuple[Verdict, ...] = column(name="verdict")
     decider: int = 0  # which finding decided
 
     def deciding(self) -> str:
-        return self.findings()[self.decider] if self.decider else Result.deciding(self)
-
-    @property
-    def labels(self) -> list[str]:
-        return [group.label for group in self.groups]
-
-    def table(self) -> dict[str, Any]:
-        small = np.isnan(self.disparity)
-        verdicts = [Verdict.INCONCLUSIVE if hide else Verdict.VIOLATION for hide in small]
-        return {
-            "group": self.labels,
-            "size": self.size,
-            "disparity": self.disparity,
-            "ci_low": self.disparity - 2 * self.se,
-            "ci_high": self.disparity + 2 * self.se,
-            "pvalue": np.where(small, np.nan, 1e-310 + np.abs(self.se)),
-            "verdict": verdicts,
-            "status": list(self.status),
-        }
+        return self.findings()[self.decider] if self.decider else Evidence.deciding(self)
 
     def findings(self) -> tuple[str, ...]:
         shown = [i for i in range(len(self.groups)) if not np.isnan(self.disparity[i])]
         return tuple(
             f"For {self.labels[i]} the difference is {self.disparity[i]:+.3f} (p = 0.012)." for i in shown[:20]
         )
-
-    def assumptions(self) -> tuple[tuple[str, str], ...]:
-        return (("Rows are independent.", "Cannot be checked from the table: say how the rows were sampled."),)
-
-    def limits(self) -> tuple[str, ...]:
-        return ("Why the groups differ.", "Whether the outcome column is itself recorded alike for all groups.")
-
-    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
-        return suppress(self, self.size < minimum, ("size", "disparity", "se"))
 
     def plot(self) -> Any:
         import altair as alt
@@ -106,25 +88,29 @@ class FakeResult(Result):
 def fake(labels: Sequence[str] = ("Black", "White", "Asian"), verdict: str = "violation", **changes: Any) -> FakeResult:
     """A result over the given group labels."""
     n = len(labels)
+    error = np.linspace(0.01, 0.02, n)
     numbers: dict[str, Any] = {
         "groups": tuple(Group((("race", label),)) for label in labels),
         "size": 100.0 * np.arange(1, n + 1),
         "disparity": np.linspace(-0.2, 0.2, n),
-        "se": np.linspace(0.01, 0.02, n),
         "status": (Status.OK,) * n,
-    }
+        "pvalue": 1e-310 + error,
+        "verdicts": (Verdict(verdict),) * n,
+        "notes": ("Some groups are small.",),
+    } | changes
+    numbers["notes"] = tuple(Note("made_up", values={"text": text}) for text in numbers["notes"])
+    ends = {"ci_low": numbers["disparity"] - 2 * error, "ci_high": numbers["disparity"] + 2 * error}
     return FakeResult(
         null="the difference of every group is 0",
         verdict=Verdict(verdict),
-        warnings=("Some groups are small.",),
         provenance=provenance("flag", {"metric": "tpr", "groups": ("race",)}, rows=600, dropped={"income": 3}),
-        **(numbers | changes),
+        **(ends | numbers),
     )
 
 
 def untested(**changes: Any) -> FakeResult:
     """A result in which nothing was tested."""
-    return fake(verdict="inconclusive", pvalue=math.nan, **changes)
+    return fake(verdict="inconclusive", pvalue=np.full(3, np.nan), **changes)
 
 
 def document(**changes: Any) -> Document:

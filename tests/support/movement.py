@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from isonomy.frames import Source
+from isonomy.projection import MovedRows, ProjectionResult
+from isonomy.projection.project import ProjectPlan
 from isonomy.results import QUESTIONS
-from isonomy.transport import Movement, ProjectionResult
-from isonomy.transport.plan import Plan
 
 
-def planned(source: Source, **options: Any) -> Plan:
-    """What a call with these options asks."""
+def planned(source: Source, **options: Any) -> ProjectPlan:
+    """The plan of a call with these options."""
     asked = QUESTIONS["project"].planned(source, options)
-    assert isinstance(asked, Plan)
+    assert isinstance(asked, ProjectPlan)
     return asked
 
 
-def listed(result: ProjectionResult) -> Movement:
+def listed(result: ProjectionResult) -> MovedRows:
     """Who would have to move."""
     assert result.plan is not None
     return result.plan

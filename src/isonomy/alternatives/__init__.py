@@ -1,49 +1,61 @@
 """Is there an alternative that is at least as accurate and less unequal? (Auerbach et al. 2025)"""
 
-from typing import Any
-
-from isonomy.alternatives.api import improvability
-from isonomy.alternatives.mitigate import Recommendation
-from isonomy.alternatives.result import ImprovabilityResult
-from isonomy.alternatives.result_surface import SurfaceResult
-from isonomy.alternatives.rules import NAMES as RULES
-from isonomy.alternatives.rules.algorithm import Algorithm, People, SelectionRule, Training
-from isonomy.alternatives.rules.manipulation import (
-    Game,
-    enough_splits,
-    false_rejection,
-    manipulation,
-    splits_bound,
+from isonomy.alternatives.improvability import ImprovabilityResult, improvability
+from isonomy.alternatives.options import (
+    Above,
+    Crossfit,
+    Gain,
+    GroupAware,
+    Protected,
+    Splits,
+    above,
+    crossfit,
+    gain,
+    group_aware,
+    protected,
+    splits,
 )
+from isonomy.alternatives.planning import Game, enough_splits, false_rejection, manipulation, splits_bound
+from isonomy.alternatives.recommendation import Recommendation
+from isonomy.alternatives.rules.algorithm import Algorithm, People, SelectionRule, Training
 from isonomy.alternatives.rules.milp import MILPRule
-from isonomy.alternatives.rules.named import EstimatorRule, ReductionsRule
-from isonomy.alternatives.rules.thresholds import ThresholdsRule
+from isonomy.alternatives.rules.named import NAMES as RULES
+from isonomy.alternatives.rules.named import EstimatorRule, ReductionsRule, ThresholdsRule
 from isonomy.alternatives.rules.utilities import CRITERIA, READY, Utility
-
-# The procedure of the paper, for ``improvability(..., **PAPER)``.
-PAPER: dict[str, Any] = {"evidence": "paper", "fairness_test": "paper", "pvalue_form": "paper"}
+from isonomy.alternatives.surface import SurfaceResult
 
 __all__ = [
     "CRITERIA",
-    "PAPER",
     "READY",
     "RULES",
+    "Above",
     "Algorithm",
+    "Crossfit",
     "EstimatorRule",
+    "Gain",
     "Game",
+    "GroupAware",
     "ImprovabilityResult",
     "MILPRule",
     "People",
+    "Protected",
     "Recommendation",
     "ReductionsRule",
     "SelectionRule",
+    "Splits",
     "SurfaceResult",
     "ThresholdsRule",
     "Training",
     "Utility",
+    "above",
+    "crossfit",
     "enough_splits",
     "false_rejection",
+    "gain",
+    "group_aware",
     "improvability",
     "manipulation",
+    "protected",
+    "splits",
     "splits_bound",
 ]

@@ -1,4 +1,4 @@
-"""Two audits side by side: which verdicts changed, and which disparities moved by more than their error."""
+"""Compare two audits: which verdicts changed, and which numbers changed by more than their error."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ import numpy as np
 
 from isonomy.audit import state
 from isonomy.audit.outcome import AuditResult
-from isonomy.frames import Group
 from isonomy.inference.decide import rejected
 from isonomy.inference.multiplicity import adjust
-from isonomy.likelihood import AdverseImpactResult
-from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.tails import normal_isf, normal_sf
 from isonomy.options import checked
 from isonomy.report import Document, Entry, wording
-from isonomy.report.comparison import comparison_html, comparison_markdown
-from isonomy.results import Result, Status
+from isonomy.report.markdown import comparison_markdown
+from isonomy.report.render import comparison_html
+from isonomy.results import Evidence, Movement, phrases
 
 ALPHA = 0.05
-# The number of a group that is compared, and its standard error.
-_EFFECTS = (("disparity", "standard_error"), ("bias", "bias_se"))
 _FINGERPRINT = "Fingerprint of the rows"
-# Options that may differ without a test being asked differently.
+# Options that may differ although the tests are the same.
 _UNCOMPARED = ("count", "missing", "missing_group")
 
 
@@ -39,18 +35,16 @@ class Move:
     error: float  # the standard error of the change
     pvalue: float
     adjusted: float = np.nan  # by Holm, over every number that is compared
-    kind: str = (
-        ""  # "points": differences of shares; "ratio": one number over the other, with the error of its logarithm
-    )
+    kind: str = ""  # as in `Movement`; the error of a ratio is that of its logarithm
 
     @property
     def change(self) -> float:
-        """How far the number moved; for a ratio, by which factor."""
+        """The change of the number; for a ratio, the factor."""
         return self.after / self.before if self.kind == "ratio" else self.after - self.before
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval of the change, for this number alone."""
+        """The interval of the change, for this number only."""
         reach = float(normal_isf(ALPHA)) * self.error
         if self.kind == "ratio":
             return self.change * float(np.exp(-reach)), self.change * float(np.exp(reach))
@@ -63,32 +57,27 @@ class Change:
 
     name: str
     heading: str
-    before: str  # the verdict in words, or that it was not asked
+    before: str  # the verdict in words, or that the test was not asked
     after: str
     numbers: tuple[Move, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
-        """Whether the verdict is another one."""
+        """Whether the verdicts differ."""
         return self.before != self.after
 
     @property
     def moves(self) -> tuple[str, ...]:
-        """What is to be said about the numbers."""
+        """Sentences about the numbers."""
         moved = [move for move in self.numbers if bool(rejected(move.adjusted, ALPHA))]
-        sentences = [
-            wording.moved(
-                move.group, move.before, move.after, move.change, move.interval, move.adjusted, ALPHA, kind=move.kind
-            )
-            for move in moved
-        ]
+        sentences = [wording.moved(move, ALPHA) for move in moved]
         still = len(self.numbers) - len(moved)
         return (*sentences, *([wording.unmoved(still)] if still else []), *self.notes)
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class AuditComparison:
     """What changed from one audit to another."""
 
     before: Document
@@ -109,20 +98,18 @@ class Comparison:
         """Write compare.html and compare.md; returns both."""
         place = state.place(folder)
         state.prepare(place)
-        titles = (self.before.title, self.before.created), (self.after.title, self.after.created)
-        rows = [(c.heading, c.before, c.after, c.changed, c.moves) for c in self.changes]
-        state.write(place / "compare.md", comparison_markdown(self.headline, titles, rows, self.notes))
-        state.write(place / "compare.html", comparison_html(self.headline, titles, rows, self.notes))
+        state.write(place / "compare.md", comparison_markdown(self))
+        state.write(place / "compare.html", comparison_html(self))
         return [place / "compare.html", place / "compare.md"]
 
 
 @checked
-def compare(before: AuditResult, after: AuditResult) -> Comparison:
+def compare(before: AuditResult, after: AuditResult) -> AuditComparison:
     """Compare two audits, test by test of the same id.
 
-    A change is judged by its own standard error, the root of the two squared, which is right where the two tables
-    are independent of one another; p-values are adjusted by Holm over every number compared. Of audits of the same
-    rows only the verdicts are compared.
+    The standard error of a change is the root of the sum of the two squared errors, which is right if the two tables
+    are independent. p-values are adjusted by Holm's method over all numbers compared. If both audits read the same
+    rows, only verdicts are compared.
     """
     old = {entry.name: entry for entry in before.entries}
     new = {entry.name: entry for entry in after.entries}
@@ -132,7 +119,7 @@ def compare(before: AuditResult, after: AuditResult) -> Comparison:
     notes = [wording.SAME_ROWS if same else wording.INDEPENDENT_ROWS]
     if before.document.suppress_below != after.document.suppress_below:
         notes.append(wording.other_minimum(before.document.suppress_below, after.document.suppress_below))
-    return Comparison(before.document, after.document, _adjusted(changes), tuple(notes))
+    return AuditComparison(before.document, after.document, _adjusted(changes), tuple(notes))
 
 
 def _fingerprint(document: Document) -> str:
@@ -152,12 +139,13 @@ def _change(name: str, old: Entry | None, new: Entry | None, same: bool) -> Chan
         return replace(change, notes=(wording.asked_differently(differing),))
     if same:
         return change
-    if isinstance(old.result, AdverseImpactResult) and old.result.provenance.options.get("weight") is not None:
-        return replace(change, notes=(wording.WEIGHTED_RATIOS,))
-    numbers = tuple(_moves(old.result, new.result))
-    told = [set(_compared_with(result)) for result in (old.result, new.result)]
-    why = wording.VERDICTS_ALONE if told[0] == told[1] else wording.OTHER_COMPARATOR
-    return replace(change, numbers=numbers, notes=() if numbers and told[0] == told[1] else (why,))
+    earlier, later = old.result.movement(), new.result.movement()
+    if isinstance(earlier, str) or isinstance(later, str):
+        return replace(change, notes=(later if isinstance(later, str) else str(earlier),))
+    numbers = tuple(_moves(old.result, new.result, earlier, later))
+    against = [set(getattr(result, "against", ())) for result in (old.result, new.result)]
+    why = phrases.VERDICTS_ALONE if against[0] == against[1] else wording.OTHER_COMPARATOR
+    return replace(change, numbers=numbers, notes=() if numbers and against[0] == against[1] else (why,))
 
 
 def _words(entry: Entry | None) -> str:
@@ -169,65 +157,26 @@ def _asked_differently(old: Mapping[str, object], new: Mapping[str, object]) -> 
     return [key for key in keys if old.get(key) != new.get(key)]
 
 
-def _moves(old: Result, new: Result) -> Iterator[Move]:
-    """The groups that are in both results (for each of several metrics), with the change of their number."""
-    kind, measured = "ratio", [_impact(result) for result in (old, new)]
-    if not all(measured):
-        effect, error = next(((e, s) for e, s in _EFFECTS if hasattr(old, e) and hasattr(old, s)), ("", ""))
-        if not effect:
-            return
-        scale = old.provenance.options.get("scale", "difference")
-        kind = "ratio" if scale in ("ratio", "odds_ratio") else old.units().get(effect, "")
-        measured = [(getattr(result, effect), getattr(result, error)) for result in (old, new)]
-    ratio = kind == "ratio"
-    place = {key: i for i, (key, _) in enumerate(_keys(old))}
-    for j, (key, name) in enumerate(_keys(new)):
-        if key not in place:
+def _moves(old: Evidence, new: Evidence, before: Movement, after: Movement) -> Iterator[Move]:
+    """The lines that are in both results, with the change of their number."""
+    ratio = after.kind == "ratio"
+    places = {key: i for i, key in enumerate(old.keys())}
+    for j, (key, name) in enumerate(zip(new.keys(), new.names, strict=True)):
+        if key not in places:
             continue
-        i = place[key]
-        numbers = [float(values[k]) for pair, k in zip(measured, (i, j), strict=True) for values in pair]
-        if not np.isfinite(numbers).all() or (ratio and min(numbers[0], numbers[2]) <= 0):
+        i = places[key]
+        first, second = float(before.value[i]), float(after.value[j])
+        errors = np.array([before.error[i], after.error[j]])
+        if not np.isfinite([first, second, *errors]).all() or (ratio and min(first, second) <= 0):
             continue
-        before, first, after, second = numbers
-        moved = float(np.log(after / before)) if ratio else after - before
-        spread = float(np.hypot(first / before, second / after) if ratio else np.hypot(first, second))
+        moved = float(np.log(second / first)) if ratio else second - first
+        spread = float(np.hypot(*(errors / (first, second) if ratio else errors)))
         if spread > 0:
-            yield Move(name, before, after, spread, float(normal_sf(moved / spread)), kind=kind)
-
-
-def _impact(result: Result) -> tuple[FloatArray, ...]:
-    """Impact ratios and their standard errors, from the counts of both categories; nothing of another result.
-
-    The comparator's own ratio is not compared; with clusters, those in both categories are counted as if apart.
-    """
-    if not isinstance(result, AdverseImpactResult):
-        return ()
-    places = {(table, label): i for i, (table, label) in enumerate(zip(result.tables, result.labels, strict=True))}
-    others = [places.get(pair, i) for i, pair in enumerate(zip(result.tables, result.comparator, strict=True))]
-    with np.errstate(all="ignore"):
-        squared = (1.0 - result.rate) / (result.n * result.rate)
-        if result.design is not None:
-            squared = squared * result.design.effect
-        error = result.impact_ratio * np.sqrt(squared + squared[others])
-    error[[status is Status.REFERENCE for status in result.status]] = np.nan
-    return result.impact_ratio, error
-
-
-def _compared_with(result: Result) -> tuple[tuple[str, str], ...]:
-    """The table and the comparator of every impact ratio; nothing of another result."""
-    return tuple(zip(result.tables, result.comparator, strict=True)) if isinstance(result, AdverseImpactResult) else ()
-
-
-def _keys(result: Result) -> Iterator[tuple[tuple[Group, object], str]]:
-    """What each number of a result is about, and what it is called."""
-    groups: tuple[Group, ...] = result.groups  # type: ignore[attr-defined]
-    metrics = getattr(result, "metrics", _compared_with(result) or ("",) * len(groups))
-    names = getattr(result, "names", tuple(group.label for group in groups))
-    return ((key, name) for key, name in zip(zip(groups, metrics, strict=True), names, strict=True))
+            yield Move(name, first, second, spread, float(normal_sf(moved / spread)), kind=after.kind)
 
 
 def _adjusted(changes: list[Change]) -> tuple[Change, ...]:
-    """Adjust the p-values over all tests together: many numbers are looked at for one that moved."""
+    """Adjust the p-values over the numbers of all tests."""
     pvalues = [move.pvalue for change in changes for move in change.numbers]
     adjusted = iter(adjust(pvalues, "holm").tolist() if pvalues else [])
     return tuple(

@@ -1,23 +1,143 @@
-"""The audit file, `audit.toml`, as a model: where the rows are, what the columns mean, which tests to make."""
+"""The audit file, `audit.toml`, as a model: where the rows are, what the columns mean, which tests to make.
+
+The tests are made from the signatures of the public functions of their names: every keyword of a function is a key of
+its test, with the same default, limits and description, so that a new keyword is a new key without another line.
+"""
 
 from __future__ import annotations
 
+import inspect
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import AfterValidator, Field, ValidationError, create_model, model_validator
+from pydantic import AfterValidator, Discriminator, Field, ValidationError, create_model, model_validator
 
-from isonomy.audit.conditions import Condition, Table
 from isonomy.audit.explain import explain
-from isonomy.audit.forms import in_a_file
-from isonomy.audit.questions import KINDS, MODELS, AnyTest, Columns, annotation_of
+from isonomy.audit.forms import (
+    Condition,
+    FileTable,
+    GroupSpec,
+    Role,
+    default_in_a_file,
+    described,
+    in_a_file,
+    written,
+)
 from isonomy.errors import ConfigError
 from isonomy.frames.labels import NOTHING, Labels
-from isonomy.options import Missing, MissingGroup
+from isonomy.options import Missing, MissingGroup, hints
+from isonomy.results import KINDS, Question, find_question
+from isonomy.results.questions import READING
+
+# Keywords that are not a test's own: [data] says how rows are read, and the command line shows progress.
+_ELSEWHERE = ("data", *READING, "progress")
+
+
+class FileColumns(FileTable):
+    """What the columns mean. A test may name a column of its own instead."""
+
+    outcome: str | Role | None = None
+    """The outcome, 0 or 1 (or a number); or a condition, `{column = "bad", equals = "no"}`."""
+    prediction: str | Role | None = None
+    """The decision, 0 or 1 (or a predicted number); or a condition, `{column = "deny", equals = "no"}`."""
+    score: str | None = None
+    """The score behind the decision."""
+    groups: GroupSpec | list[GroupSpec] | None = None
+    """Whom to compare: column names, `{column, edges}`, `{name, where}`."""
+    user: str | None = None
+    """The person a row belongs to, if people appear more than once."""
+    treatment: str | Role | None = None
+    """Whether a row was treated in a randomized experiment, 0 or 1."""
+    effect: str | None = None
+    """The predicted effect of the treatment."""
+    baseline: str | None = None
+    """The predicted outcome without treatment."""
+    features: list[str] | None = None
+    """The columns that a candidate model may use."""
+
+
+class Test(FileTable):
+    """What every test has in addition to the keywords of its function."""
+
+    __test__ = False  # not one of pytest's
+
+    kind: str
+    id: str | None = Field(default=None, min_length=1, max_length=200)
+    """A name that is unique in the audit. Seeds depend on it, not on the order of the tests."""
+    title: str | None = None
+    """The heading in the report. Default: what the test is about."""
+    truth: list[str] = Field(default_factory=list)
+    """What is known to be true of simulated data, shown next to the findings."""
+    filters: list[Condition] = Field(default_factory=list)
+    """Further conditions on the rows of this test."""
+
+    @property
+    def question(self) -> Question:
+        """The question that the test asks."""
+        return find_question(self.kind)
+
+    def own_options(self) -> dict[str, object]:
+        """The function's keywords as the test gives them; ``false`` means that a role has no column in this test."""
+        given = {name: getattr(self, name) for name in self.model_fields_set if name not in Test.model_fields}
+        return {
+            name: value for name, value in given.items() if name not in FileColumns.model_fields or value is not False
+        }
+
+    def default_id(self) -> str:
+        """The kind, with what distinguishes tests of one kind."""
+        for key in ("metric", "criterion", "measure"):
+            value = getattr(self, key, None)
+            if key in self.model_fields_set and value is not None:
+                parts = value if isinstance(value, list) else [value]
+                return "-".join([self.kind, *(part if isinstance(part, str) else part.name for part in parts)])
+        return self.kind
+
+
+def model_of(function: Callable[..., object]) -> type[Test]:
+    """The model of a test, from the signature of its function."""
+    kind = function.__name__
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in _ELSEWHERE:
+            description = written(hints(function)[name]).note or described(function).get(name)
+            fields[name] = _field(name, hints(function)[name], parameter, description)
+    summary = (inspect.getdoc(function) or "").partition("\n")[0]
+    title = kind.title().replace("_", "")
+    return create_model(title, __base__=Test, __doc__=summary, **fields)
+
+
+def _field(
+    name: str, annotation: object, parameter: inspect.Parameter, description: str | None
+) -> tuple[object, object]:
+    """A keyword as a key of the file. A role may be left to [columns]; false means that a test does without it."""
+    needed = parameter.default is parameter.empty
+    if name in FileColumns.model_fields:
+        role = in_a_file(annotation) | None
+        return role if needed else role | Literal[False], Field(default=None, description=description)
+    default = ... if needed else default_in_a_file(parameter.default)
+    return in_a_file(annotation), Field(default=default, description=description)
+
+
+MODELS: dict[str, type[Test]] = {kind: model_of(find_question(kind).function) for kind in KINDS}
+if TYPE_CHECKING:
+    AnyTest = Test
+else:
+    AnyTest = Annotated[Union[tuple(MODELS.values())], Discriminator("kind")]  # noqa: UP007
+
+
+def annotation_of(kind: str, key: str) -> object:
+    """The annotation of a keyword of a test's function."""
+    return hints(find_question(kind).function)[key]
+
+
+def required(kind: str) -> list[str]:
+    """Keywords that the function requires."""
+    parameters = inspect.signature(find_question(kind).function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
 
 
 def _place(text: str) -> str:
@@ -29,31 +149,31 @@ def _place(text: str) -> str:
 Place = Annotated[str, AfterValidator(_place)]  # a path
 
 
-class Data(Table):
+class Data(FileTable):
     """Where the rows are."""
 
     path: Place | None = None
     """A parquet or csv file, a folder of parquet, or a glob; relative to the audit file."""
     query: str | None = None
-    """SQL whose answer is the table; needs `engine`."""
+    """A SQL query whose result is the table; needs `engine`."""
     engine: Literal["duckdb", "spark"] | None = None
-    """What reads the path, or runs the query; without one a path is read by polars."""
+    """The engine that reads the path or runs the query. Default: polars reads the path."""
     database: Place | None = None
     """A DuckDB database file, opened for reading only."""
     tables: dict[str, Place] = Field(default_factory=dict)
-    """Names the query may use, and the parquet or csv files behind them."""
+    """The names that the query may use, and their parquet or csv files."""
     count: str | None = None
-    """The column that says how many rows a line stands for, in a table that is already aggregated."""
+    """The column with the number of rows that each line stands for, in a table that is already aggregated."""
     weight: str | None = None
-    """The column that says how many people a row stands for, such as a survey's weights; only proportions matter."""
+    """The column with the number of people that each row stands for, as in a survey; only proportions matter."""
     cluster: str | None = None
-    """The column that says which rows belong together: a person, a household, a branch."""
+    """The column that identifies rows that belong together: a person, a household, a branch."""
     missing: Missing = "raise"
-    """What to do about missing values in a needed column; dropped rows are counted in the report."""
+    """What to do about missing values in a needed column; the report counts the rows dropped."""
     missing_group: MissingGroup = "raise"
     """What to do about missing values in a group column."""
     in_memory: bool | None = None
-    """Read the needed columns into memory once (true), leave them where they are (false), or decide by size."""
+    """Read the needed columns into memory once (true) or leave them where they are (false). Default: by size."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:
@@ -68,7 +188,7 @@ class Data(Table):
         return self
 
 
-class Words(Table):
+class Words(FileTable):
     """What readers see instead of the table's names and codes."""
 
     columns: dict[str, str] = Field(default_factory=dict)
@@ -87,20 +207,20 @@ class Words(Table):
         return Labels(**self.model_dump()) if self.model_fields_set else NOTHING
 
 
-def _tolerances() -> type[Table]:
-    kinds = {kind: annotation_of(kind, "tolerance") for kind in KINDS if "tolerance" in MODELS[kind].model_fields}
+def _tolerances() -> type[FileTable]:
+    kinds = {kind: annotation_of(kind, "tolerance") for kind in MODELS if "tolerance" in MODELS[kind].model_fields}
     fields: dict[str, Any] = {kind: (in_a_file(annotation), None) for kind, annotation in kinds.items()}
     summary = "The tolerance of every test of a kind that does not set its own."
-    return create_model("Tolerances", __base__=Table, __doc__=summary, **fields)
+    return create_model("Tolerances", __base__=FileTable, __doc__=summary, **fields)
 
 
 if TYPE_CHECKING:
-    Tolerances = Table
+    Tolerances = FileTable
 else:
     Tolerances = _tolerances()
 
 
-class Config(Table):
+class Config(FileTable):
     """An audit."""
 
     title: str = Field(default="Fairness audit", min_length=1)
@@ -116,9 +236,9 @@ class Config(Table):
     suppress_below: int = Field(default=10, ge=0)
     """Numbers of groups with fewer rows are withheld in every output; 0 withholds nothing."""
     data: Data = Data()
-    columns: Columns = Columns()
+    columns: FileColumns = FileColumns()
     filters: list[Condition] = Field(default_factory=list)
-    """Conditions every row of the audit meets."""
+    """Conditions that every row of the audit meets."""
     tolerances: Tolerances = Tolerances()
     labels: Words = Words()
     tests: list[AnyTest] = Field(min_length=1)
@@ -132,7 +252,7 @@ class Config(Table):
 
     @property
     def names(self) -> list[str]:
-        """The id of each test, given or derived; of those derived alike, the second ends in -2."""
+        """The id of each test, given or derived; a second test with the same derived id ends in -2."""
         names: list[str] = []
         for test in self.tests:
             name = test.id or test.default_id()
@@ -142,7 +262,7 @@ class Config(Table):
 
 
 def parse(text: str, file: str = "audit.toml") -> Config:
-    """The audit written in ``text``; every mistake in it is named in one `ConfigError`."""
+    """The audit in ``text``. One `ConfigError` lists every mistake in it."""
     try:
         raw = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""An audit of counts: the grouped query for a warehouse, and its answer in place of the rows.
+"""An audit of counts: a grouped query for a warehouse, and its result in place of the rows.
 
-A 0/1 metric needs no row of anybody, only how many there are of each kind. `grouped_query` asks for that in plain SQL;
-`on_counts` audits the answer, with the same numbers as the rows would give.
+A 0/1 metric needs no single row, only the number of rows of each kind. `grouped_query` asks for these in plain SQL;
+`on_counts` audits the result, with the same numbers as the rows would give.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 
-from isonomy.audit.conditions import Condition, Cut, OwnMetric, columns_of
-from isonomy.audit.config import Config, Data
-from isonomy.audit.plan import Planned, plan
-from isonomy.audit.questions import annotation_of
+from isonomy.audit.config import Config, Data, annotation_of
+from isonomy.audit.forms import Condition, FileCut, OwnMetric, written
+from isonomy.audit.plan import PlannedTest, plan
 from isonomy.audit.runner import Audit
 from isonomy.errors import ConfigError
 from isonomy.frames.metrics import RATES
@@ -21,18 +20,17 @@ from isonomy.options import form_of
 
 COUNT = "isonomy_count"
 _ROLES = ("outcome", "prediction")  # 0/1 columns, which can be counted
-_COUNTED = ("flag", "certify", "adverse_impact", "project")
 
 
 def grouped_query(config: Config, table: str | None = None) -> str:
     """The query whose answer `on_counts` reads; ``table`` is written as it is given."""
     if config.data.weight is not None or config.data.cluster is not None:
         raise ConfigError(
-            "data: weights and clusters need the rows themselves; counts hold nobody in particular. Run isonomy audit "
-            'where the rows are (a query with engine = "duckdb" or "spark" sends only sums), or take weight and '
-            "cluster out of the file for the warehouse, where each row may count once and on its own."
+            "data: weights and clusters need the rows themselves, not counts. Run isonomy audit where the rows are (a "
+            'query with engine = "duckdb" or "spark" sends only sums), or remove weight and cluster from the audit '
+            "file for the warehouse if each row may count once and independently."
         )
-    keys: dict[str, list[float] | None] = {}  # column: the edges it is cut at, None where its own values are needed
+    keys: dict[str, list[float] | None] = {}  # column: the edges at which it is cut; None if its values are needed
     for one in plan(config):
         for column, edges in _columns(one):
             known = keys.setdefault(column, edges)
@@ -57,7 +55,7 @@ def grouped_query(config: Config, table: str | None = None) -> str:
 
 def on_counts(audit: Audit, path: Path) -> Audit:
     """The same audit of counts. The query has already applied the filters that hold for every test."""
-    grouped_query(audit.config)  # refuses tests that need rows
+    grouped_query(audit.config)  # raises for tests that need rows
     place, folder = path.resolve(), audit.folder.resolve()
     data = Data(
         path=str(place.relative_to(folder) if place.is_relative_to(folder) else place),
@@ -72,25 +70,22 @@ def on_counts(audit: Audit, path: Path) -> Audit:
     return audit.of_config(config)
 
 
-def _columns(one: Planned) -> Iterator[tuple[str, list[float] | None]]:
-    """The columns whose values a test counts, each with the edges it is cut at."""
+def _columns(one: PlannedTest) -> Iterator[tuple[str, list[float] | None]]:
+    """The columns whose values a test counts, each with the edges at which it is cut."""
     metric = one.options.get("metric")
-    if one.kind not in _COUNTED or not _is_counted(metric):
+    if not one.test.question.from_counts or not _is_counted(metric):
         raise ConfigError(
-            f"test {one.name!r} needs the rows themselves; only 0/1 metrics can be answered from counts. Leave it out "
+            f"test {one.name!r} needs the rows themselves; only 0/1 metrics can be computed from counts. Leave it out "
             "of the audit file for the warehouse."
         )
     needed = RATES[metric].roles if isinstance(metric, str) else () if isinstance(metric, OwnMetric) else _ROLES
     for key, value in one.options.items():
         named = form_of(annotation_of(one.kind, key)) == "column"
         if named and key not in _ROLES and key not in ("score", "user") and value is not None:
-            raise ConfigError(f"test {one.name!r}: {key} needs the rows themselves; counts hold nobody in particular.")
+            raise ConfigError(f"test {one.name!r}: {key} needs the rows themselves, not counts.")
         if (named and key in needed) or key in ("groups", "metric", "given"):
-            for spec in value if isinstance(value, list) else [value]:
-                if key != "metric" or isinstance(spec, OwnMetric):
-                    yield from (
-                        (column, how.edges if isinstance(how, Cut) else None) for column, how in columns_of(spec)
-                    )
+            columns = written(annotation_of(one.kind, key)).columns(value)
+            yield from ((column, how.edges if isinstance(how, FileCut) else None) for column, how in columns)
     yield from ((condition.column, None) for condition in one.test.filters)
 
 
@@ -110,12 +105,12 @@ def _table(config: Config) -> str:
     if config.data.query is not None:
         return f"(\n{config.data.query.strip().rstrip(';')}\n) AS {quoted('rows')}"
     if config.data.path is None:
-        raise ConfigError("data: no path and no query; say with --table which table to ask.")
+        raise ConfigError("data: there is no path and no query; name the table with --table.")
     return quoted(Path(config.data.path).name.partition(".")[0])
 
 
 def _cut(column: str, edges: Iterable[float]) -> str:
-    """A number of each interval in place of all of its numbers: its lower edge, or one below the first."""
+    """One number for each interval: its lower edge, or one less than the first edge."""
     name, at = quoted(column), sorted(edges)
     inner = [f"WHEN {name} < {high!r} THEN {low!r}" for low, high in zip([at[0] - 1, *at], at, strict=False)]
     return f"CASE WHEN {name} IS NULL THEN NULL {' '.join(inner)} ELSE {at[-1]!r} END"

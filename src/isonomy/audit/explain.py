@@ -1,21 +1,21 @@
-"""What is wrong with an audit file, in words: the key, what was seen, what is allowed, what was probably meant."""
+"""What is wrong with an audit file, in words: the key, the value, what is allowed, what was probably meant."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
+
+from pydantic import BaseModel
 
 from isonomy.errors import near
 from isonomy.frames.metrics import ALSO_CALLED as METRICS
-from isonomy.options import shown
-from isonomy.transport.program.criteria import ALSO_CALLED as CRITERIA
+from isonomy.options import also_called, hints, shown
+from isonomy.results import find_question
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
-
-    from isonomy.audit.conditions import Table
 
 _TYPES = {
     "string_type": "text",
@@ -38,7 +38,7 @@ Path = tuple[str | int, ...]
 
 
 def explain(error: ValidationError, raw: Mapping[str, object], file: str, text: str | None = None) -> str:
-    """Every mistake on a line of its own, first in the file first."""
+    """Every mistake on a line of its own, in the order of the file."""
     mistakes: dict[Path, list[ErrorDetails]] = {}
     for item in error.errors(include_url=False):
         mistakes.setdefault(_path(item["loc"], raw, item["type"]), []).append(item)
@@ -53,7 +53,7 @@ def explain(error: ValidationError, raw: Mapping[str, object], file: str, text: 
 
 
 def _path(loc: Path, raw: object, kind: str) -> Path:
-    """The keys of the file that lead to the mistake: pydantic's names for the branches of a choice are left out."""
+    """The keys of the file that lead to the mistake, without pydantic's names for the branches of a choice."""
     path: list[str | int] = []
     here = raw
     for place, key in enumerate(loc):
@@ -79,39 +79,53 @@ def _written(path: Path) -> str:
 
 
 def _message(path: Path, items: list[ErrorDetails], raw: Mapping[str, object]) -> str:
-    from isonomy.audit.questions import MODELS
+    from isonomy.audit.config import MODELS
 
     first = items[0]
     kinds = {item["type"]: item for item in items}
     if "extra_forbidden" in kinds:
-        allowed = _allowed(first["loc"])
+        allowed, moved = _allowed(first["loc"]), _moved(path, raw)
+        if moved:
+            return f"it has moved; in Python, write {moved}. Allowed: {', '.join(allowed)}."
         return f"unknown key.{near(str(path[-1]), allowed)} Allowed: {', '.join(allowed)}."
     if path == ("tests",) and {"missing", "too_short"} & set(kinds):
-        return "no test is asked for; write at least one [[tests]] table, or take the # from one in the file."
+        return "there are no tests; write at least one [[tests]] table, or remove the # from one in the file."
     if "missing" in kinds:
-        return "this key is needed and missing."
+        return "this key is required."
     if "union_tag_not_found" in kinds:
-        return f"kind: this key is needed and missing. Allowed: {', '.join(MODELS)}."
+        return f"kind: this key is required. Allowed: {', '.join(MODELS)}."
     if "union_tag_invalid" in kinds:
         kind = first["ctx"]["tag"]
         return f"kind: {shown(kind)} is not allowed.{near(str(kind), MODELS)} Allowed: {', '.join(MODELS)}."
     if "value_error" in kinds:
-        return f"{kinds['value_error']['ctx']['error']}."
+        return f"{str(kinds['value_error']['ctx']['error']).rstrip('.')}."
     words, others = _choices(items)
     given, choices = first["input"], dict.fromkeys([*words, *others])
     hint = _group_hint(path, given, raw) or _alias(given, words) or near(str(given), words)
     return f"{shown(given)} is not allowed.{hint} Allowed: {', '.join(choices)}."
 
 
+def _moved(path: Path, raw: Mapping[str, object]) -> str:
+    """What takes the place of a key of earlier versions; empty if it was none."""
+    tests = raw.get("tests")
+    if len(path) != 3 or path[0] != "tests" or not isinstance(tests, list):
+        return ""
+    return find_question(tests[int(path[1])]["kind"]).moved.get(str(path[2]), "")
+
+
 def _alias(given: object, words: list[str]) -> str:
-    """What another library's name for a metric or a criterion is called here."""
+    """What another library's name for a word is here."""
+    from isonomy.audit.config import MODELS, annotation_of
+
     name = str(given).lower().replace("-", "_").replace(" ", "_")
-    ours = next((known[name] for known in (METRICS, CRITERIA) if known.get(name) in words), None)
+    annotations = (annotation_of(kind, key) for kind in MODELS for key in hints(find_question(kind).function))
+    known = (METRICS, *map(also_called, annotations))
+    ours = next((names[name] for names in known if names.get(name) in words), None)
     return "" if ours is None else f" It is called {ours!r} here."
 
 
 def _group_hint(path: Path, given: object, raw: Mapping[str, object]) -> str:
-    """How a reference group is written, where only its value was."""
+    """How a reference group is written, if only its value was given."""
     if path[-1:] != ("reference",) or not isinstance(given, str):
         return ""
     test: object = raw
@@ -140,34 +154,27 @@ def _choices(items: list[ErrorDetails]) -> tuple[list[str], list[str]]:
 
 
 def _allowed(loc: Path) -> list[str]:
-    """The keys of the table in which an unknown key stands."""
-    from isonomy.audit import conditions, config, forms, questions
+    """The keys of the table in which an unknown key stands: ``loc`` names its keys, and the branches of choices."""
+    from isonomy.audit.config import Config
 
-    tables: dict[str, type[Table]] = {
-        "data": config.Data,
-        "columns": questions.Columns,
-        "tolerances": config.Tolerances,
-        "labels": config.Words,
-        "filters": conditions.Condition,
-        "cut": conditions.Cut,
-        "Role": conditions.Role,
-        "where": conditions.Where,
-        "OwnMetric": conditions.OwnMetric,
-        "estimate": conditions.EstimateOf,
-        "UtilityOf": forms.UtilityOf,
-        **questions.MODELS,
-    }
-    model: type[Table] = config.Config
-    for place, key in enumerate(loc[:-1]):
-        if key == "where" and {"where", "OwnMetric"} & set(loc[:place]):
-            model = conditions.Condition  # the list inside a named group, or inside a metric
-        else:
-            model = tables.get(re.sub(r"function-\w+\[.*, (\w+)\]", r"\1", str(key)), model)  # of a checked model
-    return list(model.model_fields)
+    here: list[type[BaseModel]] = [Config]
+    for key in loc[:-1]:
+        branch = re.sub(r"function-\w+\[.*, (\w+)\]", r"\1", str(key))  # of a model with a validator
+        fields = [model.model_fields[branch] for model in here if branch in model.model_fields]
+        named = [model for model in here if model.__name__ in (branch, branch.title().replace("_", ""))]
+        here = [model for field in fields for model in _models(field.annotation)] or named or here
+    return list(dict.fromkeys(key for model in here for key in model.model_fields))
+
+
+def _models(annotation: object) -> list[type[BaseModel]]:
+    """The models in an annotation, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]
 
 
 def line_of(text: str, path: Path) -> int | None:
-    """The line of a key, as far as it can be told without a parser that keeps lines."""
+    """The line of a key, as far as it can be found without a parser that keeps lines."""
     lines = text.splitlines()
     start, rest = 0, path
     headers = [i for i, line in enumerate(lines) if line.lstrip().startswith("[")]

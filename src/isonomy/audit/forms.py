@@ -1,102 +1,359 @@
-"""How an audit file writes each argument: the annotations of the public functions, in the words of a file.
+"""How an audit file writes each argument of a public function: plain values, never text that is evaluated.
 
 Plain types, words (`Literal`) and numbers within limits are written as they are. An argument with a `Form` is written
-as the table below says; a new form needs a row here, a new keyword of a known form needs nothing.
+as the table `FORMS` says, and an `Option` as a table with one key, its name. A new form needs a row in `FORMS`; a new
+keyword of a known form, or a new option, needs nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, reduce
+from itertools import pairwise
 from operator import or_
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin
 
-from pydantic import AfterValidator, Field
-
-from isonomy.alternatives import CRITERIA, READY, RULES
-from isonomy.audit.conditions import (
-    Condition,
-    Cut,
-    GroupSpec,
-    MetricName,
-    OwnMetric,
-    Reference,
-    Role,
-    Table,
-    columns_of,
-    groups,
-    metric,
-    reference,
-    role,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    create_model,
+    model_validator,
 )
-from isonomy.frames.conditions import Scalar
-from isonomy.options import form_of, members
 
-Column = tuple[str, Condition | Cut | None]  # a column, and what compares or cuts it
+import isonomy
+from isonomy.alternatives import CRITERIA, READY, RULES
+from isonomy.frames import Metric, conditions, cut, where
+from isonomy.frames.conditions import Comparison, Operator, Scalar
+from isonomy.frames.metrics import BUNDLES, NAMES
+from isonomy.groups import Estimate
+from isonomy.options import Option, RowOptions, form_of, hints, members
 
+
+class FileTable(BaseModel):
+    """A table of the audit file. Unknown keys, wrong types and non-finite numbers are errors."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    def as_written(self) -> dict[str, object]:
+        """The table as a mapping, as it was written."""
+        return self.model_dump(mode="python", exclude_unset=True)
+
+    def as_argument(self) -> object:
+        """What isonomy's functions take in its place."""
+        return self.as_written()
+
+    def columns_used(self) -> Iterator[UsedColumn]:
+        """The columns that the table names."""
+        return iter(())
+
+
+class Condition(FileTable):
+    """Rows for which a column compares with a value, such as `{column = "age", op = "<", value = 25}`."""
+
+    column: str
+    """The column's name."""
+    op: Operator = "=="
+    """How to compare. "in" and "not in" take a list; "is missing" and "is present" take no value."""
+    value: Scalar | list[Scalar] | None = None
+    """What to compare with."""
+
+    @model_validator(mode="after")
+    def _value_fits(self) -> Condition:
+        if problem := self.comparison.problem():
+            raise ValueError(problem)
+        return self
+
+    @property
+    def comparison(self) -> Comparison:
+        """The condition, for the rows of a table."""
+        return Comparison(self.column, self.op, self.value)
+
+    def columns_used(self) -> Iterator[UsedColumn]:
+        """The column compared."""
+        yield self.column, self
+
+
+class Role(FileTable):
+    """A 0/1 role given as a condition: 1 where a column has a value, such as `{column = "deny", equals = "no"}`."""
+
+    column: str
+    """The column's name."""
+    equals: Scalar | list[Scalar]
+    """The value, or the values, that count as 1; any other counts as 0."""
+
+    @model_validator(mode="after")
+    def _value_fits(self) -> Role:
+        operator: Operator = "in" if isinstance(self.equals, list) else "=="
+        if problem := Comparison(self.column, operator, self.equals).problem():
+            raise ValueError(f"equals: {problem}")
+        return self
+
+    @property
+    def condition(self) -> Condition:
+        """The condition under which the role is 1."""
+        return Condition(column=self.column, op="in" if isinstance(self.equals, list) else "==", value=self.equals)
+
+    def as_argument(self) -> object:
+        """The condition as an expression."""
+        return self.condition.comparison.expression()
+
+    def columns_used(self) -> Iterator[UsedColumn]:
+        """The column compared."""
+        yield self.column, self.condition
+
+
+class FileCut(FileTable):
+    """Groups made by cutting a numeric column, such as `{column = "age", edges = [25, 45]}`."""
+
+    column: str
+    """The numeric column."""
+    edges: list[float] = Field(min_length=1)
+    """Increasing numbers; each interval includes its lower edge."""
+
+    @model_validator(mode="after")
+    def _increasing(self) -> FileCut:
+        if any(low >= high for low, high in pairwise(self.edges)):
+            raise ValueError(f"edges {self.edges} must increase")
+        return self
+
+    def as_argument(self) -> object:
+        """The groups."""
+        return cut(self.column, self.edges)
+
+    def columns_used(self) -> Iterator[UsedColumn]:
+        """The column that is cut."""
+        yield self.column, self
+
+
+UsedColumn = tuple[str, Condition | FileCut | None]  # a column, and what compares or cuts it
+
+
+class FileWhere(FileTable):
+    """A named group: the rows that meet every condition."""
+
+    name: str = Field(min_length=1)
+    """What the group is called in the report."""
+    where: list[Condition] = Field(min_length=1)
+    """All of these must hold."""
+
+    def as_argument(self) -> object:
+        """The group."""
+        condition = conditions.all_of(part.comparison for part in self.where)
+        assert condition is not None  # the model requires at least one
+        return where(self.name, condition)
+
+    def columns_used(self) -> Iterator[UsedColumn]:
+        """The columns compared."""
+        return ((part.column, part) for part in self.where)
+
+
+def _group_tag(given: object) -> str:
+    if isinstance(given, Mapping):
+        return "FileWhere" if "where" in given or "name" in given else "FileCut"
+    return type(given).__name__ if isinstance(given, (FileWhere, FileCut)) else "column"
+
+
+GroupSpec = Annotated[
+    Annotated[str, Tag("column")] | Annotated[FileCut, Tag("FileCut")] | Annotated[FileWhere, Tag("FileWhere")],
+    Discriminator(_group_tag),
+]
 
 if TYPE_CHECKING:
+    MetricName = str
     UtilityName = str
     RuleName = str
 else:
+    MetricName = Literal[(*NAMES, *BUNDLES)]
     UtilityName = Literal[(*READY, *CRITERIA)]
     RuleName = Literal[RULES]
 
 
-class UtilityOf(Table):
-    """A utility that looks at an outcome column of its own."""
+class OwnMetric(FileTable):
+    """A metric of your own: the mean (or a quantile) of a column over the rows that meet every condition."""
+
+    name: str = Field(min_length=1)
+    """What the metric is called in the report."""
+    value: str
+    """The column to average."""
+    where: list[Condition] = Field(default_factory=list)
+    """Rows that count; without conditions, all."""
+    binary: bool = False
+    """Whether the column holds 0 and 1 only."""
+    quantile: float | None = Field(default=None, gt=0, lt=1)
+    """A quantile instead of the mean; 0.5 is the median."""
+
+    def as_argument(self) -> object:
+        """The metric."""
+        inside = conditions.all_of(part.comparison for part in self.where)
+        value = conditions.column(self.value)
+        return Metric(self.name, value=value, where=inside, binary=self.binary, quantile=self.quantile)
+
+    def columns_used(self) -> Iterator[UsedColumn]:
+        """The column averaged, and those compared."""
+        yield self.value, None
+        yield from ((part.column, part) for part in self.where)
+
+
+class EstimateOf(FileTable):
+    """A reference estimated elsewhere, from the same rows."""
+
+    value: float
+    """The estimate."""
+    influence: str
+    """The column with each row's influence on it."""
+
+    def as_argument(self) -> object:
+        """The reference."""
+        return Estimate(self.value, self.influence)
+
+    def columns_used(self) -> Iterator[UsedColumn]:
+        """The column of influences."""
+        yield self.influence, None
+
+
+def _reference_tag(given: object) -> str:
+    estimate = isinstance(given, EstimateOf) or (isinstance(given, Mapping) and "influence" in given)
+    return "EstimateOf" if estimate else "other"
+
+
+def _any_of(schema: dict[str, object]) -> None:
+    """An estimate is a table of plain values too, so a schema that asks for exactly one of the forms refuses it."""
+    schema["anyOf"] = schema.pop("oneOf")
+
+
+Reference = Annotated[
+    Annotated[EstimateOf, Tag("EstimateOf")]
+    | Annotated[Literal["population", "rest", "highest", "lowest"] | float | dict[str, Scalar], Tag("other")],
+    Discriminator(_reference_tag),
+    Field(json_schema_extra=_any_of),
+]
+
+
+class UtilityOf(FileTable):
+    """A utility that uses an outcome column of its own."""
 
     utility: UtilityName
     outcome: str
+
+    def columns_used(self) -> Iterator[UsedColumn]:
+        """The outcome."""
+        yield self.outcome, None
+
+
+class AccuracyOf(FileTable):
+    """An accuracy with an outcome column of its own, or with weights of the groups."""
+
+    utility: UtilityName
+    outcome: str | None = None
+    weights: Literal["pooled"] | dict[str, float] | None = None
+
+    def columns_used(self) -> Iterator[UsedColumn]:
+        """The outcome, if it is not that of the test."""
+        yield from () if self.outcome is None else ((self.outcome, None),)
 
 
 Utility = UtilityName | UtilityOf
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Written:
-    """One form: its type in a file, the columns a value names, and the value as the function takes it.
+class OptionTable(FileTable):
+    """An option with options of its own: a table with one key, the option's name."""
 
-    ``note`` describes the key where a file writes it in another way than a call does.
-    """
+    options: ClassVar[Mapping[str, type[Option]]]
 
-    type: object
-    columns: Callable[[object], Iterator[Column]]
-    ready: Callable[[object], object]
-    note: str = ""
+    @model_validator(mode="after")
+    def _makes_an_option(self) -> OptionTable:
+        if len(self.model_fields_set) != 1:
+            raise ValueError(f"give one of {', '.join(self.options)}")
+        self.as_argument()  # checks the fields together
+        return self
 
+    def given(self) -> tuple[type[Option], dict[str, object]]:
+        """The option's class, and its fields that are set; a value that is not a table stands for the first."""
+        (name,) = self.model_fields_set
+        option, value = self.options[name], getattr(self, name)
+        if isinstance(value, OptionFields):
+            return option, {key: getattr(value, key) for key in value.model_fields_set}
+        return option, {next(iter(_keywords(option))): value}
 
-def _no_columns(value: object) -> Iterator[Column]:
-    return iter(())
+    def as_argument(self) -> Option:
+        """The option."""
+        option, values = self.given()
+        return option(**{name: ready(value) for name, value in values.items()})
 
-
-def _named(value: object) -> Iterator[Column]:
-    for spec in value if isinstance(value, list) else [value]:
-        yield from columns_of(spec)
-
-
-def _listed(value: object) -> Iterator[Column]:
-    return _named(list(value.values()) if isinstance(value, Mapping) else value)
-
-
-def _unless_a_word(value: object) -> Iterator[Column]:
-    return iter(()) if isinstance(value, str) else columns_of(value)
-
-
-def _unless_words(value: object) -> Iterator[Column]:
-    for spec in value if isinstance(value, list) else [value]:
-        yield from _unless_a_word(spec)
+    def columns_used(self) -> Iterator[UsedColumn]:
+        """The columns that the option names."""
+        option, values = self.given()
+        for name, value in values.items():
+            yield from written(_keywords(option)[name]).columns(value)
 
 
-def _split(value: object) -> Iterator[Column]:
-    return iter(()) if value == "independent" else columns_of(value)
+class OptionFields(FileTable):
+    """The fields of an option."""
 
 
-def _outcomes(value: object) -> Iterator[Column]:
-    utilities = value if isinstance(value, list) else [value]
-    return ((utility.outcome, None) for utility in utilities if isinstance(utility, UtilityOf))
+def _keywords(option: Any) -> dict[str, object]:
+    return hints(option)
+
+
+@cache
+def _option_table(options: tuple[type[Option], ...]) -> type[OptionTable]:
+    """How a file writes one of ``options``, from the annotations of their classes."""
+    keys: dict[str, Any] = {}
+    for option in options:
+        kind: Any = option
+        summary = (inspect.getdoc(option) or "").partition("\n")[0]
+        defaults = {part.name: ... if part.default is MISSING else part.default for part in fields(option)}
+        types = {name: in_a_file(annotation) for name, annotation in _keywords(option).items()}
+        parts: dict[str, Any] = {
+            name: (types[name], Field(default=defaults[name], description=described(kind).get(name))) for name in types
+        }
+        whole = create_model(f"{option.__name__}Fields", __base__=OptionFields, __doc__=summary, **parts)
+        first, *others = parts
+        alone = ... not in (defaults[name] for name in others)
+        keys[option.name] = (types[first] | whole if alone else whole, Field(default=None, description=summary))
+    table = create_model("Or".join(option.__name__ for option in options), __base__=OptionTable, **keys)
+    table.options = {option.name: option for option in options}
+    return table
+
+
+def default_in_a_file(default: object) -> object:
+    """A default as a file would write it."""
+    if not isinstance(default, Option):
+        return default
+    values = {part.name: getattr(default, part.name) for part in fields(default)}
+    return {default.name: {name: default_in_a_file(value) for name, value in values.items()}}
+
+
+@cache
+def described(thing: object) -> dict[str, str]:
+    """What a docstring says about each parameter, on one line each; the keywords about rows are documented once."""
+    text = inspect.getdoc(thing) or ""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", text, re.DOTALL | re.MULTILINE)
+    entries = dict(_entries(section[1])) if section else {}
+    for name, description in entries.items():
+        other = re.match(r"As in `(?:isonomy\.)?(\w+)`", description)
+        if other and hasattr(isonomy, other[1]):
+            entries[name] = described(getattr(isonomy, other[1])).get(name, description)
+    return {**described(RowOptions), **entries} if "**rows" in entries else entries
+
+
+def _entries(section: str) -> Iterator[tuple[str, str]]:
+    """Parameter by parameter: names at the margin, several of them if they share a description."""
+    for entry in re.split(r"\n(?=\S)", section):
+        head, _, body = entry.partition("\n")
+        names, _, _ = head.partition(" : ")
+        description = " ".join(body.split()).replace("``", "`")
+        yield from ((name.strip(), description) for name in names.split(","))
 
 
 def _no_condition(value: dict[str, str]) -> dict[str, str]:
@@ -108,78 +365,93 @@ def _no_condition(value: dict[str, str]) -> dict[str, str]:
 
 def plain(value: object) -> object:
     """A value of the file in plain types: tables as mappings."""
-    if isinstance(value, Table):
-        return value.model_dump(mode="python", exclude_unset=True)
+    if isinstance(value, FileTable):
+        return value.as_written()
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def _pairs(value: object) -> object:
-    return {label: tuple(pair) for label, pair in value.items()} if isinstance(value, Mapping) else value
+def ready(value: object) -> object:
+    """A value of the file as isonomy's functions take it."""
+    if isinstance(value, FileTable):
+        return value.as_argument()
+    return [ready(item) for item in value] if isinstance(value, list) else value
 
 
-_PAIR = Annotated[list[float], Field(min_length=2, max_length=2)]
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """How a file writes a form: its type, and whether text in it names columns, except the ``words``.
+
+    ``note`` describes the key if a file writes it differently from a call.
+    """
+
+    type: object
+    named: bool = False
+    words: tuple[str, ...] = ()
+    note: str = ""
+
+    def columns(self, value: object) -> Iterator[UsedColumn]:
+        """The columns that a value names."""
+        if isinstance(value, FileTable):
+            yield from value.columns_used()
+        elif isinstance(value, (list, Mapping)):
+            for item in value.values() if isinstance(value, Mapping) else value:
+                yield from self.columns(item)
+        elif isinstance(value, str) and self.named and value not in self.words:
+            yield value, None
+
+
+_GROUPS = GroupSpec | list[GroupSpec]
+_SPECS = "column names, `{column, edges}`, `{name, where}`."
 
 FORMS: dict[str, Written] = {
-    "column": Written(str | Role, _named, role),
-    "names": Written(list[str], _named, plain),
-    "groups": Written(
-        GroupSpec | list[GroupSpec],
-        _named,
-        groups,
-        "Whom to compare: column names, `{column, edges}`, `{name, where}`.",
-    ),
-    "given": Written(
-        GroupSpec | list[GroupSpec],
-        _named,
-        groups,
-        "Legitimate factors to compare within: column names, `{column, edges}`, `{name, where}`.",
-    ),
+    "column": Written(str | Role, named=True),
+    "names": Written(list[str], named=True),
+    "groups": Written(_GROUPS, named=True, note=f"Whom to compare: {_SPECS}"),
+    "given": Written(_GROUPS, named=True, note=f"Legitimate factors to compare within: {_SPECS}"),
     "metric": Written(
         MetricName | OwnMetric | list[MetricName | OwnMetric],
-        _unless_words,
-        metric,
-        "The quantity to compare: a name, `{name, value, where, binary}`, or a list of these.",
+        note="The quantity to compare: a name, `{name, value, where, binary}`, or a list of these.",
     ),
     "reference": Written(
         Reference,
-        _unless_a_word,
-        reference,
-        'What groups are compared with: "population", "rest", "highest", "lowest", a number, a group such as '
-        '`{race = "White"}`, or '
-        "`{value, influence}`: an estimate with a column of its influence values.",
+        note='What groups are compared with: "population", "rest", "highest", "lowest", a number, a group such as '
+        '`{race = "White"}`, or `{value, influence}`: an estimate with a column of its influence values.',
     ),
     "comparator": Written(
         Literal["highest"] | dict[str, Scalar],
-        _no_columns,
-        plain,
-        'What each table compares with: "highest", or a level of every column of groups.',
+        note='What each table compares with: "highest", or a level of every column of groups.',
     ),
-    "group": Written(str | dict[str, Scalar], _no_columns, plain),
-    "utility": Written(Utility, _outcomes, plain),
-    "utilities": Written(Utility | list[Utility], _outcomes, plain),
-    "rule": Written(RuleName | list[RuleName], _no_columns, plain, "What finds a candidate from the features."),
-    "candidates": Written(str | list[str] | Annotated[dict[str, str], AfterValidator(_no_condition)], _listed, plain),
-    "split": Written(str, _split, plain),
-    "observed_effects": Written(dict[str, _PAIR], _no_columns, _pairs),
+    "group": Written(str | dict[str, Scalar]),
+    "utility": Written(UtilityName | AccuracyOf),
+    "utilities": Written(Utility | list[Utility]),
+    "rule": Written(RuleName | list[RuleName], note="What finds a candidate from the features."),
+    "candidates": Written(
+        str | list[str] | Annotated[dict[str, str], AfterValidator(_no_condition)],
+        named=True,
+    ),
+    "split": Written(str, named=True, words=("independent",)),
+    "observed_effects": Written(dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]]),
     "seed": Written(
         Annotated[int, Field(ge=0)] | None,
-        _no_columns,
-        plain,
-        "A seed of its own; without it, one made from the audit's seed and the test's id.",
+        note="The test's own seed. Default: a seed made from the audit's seed and the test's id.",
     ),
 }
-_OTHER = Written(None, _no_columns, plain)
+_OTHER = Written(None)
 
 
 def written(annotation: object) -> Written:
-    """How values of an annotation are written, read and used."""
+    """How a file writes values of an annotation."""
     name = form_of(annotation)
     return _OTHER if name is None else FORMS[name]
 
 
 def in_a_file(annotation: object) -> Any:
-    """An annotation as a file can say it: objects and arrays are left out, sequences are lists."""
-    kept = [part for member in members(annotation) if (part := _member(member)) is not _UNWRITABLE]
+    """An annotation as a file can express it: objects and arrays are left out, sequences are lists."""
+    options = tuple(one for one in members(annotation) if isinstance(one, type) and issubclass(one, Option))
+    others = [one for one in members(annotation) if one not in options]
+    kept = [part for member in others if (part := _member(member)) is not _UNWRITABLE]
+    if options:
+        kept.append(_option_table(options))
     if not kept or kept == [None]:
         raise TypeError(f"{annotation!r} cannot be written in an audit file; give it a Form, and a row in FORMS")
     return reduce(or_, kept) if len(kept) > 1 else kept[0]

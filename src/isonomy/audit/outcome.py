@@ -1,25 +1,35 @@
-"""What an audit gives back: every test's result, the exit code, and the files."""
+"""What an audit returns: the result of every test, the exit code, the files, and all of them in one archive."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
-
-import numpy as np
 
 from isonomy.audit import state
 from isonomy.errors import ConfigError, UsageError
 from isonomy.report import Document, Entry, html, junit, markdown, wording
-from isonomy.report.layout import section
+from isonomy.report.layout import Section
 from isonomy.report.markdown import outline
 from isonomy.report.paper import browser, print_pdf
-from isonomy.results import SCHEMA_VERSION, Result, from_dict
-from isonomy.results.storage import typed
+from isonomy.results import SCHEMA_VERSION, Evidence, from_dict
+from isonomy.results.columns import plain_value
+from isonomy.results.storage import check_version, typed
 
+NAME = "evidence.zip"
+MANIFEST = "MANIFEST.sha256"
+_MOMENT = (1980, 1, 1, 0, 0, 0)  # the first a zip file can hold
+_OF_THE_RUN = ("Time", "Peak memory")  # facts that differ from run to run
+_READ_ME = """\
+The evidence of one audit. It does not record when it was made or how long that took, so the same rows, audit file,
+seed and versions produce the same bytes. MANIFEST.sha256 lists every other file (check it with: sha256sum -c
+MANIFEST.sha256). report.html opens in any browser and fetches nothing.
+"""
 T = TypeVar("T")
 
 
@@ -36,11 +46,11 @@ class AuditResult:
         return self.document.entries
 
     @property
-    def results(self) -> dict[str, Result]:
+    def results(self) -> dict[str, Evidence]:
         """The results of the tests that came to their end."""
         return {entry.name: entry.result for entry in self.entries if entry.result is not None}
 
-    def __getitem__(self, name: str) -> Result:
+    def __getitem__(self, name: str) -> Evidence:
         return self.results[name]
 
     @property
@@ -103,15 +113,13 @@ class AuditResult:
 
     @classmethod
     def from_json(cls, text: str) -> AuditResult:
-        """Rebuild an audit from results.json. A file that was changed by hand is refused, or read as it stands."""
+        """Rebuild an audit from results.json. A file edited by hand is refused or read as it is."""
         try:
             stored = json.loads(text)
-            if stored.get("schema_version") != SCHEMA_VERSION:
-                version = stored.get("schema_version")
-                raise UsageError(f"results.json: schema_version is {version!r}; isonomy reads {SCHEMA_VERSION}.")
+            check_version("results.json", stored.get("schema_version"))
             document = _document(stored)
             for entry in document.entries:
-                section(1, entry, 1, picture=False)  # words and table of the wrong type are told here
+                Section(1, entry, 1, drawn=False)  # raises for words and tables of the wrong type
         except UsageError:
             raise
         except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError) as error:
@@ -135,7 +143,7 @@ class AuditResult:
         """Write report.html alone, and with ``pdf`` print it to report.pdf; returns what was written."""
         place = state.place(folder)
         if pdf:
-            browser()  # said before anything is written
+            browser()  # raises before anything is written
         state.prepare(place)
         page = place / "report.html"
         state.write(page, html(self.document))
@@ -149,7 +157,7 @@ _LARGEST = 500_000_000  # bytes of a results.json that is read
 
 
 def read_results(path: str | Path) -> AuditResult:
-    """The audit in a results.json, refused in words where it is none."""
+    """The audit in a results.json; raises `ConfigError` for any other file."""
     place = Path(path)
     try:
         if place.stat().st_size > _LARGEST:
@@ -183,7 +191,7 @@ def _entry(entry: Entry) -> dict[str, object]:
         "findings": list(result.findings()),
         "warnings": list(result.warnings),
         "limits": list(result.limits()),
-        "table": {name: [_json(value) for value in values] for name, values in result.table().items()},
+        "table": {name: [plain_value(value) for value in values] for name, values in result.table().items()},
         "result": result.to_dict(),
     }
 
@@ -224,12 +232,39 @@ def _restored(stored: Mapping[str, Any]) -> Entry:
     return typed(Entry(name=stored["id"], **plain, **told, result=result))
 
 
-def _json(value: object) -> object:
-    """A cell of a table; numbers JSON has no word for are null (missing) or text (infinite)."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, float) and not np.isfinite(value):
-        return None if np.isnan(value) else str(value)
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+def write_pack(result: AuditResult) -> Path:
+    """Write evidence.zip into the folder of the report; returns its path."""
+    if result.output is None:
+        raise UsageError("pack: the audit was not written; give an output folder.")
+    path = result.output / NAME
+    state.write_bytes(path, packed(result))
+    return path
+
+
+def packed(result: AuditResult) -> bytes:
+    """The files of the pack, in one order, with no moment of their own."""
+    document = timeless(result.document)
+    environment = "".join(f"{name}: {value}\n" for name, value in document.facts)
+    texts = {
+        "README.txt": _READ_ME,
+        "audit.toml": document.config,
+        "environment.txt": environment,
+        "junit.xml": junit(document),
+        "report.html": html(document),
+        "results.json": AuditResult(document).to_json(),
+        "summary.md": markdown(document),
+    }
+    contents = {name: text.encode("utf-8", "replace") for name, text in sorted(texts.items())}
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())
+    buffer = BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:  # no compressor, whose bytes differ by version
+        for name, content in {**contents, MANIFEST: sums.encode()}.items():
+            archive.writestr(zipfile.ZipInfo(name, _MOMENT), content)
+    return buffer.getvalue()
+
+
+def timeless(document: Document) -> Document:
+    """The document without what differs from run to run."""
+    entries = tuple(replace(entry, seconds=0.0, peak_memory=None, resumed=False) for entry in document.entries)
+    facts = tuple((name, value) for name, value in document.facts if name not in _OF_THE_RUN)
+    return replace(document, created="", entries=entries, facts=facts)

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import isonomy
-from isonomy.audit.conditions import Condition, Cut, Role
-from isonomy.audit.config import Config
-from isonomy.audit.forms import plain, written
-from isonomy.audit.questions import Columns, Test, annotation_of, required
+from isonomy.audit.config import Config, FileColumns, Test, annotation_of, required
+from isonomy.audit.forms import Condition, FileCut, Role, plain, ready, written
 from isonomy.errors import ConfigError, IsonomyError, UnknownColumn, near
 from isonomy.frames import Reading, Request, Source
 from isonomy.frames.conditions import is_text
@@ -23,12 +21,12 @@ from isonomy.options import form_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Planned:
-    """One test, ready to be made."""
+class PlannedTest:
+    """One test, ready to run."""
 
     name: str
     test: Test
-    options: Mapping[str, object]  # as written, roles and tolerance filled in: plain values
+    options: Mapping[str, object]  # as written, with roles and tolerance filled in
     seed: int | None
 
     @property
@@ -38,11 +36,11 @@ class Planned:
 
     def ready(self) -> dict[str, object]:
         """The keywords of the call, as the function takes them."""
-        options = {key: written(annotation_of(self.kind, key)).ready(value) for key, value in self.options.items()}
+        options = {key: ready(value) for key, value in self.options.items()}
         return options if self.seed is None else options | {"rng": self.seed}
 
     def identity(self, fingerprint: str, config: Config) -> str:
-        """Equal for runs that would give the same numbers in the same words."""
+        """A digest that is equal for runs with the same numbers and words."""
         contents = {
             "isonomy": isonomy.__version__,
             "kind": self.kind,
@@ -59,23 +57,23 @@ class Planned:
         return hashlib.sha256(json.dumps(contents, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
     def requests(self, source: Source) -> tuple[Request, ...]:
-        """The grouped passes the test will begin with; what is wrong with it is told when it is made."""
+        """The grouped passes with which the test begins; its errors are raised when it runs."""
         try:
             return self.test.question.planned(source, self.ready()).requests
         except IsonomyError:
             return ()
 
 
-def plan(config: Config) -> list[Planned]:
+def plan(config: Config) -> list[PlannedTest]:
     """Every test of the audit."""
     return [_planned(config, name, test) for name, test in zip(config.names, config.tests, strict=True)]
 
 
-def _planned(config: Config, name: str, test: Test) -> Planned:
+def _planned(config: Config, name: str, test: Test) -> PlannedTest:
     options = test.own_options()
     keys = type(test).model_fields
     idle = test.question.idle(options)
-    for role in Columns.model_fields:
+    for role in FileColumns.model_fields:
         common = getattr(config.columns, role)
         if role in keys and role not in test.model_fields_set and role not in idle and common is not None:
             options[role] = common
@@ -85,13 +83,13 @@ def _planned(config: Config, name: str, test: Test) -> Planned:
     seed = options.get("rng")
     if seed is None and "rng" in keys:
         seed = named_seed(config.seed, name)
-    return Planned(name, test, options, seed if isinstance(seed, int) else None)
+    return PlannedTest(name, test, options, seed if isinstance(seed, int) else None)
 
 
-def of_other_rows(planned: Sequence[Planned]) -> list[bool]:
-    """Whether each test looks at other rows than another one, or at groups that are cut or named differently.
+def of_other_rows(planned: Sequence[PlannedTest]) -> list[bool]:
+    """Whether each test uses other rows than some other test, or groups that are cut or named differently.
 
-    The numbers of a group that is withheld could then follow from both tests.
+    The numbers of a withheld group could then be derived from both tests.
     """
     filters = [[plain(condition) for condition in one.test.filters] for one in planned]
     specified: list[dict[str, object]] = []
@@ -116,8 +114,8 @@ def _several(value: object) -> list[object]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def refusals(planned: Iterable[Planned], source: Source, file: str) -> None:
-    """Raise what the tests themselves would refuse about their options, all of it at once. Reads the schema only."""
+def refusals(planned: Iterable[PlannedTest], source: Source, file: str) -> None:
+    """Raise everything that the tests would refuse about their options, at once. Reads the schema only."""
     problems = []
     for i, one in enumerate(planned):
         try:
@@ -131,8 +129,8 @@ def refusals(planned: Iterable[Planned], source: Source, file: str) -> None:
         raise ConfigError("\n".join(problems))
 
 
-def absent(planned: Iterable[Planned], source: Source, file: str) -> None:
-    """Raise if no row has a value of which the file says that it counts as 1: it is written in another way."""
+def absent(planned: Iterable[PlannedTest], source: Source, file: str) -> None:
+    """Raise if no row has the value that a role counts as 1, which is then probably misspelled."""
     looked_at: dict[str, str | None] = {}
     problems = []
     for i, one in enumerate(planned):
@@ -156,8 +154,8 @@ def _absent(role: Role, source: Source) -> str | None:
     return f"no row has {role.equals!r} in column {role.column!r}; {holds}.{near(str(role.equals), shown)}"
 
 
-def used(config: Config, planned: Iterable[Planned]) -> Iterator[tuple[str, str, Condition | Cut | None]]:
-    """Every column the audit reads: the key that names it, its name, and what compares or cuts it."""
+def used(config: Config, planned: Iterable[PlannedTest]) -> Iterator[tuple[str, str, Condition | FileCut | None]]:
+    """Every column that the audit reads: the key that names it, its name, and what compares or cuts it."""
     for name in ("count", "weight", "cluster"):
         if (column := getattr(config.data, name)) is not None:
             yield f"data.{name}", column, None
@@ -173,30 +171,30 @@ def used(config: Config, planned: Iterable[Planned]) -> Iterator[tuple[str, str,
             yield from ((home, column, how) for column, how in columns)
 
 
-def check(config: Config, planned: Iterable[Planned], schema: Schema, file: str) -> list[str]:
-    """Names and types against the table's columns; no row is read. Returns the columns the audit needs."""
+def check(config: Config, planned: Iterable[PlannedTest], schema: Schema, file: str) -> list[str]:
+    """Check names and types against the columns of the table, without reading rows; returns the columns needed."""
     problems: list[str] = []
     needed: dict[str, None] = {}
     tests = list(planned)
-    # Keys that name a column which is counted or averaged: every one but whom a row belongs to.
+    # Keys that name a column of numbers: all except the person a row belongs to.
     named = {key for one in tests for key in one.options if form_of(annotation_of(one.kind, key)) == "column"}
     numbers = {"count", "weight", *named} - {"user"}
     for key, column, how in used(config, tests):
         needed[column] = None
         if column not in schema:
             problems.append(str(UnknownColumn(key, column, schema)))
-        elif isinstance(how, Cut) and not schema[column].is_numeric():
+        elif isinstance(how, FileCut) and not schema[column].is_numeric():
             problems.append(f"{key}: column {column!r} is {schema[column]}; only numbers can be cut.")
         elif isinstance(how, Condition) and (problem := how.comparison.mismatch(schema[column])):
             problems.append(f"{key}: {problem}.")
         elif how is None and key.rpartition(".")[2] in numbers and is_text(schema[column]):
             problems.append(
                 f"{key}: column {column!r} is text ({schema[column]}); numbers or booleans are needed. Recode it "
-                f'first, or say what counts as 1: {{column = "{column}", equals = "yes"}}.'
+                f'first, or specify what counts as 1: {{column = "{column}", equals = "yes"}}.'
             )
     for i, one in enumerate(tests):
         lacking = [name for name in required(one.kind) if name not in one.options]
-        problems += [f"tests[{i}].{name}: {one.kind} needs it; name a column here or in [columns]." for name in lacking]
+        problems += [f"tests[{i}].{n}: {one.kind} requires it; name a column here or in [columns]." for n in lacking]
     if problems:
         raise ConfigError("\n".join(f"{file}: {problem}" for problem in dict.fromkeys(problems)))
     return list(needed)

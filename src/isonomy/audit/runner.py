@@ -1,4 +1,4 @@
-"""Run an audit: one table, tests that do not depend on one another, and a record of everything."""
+"""Run an audit: one table, independent tests, and a record of everything."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pathlib import Path
 
 import isonomy
 from isonomy.audit import config as files
+from isonomy.audit.config import MODELS
 from isonomy.audit.outcome import AuditResult
-from isonomy.audit.plan import Planned, absent, check, of_other_rows, plan, refusals
-from isonomy.audit.questions import MODELS
+from isonomy.audit.plan import PlannedTest, absent, check, of_other_rows, plan, refusals
 from isonomy.audit.state import State, claim, place, prepare, refuse
 from isonomy.audit.table import Opened, identified, narrow, open_table, repeated
 from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
 from isonomy.frames.conditions import all_of
-from isonomy.frames.fingerprint import Fingerprint
+from isonomy.frames.profile import Fingerprint
 from isonomy.options import shown
 from isonomy.report import Document, Entry
-from isonomy.report.layout import section
-from isonomy.results import Result, from_dict, phrases
+from isonomy.report.layout import Section
+from isonomy.results import Evidence, Note, from_dict
 from isonomy.results.progress import listening
 
 Progress = Callable[[str, int, int], None]  # what is being done, tests finished, tests in all
@@ -60,9 +60,7 @@ class Audit:
         text: str = "",
     ) -> None:
         if not isinstance(config, files.Config):
-            raise UsageError(
-                f"config: {shown(config)} is no audit; give a mapping to Audit.from_dict, or a file to Audit.from_toml."
-            )
+            raise UsageError(f"config: {shown(config)} is not an audit; see Audit.from_dict and Audit.from_toml.")
         self.config = config
         self.data = data
         self.folder = Path(folder)  # what paths in the file are relative to
@@ -73,7 +71,7 @@ class Audit:
 
     @classmethod
     def from_toml(cls, path: str | Path, *, data: object = None) -> Audit:
-        """The audit in a file. ``data``: a table that takes the place of the file's path or query."""
+        """The audit in a file. ``data``: a table that replaces the path or query of the file."""
         config, text = files.read(path)
         audit = cls(config, data=data, folder=Path(path).parent, file=str(path), text=text)
         audit._path = Path(path)
@@ -96,10 +94,10 @@ class Audit:
         return self.folder / self.config.output
 
     def validate(self) -> list[str]:
-        """Check the file, the table's columns and the tests' options; returns the columns the audit needs.
+        """Check the file, the columns of the table and the options of the tests; returns the columns needed.
 
-        No row is read, except that a query is run for its first, and that a file is looked through for the values of
-        which the audit file says that they count as 1.
+        No rows are read, with two exceptions: the first row of a query, and the values that a role given as a condition
+        compares with.
         """
         opened, planned, columns = self._open()
         refusals(planned, opened.source, self.file)
@@ -112,7 +110,7 @@ class Audit:
                 raise ConfigError(f"{self.file}: data.query: {type(error).__name__}: {error}") from error
         return columns
 
-    def _open(self) -> tuple[Opened, list[Planned], list[str]]:
+    def _open(self) -> tuple[Opened, list[PlannedTest], list[str]]:
         opened = open_table(self.config.data, self.folder, self.data, self.config.labels.labels())
         planned = plan(self.config)
         return opened, planned, check(self.config, planned, opened.source.schema, self.file)
@@ -127,7 +125,8 @@ class Audit:
     ) -> AuditResult:
         """Run every test. With ``output``, write the report there.
 
-        ``resume`` keeps what an earlier run finished; ``debug`` raises what a test raises instead of reporting it.
+        ``resume`` keeps the tests that an earlier run finished; ``debug`` raises the errors of tests instead of
+        reporting them.
         """
         started = time.perf_counter()
         self._debug = debug
@@ -138,7 +137,7 @@ class Audit:
             refuse(folder, self._path)
         tell("Reading the table", 0, len(planned))
         source = narrow(opened, columns, self.config.filters, self.config.data.in_memory)
-        if not self.config.filters or len(source.head(1)):  # that no row is left is told as such
+        if not self.config.filters or len(source.head(1)):  # an empty table has an error of its own
             absent(planned, source, self.file)
         fingerprint = identified(source, filtered=bool(self.config.filters))
         if folder is not None:
@@ -165,8 +164,10 @@ class Audit:
         result = AuditResult(document)
         return result if folder is None else result.write(folder)
 
-    def _entry(self, one: Planned, tables: _Tables, fingerprint: Fingerprint, state: State, people: str) -> Entry:
-        """One test: from an earlier run, or made now. Whatever happens in it, the others go on."""
+    def _entry(
+        self, one: PlannedTest, tables: _Tables, fingerprint: Fingerprint, state: State, people: Note | None
+    ) -> Entry:
+        """One test, from an earlier run or run now. Its errors do not stop the other tests."""
         identity = one.identity(fingerprint.digest, self.config)
         entry = Entry(
             name=one.name,
@@ -180,7 +181,7 @@ class Audit:
         if kept is not None:
             try:
                 return replace(entry, result=from_dict(kept["result"]), seconds=kept["seconds"], resumed=True)
-            except Exception:  # written by another version: make the test again
+            except Exception:  # written by another version: run the test again
                 kept = None
         started = time.perf_counter()
         try:
@@ -189,8 +190,8 @@ class Audit:
                 record = result.provenance
                 result = replace(result, provenance=replace(record, remarks=(*record.remarks, people)))
             result = result.published(self.config.suppress_below)
-            # Words and table are part of the test: a fault in them is its own.
-            section(1, replace(entry, result=result), 1, picture=False)
+            # Words and tables are part of the test, and so are errors in them.
+            Section(1, replace(entry, result=result), 1, drawn=False)
             result.to_dict()
         except Exception as error:
             if self._debug:
@@ -207,9 +208,9 @@ class Audit:
         return replace(entry, result=result, seconds=seconds, peak_memory=peak_memory())
 
     def _together(
-        self, planned: list[Planned], entries: list[Entry], fingerprint: Fingerprint, state: State
+        self, planned: list[PlannedTest], entries: list[Entry], fingerprint: Fingerprint, state: State
     ) -> list[Entry]:
-        """Withhold in every test what one of them withholds: two denominators tell a third. Then keep the new ones."""
+        """Withhold in every test the groups that any test withholds, or differences would reveal them; then save."""
         minimum = self.config.suppress_below
         known, again = frozenset[str](), list(entries)
         while minimum:
@@ -222,7 +223,7 @@ class Audit:
         if known:
             others = of_other_rows(planned[: len(again)])
             again = [
-                entry if entry.result is None or not other else _warned(entry, entry.result, phrases.OTHER_ROWS)
+                entry if entry.result is None or not other else _with_note(entry, entry.result, Note("other_rows"))
                 for entry, other in zip(again, others, strict=True)
             ]
         for one, old, entry in zip(planned, entries, again, strict=False):
@@ -235,14 +236,14 @@ class Audit:
                 state.forget(identity)
         return again
 
-    def _withholding(self, one: Planned, entry: Entry, hidden: frozenset[str]) -> Entry:
+    def _withholding(self, one: PlannedTest, entry: Entry, hidden: frozenset[str]) -> Entry:
         """The entry without the groups that another test withholds."""
         result = entry.result
         if result is None or not hidden & result.withheld_labels()[1]:
             return entry
         try:
             published = replace(entry, result=result.published(self.config.suppress_below, hidden))
-            section(1, published, 1, picture=False)
+            Section(1, published, 1, drawn=False)
         except Exception as error:
             if self._debug:
                 raise
@@ -276,7 +277,7 @@ class _Tables:
         self._opened = opened
         self._narrower: dict[str, Source] = {}
 
-    def of(self, one: Planned) -> Source:
+    def of(self, one: PlannedTest) -> Source:
         """The rows of one test."""
         condition = all_of(part.comparison for part in one.test.filters)
         if condition is None:
@@ -284,38 +285,38 @@ class _Tables:
         return self._narrower.setdefault(repr(one.test.filters), self.whole.filter(condition))
 
     def refuse_changed(self) -> None:
-        """Raise if a file changed since the table was opened, unless its rows were read then."""
+        """Raise if a file changed since the table was opened, unless its rows are in memory."""
         if self.whole.lazy:
             self._opened.refuse_changed()
 
-    def prefetch(self, planned: list[Planned], tell: Callable[[int, int], None]) -> None:
-        """Make the passes the tests will begin with, one for all that share their keys."""
-        by_table: dict[int, list[Planned]] = {}
+    def prefetch(self, planned: list[PlannedTest], tell: Callable[[int, int], None]) -> None:
+        """Make the passes with which the tests begin, one for all tests that share their keys."""
+        by_table: dict[int, list[PlannedTest]] = {}
         for one in planned:
             by_table.setdefault(id(self.of(one)), []).append(one)
         for tests in by_table.values():
             source = self.of(tests[0])
-            with contextlib.suppress(Exception):  # what is wrong with the rows is the test's to report
+            with contextlib.suppress(Exception):  # the test itself reports what is wrong with the rows
                 source.prefetch([request for one in tests for request in one.requests(source)], tell)
 
 
 def _message(error: Exception, *, withheld: bool) -> str:
-    """What is stored of an error. Only our own messages are known to quote no row of anybody.
+    """The message of an error that is stored. Only isonomy's own messages are known to quote no row.
 
-    ``withheld``: small groups are, and what a message tells of one.
+    ``withheld``: small groups are withheld, and so are messages about them.
     """
-    if isinstance(error, DataError) and isinstance(error.__cause__, Exception):  # an engine is quoted, which may quote
+    if isinstance(error, DataError) and isinstance(error.__cause__, Exception):  # the engine's message may quote rows
         return f"{str(error).partition(': ')[0]}: the engine cannot read the table; --debug (or debug=True) shows why."
     if isinstance(error, isonomy.errors.IsonomyError):
         return error.public if withheld and isinstance(error, DataError) else str(error)
     return f"{type(error).__name__}, which isonomy does not raise itself; --debug (or debug=True) shows where and why."
 
 
-def _warned(entry: Entry, result: Result, warning: str) -> Entry:
-    """The entry with one warning more."""
-    if warning in result.warnings:
+def _with_note(entry: Entry, result: Evidence, note: Note) -> Entry:
+    """The entry with one note more."""
+    if note in result.notes:
         return entry
-    return replace(entry, result=replace(result, warnings=(*result.warnings, warning)))
+    return replace(entry, result=replace(result, notes=(*result.notes, note)))
 
 
 def _kind(error: Exception) -> str:
@@ -323,7 +324,7 @@ def _kind(error: Exception) -> str:
 
 
 def peak_memory() -> int | None:
-    """The most memory this process has held, in bytes; None where the system does not say."""
+    """The peak memory of this process in bytes; None if the system does not report it."""
     try:
         import resource
     except ImportError:

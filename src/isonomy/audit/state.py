@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, and the finished tests an interrupted audit can take up again."""
+"""Files that appear complete or not at all, and the finished tests from which an interrupted audit resumes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def place(folder: str | Path) -> Path:
     """The folder that a caller names."""
     check("output", folder, str | Path)
     if "\x00" in str(folder):
-        raise ConfigError(f"output: cannot write to {str(folder)!r} (no path holds a null character).")
+        raise ConfigError(f"output: cannot write to {str(folder)!r} (a path cannot contain a null character).")
     return Path(folder)
 
 
 def write(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` in one step: whoever looks sees the old file or the new one, never a part."""
+    """Write ``text`` to ``path`` atomically: readers see the old file or the new one, never a part."""
     write_bytes(path, text.encode("utf-8", "replace"))
 
 
@@ -49,16 +49,16 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def refuse(folder: Path, file: Path | None = None) -> None:
-    """Say what is in the way of a report in ``folder``, before anything is run: no file is touched.
+    """Raise if a report cannot be written to ``folder``. Writes nothing.
 
-    A folder belongs to the audit file that wrote it, for as long as that file exists.
+    A folder belongs to the audit file that wrote it, as long as that file exists.
     """
     try:
         nearest = next((nearest for nearest in (folder, *folder.parents) if nearest.exists()), Path())
     except OSError as error:
         raise ConfigError(f"output: cannot write to {folder} ({error.strerror}).") from None
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        why = "may not be written to" if nearest.is_dir() else "is a file"
+        why = "is not writable" if nearest.is_dir() else "is a file"
         raise ConfigError(f"output: cannot write to {folder} ({nearest} {why}).")
     for name in FILES:
         if (folder / name).is_dir():
@@ -75,13 +75,13 @@ def refuse(folder: Path, file: Path | None = None) -> None:
 
 
 def claim(folder: Path, file: Path | None) -> None:
-    """Note which audit file the folder belongs to."""
+    """Record the audit file to which the folder belongs."""
     if file is not None:
         write(folder / FOLDER / _OWNER, os.path.relpath(file.resolve(), folder.resolve()))
 
 
 def prepare(folder: Path) -> None:
-    """Make the output folder, and clear away what a killed run left half-written."""
+    """Create the output folder, and delete incomplete files of a killed run."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for inside in (folder, folder / FOLDER):
@@ -92,7 +92,7 @@ def prepare(folder: Path) -> None:
 
 
 class State:
-    """Finished tests, one file each, named by everything their numbers depend on."""
+    """Finished tests, one file each, named by everything on which their numbers depend."""
 
     def __init__(self, folder: Path | None, *, resume: bool) -> None:
         self.folder = None if folder is None else folder / FOLDER
@@ -104,7 +104,7 @@ class State:
                 old.unlink(missing_ok=True)
 
     def load(self, identity: str) -> dict[str, Any] | None:
-        """What an earlier run stored, or None. A file that cannot be read is as good as none."""
+        """What an earlier run stored; None if there is nothing readable."""
         if self.folder is None:
             return None
         try:
@@ -114,11 +114,11 @@ class State:
         return stored if isinstance(stored, dict) else None
 
     def save(self, identity: str, stored: Mapping[str, object]) -> None:
-        """Keep a finished test."""
+        """Store a finished test."""
         if self.folder is not None:
             write(self.folder / f"{identity}.json", json.dumps(stored, allow_nan=False, ensure_ascii=False))
 
     def forget(self, identity: str) -> None:
-        """Drop what was kept of a test."""
+        """Delete a stored test."""
         if self.folder is not None:
             (self.folder / f"{identity}.json").unlink(missing_ok=True)

@@ -8,17 +8,16 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from isonomy.audit.conditions import Condition
 from isonomy.audit.config import Config, Data
+from isonomy.audit.forms import Condition
 from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
 from isonomy.frames import Reading, Source, open_source
 from isonomy.frames.conditions import all_of, is_text
-from isonomy.frames.fingerprint import Fingerprint
-from isonomy.frames.fingerprint import fingerprint as fingerprint_of
 from isonomy.frames.labels import NOTHING, Labels
 from isonomy.frames.paths import files_at, refuse_unlike
-from isonomy.frames.profile import ROWS
-from isonomy.results import phrases
+from isonomy.frames.profile import ROWS, Fingerprint
+from isonomy.frames.profile import fingerprint as fingerprint_of
+from isonomy.results import Note
 
 HELD_BYTES = 2**30  # files up to this size are read once, the needed columns only, and then held
 
@@ -33,10 +32,10 @@ class Opened:
     files: Mapping[Path, tuple[int, int]] = field(default_factory=dict)  # bytes and time of the last change of each
 
     def refuse_changed(self) -> None:
-        """Raise if a file is not as it was when the table was opened."""
+        """Raise if a file changed since the table was opened."""
         for file, before in self.files.items():
             if _stamp(file) != before:
-                raise DataError(f"data: {file.name} changed while it was audited; audit a copy that does not change.")
+                raise DataError(f"data: {file.name} changed during the audit; audit a copy that does not change.")
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -48,7 +47,7 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 def open_table(data: Data, folder: Path, given: object = None, labels: Labels = NOTHING) -> Opened:
-    """Open the table. ``given`` is a table of the caller's own, which takes the place of a path or query."""
+    """Open the table. ``given``: a table of the caller, which replaces a path or query."""
     if given is not None:
         return Opened(_open(given, data, labels), f"a {type(given).__module__.split('.')[0]} table", None)
     if data.engine is not None:
@@ -74,23 +73,20 @@ def open_table(data: Data, folder: Path, given: object = None, labels: Labels = 
         raise ConfigError("data: no path and no query; say where the rows are.")
     path = folder / data.path
     source = _open(path, data, labels)
-    # A csv file with no line but its first has text columns only: say so before they are called the wrong type.
+    # A csv file with a header only has text columns, which would be refused for their type.
     if ".csv" in path.suffixes and all(map(is_text, source.schema.values())) and not len(source.head(1)):
         raise EmptyFrame("data: the table has no rows.")
     files = {file: _stamp(file) for file in files_at(path)}
     return Opened(source, data.path, sum(size for size, _ in files.values()), files)
 
 
-def repeated(source: Source, config: Config) -> str:
-    """What tests that take rows as independent should say where people appear many times; else nothing.
-
-    The first rows are looked at: where people repeat, they do so there too.
-    """
+def repeated(source: Source, config: Config) -> Note | None:
+    """A note for tests that take rows as independent, if people appear more than once among the first rows."""
     user = config.columns.user
     if user is None or config.data.cluster is not None or user not in source.schema:
-        return ""
+        return None
     people, rows = source.distinct(user, ROWS)
-    return "" if people == rows else phrases.repeated(people, rows, user)
+    return None if people == rows else Note("repeated", values={"people": people, "rows": rows, "user": user})
 
 
 def _open(native: object, data: Data, labels: Labels) -> Source:
@@ -106,7 +102,7 @@ def _open(native: object, data: Data, labels: Labels) -> Source:
 
 
 def _duckdb(data: Data, folder: Path, files: Mapping[str, Sequence[Path]]) -> object:
-    """The query's answer. It may read the database and the files named in ``tables``, and nothing else."""
+    """The result of the query, which may read the database and the files named in ``tables``, and nothing else."""
     try:
         import duckdb
     except ImportError:
@@ -134,7 +130,7 @@ def _duckdb(data: Data, folder: Path, files: Mapping[str, Sequence[Path]]) -> ob
 
 
 def _quoted(text: str, mark: str) -> str:
-    """Literals and identifiers of SQL: marks inside are doubled, for the names come from the audit file."""
+    """A SQL literal or identifier: quotes inside are doubled, because names come from the audit file."""
     return f"{mark}{text.replace(mark, mark * 2)}{mark}"
 
 
@@ -166,7 +162,7 @@ def _spark(data: Data, folder: Path) -> object:
         raise ConfigError('data.engine: "spark" is not installed; pip install "isonomy[spark]".') from None
     there = SparkContext._active_spark_context is not None or SparkSession.getActiveSession() is not None
     session = SparkSession.builder.getOrCreate()
-    if not there:  # ours to stop: its workers would be cut off when the audit's process ends
+    if not there:  # we started it, so we stop it; its workers would otherwise be killed with the process
         atexit.register(session.stop)
     before = session.conf.get(_ON_FILES, "true")
     try:
@@ -185,7 +181,7 @@ def _spark(data: Data, folder: Path) -> object:
 
 
 def _refuse_commands(session: Any, query: str) -> None:
-    """Spark's own parser says whether the query is one statement that only reads."""
+    """Refuse everything but one statement that only reads, by Spark's own parser."""
     plan = session._jsparkSession.sessionState().sqlParser().parsePlan(query)
     logical = "org.apache.spark.sql.catalyst.plans.logical"
     for kind in ("Command", "ParsedStatement"):
@@ -194,13 +190,13 @@ def _refuse_commands(session: Any, query: str) -> None:
 
 
 def narrow(opened: Opened, columns: Iterable[str], filters: list[Condition], in_memory: bool | None) -> Source:
-    """The rows and columns the audit needs. Files of moderate size are read here, once; engines keep their rows."""
+    """The rows and columns that the audit needs. Files of moderate size are read here, once; engines keep theirs."""
     hold = in_memory if in_memory is not None else opened.size is not None and opened.size <= HELD_BYTES
     return opened.source.narrowed(columns, all_of(part.comparison for part in filters), hold=hold)
 
 
 def identified(source: Source, *, filtered: bool = False) -> Fingerprint:
-    """The table's fingerprint; an empty table is refused."""
+    """The fingerprint of the table; raises if it is empty."""
     fingerprint = fingerprint_of(source)
     if not fingerprint.rows:
         empty = "no row is left after the filters" if filtered else "the table has no rows"

@@ -12,8 +12,8 @@ from isonomy import __version__
 from isonomy.cli import show
 
 EXIT_CODES = (
-    "Exit codes: 0 all right; 1 a verdict the audit fails on; 2 bad usage or audit file; 3 bad data, or nothing that "
-    "could be tested; 4 a test crashed. Where several apply: 2 before 3 before 4 before 1."
+    "Exit codes: 0 success; 1 a verdict on which the audit fails; 2 bad usage or audit file; 3 bad data, or nothing "
+    "could be tested; 4 a test crashed. If several apply, the order is 2, 3, 4, 1."
 )
 
 app = typer.Typer(
@@ -84,7 +84,7 @@ def audit(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the tests an interrupted run finished.")] = False,
     counts: Annotated[
-        Path | None, typer.Option("--counts", help="The answer to the query of `isonomy sql`, instead of the rows.")
+        Path | None, typer.Option("--counts", help="The result of the query of `isonomy sql`, instead of the rows.")
     ] = None,
     pack: Annotated[
         bool, typer.Option("--pack", help="Also write evidence.zip: report, results, audit file, environment, SHA-256.")
@@ -102,7 +102,7 @@ def audit(
             prepared = on_counts(prepared, counts)
         done = show.run(prepared, output or prepared.output, resume=resume, debug=debug)
         if pack:
-            from isonomy.audit.pack import write_pack
+            from isonomy.audit.outcome import write_pack
 
             show.wrote([write_pack(done)])
         show.finish(done, decide=True)
@@ -127,7 +127,7 @@ def report(
     pdf: Annotated[bool, typer.Option("--pdf", help="Also print report.pdf, with an installed Chromium.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Write the report of an audit again from its results.json."""
+    """Write the report of an audit from its results.json."""
     with show.errors(debug):
         from isonomy.audit.outcome import read_results
 
@@ -144,7 +144,7 @@ def compare(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Say which verdicts changed between two audits, and which disparities moved beyond their error."""
+    """Compare two audits: which verdicts changed, and which disparities changed by more than chance explains."""
     with show.errors(debug):
         from isonomy.audit.compare import compare as compared
         from isonomy.audit.outcome import read_results
@@ -160,7 +160,7 @@ def card(results: ResultsFile, debug: Debug = False) -> None:
     """Print the fairness section of a model card, as markdown, from results.json."""
     with show.errors(debug):
         from isonomy.audit.outcome import read_results
-        from isonomy.report.card import card as model_card
+        from isonomy.report.markdown import card as model_card
 
         typer.echo(model_card(read_results(results).document), nl=False)
 
@@ -169,11 +169,11 @@ def card(results: ResultsFile, debug: Debug = False) -> None:
 def sql(
     file: AuditFile,
     table: Annotated[
-        str | None, typer.Option("--table", help="The table to ask; by default, the file's query or path.")
+        str | None, typer.Option("--table", help="The table to query. Default: the query or path of the file.")
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Print the grouped query whose answer `isonomy audit --counts` reads: no row leaves the warehouse."""
+    """Print the grouped query whose result `isonomy audit --counts` reads, so that no row leaves the warehouse."""
     with show.errors(debug):
         from isonomy.audit import Audit
         from isonomy.audit.counts import grouped_query
@@ -195,6 +195,6 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; ``arguments`` default to the program's own."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # A terminal that cannot show a character shows a mark in its place.
+            # A terminal that cannot show a character shows a replacement mark.
             stream.reconfigure(errors="replace")
     app(args=arguments, prog_name="isonomy")

@@ -1,4 +1,4 @@
-"""What the terminal shows: progress, a summary, errors without tracebacks. Labels are text, never markup or escapes."""
+"""What the terminal shows: progress, a summary, errors without tracebacks. Labels are text, never markup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from isonomy.audit import Audit, AuditResult
-    from isonomy.audit.compare import Comparison
+    from isonomy.audit.compare import AuditComparison
     from isonomy.report import Entry
 
 USAGE, DATA, CRASH, INTERRUPTED = 2, 3, 4, 130
@@ -27,8 +27,8 @@ _STYLES = {
     "inconclusive": "dim",
     "failed": "bold magenta",
 }
-_LONG = 10.0  # seconds after which an audit tells how far it is, where there is no bar
-_FINDING = 500  # characters of a finding or a warning the terminal shows; the report has all of it
+_LONG = 10.0  # seconds after which an audit without a progress bar reports its progress
+_FINDING = 500  # characters of a finding or a warning that the terminal shows; the report has them all
 _WARNINGS = 2  # warnings of a test the terminal shows
 
 
@@ -40,8 +40,8 @@ def errors(debug: bool) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, Interrupted) as error:
-        what = str(error) or "Interrupted. Nothing is half-written."
-        _complain(f"{what} Go on with: isonomy audit <the audit file> --resume")
+        what = str(error) or "Interrupted. No file is incomplete."
+        _complain(f"{what} To continue: isonomy audit <the audit file> --resume")
         raise typer.Exit(INTERRUPTED) from None
     except typer.Exit:
         raise
@@ -65,19 +65,19 @@ def _complain(message: str) -> None:
 def _console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr)  # colour only on a terminal; NO_COLOR is respected
+    return Console(stderr=stderr)  # color only on a terminal; NO_COLOR is respected
 
 
 class Interrupted(Exception):
-    """Ctrl-C during an audit: what was being done, and how many of its tests are kept."""
+    """Ctrl-C during an audit: the step it interrupted, and the number of tests that are kept."""
 
     def __init__(self, what: str, done: int, total: int) -> None:
         kept = f"{done} of {total} tests are finished and kept"
-        super().__init__(f"Interrupted at {what!r}: {kept}. Nothing is half-written.")
+        super().__init__(f"Interrupted at {what!r}: {kept}. No file is incomplete.")
 
 
 class _Watch:
-    """Which test is being made, how far the audit is, and what is left."""
+    """The current test, the progress of the audit, and the tests that are left."""
 
     def __init__(self, audit: Audit, show: Callable[[str, int, int], None]) -> None:
         self.names = audit.config.names
@@ -93,7 +93,7 @@ class _Watch:
 
 
 def run(audit: Audit, output: Path, *, resume: bool, debug: bool) -> AuditResult:
-    """Run an audit with a progress bar, or where there is no terminal with a line for each test of a long one."""
+    """Run an audit with a progress bar; without a terminal, a long audit prints a line for each test."""
     with contextlib.ExitStack() as stack:
         watch = _Watch(audit, _shown(_console(stderr=True), stack, len(audit.config.tests)))
         try:
@@ -130,7 +130,7 @@ def _shown(console: Console, stack: contextlib.ExitStack, total: int) -> Callabl
 
 
 def finish(result: AuditResult, *, decide: bool) -> None:
-    """Say what was found and where the report is, and end with the audit's exit code."""
+    """Print what was found and where the report is, and exit with the audit's exit code."""
     from rich.table import Table
     from rich.text import Text
 
@@ -159,7 +159,7 @@ def finish(result: AuditResult, *, decide: bool) -> None:
 
 
 def _warnings(entry: Entry) -> list[str]:
-    """What to know before believing the line above: rows left out, the first warnings, and how many more there are."""
+    """Rows left out, the first warnings, and the number of further ones."""
     from isonomy.report import wording
     from isonomy.results import phrases
 
@@ -177,7 +177,7 @@ def wrote(paths: Iterable[Path]) -> None:
         typer.echo(f"Wrote {path}")
 
 
-def comparison(compared: Comparison) -> None:
+def comparison(compared: AuditComparison) -> None:
     """What changed between two audits, as a table."""
     from rich.table import Table
     from rich.text import Text
@@ -186,7 +186,7 @@ def comparison(compared: Comparison) -> None:
 
     console = _console()
     console.print(Text(compared.headline, style="bold"))
-    lines = Table("test", "before", "after", "what moved", box=None, pad_edge=False)
+    lines = Table("test", "before", "after", "what changed", box=None, pad_edge=False)
     for change in compared.changes:
         style = "bold" if change.changed else ""
         cells = (one_line(change.name, 60), change.before, change.after, "\n".join(map(one_line, change.moves)))
@@ -197,12 +197,12 @@ def comparison(compared: Comparison) -> None:
 
 
 def valid(file: Path, tests: int, columns: list[str]) -> None:
-    """The file can be run."""
+    """Report that the file can be run."""
     from isonomy.report.text import one_line
 
     shown = ", ".join(one_line(column, 60) for column in columns[:30]) + (", ..." if len(columns) > 30 else "")
     word = "test" if tests == 1 else "tests"
-    typer.echo(f"{file}: all right. {tests} {word}; columns: {shown}.")
+    typer.echo(f"{file}: valid. {tests} {word}; columns: {shown}.")
 
 
 def started(guesses: list[str], output: Path) -> None:
@@ -212,5 +212,5 @@ def started(guesses: list[str], output: Path) -> None:
     for guess in guesses:
         typer.echo(f"  {one_line(guess, 300)}")
     untested = bool(guesses) and guesses[-1].endswith("nothing is tested yet.")
-    what = "name its columns, and take the # from the tests you want" if untested else "correct the guesses"
+    what = "name its columns, and remove the # from the tests you want" if untested else "correct the guesses"
     typer.echo(f"Wrote {output}. Read it, {what}, then: isonomy audit {output}")

@@ -7,13 +7,12 @@ from isonomy.frames.design import Design
 from isonomy.frames.groups import Group, Grouping, Groups, Partition, cut, where
 from isonomy.frames.labels import Labels
 from isonomy.frames.metrics import Metric, MetricLike
-from isonomy.frames.request import Cells, Request, Rows
+from isonomy.frames.request import Request, Sample
 from isonomy.frames.source import Reading, Source, open_source
 from isonomy.frames.sums import COUNT, Pass, aggregate, collect, missing
 
 __all__ = [
     "COUNT",
-    "Cells",
     "Design",
     "Group",
     "Grouping",
@@ -25,7 +24,7 @@ __all__ = [
     "Pass",
     "Reading",
     "Request",
-    "Rows",
+    "Sample",
     "Source",
     "aggregate",
     "collect",

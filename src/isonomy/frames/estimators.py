@@ -6,11 +6,12 @@ grid searches and cross-validation. Scikit-learn is loaded only when X is valida
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from numbers import Real
-from typing import Any
+from typing import Any, ParamSpec
 
 import narwhals as nw
 import numpy as np
@@ -35,6 +36,7 @@ Series = nw.Series[Any]
 Values = AnyArray | Series
 Levels = tuple[IntArray, list[Hashable]]
 Key = tuple[Hashable, ...]
+P = ParamSpec("P")
 _LARGE = (nw.Int128, nw.UInt128, nw.Decimal)  # numbers that no array of numpy holds as they are
 
 
@@ -48,6 +50,22 @@ class Columns:
     user: IntArray | None  # number of each row's user
 
 
+def renamed(places: Mapping[str, str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Refuse parameters of earlier versions in an estimator's ``__init__``, and say what to write in their place."""
+
+    def mark(init: Callable[P, None]) -> Callable[P, None]:
+        @wraps(init)  # scikit-learn reads the parameters from the signature
+        def call(*args: P.args, **kwargs: P.kwargs) -> None:
+            for name in kwargs:
+                if name in places:
+                    raise UsageError(f"{name}: it has moved; write {places[name]}.")
+            init(*args, **kwargs)
+
+        return call
+
+    return mark
+
+
 def as_tuple(columns: Column | Sequence[Column]) -> tuple[Column, ...]:
     """One column or several, as a tuple."""
     if isinstance(columns, (str, int, np.integer)):
@@ -55,9 +73,7 @@ def as_tuple(columns: Column | Sequence[Column]) -> tuple[Column, ...]:
     if not isinstance(columns, (Sequence, np.ndarray)) or not all(
         isinstance(c, (str, int, np.integer)) for c in columns
     ):
-        raise UsageError(
-            f"group_columns, score_columns: {shown(columns)} is not allowed; give names or numbers of columns of X."
-        )
+        raise UsageError(f"groups, scores: {shown(columns)} is not allowed; give names or numbers of columns of X.")
     return tuple(columns)
 
 
@@ -94,9 +110,9 @@ def read_columns(
         checked = check_array(taken, dtype=np.float64, input_name="X")
     if np.abs(checked).max(initial=0.0) > LARGEST:
         raise UsageError(f"{argument}: holds numbers beyond {LARGEST:g}, which cannot be computed with; rescale them.")
-    parts = [levels(column_of(table, name, "group_columns"), "group_columns") for name in groups]
+    parts = [levels(column_of(table, name, "groups"), "groups") for name in groups]
     codes, keys = _crossed(parts, len(checked))
-    users = None if user is None else user_codes(column_of(table, user, "user_column"), "user_column")
+    users = None if user is None else user_codes(column_of(table, user, "user"), "user")
     return Columns(checked, codes, keys, users)
 
 

@@ -17,8 +17,8 @@ def number(column: str | nw.Expr) -> nw.Expr:
     return (nw.col(column) if isinstance(column, str) else column).cast(nw.Float64)
 
 
-def is_text(dtype: DType) -> bool:
-    """Whether a column holds something other than numbers (true and false are numbers)."""
+def is_category(dtype: DType) -> bool:
+    """Whether a column is used by its levels: it holds neither numbers nor truth values."""
     return not (dtype.is_numeric() or dtype == nw.Boolean)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from isonomy.errors import MissingRole, UnknownOption, UsageError
 from isonomy.frames.conditions import Comparison, Scalar
 from isonomy.frames.groups import Grouping
-from isonomy.frames.request import Cells, Request, Rows
+from isonomy.frames.request import Request, Sample
 from isonomy.frames.source import Source
 from isonomy.frames.sums import identity
 from isonomy.numerics.arrays import BoolArray
@@ -193,34 +193,34 @@ class Measure:
         """Whether values are needed row by row: counts are enough where every column is 0/1."""
         return bool(self.request.numeric) or not (self.binary or self.functional)
 
-    def roles(self, answer: Cells | Rows) -> dict[str, NDArray[np.float64]]:
+    def roles(self, answer: Sample) -> dict[str, NDArray[np.float64]]:
         """The columns of a metric that is no mean over rows."""
-        keys = answer.keys if isinstance(answer, Cells) else answer.columns
+        keys = answer.columns
         if self.level is not None:
             values = np.asarray(keys["value"], dtype=np.float64)
             return {"value": values, "level": np.full(values.shape, self.level)}
         return {role: np.asarray(keys[role], dtype=np.float64) for role in FUNCTIONALS[self.functional][0]}
 
-    def refuse_absent(self, answer: Cells | Rows) -> None:
+    def refuse_absent(self, answer: Sample) -> None:
         """Raise if no row has the label that counts as 1: it is probably written in another way."""
-        keys = answer.keys if isinstance(answer, Cells) else answer.columns
+        keys = answer.columns
         labelled = [role for role in self.request.binary if role in _BOTH]
         if self.positive is not None and not any(bool((keys[role] == 1).any()) for role in labelled):
             raise UsageError(f"positive: no row has {self.positive!r} as its {' or '.join(labelled)}.")
 
-    def inside(self, answer: Cells | Rows) -> BoolArray:
+    def inside(self, answer: Sample) -> BoolArray:
         """Which cells (or rows) meet the metric's condition."""
-        keys = answer.keys if isinstance(answer, Cells) else answer.columns
+        keys = answer.columns
         if self._rate is not None:
             return self._rate.inside({role: keys[role] for role in self._rate.roles})
         if "inside" in keys:
             return np.asarray(keys["inside"]) == 1
-        size = len(answer.count) if isinstance(answer, Cells) else answer.size
+        size = answer.size
         return np.ones(size, dtype=bool)
 
-    def value(self, answer: Cells | Rows) -> NDArray[np.float64]:
+    def value(self, answer: Sample) -> NDArray[np.float64]:
         """The metric's value in each cell (0 or 1) or row. Meaningful where `inside`."""
-        keys = answer.keys if isinstance(answer, Cells) else answer.columns
+        keys = answer.columns
         if self.functional:
             return np.zeros(len(next(iter(keys.values()))))
         if self._rate is not None:
@@ -273,7 +273,7 @@ def beside(requests: Sequence[Request]) -> Request:
     )
 
 
-def own_columns(rows: Rows, place: int) -> Rows:
+def own_columns(rows: Sample, place: int) -> Sample:
     """The answer to `beside`, as the request at ``place`` names its columns."""
     own = {role: rows.columns[name] for role in _OWN if (name := _beside(role, place)) in rows.columns}
     return replace(rows, columns={**rows.columns, **own})

@@ -38,58 +38,53 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
-    """Sums over the finest cells, in canonical order. Binary roles are among the keys, as 0 and 1."""
+class Sample:
+    """What comes back from the rows: the finest cells in canonical order, or single rows.
 
-    count: FloatArray
-    keys: Mapping[str, AnyArray]
-    values: Mapping[str, FloatArray]
+    A line is a cell or a row. ``columns`` has one entry per line: binary roles (0 and 1), keys and, for rows, numbers
+    and values; ``values`` has the sums over the rows of each cell. ``count`` is how many rows each line stands for;
+    None: one each. ``design`` is there where rows have weights or clusters; ``values`` are then weighted by its masses.
+    """
+
+    columns: Mapping[str, AnyArray]
+    count: FloatArray | None
     partitions: tuple[Partition, ...]
     dropped: Mapping[str, int]
-    design: Design | None = None  # where rows have weights or clusters; ``values`` are then weighted as its masses
+    size: int
+    values: Mapping[str, FloatArray] = field(default_factory=dict)
+    design: Design | None = None
 
     @property
     def rows(self) -> int:
-        """Rows used, the ``count`` column honoured."""
-        return round(float(self.count.sum()))
+        """Rows used, the ``count`` column honored."""
+        return self.size if self.count is None else round(float(self.count.sum()))
+
+    @property
+    def counts(self) -> FloatArray:
+        """How many rows each line stands for, as an array."""
+        return np.ones(self.size) if self.count is None else self.count
+
+    @property
+    def weight(self) -> FloatArray | None:
+        """What each line weighs: its rows, or their weights scaled to sum to the rows; None: 1 each."""
+        return self.count if self.design is None else self.design.mass
 
     @property
     def mass(self) -> FloatArray:
-        """What each cell weighs: its rows, or their weights scaled to sum to the rows."""
-        return self.count if self.design is None else self.design.mass
+        """What each line weighs, as an array."""
+        return np.ones(self.size) if self.weight is None else self.weight
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Columns row by row, for the methods that have to sort or to fit."""
-
-    columns: Mapping[str, AnyArray]
-    count: FloatArray | None  # the ``count`` column, where there is one
-    partitions: tuple[Partition, ...]
-    dropped: Mapping[str, int]
-    size: int  # lines held; `rows` differs where lines stand for several rows
-    design: Design | None = None  # where rows have weights or clusters
-
-    @property
-    def rows(self) -> int:
-        """Rows used, the ``count`` column honoured."""
-        return self.size if self.count is None else round(float(self.count.sum()))
-
-    def weighing(self) -> Rows:
+    def weighing(self) -> Sample:
         """The lines that weigh anything."""
         if self.design is None or bool((self.design.mass > 0).all()):
             return self
         lines = np.flatnonzero(self.design.mass > 0)
-        return Rows(
+        return replace(
+            self,
             columns={name: column[lines] for name, column in self.columns.items()},
             count=None if self.count is None else self.count[lines],
             partitions=tuple(replace(part, codes=part.codes[lines]) for part in self.partitions),
-            dropped=self.dropped,
             size=lines.size,
+            values={name: column[lines] for name, column in self.values.items()},
             design=self.design.restricted(lines),
         )
-
-    @property
-    def weight(self) -> FloatArray | None:
-        """What each line weighs: the rows it stands for, or their weights scaled to sum to the rows; None: 1 each."""
-        return self.count if self.design is None else self.design.mass

@@ -43,8 +43,7 @@ from isonomy.frames.design import (
 )
 from isonomy.frames.groups import Grouping, Partition, grouping, key_name, partitions
 from isonomy.frames.labels import NOTHING, Labels
-from isonomy.frames.products import split
-from isonomy.frames.request import Cells, Request, Rows
+from isonomy.frames.request import Request, Sample
 from isonomy.frames.sums import (
     COUNT,
     Pass,
@@ -57,6 +56,7 @@ from isonomy.frames.sums import (
     missing,
     number_rows,
     plain_keys,
+    split,
 )
 from isonomy.numerics.arrays import AnyArray, FloatArray
 
@@ -284,7 +284,7 @@ class Source:
                 tell(number, len(merged))
             self.sums(shared)
 
-    def cells(self, request: Request, shared: Request | None = None, apart: Sequence[nw.Expr] = ()) -> Cells:
+    def cells(self, request: Request, shared: Request | None = None, apart: Sequence[nw.Expr] = ()) -> Sample:
         """Sums over the finest cells, with the values checked in the same pass.
 
         ``shared`` is a request with further 0/1 columns, whose pass is made instead: what is missing in those does not
@@ -310,9 +310,10 @@ class Source:
             scaled = [name_of("value", name) for name in request.values]
             cells = cells.with_columns(pl.col(scaled) * (count.sum() / masses[MASS].sum()))
         keys = {role: cells[name_of("role", role)].to_numpy() for role in request.binary}
-        return Cells(
+        return Sample(
+            columns=keys | {name: cells[name_of("key", name)].to_numpy() for name in request.keys},
             count=cells[COUNT].to_numpy(),
-            keys=keys | {name: cells[name_of("key", name)].to_numpy() for name in request.keys},
+            size=len(cells),
             values={name: cells[name_of("value", name)].to_numpy() for name in request.values},
             partitions=self._partitions(request, cells) if shared is None else self._shared(request, cells),
             dropped=dropped,
@@ -339,7 +340,7 @@ class Source:
             masses = table[MASS].to_numpy() * scale if MASS in table.columns else None
             yield block_of(table[CLUSTER], table[CELL].to_numpy(), masses, len(cells))
 
-    def rows(self, request: Request) -> Rows:
+    def rows(self, request: Request) -> Sample:
         """The requested columns row by row, checked as in `cells`. Lines whose ``count`` is 0 are left out."""
         import polars as pl
 
@@ -370,7 +371,7 @@ class Source:
             parts = None if self.cluster is None else partial(_single, table[CLUSTER], masses[MASS])
             design = designed(table[COUNT].to_numpy(), masses, parts)
         kinds = {"role": request.binary, "key": request.keys, "number": request.numeric, "value": request.values}
-        return Rows(
+        return Sample(
             columns={name: _held(table[name_of(kind, name)]) for kind, names in kinds.items() for name in names},
             count=None if self.count is None else table[COUNT].to_numpy(),
             partitions=self._partitions(request, table),

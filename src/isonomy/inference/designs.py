@@ -224,7 +224,7 @@ def clusters_of(source: Source, grouping: Grouping, everybody: str = "") -> tupl
     mass they are worth. All rows come first, where they have a name too: ``everybody``."""
     cells = source.reread(missing="drop", missing_group="drop").cells(Request(grouping))
     assert cells.design is not None
-    lines = cells.count.size
+    lines = cells.size
     parts = [(part.codes, [group.label for group in part.groups]) for part in cells.partitions]
     clusters: list[tuple[str, int, float]] = []
     for codes, labels in [(np.zeros(lines, dtype=np.intp), [everybody]), *parts] if everybody else parts:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from isonomy.report import glossary, wording
-from isonomy.results import Result, phrases
+from isonomy.results import Evidence, Question, find_question
 
 FAILED = "failed"
 VERDICTS = ("violation", "within_tolerance", "inconclusive")
@@ -18,11 +18,11 @@ class Entry:
 
     name: str  # the test's id, unique in the audit
     kind: str  # "flag", "certify", ...
-    result: Result | None = None
+    result: Evidence | None = None
     error: str | None = None
     error_kind: str | None = None  # "usage", "data" or "crash"
     title: str | None = None
-    truth: tuple[str, ...] = ()  # known facts of simulated data, shown beside the findings
+    truth: tuple[str, ...] = ()  # known facts of simulated data, shown next to the findings
     seconds: float = 0.0
     peak_memory: int | None = None  # bytes, of the whole process when the test ended
     seed: int | None = None
@@ -32,12 +32,12 @@ class Entry:
 
     @property
     def answered(self) -> bool:
-        """Whether the test came to its end and found something it could test."""
+        """Whether the test ended normally and had something to test."""
         return self.result is not None and self.result.answered
 
     @property
     def fault(self) -> str | None:
-        """Why there is no answer: "usage", "data" or "crash"; None where there is one. Nothing to test is bad data."""
+        """Why there is no answer: "usage", "data" or "crash"; None if there is one. Nothing to test is "data"."""
         return None if self.answered else self.error_kind or ("crash" if self.result is None else "data")
 
     @property
@@ -46,23 +46,28 @@ class Entry:
         return self.result.verdict.value if self.result is not None and self.result.answered else FAILED
 
     @property
+    def asked(self) -> Question:
+        """The question of the test."""
+        return find_question(self.kind)
+
+    @property
     def badge(self) -> str:
         """The verdict in the words of the question."""
-        return phrases.badge(self.kind, self.verdict)
+        return self.asked.badge(self.verdict)
 
     @property
     def look(self) -> str:
-        """How the verdict is coloured and counted."""
-        return wording.look(self.kind, self.verdict)
+        """How the verdict is colored and counted."""
+        return self.asked.look(self.verdict)
 
     @property
     def lead(self) -> str:
-        """The one sentence beside the verdict: the finding that decided it, or what went wrong."""
+        """The one sentence next to the verdict: the finding that decided it, or what went wrong."""
         return self.error or wording.FAILED if self.result is None else self.result.deciding()
 
     @property
     def leads(self) -> tuple[str, ...]:
-        """The finding that decided, and the next one; what to know about it where nothing could be tested."""
+        """The finding that decided, and the next one; the first warning if nothing could be tested."""
         if self.result is None:
             return (self.lead,)
         further = self.result.findings() if self.answered else self.result.warnings
@@ -74,50 +79,45 @@ class Entry:
         return wording.FAILED if self.result is None else self.result.headline()
 
     @property
+    def given(self) -> Mapping[str, object]:
+        """The options of the call."""
+        return self.options if self.result is None else self.result.provenance.options
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """What to do next."""
-        if self.result is None:
-            return wording.next_steps(self.kind, self.verdict)
-        tolerant = self.result.provenance.options.get("tolerance", True) not in (None, 0)
-        return wording.next_steps(self.kind, self.verdict, tolerant=tolerant, stopped=False)
+        tolerant = self.result is None or self.given.get("tolerance", True) not in (None, 0)
+        return wording.next_steps(self.asked, self.verdict, tolerant=tolerant, stopped=self.result is None)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics of the test, as readers know them."""
+        names = getattr(self.result, "metrics", None) or _several(self.given.get("metric"))
+        return tuple(dict.fromkeys(map(str, names)))
 
     @property
     def gloss(self) -> str:
         """The technical words of this test, explained."""
-        if self.result is None:
-            return glossary.gloss(self.options, kind=self.kind)
-        names = tuple(dict.fromkeys(getattr(self.result, "metrics", ())))
-        metrics = names if all(isinstance(name, str) for name in names) else ()
-        return glossary.gloss(self.result.provenance.options, metrics, self.kind, getattr(self.result, "words", {}))
+        return glossary.gloss(self.asked, self.given, self.metrics, getattr(self.result, "words", {}))
 
     @property
     def question(self) -> str:
         """What was asked, in plain words."""
-        return wording.QUESTIONS.get(self.kind, self.kind) if self.result is None else self.result.question
+        return self.asked.asks if self.result is None else self.result.question
 
     @property
     def heading(self) -> str:
-        """The title the author of the audit gave, else what the test is about."""
-        options = self.options if self.result is None else self.result.provenance.options
-        named = getattr(self.result, "metrics", None) or _several(options.get("metric"))
-        metrics = [str(name) for name in dict.fromkeys(map(str, named))]
-        return self.title or wording.topic(self.kind, metrics, self._groupings(options)) or self.question
-
-    def _groupings(self, options: Mapping[str, object]) -> list[str]:
-        """The columns that groups are made of, as readers know them, or the names of conditions."""
-        names = _groupings(options.get("groups"))
-        return [self.words.get(name, name) for name in names]
+        """The title that the author of the audit gave, else what the test is about."""
+        groups = []
+        for spec in _several(self.given.get("groups")):
+            name = spec.get("column") or spec.get("name") if isinstance(spec, Mapping) else spec
+            column = str(name).split(", cut at ")[0]
+            groups.append(self.words.get(column, column))
+        return self.title or wording.topic(self.asked, self.metrics, groups) or self.question
 
 
 def _several(value: object) -> tuple[object, ...]:
-    """One or more, as a tuple."""
     return () if value is None else tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
-def _groupings(groups: object) -> list[str]:
-    """The columns that groups are made of, or the names of conditions."""
-    each = [one.get("column") or one.get("name") if isinstance(one, Mapping) else one for one in _several(groups)]
-    return [str(name).split(", cut at ")[0] for name in each]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -143,6 +143,6 @@ class Document:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The same for readers: what is shown and no complaint is counted apart."""
+        """The same for readers, who see alternatives and comparisons counted separately."""
         looks = [entry.look for entry in self.entries]
         return {look: looks.count(look) for look in wording.TALLIES}

@@ -13,7 +13,7 @@ _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def junit(document: Document) -> str:
-    """A verdict the audit fails on is a failure; a test that stopped, or had nothing to test, is an error."""
+    """A verdict on which the audit fails is a failure; a test that stopped, or had nothing to test, is an error."""
     failures = sum(entry.verdict in document.fail_on for entry in document.entries)
     errors = sum(not entry.answered for entry in document.entries)
     counts = {"tests": len(document.entries), "failures": failures, "errors": errors}

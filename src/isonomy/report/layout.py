@@ -1,65 +1,82 @@
-"""What stands where on the page: each entry becomes a section of finished pieces."""
+"""The layout of the page: each entry becomes a section of finished pieces."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import numpy as np
 from markupsafe import Markup
 
 from isonomy.report import wording
-from isonomy.report.charts import Chart, chart
 from isonomy.report.document import Entry
-from isonomy.report.tables import MAXIMUM_ROWS, Table, table
+from isonomy.report.tables import MAXIMUM_ROWS, PageTable, table
 from isonomy.report.text import one_line, sentence, visible
-from isonomy.results import Result, phrases
+from isonomy.results import Evidence, phrases
+from isonomy.results.theme import specification
 
-_LABELS = 200  # labels looked for in a sentence; a report names only the first few of many groups
+_LABELS = 200  # labels that are searched for in sentences; a report names only the first few of many groups
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A Vega-Lite specification as JSON that is safe inside a script element, or the reason there is none."""
+
+    specification: Markup | None
+    problem: str = ""
+
+
 class Section:
     """One test, ready for the template. Every `Markup` is already safe; everything else is escaped there."""
 
-    number: int
-    entry: Entry
-    verdict: str
-    badge: str
-    sentence: str
-    heading: str
-    question: str
-    leads: tuple[Markup, ...]  # for the summary at the top
-    gloss: str = ""  # technical words of this test, explained
-    findings: tuple[Markup, ...] = ()
-    truth: tuple[Markup, ...] = ()
-    null: Markup | None = None
-    chart: Chart | None = None
-    chart_label: str = ""
-    tables: tuple[tuple[str, Table], ...] = ()  # each with its heading
-    tables_first: bool = False  # before the picture
-    table_note: str = ""
-    assumptions: tuple[tuple[Markup, Markup], ...] = ()
-    warnings: tuple[Markup, ...] = ()
-    limits: tuple[Markup, ...] = ()
-    steps: tuple[Markup, ...] = ()  # what to do next
-    method: str = ""
-    references: tuple[Markup, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
+    def __init__(self, number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, drawn: bool = True) -> None:
+        result = entry.result
+        columns = {} if result is None else result.table()
+        pages = {} if result is None else result.pages()
+        labels = [str(label) for label in list(columns.get("group", ()))[:_LABELS]]
 
-    @property
-    def table(self) -> Table | None:
-        """The first of the tables."""
-        return self.tables[0][1] if self.tables else None
+        def safe(texts: Iterable[str]) -> tuple[Markup, ...]:
+            return tuple(sentence(text, labels) for text in texts)
+
+        self.number, self.entry, self.verdict, self.badge = number, entry, entry.look, entry.badge
+        self.heading, self.question = visible(entry.heading), visible(entry.question)
+        self.sentence, self.gloss = entry.sentence, entry.gloss
+        self.leads, self.truth, self.steps = safe(entry.leads), safe(entry.truth), safe(entry.steps)
+        self.facts = _facts(entry)
+        self.label = one_line(entry.heading, 200)
+        self.chart = chart(result) if drawn and result is not None else None
+        self.tables: tuple[tuple[str, PageTable], ...] = ()
+        self.tables_first = bool(pages)
+        self.null: Markup | None = None
+        self.table_note = self.method = ""
+        self.findings = self.warnings = self.limits = self.references = safe(())
+        self.assumptions: tuple[tuple[Markup, ...], ...] = ()
+        if result is None:
+            return
+        self.tables = tuple(
+            (name, table(page, result.described(page), rows, chosen=bool(pages)))
+            for name, page in (pages or {wording.NUMBERS: columns}).items()
+            if page
+        )
+        self.null = sentence(result.null[:1].upper() + result.null[1:], labels)
+        self.table_note, self.method = result.table_note(), result.method[:1].upper() + result.method[1:]
+        self.findings, self.warnings, self.limits = (
+            safe(result.findings()),
+            safe(result.warnings),
+            safe(result.limits()),
+        )
+        self.references = safe(result.references)
+        self.assumptions = tuple(safe(pair) for pair in result.assumptions())
 
     @property
     def text(self) -> str:
-        """Every word of the section, to find those that need an explanation."""
+        """Every word of the section, to find the terms that need an explanation."""
         assumed = [part for pair in self.assumptions for part in pair]
         sentences = (*self.leads, *self.findings, *self.warnings, *self.limits, *self.steps, *assumed)
         headings = [column.heading for _, table in self.tables for column in table.columns]
-        return " ".join(
-            map(str, (self.heading, self.question, self.gloss, self.null, *sentences, *headings, *dict(self.facts)))
-        )
+        every = (self.heading, self.question, self.gloss, self.null, *sentences, *headings, *dict(self.facts))
+        return " ".join(map(str, every))
 
     @property
     def anchor(self) -> str:
@@ -67,57 +84,8 @@ class Section:
         return f"test-{self.number}"
 
 
-def section(number: int, entry: Entry, rows: int = MAXIMUM_ROWS, *, picture: bool = True) -> Section:
-    """Every piece of one entry."""
-    result = entry.result
-    part = Section(
-        number=number,
-        entry=entry,
-        verdict=entry.look,
-        badge=entry.badge,
-        steps=_sentences(entry.steps, ()),
-        sentence=entry.sentence,
-        heading=visible(entry.heading),
-        question=visible(entry.question),
-        gloss=entry.gloss,
-        leads=(sentence(entry.lead),),
-        facts=_facts(entry),
-    )
-    if result is None:
-        return part
-    columns, pages = result.table(), result.pages()
-    labels = [str(label) for label in list(columns.get("group", ()))[:_LABELS]]
-    findings = _sentences(result.findings(), labels)
-    return replace(
-        part,
-        leads=_sentences(entry.leads, labels),
-        findings=findings,
-        truth=_sentences(entry.truth, labels),
-        null=sentence(result.null[:1].upper() + result.null[1:], labels),
-        chart=chart(result) if picture else None,
-        chart_label=wording.chart_label(one_line(entry.heading, 200)),
-        tables=tuple(
-            (name, table(page, rows, result.units(), result.headings()))
-            for name, page in (pages or {wording.NUMBERS: columns}).items()
-            if page
-        ),
-        tables_first=bool(pages),
-        table_note=result.table_note(),
-        assumptions=tuple((sentence(what, labels), sentence(how, labels)) for what, how in result.assumptions()),
-        warnings=_sentences(result.warnings, labels),
-        limits=_sentences(result.limits(), labels),
-        method=result.method[:1].upper() + result.method[1:],
-        references=_sentences(result.references, ()),
-    )
-
-
-def _sentences(texts: Iterable[str], labels: Iterable[str]) -> tuple[Markup, ...]:
-    known = tuple(labels)
-    return tuple(sentence(text, known) for text in texts)
-
-
 def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
-    """Where one result came from, as names and values."""
+    """The provenance of one result, as names and values."""
     facts = [("Test", entry.name), ("Kind", entry.kind)]
     if entry.result is not None:
         facts += _provenance(entry.result)
@@ -131,7 +99,7 @@ def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
     return tuple((visible(name), visible(value)) for name, value in facts)
 
 
-def _provenance(result: Result) -> list[tuple[str, str]]:
+def _provenance(result: Evidence) -> list[tuple[str, str]]:
     record = result.provenance
     facts = [
         ("Function", f"isonomy.{record.call}".replace("isonomy.isonomy.", "isonomy.")),
@@ -144,7 +112,7 @@ def _provenance(result: Result) -> list[tuple[str, str]]:
 
 
 def _options(options: Mapping[str, object]) -> list[tuple[str, str]]:
-    """The settings, under their names in an audit file; results.json holds those that were not set, too."""
+    """The settings, under their names in an audit file; results.json also contains those that were not set."""
     shown = [(f"Setting {name}", _shown(value)) for name, value in options.items()]
     return [(name, value) for name, value in shown if value != "none"]
 
@@ -155,3 +123,26 @@ def _shown(value: object) -> str:
     if isinstance(value, (tuple, list)):
         return ", ".join(_shown(item) for item in value) or "none"
     return "none" if value is None else one_line(str(value), 2_000)
+
+
+def chart(result: Evidence) -> Chart:
+    """The chart of a result. A chart that cannot be drawn must not stop the report."""
+    try:
+        drawn = specification(result.plot())
+        drawn["config"] = {**drawn.get("config", {}), "background": "transparent"}  # the page has a background itself
+        return Chart(embedded(drawn))
+    except Exception as error:
+        return Chart(None, wording.no_chart(f"{type(error).__name__}: {error}"))
+
+
+def embedded(value: object) -> Markup:
+    """JSON that cannot end the element in which it stands."""
+    text = json.dumps(value, allow_nan=False, default=_plain, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _plain(value: object) -> object:
+    """Numpy numbers and enums that a chart's data may hold."""
+    return value.item() if isinstance(value, np.generic) else str(value)

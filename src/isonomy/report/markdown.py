@@ -1,8 +1,9 @@
-"""The audit in short: on one page of markdown for a pull request or an e-mail, as a table for a notebook."""
+"""The audit in short: markdown for a pull request or an e-mail, for a model card, and a table for a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -11,6 +12,9 @@ from isonomy.report.document import Document, Entry
 from isonomy.report.text import markdown as escaped
 from isonomy.report.text import visible
 from isonomy.results import phrases
+
+if TYPE_CHECKING:
+    from isonomy.audit.compare import AuditComparison
 
 _SIGNS = {
     "violation": "🟠",
@@ -87,3 +91,53 @@ def _entry(entry: Entry) -> Iterator[str]:
 def _bullets(heading: str, items: tuple[str, ...]) -> Iterator[str]:
     if items:
         yield from (f"### {heading}", "", *(f"- {escaped(item)}" for item in items), "")
+
+
+def card(document: Document) -> str:
+    """Markdown to paste into a model card, in the card's usual headings. Every label is text."""
+    return "\n".join(_card(document)).rstrip() + "\n"
+
+
+def _card(document: Document) -> Iterator[str]:
+    facts = dict(document.facts)
+    yield from ("## Fairness evaluation", "", escaped(wording.headline(document.counts)), "")
+    yield from ("### Evaluation data", "")
+    rows = "" if document.rows is None else f", {document.rows:,} rows"
+    yield from (
+        f"- {escaped(document.data or 'not recorded')}{rows}",
+        f"- {escaped(wording.suppression(document.suppress_below))}",
+    )
+    yield from ("", "### Quantitative analyses", "", "| question | verdict | finding |", "|---|---|---|")
+    for entry in document.entries:
+        yield f"| {escaped(entry.heading)} | {entry.badge} | {escaped(entry.lead)} |"
+    answers = [(entry, entry.result.provenance.options) for entry in document.entries if entry.result is not None]
+    designs = [phrases.designed(options) for _, options in answers]
+    glosses = [entry.gloss.removesuffix(design).strip() for (entry, _), design in zip(answers, designs, strict=True)]
+    explained = [text for text in dict.fromkeys([*glosses, *designs]) if text]
+    yield from ("", *(f"- {escaped(text)}" for text in [*explained, wording.IN_THE_REPORT]))
+    limits = [limit for entry in document.entries if entry.result is not None for limit in entry.result.limits()]
+    yield from ("", "### Caveats and recommendations", "")
+    yield from (f"- {escaped(limit)}" for limit in dict.fromkeys(limits))
+    steps = [step for entry in document.entries for step in entry.steps]
+    yield from (f"- {escaped(step)}" for step in dict.fromkeys(steps))
+    kept = [("isonomy", facts.get("isonomy")), ("fingerprint of the rows", facts.get("Fingerprint of the rows"))]
+    provenance = [f"{name} {value}" for name, value in (*kept, ("seed", facts.get("Seed"))) if value]
+    yield from ("", f"Made {document.created[:10]} with {escaped(', '.join(provenance))}.")
+
+
+def comparison_markdown(comparison: AuditComparison) -> str:
+    """The comparison of two audits. Every label is text."""
+    return "\n".join(_comparison(comparison)).rstrip() + "\n"
+
+
+def _comparison(comparison: AuditComparison) -> Iterator[str]:
+    yield from (f"# {wording.COMPARISON}", "", escaped(comparison.headline), "")
+    for name, document in (("Before", comparison.before), ("After", comparison.after)):
+        yield f"- {name}: {escaped(document.title)}{f', {document.created[:10]}' if document.created else ''}"
+    yield from ("", "| question | before | after | what changed |", "|---|---|---|---|")
+    for change in comparison.changes:
+        after = f"**{escaped(change.after)}**" if change.changed else escaped(change.after)
+        cells = (escaped(change.heading), escaped(change.before), after, escaped(" ".join(change.moves)))
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    yield from (f"- {escaped(note)}" for note in comparison.notes)

@@ -20,7 +20,7 @@ BROWSERS = (
     "msedge",
 )
 _SECONDS = 180
-_SCREEN = "1440,900"  # charts are drawn for it: on a small one views side by side stand below one another
+_SCREEN = "1440,900"  # charts are drawn for it: on a small screen, views are stacked
 _DRAWING = 30_000  # milliseconds of the page's own clock, within which its charts are drawn
 
 
@@ -30,7 +30,7 @@ def browser() -> str:
     places = [shutil.which(name) for name in ((named,) if named else BROWSERS)]
     place = next((place for place in places if place), None)
     if place is None:
-        wanted = f"ISONOMY_BROWSER names {named!r}, which is not there" if named else "none is installed"
+        wanted = f"ISONOMY_BROWSER names {named!r}, which does not exist" if named else "none is installed"
         raise UsageError(
             f"pdf: a Chromium browser is needed to print, and {wanted}. Install Chromium, Chrome or Edge, or open "
             "report.html in any browser and print it from there."

@@ -1,10 +1,9 @@
-"""The report as one file: styles, charts, tables and scripts inside, nothing fetched, nothing run that came as data."""
+"""The report as one file: styles, charts, tables and scripts inside. It fetches nothing and runs no data."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -12,23 +11,24 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from isonomy.report import glossary, wording
-from isonomy.report.charts import Chart, library
 from isonomy.report.document import Document
-from isonomy.report.layout import Section, section
+from isonomy.report.layout import Chart, Section
 from isonomy.report.tables import MAXIMUM_ROWS, PRINTED
 from isonomy.report.text import sentence, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from isonomy.audit.compare import AuditComparison
+
 MAXIMUM_BYTES = 5_000_000
-_CHART_BYTES = 2_500_000  # all specifications together; what does not fit is told, not drawn
+_CHART_BYTES = 2_500_000  # all specifications together; what does not fit is reported, not drawn
 _FIRST_FINDINGS = 5  # shown at once; the others can be unfolded, and are printed
 _TABLE_ROWS = (MAXIMUM_ROWS, 200, 50, 10, 1)
 
 
 def html(document: Document) -> str:
-    """The whole page. Tables are shortened (and say so) where the page would grow past 5 MB."""
+    """The whole page. Tables are shortened, with a note, if the page would exceed 5 MB."""
     page = ""
     for rows in _TABLE_ROWS:
         page = _page(document, rows)
@@ -38,7 +38,7 @@ def html(document: Document) -> str:
 
 
 def _page(document: Document, rows: int) -> str:
-    sections = _within_budget([section(i, entry, rows) for i, entry in enumerate(document.entries, start=1)])
+    sections = _within_budget([Section(i, entry, rows) for i, entry in enumerate(document.entries, start=1)])
     charts = any(part.chart and part.chart.specification for part in sections)
     scripts = [Markup(library())] if charts else []
     scripts.append(Markup(template("report.js")))
@@ -67,7 +67,7 @@ def _page(document: Document, rows: int) -> str:
 
 
 def policy(scripts: list[Markup]) -> str:
-    """What the browser may do: run exactly these scripts, and nothing else. A second wall behind the escaping."""
+    """What the browser may do: run exactly these scripts, and nothing else. A second defense behind the escaping."""
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -79,17 +79,31 @@ def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
+def comparison_html(comparison: AuditComparison) -> str:
+    """The comparison of two audits as one page, in the report's own style."""
+    page = environment().get_template("comparison.html")
+    return page.render(
+        heading=wording.COMPARISON,
+        headline=comparison.headline,
+        audits=[("Before", comparison.before), ("After", comparison.after)],
+        changes=comparison.changes,
+        notes=comparison.notes,
+        visible=visible,
+        sentence=sentence,
+        style=Markup(template("report.css")),
+        policy=policy([]),
+    )
+
+
 def _within_budget(sections: list[Section]) -> list[Section]:
     left = _CHART_BYTES
-    kept: list[Section] = []
     for part in sections:
         size = len(part.chart.specification) if part.chart and part.chart.specification else 0
         if size > left:
-            part = replace(part, chart=Chart(None, wording.no_chart("the page would be too large")))
+            part.chart = Chart(None, wording.no_chart("the page would be too large"))
         else:
             left -= size
-        kept.append(part)
-    return kept
+    return sections
 
 
 @cache
@@ -100,7 +114,7 @@ def template(name: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """Where templates are filled in, with everything escaped."""
+    """The environment of the templates, with everything escaped."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     return Environment(
@@ -110,3 +124,11 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+@cache
+def library() -> str:
+    """Vega, Vega-Lite and vega-embed in one script, from the renderer's own copy: no network."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle()  # type: ignore[call-arg]

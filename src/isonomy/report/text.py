@@ -1,4 +1,4 @@
-"""Text from the data, made safe to show: nothing in a label may act, hide or reorder what stands around it."""
+"""Text from the data, made safe to show: a label cannot act, or hide or reorder the text around it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """The text on one line, newlines shown as ⏎, cut to ``limit`` characters where one is given."""
+    """The text on one line, with newlines shown as ⏎, cut to ``limit`` characters if given."""
     line = visible(text).replace("\r\n", "\n").replace("\n", " ⏎ ").replace("\t", " ⇥ ")
     return line if limit is None or len(line) <= limit else f"{line[: limit - 1]}…"
 

@@ -1,28 +1,36 @@
-"""Results out: the shared shape, verdicts, wording, JSON, tables and the chart theme. No statistic is computed here."""
+"""Results: evidence, its columns, notes, words, tables, charts and JSON. No statistic is computed here."""
 
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
-from isonomy.results.call import QUESTIONS, Call, Question, open_call, question
-from isonomy.results.shape import Columns, GroupResult, Options, Provenance, Result, provenance, suppress
+from isonomy.results.columns import column
+from isonomy.results.evidence import Columns, Evidence, Movement, Options, Provenance, provenance
+from isonomy.results.notes import Note, note_if, register
+from isonomy.results.questions import KINDS, QUESTIONS, Call, Plan, Question, find_question, open_call, question
 from isonomy.results.storage import SCHEMA_VERSION, from_dict, from_json, storable
 
 __all__ = [
+    "KINDS",
     "QUESTIONS",
     "SCHEMA_VERSION",
     "Call",
     "Columns",
-    "GroupResult",
+    "Evidence",
+    "Movement",
+    "Note",
     "Options",
+    "Plan",
     "Provenance",
     "Question",
-    "Result",
     "Status",
     "Verdict",
+    "column",
+    "find_question",
     "from_dict",
     "from_json",
+    "note_if",
     "open_call",
     "provenance",
     "question",
+    "register",
     "storable",
-    "suppress",
 ]

@@ -1,4 +1,4 @@
-"""The two pictures that several methods draw: intervals by group, and curves."""
+"""The two charts that several topics draw: intervals by group, and curves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.results import theme
-from isonomy.results.shape import Columns
+from isonomy.results.evidence import Columns
 
 # Verdicts as a legend names them, a Vega expression.
 WORDS = "{violation: 'difference shown', within_tolerance: 'within tolerance'}[datum.label] || datum.label"

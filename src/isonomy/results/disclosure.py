@@ -1,22 +1,20 @@
-"""Which groups have to be withheld, so that the numbers of small ones cannot be worked out from the others.
+"""Which groups to withhold, so that the numbers of small groups cannot be derived from the others.
 
-A group can be had by subtraction where it is the only one withheld among those that make up a published group, or
-everybody. So further groups are withheld until at least two are, with enough rows between them, and until no chain of
-such sums gives a small one: complementary suppression, along every dimension that groups are split by. A named group
-may overlap with any other: with one of them all are withheld, and with any group those that differ from a published
-one, or from everybody, by fewer rows than are published.
+A group follows by subtraction if it is the only one withheld among those that make up a published group, or everybody.
+Further groups are therefore withheld until at least two are, with enough rows together, and until no chain of such sums
+reveals a small one: complementary suppression, along every dimension by which groups are split. Named groups may
+overlap with any other. If one of them is withheld, all are; and if any group is withheld, so are the named groups whose
+number of rows differs from that of a published group, or of everybody, by less than the minimum.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from isonomy.frames.groups import CONDITION, Group
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.results import phrases
 
 Parts = tuple[IntArray, int | None]  # groups that do not overlap, and the group they make up; None: everybody
 
@@ -30,22 +28,22 @@ def withheld(
     kept: BoolArray | None = None,
     rows: float | None = None,
 ) -> BoolArray:
-    """The ``small`` groups, and those whose numbers would give a small one away.
+    """The ``small`` groups, and those whose numbers would reveal a small one.
 
     Parameters
     ----------
     groups : sequence of Group
-        One that comes several times, once for each metric, is withheld in all places.
+        A group that occurs several times, once for each metric, is withheld everywhere.
     size : ndarray
-        Their rows; NaN where they are withheld already.
+        Their rows; NaN if they are already withheld.
     small : ndarray
         Those that are withheld in any case.
     minimum : int
-        The least rows that are published.
+        The smallest number of rows that is published.
     kept : ndarray, optional
-        Groups that others are compared with: withheld only where no other is left.
+        Groups that others are compared with, which are withheld only if no other is left.
     rows : float, optional
-        The rows of everybody.
+        The number of all rows.
     """
     if small.all() or not small.any():
         return np.array(small, dtype=bool)
@@ -64,13 +62,13 @@ def withheld(
 def _complete(
     groups: Sequence[Group], size: FloatArray, hidden: BoolArray, minimum: int, last: BoolArray, rows: float | None
 ) -> None:
-    """Mark further groups as ``hidden`` until no small one can be worked out."""
+    """Mark further groups as ``hidden`` until no small one can be derived."""
     small = hidden.copy()
     families = _families(groups)
     named = np.array([any(name == CONDITION for name, _ in group.items) for group in groups])
 
     def hide(parts: IntArray, whole: int | None) -> bool:
-        """One group more: the smallest of the parts or, where all are withheld, what they make up."""
+        """Hide one more group: the smallest of the parts or, if all are hidden, the whole."""
         shown = parts[~hidden[parts]]
         if shown.size:
             hidden[shown[np.lexsort((np.nan_to_num(size[shown], nan=np.inf), last[shown]))[0]]] = True
@@ -98,7 +96,7 @@ def _complete(
 
 
 def _many(sizes: FloatArray, minimum: int) -> bool:
-    """Whether groups have enough rows together; of those withheld before that was seen to."""
+    """Whether the groups have enough rows together. Groups withheld earlier have already been checked."""
     return bool(np.isnan(sizes).any() or sizes.sum() >= minimum)
 
 
@@ -117,8 +115,8 @@ def _families(groups: Sequence[Group]) -> list[Parts]:
 def _determined(families: Sequence[Parts], hidden: BoolArray) -> BoolArray:
     """The hidden groups that follow from the sums of all families together.
 
-    Sums tell a group unless it can change while they do not: unless a random vector keeps a part of it when it is
-    projected on the changes that leave every sum as it is.
+    The sums determine a group unless it can change while they do not, that is, unless a random vector has a component
+    of it after projection on the changes that leave every sum as it is.
     """
     from scipy import sparse
     from scipy.sparse.linalg import lsmr
@@ -141,7 +139,7 @@ def _determined(families: Sequence[Parts], hidden: BoolArray) -> BoolArray:
 
 
 def _telling(size: FloatArray, hidden: BoolArray, named: BoolArray, minimum: int, rows: float | None) -> BoolArray:
-    """The named groups that would tell of a hidden one: beside a hidden named group, and by a small difference."""
+    """The named groups that would reveal a hidden one, by overlap or by a small difference."""
     if not hidden.any():
         return np.zeros(hidden.size, dtype=bool)
     if (hidden & named).any():
@@ -153,31 +151,3 @@ def _telling(size: FloatArray, hidden: BoolArray, named: BoolArray, minimum: int
         near = np.abs(others - size[i]) < minimum
         telling[i] = near[np.append(shown != i, True)].any()
     return telling
-
-
-def silent(warnings: Sequence[str], hidden: Collection[str], labels: Collection[str]) -> tuple[str, ...]:
-    """The warnings without the ``hidden`` groups: a list of ``labels`` loses them, other sentences about them go."""
-    kept = []
-    for warning in warnings:
-        named = (label for label in hidden if label in warning)
-        mentions = [label for label in named if re.search(rf"(?<!\w){re.escape(label)}(?!\w)", warning)]
-        if not mentions:
-            kept.append(warning)
-            continue
-        shorter = _shorter(warning, sorted((label for label in labels if label in warning), key=len), hidden)
-        if not any(label in shorter for label in mentions) and any(label in shorter for label in labels):
-            kept.append(shorter)
-    return tuple(kept) if len(kept) == len(warnings) else (*kept, phrases.WITHHELD_WARNINGS)
-
-
-def _shorter(text: str, labels: Sequence[str], hidden: Collection[str]) -> str:
-    """A text whose lists of ``labels`` ("a, b and c", "a, b and 4 more") have lost the ``hidden`` ones."""
-    one = "|".join(re.escape(label) for label in reversed(labels))  # the longest first
-    lists = re.compile(rf"(?<!\w)(?:{one})(?:, (?:{one}))*(?: and (?:{one}|[\d,]+ more))(?!\w)(?! \(| against)")
-    between = re.compile(rf"(?:, | and )(?=(?:{one})(?:, | and |$)|[\d,]+ more$)")
-
-    def without(match: re.Match[str]) -> str:
-        parts = between.split(match.group())
-        return phrases.listed([part for part in parts if part not in hidden], limit=len(parts))
-
-    return lists.sub(without, text)

@@ -1,20 +1,17 @@
-"""A result in a notebook: one piece of HTML with nothing to fetch and nothing that runs."""
+"""A result in a notebook: one piece of HTML that fetches nothing and runs nothing."""
 
 from __future__ import annotations
 
 import base64
-import math
-from collections.abc import Iterator
-from enum import Enum
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from isonomy.results import phrases
+from isonomy.results.columns import Column, cell_text
 
 if TYPE_CHECKING:
-    from isonomy.results.shape import Columns, Result
+    from isonomy.results.evidence import Columns, Evidence
 
 _ROWS = 10  # of the table; `to_frame` has them all
 _FINDINGS = 5
@@ -22,12 +19,12 @@ _CELL = 120
 _SCALE = 2.0  # pixels for each of the page's
 
 
-def html(result: Result) -> str:
-    """The verdict, what was found, the first rows of the table, and the picture. Every label is text."""
+def html(result: Evidence) -> str:
+    """The verdict, the findings, the first rows of the table, and the chart. Every label is text."""
     return "\n".join(_pieces(result))
 
 
-def _pieces(result: Result) -> Iterator[str]:
+def _pieces(result: Evidence) -> Iterator[str]:
     yield '<div style="max-width: 70em">'
     yield f"<p><em>{escape(result.question)}</em></p>"
     yield f"<p><strong>{escape(result.headline())}</strong></p>"
@@ -40,7 +37,8 @@ def _pieces(result: Result) -> Iterator[str]:
     if result.warnings:
         yield f"<p>Warnings</p>{_list(result.warnings)}"
     yield _picture(result)
-    yield table(result.table())
+    columns = result.table()
+    yield table(columns, result.described(columns))
     yield f"<details><summary>What this does not show</summary>{_list(result.limits())}</details></div>"
 
 
@@ -48,10 +46,10 @@ def _list(texts: tuple[str, ...]) -> str:
     return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
 
 
-def _picture(result: Result) -> str:
-    """The chart as a picture inside the page: an image cannot run what a label says.
+def _picture(result: Evidence) -> str:
+    """The chart as an image, in which no label can run.
 
-    Pixels, not SVG: letters that another font makes wider than they were measured would be cut off.
+    A bitmap, not SVG: with another font, letters could be wider than measured and be cut off.
     """
     from isonomy.results.theme import to_png
 
@@ -66,30 +64,21 @@ def _picture(result: Result) -> str:
     )
 
 
-def table(columns: Columns) -> str:
+def table(columns: Columns, described: Mapping[str, Column] | None = None) -> str:
     """The first rows of a table. Every label is text."""
     if not columns:
         return ""
+    described = described or {name: Column(name) for name in columns}
     total = max(len(values) for values in columns.values())
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    rows = zip(*(list(values)[:_ROWS] for values in columns.values()), strict=True)
+    head = "".join(f"<th>{escape(described[name].title)}</th>" for name in columns)
     body = "".join(
-        "<tr>"
-        + "".join(f"<td>{escape(_cell(name, value))}</td>" for name, value in zip(columns, row, strict=True))
-        + "</tr>"
-        for row in rows
+        "<tr>" + "".join(f"<td>{escape(phrases.cut(cell, _CELL))}</td>" for cell in row) + "</tr>"
+        for row in zip(
+            *([cell_text(described[name], value) for value in values[:_ROWS]] for name, values in columns.items()),
+            strict=True,
+        )
     )
     more = f"<p>The first {_ROWS} of {total:,} rows; to_frame() has them all.</p>" if total > _ROWS else ""
     return (
         f'<div style="overflow-x: auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}'
     )
-
-
-def _cell(name: str, value: object) -> str:
-    if isinstance(value, Enum):
-        return str(value.value)
-    if isinstance(value, (float, np.floating)):
-        if math.isnan(value):
-            return ""
-        return phrases.probability(float(value)) if "pvalue" in name else phrases.number(float(value))
-    return phrases.cut(str(value), _CELL)

@@ -1,4 +1,4 @@
-"""Phrases shared by all methods: numbers, p-values, verdicts, the layout of a summary."""
+"""Phrases that all topics share: numbers, p-values, verdicts, the layout of a summary."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-CLUSTERS_TOLD = 5  # groups whose clusters are told in words
-_TOLD = 50  # findings of a summary; a report has them all
+_CLUSTERS = 5  # groups whose clusters are described in words
+_FINDINGS = 50  # findings of a summary; a report has them all
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 # A verdict in the words of its question: on a report's chip, and before the headline. An alternative that exists, or a
@@ -19,43 +19,13 @@ BADGES = {
     "inconclusive": "Inconclusive",
     "failed": "Not answered",
 }
-BADGES_OF = {
-    ("project", "violation"): "Unequal rates shown",
-    ("improvability", "violation"): "Alternative shown",
-    ("improvability", "inconclusive"): "No alternative shown",
-    ("treatment_bias", "violation"): "Bias shown",
-    ("evaluate_corrections", "violation"): "Less bias shown",
-    ("evaluate_corrections", "inconclusive"): "Corrections compared",
-    ("price_of_fairness", "inconclusive"): "Price measured",
-    ("predictive_parity", "violation"): "Different meaning shown",
-    ("composite_parity", "violation"): "Different meaning shown",
-    ("marginal_outcomes", "violation"): "Different outcomes shown",
-    ("adverse_impact", "violation"): "Lower rate shown",
-}
-
 # What follows the badge in a headline.
 VERDICTS = {
     "violation": "the groups differ by more than chance explains.",
     "within_tolerance": "any difference was shown to be smaller than the tolerance.",
     "inconclusive": "the data show neither a difference nor that any difference is within the tolerance.",
 }
-VERDICTS_OF = {
-    ("project", "violation"): "the groups are selected at different rates, by more than chance explains.",
-    ("improvability", "violation"): "one that is at least as accurate and less unequal exists.",
-    ("improvability", "inconclusive"): "none that is at least as accurate and less unequal was shown to exist. Another "
-    "search might find one.",
-    ("treatment_bias", "violation"): "the predicted effects of some groups are wrong by more than those of others.",
-    ("predictive_parity", "violation"): "the same score means different things in different groups, or higher scores "
-    "mean lower outcomes.",
-    ("composite_parity", "violation"): "a weighted sum of the scores means different things in different groups.",
-    ("marginal_outcomes", "violation"): "people at the threshold have different outcomes in different groups.",
-    ("adverse_impact", "violation"): "an impact ratio is below the threshold, by more than chance explains.",
-    ("adverse_impact", "within_tolerance"): "every impact ratio was shown to be at least the threshold.",
-    ("adverse_impact", "inconclusive"): "of at least one category these data do not show whether its impact "
-    "ratio is below the threshold.",
-}
-
-# What metrics are called in a sentence, where nobody has given them words of their own.
+# What metrics are called in a sentence, unless the audit has words for them.
 METRICS = {
     "selection_rate": "selection rate",
     "tpr": "true positive rate",
@@ -87,71 +57,71 @@ METRICS = {
 }
 
 NOT_PROOF = "A large p-value is not evidence of equal treatment: it means that these data could not tell."
-# How somebody's own words for a metric end where they name a number, and irregular participles they may begin with.
+# How users' words for a metric end if they name a number, and irregular participles with which they may begin.
 _MEASURES = ("rate", "share", "value", "score", "amount", "percentage", "number", "count")
 _PARTICIPLE = re.compile(
     r"(re|un|mis|over|under|with|for)?"
     r"(chosen|drawn|found|given|held|kept|left|let|lost|made|met|paid|put|sent|shown|sold|taken|told|won)"
 )
 BY_WEIGHT = " (by weight)"  # after a share or an average in which rows count by their weights
-UNANSWERED = "This says nothing for or against equal treatment."
-# Why a group has no answer, where that is all its status says.
+UNANSWERED = "This is no evidence for or against equal treatment."
+# Why a group has no answer, by its status.
 REASONS = {
-    "reference": "everybody compared is in one group, which leaves nothing to compare it with",
-    "empty": "no row counts in any group",
+    "reference": "everybody is in one group, which leaves nothing to compare it with",
+    "empty": "no group has a row that counts",
     "too_small": "every group has fewer rows than a test needs",
-    "constant": "within each group every row has the same value, so that chance cannot be judged",
-    "suppressed": "every group is smaller than this audit publishes",
+    "constant": "all rows of a group have the same value, so chance cannot be judged",
+    "suppressed": "every group is too small to be published",
 }
-ALONE = "one group alone has enough rows, which leaves nothing to compare it with"
+ALONE = "only one group has enough rows, which leaves nothing to compare it with"
 MERGED = (
-    "If groups of one column are those of another put together, the numbers of a withheld group may follow from both "
-    "by subtraction. Publish one of the two columns then, or ask for intersections too, which are looked at together."
+    "If the groups of one column are unions of groups of another, the numbers of a withheld group may follow from both "
+    "by subtraction. In that case publish only one of the two columns, or test their intersections too."
 )
-WITHHELD_WARNINGS = "Warnings about groups whose numbers are withheld are withheld with them."
+WITHHELD_WARNINGS = "Warnings about groups whose numbers are withheld are withheld too."
 OTHER_ROWS = (
-    "This audit withholds groups, and this test looks at other rows, or cuts a column elsewhere, than another test: "
-    "the numbers of a withheld group may follow from both by subtraction. Give all tests the same filters and cuts, or "
-    "publish one of them."
+    "This audit withholds groups, and this test uses other rows, or other cuts of a column, than another test. The "
+    "numbers of a withheld group may follow from both by subtraction. Use the same filters and cuts in all tests, or "
+    "publish only one of them."
 )
 UNTOLERANT = (
-    "no difference was shown. Without a tolerance that is all it can mean: no number of rows can show that groups are "
-    "equal."
+    "no difference was shown. Without a tolerance nothing more can be concluded: no number of rows can show that "
+    "groups are equal."
 )
 
 # Assumptions of several methods.
-UNCHECKED = "Cannot be checked from the table."
+UNCHECKED = "This cannot be checked from the table."
 INDEPENDENT = (
     "Rows are independent of one another.",
-    "Cannot be checked from the table: repeated people or clusters break it, and intervals are then too short.",
+    "This cannot be checked from the table. Repeated people or clusters violate it, and intervals are then too short.",
 )
+VERDICTS_ALONE = "Verdicts are compared; the numbers of this kind of test are not."
 
 
 def rows_assumed(weight: object, cluster: object) -> tuple[str, str]:
-    """What is assumed of the rows: that they are independent, or that clusters of them are."""
+    """The assumption about the rows: they are independent, or their clusters are."""
     if cluster is not None:
         return (
-            f"Rows with the same {cluster!r} belong together, and those with different ones are independent.",
-            "The error is measured between them; it cannot be checked that nothing connects them.",
+            f"Rows with different values of {cluster!r} are independent; rows with the same value need not be.",
+            "Errors are measured between clusters. That clusters are independent cannot be checked from the table.",
         )
     if weight is None:
         return INDEPENDENT
-    return (INDEPENDENT[0], f"The error counts that the weights in {weight!r} differ. {INDEPENDENT[1]}")
+    return (INDEPENDENT[0], f"Errors account for the weights in {weight!r}. {INDEPENDENT[1]}")
 
 
 def designed(options: Mapping[str, object], clusters: Sequence[tuple[str, int, float]] = ()) -> str:
-    """How rows stand for people in every number of a result; nothing where each is one person of its own.
+    """How rows represent people in every number of a result; empty if each row is one person.
 
-    ``clusters``: of each group, and how many of equal size they are worth.
+    ``clusters``: of each group, their number and their effective number.
     """
     count, weight, cluster = (options.get(name) for name in ("count", "weight", "cluster"))
     sentences = [
-        f"Each line of the table stands for as many rows as {count} says." if count else "",
-        f"Every share and average counts each row by its weight, the column {weight}; numbers of rows are without "
-        "weights."
+        f"Each line of the table stands for the number of rows in {count}." if count else "",
+        f"Shares and averages count each row by its weight, the column {weight}; numbers of rows are not weighted."
         if weight
         else "",
-        f"Rows with the same {cluster} belong together, and every error allows for that." if cluster else "",
+        f"Rows with the same {cluster} belong together, and all errors account for that." if cluster else "",
         _worth(clusters, "clusters" if cluster else "rows") if clusters else "",
     ]
     return " ".join(filter(None, sentences))
@@ -159,13 +129,13 @@ def designed(options: Mapping[str, object], clusters: Sequence[tuple[str, int, f
 
 def _worth(clusters: Sequence[tuple[str, int, float]], what: str) -> str:
     """The groups with the fewest effective clusters, and how many these are."""
-    fewest = sorted(clusters, key=lambda group: group[2])[:CLUSTERS_TOLD]
+    fewest = sorted(clusters, key=lambda group: group[2])[:_CLUSTERS]
     each = [f"{group} has {number:,} {what}, worth {worth:,.1f} of equal weight" for group, number, worth in fewest]
-    among = "" if len(clusters) <= CLUSTERS_TOLD else f", the fewest of {len(clusters):,} groups"
+    among = "" if len(clusters) <= _CLUSTERS else f", the fewest of {len(clusters):,} groups"
     return f"{'; '.join(each)}{among}."
 
 
-SAMPLE = ("Rows are a sample of the population the conclusion is about.", UNCHECKED)
+SAMPLE = ("Rows are a sample of the population that the conclusion is about.", UNCHECKED)
 
 
 def unanswered(statuses: Iterable[str]) -> str:
@@ -173,36 +143,12 @@ def unanswered(statuses: Iterable[str]) -> str:
     distinct = set(statuses)
     alone = ALONE if distinct == {"reference", "too_small"} else ""
     known = REASONS.get(min(distinct), "") if len(distinct) == 1 else alone
-    why = known or "no group could be tested; the warnings and the table's statuses say why"
+    why = known or "no group could be tested; the warnings and the statuses in the table explain why"
     return f"Not answered: {why}. {UNANSWERED}"
 
 
-def verdict(call: str, name: str, *, tolerant: bool = True, beyond: bool = False) -> str:
-    """A verdict of a kind of test, in a sentence.
-
-    Not ``tolerant``: a tolerance could be set, and none was; ``beyond``: one was, and it is what groups differ by.
-    """
-    untold = name == "inconclusive" and not tolerant
-    sentence = UNTOLERANT if untold else VERDICTS_OF.get((call, name), VERDICTS[name])
-    if beyond:
-        sentence = sentence.replace(
-            "by more than chance explains", "by more than the tolerance, beyond what chance explains"
-        )
-    return headed(call, name, sentence)
-
-
-def headed(call: str, name: str, sentence: str) -> str:
-    """A sentence after the verdict it explains: 'Bias shown: ...'."""
-    return f"{badge(call, name)}: {sentence}"
-
-
-def badge(call: str, name: str) -> str:
-    """A verdict in the words of its question."""
-    return BADGES_OF.get((call, name), BADGES[name])
-
-
 def number(value: float, digits: int = 3) -> str:
-    """A number with ``digits`` significant digits, or a word where there is none."""
+    """A number with ``digits`` significant digits; words for missing and infinite numbers."""
     if value is None or math.isnan(value):
         return "not available"
     if math.isinf(value):
@@ -214,23 +160,23 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def metric(name: str) -> str:
-    """A metric in words; one that has words of its own keeps them."""
+    """A metric in words; users' own words are kept."""
     return METRICS.get(name, name)
 
 
 def noun(name: str) -> str:
-    """A metric as a noun: somebody's own words may say what people are ('approved', 'called back')."""
+    """A metric as a noun: users' own words may be participles ('approved', 'called back')."""
     return f"share {name}" if name not in METRICS and _verbal(name) else metric(name)
 
 
 def chosen(words: Mapping[str, str]) -> str:
-    """What people are whose decision is 1, by the words for metrics: 'approved'; 'selected' where they do not say."""
+    """What people with decision 1 are called: the words for the selection rate ('approved'), or 'selected'."""
     own = words.get("selection_rate", "")
     return own if _verbal(own) else "selected"
 
 
 def _verbal(words: str) -> bool:
-    """Whether somebody's words say what people are, not what is measured: 'not denied', 'wrongly given a loan'."""
+    """Whether words describe people, not a measure: 'not denied', 'wrongly given a loan'."""
     spoken = [word for word in words.lower().split() if word not in ("not", "never") and not word.endswith("ly")]
     if not spoken or spoken[-1] in _MEASURES:
         return False
@@ -256,7 +202,7 @@ def interval(low: float, high: float, alpha: float, digits: int = 3) -> str:
 
 
 def probability(p: float) -> str:
-    """A p-value as a table shows it: '0.0123', or '< 0.001' where it is smaller. The stored one has all its digits."""
+    """A p-value in a table: '0.0123', or '< 0.001' if it is smaller. The stored one has all digits."""
     if p < 0.001:
         return "< 0.001"
     return f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
@@ -284,8 +230,8 @@ def points(value: float) -> str:
 
 
 def apart(difference: float, ends: tuple[float, float], alpha: float, kind: str = "") -> str:
-    """Two shares: '19.4 points lower, 95 % interval 18.8 to 20.0'; '4.4 points lower to 0.7 points higher', where the
-    interval has two sides; '95 % upper bound 18.8 points lower', where it has one end."""
+    """Two shares: '19.4 points lower, 95 % interval 18.8 to 20.0'; '4.4 points lower to 0.7 points higher' if the
+    interval contains 0; '95 % upper bound 18.8 points lower' if it has one end."""
     size, level = offset(difference), f"{kind}{100 * (1 - alpha):g} %"
     low, high = min(ends), max(ends)
     known = [end for end in (low, high) if math.isfinite(end)]
@@ -327,31 +273,31 @@ def count(n: float) -> str:
 
 
 def like_weights(column: str | None) -> str:
-    """Counts that look like the weights of a survey."""
+    """Counts that look like survey weights."""
     return (
-        f"The counts in {column!r} look like a survey's weights: many different, large numbers. Each line was taken as "
-        "that many independent rows. If a line is one person asked, use the column as the weight instead, or every "
-        "error is far too small."
+        f"The counts in {column!r} look like survey weights: many different, large numbers. Each line was treated as "
+        "that many independent rows. If a line is one respondent, use the column as the weight instead; otherwise all "
+        "errors are far too small."
     )
 
 
 def repeated(people: int, rows: int, user: str) -> str:
-    """People who appear many times, in a test that takes rows as independent."""
+    """People who appear more than once, in a test that assumes that rows are independent."""
     return (
-        f"People appear more than once ({count(people)} of them in {count(rows)} rows, by the column {user!r}), and "
-        "this test takes rows as independent: its errors may be too small. With that column as the cluster of the data "
-        "they are measured between people."
+        f"People appear more than once ({count(people)} of them in {count(rows)} rows, by the column {user!r}), but "
+        "this test assumes that rows are independent, so its errors may be too small. Use that column as the cluster "
+        "of the data to measure errors between people."
     )
 
 
 def cut(text: str, length: int) -> str:
-    """The text on one line, at most ``length`` characters; control characters, which renderers choke on, are marked."""
+    """The text on one line, at most ``length`` characters; control characters are replaced by a mark."""
     line = " ".join(_CONTROL.sub("\ufffd", text).split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def listed(items: Sequence[str], limit: int = 5) -> str:
-    """'a, b and c', or 'a, b, c, d, e and 12 more'; 'a; b, x; and c, y' where an item has a comma of its own."""
+    """'a, b and c', or 'a, b, c, d, e and 12 more'; 'a; b, x; and c, y' if an item contains a comma."""
     if len(items) < 2:
         return "".join(items)
     shown, last = (items[:-1], items[-1]) if len(items) <= limit else (items[:limit], f"{len(items) - limit:,} more")
@@ -360,15 +306,15 @@ def listed(items: Sequence[str], limit: int = 5) -> str:
 
 
 def about(sentence: str, labels: Sequence[str]) -> str:
-    """A sentence with the labels where it has braces."""
+    """A sentence with the labels in place of its braces."""
     return sentence.format(listed(labels))
 
 
 def overlapping(labels: Sequence[str]) -> str:
-    """Named groups that are published beside withheld ones."""
+    """Named groups that are published although others are withheld."""
     return (
-        f"Named groups may overlap with others: the numbers of a withheld group may follow from those of "
-        f"{listed(labels)} and of other groups by subtraction. Leave them out of what is published if they do."
+        f"Named groups may overlap with others: the numbers of a withheld group may follow by subtraction from those "
+        f"of {listed(labels)} and of other groups. If they do, do not publish the named groups."
     )
 
 
@@ -381,9 +327,9 @@ def few(least: int, rows: str, labels: Sequence[str]) -> str:
 
 
 def dropped(columns: Mapping[str, int]) -> str:
-    """Rows left out because a value is missing; nothing where there are none."""
+    """Rows left out because a value is missing; empty if there are none."""
     shown = [f"{count(n)} with no {column!r}" for column, n in columns.items() if n]
-    return f"Rows were left out because values are missing: {listed(shown)}." if shown else ""
+    return f"Rows with missing values were left out: {listed(shown)}." if shown else ""
 
 
 def summary(
@@ -396,12 +342,12 @@ def summary(
     warnings: Iterable[str],
     limits: Iterable[str],
 ) -> str:
-    """A result in words: what was asked, what was found, how to read it."""
+    """A result in words: what was asked, what was found, and how to read it."""
     lines = [question, "", headline, ""]
     lines += [design, ""] if design else []
-    told = list(findings)
-    lines += [_bullet(finding) for finding in told[:_TOLD]]
-    if more := told[_TOLD:]:
+    every = list(findings)
+    lines += [_bullet(finding) for finding in every[:_FINDINGS]]
+    if more := every[_FINDINGS:]:
         lines.append(_bullet(f"{len(more):,} more findings, in findings()."))
     lines += ["", f"Tested: {null}"]
     warned = [_bullet(warning) for warning in warnings]

@@ -1,4 +1,4 @@
-"""How far a long test is: told to whoever listens, or shown as a bar of its own."""
+"""The progress of a long test: reported to a listener, or shown as a progress bar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tell ``listener`` how far the tests made inside are, whether or not they show a bar."""
+    """Report the progress of the tests run inside to ``listener``, whether or not they show a bar."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -24,10 +24,10 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def tracked(items: Iterable[T], what: str, total: int, *, bar: bool) -> Iterable[T]:
-    """The items, one by one, while somebody is told how many are finished; ``bar``: or a bar shows it."""
+    """The items, one by one, with their progress reported to the listener or, if ``bar``, shown as a bar."""
     listener = _LISTENER.get()
     if listener is not None:
-        return _told(items, what, total, listener)
+        return _reported(items, what, total, listener)
     if not bar:
         return items
     from rich.progress import track
@@ -35,7 +35,7 @@ def tracked(items: Iterable[T], what: str, total: int, *, bar: bool) -> Iterable
     return track(items, description=what, total=total)
 
 
-def _told(items: Iterable[T], what: str, total: int, listener: Listener) -> Iterator[T]:
+def _reported(items: Iterable[T], what: str, total: int, listener: Listener) -> Iterator[T]:
     listener(what, 0, total)
     for done, item in enumerate(items, start=1):
         yield item

@@ -1,6 +1,6 @@
 """Results as JSON and back. The encoding is tagged, so a reader needs no schema to rebuild a result.
 
-Numbers JSON has no word for ("inf", "-inf", "nan") are written as strings inside arrays and as tagged values elsewhere.
+Numbers that JSON cannot express ("inf", "-inf", "nan") are strings inside arrays and tagged values elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from isonomy.numerics.arrays import AnyArray
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 
-SCHEMA_VERSION = 2  # 1: the first edition, whose results held single rows
+SCHEMA_VERSION = 3  # 1: results held single rows; 2: warnings were text
 # The metadata of a field that lists single rows or raw values: it is stored only on request, and None otherwise.
 OF_ROWS: Mapping[str, bool] = {"rows": True}
 
@@ -36,7 +36,7 @@ _WORDS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 
 C = TypeVar("C", bound=type)
 D = TypeVar("D")
-Json = Any  # what a JSON reader gives: nothing is known of it before it is looked at
+Json = Any  # what a JSON reader returns
 
 
 def storable(cls: C) -> C:
@@ -79,7 +79,7 @@ def encode(value: object, *, rows: bool = False) -> Json:
         case tuple() | list():
             return [encode(item, rows=rows) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        find_class(type(value).__name__)  # what could not be read back is refused when it is written
+        find_class(type(value).__name__)  # raises for what could not be read back
         shown = {
             name: getattr(value, name) for name, f in _stored(type(value)).items() if rows or "rows" not in f.metadata
         }
@@ -109,7 +109,7 @@ def _encode_array(array: AnyArray) -> dict[str, Json]:
 
 
 def decode(value: Json) -> Json:
-    """The value that `encode` made plain. Lists come back as tuples, arrays read-only."""
+    """The value that `encode` encoded. Lists come back as tuples, arrays read-only."""
     if isinstance(value, list):
         return tuple(decode(item) for item in value)
     if not isinstance(value, dict):
@@ -141,7 +141,7 @@ def decode(value: Json) -> Json:
 
 
 def typed(part: D) -> D:
-    """A dataclass made of what a file holds, refused where a field is of another type than it should be."""
+    """A dataclass read from a file; raises if a field has the wrong type."""
     kind: Any = type(part)
     for name, annotation in _annotations(kind).items():
         if not _fits(getattr(part, name), annotation):
@@ -151,7 +151,7 @@ def typed(part: D) -> D:
 
 @cache
 def _annotations(cls: type) -> dict[str, object]:
-    """The annotation of each field. What only a type checker knows is not looked at."""
+    """The annotation of each field; empty if only a type checker can resolve them."""
     try:
         known = get_type_hints(cls)
     except NameError:
@@ -189,7 +189,7 @@ def _fits(value: object, annotation: object) -> bool:
     return not isinstance(kind, type) or kind is object or isinstance(value, kind)
 
 
-# Plain numbers, truth values, text, dates and objects: nothing that takes memory before its values are seen.
+# Numbers, booleans, text, dates and objects: nothing that takes memory before its values are read.
 _DTYPE = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|U\d+|M8(\[\w+\])?)|object")
 
 
@@ -230,14 +230,21 @@ def find_class(name: object) -> type:
     return exported
 
 
+def check_version(what: str, version: object) -> None:
+    """Raise unless this version of isonomy reads files of the schema ``version``."""
+    if version == SCHEMA_VERSION:
+        return
+    older = isinstance(version, int) and version < SCHEMA_VERSION
+    advice = " Compute it again, or read it with the version of isonomy that wrote it." if older else ""
+    raise UsageError(f"{what}: schema_version is {version!r}; this version of isonomy reads {SCHEMA_VERSION}.{advice}")
+
+
 def from_dict(stored: Mapping[str, Json]) -> Any:
     """Rebuild a result from ``to_dict()``.
 
     Its ``to_frame()`` is polars: the caller's own library is not stored.
     """
-    version = stored.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise UsageError(f"from_json: schema_version is {version!r}; this version of isonomy reads {SCHEMA_VERSION}.")
+    check_version("from_json", stored.get("schema_version"))
     if "tests" in stored and "result" not in stored:
         raise UsageError(
             "from_json: this is a whole audit (results.json), not one result; isonomy.AuditResult.from_json reads it."
@@ -247,14 +254,14 @@ def from_dict(stored: Mapping[str, Json]) -> Any:
         cls = find_class(body[_TAG])  # loading its module registers the parts of the result
         result = decode(body)
         if not hasattr(cls, "summary"):
-            raise TypeError(f"a {cls.__name__} is no result")
-        result.to_frame()  # numbers of the wrong type or length are told here
+            raise TypeError(f"a {cls.__name__} is not a result")
+        result.to_frame()  # raises for numbers of the wrong type or length
         result.summary()
     except UsageError:
         raise
     except MemoryError:
         raise
-    except Exception as error:  # whatever a file may hold in place of a result
+    except Exception as error:  # whatever a file may hold instead of a result
         raise UsageError(f"from_json: not a stored result ({type(error).__name__}: {str(error)[:200]}).") from None
     return result
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from isonomy.numerics.arrays import IntArray
 
 
-# Colour-blind safe (Okabe and Ito), with enough contrast on white and on dark grey.
+# Color-blind safe (Okabe and Ito), with enough contrast on white and on dark grey.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A6D00", "#666666")
 VERDICT_COLOURS = {"violation": "#D55E00", "within_tolerance": "#009E73", "inconclusive": "#767676"}
 RULE = "#767676"
@@ -54,7 +54,7 @@ def data(columns: Mapping[str, object]) -> alt.InlineData:
 
 
 def thin(size: int, limit: int = MAXIMUM_POINTS) -> IntArray:
-    """Indices of at most ``limit`` of ``size`` points, evenly spread, ends kept."""
+    """Indices of at most ``limit`` of ``size`` points, evenly spaced, including both ends."""
     import numpy as np
 
     return np.arange(size) if size <= limit else np.unique(np.linspace(0, size - 1, limit).astype(np.intp))

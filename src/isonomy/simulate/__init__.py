@@ -5,7 +5,7 @@ the same data, in memory or written to parquet in bounded memory, from a thousan
 
     lender       one table for all five questions
     decisions    0/1 decisions in intersecting groups, with planted disparities in any rate
-    uplift       a randomised experiment and an uplift model with known error
+    uplift       a randomized experiment and an uplift model with known error
 """
 
 from isonomy.simulate.decisions import decisions

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from isonomy.errors import UnknownOption, UsageError
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.options import checked
-from isonomy.simulate import normal
-from isonomy.simulate.arguments import members, probability, shares
-from isonomy.simulate.rates import Names, rates_by_group
-from isonomy.simulate.simulated import Block, Simulated, Truth
+from isonomy.simulate.simulated import Block, Simulated, Truth, members, probability, shares
 
+Names = dict[str, tuple[tuple[str, ...], FloatArray]]  # group column -> levels and their shares
 Planted = Mapping[str, Mapping[str, float]]
 
 GROUPS = {"race": {"White": 0.55, "Black": 0.25, "Hispanic": 0.2}, "sex": {"Female": 0.5, "Male": 0.5}}
@@ -83,12 +82,12 @@ def decisions(
     share = np.prod([p[cells[:, d]] for d, (_, p) in enumerate(names.values())], axis=0)
     usual = PLANTED if groups is None else {}
     base, positive, negative = _rates(names, cells, (base_rate, tpr, fpr), usual if planted is None else planted)
-    mean = normal.quantile(np.stack([negative, positive]))
+    mean = ndtri(np.stack([negative, positive]))
 
     def draw(rng: np.random.Generator, start: int, units: int) -> Block:
         cell = members(rng, units, share)
         outcome = (rng.random(units) < base[cell]).astype(np.int8)
-        score = normal.cdf(rng.standard_normal(units) + mean[outcome, cell])
+        score = ndtr(rng.standard_normal(units) + mean[outcome, cell])
         block: Block = {c: np.array(levels[d])[cells[cell, d]] for d, c in enumerate(names)}
         return block | {"outcome": outcome, "prediction": (score >= 0.5).astype(np.int8), "score": score}
 
@@ -131,3 +130,47 @@ def _inside(names: Names, cells: IntArray, label: str) -> BoolArray:
             raise UnknownOption(f"planted {column}", level, names[column][0])
         inside &= cells[:, list(names).index(column)] == names[column][0].index(level)
     return inside
+
+
+def rates_by_group(names: Names, cells: IntArray, masses: FloatArray) -> Truth:
+    """``population``, ``groups``, ``rest`` and ``disparity`` for all labels of all depths.
+
+    ``cells`` holds the level codes of the finest cells, one column per group column; ``masses`` their share, P(tp),
+    P(fp), P(fn) and P(tn), each times the share.
+    """
+    total = masses.sum(0)
+    population = rates(total)
+    groups: dict[str, dict[str, float]] = {}
+    rest: dict[str, dict[str, float]] = {}
+    for depth in range(1, len(names) + 1):
+        for columns in combinations(names, depth):
+            position = [list(names).index(c) for c in columns]
+            for combination in product(*(range(len(names[c][0])) for c in columns)):
+                label = " & ".join(f"{c}={names[c][0][k]}" for c, k in zip(columns, combination, strict=True))
+                mass = masses[(cells[:, position] == combination).all(1)].sum(0)
+                groups[label], rest[label] = rates(mass), rates(total - mass)
+    references = {"population": dict.fromkeys(groups, population), "rest": rest}
+    disparity = {
+        name: {g: {m: groups[g][m] - reference[g][m] for m in population if m != "share"} for g in groups}
+        for name, reference in references.items()
+    }
+    return {"population": population, "groups": groups, "rest": rest, "disparity": disparity}
+
+
+def rates(mass: FloatArray) -> dict[str, float]:
+    """The rates of a group from its share, P(tp), P(fp), P(fn) and P(tn)."""
+    share, tp, fp, fn, tn = mass
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {
+            "share": share,
+            "base_rate": (tp + fn) / share,
+            "selection_rate": (tp + fp) / share,
+            "tpr": tp / (tp + fn),
+            "fpr": fp / (fp + tn),
+            "fnr": fn / (tp + fn),
+            "tnr": tn / (fp + tn),
+            "ppv": tp / (tp + fp),
+            "npv": tn / (fn + tn),
+            "accuracy": (tp + tn) / share,
+            "error_rate": (fp + fn) / share,
+        }

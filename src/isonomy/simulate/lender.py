@@ -4,24 +4,282 @@ The story. An application has three standard normal features given race and sex:
 average in two groups), length of credit history (shorter on average in those groups, and shortest for Black women), and
 cash flow (alike in all groups). Repayment depends on income and cash flow, not on credit history. The lender's score
 uses income and credit history and means what it says for White and Asian applicants; so it understates the repayment of
-those with short histories. The candidate score uses income and cash flow. An offer of a higher limit was randomised;
+those with short histories. The candidate score uses income and cash flow. An offer of a higher limit was randomized;
 the lender's uplift model overstates its effect for applicants of 60 and older. Age has no part in credit: there every
 group is treated alike.
 
 Repayment is known for every application, approved or not. An applicant's features are drawn anew at each application,
 so approvals and offers of one applicant are independent; repayments are not, and applicants who repay more come back
 more often. Rates are those of rows (each application one vote); the score's meaning is given at both levels.
+
+The features are x1 (income), x2 (length of credit history) and x3 (cash flow), standard normal given race and sex.
+Arrays have one value per cell of race and sex, in the order of `CELLS`.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
 
-from isonomy.simulate import lender_design as design
-from isonomy.simulate import normal
-from isonomy.simulate.arguments import members
-from isonomy.simulate.lender_truth import truth
-from isonomy.simulate.simulated import Array, Block, Simulated
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from isonomy.numerics.arrays import FloatArray
+from isonomy.results.phrases import number, points, share
+from isonomy.simulate.decisions import Names, rates, rates_by_group
+from isonomy.simulate.simulated import Array, Block, Simulated, Truth, members
+from isonomy.simulate.uplift import effects_by_group
+
+# ---- the numbers of the design
+
+RACES = ("White", "Black", "Hispanic", "Asian")
+SEXES = ("Female", "Male")
+BANDS = ("21-29", "30-59", "60-79")
+CELLS = tuple(product(RACES, SEXES))
+RACE_SHARE = np.array([0.50, 0.22, 0.16, 0.12])
+BAND_SHARE = np.array([9, 30, 20]) / 59  # ages are uniform on 21, ..., 79
+SHARE = np.repeat(RACE_SHARE / 2, 2)  # sexes are equal in number
+INCOME_MEAN = np.array([0, 0, -0.2, -0.2, -0.1, -0.1, 0, 0])
+HISTORY_MEAN = np.array([0, 0, -1.2, -0.8, -0.4, -0.4, 0, 0])
+
+INTERCEPT, INCOME, CASH_FLOW = 0.9, 0.8, 0.9  # repayment index = INTERCEPT + INCOME x1 + CASH_FLOW x3, probit scale
+HISTORY = 0.7  # weight of credit history against income in the lender's score
+THRESHOLD = 0.7  # the lender approves at this score or above
+ROWS_PER_APPLICANT = 1.4
+ACTIVITY = 0.5  # applicants who repay more come back more often
+CORRELATION = 0.3  # of the latent repayment of two applications of one applicant
+OFFERED = 0.5
+ACCEPTED, TREND = 0.25, 0.5  # acceptance without the offer: ACCEPTED (1 + TREND v), v = 2 Phi(x3) - 1
+EFFECT, HETEROGENEITY = 1.3, 0.2  # relative effect of the offer: EFFECT (1 + HETEROGENEITY v)
+EFFECT_ERROR = np.array([0.0, 0.0, 0.25])  # planted in the predicted effect, by age band
+
+_INDEX = INTERCEPT + INCOME * INCOME_MEAN  # mean of the latent repayment
+_TOTAL = float(np.sqrt(1 + INCOME**2 + CASH_FLOW**2))  # its standard deviation
+_RESIDUAL = float(np.sqrt(_TOTAL**2 - INCOME**2 / (1 + HISTORY**2)))  # the same, given the lender's score
+# Intercept and weights of income and history in Phi^-1(score): the score means what it says where both means are 0.
+_INCOME_WEIGHT = INCOME / ((1 + HISTORY**2) * _RESIDUAL)
+WEIGHTS = (INTERCEPT / _RESIDUAL, _INCOME_WEIGHT, HISTORY * _INCOME_WEIGHT)
+# Weight and shift of the latent repayment among rows: active applicants have N(a, 1) effects in place of N(0, 1).
+_FURTHER = ROWS_PER_APPLICANT - 1
+_ROWS = ((1 / (1 + _FURTHER), 0.0), (_FURTHER / (1 + _FURTHER), float(np.sqrt(CORRELATION)) * ACTIVITY))
+
+
+@dataclass(frozen=True, eq=False)
+class LenderScore:
+    """A score whose Phi^-1 is normal in every cell, and the threshold from which its applicants are approved."""
+
+    mean: FloatArray
+    sd: float
+    correlation: float  # with the latent repayment
+    threshold: float
+
+    def approved(self) -> FloatArray:
+        """Share approved."""
+        return ndtr((self.mean - float(ndtri(self.threshold))) / self.sd)
+
+    def approved_and_repaid(self) -> FloatArray:
+        """P(approved and repaid), rows counted alike."""
+        at = (float(ndtri(self.threshold)) - self.mean) / self.sd
+        return np.asarray(sum(w * both_above(at, -(_INDEX + shift) / _TOTAL, self.correlation) for w, shift in _ROWS))
+
+
+@cache
+def status_quo_score() -> LenderScore:
+    """The lender's own score, of income and credit history."""
+    first, income, history = WEIGHTS
+    sd = float(np.hypot(income, history))
+    return LenderScore(
+        first + income * INCOME_MEAN + history * HISTORY_MEAN, sd, income * INCOME / (sd * _TOTAL), THRESHOLD
+    )
+
+
+@cache
+def candidate_score() -> LenderScore:
+    """The alternative, of income and cash flow, which approves as many."""
+    from scipy.optimize import brentq
+
+    sd = float(np.hypot(INCOME, CASH_FLOW))
+    approved = float(SHARE @ status_quo_score().approved())
+    cut = brentq(lambda t: float(SHARE @ ndtr((_INDEX - t) / sd)) - approved, -9, 9, xtol=1e-14)
+    return LenderScore(_INDEX, sd, sd / _TOTAL, float(ndtr(cut)))
+
+
+def repayment() -> FloatArray:
+    """P(repaid), rows counted alike."""
+    return np.asarray(sum(w * ndtr((_INDEX + shift) / _TOTAL) for w, shift in _ROWS))
+
+
+def curve(label: str, score: ArrayLike, level: str = "user") -> FloatArray:
+    """P(repaid) at a value of the lender's score in a group: for the average applicant, or the average row."""
+    inside = cells_of(label)
+    mean, sd = status_quo_score().mean, status_quo_score().sd
+    _, income, history = WEIGHTS
+    # What a cell's applicants repay above (or below) what their score says, on the probit scale.
+    excess = INCOME * INCOME_MEAN / _RESIDUAL - income * INCOME_MEAN - history * HISTORY_MEAN
+    z = np.clip(ndtri(np.asarray(score, dtype=np.float64)), -30, 30)[..., None]
+    # In logarithms: far from every cell's scores the densities themselves underflow.
+    log_density = np.where(inside > 0, -0.5 * ((z - mean) / sd) ** 2, -np.inf)
+    weight = SHARE * np.exp(log_density - log_density.max(-1, keepdims=True))
+    effects = ((1.0, 0.0),) if level == "user" else _ROWS
+    f = sum(w * ndtr(z + excess + shift / _RESIDUAL) for w, shift in effects)
+    return np.asarray((weight * f).sum(-1) / weight.sum(-1))
+
+
+def cells_of(label: str) -> FloatArray:
+    """1 for the cells that a label such as "race=Black & sex=Female" holds; age has no part in credit."""
+    levels = {part.partition("=")[2] for part in label.split(" & ") if not part.startswith("age_band=")}
+    return np.array([float(levels <= set(cell)) for cell in CELLS])
+
+
+def both_above(a: ArrayLike, b: ArrayLike, correlation: ArrayLike) -> FloatArray:
+    """P(X > a, Y > b) for standard normals with the given correlation, to about 1e-14 for |correlation| <= 0.99.
+
+    Plackett's identity: the product of the tails plus an integral over the angle arcsin(correlation), by
+    200-point Gauss-Legendre.
+
+    >>> round(float(both_above(0.0, 0.0, 0.5)), 12)  # 1/4 + arcsin(1/2) / (2 pi) = 1/3
+    0.333333333333
+    """
+    a, b, r = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (a, b, correlation)))
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    end = np.arcsin(r)[..., None]
+    angle = 0.5 * end * (nodes + 1)
+    h, k = a[..., None], b[..., None]
+    exponent = -(h * h + k * k - 2 * h * k * np.sin(angle)) / (2 * np.cos(angle) ** 2)
+    extra = (np.exp(exponent) * weights).sum(-1) * 0.5 * end[..., 0] / (2 * np.pi)
+    return np.asarray(ndtr(-a) * ndtr(-b) + extra)
+
+
+# ---- the truth
+
+_GRID = np.round(np.arange(0.4, 0.951, 0.05), 2)
+_COLUMNS: Names = {
+    "race": (RACES, RACE_SHARE),
+    "sex": (SEXES, np.array([0.5, 0.5])),
+    "age_band": (BANDS, BAND_SHARE),
+}
+
+
+def truth() -> Truth:
+    """The planted facts for each of the five questions, and in words."""
+    flag = _flag()
+    answers = {
+        "flag": flag,
+        "project": _project(flag["groups"]),
+        "improvability": _improvability(),
+        "treatment_bias": _treatment(),
+        "predictive_parity": _parity(),
+    }
+    return {**answers, "facts": _facts(answers)}
+
+
+def _masses(score: LenderScore) -> FloatArray:
+    """Share, P(tp), P(fp), P(fn) and P(tn) of each cell of race and sex, each times the share."""
+    approved, repaid, both = score.approved(), repayment(), score.approved_and_repaid()
+    parts = [np.ones(8), both, approved - both, repaid - both, 1 - approved - repaid + both]
+    return np.stack(parts, axis=1) * SHARE[:, None]
+
+
+def _flag() -> Truth:
+    cells = np.array(list(product(range(4), range(2), range(3))), dtype=np.intp)
+    masses = _masses(status_quo_score())[:, None, :] * BAND_SHARE[None, :, None]
+    return rates_by_group(_COLUMNS, cells, masses.reshape(len(cells), -1))
+
+
+def _project(groups: Mapping[str, Mapping[str, float]]) -> Truth:
+    criteria = {"equal_opportunity": "tpr", "predictive_equality": "fpr", "statistical_parity": "selection_rate"}
+    disparity = {
+        f"{column}={level}": {
+            c: groups[f"{column}={level}"][r] - groups[f"{column}={levels[0]}"][r] for c, r in criteria.items()
+        }
+        for column, (levels, _) in _COLUMNS.items()
+        for level in levels[1:]
+    }
+    return {"threshold": THRESHOLD, "disparity": disparity}
+
+
+def _improvability() -> Truth:
+    scores = {"status_quo": status_quo_score(), "candidate": candidate_score()}
+    by_race = {a: [rates(mass) for mass in _masses(s).reshape(4, 2, -1).sum(1)] for a, s in scores.items()}
+    groups = {f"race={race}": {a: by_race[a][j] for a in scores} for j, race in enumerate(RACES)}
+    unfairness = {a: {u: np.ptp([race[u] for race in by_race[a]]) for u in by_race[a][0]} for a in scores}
+    better = all(race["candidate"]["ppv"] > race["status_quo"]["ppv"] for race in groups.values())
+    return {
+        "threshold": {a: score.threshold for a, score in scores.items()},
+        "capacity": {a: SHARE @ score.approved() for a, score in scores.items()},
+        "groups": groups,
+        "unfairness": unfairness,
+        "improves": better and unfairness["candidate"]["tpr"] < unfairness["status_quo"]["tpr"],
+    }
+
+
+def _treatment() -> Truth:
+    """E v = 0 and E v^2 = 1/3, as in `uplift`; age has no part in acceptance, only in the model's error."""
+    observed = EFFECT * (1 + TREND * HETEROGENEITY / 3)
+    groups: Truth = {}
+    for column, (levels, shares) in _COLUMNS.items():
+        average = np.full(len(levels), BAND_SHARE @ EFFECT_ERROR)
+        error = EFFECT_ERROR if column == "age_band" else average
+        m0 = np.full(len(levels), ACCEPTED)
+        sums = {"m0": m0, "m1": m0 * observed, "predicted": observed + error, "average": EFFECT + error}
+        labels = [f"{column}={level}" for level in levels]
+        groups |= effects_by_group(True, labels, shares, np.full(len(levels), OFFERED), sums)
+    return {"measure": "relative", "groups": groups}
+
+
+def _parity() -> Truth:
+    labels = [f"{column}={level}" for column, (levels, _) in _COLUMNS.items() for level in levels]
+    labels += [f"race={race} & sex={sex}" for race, sex in CELLS]
+    groups = {label: {at: curve(label, _GRID, at) for at in ("user", "aggregate")} for label in labels}
+    return {"grid": _GRID, "groups": groups}
+
+
+def _facts(answers: Truth) -> dict[str, tuple[str, ...]]:
+    tpr = {label: values["tpr"] for label, values in answers["flag"]["groups"].items()}
+    black, white = tpr["race=Black"], tpr["race=White"]
+    races = answers["improvability"]["groups"].values()
+    before, after = (answers["improvability"]["unfairness"][a]["tpr"] for a in ("status_quo", "candidate"))
+    low, high = (
+        min(race["candidate"][u] - race["status_quo"][u] for race in races)
+        for u in ("accuracy", "ppv")  # ppv: repayment among the approved
+    )
+    old = answers["treatment_bias"]["groups"][f"age_band={BANDS[2]}"]
+    curves = answers["predictive_parity"]["groups"]
+    at = list(_GRID).index(THRESHOLD)
+    return {
+        "flag": (
+            f"Of Black applicants who repay, {share(black)} are approved; of White applicants, {share(white)}.",
+            f"The lowest rate is that of Black women: {share(tpr['race=Black & sex=Female'])}.",
+            "White and Asian applicants are approved alike, and so are all age bands.",
+        ),
+        "project": (
+            f"Of those who repay, Black applicants are approved {points(white - black)} less often than White.",
+            "White and Asian applicants are approved alike, and so are all age bands.",
+        ),
+        "improvability": (
+            f"The candidate narrows the largest difference in approval of those who repay from {points(before)} to "
+            f"{points(after)}.",
+            f"In every race it raises the share of right decisions by {points(low)} or more.",
+            f"In every race it raises repayment among the approved by {points(high)} or more.",
+        ),
+        "treatment_bias": (
+            f"For ages {BANDS[2].replace('-', ' to ')} the predicted effect is {number(old['predicted'])}, the true "
+            f"{number(old['observed'])}.",
+            "For the other age bands the predicted effect is right, which is too low beside the rest's: a bias is a "
+            "group's error less that of the rest. Between races and sexes the error does not differ.",
+        ),
+        "predictive_parity": (
+            f"At score {THRESHOLD:g}, {share(curves['race=Black']['user'][at])} of Black applicants repay, and "
+            f"{share(curves['race=White']['user'][at])} of White applicants.",
+            "The score means the same for White and Asian applicants, and in every age band.",
+        ),
+    }
+
+
+# ---- the table
 
 
 def lender(rows: int = 30_000, seed: int = 0) -> Simulated:
@@ -30,7 +288,7 @@ def lender(rows: int = 30_000, seed: int = 0) -> Simulated:
     Columns: ``user`` (applicant), ``race``, ``sex``, ``age``, ``age_band`` ("21-29", "30-59", "60-79"), ``income``
     (thousands a year), ``credit_history`` (years), ``cash_flow`` (share of income left each month), ``score`` (the
     lender's probability of repayment), ``approved`` (score >= 0.7), ``candidate`` (the alternative score),
-    ``candidate_approved`` (as many are approved), ``repaid`` (0/1), ``offer`` (randomised, 0/1), ``accepted`` (0/1),
+    ``candidate_approved`` (as many are approved), ``repaid`` (0/1), ``offer`` (randomized, 0/1), ``accepted`` (0/1),
     ``predicted_effect`` (relative effect of the offer on acceptance), ``predicted_baseline`` (acceptance without
     offer).
 
@@ -61,50 +319,48 @@ def lender(rows: int = 30_000, seed: int = 0) -> Simulated:
     >>> truth["improvability"]["improves"]
     True
     """
-    return Simulated(
-        name="lender", rows=rows, seed=seed, draw=_draw, facts=truth, rows_per_unit=design.ROWS_PER_APPLICANT
-    )
+    return Simulated(name="lender", rows=rows, seed=seed, draw=_draw, facts=truth, rows_per_unit=ROWS_PER_APPLICANT)
 
 
 def _draw(rng: np.random.Generator, start: int, units: int) -> Block:
-    home = members(rng, units, design.SHARE)
+    home = members(rng, units, SHARE)
     years = rng.integers(21, 80, units)
     habit = rng.standard_normal(units)
-    further = (design.ROWS_PER_APPLICANT - 1) * np.exp(design.ACTIVITY * habit - design.ACTIVITY**2 / 2)
+    further = (ROWS_PER_APPLICANT - 1) * np.exp(ACTIVITY * habit - ACTIVITY**2 / 2)
     repeats = 1 + rng.poisson(further)
     user = np.repeat(np.arange(start, start + units), repeats)
     cell, age, person = (np.repeat(v, repeats) for v in (home, years, habit))
     size = len(user)
     x1, x2, x3, chance = rng.standard_normal((4, size))
-    x1, x2 = x1 + design.INCOME_MEAN[cell], x2 + design.HISTORY_MEAN[cell]
-    first, second, third = design.WEIGHTS
-    score = normal.cdf(first + second * x1 + third * x2)
-    index = design.INTERCEPT + design.INCOME * x1 + design.CASH_FLOW * x3
-    candidate = normal.cdf(index)
-    latent = np.sqrt(design.CORRELATION) * person + np.sqrt(1 - design.CORRELATION) * chance
+    x1, x2 = x1 + INCOME_MEAN[cell], x2 + HISTORY_MEAN[cell]
+    first, second, third = WEIGHTS
+    score = ndtr(first + second * x1 + third * x2)
+    index = INTERCEPT + INCOME * x1 + CASH_FLOW * x3
+    candidate = ndtr(index)
+    latent = np.sqrt(CORRELATION) * person + np.sqrt(1 - CORRELATION) * chance
     band = np.searchsorted([30, 60], age, side="right")
-    v = 2 * normal.cdf(x3) - 1
-    offer = rng.random(size) < design.OFFERED
-    without = design.ACCEPTED * (1 + design.TREND * v)
-    effect = design.EFFECT * (1 + design.HETEROGENEITY * v)
+    v = 2 * ndtr(x3) - 1
+    offer = rng.random(size) < OFFERED
+    without = ACCEPTED * (1 + TREND * v)
+    effect = EFFECT * (1 + HETEROGENEITY * v)
     accepted = rng.random(size) < np.where(offer, without * effect, without)
     return {
         "user": user,
-        "race": np.array(design.RACES)[cell // 2],
-        "sex": np.array(design.SEXES)[cell % 2],
+        "race": np.array(RACES)[cell // 2],
+        "sex": np.array(SEXES)[cell % 2],
         "age": age,
-        "age_band": np.array(design.BANDS)[band],
+        "age_band": np.array(BANDS)[band],
         "income": 52 * np.exp(0.35 * x1),
         "credit_history": 10 * np.exp(0.5 * x2),
         "cash_flow": 0.15 + 0.05 * x3,
         "score": score,
-        "approved": _flags(score >= design.THRESHOLD),
+        "approved": _flags(score >= THRESHOLD),
         "candidate": candidate,
-        "candidate_approved": _flags(candidate >= design.candidate().threshold),
+        "candidate_approved": _flags(candidate >= candidate_score().threshold),
         "repaid": _flags(latent > -index),
         "offer": _flags(offer),
         "accepted": _flags(accepted),
-        "predicted_effect": effect + design.EFFECT_ERROR[band],
+        "predicted_effect": effect + EFFECT_ERROR[band],
         "predicted_baseline": without,
     }
 

@@ -1,4 +1,4 @@
-"""A randomised experiment and an uplift model that is wrong about some groups by a known amount."""
+"""A randomized experiment and an uplift model that is wrong about some groups by a known amount."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ import numpy as np
 from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.options import Finite, Number, checked
-from isonomy.simulate.arguments import Each, Groups, each, group_shares, members, probability
-from isonomy.simulate.simulated import Array, Block, Simulated, Truth
+from isonomy.simulate.simulated import (
+    Array,
+    Block,
+    Each,
+    Groups,
+    Simulated,
+    Truth,
+    each,
+    group_shares,
+    members,
+    probability,
+)
 
 Slope = Annotated[float, Number(least=-1, most=1)]
 Spread = Annotated[float, Number(least=0)]
@@ -67,7 +77,7 @@ def uplift(
         Its ``truth``: ``measure``, ``outcome`` and ``groups[label]`` with share, treated, control_mean, treated_mean,
         observed (the true effect tau_g), predicted (P_g), predicted_average (the plain mean of predictions), error
         (B_g = P_g - tau_g), bias (A_g = B_g - B_-g), rest_observed, rest_predicted, rest_error (the other groups,
-        standardised to their shares).
+        standardized to their shares).
 
     Notes
     -----

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria
 from isonomy.alternatives.rules.cutoffs import Selection, selection
-from isonomy.alternatives.rules.influence import Lines, Moments, moments, worth
-from isonomy.alternatives.rules.utilities import READY
+from isonomy.alternatives.rules.influence import Judged, RateMoments, moments, worth
+from isonomy.alternatives.rules.utilities import CANDIDATE, READY, STATUS_QUO, Criteria
 from isonomy.numerics.arrays import FloatArray
 
 CAPACITY = 0.15
@@ -26,10 +25,10 @@ def scored(n: int, seed: int, *, rounded: bool) -> dict[str, Any]:
     return {"g": group, "y": y, "s": [np.round(s) if rounded else s for s in (s0, s1)]}
 
 
-def lines(data: dict[str, Any]) -> Lines:
+def lines(data: dict[str, Any]) -> Judged:
     weight = np.ones(len(data["y"]), dtype=np.int64)
     selections = [selection(s, weight, "s", capacity=CAPACITY, threshold=None) for s in data["s"]]
-    return Lines({}, {None: data["y"]}, data["g"], weight, (selections[0], selections[1]))
+    return Judged({}, {None: data["y"]}, data["g"], weight, (selections[0], selections[1]))
 
 
 def criteria(**more: Any) -> Criteria:
@@ -37,7 +36,7 @@ def criteria(**more: Any) -> Criteria:
     return Criteria(utility, (utility, rate), ("a", "b"), accuracy_gains=(0.0, 0.0), fairness_gains=(0.0, 0.0), **more)
 
 
-def known(data: dict[str, Any]) -> Moments:
+def known(data: dict[str, Any]) -> RateMoments:
     asked = lines(data)
     return moments(criteria(), asked, worth(criteria(), asked), (0, 0))
 
@@ -70,7 +69,7 @@ def test_standard_errors_are_those_of_resampling_with_new_cutoffs(rounded: bool)
     np.testing.assert_allclose(ours, theirs, rtol=0.15)
     fixed = lines(data)
     before, after = (Selection(one.share, 0 * one.edge) for one in fixed.selections)
-    learned = Lines({}, fixed.outcomes, fixed.group, fixed.weight, (before, after))
+    learned = Judged({}, fixed.outcomes, fixed.group, fixed.weight, (before, after))
     naive = moments(criteria(), learned, worth(criteria(), learned), (0, 0))
     # A fixed cut-off would make the selection rates of both groups vary together; a capacity makes them opposite.
     assert estimates.covariance[4, 5] < 0 <= naive.covariance[4, 5] + 1e-9
@@ -97,13 +96,13 @@ def test_more_groups_use_every_row(ready: dict[str, Any]) -> None:
 def test_doubled_rows_halve_the_variance() -> None:
     data = scored(800, 2, rounded=True)
     asked = lines(data)
-    twice = Lines(asked.features, asked.outcomes, asked.group, 2 * asked.weight, asked.selections)
+    twice = Judged(asked.features, asked.outcomes, asked.group, 2 * asked.weight, asked.selections)
     one, two = (moments(criteria(), part, worth(criteria(), part), (0, 0)) for part in (asked, twice))
     np.testing.assert_allclose(two.estimates, one.estimates)
     np.testing.assert_allclose(two.covariance, one.covariance / 2)
 
 
-def three(rng: np.random.Generator, rates: tuple[tuple[float, float], ...], n: int) -> tuple[Criteria, Lines]:
+def three(rng: np.random.Generator, rates: tuple[tuple[float, float], ...], n: int) -> tuple[Criteria, Judged]:
     """Selection rates of each group under the status quo and the candidate."""
     group = rng.integers(0, len(rates), n)
     both = tuple(
@@ -113,7 +112,7 @@ def three(rng: np.random.Generator, rates: tuple[tuple[float, float], ...], n: i
     utility, size = READY["selection_rate"], len(rates)
     labels = tuple("abcdef"[:size])
     form = Criteria(utility, (utility,), labels, accuracy_gains=(0.0,) * size, fairness_gains=(0.0,))
-    return form, Lines({}, {None: np.zeros(n)}, group, np.ones(n, dtype=np.int64), (both[0], both[1]))
+    return form, Judged({}, {None: np.zeros(n)}, group, np.ones(n, dtype=np.int64), (both[0], both[1]))
 
 
 def test_the_worst_of_several_gaps_does_not_depend_on_how_rows_are_collapsed_or_groups_called() -> None:
@@ -122,7 +121,7 @@ def test_the_worst_of_several_gaps_does_not_depend_on_how_rows_are_collapsed_or_
     _, first, count = np.unique(key, return_index=True, return_counts=True)
     none = np.zeros(len(first))
     both = [Selection(d.share[first], none) for d in rows.selections]
-    cells = Lines({}, {None: none}, rows.group[first], count, (both[0], both[1]))
+    cells = Judged({}, {None: none}, rows.group[first], count, (both[0], both[1]))
     renamed = replace(rows, group=np.array([2, 0, 1])[rows.group])
     one, *others = (moments(form, part, worth(form, part)) for part in (rows, cells, renamed))
     for other in others:

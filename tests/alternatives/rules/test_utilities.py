@@ -1,12 +1,22 @@
-"""Utilities: their values by hand, their direction, what is refused."""
+"""Utilities: their values by hand, their direction, what is refused. Criteria: sums by group, gaps, accuracies."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from isonomy.alternatives.rules.utilities import READY, Utility, accuracy_utility, fairness_utilities, utility
+from isonomy.alternatives.rules.utilities import (
+    READY,
+    Criteria,
+    Utility,
+    accuracy_utility,
+    fairness_utilities,
+    group_sums,
+    rates_of,
+    utility,
+)
 from isonomy.errors import DataError, UnknownOption, UsageError
+from isonomy.numerics.arrays import FloatArray
 
 Y = np.array([1.0, 1.0, 0.0, 0.0, 1.0])
 D = np.array([1.0, 0.0, 1.0, 0.0, 1.0])
@@ -81,7 +91,7 @@ def test_other_outcome() -> None:
 @pytest.mark.parametrize("given", ["accurracy", 3, {"name": "tpr"}, {"outcome": "y"}])
 def test_unknown_utilities(given: object) -> None:
     with pytest.raises(UsageError, match="accuracy"):
-        utility("accuracy", given)  # type: ignore[arg-type]
+        utility("accuracy", given)
 
 
 def test_bad_lists_and_directions() -> None:
@@ -95,3 +105,44 @@ def test_bad_lists_and_directions() -> None:
         Utility("x", lambda x, y, d: (y, 1), better="more")  # type: ignore[arg-type]
     with pytest.raises(UsageError):
         Utility("x", 3)  # type: ignore[arg-type]
+
+
+def test_sums_by_group_match_a_loop() -> None:
+    rng = np.random.default_rng(0)
+    values, group, weight = rng.normal(size=(30, 2, 2, 2)), rng.integers(0, 3, 30), rng.integers(1, 4, 30)
+    sums = group_sums(values, group, weight, 3)
+    for g in range(3):
+        expected = (values[group == g] * weight[group == g][:, None, None, None]).sum(axis=0)
+        np.testing.assert_allclose(sums[..., g], expected)
+
+
+def _rates(*by_group: float) -> FloatArray:
+    """One utility, both algorithms alike."""
+    return np.array([[by_group, by_group]])
+
+
+def test_gaps_two_sided_and_one_sided() -> None:
+    utility = READY["tpr"]
+    both = Criteria(utility, (utility,), ("a", "b", "c"))
+    assert both.pairs == ((0, 1), (0, 2), (1, 2))
+    gap = both.gaps(_rates(0.5, 0.7, 0.4), 0)
+    np.testing.assert_allclose(both.unfairness(gap)[0], [0.2, 0.1, 0.3])
+    one = Criteria(utility, (utility,), ("a", "b", "c"), protected=0, harm=(1,))
+    assert one.pairs == ((1, 0), (2, 0))
+    np.testing.assert_allclose(one.unfairness(one.gaps(_rates(0.5, 0.7, 0.4), 0))[0], [0.2, 0.0])
+    other = Criteria(utility, (utility,), ("a", "b", "c"), protected=0, harm=(-1,))
+    np.testing.assert_allclose(other.unfairness(other.gaps(_rates(0.5, 0.7, 0.4), 0))[0], [0.0, 0.1])
+
+
+def test_accuracy_forms() -> None:
+    utility = READY["tpr"]
+    sums = np.zeros((1, 2, 2, 2))
+    sums[0, :, 0] = [[1, 6], [2, 6]]  # u: algorithm, group
+    sums[0, :, 1] = [[2, 8], [4, 8]]
+    rates = rates_of(sums)
+    apart = Criteria(utility, (utility,), ("a", "b"))
+    np.testing.assert_allclose(apart.accuracy_of(rates, sums), [[0.5, 0.75], [0.5, 0.75]])
+    pooled = Criteria(utility, (utility,), ("a", "b"), weights="pooled")
+    np.testing.assert_allclose(pooled.accuracy_of(rates, sums), [[0.7], [8 / 12]])
+    weighted = Criteria(utility, (utility,), ("a", "b"), weights=np.array([2.0, 1.0]))
+    np.testing.assert_allclose(weighted.accuracy_of(rates, sums), [[1.75], [1.75]])

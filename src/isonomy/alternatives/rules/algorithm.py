@@ -1,8 +1,8 @@
 """What a rule is given, what it returns, and how both are guarded.
 
 A rule is any callable ``rule(training) -> algorithm``; an algorithm is any callable ``algorithm(people) -> values``,
-where values are 0/1 decisions, or scores that the capacity or the threshold turns into decisions. A better rule finds
-more; one that fails has found nothing.
+where values are 0/1 decisions, or scores that the capacity or the threshold turns into decisions. A rule that fails has
+found nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isonomy.alternatives.rules.criteria import Criteria
-from isonomy.alternatives.rules.utilities import Utility
+from isonomy.alternatives.rules.utilities import Criteria
 from isonomy.errors import UsageError
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
@@ -23,9 +22,9 @@ from isonomy.numerics.status import Status
 
 @dataclass(frozen=True, slots=True, eq=False)
 class People:
-    """What an algorithm may look at: features, and the group for rules that are group-aware.
+    """What an algorithm may use: features, and the group if its rule is group-aware.
 
-    A feature of text holds the number of its value among ``levels``, -1 for a value not among them.
+    A text feature holds the position of its value among ``levels``, -1 for an unknown value.
     """
 
     features: Mapping[str, FloatArray]
@@ -37,7 +36,7 @@ class People:
         return len(self.group)
 
     def matrix(self, *, group_aware: bool = False) -> FloatArray:
-        """Features as columns, those of text as one 0/1 column per level but the first; the group likewise."""
+        """Features as columns; text features and the group as one 0/1 column per level except the first."""
         columns: list[FloatArray] = []
         for name, values in self.features.items():
             levels = range(1, len(self.levels.get(name, ())))
@@ -56,7 +55,7 @@ Decide = Callable[[People], ArrayLike]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """The rows a rule may learn from, one entry per person, and what is asked of its algorithm.
+    """The rows a rule may learn from, one entry per person, and what its algorithm must achieve.
 
     ``criteria`` holds the utilities, the required gains (less the margin) and the protected group.
     """
@@ -76,11 +75,6 @@ class Training:
         return self.outcomes[None]
 
     @property
-    def accuracy(self) -> Utility:
-        """The accuracy utility."""
-        return self.criteria.accuracy
-
-    @property
     def scored(self) -> bool:
         """Whether a capacity or a threshold will turn scores into decisions."""
         return self.capacity is not None or self.threshold is not None
@@ -93,12 +87,23 @@ class Training:
         return replace(self, people=people, outcomes=outcomes, status_quo=status_quo, weight=weight)
 
 
+def stratified(training: Training, share: float) -> tuple[IntArray, IntArray]:
+    """Row numbers in two parts: ``share`` of each group, outcome and decision in the first, at least one."""
+    y = training.outcome
+    high = y > np.median(y) if len(np.unique(y)) > 2 else y == y.max()
+    strata = 4 * training.people.group + 2 * high + (training.status_quo > 0.5)
+    order = np.lexsort((training.rng.random(len(y)), strata))
+    sizes = np.bincount(strata)
+    place = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    first = place < np.maximum(1, np.rint(share * np.repeat(sizes, sizes)))
+    return np.sort(order[first]), np.sort(order[~first])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Algorithm:
-    """A candidate algorithm with what its rule has to say about it.
+    """A candidate algorithm with remarks of its rule.
 
-    A rule may return this in place of a bare callable: ``decide`` is None where nothing was found, and the round's
-    p-value is then 1.
+    A rule may return this in place of a bare callable. ``decide`` is None if nothing was found; the p-value is then 1.
     """
 
     decide: Decide | None
@@ -122,7 +127,7 @@ class SelectionRule(Protocol):
 
 
 def find(rule: SelectionRule, name: str, training: Training) -> Algorithm:
-    """The algorithm that the rule makes of the training part; one that fails has found nothing, with the reason."""
+    """The algorithm that the rule makes from the training part; a rule that fails has found nothing."""
     try:
         algorithm: object = rule(training)
     except Exception as error:
@@ -130,12 +135,12 @@ def find(rule: SelectionRule, name: str, training: Training) -> Algorithm:
     if isinstance(algorithm, Algorithm):
         return algorithm
     if not callable(algorithm):
-        return _failed(f"rule {name!r} returned a {type(algorithm).__name__}; a callable algorithm needed.")
+        return _failed(f"rule {name!r} returned a {type(algorithm).__name__}; a callable algorithm is needed.")
     return Algorithm(algorithm)
 
 
 def applied(algorithm: Algorithm, name: str, people: People) -> tuple[Algorithm, FloatArray]:
-    """Scores or decisions, one finite number per person; else an algorithm that found nothing, and NaN."""
+    """Scores or decisions, one finite number per person; if that fails, NaN and an algorithm that found nothing."""
     nothing = np.full(len(people), np.nan)
     if algorithm.decide is None:
         return algorithm, nothing
@@ -146,14 +151,13 @@ def applied(algorithm: Algorithm, name: str, people: People) -> tuple[Algorithm,
     try:
         numbers = np.asarray(returned, dtype=float)
     except (TypeError, ValueError):
-        return _failed(f"rule {name!r} returned values that are not numbers; numbers needed."), nothing
+        return _failed(f"rule {name!r} returned values that are not numbers; numbers are needed."), nothing
     if numbers.shape != (len(people),):
-        return _failed(
-            f"rule {name!r} returned shape {numbers.shape}; one value for {len(people)} rows needed."
-        ), nothing
+        reason = f"rule {name!r} returned shape {numbers.shape}; one value for each of {len(people)} rows is needed."
+        return _failed(reason), nothing
     if not np.isfinite(numbers).all():
         n = int((~np.isfinite(numbers)).sum())
-        return _failed(f"rule {name!r} returned {n} NaN or infinite values; finite numbers needed."), nothing
+        return _failed(f"rule {name!r} returned {n} NaN or infinite values; finite numbers are needed."), nothing
     return algorithm, numbers
 
 

@@ -1,36 +1,187 @@
-"""What the estimates and their covariance say of every requirement, and each gain with simultaneous limits."""
+"""From utilities to p-values: each requirement, tested at every gain that could be required.
+
+Every part of the null has the same form. A gain g must exceed delta times a base c:
+
+    accuracy of a group    g = A1 - A0        c = A0    (ratio)  or 1 (difference)
+    unfairness of a pair   g = sF0 -/+ F1     c = sF0   (ratio)  or 1 (difference)
+
+F is the gap between two groups' utilities and s the sign of the status quo's. All parts must be shown, so the largest
+p-value counts (intersection-union). There are two laws for g - delta c:
+
+*In closed form* (`assess`): estimates and their covariance give a normal law, an `Excess`. |F1| < c is tested by two
+one-sided tests that are combined into an `Equivalence`.
+
+*By the bootstrap* (`resample` and `compare_resamples`; sections 3.2 and 4 of the paper): T(delta) = g - delta c is
+compared with the bootstrap law of T* - T. A resample exceeds if T* - T >= T, that is, if g* - 2g >= delta (c* - 2c): a
+half-line of deltas whose end does not depend on delta. Sorting these ends once gives the p-value at every delta, so a
+whole surface costs no more than a point. Both sides carry the same sqrt(l), which cancels; the paper's p-value line
+scales only one of them. |F1| < (1 - delta) |F0| is tested as two one-sided questions. The paper bootstraps |F1|
+itself, which has a kink at 0: |F1*| cannot fall below 0, so hardly any resample exceeds if |F1| happens to be near 0,
+and the test over-rejects where (1 - delta) |F0| is within two or three standard errors of 0 (docs: up to 0.26 at
+nominal 0.05). ``published=True`` is that form; far from the kink the two agree.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from isonomy.alternatives.rules.bootstrap import Comparison, Component, Question
-from isonomy.alternatives.rules.contrasts import Equivalence
-from isonomy.alternatives.rules.criteria import CANDIDATE, STATUS_QUO, Criteria
-from isonomy.alternatives.rules.influence import Moments, Worth, gap_forms
+from isonomy.alternatives.rules.influence import RateMoments, Worth, gap_forms
+from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
 from isonomy.inference.simultaneous import RANK_TOLERANCE, sup_t
-from isonomy.numerics.arrays import BoolArray, FloatArray
-from isonomy.numerics.tails import t_as_rare
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.resampling import Cells, bootstrap_sums, collapse
+from isonomy.numerics.tails import t_as_rare, t_sf
+
+_TIE = 1e-12  # relative: a tie lost to rounding must count as exceeding, never as evidence
+
+
+@runtime_checkable  # a stored result is checked for it
+class Tested(Protocol):
+    """One part of the null: does a gain exceed delta times its base?"""
+
+    def pvalue(self, delta: ArrayLike) -> FloatArray:
+        """p-value at each delta."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assessment:
-    """The comparison, and each gain with simultaneous limits: (components, 3) and (fairness utilities, 3)."""
+class Requirement:
+    """One accuracy or one unfairness: the values of both algorithms, and what must all be shown."""
 
-    comparison: Comparison
-    accuracy_change: FloatArray
-    fairness_change: FloatArray
+    candidate: float
+    status_quo: float
+    parts: tuple[Tested, ...]
+
+    def pvalue(self, delta: ArrayLike) -> FloatArray:
+        """The largest p-value of the parts, at each delta."""
+        return largest(self.parts, delta)
 
 
-def compare(
-    criteria: Criteria, known: Moments, worths: Worth, identical: BoolArray, alpha: float, rng: np.random.Generator
-) -> Assessment:
-    """The questions about every component, in the form of `isonomy.alternatives.rules.bootstrap`.
+@dataclass(frozen=True, slots=True, eq=False)
+class Requirements:
+    """All parts of the null, for a candidate and the status quo on the same rows."""
 
-    ``identical`` says for which accuracy components both algorithms decide alike.
+    accuracy: tuple[Requirement, ...]
+    fairness: tuple[Requirement, ...]
+    undefined: int  # resamples in which some denominator was empty
+    fewest: float  # the smallest denominator
+    distance: float  # of the status quo's unfairness from zero, in standard errors; the smallest
+
+
+def largest(parts: Sequence[Tested], delta: ArrayLike) -> FloatArray:
+    """The largest p-value of the parts, at each delta."""
+    return np.asarray(np.max([part.pvalue(delta) for part in parts], axis=0))
+
+
+# ---- in closed form
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Excess:
+    """Does the ``gain`` exceed delta times the ``base``? A normal law, from their variances and covariance.
+
+    ``noise`` is what rounding leaves of a variance that is 0. ``identical``: both algorithms decide alike wherever it
+    matters, so the gain is 0 and nothing was estimated. ``df`` is the number of clusters less one.
+    """
+
+    gain: float
+    base: float
+    variance: float
+    covariance: float
+    base_variance: float
+    noise: float
+    rows: int
+    identical: bool = False
+    df: float = np.inf
+
+    def moments(self, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The gain less delta times its base, and the variance of that."""
+        variance = self.variance - 2 * delta * self.covariance + delta**2 * self.base_variance
+        return self.gain - delta * self.base, variance
+
+    def pvalue(self, delta: ArrayLike) -> FloatArray:
+        """One-sided p-value at each delta.
+
+        Without any variance, a gain that is large enough has 1 / (1 + rows): rows that are all alike never give 0.
+        """
+        excess, variance = self.moments(np.asarray(delta, dtype=float))
+        certain = self.identical | (variance <= self.noise)
+        pvalue = t_sf(excess / np.sqrt(np.where(certain, 1.0, variance)), self.df)
+        tie = _TIE * (abs(self.gain) + abs(self.base))
+        met = np.where(self.identical & (excess >= -tie), 0.0, np.where(excess > tie, 1 / (1 + self.rows), 1.0))
+        return np.asarray(np.where(certain, met, pvalue), dtype=float)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Equivalence:
+    """Is a gap F1 between -c and c, where c is what the status quo's gap leaves?
+
+    With u <= v the distances of F1 from both ends in standard errors and r < 0 their correlation, the p-value is
+
+        P(u <= Z <= u + (v - u) / -r),    Z standard normal,
+
+    in place of P(Z >= u): at the end that u is measured from, v - r u is independent of u, and given it everything that
+    rejects at this p-value or a smaller one lies between these two. So the level holds wherever F1 and c are, and the
+    power is never lower. For a c without error, r = -1, it is the uniformly most powerful unbiased test of
+    equivalence. Nothing is shown unless c is shown to be above 0. ``step`` is half of the distance between values that
+    F1 can take: an F1 that is 0 because rows are few is no evidence.
+    """
+
+    upper: Excess
+    lower: Excess
+    shared: float  # covariance of the two gains
+    step: float
+
+    def pvalue(self, delta: ArrayLike) -> FloatArray:
+        """p-value at each delta."""
+        d, df = np.asarray(delta, dtype=float), self.upper.df
+        one_sided = np.maximum(self.upper.pvalue(d), self.lower.pvalue(d))
+        (above, first), (below, second) = self.upper.moments(d), self.lower.moments(d)
+        shared = self.shared - d * (self.upper.covariance + self.lower.covariance) + d**2 * self.upper.base_variance
+        usable = (first > self.upper.noise) & (second > self.lower.noise) & (shared < 0)
+        deviations = np.sqrt(np.where(usable, [first, second], 1.0))
+        z = np.stack([above, below]) / deviations
+        near, far = z.min(axis=0), z.max(axis=0)
+        usable = usable & (near > 0)
+        steps = self.step / deviations
+        start, width = near - steps.max(axis=0), far - near + steps.sum(axis=0)
+        correlation = np.where(usable, shared / deviations.prod(axis=0), -1.0)
+        middle = (above + below) / np.sqrt(np.maximum(first + second + 2 * shared, 1e-300))
+        between = t_sf(start, df) - t_sf(start - width / correlation, df)
+        sharper = np.maximum(np.minimum(one_sided, between), t_sf(middle, df))
+        return np.asarray(np.where(usable, np.minimum(one_sided, sharper), one_sided), dtype=float)
+
+
+Form = tuple[FloatArray, FloatArray | None]  # a gain and its base as linear forms; no base: it is 1
+
+
+def excess(known: RateMoments, gain: FloatArray, base: FloatArray | None, *, identical: bool = False) -> Excess:
+    """The test of two linear forms of the estimates; no base: gains are differences, and it is 1."""
+    c = np.zeros(len(gain)) if base is None else base
+    spread = known.covariance @ np.column_stack([gain, c])
+    return Excess(
+        gain=float(gain @ known.estimates),
+        base=1.0 if base is None else float(c @ known.estimates),
+        variance=float(gain @ spread[:, 0]),
+        covariance=float(c @ spread[:, 0]),
+        base_variance=float(c @ spread[:, 1]),
+        noise=RANK_TOLERANCE * float((gain**2 + c**2) @ np.diagonal(known.covariance)),
+        rows=known.rows,
+        identical=identical,
+        df=known.df,
+    )
+
+
+def assess(
+    criteria: Criteria, known: RateMoments, worths: Worth, identical: BoolArray, alpha: float, rng: np.random.Generator
+) -> tuple[Requirements, FloatArray]:
+    """The requirements in closed form, and each gain with simultaneous limits: (accuracies and utilities, 3).
+
+    ``identical`` says for which accuracies both algorithms decide alike.
     """
     size, n_cells = len(known.estimates), int(np.prod((len(criteria.utilities), 2, len(criteria.labels))))
     unit = np.eye(size)
@@ -40,45 +191,47 @@ def compare(
         rates = unit[:, :n_cells].reshape(size, len(criteria.utilities), 2, len(criteria.labels))
         accuracies = np.moveaxis(criteria.accuracy_of(rates, rates), 1, 0)  # (2, columns, components)
     ratio = criteria.scale == "ratio"
-    accuracy, asked = [], []
+    accuracy: list[Requirement] = []
+    forms: list[list[Form]] = []
     for i in range(accuracies.shape[2]):
         base = accuracies[STATUS_QUO, :, i]
         gain = accuracies[CANDIDATE, :, i] - base if not identical[i] else np.zeros(size)
-        question = known.contrast(gain, base if ratio else None, identical=bool(identical[i]))
+        question = excess(known, gain, base if ratio else None, identical=bool(identical[i]))
         level = float(base @ known.estimates)
-        accuracy.append(Component(level + question.gain, level, (question,)))
-        asked.append([(gain, base if ratio else None)])
-    forms, distance, fairness = gap_forms(criteria, size), np.inf, []
-    sides = (1, -1) if criteria.protected is None else (1,)
-    for k, form in enumerate(forms):
-        base = unit[size - len(forms) + k]
-        pairs = [
-            (base - side * form[:, CANDIDATE, p], base if ratio else None)
-            for p in range(form.shape[2])
-            for side in sides
+        accuracy.append(Requirement(level + question.gain, level, (question,)))
+        forms.append([(gain, base if ratio else None)])
+    gaps, distance = gap_forms(criteria, size), np.inf
+    fairness: list[Requirement] = []
+    two_sided = criteria.protected is None
+    for k, gap in enumerate(gaps):
+        base = unit[size - len(gaps) + k]
+        pairs: list[Form] = [
+            (base - side * gap[:, CANDIDATE, p], base if ratio else None)
+            for p in range(gap.shape[2])
+            for side in ((1, -1) if two_sided else (1,))
         ]
-        contrasts = [known.contrast(*pair) for pair in pairs]
-        questions: list[Question] = list(contrasts)
-        shown = known.contrast(base, None)
-        if criteria.fairness_test == "equivalence" and criteria.protected is None:
+        sides = [excess(known, *pair) for pair in pairs]
+        if two_sided:
+            covariances = [
+                float(first[0] @ known.covariance @ second[0])
+                for first, second in zip(pairs[::2], pairs[1::2], strict=True)
+            ]
             steps = _steps(criteria, worths, k)
-            both = zip(pairs[::2], pairs[1::2], strict=True)
-            shared = [float(first[0] @ known.covariance @ second[0]) for first, second in both]
-            questions = list(map(Equivalence, contrasts[::2], contrasts[1::2], shared, steps))
-        if criteria.protected is not None:
+            parts: list[Tested] = list(map(Equivalence, sides[::2], sides[1::2], covariances, steps))
+        else:
             # A protected group that is not worse off has no disadvantage to cut: the status quo's must be shown too.
-            questions.append(known.contrast(base, np.zeros(size)))
-        unfair = float(criteria.unfairness(known.estimates @ form[:, CANDIDATE]).max())
-        fairness.append(Component(unfair, max(shown.gain, 0.0), tuple(questions)))
-        asked.append(pairs)
-        if shown.variance > shown.noise:
-            distance = min(distance, abs(shown.gain) / np.sqrt(shown.variance))
-    changes = _limits(known, asked, alpha, rng)
+            parts = [*sides, excess(known, base, np.zeros(size))]
+        worst = excess(known, base, None)
+        unfair = float(criteria.unfairness(known.estimates @ gap[:, CANDIDATE]).max())
+        fairness.append(Requirement(unfair, max(worst.gain, 0.0), tuple(parts)))
+        forms.append(pairs)
+        if worst.variance > worst.noise:
+            distance = min(distance, abs(worst.gain) / np.sqrt(worst.variance))
+    limits = _limits(known, forms, alpha, rng)
     if ratio:  # unfairness cannot fall by more than all of itself
-        changes[len(accuracy) :] = np.minimum(changes[len(accuracy) :], 1.0)
+        limits[len(accuracy) :] = np.minimum(limits[len(accuracy) :], 1.0)
     fewest = float(worths.sums[:, :, 1].min())
-    comparison = Comparison(tuple(accuracy), tuple(fairness), 0, fewest, float(distance))
-    return Assessment(comparison, changes[: len(accuracy)], changes[len(accuracy) :])
+    return Requirements(tuple(accuracy), tuple(fairness), 0, fewest, float(distance)), limits
 
 
 def _steps(criteria: Criteria, worths: Worth, k: int) -> list[float]:
@@ -90,20 +243,15 @@ def _steps(criteria: Criteria, worths: Worth, k: int) -> list[float]:
     return [0.5 * smallest / max(denominators[list(pair)].max(), 1.0) for pair in criteria.pairs]
 
 
-def _limits(
-    known: Moments,
-    asked: Sequence[Sequence[tuple[FloatArray, FloatArray | None]]],
-    alpha: float,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Each component's gain, and limits that hold for all at once; unfairness falls by the least of its gains."""
-    contrasts = [known.contrast(*pair) for part in asked for pair in part]
-    ends = np.cumsum([len(part) for part in asked])[:-1]
+def _limits(known: RateMoments, forms: Sequence[Sequence[Form]], alpha: float, rng: np.random.Generator) -> FloatArray:
+    """Each requirement's gain, and limits that hold for all at once; unfairness falls by the smallest of its gains."""
+    pairs = [pair for part in forms for pair in part]
+    parts = [excess(known, *pair) for pair in pairs]
     gradients = []
-    for (gain, base), contrast in zip([pair for part in asked for pair in part], contrasts, strict=True):
-        usable = contrast.base if contrast.base > 0 else np.nan
-        gradients.append(gain if base is None else (gain - contrast.gain / usable * base) / usable)
-    estimates = np.array([c.gain / (c.base if c.base > 0 else np.nan) for c in contrasts])
+    for (gain, base), part in zip(pairs, parts, strict=True):
+        usable = part.base if part.base > 0 else np.nan
+        gradients.append(gain if base is None else (gain - part.gain / usable * base) / usable)
+    estimates = np.array([part.gain / (part.base if part.base > 0 else np.nan) for part in parts])
     jacobian = np.array(gradients)
     covariance = np.where(np.isnan(jacobian).any(axis=1), np.nan, 1.0)[:, None] * (
         np.nan_to_num(jacobian) @ known.covariance @ np.nan_to_num(jacobian).T
@@ -117,4 +265,112 @@ def _limits(
     critical = float(t_as_rare(sup_t(correlation, alpha=alpha, rng=rng).critical, known.df))
     margin = np.where(np.isnan(estimates), np.nan, np.nan_to_num(critical * np.nan_to_num(deviation)))
     rows = np.stack([estimates, estimates - margin, estimates + margin], axis=1)
+    ends = np.cumsum([len(part) for part in forms])[:-1]
     return np.stack([part.min(axis=0) for part in np.split(rows, ends)])
+
+
+# ---- by the bootstrap
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exceedance:
+    """How many resamples exceed, as a function of delta."""
+
+    rising: FloatArray  # sorted: exceeds for every delta from here up
+    falling: FloatArray  # sorted: exceeds for every delta down from here
+    always: int  # exceeds whatever delta is; resamples with an empty denominator among them
+    resamples: int
+    added: int = 1  # to both counts, so that a p-value is never 0; the paper adds nothing
+
+    @classmethod
+    def of(cls, gain: float, base: float, gains: FloatArray, bases: FloatArray, added: int = 1) -> Exceedance:
+        """From the observed gain and base and their resampled values (NaN: undefined)."""
+        a = gains - 2 * gain + _TIE * (abs(gain) + abs(base))
+        b = bases - 2 * base
+        undefined = np.isnan(a) | np.isnan(b)
+        up, down, flat = (~undefined & side for side in (b < 0, b > 0, b == 0))
+        return cls(
+            rising=np.sort(a[up] / b[up]),
+            falling=np.sort(a[down] / b[down]),
+            always=int(undefined.sum() + (a[flat] >= 0).sum()),
+            resamples=len(gains),
+            added=added,
+        )
+
+    def count(self, delta: ArrayLike) -> NDArray[np.int64]:
+        """Number of resamples exceeding at each delta."""
+        up = np.searchsorted(self.rising, delta, side="right")
+        down = len(self.falling) - np.searchsorted(self.falling, delta, side="left")
+        return np.asarray(self.always + up + down, dtype=np.int64)
+
+    def pvalue(self, delta: ArrayLike) -> FloatArray:
+        """p-value at each delta: (1 + exceeding) / (1 + resamples), or the paper's exceeding / resamples."""
+        return np.asarray((self.added + self.count(delta)) / (self.added + self.resamples), dtype=float)
+
+
+def resample(
+    values: FloatArray,
+    group: IntArray,
+    weight: NDArray[np.int64],
+    n_groups: int,
+    resamples: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Bootstrap `group_sums`: equal lines collapse to cells, and multinomial counts are drawn over the cells."""
+    shape = values.shape[1:]
+    flat = values.reshape(len(values), -1)
+    cells = collapse((group.astype(float), *flat.T), weights=weight)
+    code = cells.values[:, 0].astype(np.intp)
+    spread = np.zeros((len(code), n_groups, flat.shape[1]))
+    spread[np.arange(len(code)), code] = cells.values[:, 1:]
+    sums = bootstrap_sums(Cells(spread.reshape(len(code), -1), cells.counts), resamples, rng)
+    return np.moveaxis(sums.reshape(resamples, n_groups, *shape), 1, -1)
+
+
+def compare_resamples(
+    criteria: Criteria, observed: FloatArray, draws: FloatArray, worst: Sequence[int], *, published: bool = False
+) -> Requirements:
+    """The requirements on observed and resampled sums.
+
+    ``worst`` is, for each fairness utility, the status quo's most unequal pair, chosen on other rows. The largest gap
+    over pairs is not differentiable where two pairs tie, so its bootstrap over-rejects; each pair of the candidate is
+    compared with one fixed pair of the status quo instead.
+    """
+    rates, rates_star = rates_of(observed), rates_of(draws)
+    a, a_star = criteria.accuracy_of(rates, observed), criteria.accuracy_of(rates_star, draws)
+    undefined = np.isnan(a_star).any(axis=(-2, -1))
+    ratio, added = criteria.scale == "ratio", 0 if published else 1
+
+    def exceeds(gain: float, base: float, gains: FloatArray, bases: FloatArray) -> Exceedance:
+        if ratio:
+            return Exceedance.of(float(gain), float(base), gains, bases, added)
+        return Exceedance.of(float(gain), 1.0, gains, np.ones(len(gains)), added)
+
+    accuracy = [
+        Requirement(float(a1), float(a0), (exceeds(a1 - a0, a0, a1_star - a0_star, a0_star),))
+        for (a0, a1), (a0_star, a1_star) in zip(a.T, a_star.T, strict=True)
+    ]
+    two_sided, distance = criteria.protected is None, np.inf
+    fairness = []
+    for k, q in enumerate(worst):
+        gap, gap_star = criteria.gaps(rates, k), criteria.gaps(rates_star, k)
+        unfair = criteria.unfairness(gap)
+        tested, tested_star = (unfair, criteria.unfairness(gap_star)) if published else (gap, gap_star)
+        sign = -1 if two_sided and tested[STATUS_QUO, q] < 0 else 1
+        f0, f0_star = sign * tested[STATUS_QUO, q], sign * tested_star[:, STATUS_QUO, q]
+        parts = [
+            exceeds(f0 - side * f1, f0, f0_star - side * f1_star, f0_star)
+            for f1, f1_star in zip(tested[CANDIDATE], tested_star[:, CANDIDATE].T, strict=True)
+            for side in ((1, -1) if two_sided and not published else (1,))
+        ]
+        before, before_star = gap[STATUS_QUO, q], gap_star[:, STATUS_QUO, q]
+        if not two_sided:
+            # A protected group that is not worse off has no disadvantage to cut: the status quo's must be shown too.
+            parts.append(Exceedance.of(float(before), 0.0, before_star, np.zeros(len(before_star)), added))
+        fairness.append(Requirement(float(unfair[CANDIDATE].max()), float(unfair[STATUS_QUO, q]), tuple(parts)))
+        defined = before_star[~np.isnan(before_star)]
+        error = float(defined.std()) if len(defined) else 0.0
+        distance = min(distance, abs(float(before)) / error if error > 0 else np.inf)
+        undefined |= np.isnan(gap_star[:, CANDIDATE]).any(axis=-1) | np.isnan(before_star)
+    fewest = float(observed[:, :, 1].min())
+    return Requirements(tuple(accuracy), tuple(fairness), int(undefined.sum()), fewest, distance)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from isonomy.errors import DataError
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.numerics.quantiles import quantiles
+from isonomy.numerics.resampling import quantiles
 
-# Shares selected by ready decisions may differ from the capacity by this much; more is another question.
+# Shares selected by ready decisions may differ from the capacity by this much.
 UNEQUAL = 0.05
 
 Weight = NDArray[np.int64]  # how many rows each line stands for
@@ -22,9 +22,9 @@ Mass = Weight | FloatArray  # what they weigh
 class Selection:
     """What an algorithm decides on the rows it is judged on.
 
-    ``share`` is the probability that a line is selected: 0 or 1, a fraction for those tied at the cut-off and where
-    several rules were fitted; or the price. ``edge`` weighs the lines at the cut-off, summing to 1: the error of a
-    cut-off that was learned from these rows is theirs. It is 0 throughout where none was.
+    ``share`` is the probability that a line is selected: 0 or 1, or a fraction for lines tied at the cut-off and if
+    several rules were fitted; or it is the price. ``edge`` has the weights of the lines at the cut-off, summing to 1:
+    they determine the error of a cut-off that was learned from these rows. It is 0 throughout if none was.
     """
 
     share: FloatArray
@@ -38,7 +38,7 @@ def split(
 ) -> tuple[Weight, Weight]:
     """Rows of each line in the training and in the test part; floor(fraction n) rows train, drawn uniformly.
 
-    Whole clusters, where there are any: about so many rows.
+    Clusters stay whole, so the training part then has about that many rows.
     """
     if not fraction:
         return np.zeros_like(weight), weight
@@ -62,7 +62,7 @@ def fold(weight: Weight, number: int, rng: np.random.Generator, cluster: IntArra
 
 
 def _before(weight: Weight, cluster: IntArray, rng: np.random.Generator) -> FloatArray:
-    """For each line the share of the rows that come before its cluster, clusters being in random order."""
+    """For each line, the share of rows that come before its cluster in a random order of clusters."""
     sizes = np.bincount(cluster, weights=weight)
     order = rng.permutation(len(sizes))
     before = np.empty(len(sizes))
@@ -71,13 +71,13 @@ def _before(weight: Weight, cluster: IntArray, rng: np.random.Generator) -> Floa
 
 
 def are_scores(values: FloatArray, what: str, *, capacity: float | None, threshold: float | None) -> bool:
-    """Whether values need a cut-off: 0/1 are decisions. ``what`` the values are is said in the error."""
+    """Whether values need a cut-off: 0/1 are decisions. ``what`` names the values in the error."""
     if np.isin(values, (0.0, 1.0)).all():
         return False
     if capacity is None and threshold is None:
         raise DataError(
-            f"{what}: the values are not all 0 or 1, so they are scores; give capacity (the share to select) or "
-            "threshold (select scores above it), or 0/1 decisions."
+            f"{what}: the values are not all 0 or 1, so they are scores; give capacity (the share to select, or "
+            "isonomy.above(threshold)), or 0/1 decisions."
         )
     return True
 
@@ -94,14 +94,15 @@ def decisions(
 
 
 def reach(capacity: float, rows: int) -> float:
-    """How far from the cut-off, as a share of the rows, lines count as being at it: vanishing as rows grow."""
+    """How far from the cut-off, as a share of the rows, lines count as being at it; it vanishes as rows grow."""
     return min(0.5 * min(capacity, 1 - capacity), 0.25 * rows**-0.2)
 
 
 def at_capacity(values: FloatArray, weight: Mass, capacity: float, near: float) -> tuple[FloatArray, FloatArray, float]:
-    """Select exactly the share ``capacity`` of the rows: shares selected, rows within ``near`` of the cut-off, and it.
+    """Select exactly the share ``capacity``. Returns the share of each line, rows near the cut-off, and the cut-off.
 
-    Those tied at the cut-off are selected with equal probability, and are those at it if they are many enough.
+    Lines tied at the cut-off are selected with equal probability. If they are fewer than a share of 2 ``near``, all
+    lines within ``near`` of the cut-off count as being at it.
 
     >>> share, near, cutoff = at_capacity(np.array([1.0, 2.0, 2.0, 3.0]), np.ones(4, dtype=np.int64), 0.5, 0.1)
     >>> share.tolist(), near.tolist(), cutoff
@@ -132,17 +133,17 @@ def selection(
     threshold: float | None,
     scores: bool = False,
 ) -> Selection:
-    """Decisions on the rows of ``weight`` themselves: at a capacity exactly that share of them is selected.
+    """Decisions on the rows of ``weight``: with a capacity, exactly that share of them is selected.
 
-    0 and 1 are decisions, unless they are known to be ``scores``.
+    Values of 0 and 1 are decisions, unless they are known to be ``scores``.
     """
     if capacity is None or not (scores or are_scores(values, what, capacity=capacity, threshold=threshold)):
         decided = decisions(values, np.ones(len(values), dtype=np.int64), what, capacity=None, threshold=threshold)
         selected = float(decided.share @ weight / weight.sum()) if capacity is not None else 0.0
         if capacity is not None and abs(selected - capacity) > UNEQUAL:
             raise DataError(
-                f"{what}: the 0/1 decisions select {selected:.1%}, and the capacity is {capacity:.1%}. An algorithm "
-                "that selects fewer people selects the best ones: give the capacity of the decisions, or scores."
+                f"{what}: the 0/1 decisions select {selected:.1%}, but the capacity is {capacity:.1%}. An algorithm "
+                "that selects fewer people selects the best ones; give the capacity of the decisions, or scores."
             )
         return decided
     share, near, cutoff = at_capacity(values, weight, capacity, reach(capacity, round(float(weight.sum()))))

@@ -6,16 +6,16 @@ rows is selected, d the decision and m = E[1_g (du - R dw) | score = t] (du, dw:
     influence of a row on R = (1_g (u - R w) - m (d - k)) / E[1_g w].
 
 The second part is the error of a cut-off that was learned from the same rows. The density of scores at the cut-off
-cancels: only a mean over the rows near it is needed. Where nothing was learned it is 0.
+cancels: only a mean over the rows near it is needed. It is 0 if nothing was learned.
 
-Everything asked is linear in the utilities, or a ratio of two linear forms: a gain g must exceed delta times a base c.
-So the utilities and their covariance answer every question, at every delta, with a normal law.
+Every requirement is linear in the utilities, or a ratio of two linear forms: a gain g must exceed delta times a base c.
+So the utilities and their covariance give a normal law for every requirement, at every delta.
 
-Of more than two groups the status quo's worst pair q is unknown, and one chosen and judged on the same rows looks too
-large. With noise e of the estimates' own law, q is chosen on the estimates plus e and judged on the estimates less e,
-which are independent of them (data fission: Leiner, Duan, Wasserman and Ramdas 2025). The mean over e of what is
-judged uses all rows and depends on no draw. Its expectation is at most the largest gap; its variance is taken to be
-that of the pair's gap, and was smaller wherever it was simulated, ties of up to 25 pairs included.
+With more than two groups the status quo's worst pair q is unknown, and a pair chosen and judged on the same rows looks
+too large. With noise e of the estimates' own law, q is chosen on the estimates plus e and judged on the estimates less
+e, which are independent of them (data fission: Leiner, Duan, Wasserman and Ramdas 2025). The mean over e of what is
+judged uses all rows and depends on no draw. Its expectation is at most the largest gap. Its variance is taken to be
+that of the pair's gap, and was smaller in all simulations, including ties of up to 25 pairs.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isonomy.alternatives.rules.contrasts import Contrast
-from isonomy.alternatives.rules.criteria import STATUS_QUO, Criteria, group_sums, rates_of
 from isonomy.alternatives.rules.cutoffs import Mass, Selection
-from isonomy.inference.simultaneous import RANK_TOLERANCE
+from isonomy.alternatives.rules.utilities import STATUS_QUO, Criteria, group_sums
 from isonomy.numerics.arrays import FloatArray, IntArray
 
 BLOCK = 2**16  # lines whose influence values are held at once
@@ -36,11 +34,11 @@ NOISE = 4_096  # points of the mean over noise that chooses the worst pair: the 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lines:
+class Judged:
     """The lines two algorithms are judged on: ``selections`` are the status quo's and the candidate's.
 
-    ``weight`` is what a line weighs in all, ``squares`` the sum of the squared weights of its rows (the same, where
-    rows weigh 1); ``cluster`` says which lines belong together.
+    ``weight`` is the total weight of a line, ``squares`` the sum of the squared weights of its rows (the same if rows
+    weigh 1); ``cluster`` says which lines belong together.
     """
 
     features: Mapping[str, FloatArray]
@@ -67,15 +65,15 @@ class Lines:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Worth:
-    """u and w of each line and both algorithms, in expectation over the decision; and what selecting adds to them."""
+    """u and w of each line under both algorithms, averaged over random decisions; and what selecting adds to them."""
 
     values: FloatArray  # (lines, utilities, 2 algorithms, 2)
     slopes: FloatArray  # (lines, utilities, 2)
     sums: FloatArray  # by group: (utilities, 2 algorithms, 2, groups)
 
 
-def worth(criteria: Criteria, lines: Lines) -> Worth:
-    """Utilities are linear in a 0/1 decision, so a randomised one is worth the mean of both; a price is itself."""
+def worth(criteria: Criteria, lines: Judged) -> Worth:
+    """Utilities are linear in a 0/1 decision, so a randomized one is worth the mean of both. Prices are as they are."""
     values, slopes = [], []
     for utility in criteria.utilities:
         y = lines.outcomes[utility.outcome]
@@ -94,7 +92,7 @@ def worth(criteria: Criteria, lines: Lines) -> Worth:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moments:
+class RateMoments:
     """Estimates and their covariance: rates (utilities, 2, groups), pooled accuracies, the status quo's worst gaps."""
 
     estimates: FloatArray
@@ -103,29 +101,12 @@ class Moments:
     worst: tuple[int, ...]  # the status quo's worst pair, for each fairness utility
     df: float = np.inf
 
-    def contrast(self, gain: FloatArray, base: FloatArray | None, *, identical: bool = False) -> Contrast:
-        """The question about two linear forms; no base: gains are differences, and it is 1."""
-        c = np.zeros(len(gain)) if base is None else base
-        spread = self.covariance @ np.column_stack([gain, c])
-        noise = RANK_TOLERANCE * float((gain**2 + c**2) @ np.diagonal(self.covariance))
-        return Contrast(
-            gain=float(gain @ self.estimates),
-            base=1.0 if base is None else float(c @ self.estimates),
-            variance=float(gain @ spread[:, 0]),
-            covariance=float(c @ spread[:, 0]),
-            base_variance=float(c @ spread[:, 1]),
-            noise=noise,
-            rows=self.rows,
-            identical=identical,
-            df=self.df,
-        )
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Influence:
     """Influence values, block by block: one column for each rate, and for each algorithm's pooled accuracy."""
 
-    lines: Lines
+    lines: Judged
     worth: Worth
     pooled: bool
 
@@ -183,10 +164,10 @@ class _Influence:
         return result
 
 
-def moments(criteria: Criteria, lines: Lines, worths: Worth, worst: Sequence[int] | None = None) -> Moments:
+def moments(criteria: Criteria, lines: Judged, worths: Worth, worst: Sequence[int] | None = None) -> RateMoments:
     """Every estimate with its covariance.
 
-    ``worst`` are the status quo's worst pairs where they were chosen on other rows; None: all rows say.
+    ``worst`` are the status quo's worst pairs if they were chosen on other rows; None: they are chosen on all rows.
     """
     influence = _Influence(lines, worths, isinstance(criteria.weights, str))
     u, w = influence.sums
@@ -211,34 +192,28 @@ def moments(criteria: Criteria, lines: Lines, worths: Worth, worst: Sequence[int
         worst = tuple(chosen)
         pairs = [form[:, q] for form, q in zip(gaps, worst, strict=True)]
         worst_gaps = [_single(criteria, estimates, covariance, pair) for pair in pairs]
-    forms = np.stack([gap.form for gap in worst_gaps])
-    spread = np.concatenate([np.eye(size), forms])
+    values, forms, variances = zip(*worst_gaps, strict=True)
+    spread = np.concatenate([np.eye(size), np.stack(forms)])
     whole = spread @ covariance @ spread.T
     places = np.arange(size, len(spread))
-    whole[places, places] = [gap.variance for gap in worst_gaps]
+    whole[places, places] = variances
     df = float(lines.effective(len(criteria.labels)).min()) - 1
-    return Moments(np.concatenate([estimates, [gap.value for gap in worst_gaps]]), whole, lines.rows, worst, df)
+    return RateMoments(np.concatenate([estimates, values]), whole, lines.rows, worst, df)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _WorstGap:
-    """The status quo's largest gap: its estimate, the (mean) linear form behind it, and its variance."""
-
-    value: float
-    form: FloatArray
-    variance: float
+WorstGap = tuple[float, FloatArray, float]  # the estimate, the (mean) linear form behind it, and its variance
 
 
-def _single(criteria: Criteria, estimates: FloatArray, covariance: FloatArray, pair: FloatArray) -> _WorstGap:
+def _single(criteria: Criteria, estimates: FloatArray, covariance: FloatArray, pair: FloatArray) -> WorstGap:
     gap = float(estimates @ pair)
     form = -pair if criteria.protected is None and gap < 0 else pair
-    return _WorstGap(abs(gap) if criteria.protected is None else gap, form, float(form @ covariance @ form))
+    return abs(gap) if criteria.protected is None else gap, form, float(form @ covariance @ form)
 
 
-def _worst_gap(criteria: Criteria, estimates: FloatArray, covariance: FloatArray, form: FloatArray) -> _WorstGap:
-    """Of several pairs, columns of ``form``: chosen on the estimates plus noise, judged on them less the noise.
+def _worst_gap(criteria: Criteria, estimates: FloatArray, covariance: FloatArray, form: FloatArray) -> WorstGap:
+    """The worst of several pairs (columns of ``form``), chosen on the estimates plus noise, judged on them less it.
 
-    The points of the noise belong to the groups in the order of their rates, so that names change nothing.
+    Noise is assigned to groups in the order of their rates, so that the names of groups do not matter.
     """
     used = np.flatnonzero(form.any(axis=1))
     variances, vectors = np.linalg.eigh(covariance[np.ix_(used, used)])
@@ -253,7 +228,7 @@ def _worst_gap(criteria: Criteria, estimates: FloatArray, covariance: FloatArray
     value = float(np.mean(sign * (gaps - noise)[rows, chosen]))
     mean = form @ np.bincount(chosen, weights=sign, minlength=form.shape[1]) / NOISE
     share = np.bincount(chosen, minlength=form.shape[1]) / NOISE
-    return _WorstGap(value, mean, float(share @ np.einsum("cp,cd,dp->p", form, covariance, form)))
+    return value, mean, float(share @ np.einsum("cp,cd,dp->p", form, covariance, form))
 
 
 def gap_forms(criteria: Criteria, columns: int) -> FloatArray:
@@ -263,15 +238,10 @@ def gap_forms(criteria: Criteria, columns: int) -> FloatArray:
     return np.stack([criteria.gaps(unit, k) for k in range(len(criteria.fairness))])
 
 
-def denominators(lines: Lines, worths: Worth) -> FloatArray:
-    """Rows in every denominator (utilities, 2, groups), whatever the unit of w: one with the largest w counts as 1."""
+def denominators(lines: Judged, worths: Worth) -> FloatArray:
+    """Rows in every denominator (utilities, 2, groups). The largest w counts as one row, whatever the unit of w."""
     slope = worths.slopes[:, :, None, 1]
     shares = np.stack([selection.share for selection in lines.selections], axis=-1)[:, None]
     no = worths.values[..., 1] - shares * slope
     unit = np.maximum(no, no + slope).max(axis=(0, 2))
     return worths.sums[:, :, 1] / np.where(unit > 0, unit, 1.0)[:, None, None]
-
-
-def observed_rates(worths: Worth) -> FloatArray:
-    """Rates of both algorithms by group: (utilities, 2, groups); NaN where nothing is in a denominator."""
-    return rates_of(worths.sums)

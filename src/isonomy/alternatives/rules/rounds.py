@@ -1,23 +1,23 @@
-"""What the rounds say together: one p-value, averages, and p-values over every gain that could be required (Figure 3).
+"""Merging trials: one p-value, and p-values over every gain that could be required (Figure 3 of the paper).
 
-The p-value of a round at (delta_a, delta_f) is the larger of an accuracy curve at delta_a and a fairness curve at
-delta_f, both read off the same resamples. So a whole surface is a few curves and a median over rounds.
+The p-value of a trial at (delta_a, delta_f) is the larger of an accuracy curve at delta_a and a fairness curve at
+delta_f. So a whole surface takes a few curves and one merge per point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isonomy.alternatives.rules.bootstrap import Comparison, PvalueForm, largest
-from isonomy.alternatives.rules.criteria import Scale
+from isonomy.alternatives.options import Scale
+from isonomy.alternatives.rules.comparison import Requirements, largest
 from isonomy.errors import UsageError
 from isonomy.inference import rejected
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.arrays import FloatArray
 
 Merge = Literal["median", "exchangeable", "smallest"]
 GRID = (201, 101)  # accuracy gains from -1 to 1, fairness gains from 0 to 1, as in the paper
@@ -30,30 +30,25 @@ def median(pvalues: ArrayLike) -> FloatArray:
 
 
 def exchangeable(pvalues: ArrayLike) -> FloatArray:
-    """The smallest median of the first p-values, over how many are looked at (Gasparin, Wang and Ramdas 2025).
+    """The smallest median of the first k p-values, over k (Gasparin, Wang and Ramdas 2025).
 
-    Twice that is a valid p-value for exchangeable ones, and never above twice the median of all.
+    Twice that is a valid p-value for exchangeable p-values, and never above twice the median of all.
     """
     values = np.asarray(pvalues, dtype=float)
     return np.asarray(np.min([median(values[:size]) for size in range(1, len(values) + 1)], axis=0))
 
 
-def smallest(pvalues: ArrayLike) -> FloatArray:
-    """The smallest along the first axis."""
-    return np.asarray(np.min(pvalues, axis=0), dtype=float)
-
-
 def combined(pvalues: ArrayLike, merge: Merge = "median", attempts: int = 1) -> FloatArray:
     """One valid p-value along the first axis, times the number of attempts made.
 
-    ``"median"``: min(1, 2 x median) (Corollary 1); ``"exchangeable"``: `exchangeable`, doubled; a single round's own,
-    undoubled. ``"smallest"``: of several candidates, which are attempts.
+    ``"median"``: min(1, 2 x median) (Corollary 1). ``"exchangeable"``: twice `exchangeable`. A single round is not
+    doubled. ``"smallest"``: the smallest of several candidates, each of which counts as an attempt.
 
     >>> float(combined([0.01, 0.2, 0.3], "exchangeable")), float(combined([0.01, 0.2, 0.3]))
     (0.02, 0.4)
     """
     values = np.asarray(pvalues, dtype=float)
-    middle = {"median": median, "exchangeable": exchangeable, "smallest": smallest}[merge](values)
+    middle = values.min(axis=0) if merge == "smallest" else (median if merge == "median" else exchangeable)(values)
     doubled = merge != "smallest" and len(values) > 1
     return np.asarray(np.minimum(1.0, (2 if doubled else 1) * attempts * middle))
 
@@ -63,15 +58,8 @@ def level(alpha: float, rounds: int) -> float:
     return alpha if rounds == 1 else alpha / 2
 
 
-def averages(values: FloatArray) -> FloatArray:
-    """Means over the rounds that found something, of candidate and status quo."""
-    complete = ~np.isnan(values).any(axis=tuple(range(1, values.ndim)))
-    kept = values[complete][..., :2]
-    return kept.mean(axis=0) if len(kept) else np.full((*values.shape[1:-1], 2), np.nan)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Curves:
+class GainCurves:
     """For every round the p-value of its accuracy part and of its fairness part, over grids of gains.
 
     ``merge`` and ``attempts`` say how the rounds (or candidates) become one p-value.
@@ -99,20 +87,19 @@ class Curves:
 
 
 def curves(
-    rounds: Sequence[Comparison | None],
+    rounds: Sequence[Requirements | None],
     accuracy_gains: ArrayLike,
     fairness_gains: ArrayLike,
-    form: PvalueForm,
     merge: Merge,
     attempts: int,
-) -> Curves:
-    """Read the curves off the resamples; a round that found no algorithm has p = 1 throughout."""
+) -> GainCurves:
+    """The curves of every round; a round that found no algorithm has p = 1 throughout."""
     a, f = _grid("accuracy_gains", accuracy_gains), _grid("fairness_gains", fairness_gains)
-    return Curves(
+    return GainCurves(
         a,
         f,
-        np.stack([np.ones(len(a)) if c is None else largest(c.accuracy, a, form) for c in rounds]),
-        np.stack([np.ones(len(f)) if c is None else largest(c.fairness, f, form) for c in rounds]),
+        np.stack([np.ones(len(a)) if c is None else largest(c.accuracy, a) for c in rounds]),
+        np.stack([np.ones(len(f)) if c is None else largest(c.fairness, f) for c in rounds]),
         merge,
         attempts,
     )
@@ -126,7 +113,7 @@ def _grid(name: str, given: ArrayLike) -> FloatArray:
 
 
 def default_grids(scale: Scale, accuracy: FloatArray, unfairness: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The paper's grid of ratios; for differences the same grid times the status quo's own largest values."""
+    """The paper's grid of ratios; for differences, the same grid times the largest values of the status quo."""
     a, f = np.linspace(-1, 1, GRID[0]), np.linspace(0, 1, GRID[1])
     if scale == "ratio":
         return a, f
@@ -134,32 +121,25 @@ def default_grids(scale: Scale, accuracy: FloatArray, unfairness: FloatArray) ->
 
 
 def largest_supported(
-    rounds: Sequence[Comparison | None],
+    rounds: Sequence[Requirements | None],
     kind: Literal["fairness", "accuracy"],
-    curves: Curves,
+    curves: GainCurves,
     alpha: float,
-    form: PvalueForm,
     margin: float = 0.0,
 ) -> float:
-    """The largest gain in fairness (or accuracy) that is rejected at, the other gain being 0; NaN where 0 is not.
+    """The largest gain in fairness (or accuracy) at which the test rejects, the other gain being 0; NaN if none.
 
-    ``margin``: the loss of accuracy that still counts as no loss, where the gain is in fairness.
-
-    The test inverted: a lower confidence bound. The grid brackets it and bisection places it between two points.
+    This is a lower confidence bound. The grid brackets it, and bisection places it between two points. ``margin`` is
+    the loss of accuracy that still counts as no loss, for a gain in fairness.
     """
     grid = curves.fairness_gains if kind == "fairness" else curves.accuracy_gains
+    grid = np.unique(np.concatenate([[0.0], grid[grid > 0]]))
 
     def rejects(gain: float) -> bool:
         a, f = (-margin, gain) if kind == "fairness" else (gain, 0.0)
-        ps = [
-            1.0 if c is None else float(max(largest(c.accuracy, a, form), largest(c.fairness, f, form))) for c in rounds
-        ]
-        return bool(rejected(combined(ps, curves.merge, curves.attempts), alpha))
+        pvalues = [1.0 if c is None else float(max(largest(c.accuracy, a), largest(c.fairness, f))) for c in rounds]
+        return bool(rejected(combined(pvalues, curves.merge, curves.attempts), alpha))
 
-    return _last(rejects, np.unique(np.concatenate([[0.0], grid[grid > 0]])))
-
-
-def _last(rejects: Callable[[float], bool], grid: FloatArray) -> float:
     if not rejects(0.0):
         return float("nan")
     failing = next((i for i in range(1, len(grid)) if not rejects(grid[i])), None)
@@ -170,9 +150,3 @@ def _last(rejects: Callable[[float], bool], grid: FloatArray) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if rejects(middle) else (low, middle)
     return low
-
-
-def reach(supported: BoolArray, accuracy_gains: FloatArray) -> FloatArray:
-    """For each fairness gain the largest accuracy gain supported without a break from below; NaN where none."""
-    steps = np.cumprod(supported, axis=0).sum(axis=0)
-    return np.where(steps > 0, accuracy_gains[np.maximum(steps, 1) - 1], np.nan)

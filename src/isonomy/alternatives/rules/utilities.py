@@ -1,17 +1,24 @@
-"""What an algorithm is worth to a group: U = E[u | group] / E[w | group] (equation 1 of the paper)."""
+"""Utilities: what an algorithm is worth to a group. Criteria: what counts as accurate and as unfair.
+
+A utility is U = E[u | group] / E[w | group] (equation 1 of the paper).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from isonomy.alternatives.options import Scale
 from isonomy.errors import DataError, UnknownOption, UsageError
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.options import check, shown
+
+CANDIDATE, STATUS_QUO = 1, 0  # where each algorithm stands on an axis of both
 
 Columns = Mapping[str, FloatArray]
 Values = Callable[[Columns, FloatArray, FloatArray], tuple[ArrayLike, ArrayLike]]
@@ -111,10 +118,11 @@ CRITERIA: Mapping[str, tuple[str, ...]] = {
     "statistical_parity": ("selection_rate",),
 }
 
-UtilityLike = str | Utility | Mapping[str, str]
+UtilityLike = str | Utility | Mapping[str, object]
+Weights = Literal["pooled"] | Mapping[str, float]  # of the groups in one accuracy; pooled: all rows together
 
 
-def utility(argument: str, given: UtilityLike) -> Utility:
+def utility(argument: str, given: object) -> Utility:
     """One utility from its name, from ``{"utility": name, "outcome": column}``, or as it is."""
     if isinstance(given, Utility):
         return given
@@ -122,21 +130,31 @@ def utility(argument: str, given: UtilityLike) -> Utility:
         if set(given) - {"utility", "outcome"} or "utility" not in given:
             raise UsageError(f'{argument}: {dict(given)!r} is not allowed; give {{"utility", "outcome"}}.')
         named = utility(argument, given["utility"])
-        return named.on(given["outcome"]) if given.get("outcome") else named
+        return named.on(str(given["outcome"])) if given.get("outcome") else named
     if not isinstance(given, str) or given not in READY:
         raise UnknownOption(argument, given, (*READY, "a Utility"))
     return READY[given]
 
 
-def accuracy_utility(given: UtilityLike) -> Utility:
-    """The accuracy utility; one that is better when lower is refused with a pointer to its counterpart."""
+def accuracy_utility(given: UtilityLike) -> tuple[Utility, Weights | None]:
+    """The accuracy utility and the weights of groups in it, None where every group must gain.
+
+    A utility that is better when lower is refused with a pointer to its counterpart.
+    """
+    weights: object = None
+    if isinstance(given, Mapping):
+        weights = given.get("weights")
+        given = {name: value for name, value in given.items() if name != "weights"}
+        check("weights of accuracy", weights, Literal["pooled"] | Mapping[str, float] | None)
+        if isinstance(weights, Mapping) and any(weight <= 0 for weight in weights.values()):
+            raise UsageError(f"accuracy: weights {dict(weights)!r} are not allowed; give weights above 0.")
     wanted = utility("accuracy", given)
     if wanted.better == "lower":
         pointer = f" Use {wanted.instead!r}." if wanted.instead else ""
         raise UsageError(
             f"accuracy: {wanted.name!r} is better when lower, and accuracy is something to raise.{pointer}"
         )
-    return wanted
+    return wanted, weights  # type: ignore[return-value]
 
 
 def fairness_utilities(given: UtilityLike | Sequence[UtilityLike] | None, accuracy: Utility) -> tuple[Utility, ...]:
@@ -156,3 +174,90 @@ def fairness_utilities(given: UtilityLike | Sequence[UtilityLike] | None, accura
     if len({u.name for u in utilities}) < len(utilities):
         raise UsageError(f"fairness: {', '.join(u.name for u in utilities)} names the same utility twice.")
     return utilities
+
+
+# ---- criteria
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Criteria:
+    """What counts as accurate and as unfair, and what gains are required.
+
+    ``weights`` is None (every group must gain), an array with one weight per group, or "pooled" (all rows together).
+    ``protected`` is the code of the group that one-sided unfairness protects, None for two-sided.
+    ``harm`` is, for each fairness utility, +1 where the protected group is harmed by having less of it, else -1.
+    The gains are those required of each accuracy component and of each fairness utility.
+    """
+
+    accuracy: Utility
+    fairness: tuple[Utility, ...]
+    labels: tuple[str, ...]
+    weights: FloatArray | Literal["pooled"] | None = None
+    scale: Scale = "ratio"
+    protected: int | None = None
+    harm: tuple[int, ...] = ()
+    accuracy_gains: tuple[float, ...] = ()
+    fairness_gains: tuple[float, ...] = ()
+
+    @property
+    def utilities(self) -> tuple[Utility, ...]:
+        """The distinct utilities, accuracy first."""
+        return tuple(dict.fromkeys((self.accuracy, *self.fairness)))
+
+    @property
+    def priced(self) -> bool:
+        """Whether decisions are numbers (prices), not 0/1."""
+        return not all(utility.binary for utility in self.utilities)
+
+    @property
+    def accuracies(self) -> tuple[str, ...]:
+        """What the accuracy components are called."""
+        if self.weights is None:
+            return self.labels
+        return ("all rows",) if isinstance(self.weights, str) else ("weighted groups",)
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of groups whose utilities are compared."""
+        codes = range(len(self.labels))
+        if self.protected is None:
+            return tuple(combinations(codes, 2))
+        return tuple((other, self.protected) for other in codes if other != self.protected)
+
+    def accuracy_of(self, rates: FloatArray, sums: FloatArray) -> FloatArray:
+        """Accuracy components of both algorithms: (..., 2, components)."""
+        if isinstance(self.weights, str):
+            pooled = sums[..., 0, :, :, :].sum(axis=-1, keepdims=True)
+            return rates_of(pooled)
+        by_group: FloatArray = rates[..., 0, :, :]
+        return by_group if self.weights is None else (by_group @ self.weights)[..., None]
+
+    def gaps(self, rates: FloatArray, utility: int) -> FloatArray:
+        """Gap between the groups of each pair, for both algorithms: (..., 2, pairs).
+
+        One-sided, a positive gap is the protected group's disadvantage.
+        """
+        by_group = rates[..., self.utilities.index(self.fairness[utility]), :, :]
+        first, second = np.array(self.pairs).T
+        gap: FloatArray = by_group[..., first] - by_group[..., second]
+        return gap if self.protected is None else self.harm[utility] * gap
+
+    def unfairness(self, gap: FloatArray) -> FloatArray:
+        """|gap|, or its positive part when one group is protected."""
+        return np.abs(gap) if self.protected is None else np.maximum(gap, 0.0)
+
+
+def group_sums(
+    values: FloatArray, group: IntArray, weight: NDArray[np.int64] | FloatArray, n_groups: int
+) -> FloatArray:
+    """Sums of u and w by group: (utilities, algorithms, 2, groups)."""
+    flat = values.reshape(len(values), -1) * weight[:, None]
+    sums = np.zeros((n_groups, flat.shape[1]))
+    np.add.at(sums, group, flat)
+    return sums.T.reshape(*values.shape[1:], n_groups)
+
+
+def rates_of(sums: FloatArray) -> FloatArray:
+    """U = sum of u / sum of w, NaN where nothing is in the denominator: (..., utilities, algorithms, groups)."""
+    u, w = sums[..., 0, :], sums[..., 1, :]
+    return np.divide(u, w, out=np.full(np.shape(u), np.nan), where=w > 0)

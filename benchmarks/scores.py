@@ -1,0 +1,81 @@
+"""How long a parity test takes beside a bare group-by: 10 million rows, 2 million users, 21 grid points.
+
+    python benchmarks/scores.py [rows] [users] [duckdb] [spark]
+
+Prints ratios measured in one run, and how far other engines' numbers are from polars' (relative).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from isonomy.scores import predictive_parity
+
+
+def platform(rows: int, users: int, seed: int = 0) -> pl.DataFrame:
+    """Users who repeat, with correlated outcomes; two groups with different scores."""
+    rng = np.random.default_rng(seed)
+    user = rng.integers(0, users, rows)
+    taste = rng.normal(0, 0.5, users)[user]
+    group = user % 2
+    score = 1 / (1 + np.exp(-(taste + 0.4 * group + rng.normal(0, 1, rows))))
+    outcome = (rng.random(rows) < score).astype(np.int8)
+    return pl.DataFrame({"user": user, "group": group, "score": score, "outcome": outcome})
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+def bare(frame: pl.DataFrame) -> pl.DataFrame:
+    means = frame.lazy().group_by("user").agg(pl.col("score").mean(), pl.col("outcome").mean())
+    return means.collect(engine="streaming")
+
+
+def parity(data: Any) -> Any:
+    return predictive_parity(data, outcome="outcome", score="score", groups="group", user="user", rng=1)
+
+
+def numbers(result: Any) -> Any:
+    return np.concatenate([result.estimate, result.reference, result.disparity, result.se, [result.pvalue]])
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    sizes = [int(word) for word in words if word.isdigit()]
+    rows, users = (*sizes, 10_000_000, 2_000_000)[:2] if not sizes else (sizes[0], (*sizes, sizes[0] // 5)[1])
+    frame = platform(rows, users)
+    pairs = [(timed(lambda: bare(frame))[0], *timed(lambda: parity(frame))) for _ in range(5)]
+    base, seconds, reference = min(p[0] for p in pairs), min(p[1] for p in pairs), pairs[0][2]
+    points = reference.score.size
+    print(f"{rows:,} rows, {users:,} users, {points} grid points")
+    print(f"bare polars group-by(user) mean of two columns  {base:8.2f} s   1.0")
+    print(f"predictive_parity, polars                       {seconds:8.2f} s  {seconds / base:5.1f}")
+    others: dict[str, Callable[[], Any]] = {"polars lazy": frame.lazy}
+    if "duckdb" in words:
+        import duckdb
+
+        others["duckdb"] = lambda: duckdb.connect().from_arrow(frame.to_arrow())
+    if "spark" in words:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+        others["spark"] = lambda: session.createDataFrame(frame.to_arrow())
+    for name, make in others.items():
+        data = make()
+        seconds, result = timed(lambda data=data: parity(data))  # type: ignore[misc]
+        mine, theirs = numbers(reference), numbers(result)
+        apart = np.nanmax(np.abs(theirs - mine) / np.abs(mine))
+        print(f"predictive_parity, {name:<28} {seconds:8.2f} s  {seconds / base:5.1f}   largest difference {apart:.1e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""COMPAS: the published intervals and flagged groups beside ours.
+
+    python papers/groups_compas.py
+
+Section 6 and Figures 4 to 6 of the paper. Positive predictive value, prediction: decile score of 5 or more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import isonomy as iso
+from data import find
+from isonomy.groups.likelihood.disparity import Hypothesis
+from isonomy.groups.likelihood.means import Binary
+from isonomy.groups.likelihood.profile import Kind, Profile
+from isonomy.inference.multiplicity import adjust
+
+ROLES: dict[str, Any] = {"metric": "ppv", "outcome": "two_year_recid", "prediction": "high"}
+WHITE = {"race": "Caucasian"}
+BLACK = "African-American"
+
+
+def load() -> pl.DataFrame:
+    table = pl.read_csv(find("compas-scores-two-years.csv"), infer_schema_length=None)
+    return table.with_columns(high=(pl.col("decile_score") >= 5).cast(pl.Int8))
+
+
+def intervals(table: pl.DataFrame) -> None:
+    print("African-American against Caucasian defendants: difference in PPV")
+    print(f"{'level':8}{'published (plug-in)':24}{'plug-in, ours':22}{'joint, ours':22}p plug-in   p joint")
+    for alpha, published in ((0.05, "[0.018, 0.058]"), (0.1, "[0.022, 0.055]")):
+        shown, p = [], []
+        for uncertainty in ("plugin", "joint"):
+            found = iso.flag(table, groups="race", reference=WHITE, uncertainty=uncertainty, alpha=alpha, **ROLES)
+            i = found.labels.index(f"race={BLACK}")
+            shown.append(f"[{found.ci_low[i]:.4f}, {found.ci_high[i]:.4f}]")
+            p.append(found.pvalue[i])
+        print(f"{1 - alpha:<8g}{published:24}{shown[0]:22}{shown[1]:22}{p[0]:<12.5f}{p[1]:.5f}")
+    n = {r: table.filter((pl.col("high") == 1) & (pl.col("race") == r)).height for r in (BLACK, "Caucasian")}
+    every = table.filter(pl.col("high") == 1).height
+    print(f"rows: published 2174 and 3317; ours {n[BLACK]} black, {n['Caucasian']} white, {every} in all\n")
+
+
+def figure_4(table: pl.DataFrame) -> None:
+    """Subgroups by sex and age against all Caucasian defendants; pointwise levels as in the paper's figure."""
+    for title, rows in (
+        ("Figure 4a: African-American subgroups", table.filter(pl.col("race").is_in([BLACK, "Caucasian"]))),
+        ("Figure 4b: subgroups of all races", table),
+    ):
+        print(f"{title} against all Caucasian defendants, 95 % intervals (* excludes 0)")
+        print(f"{'group':52}{'n':>6}  {'difference':>10}  {'plug-in':22}{'joint':22}")
+        everyone = pl.lit("all") if "4b" in title else pl.col("race")
+        data = rows.with_columns(everyone.alias("everyone"))
+        lines: dict[str, list[str]] = {}
+        for uncertainty in ("plugin", "joint"):
+            found = iso.flag(
+                data,
+                groups=["everyone", "sex", "age_cat"],
+                depth=3,
+                reference=WHITE,
+                uncertainty=uncertainty,
+                **ROLES,
+            )
+            for i, group in enumerate(found.groups):
+                if group.mapping.get("everyone") not in (BLACK, "all") or np.isnan(found.ci_low[i]):
+                    continue
+                label = " & ".join(str(v) for v in group.mapping.values())
+                low, high = found.ci_low[i], found.ci_high[i]
+                star = "*" if low > 0 or high < 0 else " "
+                head = f"{label:52}{found.n[i]:>6.0f}  {found.disparity[i]:>+10.4f}  "
+                lines.setdefault(label, [head]).append(f"{f'[{low:+.4f}, {high:+.4f}]{star}':22}")
+        print("\n".join("".join(parts) for parts in lines.values()), "\n")
+
+
+def siblings(table: pl.DataFrame, root: dict[str, str], path: list[str], theta: float, null: float, side: str) -> None:
+    """The authors' procedure: BH among the children of each node, one node at a time, the reference plugged in."""
+    positive = table.filter(pl.col("high") == 1)
+    for column, level in root.items():
+        positive = positive.filter(pl.col(column) == level)
+
+    def test(frames: list[tuple[str, pl.DataFrame]]) -> list[str]:
+        counts = Binary([f.height for _, f in frames], [int(f["two_year_recid"].sum()) for _, f in frames])
+        every = np.arange(len(frames))
+        problem = Profile(Kind.FIXED, counts, every, theta=np.full(len(frames), theta))
+        p = Hypothesis(null, null, side).test(problem)[1]
+        flagged = adjust(p, "bh") <= 0.05
+        for (label, frame), one, hit in zip(frames, p, flagged, strict=True):
+            print(f"    {label:48}{frame.height:>6}  p = {one:.5f}  {'flagged' if hit else ''}")
+        return [label for (label, _), hit in zip(frames, flagged, strict=True) if hit]
+
+    label = ", ".join(root.values())
+    print(f"  root {label}, BH among siblings, plug-in reference {theta:.4f}")
+    test([(label, positive)])
+    children = [(f"{label}, {k}", positive.filter(pl.col(path[0]) == k)) for k in sorted(positive[path[0]].unique())]
+    test(children)
+    for name, frame in children:
+        grand = [(f"{name}, {k}", frame.filter(pl.col(path[1]) == k)) for k in sorted(frame[path[1]].unique())]
+        test([(n, f) for n, f in grand if f.height >= 5])
+    print()
+
+
+def figures_5_and_6(table: pl.DataFrame) -> None:
+    positive = table.filter(pl.col("high") == 1)
+    white = float(positive.filter(pl.col("race") == "Caucasian")["two_year_recid"].mean())
+    average = float(positive["two_year_recid"].mean())
+    print("Figure 5, H0: PPV less that of Caucasians <= 0.01. Published flag: African-American, Male, Less than 25")
+    siblings(table, {"race": BLACK}, ["sex", "age_cat"], white, 0.01, "greater")
+    siblings(table, {"age_cat": "Less than 25"}, ["sex", "race"], white, 0.01, "greater")
+    print("Figure 6, H0: difference from the average PPV >= -0.01. Published flags: Female, Less than 25;")
+    print("Caucasian, Greater than 45")
+    siblings(table, {"race": "Caucasian"}, ["sex", "age_cat"], average, -0.01, "less")
+    siblings(table, {"sex": "Female"}, ["age_cat", "race"], average, -0.01, "less")
+    print("The same hypotheses over all groups of race, sex and age at once (all intersections, at least 10 rows):")
+    figures = {"Figure 5": (WHITE, 0.01, "greater"), "Figure 6": ("population", -0.01, "less")}
+    for (name, (reference, null, side)), uncertainty, how in itertools.product(
+        figures.items(), ("plugin", "joint"), ("bh", "bh-tree", "by")
+    ):
+        found = iso.flag(
+            table,
+            groups=["race", "sex", "age_cat"],
+            depth=3,
+            reference=reference,
+            null=null,
+            alternative=side,
+            uncertainty=uncertainty,
+            adjust=how,
+            **ROLES,
+        )
+        shown = "; ".join(", ".join(map(str, g.mapping.values())) for g in found.flagged) or "none"
+        print(f"  {name}, {uncertainty:6} reference, adjust={how!r}: {shown}")
+
+
+if __name__ == "__main__":
+    compas = load()
+    intervals(compas)
+    figure_4(compas)
+    figures_5_and_6(compas)

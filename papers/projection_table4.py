@@ -1,0 +1,82 @@
+"""Table 4 and Figure 2 of Si et al. (2021): how often is a classifier that is fair by construction rejected?
+
+    python -m papers.projection_table4 [replications]        (2,000 by default, as in the paper)
+
+The paper's test, ``method="published"``, has h = N^(-1/5) and Theorem 1 with the empirical covariance, which takes each
+group at its own rate. Corollary 1 simplifies the variance under the null: as printed, it centers each group at the
+other's rate. The two agree in the limit and differ among few rows, so the test with Corollary 1's variance has columns
+of its own. A sample in which a compared group has no row with outcome 1 cannot be tested: it counts as a rejection in
+these columns, which reproduces the published row for N = 30 with ``method="published"``, and is left out of ours.
+Figure 2 compares the statistic with its limit: here, by the largest distance between the two distribution functions.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+import isonomy as iso
+from isonomy.errors import NotEnoughData, OneGroup
+from studies.designs import classifier
+
+PUBLISHED = {
+    30: (0.2875, 0.2255, 0.1415),
+    100: (0.0945, 0.0540, 0.0250),
+    500: (0.0895, 0.0450, 0.0085),
+    1000: (0.0900, 0.0430, 0.0065),
+    2000: (0.0870, 0.0460, 0.0080),
+}
+ALPHAS = np.array([0.10, 0.05, 0.01])
+ROLES: dict[str, Any] = {"outcome": "outcome", "prediction": "prediction", "groups": "group", "distance": "distance"}
+
+
+def limit() -> float:
+    """Scale of the limit: s tends to this times a chi-square with one degree of freedom (Corollary 1).
+
+    Both rates are 1/2 and the distance is N(0, 5) in every cell, so the groups' shares cancel.
+    """
+    return 0.25 / (2 * stats.norm.pdf(0, scale=np.sqrt(5)))
+
+
+def corollary(drawn: dict[str, Any], statistic: float) -> float:
+    """p-value with the variance as Corollary 1 prints it, its expectations replaced by means."""
+    chosen, positive = np.asarray(drawn["prediction"]), np.asarray(drawn["outcome"]) == 1
+    u1, u2 = (positive & (np.asarray(drawn["group"]) == group) for group in ("1", "0"))
+    mu1, mu2 = u1.mean(), u2.mean()
+    variance = np.var(chosen * (mu2 * u1 - mu1 * u2) + u2 * np.mean(u1 * chosen) - u1 * np.mean(u2 * chosen))
+    kernel = stats.norm.pdf(drawn["distance"], scale=chosen.size ** (-1 / 5))
+    curvature = mu2**2 * np.mean(kernel * u1) + mu1**2 * np.mean(kernel * u2)
+    return float(stats.chi2.sf(2 * curvature * statistic / variance, 1)) if statistic > 0 else 1.0
+
+
+def main(replications: int) -> None:
+    print(f"{replications} replications; rejected at 0.10, 0.05, 0.01\n")
+    heads = ("published", "method='published'", "Corollary 1", "ours")
+    print(f"{'N':>5s}  " + "".join(f"{head:24s}" for head in heads) + "KS to limit  not tested")
+    for n, published in PUBLISHED.items():
+        paper, printed, ours, statistics, skipped = [], [], [], [], 0
+        for seed in range(replications):
+            drawn = classifier(n, seed).columns
+            try:
+                methods: tuple[Any, ...] = ("published", "corrected")
+                fixed, scaled = (iso.project(drawn, method=method, rng=seed, **ROLES) for method in methods)
+            except (NotEnoughData, OneGroup):
+                skipped += 1
+                paper.append(0.0)
+                printed.append(0.0)
+                continue
+            paper.append(fixed.pvalue)
+            printed.append(corollary(drawn, fixed.statistic))
+            ours.append(scaled.pvalue)
+            statistics.append(scaled.statistic)
+        distance = stats.kstest(np.array(statistics) / limit(), "chi2", args=(1,)).statistic
+        shown = [tuple((np.array(p)[:, None] <= ALPHAS).mean(axis=0)) for p in (paper, printed, ours)]
+        cells = "".join("".join(f"{v:8.4f}" for v in row) for row in (published, *shown))
+        print(f"{n:5d}{cells}{distance:12.4f}{skipped:12d}", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)

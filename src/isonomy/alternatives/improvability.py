@@ -1,0 +1,1087 @@
+"""Improvability: is there an alternative that is at least as accurate for every group and less unequal?
+
+Both algorithms are judged on rows that no rule was fitted on. Auerbach, Liang, Okumura and Tabord-Meehan (2025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from isonomy.alternatives import words
+from isonomy.alternatives.options import (
+    PUBLISHED,
+    Above,
+    Crossfit,
+    Gain,
+    GroupAware,
+    Method,
+    Protected,
+    Scale,
+    Splits,
+)
+from isonomy.alternatives.recommendation import Recommendation, intersections, recommend
+from isonomy.alternatives.rules import rounds as merging
+from isonomy.alternatives.rules import trials as tests
+from isonomy.alternatives.rules.algorithm import People, SelectionRule
+from isonomy.alternatives.rules.comparison import Equivalence, Exceedance, Excess, Requirement, Requirements
+from isonomy.alternatives.rules.named import selection_rule
+from isonomy.alternatives.rules.rounds import GainCurves, Merge
+from isonomy.alternatives.rules.trials import Cases, SearchReport, Terms, Trial
+from isonomy.alternatives.rules.utilities import (
+    Criteria,
+    Utility,
+    UtilityLike,
+    Weights,
+    accuracy_utility,
+    fairness_utilities,
+)
+from isonomy.alternatives.surface import SurfaceResult
+from isonomy.errors import MissingRole, NotEnoughData, OneGroup, UnknownOption, UsageError
+from isonomy.frames import Group, Groups, Request
+from isonomy.frames.expressions import is_category, number, text
+from isonomy.frames.metrics import RATES
+from isonomy.inference import Verdict, conclude, rejected
+from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.resampling import collapse
+from isonomy.numerics.status import Status
+from isonomy.options import Alpha, Column, Form, Fraction, Names, Number, RowOptions, Seeded, Whole, shown
+from isonomy.results import Columns, Evidence, Note, Plan, column, open_call, question, storable
+from isonomy.results.disclosure import withheld
+from isonomy.results.progress import tracked
+from isonomy.results.storage import OF_ROWS
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Candidates = Annotated[str | Sequence[str] | Mapping[str, str] | None, Form("candidates")]
+Basis = Literal["whole", "crossfit", "splits", "bootstrap", "published"]
+
+WEIGHT, CLUSTER = "weight of a row", "cluster of a row"
+LARGEST = 10**9  # numpy's hypergeometric draws, which make the splits, stop here
+FEW = 30  # rows in a denominator below which the law of the test is called rough
+NEAR = 2.0  # standard errors within which the status quo's unfairness is called close to zero
+
+for part in (GainCurves, Requirements, Requirement, Exceedance, Excess, Equivalence):
+    storable(part)
+
+
+# ---- call
+
+
+@question(
+    "ImprovabilityPlan",
+    idle=lambda options: set() if options.get("candidate") is None else {"features"},
+    moved={
+        "group_aware": "rule=isonomy.group_aware(rule)",
+        "threshold": "capacity=isonomy.above(threshold)",
+        "accuracy_gain": "gain=isonomy.gain(accuracy=...)",
+        "fairness_gain": "gain=isonomy.gain(fairness=...)",
+        "margin": "gain=isonomy.gain(margin=...)",
+        "scale": "gain=isonomy.gain(scale=...)",
+        "accuracy_weights": 'accuracy={"utility": ..., "weights": ...}',
+        "disadvantage": "protected=isonomy.protected(group, disadvantage)",
+        "fairness_test": 'method="published" for the paper\'s test; the other methods have one test each',
+        "evidence": 'method=isonomy.crossfit(), isonomy.splits() or "published"',
+        "folds": "method=isonomy.crossfit(folds)",
+        "repeats": "method=isonomy.crossfit(repeats=...)",
+        "splits": "method=isonomy.splits(rounds)",
+        "train_fraction": "method=isonomy.splits(train_fraction=...)",
+        "resamples": "method=isonomy.splits(resamples=...)",
+        "pvalue_form": 'method="published" for p-values that can be 0',
+    },
+    asks="Is there an alternative that is at least as accurate and less unequal?",
+    topic="A less unequal alternative",
+    badges={"violation": "Alternative shown", "inconclusive": "No alternative shown"},
+    verdicts={
+        "violation": "one that is at least as accurate and less unequal exists.",
+        "inconclusive": "none that is at least as accurate and less unequal was shown to exist. Another search might "
+        "find one.",
+    },
+    next_steps={
+        "violation": (
+            "Have the alternative reviewed by those responsible for the model: it was found on these data and must be "
+            "tried on new data.",
+            "Record the reason if it is not adopted.",
+        ),
+        "inconclusive": (
+            "Do not report this as proof that no alternative exists: other features, rules or data may yield one.",
+            "Record which alternatives were searched for, and how.",
+        ),
+    },
+    looks={"violation": "shown"},
+    meaning="The status quo is the present rule; the alternative, or candidate, would replace it.",
+)
+def improvability(
+    data: object = None,
+    *,
+    outcome: Column,
+    groups: Groups,
+    status_quo: Column,
+    features: Names | None = None,
+    candidate: Candidates = None,
+    rule: Annotated[object, Form("rule")] | GroupAware = None,
+    capacity: Fraction | Above | None = None,
+    accuracy: Annotated[UtilityLike, Form("utility")] = "outcome_among_selected",
+    fairness: Annotated[UtilityLike | Sequence[UtilityLike] | None, Form("utilities")] = None,
+    gain: Gain = Gain(),  # noqa: B008
+    protected: Annotated[object, Form("group")] | Protected = None,
+    method: Literal["published"] | Crossfit | Splits | None = None,
+    tried: Sequence[Mapping[str, str | float]] | None = None,
+    alpha: Alpha = 0.05,
+    min_size: Whole = 10,
+    n_jobs: Annotated[int, Number(whole=True, unit="-1 for every core")] = 1,
+    progress: bool = False,
+    rng: Seeded = None,
+    **rows: Unpack[RowOptions],
+) -> ImprovabilityResult:
+    """Is there an alternative that is at least as accurate for every group and less unequal?
+
+    Null hypothesis: no algorithm that the rule can find is at least as accurate as the status quo for every group and
+    less unequal between groups, by what ``gain`` requires. Both algorithms are judged on rows that no rule was fitted
+    on, where both select exactly the ``capacity``; the p-value is the largest over the components of the null. A
+    rejection shows that a less discriminatory alternative exists.
+
+    Parameters
+    ----------
+    data : table
+        Any frame. If a rule fits features, the columns it needs are read into memory; a ready ``candidate`` needs only
+        grouped counts.
+    outcome : str
+        The column y: 0/1 for ``accuracy``, ``tpr``, ``tnr``, ``fpr``; any number for the other utilities.
+    groups : str or list
+        A column, or several (their intersections are the groups).
+    status_quo : str
+        The algorithm in use: 0/1 decisions, or a score that ``capacity`` turns into decisions.
+    features : list of str, optional
+        The columns a rule may use.
+    candidate : str, list or mapping, optional
+        In place of a rule: a column of ready decisions or scores, tested on all rows. Several columns, or a mapping
+        from names to columns, are adjusted for one another, and the result is a dossier of all of them.
+    rule : str, estimator, callable, list or isonomy.group_aware, optional
+        What finds the candidate: ``"linear"``, ``"lasso"``, ``"random_forest"``, ``"boosting"``,
+        ``"group_thresholds"``, ``"milp"``, ``"reductions"``, any scikit-learn estimator, or any callable
+        ``rule(training) -> algorithm``. From a list, the rule that does best on a part of the training rows is chosen.
+        ``isonomy.group_aware("linear")`` lets the rule use the group.
+    capacity : float or isonomy.above, optional
+        The share of rows selected by the highest scores: exactly that share of the rows both are judged on, with those
+        tied at the cut-off selected with equal probability. ``isonomy.above(0.5)`` selects scores strictly above 0.5.
+    accuracy : str, Utility or mapping, default "outcome_among_selected"
+        A name (see `isonomy.alternatives.READY`), a `Utility`, or a mapping ``{"utility": ..., "outcome": ...,
+        "weights": ...}``. By default every group must gain; with weights there is one accuracy, over all rows
+        (``"pooled"``) or a weighted sum (a mapping by group).
+    fairness : str, Utility, mapping, or list of them, optional
+        Utilities that must all become less unequal, or a criterion such as ``"equalized_odds"``. By default the
+        accuracy utility.
+    gain : isonomy.gain, optional
+        How much better the alternative must be: ``isonomy.gain(accuracy=0.0, fairness=0.0, margin=0.0,
+        scale="ratio")``.
+    protected : group or isonomy.protected, optional
+        One-sided unfairness: only gaps at the expense of this group count. Its label, its value, or a mapping;
+        ``isonomy.protected(group, "higher")`` says that higher values are the disadvantage.
+    method : {"published"}, isonomy.crossfit or isonomy.splits, optional
+        By default ``isonomy.crossfit(folds=5, repeats=3)`` for a rule, and one test on all rows for ready candidates.
+        ``isonomy.splits(7)`` makes rounds of split, select and test, merged as exchangeable p-values. ``"published"``
+        is the paper's procedure: 7 rounds with cut-offs learned from the training part, a bootstrap of the absolute
+        gap with 10,000 resamples, and twice the median of the p-values.
+    tried : list of mappings, optional
+        The alternatives tried before this call, such as ``{"what": "a linear rule", "seed": 7, "date": "2025-03-01"}``.
+        Each counts as an attempt in the p-value, and stays in the result's log.
+    alpha : float, default 0.05
+        The error rate.
+    min_size : int, default 10
+        The fewest rows of a group in the table, or in either part of a split.
+    n_jobs : int, default 1
+        Processes (the numbers are the same for any); -1 for every core.
+    progress : bool, default False
+        Show a progress bar.
+    rng : int or numpy.random.Generator, optional
+        A seed; by default a fresh one is drawn and recorded.
+    **rows
+        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. The capacity is a
+        share of the weight. Folds and splits keep clusters whole, and every group needs 10 effective clusters.
+
+    Returns
+    -------
+    ImprovabilityResult
+        ``to_frame()`` has one row per trial (a candidate, a round, or all folds) and criterion: candidate, criterion,
+        round, group, against, metric, n, estimate (the alternative's), reference (the status quo's), disparity (the
+        gain), ci_low, ci_high, pvalue, adjusted_pvalue, verdict, status, selected and selected_status_quo (the shares
+        selected; NaN for prices).
+
+    Notes
+    -----
+    When it misleads: when rows are not independent, when the decision changes the outcome, and when rules are tried
+    until one rejects and are not named in ``tried``. Cross-fitting relies on rules that change little when a row does.
+    A result that does not reject says little: another rule might find an alternative.
+
+    References
+    ----------
+    Auerbach, E., Liang, A., Okumura, K. and Tabord-Meehan, M. (2025), Testing the Fairness-Accuracy Improvability of
+    Algorithms: definition 2, section 3, corollary 1. Gasparin, M., Wang, R. and Ramdas, A. (2025), Combining
+    exchangeable p-values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import isonomy as iso
+    >>> rng = np.random.default_rng(1)
+    >>> group, need = rng.integers(0, 2, 8000), rng.poisson(2, 8000)
+    >>> data = {"group": group, "need": need, "cost_score": need + 2.0 * group + rng.normal(0, 2, 8000),
+    ...         "need_score": need + rng.normal(0, 0.5, 8000)}
+    >>> result = iso.improvability(data, outcome="need", groups="group", status_quo="cost_score",
+    ...     candidate="need_score", capacity=0.1, rng=1)
+    >>> result.reject, result.pvalue < 0.05
+    (True, True)
+    """
+    call = open_call("improvability", locals())
+    plan = ImprovabilityPlan(call.source, **call.options)
+    cases, members, dropped = read(plan)
+    terms = plan.terms(members)
+    trials, reports = run_trials(cases, terms, plan, call.rng)
+    columns = estimate(trials, members, terms, plan)
+    decisions = decide(columns, plan)
+    generator = call.rng.spawn(1)[0]  # whatever the verdict
+    shown = decisions["verdict"] is Verdict.VIOLATION
+    return ImprovabilityResult(
+        **columns,
+        **decisions,
+        **supported(trials, terms, plan),
+        null=words.null(plan.rule_name, terms.criteria),
+        notes=notes(trials, reports, terms, plan),
+        provenance=call.provenance(rows=cases.rows, dropped=dropped, grouping=plan.request.grouping),
+        members=members,
+        rule=plan.rule_name,
+        basis=plan.basis,
+        folds=terms.method.folds if isinstance(terms.method, Crossfit) else 0,
+        repeats=terms.method.repeats if isinstance(terms.method, Crossfit) else 0,
+        tried=tuple(dict(entry) for entry in plan.tried or ()),
+        margin=plan.gain.margin,
+        scale=plan.gain.scale,
+        alpha=plan.alpha,
+        words={utility.name: plan.called(utility) for utility in plan.utilities},
+        recommended=recommend(cases, terms, trials, plan.candidates, plan.groups, generator) if shown else None,
+    )
+
+
+# ---- plan
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImprovabilityPlan(Plan):
+    """The call, and what follows from it and the schema. `terms` completes it once the rows have named the groups."""
+
+    outcome: str
+    groups: Groups
+    status_quo: str
+    features: Names | None
+    candidate: Candidates
+    rule: object
+    capacity: float | Above | None
+    accuracy: UtilityLike
+    fairness: UtilityLike | Sequence[UtilityLike] | None
+    gain: Gain
+    protected: object
+    method: Literal["published"] | Crossfit | Splits | None
+    tried: Sequence[Mapping[str, str | float]] | None
+    alpha: float
+    min_size: int
+    n_jobs: int
+    progress: bool
+
+    def __post_init__(self) -> None:
+        if (self.rule is None) == (self.candidate is None):
+            raise MissingRole("rule, candidate: give one of them; a rule finds the alternative, a candidate is one.")
+        ready, resampled = self.candidates, isinstance(self.settled, Splits) and self.settled.resamples is not None
+        refusals = (
+            (self.n_jobs == 0, "n_jobs: 0 is not allowed; give a number of processes, or -1 for every core."),
+            (
+                ready and self.names,
+                "features: nothing is fitted where the candidate is ready; leave it out, or give a rule.",
+            ),
+            (
+                ready and isinstance(self.settled, Crossfit),
+                "method: nothing is fitted where the candidate is ready; leave it out to use all rows.",
+            ),
+            (
+                len(ready) > 1 and self.settled is not None,
+                "candidate: several are tested on all rows; leave method out.",
+            ),
+            (
+                resampled and self.source.designed,
+                "weight, cluster: the bootstrap resamples single rows; choose another method.",
+            ),
+            (
+                isinstance(self.gain.accuracy, Mapping) and self.weights is not None,
+                "gain: one accuracy is tested (accuracy has weights), so give one number for accuracy.",
+            ),
+        )
+        for refused, message in refusals:
+            if refused:
+                raise UsageError(message)
+        _ = self.fairness_gains, self.fitted, self.request
+        outcomes = {self.outcome, *(u.outcome for u in self.utilities if u.outcome is not None)}
+        read = {"features": self.names, "candidate": ready.values(), "status_quo": (self.status_quo,)}
+        for argument, columns in read.items():
+            if later := sorted(outcomes & set(columns)):
+                raise UsageError(
+                    f"{argument}: {later[0]!r} is an outcome, which nobody knows when the decision is made."
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The features."""
+        return (self.features,) if isinstance(self.features, str) else tuple(self.features or ())
+
+    @cached_property
+    def candidates(self) -> dict[str, str]:
+        """The columns of ready candidates by the names they go by."""
+        given = self.candidate
+        if given is None:
+            return {}
+        if isinstance(given, Mapping):
+            ready = {str(name): column for name, column in given.items()}
+        elif not isinstance(given, (str, Sequence)):
+            raise UsageError(
+                f"candidate: {shown(given)}; give a column, a list of them, or a mapping of names to columns."
+            )
+        else:
+            listed = [given] if isinstance(given, str) else list(given)
+            ready = {str(column): column for column in listed}
+            if len(ready) < len(listed):
+                raise UsageError(f"candidate: {listed!r} names a column twice.")
+        for name, column_name in ready.items():
+            if not isinstance(column_name, str):
+                raise UsageError(f"candidate: {shown(column_name)} is no column ({name!r}); name columns by text.")
+        if not ready:
+            raise UsageError("candidate: none given; name at least one column, or give a rule.")
+        return ready
+
+    @property
+    def settled(self) -> Method:
+        """The method, given or by default."""
+        if self.method == "published":
+            return PUBLISHED
+        return Crossfit() if self.method is None and self.rule is not None else self.method
+
+    @property
+    def basis(self) -> Basis:
+        """What the test rests on, in a word."""
+        if not isinstance(self.settled, Splits):
+            return "whole" if self.settled is None else "crossfit"
+        if self.settled.resamples is None:
+            return "splits"
+        return "published" if self.settled.published else "bootstrap"
+
+    @property
+    def merge(self) -> Merge:
+        """How the p-values of rounds, or of candidates, become one."""
+        if not isinstance(self.settled, Splits):
+            return "smallest"
+        return "exchangeable" if self.settled.resamples is None else "median"
+
+    @property
+    def attempts(self) -> int:
+        """How many alternatives were tried in all: each counts in the p-value."""
+        return max(1, len(self.candidates)) + len(self.tried or ())
+
+    @cached_property
+    def utilities(self) -> tuple[Utility, ...]:
+        """The accuracy utility, then those of fairness, by their own names."""
+        accuracy, _ = accuracy_utility(self.accuracy)
+        return (accuracy, *fairness_utilities(self.fairness, accuracy))
+
+    @cached_property
+    def shares(self) -> list[bool]:
+        """Which utilities are shares of people. So is an outcome that another utility needs to be 0 or 1."""
+        binary = any(utility.binary_outcome and utility.outcome is None for utility in self.utilities)
+        return [
+            u.name in RATES or (binary and u.outcome is None and u.name.startswith("outcome_among_"))
+            for u in self.utilities
+        ]
+
+    @cached_property
+    def weights(self) -> Weights | None:
+        """The weights of groups in one accuracy; None where every group must gain."""
+        return accuracy_utility(self.accuracy)[1]
+
+    @cached_property
+    def fairness_gains(self) -> tuple[float, ...]:
+        """The required cut of each unfairness."""
+        gain, names = self.gain.fairness, [utility.name for utility in self.utilities[1:]]
+        if not isinstance(gain, Mapping):
+            return (float(gain),) * len(names)
+        if set(gain) != set(names):
+            raise UsageError(f"gain: fairness={dict(gain)!r}; give one number for each of {', '.join(names)}.")
+        return tuple(float(gain[name]) for name in names)
+
+    @cached_property
+    def fitted(self) -> tuple[SelectionRule | None, str]:
+        """The rule and what it is called; no rule if candidates are ready."""
+        if self.rule is None:
+            return None, words.CANDIDATE
+        return selection_rule(self.rule, features=self.names)
+
+    @property
+    def rule_name(self) -> str:
+        """What the rule is called."""
+        return self.fitted[1]
+
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """What is read of each line: the argument, and the column it names."""
+        others = {f"outcome of {self.called(u)}": u.outcome for u in self.utilities if u.outcome is not None}
+        return {
+            "outcome": self.outcome,
+            "status_quo": self.status_quo,
+            **{f"candidate[{name}]": column for name, column in self.candidates.items()},
+            **others,
+            **{f"features[{name}]": name for name in self.names},
+        }
+
+    def called(self, utility: Utility) -> str:
+        """What readers call a utility."""
+        return self.source.labels.metrics.get(utility.name, utility.name)
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The features that are not numbers, which are read as text."""
+        return tuple(name for name in self.names if is_category(self.source.schema[name]))
+
+    @property
+    def by_row(self) -> bool:
+        """Whether single rows are read: features, weights and clusters are not counted in cells."""
+        return bool(self.names) or self.source.designed
+
+    @cached_property
+    def request(self) -> Request:
+        """Every distinct line with its count; or the columns themselves."""
+        source = self.source
+        source.require(**self.columns)
+        two_valued = any(u.binary_outcome and u.outcome is None for u in self.utilities)
+        binary = {"outcome": self.outcome} if two_valued else {}
+        aside = (*binary, *(f"features[{name}]" for name in self.texts))
+        numeric = {role: name for role, name in self.columns.items() if role not in aside}
+        keys = {} if self.by_row else {f"{role} value": number(name) for role, name in numeric.items()}
+        if (weight := source.reading.weight) is not None:
+            numeric[WEIGHT] = weight
+        return Request(
+            grouping=intersections(source, self.groups),
+            binary=binary,
+            numeric=numeric,
+            keys=keys
+            | {f"text {name}": text(name) for name in self.texts}
+            | ({} if source.cluster is None else {CLUSTER: text(source.cluster)}),
+            labels={f"features[{name}]": name for name in self.texts},
+        )
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The grouped pass of a test that fits nothing."""
+        return () if self.by_row else (self.request,)
+
+    def terms(self, members: Sequence[Group]) -> Terms:
+        """What trials need, with what was said about groups in the order of the ``members``."""
+        accuracy, *fairness = (replace(utility, name=self.called(utility)) for utility in self.utilities)
+        protected = self.protected if isinstance(self.protected, Protected) else Protected(self.protected)
+        worse = {"higher": "lower", "lower": "higher"}
+        criteria = Criteria(
+            accuracy,
+            tuple(fairness),
+            tuple(group.label for group in members),
+            weights=_by_group("accuracy", members, self.weights) if isinstance(self.weights, Mapping) else self.weights,
+            scale=self.gain.scale,
+            protected=None if protected.group is None else _code("protected", members, protected.group),
+            # +1 where having less of the utility is the disadvantage, -1 where having more is.
+            harm=tuple(1 if (protected.disadvantage or worse[u.better]) == "lower" else -1 for u in fairness),
+            fairness_gains=self.fairness_gains,
+        )
+        gain = self.gain.accuracy
+        if isinstance(gain, Mapping):
+            gains = tuple(_by_group("gain", members, gain).tolist())
+        else:
+            gains = (float(gain) - self.gain.margin,) * len(criteria.accuracies)
+        return Terms(
+            criteria=replace(criteria, accuracy_gains=gains),
+            capacity=None if isinstance(self.capacity, Above) else self.capacity,
+            threshold=self.capacity.threshold if isinstance(self.capacity, Above) else None,
+            rule=self.fitted[0],
+            rule_name=self.rule_name,
+            method=self.settled,
+            alpha=self.alpha / self.attempts,
+            min_size=self.min_size,
+            several=len(self.candidates) > 1,
+        )
+
+
+def _by_group(argument: str, groups: Sequence[Group], given: Mapping[str, float]) -> FloatArray:
+    """One number per group, in the order of the groups."""
+    numbers = np.full(len(groups), np.nan)
+    for key, value in given.items():
+        numbers[_code(argument, groups, key)] = value
+    absent = [group.label for group, value in zip(groups, numbers, strict=True) if np.isnan(value)]
+    if absent:
+        raise UsageError(f"{argument}: nothing given for {', '.join(absent)}; give a number for every group.")
+    return numbers
+
+
+def _code(argument: str, groups: Sequence[Group], given: object) -> int:
+    """Which group is meant: by its label, by its value, or by ``{column: value}``."""
+    for code, group in enumerate(groups):
+        values = tuple(group.mapping.values())
+        if isinstance(given, Mapping):
+            if {k: str(v) for k, v in given.items()} == {k: str(v) for k, v in group.mapping.items()}:
+                return code
+        elif str(given) == group.label or (len(values) == 1 and str(given) == str(values[0])):
+            return code
+    raise UnknownOption(argument, given, [group.label for group in groups])
+
+
+# ---- read
+
+
+def read(plan: ImprovabilityPlan) -> tuple[Cases, tuple[Group, ...], Mapping[str, int]]:
+    """The distinct lines the method needs, the groups, and the rows dropped.
+
+    Splits are drawn over lines in canonical order, so the order of rows, the engine that holds them, and whether equal
+    rows come once with a count or many times make no difference to any number.
+    """
+    source, levels = plan.source, {}
+    if plan.by_row:
+        sample = source.rows(plan.request)
+        held = dict(sample.columns)
+        for name in plan.texts:
+            distinct, held[f"features[{name}]"] = np.unique(held[f"text {name}"].astype(str), return_inverse=True)
+            levels[name] = tuple(distinct.tolist())
+    else:
+        sample = source.cells(plan.request)
+        held = {role.removesuffix(" value"): values for role, values in sample.columns.items()}
+    weight, partition = sample.counts, sample.partitions[-1]
+    if len(partition.groups) < 2:
+        raise OneGroup(
+            f"groups: the rows form one group ({partition.groups[0]}); improvability compares at least two. "
+            "Name a column with two values or more."
+        )
+    mass = held.get(WEIGHT, np.ones(len(weight)))
+    cluster = [np.unique(held[CLUSTER].astype(str), return_inverse=True)[1]] if CLUSTER in held else []
+    columns = [partition.codes, *(held[role] for role in plan.columns), mass, *cluster]
+    lines = collapse(columns, weights=np.where((partition.codes >= 0) & (mass > 0), weight, 0.0))
+    if lines.total >= LARGEST:
+        raise UsageError(f"data: {lines.total:,.0f} rows; splits are drawn over fewer than {LARGEST:,}.")
+    codes, *values = np.ascontiguousarray(lines.values.T)
+    clusters = np.unique(values.pop(), return_inverse=True)[1] if cluster else None
+    each, count = values.pop(), np.rint(lines.counts).astype(np.int64)
+    found = dict(zip(plan.columns, values, strict=True))
+    named = [utility for utility in plan.utilities if utility.outcome is not None]
+    features = {name: found[f"features[{name}]"] for name in plan.names}
+    labels = tuple(group.label for group in partition.groups)
+    cases = Cases(
+        people=People(features, codes.astype(np.intp), labels, levels),
+        outcomes={None: found["outcome"], **{u.outcome: found[f"outcome of {plan.called(u)}"] for u in named}},
+        status_quo=found["status_quo"],
+        candidates={name: found[f"candidate[{name}]"] for name in plan.candidates},
+        weight=count,
+        mass=each * (count.sum() / (each @ count)),
+        cluster=clusters,
+    )
+    return cases, partition.groups, sample.dropped
+
+
+# ---- estimate
+
+
+def run_trials(
+    cases: Cases, terms: Terms, plan: ImprovabilityPlan, rng: np.random.Generator
+) -> tuple[list[Trial], list[SearchReport]]:
+    """The trials, and how each search behind them went."""
+    if terms.capacity is not None and terms.capacity * cases.rows < 1:
+        raise NotEnoughData(f"capacity: {terms.capacity:g} of {cases.rows:,} rows selects nobody; give a larger share.")
+
+    def run(step: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """All tasks; the number of processes changes no number."""
+        # One thread: sums over several threads differ in the last digit, and serial must equal parallel.
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        if plan.n_jobs == 1:
+            results: Iterable[Any] = (step(*task) for task in tasks)
+        else:
+            from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
+
+            with parallel_config(backend="loky", inner_max_num_threads=1):
+                results = Parallel(n_jobs=plan.n_jobs, return_as="generator")(delayed(step)(*task) for task in tasks)
+        results = tracked(results, words.PROGRESS, len(tasks), bar=plan.progress)
+        with threadpool_limits(limits=1):
+            return list(results)
+
+    if isinstance(terms.method, Crossfit):
+        trial, reports = tests.crossfit(cases, terms, terms.method, rng, run)
+        return [trial], reports
+    if isinstance(terms.method, Splits):
+        trials = tests.rounds(cases, terms, terms.method, rng, run)
+        # A round that found nothing has a note of its own.
+        return trials, [trial["report"] for trial in trials if trial["requirements"] is not None]
+    return tests.ready(cases, terms, rng), []
+
+
+def estimate(
+    trials: Sequence[Trial], members: Sequence[Group], terms: Terms, plan: ImprovabilityPlan
+) -> dict[str, Any]:
+    """The columns of every trial, one after the other, and what has one entry per trial."""
+    parts = [trial_lines(trial, place, members, terms, plan) for place, trial in enumerate(trials)]
+    columns = {
+        name: sum((part[name] for part in parts), ())
+        if isinstance(values, tuple)
+        else np.concatenate([part[name] for part in parts])
+        for name, values in parts[0].items()
+    }
+    tested = [trial["requirements"] for trial in trials]
+    return {
+        **columns,
+        **{name: np.stack([trial[name] for trial in trials]) for name in ("cutoffs", "train_rows", "test_rows")},
+        "undefined": np.array([0 if part is None else part.undefined for part in tested]),
+        "distance": np.array([np.nan if part is None else part.distance for part in tested]),
+        "details": tuple(dict(trial["report"].details) for trial in trials),
+    }
+
+
+def trial_lines(
+    trial: Trial, place: int, members: Sequence[Group], terms: Terms, plan: ImprovabilityPlan
+) -> dict[str, Any]:
+    """The columns of one trial: its accuracies, its unfairness in each utility, and all of them together.
+
+    The p-value of all together is the largest.
+    """
+    criteria, rows = terms.criteria, trial["test_rows"]
+    accuracies, fairness = len(criteria.accuracies), len(criteria.fairness)
+    size, blank = accuracies + fairness + 1, ("",) * accuracies
+    apart = criteria.weights is None  # each group has an accuracy
+    pairs, theirs = ([criteria.pairs[q] for q in trial[name]] for name in ("pairs", "candidate_pairs"))
+    names = list(plan.candidates) or [plan.rule_name]
+    disparity, low, high = np.vstack([trial["limits"], np.full(3, np.nan)]).T
+    utilities = [criteria.accuracy.name] * accuracies + [utility.name for utility in criteria.fairness]
+    in_rounds = isinstance(terms.method, Splits)
+    return {
+        "candidate": (names[0 if in_rounds else place],) * size,
+        "criteria": (*("accuracy",) * accuracies, *("unfairness",) * fairness, "all"),
+        "rounds": np.full(size, place + 1 if in_rounds else 1),
+        "groups": (
+            *(members if apart else [Group((), name) for name in criteria.accuracies]),
+            *(members[a] for a, _ in pairs),
+            Group((), "all rows"),
+        ),
+        "against": (*blank, *(members[b].label for _, b in pairs), ""),
+        "metric": (*utilities, ""),
+        "n": np.array([*(rows if apart else [rows.sum()]), *(rows[[a, b]].sum() for a, b in pairs), rows.sum()], float),
+        "estimate": np.append(trial["candidate"], np.nan),
+        "reference": np.append(trial["status_quo"], np.nan),
+        "disparity": disparity,
+        "ci_low": low,
+        "ci_high": high,
+        "pvalues": np.append(trial["pvalue"], trial["pvalue"].max()),
+        "status": (trial["report"].status,) * size,
+        "selected": np.full(size, trial["selected"][0]),
+        "selected_status_quo": np.full(size, trial["selected"][1]),
+        "candidate_pair": (*blank, *(f"{members[a]} against {members[b]}" for a, b in theirs), ""),
+        "share": np.array([*[plan.shares[0]] * accuracies, *plan.shares[1:], False]),
+    }
+
+
+def supported(trials: Sequence[Trial], terms: Terms, plan: ImprovabilityPlan) -> dict[str, Any]:
+    """The p-values over all gains that could be required, and the largest gains that the data support."""
+    requirements = tuple(trial["requirements"] for trial in trials)
+    before = np.stack([trial["status_quo"] for trial in trials])
+    accuracies = len(terms.criteria.accuracies)
+    grids = merging.default_grids(plan.gain.scale, before[:, :accuracies], before[:, accuracies:])
+    curves = merging.curves(requirements, *grids, plan.merge, plan.attempts)
+    return {
+        "curves": curves,
+        "requirements": requirements,
+        "supported_fairness_gain": merging.largest_supported(
+            requirements, "fairness", curves, plan.alpha, plan.gain.margin
+        ),
+        "supported_accuracy_gain": merging.largest_supported(requirements, "accuracy", curves, plan.alpha),
+    }
+
+
+# ---- decide
+
+
+def decide(columns: Mapping[str, Any], plan: ImprovabilityPlan) -> dict[str, Any]:
+    """Conclude from the p-value of each candidate, or of all rounds together; every attempt made before counts.
+
+    The verdict on a candidate stands in its line for all criteria. Rounds have one verdict together.
+    """
+    overall = np.array(columns["criteria"]) == "all"
+    trials = columns["pvalues"][overall]
+    several = plan.merge == "smallest"
+    single = [float(merging.combined(trials, plan.merge))]
+    concluded = conclude(
+        [*(trials if several else single), *[1.0] * len(plan.tried or ())], alpha=plan.alpha, adjust="holm"
+    )
+    adjusted = np.full(len(overall), np.nan)
+    verdicts = [Verdict.INCONCLUSIVE] * len(overall)
+    for place, line in enumerate(np.flatnonzero(overall)):
+        adjusted[line] = concluded.adjusted[place if several else 0]
+        verdicts[line] = concluded.verdicts[place if several else 0]
+    return {
+        "adjusted_pvalue": adjusted,
+        "verdicts": tuple(verdicts),
+        "verdict": concluded.verdict,
+        "pvalue": float(merging.combined(trials, plan.merge, plan.attempts)),
+        "median_pvalue": float(merging.median(trials)),
+    }
+
+
+def notes(
+    trials: Sequence[Trial], reports: Sequence[SearchReport], terms: Terms, plan: ImprovabilityPlan
+) -> tuple[Note, ...]:
+    """What the reader must know, with the rounds or candidates that each note is about."""
+    criteria, method, known = terms.criteria, terms.method, list(plan.candidates)
+    in_rounds = isinstance(method, Splits)
+    tested = [trial for trial in trials if trial["requirements"] is not None]
+    found: list[Note] = []
+
+    def add(code: str, holds: Callable[[Trial], Any], groups: Collection[str] = (), **values: Any) -> None:
+        """A note on the trials that can be judged and for which it ``holds``."""
+        places = [place for place, trial in enumerate(trials) if trial["requirements"] is not None and holds(trial)]
+        if places:
+            named(code, places, groups, **values)
+
+    def named(code: str, places: Sequence[int], groups: Collection[str], **values: Any) -> None:
+        names = [str(place + 1) if in_rounds else repr(known[place]) for place in places if in_rounds or terms.several]
+        found.append(Note(code, tuple(groups), {"trials": tuple(names), "rounds": in_rounds, **values}))
+
+    fits = method.folds * method.repeats if isinstance(method, Crossfit) else len(trials)
+    lost = [place for place, trial in enumerate(trials) if trial["requirements"] is None]
+    failures = [report for report in reports if not report.found]
+    if lost:
+        report = trials[lost[0]]["report"]
+        named("nothing_found", lost, report.groups, rule=plan.rule_name, reason=report.note or "no reason given")
+    elif failures:
+        values = {"folds": len(failures), "fits": fits, "reason": failures[0].note}
+        found.append(Note("folds_lost", values=values))
+    remarks = [report.note for report in reports if report.found and report.note]
+    counted = {remark: remarks.count(remark) for remark in remarks}
+    found += [Note("rule_remark", values={"folds": k, "fits": fits, "remark": note}) for note, k in counted.items()]
+    late = [trial["report"] for trial in tested if trial["report"].status == Status.TIME_LIMIT]
+    gaps = [gap for report in late if not np.isnan(gap := report.details.get("gap", np.nan))]
+    add("solver_stopped", lambda trial: trial["report"] in late, gap=max(gaps, default=np.nan))
+    undefined = max((trial["requirements"].undefined for trial in tested), default=0)
+    resamples = terms.bootstrap.resamples if terms.bootstrap else 0
+    add("undefined_resamples", lambda trial: trial["requirements"].undefined, most=undefined, resamples=resamples)
+    fewest = min((trial["requirements"].fewest for trial in tested), default=np.inf)
+    metric = criteria.accuracy.name
+    add("few_in_denominator", lambda trial: trial["requirements"].fewest < FEW, fewest=fewest, utility=metric)
+    add("same_decisions", lambda trial: trial["identical"].all())
+    for i, name in enumerate(criteria.accuracies):
+        group, resampled = (name,) if criteria.weights is None else (), terms.bootstrap is not None
+        add("untouched_group", partial(_untouched, i), group, name=name, bootstrap=resampled)
+    for k, utility in enumerate(criteria.fairness, start=len(criteria.accuracies)):
+        zero = [place for place, trial in enumerate(trials) if trial["status_quo"][k] == 0]
+        if criteria.protected is not None and zero:
+            named("not_disadvantaged", zero, (criteria.labels[criteria.protected],), utility=utility.name)
+    distance = float(np.median([trial["requirements"].distance for trial in tested])) if tested else np.inf
+    if distance < NEAR:
+        names = ", ".join(utility.name for utility in criteria.fairness)
+        found.append(Note("near_fair", values={"utility": names, "distance": distance}))
+    ready = terms.rule is None and terms.capacity is None
+    if isinstance(method, Splits) and ready and tests.training_share(terms, method):
+        several = len(criteria.pairs) > 1 and len(trials) == 1
+        found.append(Note("split_for_pairs" if several else "nothing_learned"))
+    return tuple(found)
+
+
+def _untouched(component: int, trial: Trial) -> bool:
+    """Whether one accuracy's decisions, and not all, are the same under both algorithms."""
+    return bool(trial["identical"][component]) and not trial["identical"].all()
+
+
+# ---- evidence
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ImprovabilityResult(Evidence):
+    """The dossier: every trial and criterion, the p-value of all of them, and what it means.
+
+    A trial is a ready candidate, a round of splitting, or all folds together. Its lines are the accuracies (one per
+    group, or one if accuracy is pooled or weighted), the unfairness in each fairness utility (between the status quo's
+    most unequal groups), and all criteria together. ``disparity`` is the gain, or the cut, with limits that hold for
+    all gains of the result at once; the bootstrap has none.
+
+    Attributes
+    ----------
+    pvalue : float
+        One p-value for all trials and all attempts named. The null is rejected if it is at most ``alpha``.
+    median_pvalue : float
+        The smallest median of the trials' p-values, compared with alpha / 2 in the paper.
+    adjusted_pvalue, verdicts : array and tuple
+        In the line of all criteria: of every candidate, adjusted by Holm over candidates and earlier attempts; of all
+        rounds together.
+    supported_fairness_gain, supported_accuracy_gain : float
+        The largest gain at which the test still rejects, the other gain being 0: lower confidence bounds. NaN: none.
+    recommended : Recommendation or None
+        The rule's algorithm refitted on all rows if the test rejects, else None. Its estimates are not independent.
+    cutoffs, train_rows, test_rows, undefined, distance, details : arrays and tuple
+        One entry per trial: cut-offs of candidate and status quo (NaN: ready decisions), rows that trained, rows judged
+        by group, resamples with an empty denominator, standard errors of the status quo's unfairness from zero, and
+        what the rule reports.
+    requirements : tuple or None
+        The tests of each trial (None if nothing could be judged), for surfaces over other grids. JSON keeps them on
+        request only.
+    """
+
+    method: ClassVar[str] = words.METHOD
+    references: ClassVar[tuple[str, ...]] = words.REFERENCES
+
+    candidate: tuple[str, ...] = column("Candidate", withheld=False)
+    criteria: tuple[str, ...] = column(name="criterion", withheld=False)
+    rounds: NDArray[np.int64] = column("Round", name="round", withheld=False)
+    against: tuple[str, ...] = column(withheld=False)
+    metric: tuple[str, ...] = column("Metric", withheld=False)
+    n: FloatArray = column("Rows judged", count=True)
+    estimate: FloatArray = column("Alternative")
+    reference: FloatArray = column("Status quo")
+    disparity: FloatArray = column("Gain, or cut")
+    ci_low: FloatArray = column()
+    ci_high: FloatArray = column()
+    pvalues: FloatArray = column(name="pvalue", withheld=False)
+    adjusted_pvalue: FloatArray = column(withheld=False)
+    verdicts: tuple[Verdict, ...] = column(name="verdict", withheld=False)
+    selected: FloatArray = column("Selected by the alternative", unit="%", withheld=False)
+    selected_status_quo: FloatArray = column("Selected by the status quo", unit="%", withheld=False)
+    candidate_pair: tuple[str, ...] = column("Most unequal with the alternative", withheld=False)
+    share: BoolArray = column(listed=False, withheld=False)  # whether sizes are shares of people
+    members: tuple[Group, ...]
+    rule: str
+    basis: Basis
+    folds: int
+    repeats: int
+    tried: tuple[Mapping[str, object], ...]
+    margin: float
+    scale: Scale
+    alpha: float
+    pvalue: float
+    median_pvalue: float
+    supported_fairness_gain: float
+    supported_accuracy_gain: float
+    words: Mapping[str, str]  # what readers call each utility, by its name in the call
+    cutoffs: FloatArray | None = field(metadata=OF_ROWS)  # scores of single people
+    train_rows: NDArray[np.int64]
+    test_rows: NDArray[np.int64]
+    undefined: NDArray[np.int64]
+    distance: FloatArray
+    details: tuple[Mapping[str, float], ...]
+    curves: GainCurves
+    recommended: Recommendation | None = None
+    requirements: tuple[Requirements | None, ...] | None = field(default=None, repr=False, metadata=OF_ROWS)
+
+    @property
+    def reject(self) -> bool:
+        """Whether an alternative was shown to exist."""
+        return self.verdict is Verdict.VIOLATION
+
+    @property
+    def trials(self) -> int:
+        """How many trials there are."""
+        return len(self.train_rows)
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether the trials are rounds of splitting."""
+        return self.basis in ("splits", "bootstrap", "published")
+
+    def lines(self, criterion: str) -> NDArray[np.intp]:
+        """The lines of a criterion, "accuracy", "unfairness" or "all": (trials, components)."""
+        return np.flatnonzero(np.array(self.criteria) == criterion).reshape(self.trials, -1)
+
+    def values(self, criterion: str, name: str) -> FloatArray:
+        """A column by trial: ``values("accuracy", "estimate")`` has one row per trial, one column per accuracy."""
+        return np.asarray(getattr(self, name))[self.lines(criterion)]
+
+    def averages(self, lines: Sequence[int]) -> tuple[float, float]:
+        """Means of the alternative and the status quo over the lines in which an alternative was found."""
+        found = [i for i in lines if not np.isnan(self.estimate[i])]
+        if not found:
+            return np.nan, np.nan
+        return float(self.estimate[found].mean()), float(self.reference[found].mean())
+
+    @property
+    def round_pvalues(self) -> FloatArray:
+        """The p-value of each trial: the largest of its criteria's."""
+        return self.pvalues[self.lines("all")[:, 0]]
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The names of ready candidates."""
+        return tuple(dict.fromkeys(self.candidate)) if self.rule == words.CANDIDATE else ()
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """The candidates (or the rule) that were shown to be alternatives."""
+        shown = [self.candidate[i] for i in self.lines("all")[:, 0] if self.verdicts[i] is Verdict.VIOLATION]
+        return tuple(dict.fromkeys(shown))
+
+    @property
+    def log(self) -> tuple[dict[str, object], ...]:
+        """Everything that was tried: the attempts named, then those of this call, with its seed and p-values."""
+        seed = None if self.provenance.seed is None else self.provenance.seed.entropy
+        own: dict[str, dict[str, object]] = {
+            self.candidate[i]: {
+                "what": self.candidate[i],
+                "method": self.basis,
+                "seed": seed,
+                "adjusted pvalue": float(self.adjusted_pvalue[i]),
+                "verdict": self.verdicts[i].value,
+            }
+            for i in self.lines("all")[:, 0]
+        }
+        return (*(dict(entry) for entry in self.tried), *own.values())
+
+    def table(self) -> Columns:
+        """One row per trial and criterion, and what the rule reports of each trial."""
+        size = len(self.criteria) // self.trials
+        reported = {
+            f"rule {name}": np.repeat([details.get(name, np.nan) for details in self.details], size)
+            for name in sorted({name for details in self.details for name in details})
+        }
+        return {**Evidence.table(self), **reported}
+
+    def pages(self) -> Mapping[str, Columns]:
+        """For readers: one row per candidate and criterion, then one row per candidate."""
+        if self.in_rounds:
+            return {}
+        whole = {**self.table(), "criterion": [words.criterion(self, i) for i in range(len(self.criteria))]}
+        overall = self.lines("all")[:, 0].tolist()
+        others = [i for i, kind in enumerate(self.criteria) if kind != "all"]
+        pairs = [
+            "; ".join(f"{self.labels[i]} against {self.against[i]}" for i in row) for row in self.lines("unfairness")
+        ]
+
+        def page(names: str, rows: Sequence[int]) -> dict[str, Any]:
+            return {name: [whole[name][i] for i in rows] for name in names.split()}
+
+        compared = page("candidate criterion estimate reference pvalue disparity ci_low ci_high", others)
+        tested = page("candidate verdict pvalue adjusted_pvalue selected selected_status_quo status", overall)
+        return {words.COMPARED: compared, words.ALTERNATIVES: tested | {"worst_pair": pairs}}
+
+    def units(self) -> Mapping[str, str]:
+        """Gains are percentages if they are ratios; sizes are, if all are shares or differences of shares."""
+        gains = ("disparity", "ci_low", "ci_high") if self.scale == "ratio" else ()
+        sizes = ("estimate", "reference") if self.share[np.array(self.criteria) != "all"].all() else ()
+        declared = {c.name: c.unit for c in self.declared().values() if c.unit}
+        return declared | dict.fromkeys(gains, "%") | dict.fromkeys(sizes, "%, unfairness in points")
+
+    def surface(
+        self, accuracy_gains: ArrayLike | None = None, fairness_gains: ArrayLike | None = None
+    ) -> SurfaceResult:
+        """p-values over a grid of required gains, from the comparisons of this test.
+
+        Parameters
+        ----------
+        accuracy_gains, fairness_gains : array_like, optional
+            Increasing numbers. By default the paper's: accuracy gains from -1 to 1 and fairness gains from 0 to 1 by
+            0.01. Other grids need the comparisons, which JSON does not keep unless it was written with ``rows=True``.
+        """
+        curves = self.curves
+        if accuracy_gains is not None or fairness_gains is not None:
+            if self.requirements is None:
+                raise UsageError("surface: JSON keeps the default grid only; run improvability again for another grid.")
+            a = curves.accuracy_gains if accuracy_gains is None else accuracy_gains
+            f = curves.fairness_gains if fairness_gains is None else fairness_gains
+            curves = merging.curves(self.requirements, a, f, curves.merge, curves.attempts)
+        pvalues = curves.pvalues()
+        gains, cuts = np.meshgrid(curves.accuracy_gains, curves.fairness_gains, indexing="ij")
+        return SurfaceResult(
+            null=words.SURFACE_NULL,
+            # Some gain is supported exactly where the test of none rejects.
+            verdict=Verdict.INCONCLUSIVE if np.isnan(self.supported_fairness_gain) else Verdict.VIOLATION,
+            notes=self.notes,
+            provenance=self.provenance,
+            accuracy_gain=gains.ravel(),
+            fairness_gain=cuts.ravel(),
+            pvalue=pvalues.ravel(),
+            supported=rejected(pvalues, self.alpha).ravel(),
+            alpha=self.alpha,
+            scale=self.scale,
+            supported_fairness_gain=self.supported_fairness_gain,
+            supported_accuracy_gain=self.supported_accuracy_gain,
+        )
+
+    def findings(self) -> tuple[str, ...]:
+        """The conclusion, the sizes, the largest gains supported."""
+        several = len(self.candidates) > 1
+        used = [int(np.argmin(self.round_pvalues))] if several else list(range(self.trials))
+        best = self.candidates[used[0]] if several else ""
+        effects = [lines for name in ("accuracy", "unfairness") for lines in self.lines(name)[used].T]
+        return (
+            words.conclusion(self),
+            *((words.log(self, best),) if len(self.log) > 1 else ()),
+            *(words.effect(self, lines.tolist()) for lines in effects),
+            words.supported("fairness", self.supported_fairness_gain, self.scale, self.alpha, self.margin),
+            words.supported("accuracy", self.supported_accuracy_gain, self.scale, self.alpha),
+            *(() if np.isnan(self.selected).any() else (words.selected(self, self.lines("all")[used, 0].tolist()),)),
+            *(() if self.recommended is None or self.candidates else (words.recommended(self.rule),)),
+        )
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked."""
+        distances = self.distance[~np.isnan(self.distance)]
+        middle = float(np.median(distances)) if len(distances) else float("nan")
+        known = self.test_rows[self.test_rows > 0]  # withheld groups have none
+        return words.assumptions(self, middle, int(known.min()) if known.size else 0)
+
+    def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
+        return words.limits(self)
+
+    def plot(self) -> alt.TopLevelMixin:
+        """Accuracy and unfairness of both algorithms in every trial, and the surface of p-values.
+
+        For several candidates, the frontier: what each does to the worst group's accuracy, and to unfairness.
+        """
+        from isonomy.alternatives.charts import result_chart
+
+        return result_chart(self)
+
+    def to_dict(self, *, rows: bool = False) -> dict[str, object]:
+        """The result in plain JSON types, without the recommended algorithm itself. ``rows``: with the resamples."""
+        kept = None if self.recommended is None else replace(self.recommended, algorithm=None, inputs=None)
+        return Evidence.to_dict(replace(self, recommended=kept), rows=rows)
+
+    # ---- disclosure
+
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the groups that are withheld, and of those that are not."""
+        labels = np.array([group.label for group in self.members])
+        hidden = (self.test_rows == 0).all(axis=0)
+        return frozenset(labels[hidden].tolist()), frozenset(labels[~hidden].tolist())
+
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy without resamples, and without the numbers of groups with fewer than ``minimum`` rows judged.
+
+        With one group withheld, every unfairness is: a gap between two groups would give the small one away.
+        """
+        best = self.recommended
+        shown = None if best is None else replace(best, cutoff=None, algorithm=None, inputs=None)
+        bare = replace(self, requirements=None, cutoffs=None, recommended=shown)
+        fewest = self.test_rows.min(axis=0).astype(float)
+        small = (fewest < minimum) | np.array([group.label in also for group in self.members], dtype=bool)
+        small = withheld(self.members, fewest, small, minimum)
+        if not small.any():
+            return bare
+        hidden = {group.label for group, hide in zip(self.members, small, strict=True) if hide}
+        lines = np.array(
+            [kind == "unfairness" or label in hidden for kind, label in zip(self.criteria, self.labels, strict=True)]
+        )
+        return replace(
+            bare.hide(lines),
+            verdict=self.verdict,
+            test_rows=np.where(small, 0, self.test_rows),
+            recommended=None,
+            status=(Status.SUPPRESSED,) * len(self.status),
+        )

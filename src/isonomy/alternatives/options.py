@@ -1,0 +1,160 @@
+"""Options of `improvability` that have options of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from isonomy.errors import UsageError
+from isonomy.options import Draws, Finite, Form, Fraction, Number, Option
+
+Scale = Literal["ratio", "difference"]
+Required = float | Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Crossfit(Option):
+    """Decide every row by rules fitted without it, and test once on all rows.
+
+    Parameters
+    ----------
+    folds : int, default 5
+        Parts of the rows; each is decided by a rule fitted on the others.
+    repeats : int, default 3
+        How often the folds are drawn. Decisions are averaged.
+    """
+
+    name: ClassVar[str] = "crossfit"
+    folds: Annotated[int, Number(least=2, whole=True)] = 5
+    repeats: Draws = 3
+
+
+@dataclass(frozen=True)
+class Splits(Option):
+    """Split the rows at random, fit on one part, test on the other; repeat, and merge the p-values.
+
+    Parameters
+    ----------
+    rounds : int, default 7
+        How often the rows are split.
+    train_fraction : float, default 0.5
+        The share of rows in the training part.
+    resamples : int, optional
+        Test by a bootstrap with this many resamples: cut-offs are learned from the training part, and the p-value is
+        twice the median over rounds. By default the test is in closed form, cut-offs are those of the test part, and
+        rounds are merged as exchangeable p-values.
+    published : bool, default False
+        Use the paper's form of the bootstrap: it resamples the absolute gap, which over-rejects where the required gap
+        is within about three standard errors of 0, and its p-values can be 0. ``method="published"`` is
+        ``splits(7, resamples=10_000, published=True)``.
+    """
+
+    name: ClassVar[str] = "splits"
+    rounds: Draws = 7
+    train_fraction: Fraction = 0.5
+    resamples: Draws | None = None
+    published: bool = False
+
+    def __post_init__(self) -> None:
+        Option.__post_init__(self)
+        if self.published and self.resamples is None:
+            raise UsageError("published: the paper's procedure is a bootstrap; give resamples too, or leave it out.")
+
+
+PUBLISHED = Splits(7, resamples=10_000, published=True)
+Method = Crossfit | Splits | None  # None: ready candidates, tested once on all rows
+
+
+@dataclass(frozen=True)
+class Gain(Option):
+    """How much better an alternative must be.
+
+    Parameters
+    ----------
+    accuracy : float or mapping, default 0
+        The required gain in accuracy: 0.1 asks for more than 1.1 times the status quo's (``scale="ratio"``), or for a
+        difference of more than 0.1 (``scale="difference"``). A negative gain allows a loss. A number, or a mapping by
+        group.
+    fairness : float or mapping, default 0
+        The required cut in unfairness: 0.1 asks for less than 0.9 times the status quo's, or for a difference of more
+        than 0.1. A number, or a mapping by fairness utility.
+    margin : float, default 0
+        The loss of accuracy that still counts as "as accurate", stated beforehand: 0.01 is one percent of the status
+        quo's (``scale="ratio"``), or one hundredth of the utility's unit. A group whose decisions do not change meets
+        any margin.
+    scale : {"ratio", "difference"}, default "ratio"
+        What gains are measured in.
+    """
+
+    name: ClassVar[str] = "gain"
+    accuracy: Required = 0.0
+    fairness: Required = 0.0
+    margin: Annotated[float, Number(least=0)] = 0.0
+    scale: Scale = "ratio"
+
+    def __post_init__(self) -> None:
+        Option.__post_init__(self)
+        accuracy, fairness = (
+            tuple(part.values()) if isinstance(part, Mapping) else (part,) for part in (self.accuracy, self.fairness)
+        )
+        ratio = self.scale == "ratio"
+        if ratio and min(accuracy, default=0.0) <= -1:
+            raise UsageError(f"accuracy: {self.accuracy!r}; a loss of everything requires nothing. Give more than -1.")
+        if ratio and max(fairness, default=0.0) >= 1:
+            raise UsageError(
+                f"fairness: {self.fairness!r}; unfairness cannot fall by all of itself or more. Give less than 1."
+            )
+        if ratio and self.margin >= 1:
+            raise UsageError(f"margin: {self.margin:g}; a loss of everything requires nothing. Give less than 1.")
+        if self.margin and self.accuracy:
+            raise UsageError("margin, accuracy: give one of them; a margin allows a loss, a gain asks for more.")
+
+
+@dataclass(frozen=True)
+class Protected(Option):
+    """Count only gaps at the expense of one group.
+
+    Parameters
+    ----------
+    group : str or mapping
+        The group: its label, its value, or a mapping such as ``{"race": "Black"}``.
+    disadvantage : {"lower", "higher"}, optional
+        The group is at a disadvantage if its utility is lower than another's, or higher. By default whichever is worse
+        for the utility.
+    """
+
+    name: ClassVar[str] = "protected"
+    group: Annotated[object, Form("group")]
+    disadvantage: Literal["lower", "higher"] | None = None
+
+
+@dataclass(frozen=True)
+class Above(Option):
+    """Select scores strictly above a threshold, in place of a capacity.
+
+    Parameters
+    ----------
+    threshold : float
+        Scores above it are selected.
+    """
+
+    name: ClassVar[str] = "above"
+    threshold: Finite
+
+
+@dataclass(frozen=True)
+class GroupAware(Option):
+    """Let a rule use the group as a feature.
+
+    Parameters
+    ----------
+    rule : str, estimator or list
+        A rule by name, an estimator, or a list of them.
+    """
+
+    name: ClassVar[str] = "group_aware"
+    rule: Annotated[object, Form("rule")]
+
+
+crossfit, splits, gain, protected, above, group_aware = Crossfit, Splits, Gain, Protected, Above, GroupAware

@@ -1,0 +1,162 @@
+"""The alternative to adopt: the rule fitted again on all rows, once the test has rejected (section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from isonomy.alternatives.rules.algorithm import Algorithm, People, applied, find
+from isonomy.alternatives.rules.cutoffs import Selection
+from isonomy.alternatives.rules.named import RescaledScore, ShiftedScore
+from isonomy.alternatives.rules.trials import Cases, Terms, Trial, measure, select, training
+from isonomy.errors import UsageError
+from isonomy.frames import Grouping, Request, Source, open_source
+from isonomy.frames.expressions import text
+from isonomy.numerics.arrays import FloatArray
+from isonomy.results import storable
+from isonomy.results.storage import OF_ROWS
+
+
+def intersections(source: Source, groups: object) -> Grouping:
+    """The intersections of several columns: improvability compares one set of disjoint groups."""
+    return source.grouping(groups, depth=len(source.grouping(groups).dimensions))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """The columns an algorithm reads: its features, the levels of text features, the groups if it uses them."""
+
+    features: tuple[str, ...]
+    levels: Mapping[str, tuple[str, ...]]
+    groups: object
+    labels: tuple[str, ...]
+
+    def read(self, source: Source) -> People:
+        """The rows of another table as the algorithm sees them, in their own order."""
+        source.require(**{f"features[{name}]": name for name in self.features})
+        numeric = {name: name for name in self.features if name not in self.levels}
+        keys = {f"text {name}": text(name) for name in self.levels}
+        grouping = None if self.groups is None else intersections(source, self.groups)
+        rows = source.rows(Request(grouping, numeric=numeric, keys=keys, labels={name: name for name in self.levels}))
+        features = dict(rows.columns)
+        for name, levels in self.levels.items():
+            known = {level: float(code) for code, level in enumerate(levels)}
+            features[name] = np.array([known.get(str(value), -1.0) for value in rows.columns[f"text {name}"]])
+        group = np.zeros(rows.size, dtype=np.intp)
+        if grouping is not None:
+            partition = rows.partitions[-1]
+            unknown = [group.label for group in partition.groups if group.label not in self.labels]
+            if unknown:
+                raise UsageError(f"decide: groups {unknown} were not in the data the algorithm was made from.")
+            group = np.array([self.labels.index(g.label) for g in partition.groups], dtype=np.intp)[partition.codes]
+        return People({name: features[name] for name in self.features}, group, self.labels, self.levels)
+
+
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Recommendation:
+    """The algorithm that the rule makes of all rows (or the ready candidate), to be run on new ones; it can be pickled.
+
+    ``accuracy`` and ``fairness`` hold the candidate's and the status quo's values on the rows the algorithm was fitted
+    on: they are not independent evidence. Its cut-off is the mean of those on the rows it was judged on, which no rule
+    had seen (with a bootstrap, that of the rows it was fitted on). The algorithm itself is not kept in JSON.
+    """
+
+    rule: str
+    accuracy: FloatArray
+    fairness: FloatArray
+    selected: FloatArray
+    cutoff: float | None = field(metadata=OF_ROWS)  # may be the score of a single person
+    labels: tuple[str, ...]
+    independent: bool = False
+    algorithm: Algorithm | None = field(default=None, repr=False, metadata=OF_ROWS)
+    inputs: Inputs | None = field(default=None, repr=False, metadata=OF_ROWS)
+
+    @property
+    def estimator_(self) -> object:
+        """The fitted scikit-learn estimator, or whatever else the rule returned."""
+        decide: object = self._fitted[0].decide
+        while isinstance(decide, (ShiftedScore, RescaledScore)):  # made of another algorithm's score
+            decide = decide.model
+        return getattr(decide, "model", decide)
+
+    @property
+    def cutoff_(self) -> float | None:
+        """Scores above it are selected; None where the algorithm decides by itself."""
+        return None if self.cutoff is None or np.isnan(self.cutoff) else self.cutoff
+
+    def score(self, data: object) -> FloatArray:
+        """What the algorithm gives the rows of ``data``: scores, or decisions where it has no cut-off.
+
+        ``data`` needs the features, and the group columns only if the rule uses them.
+        """
+        algorithm, inputs = self._fitted
+        return np.asarray(algorithm(inputs.read(open_source(data))), dtype=float)
+
+    def decide(self, data: object) -> FloatArray:
+        """Decisions (0/1, or prices) for the rows of ``data``."""
+        scores = self.score(data)
+        return scores if self.cutoff_ is None else (scores > self.cutoff_).astype(float)
+
+    @property
+    def _fitted(self) -> tuple[Algorithm, Inputs]:
+        if self.algorithm is None or self.inputs is None:
+            raise UsageError("decide: the algorithm is not stored in JSON; run improvability again with its seed.")
+        return self.algorithm, self.inputs
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyColumn:
+    """A candidate that is a column of the data: its scores or decisions are the column's."""
+
+    column: str
+
+    def __call__(self, people: People) -> FloatArray:
+        """One number per person."""
+        return people.features[self.column]
+
+
+def recommend(
+    cases: Cases,
+    terms: Terms,
+    trials: Sequence[Trial],
+    columns: Mapping[str, str],
+    groups: object,
+    rng: np.random.Generator,
+) -> Recommendation | None:
+    """Fit the rule on all rows and measure it on the same rows; None if the rule finds nothing.
+
+    Of several ready candidates (``columns`` by name), the one with the smallest p-value is recommended.
+    """
+    criteria, name, masses = terms.criteria, terms.rule_name, cases.masses(cases.weight)
+    before = select(cases.status_quo, terms, masses, "status_quo")
+    if terms.rule is None:
+        best = list(columns)[int(np.argmin([trial["pvalue"].max() for trial in trials])) if terms.several else 0]
+        name = best if terms.several else name
+        values, column = cases.candidates[best], columns[best]
+        algorithm, inputs = Algorithm(ReadyColumn(column)), Inputs((column,), {}, None, criteria.labels)
+    else:
+        algorithm = find(terms.rule, name, training(cases, terms, cases.weight, before.share, rng))
+        algorithm, values = applied(algorithm, name, cases.people)
+        if algorithm.decide is None:
+            return None
+        used = groups if getattr(terms.rule, "group_aware", True) else None
+        inputs = Inputs(tuple(cases.people.features), cases.people.levels, used, criteria.labels)
+    if criteria.priced or terms.rule is None or terms.bootstrap or not terms.capacity:
+        after = select(values, terms, masses, f"rule {name!r}")
+    else:
+        cutoff = float(np.nanmean([trial["cutoffs"][0] for trial in trials]))
+        after = Selection((values > cutoff).astype(float), np.zeros(len(values)), cutoff=cutoff)
+    measured = measure(cases, criteria, cases.weight, (before, after))
+    return Recommendation(
+        rule=name,
+        accuracy=measured[: len(criteria.accuracies)],
+        fairness=measured[len(criteria.accuracies) :],
+        selected=np.array([np.average(decided.share, weights=masses) for decided in (after, before)]),
+        cutoff=after.cutoff,
+        labels=criteria.labels,
+        algorithm=algorithm,
+        inputs=inputs,
+    )

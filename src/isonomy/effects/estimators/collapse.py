@@ -1,0 +1,251 @@
+"""The predicted and the observed effect of a group, as formulas of arm means.
+
+A relative effect is collapsible with weights E[Y(0)|X] / E[Y(0)] (equation 6), so the predicted effect of a group is
+P = M / m0, where m0 is the mean outcome of the controls and M = E[Y(0) f(X)] is the mean outcome that the model says
+the group would have under treatment. Each collapse below is a formula for M. A difference has weights 1: P is the
+plain mean of the predictions. Arm means can be adjusted for covariates, by least squares within each arm or by
+predictions fitted on other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from isonomy.effects.estimators.moments import CONTROL, TREATED, ArmMoments, Arms, Smooth
+from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.options import NAMES, Also, Option
+
+Measure = Literal["relative", "difference"]
+# What uplift analysts call the two.
+CALLED = {
+    "uplift": "difference",
+    "incremental": "difference",
+    "absolute": "difference",
+    "risk_difference": "difference",
+    "ate": "difference",
+    "cate": "difference",
+    "lift": "relative",
+    "ratio": "relative",
+    "risk_ratio": "relative",
+    "relative_risk": "relative",
+    "relative_uplift": "relative",
+}
+NamedMeasure = Annotated[Measure, Also(CALLED)]
+CollapseName = Literal["control_outcome", "average", "weighted", "normalized", "positives", "positives_inverse"]
+EstimatorName = Literal["arm_means", "regression", "aipw"]
+Rest = Literal["standardized", "pooled"]
+
+
+@dataclass(frozen=True)
+class Relative(Option):
+    """Effects are ratios of mean outcomes; ``collapse`` says how those of rows become that of a group.
+
+    Parameters
+    ----------
+    collapse : str, default "control_outcome"
+        The weights of the predicted effects. "control_outcome": the outcomes of the controls. "average" (equation 56):
+        none, which is right only if outcomes without treatment do not depend on what the predictions depend on.
+        "weighted" (16) and "normalized": the predicted outcomes without treatment, divided by the control mean or by
+        their own sum; they need a ``baseline`` column. "positives" (20) and "positives_inverse": positive outcomes of
+        both arms.
+    """
+
+    name: ClassVar[str] = "relative"
+    collapse: CollapseName | None = None
+
+
+@dataclass(frozen=True)
+class Regression(Option):
+    """Observed effects adjusted for numeric columns, by least squares within each arm of each group.
+
+    Parameters
+    ----------
+    features : str or list of str
+        The columns.
+    """
+
+    name: ClassVar[str] = "regression"
+    features: Annotated[Any, NAMES]
+
+
+@dataclass(frozen=True)
+class Aipw(Option):
+    """Observed effects adjusted by cross-fitted gradient boosting, which reads the columns into memory.
+
+    Parameters
+    ----------
+    features : str or list of str
+        Numeric columns that the outcome is predicted from.
+    """
+
+    name: ClassVar[str] = "aipw"
+    features: Annotated[Any, NAMES]
+
+
+AnyMeasure = NamedMeasure | Relative
+Estimator = Literal["arm_means"] | Regression | Aipw
+
+
+@dataclass(frozen=True, slots=True)
+class Collapse:
+    """One way to collapse relative effects: the columns it needs, and its formula for M."""
+
+    columns: tuple[str, ...]
+    formula: Callable[[Arms], Smooth]
+    baseline: bool = False  # needs the predicted outcome without treatment
+
+
+def _positives(arms: Arms) -> Smooth:
+    """Positive outcomes of both arms, equation (20): (c lambda^2 + t psi) / (c lambda + t)."""
+    events_control, events_treated, sum_control, sum_treated = _event_sums(arms)
+    mean_control = sum_control / events_control
+    top = sum_control * mean_control + sum_treated
+    return arms.control("y") * top / (sum_control + events_treated)
+
+
+def _positives_inverse(arms: Arms) -> Smooth:
+    """Positive outcomes of both arms, treated ones by 1/f: (sum_c f + t) / (c + sum_t 1/f)."""
+    events_control, events_treated, sum_control, _ = _event_sums(arms)
+    inverse = arms.treated("y/f") * arms.moments.n[..., TREATED]
+    return arms.control("y") * (sum_control + events_treated) / (events_control + inverse)
+
+
+def _event_sums(arms: Arms) -> tuple[Smooth, Smooth, Smooth, Smooth]:
+    n_control, n_treated = arms.moments.n[..., CONTROL], arms.moments.n[..., TREATED]
+    return (
+        arms.control("y") * n_control,
+        arms.treated("y") * n_treated,
+        arms.control("yf") * n_control,
+        arms.treated("yf") * n_treated,
+    )
+
+
+COLLAPSES: Mapping[CollapseName, Collapse] = {
+    # Outcomes of the controls as weights: sum_c Y f / n_c. For 0/1 outcomes, f among the control positives.
+    "control_outcome": Collapse(("y", "yf"), lambda arms: arms.control("yf")),
+    # Plain average, equation (56): right only if Y(0) does not depend on X.
+    "average": Collapse(("y", "f"), lambda arms: arms.control("y") * arms.overall("f")),
+    # Predicted baselines as weights: divided by the control mean (16), or normalized to sum to one.
+    "weighted": Collapse(("y", "h", "hf"), lambda arms: arms.overall("hf"), baseline=True),
+    "normalized": Collapse(
+        ("y", "h", "hf"), lambda arms: arms.control("y") * arms.overall("hf") / arms.overall("h"), baseline=True
+    ),
+    "positives": Collapse(("y", "yf"), _positives),
+    "positives_inverse": Collapse(("y", "yf", "y/f"), _positives_inverse),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """How the error of a group is computed from the means of its arms."""
+
+    measure: Measure = "relative"
+    collapse: CollapseName = "control_outcome"
+    estimator: EstimatorName = "arm_means"
+    covariates: tuple[str, ...] = ()
+    rest: Rest = "standardized"
+    outcomes: bool = True  # False: observed effects are given, and only predictions are read
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose moments it needs, in order."""
+        names = COLLAPSES[self.collapse].columns if self.measure == "relative" else ("y", "f")
+        if not self.outcomes:  # the predicted baseline stands for the control mean
+            names = tuple(name for name in names if name != "y")
+            return tuple(dict.fromkeys((*names, "h"))) if self.measure == "relative" else names
+        if self.estimator == "aipw":
+            return (*names, "p0", "p1", "fp0") if "yf" in names else (*names, "p0", "p1")
+        return (*names, *self.covariates) if self.estimator == "regression" else names
+
+    @property
+    def lost(self) -> int:
+        """Coefficients fitted within each arm of each group."""
+        return len(self.covariates) if self.estimator == "regression" else 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """What effects are made of: predicted and observed tops over a shared bottom (1 for a difference)."""
+
+    predicted: Smooth
+    observed: Smooth
+    bottom: Smooth
+
+
+def pieces(arms: Arms, formula: Formula, known: FloatArray | None = None) -> Pieces:
+    """Predicted effect = predicted / bottom, observed effect = observed / bottom.
+
+    ``known``: each group's effect as the caller gives it, instead of the experiment's.
+    """
+    difference = formula.measure == "difference"
+    if difference:
+        predicted, bottom = arms.overall("f"), arms.constant(1.0)
+    elif formula.outcomes:
+        predicted, bottom = COLLAPSES[formula.collapse].formula(arms), arms.control("y")
+    else:
+        bottom = arms.overall("h")
+        predicted = arms.overall("hf") if formula.collapse == "normalized" else arms.overall("f") * bottom
+    if known is not None:
+        return Pieces(predicted, bottom * known, bottom)
+    treated = arms.treated("y")
+    return Pieces(predicted, treated - arms.control("y") if difference else treated, bottom)
+
+
+FOLDS = 3
+
+
+def slopes(moments: ArmMoments, formula: Formula) -> dict[tuple[int, str], FloatArray]:
+    """How each arm mean is adjusted for covariates: not at all, by least squares, or by given predictions.
+
+    Least squares within each arm of each group (Lin 2013), from the covariances alone. The predictions of AIPW enter
+    with slope one: mean of the prediction over everybody plus mean residual of the arm, the treated share being known.
+    """
+    predictions = {(CONTROL, "y"): "p0", (TREATED, "y"): "p1", (CONTROL, "yf"): "fp0"}
+    adjusted = {key: name for key, name in predictions.items() if key[1] in moments.columns}
+    if formula.estimator == "regression":
+        at = [moments.columns.index(name) for name in formula.covariates]
+        return {(arm, name): _least_squares(moments, arm, name, at) for arm, name in adjusted}
+    if formula.estimator == "aipw":
+        return {key: _slope(moments, [moments.columns.index(name)], 1.0) for key, name in adjusted.items()}
+    return {}
+
+
+def _least_squares(moments: ArmMoments, arm: int, name: str, at: Sequence[int]) -> FloatArray:
+    assert moments.cov is not None
+    cov = moments.cov[..., arm, :, :]
+    inside = cov[..., at, :][..., :, at]
+    # Features may be constant or collinear within a group; the pseudo-inverse leaves those directions out.
+    scale = np.sqrt(np.maximum(np.diagonal(inside, axis1=-2, axis2=-1), 0))
+    scale = np.where(scale > 0, scale, 1.0)
+    correlation = inside / (scale[..., :, None] * scale[..., None, :])
+    target = cov[..., at, moments.columns.index(name)] / scale
+    coefficient = (np.linalg.pinv(correlation, rcond=1e-10, hermitian=True) @ target[..., None])[..., 0] / scale
+    return _slope(moments, at, coefficient)
+
+
+def _slope(moments: ArmMoments, at: Sequence[int], coefficient: FloatArray | float) -> FloatArray:
+    """Coefficients of some columns among those of all."""
+    slope = np.zeros((*moments.mean.shape[:-2], len(moments.columns)))
+    slope[..., at] = coefficient
+    return slope
+
+
+def cross_fitted(
+    features: FloatArray, outcome: FloatArray, in_arm: BoolArray, weight: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """For every row, the mean outcome of one arm as predicted by a model fitted on the other folds of that arm."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    fold = rng.permutation(np.arange(len(outcome)) % FOLDS)
+    predicted = np.full(len(outcome), np.average(outcome, weights=weight))
+    for k in range(FOLDS):
+        fit, use = in_arm & (fold != k), fold == k
+        if fit.sum() >= 2 and use.any():
+            seed = int(rng.integers(2**31))
+            model = HistGradientBoostingRegressor(max_iter=50, early_stopping=False, random_state=seed)
+            predicted[use] = model.fit(features[fit], outcome[fit], sample_weight=weight[fit]).predict(features[use])
+    return predicted

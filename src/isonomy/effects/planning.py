@@ -1,0 +1,197 @@
+"""Planning: the rows that an experiment needs to find a bias, and the risk of each correction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+
+from isonomy.effects.bias import TreatmentBiasResult
+from isonomy.effects.estimators.collapse import NamedMeasure
+from isonomy.effects.estimators.shrinkage import STRATEGIES, Loss, Strategy, risk_of, strategies_of
+from isonomy.errors import UsageError
+from isonomy.frames.sums import LARGEST
+from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.tails import t_isf
+from isonomy.options import Alpha, Draws, Finite, Fraction, Positive, Power, checked, shown
+
+Sizes = dict[str, list[str] | FloatArray]
+Rate = float | Mapping[str, float]  # one for all groups, or one for each by its name
+MOST = 2.0**53  # rows, more than a float can count one by one
+
+
+@checked
+def correction_risk(
+    ratios: Sequence[float] | FloatArray | None = None,
+    strategies: Sequence[str] | None = None,
+    *,
+    alpha: Alpha = 0.05,
+    loss: Loss = "squared",
+) -> dict[str, FloatArray]:
+    """How large an error does each correction leave, on average, if the true error is b and its estimate N(b, sd^2)?
+
+    Parameters
+    ----------
+    ratios : array_like, optional
+        True errors b / sd; 0 to 4 by default.
+    strategies : list of str, optional
+        Names out of the paper's and "positive_part"; all by default. What "empirical_bayes" leaves depends on the
+        other groups.
+    alpha : float, default 0.05
+        Error rate of the strategy "significant".
+    loss : {"squared", "absolute"}, default "squared"
+        Mean of ((b - gamma B) / sd)^2, or of |b - gamma B| / sd.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The risk under the key of each strategy, and the ratios under "ratio". ``none`` has squared risk (b / sd)^2 and
+        ``mean`` has 1. No strategy is best everywhere.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> risk = iso.correction_risk([0.0, 1.0, 2.0, 3.0])
+    >>> risk["positive_part"].round(2).tolist()
+    [0.33, 0.86, 1.45, 1.41]
+    """
+    try:
+        at = np.linspace(0, 4, 81) if ratios is None else np.asarray(ratios, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        at = np.empty((0, 0))
+    if at.ndim != 1 or not np.isfinite(at).all():
+        raise UsageError(f"ratios: {shown(ratios)}; give a list of finite numbers.")
+    chosen = cast("tuple[Strategy, ...]", strategies_of(strategies, STRATEGIES))
+    return {"ratio": at} | {name: risk_of(name, at, alpha, loss) for name in chosen}
+
+
+@checked
+def bias_sample_size(
+    bias: Positive,
+    *,
+    pilot: TreatmentBiasResult | None = None,
+    baseline: Finite | Mapping[str, float] | None = None,
+    effect: Finite | Mapping[str, float] | None = None,
+    measure: NamedMeasure = "relative",
+    treated: Fraction = 0.5,
+    spread: Positive | None = None,
+    groups: Draws | None = None,
+    alpha: Alpha = 0.05,
+    power: Power = 0.8,
+) -> Sizes:
+    """How many rows does an experiment need to find a bias of this size in a group?
+
+    Parameters
+    ----------
+    bias : float
+        The true bias to be found, in units of the effect.
+    pilot : TreatmentBiasResult, optional
+        A result of `treatment_bias` on a smaller table: its groups, intervals, treated shares and events replace
+        ``baseline`` to ``groups``.
+    baseline, effect : float or mapping of str to float, optional
+        Without a pilot: the mean outcome without treatment, and the effect in the given ``measure``; one for all
+        groups, or {group: number}.
+    measure : {"relative", "difference"}, default "relative"
+        As in `treatment_bias`.
+    treated : float, default 0.5
+        Share of rows that are treated.
+    spread : float, optional
+        Standard deviation of the outcome within an arm. Default: that of a 0/1 outcome.
+    groups : int, default 2
+        Number of groups compared, if ``baseline`` and ``effect`` do not name them.
+    alpha, power : float, default 0.05 and 0.8
+        Error rate, shared by the groups (Bonferroni, where Holm's method starts; two groups are one hypothesis), and
+        the probability of finding the bias.
+
+    Returns
+    -------
+    dict of str to list or ndarray
+        One entry per group: ``group``, ``rows`` and ``treated``, the rows of the group and the treated ones among them.
+
+    Notes
+    -----
+    (z_alpha/2 + z_power)^2 times the variance of one row over the squared bias. For 0/1 outcomes, at least as many as
+    bring log(2 groups / alpha) events into the smaller arm (log(2 / alpha) for two groups), without which
+    `treatment_bias` gives no verdict; from a pilot, as many as its own options require (``least_events``). A pilot's
+    intervals include the error of the rest of each group as it is there: with more rows, all groups grow alike. From
+    rates, groups get the rows that give their errors equal precision.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> iso.bias_sample_size(0.2, baseline=0.1, effect=1.25, groups=4)["rows"].tolist()
+    [18586.0, 18586.0, 18586.0, 18586.0]
+    >>> sizes = iso.bias_sample_size(0.2, baseline={"DE": 0.1, "FR": 0.05}, effect=1.25)
+    >>> dict(zip(sizes["group"], sizes["rows"].tolist(), strict=True))
+    {'DE': 19623.0, 'FR': 41698.0}
+    """
+    if pilot is not None:
+        return _sizes_from_pilot(bias, pilot, alpha, power)
+    if baseline is None or effect is None:
+        raise UsageError("baseline, effect: give both, or a pilot (a result of treatment_bias on a smaller table).")
+    labels = _labels(baseline, effect, groups)
+    before, times = (
+        np.array([rate[label] if isinstance(rate, Mapping) else rate for label in labels], dtype=float)
+        for rate in (baseline, effect)
+    )
+    after = before * times if measure == "relative" else before + times
+    for label, m0, m1, change in zip(labels, before, after, times, strict=True):
+        if spread is None and not (0 < m0 < 1 and 0 < m1 < 1):
+            raise UsageError(
+                f"baseline, effect: they give {label} mean outcomes of {m0:g} and {m1:g}; a 0/1 outcome needs means "
+                "strictly between 0 and 1. For another outcome give spread, its standard deviation."
+            )
+        if measure == "relative" and not (m0 > 0 and change > 0):
+            raise UsageError(f"baseline, effect: {m0:g} and {change:g}; a relative effect needs both above 0.")
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        means = (before, after)
+        control, changed = (m * (1 - m) if spread is None else np.square(np.full(m.shape, spread)) for m in means)
+        variance = changed / treated + control / (1 - treated)
+        if measure == "relative":
+            variance = (changed / treated + times**2 * control / (1 - treated)) / before**2
+    if not np.all((variance > 1 / LARGEST) & (variance < LARGEST)):
+        raise UsageError("baseline, effect, spread: too large or too small to compute with; choose another unit.")
+    # The rest is estimated with error too: the others, each with its share of their rows.
+    others = variance.sum() - variance
+    rest = (np.square(variance).sum() - variance**2) / others**2
+    hypotheses = len(labels) if len(labels) > 2 else 1  # two groups are each other's rest
+    rows = rows_for(variance * (1 + rest), bias, alpha / hypotheses, power)
+    if spread is None:
+        events = np.log(2 * hypotheses / alpha)
+        rows = np.maximum(rows, np.ceil(events / np.minimum(after * treated, before * (1 - treated))))
+    return {"group": labels, "rows": rows, "treated": np.ceil(rows * treated)}
+
+
+def _sizes_from_pilot(bias: float, pilot: TreatmentBiasResult, alpha: float, power: float) -> Sizes:
+    # Half the interval over its quantile: the standard error of the law that was used, which no empty arm makes 0.
+    error = (pilot.ci_high - pilot.ci_low) / (2 * float(t_isf(pilot.alpha / 2, np.inf)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = rows_for(pilot.n * error**2, bias, alpha / max(pilot.hypotheses, 1), power)
+        if pilot.least_events > 0:
+            floor = np.ceil(pilot.n * pilot.least_events / pilot.events)
+            rows = np.where(np.isfinite(error), np.maximum(rows, floor), np.nan)
+        return {"group": list(pilot.labels), "rows": rows, "treated": np.ceil(rows * pilot.treated / pilot.n)}
+
+
+def _labels(baseline: Rate, effect: Rate, groups: int | None) -> list[str]:
+    """The groups that were named, or as many as were asked for."""
+    named = [list(rate) for rate in (baseline, effect) if isinstance(rate, Mapping)]
+    if named and (set(named[0]) != set(named[-1]) or groups not in (None, len(named[0]))):
+        raise UsageError(
+            "baseline, effect, groups: they are not about the same groups; name the same ones, or leave out groups."
+        )
+    labels = named[0] if named else [f"group {i + 1}" for i in range(2 if groups is None else groups)]
+    if len(labels) < 2:
+        raise UsageError(f"groups: {len(labels)}; a bias compares a group with the others, so give 2 or more.")
+    return labels
+
+
+def rows_for(variance: FloatArray | float, bias: float, alpha: float, power: float) -> FloatArray:
+    """Rows at which a bias is found with this power: (z_alpha/2 + z_power)^2 variance / bias^2."""
+    normal = float(t_isf(alpha / 2, np.inf) + t_isf(1 - power, np.inf))
+    with np.errstate(over="ignore"):
+        rows = np.ceil(np.asarray(variance, dtype=float) * np.square(normal / bias))
+    if (rows > MOST).any():
+        raise UsageError(f"bias: {bias:g} is not allowed; no number of rows shows one so small.")
+    return rows

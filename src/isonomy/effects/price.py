@@ -1,0 +1,433 @@
+"""The price of fairness: what corrected effects cost in the ranking of people.
+
+With p the probability of treatment, Z = Y (T - p) / (p (1 - p)) has the person's effect on Y as its mean (Athey and
+Imbens 2016). Every quantity is a mean over rows, or a smooth function of ranks; its influence on each row gives the
+standard error, and the difference of two influences that of a change on the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
+
+import numpy as np
+
+from isonomy.effects import words
+from isonomy.effects.bias import other_measure
+from isonomy.effects.estimators.collapse import AnyMeasure, Relative
+from isonomy.effects.estimators.errors import Errors, arms_differ, errors_of
+from isonomy.effects.experiment import (
+    Experiment,
+    Trial,
+    check_measure,
+    from_design,
+    lines_of,
+    refuse_certain,
+    trial_of,
+    under_design,
+)
+from isonomy.errors import UsageError
+from isonomy.frames import Groups, Request, Sample
+from isonomy.inference import Verdict, rejected
+from isonomy.inference.designs import FEWEST, Influence, spread
+from isonomy.inference.multiplicity import adjust
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.tails import t_isf, t_sf
+from isonomy.options import Alpha, Column, Fraction, Names, RowOptions, Whole
+from isonomy.results import Evidence, Note, column, open_call, phrases, question
+
+if TYPE_CHECKING:
+    import altair as alt
+
+QUANTITIES = ("qini", "loss", "policy_value")
+Score = tuple[float, FloatArray]  # a quantity, and the influence of each row on it (mean 0)
+
+
+# ---- call
+
+
+@question(
+    "PricePlan",
+    asks="What do corrections of group effects cost in the ranking of people?",
+    topic="Price of corrections",
+    meaning=words.meaning,
+    badges={"inconclusive": "Price measured"},
+    next_steps={
+        "inconclusive": (
+            "Weigh what the ranking gains or loses against the bias that a correction removes: that is a judgment.",
+        )
+    },
+    looks={"inconclusive": "compared"},
+)
+def price_of_fairness(
+    data: object,
+    *,
+    effect: Column,
+    corrected: Names,
+    treatment: Column,
+    outcome: Column,
+    groups: Groups,
+    measure: AnyMeasure | None = None,
+    baseline: Column | None = None,
+    propensity: Column | None = None,
+    budget: Fraction = 0.3,
+    alpha: Alpha = 0.05,
+    depth: Whole = 1,
+    **rows: Unpack[RowOptions],
+) -> PriceResult:
+    """What do corrected effects cost in the ranking of people?
+
+    A correction moves the predictions of whole groups, and so the order of people across groups. Three quantities are
+    compared before and after, on the same rows: Qini (the area between the gain from treating those ranked highest and
+    from treating as many at random), transformed-outcome loss (the mean squared distance of the predicted differences
+    from Z = Y (T - p) / (p (1 - p)), whose mean is the effect), and the value of treating the ``budget`` share that is
+    ranked highest. Null hypothesis, for each column and quantity: no change.
+
+    Parameters
+    ----------
+    data : table
+        Rows of an experiment that were not used to fit the corrections. The columns named here are read into memory.
+    effect : str
+        Column of predicted effects before correction.
+    corrected : str or list of str
+        Columns of corrected effects.
+    treatment, outcome, groups, measure, alpha, depth
+        As in `treatment_bias`.
+    baseline : str, optional
+        Column with the predicted outcome without treatment. Relative effects are then ranked and judged as differences.
+    propensity : str, optional
+        Column with the known probability of treatment. Default: the treated share of all rows.
+    budget : float, default 0.3
+        Share of people that can be treated.
+    **rows
+        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`.
+
+    Returns
+    -------
+    PriceResult
+        ``to_frame()`` has one row per corrected column (``candidate``) and quantity (``metric``): estimate (after),
+        reference (before), disparity (the paired change), ci_low, ci_high, pvalue, adjusted_pvalue, and the bias left.
+
+    Notes
+    -----
+    When it misleads: without ``propensity`` if the treated share differs between groups; on rows that the corrections
+    were fitted on.
+
+    References
+    ----------
+    Persson, Bakker, Bohle, Feuerriegel and von Wangenheim (working paper, 2024 or later), section 6.5. Athey and Imbens
+    (2016), Recursive partitioning for heterogeneous causal effects. PNAS 113.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> made = iso.simulate.uplift(20_000, groups=["a", "b"], baseline=0.3, error={"b": 0.5}).frame()
+    >>> corrector = iso.EffectCorrector(groups="group").fit(made, made["outcome"])
+    >>> new = iso.simulate.uplift(20_000, 1, groups=["a", "b"], baseline=0.3, error={"b": 0.5}).frame()
+    >>> new = new.with_columns(corrected=corrector.predict(new))
+    >>> price = iso.price_of_fairness(
+    ...     new, effect="effect", corrected="corrected", treatment="treatment", outcome="outcome", groups="group",
+    ...     baseline="baseline",
+    ... )
+    >>> bool(price.bias_after[0] < price.bias_before[0])
+    True
+    """
+    call = open_call("price_of_fairness", locals())
+    plan = PricePlan(call.source, **call.options)
+    sample, trials = read(plan)
+    columns, facts = estimate(sample, trials, plan)
+    return PriceResult(
+        **columns,
+        **decide(columns, plan),
+        null=words.PRICE_NULL,
+        notes=notes(columns, facts, plan),
+        provenance=call.provenance(
+            rows=sample.rows,
+            dropped=sample.dropped,
+            random=False,
+            grouping=plan.grouping,
+            measure=plan.formula.measure,
+        ),
+        budget=plan.budget,
+        alpha=plan.alpha,
+        shares="one share" if plan.propensity is None else "propensity",
+    )
+
+
+# ---- plan
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PricePlan(Experiment):
+    """The call, and what follows from it and the schema."""
+
+    corrected: Names
+    budget: float
+
+    def __post_init__(self) -> None:
+        self.source.require(**{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
+        if not self.columns:
+            raise UsageError("corrected: none given; name one column of corrected effects, or several.")
+        super().__post_init__()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of corrected effects."""
+        return (self.corrected,) if isinstance(self.corrected, str) else tuple(self.corrected)
+
+    @property
+    def weights(self) -> str | None:
+        """The baseline turns ratios into differences here; a collapse uses it only if it is named."""
+        named = self.measure.collapse if isinstance(self.measure, Relative) else None
+        return self.baseline if named in ("weighted", "normalized") else None
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """None: rows are ranked, so they are read."""
+        return ()
+
+
+# ---- read
+
+
+def read(plan: PricePlan) -> tuple[Sample, list[Trial]]:
+    """The columns that are needed, in memory; and what every column of predictions says about the groups."""
+    corrected = {f"corrected[{i}]": name for i, name in enumerate(plan.columns)}
+    further = {} if plan.baseline is None else {"baseline": plan.baseline}
+    request = plan.request(sums=False)
+    sample = plan.source.rows(replace(request, numeric={**request.numeric, **corrected, **further}))
+    lines, trials = lines_of(sample, plan), []
+    for name in ("effect", *corrected):
+        own = replace(lines, factors={**lines.factors, "f": np.asarray(sample.columns[name], dtype=float)})
+        if plan.designed:
+            trials.append(from_design(sample, own, plan))
+        else:
+            every = np.arange(sample.size), lines.weight, np.zeros(sample.size, dtype=np.intp)
+            trials.append(trial_of(sample, own.sums(plan.formula.columns, *every, 1), plan, own))
+    return sample, trials
+
+
+# ---- estimate
+
+
+def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Every quantity of every column with its change on the same rows, one line each; and what notes need to know."""
+    first = trials[0]
+    assert first.lines is not None
+    lines = first.lines
+    if plan.propensity is None:
+        p = np.full(sample.size, float(np.average(lines.arm, weights=lines.weight)))
+    else:
+        p = np.asarray(sample.columns["propensity"], dtype=float)
+    refuse_certain(plan.propensity, p)
+    check_measure(first.parts[0], plan)
+    transformed = lines.factors["y"] * (lines.arm - p) / (p * (1 - p))
+
+    scored = []
+    for trial in trials:
+        assert trial.lines is not None
+        effect = known = trial.lines.factors["f"]
+        if plan.formula.measure == "relative":
+            baseline = np.nan if plan.baseline is None else np.asarray(sample.columns["baseline"], dtype=float)
+            known = (effect - 1) * baseline
+        rank_by = known if np.isfinite(known).all() else effect
+        scored.append(scores(transformed, known, rank_by, lines.weight, plan.budget))
+    before, *after = scored
+    reference = np.array([value for value, _ in before])
+    changes = np.array([[new - old for (old, _), (new, _) in zip(before, own, strict=True)] for own in after])
+    influences = [[influence for _, influence in before]]
+    influences += [[new - old for (_, old), (_, new) in zip(before, own, strict=True)] for own in after]
+    (_, *rows), (_, *freedom), few = _spreads(influences, lines.weight, sample)
+    errors, df = np.array(rows), np.array(freedom)
+    critical = t_isf(plan.alpha / 2, df)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pvalue = 2 * t_sf(np.abs(changes) / errors, df)
+    grouped = [
+        under_design([errors_of(part.sums.moments(), plan.formula) for part in trial.parts], trial, plan)[0]
+        for trial in trials
+    ]
+    bias_before, *bias_after = (_root_mean_bias(own, first) for own in grouped)
+    columns = {
+        "candidates": tuple(name for name in plan.columns for _ in QUANTITIES),
+        "metric": QUANTITIES * len(plan.columns),
+        "estimate": np.array([[value for value, _ in own] for own in after]).ravel(),
+        "reference": np.tile(reference, len(plan.columns)),
+        "disparity": changes.ravel(),
+        "ci_low": (changes - critical * errors).ravel(),
+        "ci_high": (changes + critical * errors).ravel(),
+        "pvalue": np.where(few, np.nan, np.where(changes == 0, 1.0, pvalue)).ravel(),
+        "standard_error": errors.ravel(),
+        "bias_before": np.full(changes.size, bias_before),
+        "bias_after": np.repeat(np.array(bias_after), len(QUANTITIES)),
+        "arms_differ": any(arms_differ(part.rows[: len(part.groups)]) for part in first.parts),
+    }
+    facts = {
+        "predicted": first.joined([own.effects.predicted for own in grouped[0]]),
+        "observed": first.joined([own.effects.observed for own in grouped[0]]),
+        "binary": first.parts[0].sums.binary,
+        "few_clusters": few,
+    }
+    return columns, facts
+
+
+def _spreads(
+    influences: Sequence[Sequence[FloatArray]], weight: FloatArray, sample: Sample
+) -> tuple[list[FloatArray], list[FloatArray], bool]:
+    """Standard errors and degrees of freedom of means with these influences; and whether clusters are too few."""
+    if sample.design is None:
+        errors = [np.array([standard_error(one, weight) for one in row]) for row in influences]
+        return errors, [np.full(row.shape, np.inf) for row in errors], False
+    shares = [np.nan_to_num(np.stack(row, -1)) / weight.sum() for row in influences]
+    spreads = [spread(sample.design, Influence.of(share)) for share in shares]
+    known = [np.array([np.isfinite(one).all() for one in row]) for row in influences]
+    errors = [np.where(there, np.sqrt(one.variance), np.nan) for one, there in zip(spreads, known, strict=True)]
+    return errors, [one.df for one in spreads], bool((spreads[0].effective < FEWEST).any())
+
+
+def _root_mean_bias(errors: Sequence[Errors], trial: Trial) -> float:
+    """Root mean square of the biases of all groups, without their sampling error."""
+    square = trial.joined([np.where(own.usable, own.gap.value**2 - own.gap.se**2, np.nan) for own in errors])
+    return float(np.sqrt(max(float(np.nanmean(square)), 0.0))) if np.isfinite(square).any() else np.nan
+
+
+def scores(
+    transformed: FloatArray, effect: FloatArray, rank_by: FloatArray, weight: FloatArray, budget: float
+) -> tuple[Score, ...]:
+    """The quantities of one column. ``effect``: predicted differences, NaN if they are not known."""
+    return (
+        qini(transformed, rank_by, weight),
+        loss(transformed, effect, weight),
+        policy_value(transformed, rank_by, weight, budget),
+    )
+
+
+def loss(transformed: FloatArray, effect: FloatArray, weight: FloatArray) -> Score:
+    """Mean of (Z - f)^2: that of the error of the predicted effects, and the variance of Z, which no model changes."""
+    square = (transformed - effect) ** 2
+    value = float(np.average(square, weights=weight))
+    return value, square - value
+
+
+def qini(transformed: FloatArray, rank_by: FloatArray, weight: FloatArray) -> Score:
+    """Area between the gain from treating those ranked highest and that from treating as many at random.
+
+    With u the share of rows ranked above (ties count half) it is the mean of Z (1/2 - u). A row moves the ranks of the
+    others too: its influence has a second term, the mean of Z over the rows it stands above.
+    """
+    codes, share = _ranks(rank_by, weight)
+    above = 1 - np.cumsum(share) + share / 2
+    gain = np.bincount(codes, weight * transformed) / weight.sum()
+    below = np.cumsum(gain) - gain / 2
+    own = transformed * (0.5 - above[codes])
+    value = float(np.average(own, weights=weight))
+    others = below[codes]
+    return value, own - value - (others - np.average(others, weights=weight))
+
+
+def policy_value(transformed: FloatArray, rank_by: FloatArray, weight: FloatArray, budget: float) -> Score:
+    """Gain per person over treating nobody when the ``budget`` share ranked highest is treated, ties at random."""
+    codes, share = _ranks(rank_by, weight)
+    above = 1 - np.cumsum(share)
+    treated = np.clip((budget - above) / share, 0.0, 1.0)[codes]
+    own = transformed * treated
+    value = float(np.average(own, weights=weight))
+    # Rows that join push others below the threshold: by the effect there, from the rows nearest to it.
+    distance = np.abs(above + share / 2 - budget)[codes]
+    near = distance <= np.quantile(distance, min(1.0, len(distance) ** -0.2))
+    margin = float(np.average(transformed[near], weights=weight[near]))
+    return value, own - value - margin * (treated - budget)
+
+
+def _ranks(values: FloatArray, weight: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The position of each row's value among the distinct ones, and the share of rows at each."""
+    _, codes = np.unique(values, return_inverse=True)
+    return codes.astype(np.intp), np.bincount(codes, weight) / weight.sum()
+
+
+def standard_error(influence: FloatArray, weight: FloatArray) -> float:
+    """Of a mean with this influence, where lines stand for ``weight`` rows."""
+    total = float(weight.sum())
+    return float(np.sqrt((weight * influence**2).sum() / max(total - 1, 1) / total))
+
+
+# ---- decide
+
+
+def decide(columns: Mapping[str, Any], plan: PricePlan) -> dict[str, Any]:
+    """Which changes were shown, adjusted over all of them. A price is no verdict on the model: none is given."""
+    pvalue = adjust(columns["pvalue"], "holm")
+    return {"adjusted_pvalue": pvalue, "shown": rejected(pvalue, plan.alpha), "verdict": Verdict.INCONCLUSIVE}
+
+
+def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: PricePlan) -> tuple[Note, ...]:
+    """What the reader must know about the measure, the propensities and the clusters."""
+    measure = plan.formula.measure
+    return (
+        *other_measure(measure, np.isfinite(facts["predicted"] + facts["observed"]), facts),
+        *([Note("no_baseline")] if measure == "relative" and plan.baseline is None else []),
+        *([Note("shares_differ")] if columns["arms_differ"] and plan.propensity is None else []),
+        *([Note("price_clusters")] if facts["few_clusters"] else []),
+    )
+
+
+# ---- evidence
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PriceResult(Evidence):
+    """What corrected effects cost in the ranking of people. A line is a corrected column and a quantity.
+
+    Quantities: ``qini``, ``loss`` (transformed-outcome; less is better) and ``policy_value`` at the budget.
+    ``reference`` is the quantity before correction, ``estimate`` after it, and ``disparity`` the change.
+    ``bias_before`` and ``bias_after`` are root mean squares over groups, without sampling error.
+    """
+
+    method: ClassVar[str] = words.PRICE_METHOD
+    references: ClassVar[tuple[str, ...]] = words.REFERENCES[:1]
+    never_shown: ClassVar[tuple[str, ...]] = words.PRICE_LIMITS
+    decisive: ClassVar[tuple[str, ...]] = ("adjusted_pvalue",)
+
+    candidates: tuple[str, ...] = column("Corrected effects", name="candidate")
+    metric: tuple[str, ...] = column("Quantity")
+    estimate: FloatArray = column("After")
+    reference: FloatArray = column("Before")
+    disparity: FloatArray = column("Change")
+    ci_low: FloatArray = column("Change: interval from")
+    ci_high: FloatArray = column("Change: interval to")
+    pvalue: FloatArray = column()
+    adjusted_pvalue: FloatArray = column()
+    shown: BoolArray = column("Change shown")
+    standard_error: FloatArray = column("Change: standard error")
+    bias_before: FloatArray = column("Bias before")
+    bias_after: FloatArray = column("Bias after")
+    arms_differ: bool
+    budget: float
+    alpha: float
+    shares: words.Shares
+
+    def headline(self) -> str:
+        """How many changes were shown."""
+        return words.price_headline(self) if self.answered else Evidence.headline(self)
+
+    def findings(self) -> tuple[str, ...]:
+        """For each column what is left of the bias, and what changed."""
+        sentences = []
+        for i, metric in enumerate(self.metric):
+            sentences += [words.trade(self, i)] if metric == QUANTITIES[0] else []
+            sentences += [words.price(self, i)] if np.isfinite(self.disparity[i]) else []
+        return tuple(sentences)
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        return words.assumptions(self)[:3]
+
+    def movement(self) -> str:
+        """Two audits compare verdicts alone."""
+        return phrases.VERDICTS_ALONE
+
+    def plot(self, quantity: Literal["qini", "loss", "policy_value"] = "policy_value") -> alt.TopLevelMixin:
+        """The trade-off: bias left on one axis, the change of a quantity with its interval on the other."""
+        from isonomy.effects.charts import trade
+
+        return trade(self, quantity)

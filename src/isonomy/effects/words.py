@@ -1,0 +1,383 @@
+"""Every sentence about effects. A sentence is a function of the evidence and the line it is about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from isonomy.effects.estimators.collapse import CollapseName, Measure, Relative
+from isonomy.inference import Verdict
+from isonomy.numerics.arrays import IntArray
+from isonomy.numerics.status import Status
+from isonomy.results import Note, phrases, register
+
+if TYPE_CHECKING:
+    from isonomy.effects.bias import TreatmentBiasResult
+    from isonomy.effects.corrections import CorrectionsResult
+    from isonomy.effects.price import PriceResult
+
+METHOD = "Group errors of predicted treatment effects (Persson et al.), Fieller and Welch inference"
+REFERENCES = (
+    "Persson, Bakker, Bohle, Feuerriegel and von Wangenheim (working paper, 2024 or later), Detecting and Mitigating "
+    "Algorithmic Bias in Treatment Effect Estimation: Theory, Methods, and Empirical Evidence.",
+    "Fieller (1954), Some problems in interval estimation. JRSS B 16.",
+    "Zou and Donner (2008), Construction of confidence limits about effect measures. Statistics in Medicine 27.",
+    "Farrington and Manning (1990), Test statistics and sample size formulae for comparative binomial trials. "
+    "Statistics in Medicine 9.",
+    "Dunnett and Gent (1977), Significance testing to establish equivalence between treatments. Biometrics 33.",
+    "Welch (1951), On the comparison of several mean values. Biometrika 38.",
+    "DerSimonian and Laird (1986), Meta-analysis in clinical trials. Controlled Clinical Trials 7.",
+    "Lin (2013), Agnostic notes on regression adjustments to experimental data. Annals of Applied Statistics 7.",
+)
+EFFECTS = {
+    "relative": "An effect is the average outcome of those treated divided by that of those not treated.",
+    "difference": "An effect is the average outcome of those treated minus that of those not treated.",
+}
+UNITS: Mapping[Measure, str] = {
+    "relative": "effects are ratios of mean outcomes, treated over control",
+    "difference": "effects are differences of mean outcomes, treated minus control",
+}
+
+
+def meaning(options: Mapping[str, object]) -> str:
+    """What an effect is, in the measure of the call."""
+    measure = options.get("measure")
+    return EFFECTS.get("relative" if isinstance(measure, Relative) else str(measure), "")
+
+
+# ---- bias
+
+
+def null(tolerance: float | None, measure: Measure) -> str:
+    """What is tested, for each group."""
+    limit = "equals" if tolerance is None else f"differs by at most {phrases.number(tolerance)} from"
+    return (
+        f"For each group: the error of its predicted effect (predicted minus observed; {UNITS[measure]}) {limit} "
+        "that of all other groups together."
+    )
+
+
+def unit(r: TreatmentBiasResult) -> Literal["ratio", "difference", "points"]:
+    """How effects are written: as ratios, as differences of means, or as differences of shares."""
+    return "ratio" if r.measure == "relative" else "points" if r.binary else "difference"
+
+
+def _amount(r: TreatmentBiasResult, value: float) -> str:
+    """An error or a bias, with its sign."""
+    if unit(r) != "points" or not math.isfinite(value):
+        return phrases.signed(value)
+    return f"{'-' if value < 0 else '+'}{phrases.points(value)}"
+
+
+def count(r: TreatmentBiasResult, order: IntArray, tested: int) -> str:
+    """The groups with a bias, and how many have at most a small one."""
+    biased = [r.labels[i] for i in order if r.verdicts[i] is Verdict.VIOLATION]
+    within = sum(verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts)
+    small = f" For {within:,} groups, any bias was shown to be within the tolerance." if within else ""
+    names = f": {phrases.listed(biased)}" if biased else ""
+    return f"A bias was shown for {len(biased) or 'none'} of {tested:,} groups that could be tested{names}.{small}"
+
+
+_ENDS: Mapping[Verdict, str] = {
+    Verdict.VIOLATION: "A bias was shown.",
+    Verdict.WITHIN_TOLERANCE: "Any bias was shown to be within the tolerance.",
+    Verdict.INCONCLUSIVE: "The result is inconclusive.",
+}
+
+
+def finding(r: TreatmentBiasResult, i: int) -> str:
+    """One group: its predicted and observed effect, and how its error compares with that of the others."""
+    ratio = unit(r) == "ratio"
+    both = [phrases.number(effect) if ratio else _amount(r, effect) for effect in (r.predicted[i], r.observed[i])]
+    ends = float(r.ci_low[i]), float(r.ci_high[i])
+    between = phrases.interval(*ends, r.alpha)
+    if unit(r) == "points" and all(map(math.isfinite, ends)):
+        between = f"{100 * (1 - r.alpha):g} % interval {phrases.percent(ends[0])} to {phrases.percent(ends[1])} points"
+    return (
+        f"{r.labels[i]} ({phrases.count(r.n[i])} rows): the predicted {'effect' if ratio else 'uplift'} is {both[0]} "
+        f"and the observed one is {both[1]}, an error of {_amount(r, r.estimate[i])}. The error of the other groups "
+        f"together is {_amount(r, r.reference[i])}. The difference between the two, the bias, is "
+        f"{_amount(r, r.disparity[i])} ({between}, adjusted {phrases.pvalue(r.adjusted_pvalue[i])}). "
+        f"{_ENDS[r.verdicts[i]]}"
+    )
+
+
+def omnibus(r: TreatmentBiasResult, i: int) -> str:
+    """The test that the errors of all groups of a family are equal."""
+    return (
+        f"One test that the errors of all groups by {r.families[i]} are equal: {phrases.pvalue(r.omnibus_pvalue[i])} "
+        f"(Cochran's Q divided by its degrees of freedom: {phrases.number(r.omnibus_statistic[i])})."
+    )
+
+
+def detectable(r: TreatmentBiasResult, power: float) -> list[str]:
+    """What the data could have shown."""
+    sizes = r.detectable(power)
+    known = sizes[np.isfinite(sizes)]
+    if not known.size:
+        return []
+    write = phrases.points if unit(r) == "points" else phrases.number
+    least, most = (write(float(size)) for size in (known.min(), known.max()))
+    return [
+        f"A bias of {least} (in the most precisely measured group) to {most} (in the least precisely measured group) "
+        f"would be found with probability {power:g}, before adjusting for the number of groups."
+    ]
+
+
+REASONS: Mapping[str, str] = {
+    Status.EMPTY: "there are no rows.",
+    Status.NO_TREATED: "there are no treated rows.",
+    Status.NO_CONTROL: "there are no control rows.",
+    Status.ZERO_BASELINE: "the mean outcome of the control rows is not above zero, so a relative effect has no "
+    "denominator.",
+    Status.TOO_SMALL: "an arm has too few rows to estimate a variance.",
+    Status.FEW_CLUSTERS: "there are fewer than 10 effective clusters, or rows by weight, to estimate spread from.",
+    Status.FEW_EVENTS: "an arm, of all rows or of a half, has too few outcomes of either kind to estimate their spread "
+    "from.",
+    Status.CONSTANT: "outcomes and predictions do not vary, so there is nothing to test.",
+    Status.UNSUPPORTED: "no observed effect was given for it.",
+    Status.FAILED: "the estimate is not finite.",
+}
+
+
+def _no_effect(note: Note) -> str:
+    return f"There is no answer for {phrases.listed(note.groups)}: {REASONS[note.values['status']]}"
+
+
+# Why a group needs so many events: for the law of counts, or for means that must be nearly normal.
+_EVENTS = "fewer than {} events (or rows without the event) are expected in an arm"
+_TOO_FEW: Mapping[str, tuple[str, str]] = {
+    "counts": (_EVENTS, "among so many groups, no test could distinguish such a group from chance."),
+    "normal": (
+        _EVENTS,
+        "with these options, tests require means that are nearly normal, which takes this many events for this many "
+        "groups. Fewer are enough with the default split, estimator, collapse and rest, without weights and clusters.",
+    ),
+    "skewed": (
+        "the outcomes are so skewed that they carry the information of fewer than {} events",
+        "among so many groups, no test could distinguish such a group from chance.",
+    ),
+}
+
+
+def _too_few_events(note: Note) -> str:
+    reason, consequence = _TOO_FEW[note.values["law"]]
+    because = reason.format(phrases.number(note.values["least"], 2))
+    return (
+        f"Inconclusive for {phrases.listed(note.groups)}, because {because}. Estimates and intervals are given, but "
+        f"{consequence}"
+    )
+
+
+def _like(observed: str, other: str, none: str) -> Any:
+    def sentence(note: Note) -> str:
+        predicted, seen = (phrases.number(note.values[name]) for name in ("predicted", "observed"))
+        return (
+            f"Predicted effects average {predicted}, while the observed {observed} average {seen}: the predictions "
+            f"look like {other}. {none}"
+        )
+
+    return sentence
+
+
+# What a collapse of relative effects assumes.
+COLLAPSES: Mapping[CollapseName, str] = {
+    "average": "Relative effects were averaged without weights. This is right only if outcomes without treatment do "
+    "not depend on what the predictions depend on.",
+    "positives": "The positives-only formula (20) is off whenever predicted effects vary with the outcome.",
+    "positives_inverse": "The collapse by 1/f is off if the model's heterogeneity has the wrong sign; do not base a "
+    "test on it.",
+}
+register(
+    {
+        "no_effect": _no_effect,
+        "unbounded_effect": "The control mean of {groups} cannot be distinguished from zero, so the interval of a "
+        "relative effect has no end.",
+        "no_rest": "There is nothing to compare {groups} with: only the error is given, not the bias.",
+        "too_few_events": _too_few_events,
+        "few_outcomes": lambda note: phrases.few(
+            note.values["least"], "rows with an outcome above zero in an arm of", note.groups
+        ),
+        "lost_resamples": lambda note: (
+            f"{phrases.share(note.values['share'])} of the resamples of some group had an "
+            "empty arm or control mean and were left out."
+        ),
+        "like_differences": _like(
+            "ratios",
+            "differences",
+            "A relative effect is a ratio, and 1 means no effect; differences have to be asked for as another measure.",
+        ),
+        "like_ratios": _like(
+            "differences",
+            "ratios",
+            "A difference of shares is below 1, and 0 means no effect; ratios have to be asked for as another measure.",
+        ),
+        "pooled_rest": "The rest is pooled: if treated shares differ between groups, its effect is confounded by who "
+        "is in which arm.",
+        "shared_models": "Outcome models were fitted on other rows of the same table (cross-fitting). Groups share "
+        "these models, so errors of different groups are independent only to first order.",
+        **{f"collapse_{name}": sentence for name, sentence in COLLAPSES.items()},
+        "no_baseline": "Relative effects without a baseline column: the transformed-outcome loss is not known, and "
+        "people are ranked by their ratios, which is not the order of their gains.",
+        "shares_differ": "Treated shares differ between groups, and one share was used for all: the gains of groups "
+        "that were treated more often look larger than they are. Name a column with the probability of treatment "
+        "(propensity).",
+        "price_clusters": "There are fewer than 10 effective clusters, or rows by weight: changes cannot be "
+        "distinguished from chance, and are not tested.",
+    }
+)
+
+_UNCHECKED = "This cannot be checked from these columns"
+_ELSEWHERE = (
+    "The observed effects that were given are the true effects up to their standard errors.",
+    "This cannot be checked here.",
+)
+# How a comparison of groups allows for treated shares that differ.
+Shares = Literal["standardized", "pooled", "propensity", "one share"]
+_SHARES: Mapping[Shares, str] = {
+    "standardized": ", which the standardized comparison allows for",
+    "pooled": ", which confounds the pooled rest",
+    "propensity": ", which the propensities allow for",
+    "one share": ", which one share for all does not allow for: name a propensity column",
+}
+
+
+def assumptions(
+    r: TreatmentBiasResult | CorrectionsResult | PriceResult, *, experiment: bool = True
+) -> tuple[tuple[str, str], ...]:
+    """What is assumed, and how it was checked."""
+    alike = "differ between groups by no more than 5 points or than chance explains"
+    differ = f"differ between groups by more than 5 points and more than chance explains{_SHARES[r.shares]}"
+    assigned = (
+        "Treatment was assigned at random within each group.",
+        f"{_UNCHECKED}; treated shares {differ if r.arms_differ else alike}.",
+    )
+    return (
+        assigned if experiment else _ELSEWHERE,
+        ("One row's treatment does not change another row's outcome.", f"{_UNCHECKED}."),
+        r.rows_assumed(),
+        (
+            "The model was fitted on other rows.",
+            "This was not checked. On its own training rows a model's errors look too small.",
+        ),
+    )
+
+
+def limits(measure: Measure) -> tuple[str, ...]:
+    """What the result does not show."""
+    return (
+        "The result compares average effects of groups: predictions for people within a group may be wrong in ways "
+        "that cancel out.",
+        "It does not say whether groups should have equal effects, or whether the treatment is allocated well.",
+        f"It is about one measure only: {UNITS[measure]}.",
+        phrases.NOT_PROOF,
+    )
+
+
+# ---- corrections
+
+PROGRESS = "Splits and swaps"
+CORRECTIONS_METHOD = "Repeated split, swap and bootstrap evaluation of corrections (Persson et al., section 7)"
+CORRECTIONS_NULL = (
+    "For each strategy: on rows that were not used to find the correction, the mean over groups of the squared bias is "
+    "at least as large with it as without it."
+)
+CORRECTIONS_LIMITS = (
+    "A correction carries the sampling error of the rows that were used to find it. If the halves are alike, about one "
+    "held-out test in six rejects at 0.05 after a correction that is right on average: compare strategies with each "
+    "other, not their shares of rejections with 0.05.",
+    "The spread of estimates on held-out rows includes the sampling error of those rows, so no correction can reduce "
+    "it to zero.",
+    "Splits and swaps reuse the same rows: their spread is not a standard error.",
+    "Correcting the average of a group does not make the predictions for its members right.",
+    phrases.NOT_PROOF,
+)
+UNKNOWN_GROUPS = (
+    "groups: {} were not in the data that the corrector was fitted on; refit with them, or use "
+    'unknown="pooled" to give them the correction of all groups together.'
+)
+POOLED_GROUPS = "Groups that were not present in the fit get the correction of all groups together: {}."
+UNCORRECTED = "The error of {} could not be estimated: their predictions are left unchanged."
+CORRECTED_BY_ALL = "The error of {} could not be estimated: the correction of all groups together is used."
+
+
+def remaining(r: CorrectionsResult, i: int) -> str:
+    """One strategy: what remains of the groups' biases on rows that were not used to find it."""
+    left, before, raw = (phrases.number(values[i]) for values in (r.estimate, r.reference, r.bias_rms))
+    tests = f"{phrases.share(r.bias_rejected[i])} of the tests for"
+    if r.strategies[i] == "none":
+        return (
+            f"Without correction, the biases have a root mean square of {left} ({raw} if the sampling error of the "
+            f"held-out rows is included). {tests} bias reject at {r.alpha:g}."
+        )
+    return (
+        f'With the correction "{_named(r.strategies[i])}", the biases have a root mean square of {left}, compared with '
+        f"{before} without correction (less bias: {phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all corrections "
+        f"compared). It is {raw} if the sampling error of the held-out rows is included. {tests} remaining bias reject "
+        f"at {r.alpha:g}."
+    )
+
+
+def _named(strategy: str) -> str:
+    """A strategy in words: 'empirical bayes t'."""
+    return strategy.replace("_", " ")
+
+
+def less(r: CorrectionsResult) -> str:
+    """Whether a correction was shown to leave less bias: the headline of an evaluation."""
+    shown, tried = int(r.shown.sum()), len(r.strategies) - 1
+    if not tried:
+        return "Nothing was compared: no correction was evaluated."
+    if not shown:
+        return (
+            f"Corrections compared: none of {tried} was shown to leave less bias than no correction, on rows that were "
+            "not used to find it."
+        )
+    leave = "correction leaves" if tried == 1 else "corrections leave"
+    return f"Less bias shown: {shown} of {tried} {leave} less bias, and {_named(r.best)} leaves the least."
+
+
+# ---- price
+
+PRICE_METHOD = "Paired changes of Qini, transformed-outcome loss and policy value on the same rows"
+PRICE_NULL = "For each column of corrected effects: the quantity is the same as before the correction."
+PRICE_LIMITS = (
+    "The result compares columns of predictions on these rows: corrections fitted on the same rows look better than "
+    "they are.",
+    "The value of a policy is a gain in the mean outcome of these people, not in anybody's welfare.",
+    phrases.NOT_PROOF,
+)
+QUANTITY_NAMES: Mapping[str, str] = {
+    "qini": "Qini",
+    "loss": "transformed-outcome loss (less is better)",
+    "policy_value": "policy value at the budget",
+}
+
+
+def price(r: PriceResult, i: int) -> str:
+    """One quantity of one column."""
+    between = phrases.interval(float(r.ci_low[i]), float(r.ci_high[i]), r.alpha)
+    return (
+        f"{r.candidates[i]}: the {QUANTITY_NAMES[r.metric[i]]} was {phrases.number(r.reference[i])} before the "
+        f"correction and changed by {phrases.signed(r.disparity[i])} ({between})."
+    )
+
+
+def trade(r: PriceResult, i: int) -> str:
+    """What was paid for."""
+    after, before = phrases.number(r.bias_after[i]), phrases.number(r.bias_before[i])
+    return (
+        f"{r.candidates[i]}: the biases have a root mean square of {after} after the correction, compared with "
+        f"{before} before it, without sampling error."
+    )
+
+
+def price_headline(r: PriceResult) -> str:
+    """How many changes were shown."""
+    shown, compared = int(r.shown.sum()), int(np.isfinite(r.adjusted_pvalue).sum())
+    number = "none" if not shown else str(shown)
+    were = "was" if shown < 2 else "were"
+    return f"Price measured: {number} of {compared} changes of the ranking {were} shown to be more than chance."

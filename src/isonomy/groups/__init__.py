@@ -1,0 +1,20 @@
+"""Which groups are treated differently, and is it more than chance? Empirical likelihood: certify and flag."""
+
+from isonomy.groups.certify import CertifyResult, certify
+from isonomy.groups.flag import FlagResult, flag
+from isonomy.groups.impact import AdverseImpactResult, adverse_impact
+from isonomy.groups.likelihood.reference import Estimate
+from isonomy.groups.planning import detectable_disparity, power_of, rows_needed
+
+__all__ = [
+    "AdverseImpactResult",
+    "CertifyResult",
+    "Estimate",
+    "FlagResult",
+    "adverse_impact",
+    "certify",
+    "detectable_disparity",
+    "flag",
+    "power_of",
+    "rows_needed",
+]

@@ -1,0 +1,614 @@
+"""Adverse impact: each category's selection rate relative to that of the category selected most often, or of one named.
+
+The table that audits publish, with the uncertainty they lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
+
+import numpy as np
+
+from isonomy.errors import MissingRole, UnknownOption, UsageError, near
+from isonomy.frames import Group, Grouping, Groups, Partition, Request, Sample
+from isonomy.frames.metrics import Measure, measure
+from isonomy.groups import words
+from isonomy.groups.likelihood.functionals import pair_effect
+from isonomy.groups.likelihood.impact import Impact, against_best, against_one, band, shortfall, unknown_bounds
+from isonomy.inference import Verdict, conclude, rejected
+from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, spread
+from isonomy.inference.multiplicity import adjust as adjusted
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.status import Status
+from isonomy.options import Alpha, Column, Form, Fraction, Number, RowOptions, Seeded, Whole, shown
+from isonomy.results import Columns, Evidence, Movement, Note, Plan, column, note_if, open_call, phrases, question
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Comparator = Annotated[str | Mapping[str, object] | Group, Form("comparator")]
+Share = Annotated[float, Number(least=0, below=1)]
+Family = Literal["holm", "bonferroni", "bh", "by", "none"]
+
+# Cut-offs at which ratios are computed: quantiles of all scores, which reveal nothing about single people.
+CUTOFFS = np.arange(2, 100, 2) / 100
+MOST_GROUPS = 1_000  # categories described in words; the table has them all
+
+
+# ---- call
+
+
+@question(
+    "ImpactPlan",
+    asks="How often is each category selected beside the category it is compared with, and what do the data show?",
+    topic="Impact ratios",
+    speaks_of=("selected",),
+    from_counts=True,
+    badges={"violation": "Lower rate shown"},
+    verdicts={
+        "violation": "an impact ratio is below the threshold, by more than chance explains.",
+        "within_tolerance": "every impact ratio was shown to be at least the threshold.",
+        "inconclusive": "of at least one category these data do not show whether its impact ratio is below the "
+        "threshold.",
+    },
+    next_steps={
+        "violation": (
+            "Have the selection of the categories named reviewed, with counsel: what the law makes of a ratio is not a "
+            "statistical question.",
+            "Ask whether what was selected for is needed, and whether another way of selecting would differ less.",
+            "Compare within what the selection may rightly use, such as the job applied for.",
+        ),
+        "within_tolerance": (
+            "Record who chose the threshold and why: it is a custom, not the law's.",
+            "Repeat the table for the next period, and for every stage of the selection.",
+        ),
+        "inconclusive": (
+            "Do not report this as equal treatment. An observed ratio below the threshold is one, even where chance "
+            "can explain it.",
+            "Take several periods together if the categories are small.",
+        ),
+    },
+)
+def adverse_impact(
+    data: object = None,
+    *,
+    groups: Groups,
+    prediction: Column | None = None,
+    score: Column | None = None,
+    reference: Comparator = "highest",
+    threshold: Fraction = 0.8,
+    alpha: Alpha = 0.05,
+    adjust: Family = "holm",
+    depth: Whole = 1,
+    min_size: Whole = 10,
+    smallest_share: Share = 0.0,
+    rng: Seeded = None,
+    **rows: Unpack[RowOptions],
+) -> AdverseImpactResult:
+    """How often is each category selected beside the category selected most often, and what do the data show?
+
+    The impact ratio of a category is its selection rate over that of its comparator. Three separate facts are given of
+    each: that the ratio as observed is below ``threshold``; that a difference was shown; that a ratio below the
+    threshold was shown (the verdict *violation*; *within tolerance* if a ratio of at least the threshold was).
+
+    Parameters
+    ----------
+    data : frame, mapping or path, optional
+        Any table, as in `isonomy.flag`; none is needed where every column is given as an array.
+    groups : str, cut, where or sequence of these
+        The categories. Each column is a table of its own with its own comparator and, with ``depth=2``, so is every
+        combination of two columns.
+    prediction : str, optional
+        The decision, 1 for those selected.
+    score : str, optional
+        A score. Without decisions, selected means above the median of all scores (ties are not above); with them, the
+        score adds the ratios by cut-off.
+    reference : {"highest"} or mapping, default "highest"
+        The category selected most often, in each table, or a level of every column of ``groups``, such as
+        ``{"race": "White", "sex": "male"}``.
+    threshold : float, default 0.8
+        The ratio that is asked about, a custom and nobody's law.
+    alpha : float, default 0.05
+        The error rate of tests and intervals.
+    adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
+        How p-values are adjusted for the number of categories in all tables.
+    depth : int, default 1
+        How many columns are combined to a table.
+    min_size : int, default 10
+        Categories with fewer rows are listed with their rate, without a ratio, and are nobody's comparator.
+    smallest_share : float, default 0.0
+        Categories with less than this share of a table's rows are treated in the same way.
+    rng : int or Generator, optional
+        The seed of the band over cut-offs.
+    count : str, optional
+        A column with the number of rows each line stands for.
+    weight, cluster : str, optional
+        As in `isonomy.flag`. With weights, ``n`` and ``selected`` count rows, ``weighted_n`` and ``weighted_selected``
+        the people these rows stand for; rates, ratios and shortfalls are of those people. Weights whose average is
+        less than 1 are scaled to an average of 1 for these counts. The band over cut-offs is left out.
+    missing : {"raise", "drop"}, default "raise"
+        What to do about missing decisions and scores.
+    missing_group : {"raise", "level", "drop"}, default "raise"
+        What to do about missing categories: ``"level"`` counts them as unknown, and gives bounds for each ratio
+        whatever they are.
+
+    Returns
+    -------
+    AdverseImpactResult
+        ``to_frame()`` has one row per category of each table: table, group, against, n, estimate, reference, disparity,
+        ci_low, ci_high, pvalue, adjusted_pvalue, verdict, status, selected, difference, shortfall, and more.
+
+    Notes
+    -----
+    The category selected most often is itself unknown. Its choice is part of the interval and of the p-values
+    (multiple comparisons with the best), which otherwise blame the runner-up: the interval is that of the smallest of
+    a category's ratios to all others. ``shortfall`` is the number of further selections of the category that would
+    reach the threshold, all else unchanged; ``shortfall_parity`` that of its comparator's rate.
+
+    Where a category or its comparator has fewer than 20 selections, or 20 refusals, the likelihood ratio gives way to
+    the score statistic with its skewness counted, as in `isonomy.flag`.
+
+    When it misleads: rows that are not independent; applicants that differ between categories, which `isonomy.flag`
+    with ``given`` can compare like with like.
+
+    References
+    ----------
+    Hsu, J. C. (1981). Simultaneous confidence intervals for all distances from the "best". Annals of Statistics 9,
+    1026-1034.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> table = {"hired": [1] * 48 + [0] * 32 + [1] * 12 + [0] * 28, "sex": ["m"] * 80 + ["f"] * 40}
+    >>> result = iso.adverse_impact(table, prediction="hired", groups="sex")
+    >>> result.to_frame().select("group", "n", "selected", "estimate", "disparity", "shortfall", "verdict").rows()
+    [('sex=f', 40, 12, 0.3, 0.5, 8, 'violation'), ('sex=m', 80, 48, 0.6, 1.0, 0, 'inconclusive')]
+    """
+    call = open_call("adverse_impact", locals())
+    plan = ImpactPlan(call.source, **call.options)
+    sample = read(plan)
+    tables = [Table(partition, sample, plan) for partition in sample.partitions]
+    columns = estimate(tables, plan, call.rng)
+    return AdverseImpactResult(
+        **columns,
+        **decide(columns, plan),
+        design=design_effects(tables),
+        null=words.impact_null(plan.threshold),
+        notes=notes(tables, columns, plan, sample.dropped),
+        provenance=call.provenance(rows=sample.rows, dropped=sample.dropped, random=plan.score is not None),
+        threshold=plan.threshold,
+        alpha=plan.alpha,
+        median=tables[0].median,
+        named=plan.levels is not None,
+        unknown={table.name: round(table.unknown_rows) for table in tables},
+        cutoffs=tables[0].cutoffs,
+        chosen=phrases.chosen(call.source.labels.metrics),
+    )
+
+
+# ---- plan
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImpactPlan(Plan):
+    """The call, and what follows from it and the schema."""
+
+    groups: Groups
+    prediction: str | None
+    score: str | None
+    reference: Comparator
+    threshold: float
+    alpha: float
+    adjust: Family
+    depth: int
+    min_size: int
+    smallest_share: float
+
+    def __post_init__(self) -> None:
+        _ = self.grouping
+        if self.prediction is None and self.score is None:
+            raise MissingRole("prediction: decisions or scores are needed; pass prediction=<column> or score=<column>.")
+        self.source.require(score=self.score)
+        _ = self.request, self.levels
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        """The categories."""
+        return self.source.grouping(self.groups, self.depth)
+
+    @cached_property
+    def measure(self) -> Measure | None:
+        """What reads decisions; None where scores alone are given."""
+        if self.prediction is None:
+            return None
+        return measure(self.source, "selection_rate", grouping=self.grouping, prediction=self.prediction)
+
+    @cached_property
+    def request(self) -> Request:
+        """Decisions are counted; scores have to be read row by row."""
+        request = Request(self.grouping) if self.measure is None else self.measure.request
+        if self.score is None:
+            return request
+        return Request(self.grouping, binary=request.binary, numeric={**request.numeric, "score": self.score})
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The grouped pass over the rows, where counts are enough."""
+        return (self.request,) if self.score is None else ()
+
+    @cached_property
+    def levels(self) -> Mapping[str, object] | None:
+        """The level of every dimension that is compared with, or None for whoever is selected most often."""
+        reference, dimensions = self.reference, [dimension.name for dimension in self.grouping.dimensions]
+        if isinstance(reference, str):
+            if reference == "highest":
+                return None
+            allowed = ("highest", "a mapping such as {'race': 'White', 'sex': 'male'}")
+            raise UnknownOption("reference", reference, allowed)
+        if not isinstance(reference, (Group, Mapping)):
+            raise UsageError(
+                f"reference: {shown(reference)} is not allowed; give 'highest', or a mapping such as "
+                "{'race': 'White', 'sex': 'male'}."
+            )
+        levels = dict(reference.items) if isinstance(reference, Group) else dict(reference)
+        absent = [name for name in dimensions if name not in levels]
+        unknown = [name for name in levels if name not in dimensions]
+        if absent or unknown:
+            raise UsageError(
+                f"reference: each table has its own; give a level of every one of {', '.join(dimensions)}, or "
+                f"'highest'. Without a level: {', '.join(absent) or 'none'}; not among the groups: "
+                f"{', '.join(unknown) or 'none'}."
+            )
+        return levels
+
+
+# ---- read
+
+
+def read(plan: ImpactPlan) -> Sample:
+    """One pass over the rows."""
+    return plan.source.cells(plan.request) if plan.score is None else plan.source.rows(plan.request)
+
+
+class Table:
+    """The categories of one partition: masses, rows, and the rows whose category is unknown.
+
+    ``n`` and ``selected`` are by weight, ``rows`` and ``chosen`` count rows, ``people`` is how many people a row of
+    average weight stands for (weights whose average is less than 1 cannot count people, and stand for 1); ``above``
+    (cut-offs x categories) is the mass above each cut-off, where there is a score.
+    """
+
+    def __init__(self, partition: Partition, sample: Sample, plan: ImpactPlan) -> None:
+        mass = np.asarray(sample.mass, dtype=float)
+        each = mass if sample.design is None else sample.design.rows
+        score = np.asarray(sample.columns.get("score", np.zeros(mass.size)), dtype=float)
+        self.cutoffs = np.empty(0) if plan.score is None else np.unique(quantiles(score, mass, CUTOFFS))
+        self.median = float(quantiles(score, mass, np.array([0.5]))[0]) if plan.measure is None else None
+        self.decided = (score > self.median).astype(float) if plan.measure is None else plan.measure.value(sample)
+        n = partition.sum(mass)
+        unknown = np.array([any(value is None for _, value in group.items) for group in partition.groups], dtype=bool)
+        known = ~unknown & (n > 0)
+        self.name, self.design = partition.title, sample.design
+        self.people = 1.0 if sample.design is None else max(sample.design.people, 1.0)
+        self.unknown_rows = float(partition.sum(each)[unknown].sum())
+        self.groups = tuple(group for group, keep in zip(partition.groups, known, strict=True) if keep)
+        self.codes = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[partition.codes]
+        selected = partition.sum(mass * self.decided)
+        self.n, self.selected, self.rate = n[known], selected[known], selected[known] / n[known]
+        self.rows, self.chosen = partition.sum(each)[known], partition.sum(each * self.decided)[known]
+        self.unknown, self.unknown_selected = float(n[unknown].sum()), float(selected[unknown].sum())
+        above = [partition.sum(mass * (score > cutoff))[known] for cutoff in self.cutoffs]
+        self.above = np.array(above).reshape(self.cutoffs.size, self.n.size)
+
+    @cached_property
+    def influence(self) -> Influence:
+        """What each line adds to the rate of its category, where rows have weights or clusters."""
+        values = (self.decided - self.rate[self.codes]) / self.n[self.codes]
+        return Influence.of_groups(self.codes, values, self.n.size)
+
+    @cached_property
+    def spread(self) -> Spread:
+        """The spread of each rate over rows with weights, or over clusters."""
+        assert self.design is not None
+        return spread(self.design, self.influence)
+
+    def law(self, used: IntArray, first: IntArray, second: IntArray) -> Law:
+        """The law of T for pairs of the categories ``used``: their rates vary together where clusters are in both."""
+        assert self.design is not None
+        i, j, variance = used[first], used[second], self.rate * (1.0 - self.rate) / self.n
+        effect, totals = pair_effect(self.design, self.influence, variance, i, j)
+        return Law(effect, np.minimum(totals.df[i], totals.df[j]))
+
+    def place(self, levels: Mapping[str, object]) -> int:
+        """Where in the table the named comparator is."""
+        for place, group in enumerate(self.groups):
+            if all(str(levels.get(name)) == str(value) for name, value in group.items):
+                return place
+        dimensions = dict(self.groups[0].items) if self.groups else levels
+        label = Group.of({name: levels[name] for name in levels if name in dimensions}).label
+        close = near(label, [str(group) for group in self.groups[:1000]])
+        raise UsageError(f"reference: no row of the table {self.name!r} has {label}.{close}")
+
+
+def quantiles(values: FloatArray, mass: FloatArray, at: FloatArray) -> FloatArray:
+    """Quantiles of rows that each stand for ``mass``; halfway between two rows where one ends exactly there."""
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(mass[order])
+    target = at * total[-1]
+    close = 1e-9 * total[-1]
+    low, high = (np.searchsorted(total, target + shift, side="left") for shift in (-close, close))
+    last = values.size - 1
+    return 0.5 * (values[order][np.minimum(low, last)] + values[order][np.minimum(high, last)])
+
+
+# ---- estimate
+
+
+def estimate(tables: list[Table], plan: ImpactPlan, rng: np.random.Generator) -> dict[str, Any]:
+    """The columns of every table, one after the other."""
+    parts = [compare(table, plan, rng) for table in tables]
+    return {
+        name: sum((part[name] for part in parts), ())
+        if isinstance(values, tuple)
+        else np.concatenate([part[name] for part in parts], axis=-1)
+        for name, values in parts[0].items()
+    }
+
+
+def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[str, Any]:
+    """The columns of one table, with a comparator of its own; a comparison that was not made is NaN."""
+    n, size = table.n, table.n.size
+    status = np.full(size, Status.OK, dtype=object)
+    small = (table.rows < plan.min_size) | (n < plan.smallest_share * (n.sum() + table.unknown))
+    status[small] = Status.TOO_SMALL
+    if table.design is not None:
+        status[(table.spread.effective < FEWEST) & ~small] = Status.FEW_CLUSTERS
+    reference = None if plan.levels is None else table.place(plan.levels)
+    if reference is not None:
+        status[reference] = Status.REFERENCE
+    used = np.flatnonzero(np.isin(status, (Status.OK, Status.REFERENCE)))
+    if used.size == 1:  # nobody is left to compare it with
+        status[used] = Status.REFERENCE
+    columns: dict[str, Any] = {name: np.full(size, np.nan) for name in COMPARED}
+    columns |= {name: np.full(table.above.shape, np.nan) for name in BY_CUTOFF}
+    columns |= {"tables": (table.name,) * size, "groups": table.groups, "against": ("",) * size}
+    columns |= {"n": table.rows, "selected": table.chosen, "estimate": table.rate, "status": status}
+    people, chosen = table.people * n, table.people * table.selected
+    if plan.source.reading.weight is not None:
+        columns |= {"weighted_n": people, "weighted_selected": chosen}
+    if used.size < 2:
+        return columns
+    own = None if reference is None else int(np.flatnonzero(used == reference)[0])
+    impact = _impact(table, used, own, plan)
+    best = int(used[impact.comparator[0]])
+    status[best] = Status.REFERENCE
+    if table.selected[best] == 0:
+        status[used] = Status.ZERO_BASELINE
+        return columns
+    columns["against"] = tuple(str(table.groups[best]) if i in used else "" for i in range(size))
+    rate = float(table.rate[best])
+    compared = {
+        "reference": rate,
+        **{name: getattr(impact, part) for name, part in COMPARED.items() if part},
+        "shortfall": shortfall(people[used], chosen[used], plan.threshold * rate),
+        "shortfall_parity": shortfall(people[used], chosen[used], rate),
+    }
+    if table.unknown:
+        refused = table.unknown - table.unknown_selected
+        bounds = unknown_bounds(n[used], table.selected[used], table.unknown_selected, refused, own)
+        compared |= dict(zip(("bound_low", "bound_high"), bounds, strict=True))
+    for name, values in compared.items():
+        columns[name][used] = values
+    curves = band(n[used], table.above[:, used], own, plan.alpha, rng)
+    # The band takes rows as independent.
+    for name, values in zip(BY_CUTOFF, curves if table.design is None else curves[:1], strict=False):
+        columns[name][:, used] = values
+    return columns
+
+
+# The columns of a comparison, and the part of an `Impact` each of them is.
+COMPARED = {
+    "reference": "",
+    "disparity": "ratio",
+    "ci_low": "low",
+    "ci_high": "high",
+    "difference": "difference",
+    "pvalue": "pvalue",
+    "below_pvalue": "below",
+    "at_least_pvalue": "at_least",
+    "shortfall": "",
+    "shortfall_parity": "",
+    "bound_low": "",
+    "bound_high": "",
+}
+BY_CUTOFF = ("cutoff_ratio", "cutoff_low", "cutoff_high")
+
+
+def _impact(table: Table, used: IntArray, reference: int | None, plan: ImpactPlan) -> Impact:
+    laws = None if table.design is None else lambda first, second: table.law(used, first, second)
+    n, selected = table.n[used], table.selected[used]
+    if reference is None:
+        return against_best(n, selected, plan.alpha, plan.threshold, laws)
+    return against_one(n, selected, reference, plan.alpha, plan.threshold, laws)
+
+
+def design_effects(tables: list[Table]) -> DesignEffect | None:
+    """How weights and clusters act on each category's rate."""
+    if tables[0].design is None:
+        return None
+    totals = Spread.together([table.spread for table in tables])
+    rate, n = (np.concatenate([getattr(table, name) for table in tables]) for name in ("rate", "n"))
+    with np.errstate(all="ignore"):
+        return totals.effect(totals.law(rate * (1.0 - rate) / n))
+
+
+# ---- decide
+
+
+def decide(columns: Mapping[str, Any], plan: ImpactPlan) -> dict[str, Any]:
+    """Three separate facts of each category; p-values are adjusted over all categories of all tables.
+
+    The ratio as observed is below the threshold; a difference was shown; a ratio below the threshold was shown, which
+    is the verdict.
+    """
+    comparators = columns["status"] == Status.REFERENCE
+    # The best of a table as observed is compared with the others too, but cannot be below.
+    untested = comparators & (plan.levels is None)
+    below, equal = (np.where(untested, np.nan, columns[name]) for name in ("below_pvalue", "pvalue"))
+    shown = conclude(
+        below, alpha=plan.alpha, adjust=plan.adjust, within_pvalue=columns["at_least_pvalue"], concerned=~comparators
+    )
+    with np.errstate(invalid="ignore"):
+        observed = columns["disparity"] < plan.threshold
+    return {
+        "below_threshold": observed,
+        "difference_shown": rejected(adjusted(equal, plan.adjust), plan.alpha),
+        "adjusted_pvalue": shown.adjusted,
+        "verdict": shown.verdict,
+        "verdicts": tuple(  # the comparator itself is not judged
+            Verdict.INCONCLUSIVE if own else verdict for own, verdict in zip(comparators, shown.verdicts, strict=True)
+        ),
+    }
+
+
+def notes(
+    tables: list[Table], columns: Mapping[str, Any], plan: ImpactPlan, dropped: Mapping[str, int]
+) -> tuple[Note, ...]:
+    """What the reader must know about the rows, and about categories that were not compared."""
+    status, labels = columns["status"], np.array([str(group) for group in columns["groups"]])
+
+    def having(kind: Status) -> list[str]:
+        return list(labels[status == kind])
+
+    able = ~np.isin(status, (Status.TOO_SMALL, Status.FEW_CLUSTERS))
+    alone = [table.name for table in tables if int(able[np.array(columns["tables"]) == table.name].sum()) < 2]
+    unknown = [
+        (table, {"unknown": table.unknown_rows, "rows": table.unknown_rows + table.rows.sum()}) for table in tables
+    ]
+    return (
+        *([Note("dropped", values=dropped)] if any(dropped.values()) else []),
+        *(Note("unknown_category", values={"table": table.name, **n}) for table, n in unknown if table.unknown_rows),
+        *note_if("left_out", having(Status.TOO_SMALL), least=plan.min_size, share=plan.smallest_share),
+        *note_if("few_clusters", having(Status.FEW_CLUSTERS)),
+        *note_if("nobody_selected", having(Status.ZERO_BASELINE)),
+        *([Note("nothing_to_compare", values={"tables": alone})] if alone else []),
+    )
+
+
+# ---- evidence
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class AdverseImpactResult(Evidence):
+    """The table of impact ratios, one row per category of every table, and what the data show.
+
+    ``n`` and ``selected`` count rows. With weights, ``weighted_n`` and ``weighted_selected`` count the people these
+    rows stand for, and the shortfalls count the same people; without weights the two are None.
+
+    ``unknown`` is the number of rows without a category in each table. With a score, ``cutoffs`` are quantiles of all
+    scores, and ``cutoff_ratio``, ``cutoff_low``, ``cutoff_high`` (cut-offs x categories) the ratios there with a
+    simultaneous band.
+    """
+
+    method: ClassVar[str] = words.IMPACT_METHOD
+    references: ClassVar[tuple[str, ...]] = words.IMPACT_REFERENCES
+    never_shown: ClassVar[tuple[str, ...]] = words.IMPACT_LIMITS
+    decisive: ClassVar[tuple[str, ...]] = ("below_pvalue",)
+
+    tables: tuple[str, ...] = column("Table", name="table", withheld=False)
+    against: tuple[str, ...] = column("Compared with")
+    n: FloatArray = column("Rows counted", count=True)
+    estimate: FloatArray = column("Selection rate", unit="%")
+    reference: FloatArray = column("Comparator's rate", unit="%")
+    disparity: FloatArray = column("Impact ratio")
+    ci_low: FloatArray = column()
+    ci_high: FloatArray = column()
+    pvalue: FloatArray = column()
+    adjusted_pvalue: FloatArray = column()
+    verdicts: tuple[Verdict, ...] = column(name="verdict")
+    selected: FloatArray = column("Selected", count=True, sizes=False)
+    weighted_n: FloatArray | None = column("People by weight", count=True, sizes=False, default=None)
+    weighted_selected: FloatArray | None = column("People selected, by weight", count=True, sizes=False, default=None)
+    difference: FloatArray = column("Difference", unit="points")
+    shortfall: FloatArray = column("More selections to reach the threshold", count=True, sizes=False)
+    shortfall_parity: FloatArray = column("More selections to reach parity", count=True, sizes=False)
+    below_threshold: BoolArray = column("Observed below the threshold")
+    difference_shown: BoolArray = column()
+    below_pvalue: FloatArray = column()
+    at_least_pvalue: FloatArray = column()
+    bound_low: FloatArray = column("Ratio at least")
+    bound_high: FloatArray = column("Ratio at most")
+    cutoff_ratio: FloatArray = column(listed=False)
+    cutoff_low: FloatArray = column(listed=False)
+    cutoff_high: FloatArray = column(listed=False)
+    threshold: float
+    alpha: float
+    median: float | None
+    named: bool
+    unknown: Mapping[str, int]
+    cutoffs: FloatArray
+    chosen: str = "selected"
+
+    def given_away(self, references: BoolArray, shown: BoolArray) -> bool:
+        """Whether a comparison that is shown, in the same table, gives one of the withheld ``references`` away."""
+        tables = np.array(self.tables)
+        return bool(np.isin(tables[references], tables[shown]).any())
+
+    def headings(self) -> Mapping[str, str]:
+        """With weights, what counts rows and what counts people."""
+        return {**Evidence.headings(self), **({} if self.weighted_n is None else words.WEIGHTED_HEADINGS)}
+
+    def pages(self) -> Mapping[str, Columns]:
+        """The table as it is published, then what the data show, what unknown categories leave open, shortfalls."""
+        last = sorted(range(len(self.status)), key=lambda i: self.status[i] is Status.SUPPRESSED)
+        whole = {name: [values[i] for i in last] for name, values in self.table().items()}
+        parts = {title: names.split() for title, names in words.IMPACT_PAGES.items()}
+        if not any(self.unknown.values()):
+            del parts[words.BOUNDS]
+        if self.weighted_n is None:
+            people = {"weighted_n", "weighted_selected"}
+            parts = {title: [name for name in names if name not in people] for title, names in parts.items()}
+        else:
+            parts[words.SHORTFALLS] = [name for name in parts[words.SHORTFALLS] if name not in ("n", "selected")]
+        return {title: {name: whole[name] for name in names} for title, names in parts.items()}
+
+    def findings(self) -> tuple[str, ...]:
+        """Three separate facts, then the categories with the smallest ratios."""
+        compared = np.flatnonzero(~np.isnan(self.disparity))
+        if not compared.size:
+            return ()
+        others = [int(i) for i in compared if self.status[i] is not Status.REFERENCE]
+        order = sorted(others, key=lambda i: float(self.disparity[i]))[:MOST_GROUPS]
+        scored = [] if self.median is None else [words.median(self.median)]
+        best = [] if self.named else [words.BEST_CATEGORY]
+        overview = words.impact_overview(self, others, compared.size)
+        return (overview, *scored, *(words.impact_finding(self, i) for i in order), *best)
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or that it cannot be."""
+        return (self.rows_assumed(), phrases.SAMPLE, words.ASSUMED_NAMED if self.named else words.ASSUMED_BEST)
+
+    def movement(self) -> Movement | str:
+        """The impact ratios, with standard errors from the counts of both categories.
+
+        The comparator's own ratio is not compared; with clusters, those in both categories are counted as if apart.
+        """
+        if self.provenance.options.get("weight") is not None:
+            return words.WEIGHTED_RATIOS
+        places = {pair: i for i, pair in enumerate(zip(self.tables, self.labels, strict=True))}
+        others = [places.get(pair, i) for i, pair in enumerate(zip(self.tables, self.against, strict=True))]
+        with np.errstate(all="ignore"):
+            squared = (1.0 - self.estimate) / (self.n * self.estimate)
+            if self.design is not None:
+                squared = squared * self.design.effect
+            error = self.disparity * np.sqrt(squared + squared[others])
+        return Movement(self.disparity, np.where(self.compared_with(), np.nan, error), "ratio")
+
+    def plot(self) -> alt.TopLevelMixin:
+        """Impact ratios with intervals and the threshold; with a score, the ratios at every cut-off too."""
+        from isonomy.groups.charts import impact
+
+        return impact(self)

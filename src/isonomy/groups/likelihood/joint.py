@@ -1,0 +1,510 @@
+"""Several disparities at once, over groups that may overlap, with the reference profiled.
+
+Rows with the same memberships form a *pattern*. Within a pattern every estimating function is linear in the row's
+columns x (the metric; for a reference brought by the caller also its influence value):
+
+    g_i = U_s x_i - W_s θ - V_s         s the pattern of row i, θ the unknown reference
+
+so 1 + λ'g_i is linear in x_i too, and gradient and Hessian of the dual need only a few sums per pattern. No matrix with
+a row for each row of the table is formed; a 0/1 metric needs two weighted rows per pattern.
+
+No difference between groups, tested by the covariance of several contrasts at once.
+
+Comparisons within strata, and metrics that are no mean over rows, have no joint likelihood. Under the hypothesis their
+contrasts d have the mean 0 and a covariance V, and T = d' V⁺ d is chi-square with as many degrees of freedom as V has
+directions. Only no difference can be asked of it: elsewhere V would be another.
+
+Where V rests on the groups' own variances, each from few rows, T is too large, the more so the more groups there are
+and the heavier their tails. Welch's (1951) F allows for it, with the degrees of freedom of each variance that the
+fourth moment of its influence values says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, optimize, special
+
+from isonomy.errors import UsageError
+from isonomy.groups.likelihood.links import LINKS
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.ragged import Ragged
+from isonomy.numerics.status import Status
+from isonomy.numerics.tails import chi2_isf
+
+# Functions whose second moments are dependent to this relative tolerance carry no information of their own.
+RANK_TOLERANCE = 1e-10
+# Rows that stand for a value a 0/1 pattern never takes: too few to matter, enough to let its probability move.
+TRACE = 1e-8
+# The traces that lead there. With few rows in an empty cell the dual is smooth, and each maximum is close to the next:
+# the path of a barrier method. The reference is found along the first of them, to which it is linear, and then kept.
+HEAVIER, LIGHTER = (1.0, 1e-1, 1e-2, 1e-3), (1e-4, 1e-5, 1e-6, 1e-7, TRACE)
+# Functions up to which Newton ends without them.
+HANDFUL = 5
+# Full Newton steps that still gain this much mean that the dual has no maximum: it grows like a logarithm.
+GROWTH, ENDLESS = 0.25, 40
+STEPS = 100
+# Evaluations of the dual after which a test is given up: most need some dozens, the worst that end some thousands.
+MOST = 5_000
+# Other references tried where the estimated one is infeasible.
+STARTS = 15
+# How far from where Newton stopped, relative to the possible references, the minimum is looked for.
+NEAR = 1e-3
+# Newton ends when its decrement, twice what is left to gain, is this small relative to the log-likelihood ratio.
+CONVERGED = 1e-13
+# A Euclidean function's mean over a pattern is rounding if it is this small relative to its terms; so are directions of
+# second moments this small relative to the largest.
+ROUNDING, VANISHED = 2e-15, 1e-13
+# Patterns at whose means the Euclidean statistic is looked at, the variance, relative to that of all rows, from which
+# one makes a dip that is easily missed, and how closely such a dip is approached.
+DIPS, LITTLE, CLOSER = 8, 1e-3, 2.0 ** -np.arange(44.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Functions:
+    """Estimating functions: ``slope`` U (patterns, functions, columns), ``nuisance`` W (patterns, functions, 1 or, when
+    the reference is known, 0) and ``offset`` V (patterns, functions)."""
+
+    slope: FloatArray
+    nuisance: FloatArray
+    offset: FloatArray
+
+    def constant(self, theta: FloatArray) -> FloatArray:
+        """The part of g that is the same for all rows of a pattern, with its sign turned: W θ + V."""
+        return self.nuisance @ theta + self.offset
+
+    def take(self, chosen: IntArray) -> Functions:
+        """Some of the functions."""
+        return Functions(self.slope[:, chosen], self.nuisance[:, chosen], self.offset[:, chosen])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """The outcome of a joint test: ``df`` counts independent functions less the profiled references, ``left_out`` says
+    which groups' would have singled out too few rows.
+
+    The likeliest weighting that meets the hypothesis gives each pattern ``scale`` times its weight and moves the means
+    of its columns by ``move`` (columns, patterns); None where no weighting does, and for Euclidean likelihood.
+    """
+
+    statistic: float
+    df: int
+    theta: FloatArray
+    status: Status
+    left_out: tuple[int, ...] = ()
+    scale: FloatArray | None = None
+    move: FloatArray | None = None
+
+
+class Patterns:
+    """Rows arranged by pattern: the only thing the dual needs of the data."""
+
+    def __init__(
+        self, pattern: IntArray, size: int, columns: tuple[FloatArray, ...], weights: FloatArray | None
+    ) -> None:
+        if weights is not None:  # rows that weigh nothing are not there: no weighting has to be possible for them
+            pattern = np.where(weights > 0, pattern, -1)
+        self.rows = Ragged.from_codes(pattern, size, *columns, weights=weights)
+        self.columns = np.stack([np.asarray(c, dtype=float) for c in self.rows.columns])
+        self.n = self.rows.totals
+        self.total = float(self.n.sum())
+        self.first = np.stack([self.rows.weighted_sum(c) for c in self.columns])
+        pairs = [[self.rows.weighted_sum(a * b) for b in self.columns] for a in self.columns]
+        self.second = np.array(pairs)
+        self.traces = np.zeros(self.rows.n_rows, dtype=bool)
+        filled = self.n > 0
+        self.low = np.stack([np.where(filled, self.rows.min(c), 0.0) for c in self.columns])
+        self.high = np.stack([np.where(filled, self.rows.max(c), 0.0) for c in self.columns])
+
+    @classmethod
+    def of_counts(cls, pattern: IntArray, size: int, value: FloatArray, weights: FloatArray) -> Patterns:
+        """0/1 rows: two weighted rows per pattern.
+
+        A value that does not occur in a pattern gets a trace of weight, so that T is the binomial likelihood ratio
+        there too (0 log 0 = 0) and not infinite.
+        """
+        code = np.where(pattern < 0, -1, 2 * pattern + (value == 1))
+        counts = np.bincount(code + 1, weights=weights, minlength=2 * size + 1)[1:]
+        filled = np.repeat(counts.reshape(size, 2).sum(axis=1) > 0, 2)
+        atoms = np.flatnonzero(filled)
+        values = (atoms % 2).astype(float)
+        data = cls(atoms // 2, size, (values,), np.maximum(counts[atoms], TRACE))
+        data.traces = np.asarray(data.rows.weights == TRACE)
+        return data
+
+    def moments(self, functions: Functions, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Σ g and Σ g g' over all rows."""
+        c = functions.constant(theta)
+        total = np.einsum("sfk,ks->f", functions.slope, self.first) - self.n @ c
+        return total, _crossed(functions.slope, c, self.n, self.first, self.second)
+
+    def independent(self, functions: Functions, theta: FloatArray) -> IntArray:
+        """Functions that span all of them, by a pivoted Cholesky factor of their scaled second moments."""
+        second = self.moments(functions, theta)[1]
+        scale = np.sqrt(np.diag(second))
+        alive = np.where(scale > 0, scale, 1.0)
+        _, pivots, rank, _ = linalg.lapack.dpstrf(second / np.outer(alive, alive), tol=RANK_TOLERANCE)
+        return np.sort(np.asarray(pivots[:rank], dtype=np.intp) - 1)
+
+    def likelihood(self, functions: Functions, theta: FloatArray) -> Joint:
+        """Empirical likelihood: the maximum over λ for each θ, the minimum over θ."""
+        free = functions.nuisance.shape[2]
+        failed = None
+        low, high = self._bounds(functions) if free else (0.0, 0.0)
+        for start in _starts(theta, low, high) if free else (theta,):
+            chosen = self.independent(functions, start)
+            df = max(chosen.size - free, 0)
+            dual = _Dual(self, functions.take(chosen))
+            steep = self.traces.any() and chosen.size > HANDFUL
+            best, status = dual.by_heavier_traces(start) if steep else dual.optimum(start)
+            if dual.left <= 0:
+                return Joint(max(2.0 * dual.value, 0.0), df, best, Status.NOT_CONVERGED)
+            if free and status is Status.NOT_CONVERGED and not dual.beyond:
+                best, status = dual.settle(best, NEAR * (high - low))
+            if status is Status.INFEASIBLE or dual.beyond:
+                failed = failed or Joint(np.inf, df, best, Status.OUTSIDE_RANGE)
+                continue
+            with np.errstate(invalid="ignore"):
+                scale, move = dual.weight / self.n, dual.first / dual.weight - self.first / self.n
+            joint = Joint(max(2.0 * dual.value, 0.0), df, best, status, scale=scale, move=move)
+            if status is Status.OK:
+                return joint
+            failed = joint
+        return failed or Joint(np.inf, self.independent(functions, theta).size - free, theta, Status.OUTSIDE_RANGE)
+
+    def _bounds(self, functions: Functions) -> tuple[float, float]:
+        """Between which references a weighting may exist: every function must take both signs over its rows."""
+        slope, weight = functions.slope, functions.nuisance[:, :, 0]
+        ends = np.sort(np.stack([slope * self.low.T[:, None], slope * self.high.T[:, None]]), axis=0).sum(axis=3)
+        counts = (weight > 0) & (self.n > 0)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least, most = (ends - functions.offset) / weight
+        low = np.min(np.where(counts, least, np.inf), axis=0)[counts.any(axis=0)]
+        high = np.max(np.where(counts, most, -np.inf), axis=0)[counts.any(axis=0)]
+        return float(low.max()), float(high.min())
+
+    def euclidean(self, functions: Functions, theta: FloatArray, rows: float | None = None) -> Joint:
+        """Euclidean likelihood: T = Tu / (1 - Tu/n), Tu = (Σg)'(Σgg')⁻¹(Σg), the minimum over θ.
+
+        ``rows`` is n if it is more than the rows here: rows in which every function is zero count too.
+        """
+        free, n = functions.nuisance.shape[2], rows or self.total
+        away = self.columns[0] - float(self.first[0].sum()) / self.total
+        spread = np.sqrt(max(float(self.rows.weighted_sum(away**2).sum()) / self.total, 1e-300))
+        # Beside the estimate: there the function of a reference whose rows are all equal vanishes, and yet it counts.
+        chosen = self.independent(functions, theta + spread / np.sqrt(self.total) if free else theta)
+        sums = _Euclidean(self, functions.take(chosen), spread)
+        if free:
+            theta = np.array([sums.lowest(float(theta[0]))])
+        tu = sums.uncentred(theta)
+        return Joint(np.inf if tu >= n else tu / (1.0 - tu / n), max(chosen.size - free, 0), theta, Status.OK)
+
+
+class _Euclidean:
+    """Tu = (Σg)'(Σgg')⁻¹(Σg) as a function of θ, from means and central moments: exactly 0 where equal rows are met."""
+
+    def __init__(self, data: Patterns, functions: Functions, spread: float) -> None:
+        self.data, self.functions, self.spread = data, functions, spread
+        with np.errstate(invalid="ignore"):
+            self.means = np.nan_to_num(np.where(data.low == data.high, data.low, data.first / data.n))
+        away = data.columns - np.stack([data.rows.repeat(mean) for mean in self.means])
+        self.central = np.array([[data.rows.weighted_sum(a * b) for b in away] for a in away])
+        self.fitted = np.einsum("sfk,ks->sf", functions.slope, self.means)
+        self.within = np.einsum("sfk,kls,sgl->fg", functions.slope, self.central, functions.slope, optimize=True)
+
+    def uncentred(self, theta: FloatArray) -> float:
+        """Tu, without functions that vanish and directions that are rounding."""
+        constant = self.functions.constant(theta)
+        mean = self.fitted - constant
+        mean[np.abs(mean) <= ROUNDING * (np.abs(self.fitted) + np.abs(constant))] = 0.0
+        second = self.within + mean.T @ (self.data.n[:, None] * mean)
+        alive = np.flatnonzero(np.diag(second) > 0)
+        unit = np.sqrt(np.diag(second)[alive])
+        scaled, right = second[np.ix_(alive, alive)] / np.outer(unit, unit), (self.data.n @ mean)[alive] / unit
+        with suppress(linalg.LinAlgError):
+            factor = linalg.cholesky(scaled, lower=True)
+            # Where a pivot, the square of an element, is next to nothing the directions must be looked at.
+            if factor.diagonal().min(initial=1.0) ** 2 > 100.0 * VANISHED:
+                half = linalg.solve_triangular(factor, right, lower=True)
+                return float(half @ half)
+        return float(right @ np.linalg.lstsq(scaled, right, rcond=VANISHED)[0])
+
+    def lowest(self, start: float) -> float:
+        """Where Tu is least: downhill from ``start``, or in a dip that this would miss.
+
+        Rows of little variance make a dip of that width about the θ that fits them, rows that are all equal one of no
+        width.
+        """
+
+        def value(t: float) -> float:
+            return self.uncentred(np.array([t]))
+
+        step = self.spread / np.sqrt(self.data.total)
+        near = optimize.minimize_scalar(value, bracket=(start - step, start + step), tol=1e-10)
+        points = np.unique(np.append(self._dips(), near.x))
+        values = np.array([value(t) for t in points])
+        best = int(np.argmin(values))
+        if points[best] == near.x:
+            return float(near.x)
+        ends = points[max(best - 1, 0)], points[min(best + 1, points.size - 1)]
+        inner = optimize.minimize_scalar(value, bounds=ends, method="bounded", options={"xatol": 1e-9 * np.ptp(ends)})
+        return float(inner.x if inner.fun < values[best] else points[best])
+
+    def _dips(self) -> FloatArray:
+        """The θ that fit the patterns which say most about it, and others closer and closer to them."""
+        data, functions = self.data, self.functions
+        with np.errstate(invalid="ignore", divide="ignore"):
+            variance = self.central[0, 0] / data.n / self.spread**2
+            fits = (self.fitted - functions.offset) / functions.nuisance[:, :, 0]
+            pull = np.where(data.n > 0, data.n / (variance + LITTLE**2), 0.0)
+        most = np.argsort(-pull, kind="stable")[:DIPS]
+        # Against the population other disparities than 0 move the dip of equal rows, and give it a width.
+        narrow = (variance < LITTLE) & ((variance > 0) | functions.offset.any())
+        points = [fits[most].ravel()]
+        for pattern in most[narrow[most]]:
+            fit = np.unique(fits[pattern][np.isfinite(fits[pattern])])
+            points += [np.add.outer(fit, sign * self.spread * CLOSER).ravel() for sign in (-1.0, 1.0)]
+        every = np.concatenate(points)
+        return every[np.isfinite(every)]
+
+
+class _Dual:
+    """Newton on the dual, with Owen's pseudo-logarithm so that every λ is allowed."""
+
+    def __init__(self, data: Patterns, functions: Functions) -> None:
+        self.data, self.functions = data, functions
+        self.multipliers = np.zeros(functions.slope.shape[1])
+        weights = np.ones(data.rows.n_rows) if data.rows.weights is None else data.rows.weights
+        self._weigh(weights)
+        self.value, self.beyond = 0.0, False
+        self.left = MOST
+
+    def _weigh(self, weights: FloatArray) -> None:
+        self.weights = weights
+        # No weight exceeds one, so no 1 + λ'g falls below a row's share of the total.
+        self.floor = weights / self.data.total
+        # A sum of logarithms of numbers near one: a step that gains less than this cannot be told from one that loses.
+        self.rounding = 2.0 * np.finfo(float).eps * self.data.total
+
+    def optimum(self, theta: FloatArray) -> tuple[FloatArray, Status]:
+        """The maximum over λ, and the minimum of that over θ if there is one."""
+        return self.profile(theta) if theta.size else (theta, self.solve(theta))
+
+    def by_heavier_traces(self, theta: FloatArray) -> tuple[FloatArray, Status]:
+        """The same by way of heavier traces, where values that never occur would bend the dual too sharply."""
+        weights, traces, before = self.weights, self.data.traces, theta
+        for trace in HEAVIER:
+            self._weigh(np.where(traces, trace, weights))
+            before, (theta, status) = theta, self.optimum(theta)
+            if status is Status.INFEASIBLE or self.left <= 0:
+                return theta, status
+        theta = theta + (theta - before) * HEAVIER[-1] / (HEAVIER[-2] - HEAVIER[-1])
+        for trace in LIGHTER:
+            self._weigh(np.where(traces, trace, weights))
+            status = self.solve(theta)
+        return theta, status
+
+    def solve(self, theta: FloatArray) -> Status:
+        """Maximise Σ log*(1 + λ'g) over λ from the last λ."""
+        self.evaluate(self.multipliers, theta)
+        growing = 0
+        for _ in range(STEPS):
+            if self.left <= 0:
+                return Status.NOT_CONVERGED
+            step = _solved(self.hessian, self.gradient)
+            decrement = float(self.gradient @ step)
+            if decrement <= CONVERGED * max(1.0, self.value):
+                return Status.OK
+            here, before, length = self.multipliers, self.value, 1.0
+            while length > 1e-10:
+                self.evaluate(here + length * step, theta)
+                if self.value >= before + 1e-4 * length * decrement - self.rounding:
+                    break
+                length /= 2.0
+            else:
+                self.evaluate(here, theta)
+                return self._stuck(decrement)
+            growing = growing + 1 if length == 1.0 and decrement > GROWTH else 0
+            if growing > ENDLESS:
+                return Status.INFEASIBLE
+        return Status.NOT_CONVERGED
+
+    def profile(self, theta: FloatArray) -> tuple[FloatArray, Status]:
+        """Minimise the maximum over θ by Newton on the envelope."""
+        status = self.solve(theta)
+        for _ in range(STEPS):
+            if status is Status.INFEASIBLE or self.left <= 0:
+                return theta, status
+            # dF/dθ = -Σ_s λ'W_s S0_s; its total derivative adds the response of λ.
+            pull = np.einsum("f,sfr->sr", self.multipliers, self.functions.nuisance)
+            gradient = -self.weight @ pull
+            cross = self._cross(pull)
+            curvature = cross.T @ np.linalg.lstsq(self.hessian, cross, rcond=1e-14)[0]
+            curvature -= np.einsum("s,sr,sq->rq", self.squared, pull, pull)
+            step = -_solved(curvature, gradient)
+            decrement = -float(gradient @ step)
+            if abs(decrement) <= CONVERGED * max(1.0, self.value):
+                return theta, status
+            if decrement < 0:  # not convex here: go downhill instead
+                step, decrement = -step, -decrement
+            saved, before, length = self.multipliers, self.value, 1.0
+            while length > 1e-8 and self.left > 0:
+                status = self.solve(theta + length * step)
+                gained = self.value <= before - 1e-4 * length * decrement + self.rounding
+                if status is not Status.INFEASIBLE and gained:
+                    break
+                length /= 2.0
+                self.multipliers = saved
+            else:
+                self.solve(theta)
+                return theta, self._stuck(decrement)
+            theta = theta + length * step
+        return theta, Status.NOT_CONVERGED
+
+    def settle(self, theta: FloatArray, width: float) -> tuple[FloatArray, Status]:
+        """The minimum near ``theta`` without derivatives, where rounding kept Newton from its last digits.
+
+        A trace of weight makes the Hessian badly conditioned; the maximum over λ itself is still accurate.
+        """
+
+        def value(x: float) -> float:
+            return np.inf if self.solve(np.array([x])) is Status.INFEASIBLE else self.value
+
+        ends = float(theta[0]) - width, float(theta[0]) + width
+        near = optimize.minimize_scalar(value, bounds=ends, method="bounded", options={"xatol": 1e-6 * width})
+        status = self.solve(np.array([near.x]))
+        inside = min(near.x - ends[0], ends[1] - near.x) > 1e-3 * width
+        return np.array([near.x]), status if inside and near.success else Status.NOT_CONVERGED
+
+    def _stuck(self, decrement: float) -> Status:
+        """No step improves: rounding, if hardly anything was left to gain."""
+        return Status.OK if decrement <= 1e4 * CONVERGED * max(1.0, self.value) else Status.NOT_CONVERGED
+
+    def evaluate(self, multipliers: FloatArray, theta: FloatArray) -> None:
+        data, functions = self.data, self.functions
+        self.multipliers = multipliers
+        self.left -= 1
+        self.constant = functions.constant(theta)
+        start = 1.0 - self.constant @ multipliers
+        tilt = np.einsum("f,sfk->ks", multipliers, functions.slope)
+        d = data.rows.repeat(start) + sum(x * data.rows.repeat(t) for x, t in zip(data.columns, tilt, strict=True))
+        self.beyond = bool((d < (1.0 - 1e-6) * self.floor).any())
+        value, slope, bend = (self.weights * part for part in _pseudo_log(d, self.floor))
+        total = data.rows.sum
+        self.value = float(total(value).sum())
+        self.weight = total(slope)
+        self.squared = total(bend)
+        self.first = np.stack([total(slope * x) for x in data.columns])
+        self.squared_first = np.stack([total(bend * x) for x in data.columns])
+        self.squared_second = np.array([[total(bend * a * b) for b in data.columns] for a in data.columns])
+        self.gradient = np.einsum("sfk,ks->f", functions.slope, self.first) - self.weight @ self.constant
+        self.hessian = _crossed(functions.slope, self.constant, self.squared, self.squared_first, self.squared_second)
+
+    def _cross(self, pull: FloatArray) -> FloatArray:
+        """∂²F/∂λ∂θ = -Σ W_s S0_s + Σ g (λ'W_s) / D²."""
+        functions = self.functions
+        direct = -np.einsum("s,sfr->fr", self.weight, functions.nuisance)
+        sloped = np.einsum("sfk,ks,sr->fr", functions.slope, self.squared_first, pull)
+        flat = np.einsum("sf,s,sr->fr", self.constant, self.squared, pull)
+        return direct + sloped - flat
+
+
+def _starts(theta: FloatArray, low: float, high: float) -> Iterator[FloatArray]:
+    """References to start from: ``theta`` if it is possible, then others, the nearest first.
+
+    Functions that can each be met may still not be met together, so a failed start is followed by more.
+    """
+    if low < theta[0] < high:
+        yield np.array(theta, dtype=float)
+    if low < high:
+        others = np.linspace(low, high, STARTS + 2)[1:-1]
+        for other in others[np.argsort(np.abs(others - theta[0]), kind="stable")]:
+            yield np.array([other])
+
+
+def _crossed(
+    slope: FloatArray, constant: FloatArray, zero: FloatArray, first: FloatArray, second: FloatArray
+) -> FloatArray:
+    """Σ v g g' from the per-pattern sums of v, v x and v x x'."""
+    flat = constant.T @ (zero[:, None] * constant)
+    for a in range(slope.shape[2]):
+        mixed = slope[:, :, a].T @ (first[a][:, None] * constant)
+        flat -= mixed + mixed.T
+        for b in range(slope.shape[2]):
+            flat += slope[:, :, a].T @ (second[a, b][:, None] * slope[:, :, b])
+    return flat
+
+
+def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """matrix⁻¹ right, by least squares should rounding have made it singular."""
+    try:
+        return linalg.cho_solve(linalg.cho_factor(matrix), right)
+    except (linalg.LinAlgError, ValueError):
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-14)[0], dtype=float)
+
+
+def _pseudo_log(d: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """log, its derivative and minus its second derivative, continued as a parabola below ``floor`` (Owen, 2001,
+    12.7)."""
+    low = d < floor
+    safe = np.where(low, floor, d)
+    slope = 1.0 / safe
+    bend = slope * slope
+    value = np.log(safe)
+    if low.any():
+        ratio = d[low] / floor[low]
+        value[low] = np.log(floor[low]) - 1.5 + 2.0 * ratio - 0.5 * ratio * ratio
+        slope[low] = (2.0 - ratio) / floor[low]
+    return value, slope, bend
+
+
+# Directions of contrasts, each in its own standard errors, with less variance than this are fixed by others.
+FIXED = 1e-8
+
+
+def quadratic(contrasts: FloatArray, covariance: FloatArray) -> tuple[float, int]:
+    """T, and its degrees of freedom; contrasts without variance say nothing."""
+    error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    known = error > 0
+    scaled = (contrasts / np.where(known, error, 1.0))[known]
+    variance, directions = np.linalg.eigh((covariance / np.outer(error, error).clip(1e-300))[np.ix_(known, known)])
+    free = variance > FIXED
+    return float(((directions[:, free].T @ scaled) ** 2 / variance[free]).sum()), int(free.sum())
+
+
+def welch(statistic: float, df: int, variance: FloatArray, freedom: FloatArray) -> float:
+    """The p-value of T, which compares groups whose estimates have these variances with these degrees of freedom.
+
+    Welch, B. L. (1951). On the comparison of several mean values: an alternative approach. Biometrika 38, 330-336.
+    """
+    precision = 1.0 / variance
+    error = float(((1.0 - precision / precision.sum()) ** 2 / freedom).sum())
+    square = (df + 1.0) ** 2 - 1.0
+    return float(special.fdtrc(df, square / (3.0 * error), statistic / df / (1.0 + 2.0 * (df - 1.0) / square * error)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoDifference:
+    """What a joint test that can only ask about no difference keeps: its statistic, as far out as a chi-square is."""
+
+    groups: int
+    statistic: float
+    df: int
+    scale: str
+
+    def test(self, disparities: npt.ArrayLike) -> Joint:
+        """The statistic and its degrees of freedom at no difference."""
+        if (np.asarray(disparities, dtype=float) != LINKS[self.scale].equal).any():
+            raise UsageError(
+                f"disparities: only no difference ({LINKS[self.scale].equal:g}) can be asked of this joint test, saw "
+                f"{disparities!r}; the intervals of `to_frame` hold for all groups together."
+            )
+        return Joint(self.statistic, self.df, np.empty(0), Status.OK)
+
+    def critical(self, alpha: float, df: int) -> float:
+        """What the statistic is held against."""
+        return float(chi2_isf(alpha, df))

@@ -1,0 +1,506 @@
+"""Empirical likelihood of a group's mean, for many groups at once.
+
+Maximising the likelihood of a group's n rows subject to a mean m gives each row the weight p_i = 1 / (n (1 + λ (x_i
+- m))), where λ is the multiplier of the constraint, and
+
+    T(m) = 2 Σ log(1 + λ (x_i - m)),        dT/dm = -2 n λ.
+
+λ runs over the whole line while m runs from the largest row to the smallest, so every question about a group is
+asked along one curve. A `Means` gives that curve by a coordinate in which it is explicit, no equation to solve:
+
+`Binary` (0/1 rows)     the coordinate is λ itself. λ m (1 - m) = p - m is a quadratic in m, and T is the binomial
+                        likelihood ratio, from two counts, with 0 log 0 = 0.
+`Real` (any rows)       the coordinate is w in p_i ∝ 1 / (1 + w x_i'), x' = x - mean. With q = mean x'/(1 + w x') and
+                        h = 1 - w q:  m = mean + q/h,  λ = w h,  T = 2 n (mean log(1 + w x') + log h).
+                        Three sums per point, from the rows or, when |w| max|x'| is small, from power sums
+                        with a bounded remainder (`moments`).
+
+Sums over a large group without going back to its rows: power series, and a sketch where they do not converge.
+
+For |r| < 1, r = w max|x'|, the three sums a mean's likelihood needs are power series in r whose coefficients are
+the group's scaled moments a_k = mean (x' / max|x'|)^k:
+
+    mean x'/(1+wx')      = R Σ_{k>=0} (-r)^k a_{k+1}
+    mean x'²/(1+wx')²    = R² Σ_{k>=0} (k+1) (-r)^k a_{k+2}
+    mean log(1+wx')      = Σ_{k>=1} (-1)^{k+1} r^k a_k / k
+
+|a_k| never exceeds a_K for k >= K even, so cutting at K leaves a remainder below a geometric series, known before it is
+used. At an interval's end r is about 2 max|x'| / (sd sqrt n): small for large groups unless tails are very heavy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import comb, xlog1py
+
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.ragged import Ragged
+from isonomy.numerics.roots import roots
+
+# Plain Newton steps tried before a bracketed search, and the relative step that ends them.
+NEWTON, CLOSE = 4, 1e-13
+# Rows from which a rest is sketched where its power series does not converge.
+SKETCHED = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """One point of each group's curve, with the derivatives along the coordinate."""
+
+    multiplier: FloatArray
+    mean: FloatArray
+    statistic: FloatArray
+    dmultiplier: FloatArray
+    dmean: FloatArray
+
+
+class Means(ABC):
+    """The means of many groups, each with its own empirical likelihood.
+
+    ``n`` rows, ``mean``, ``variance`` (divided by n) and the range ``low``..``high`` a mean can take, one each per
+    group. ``index`` picks groups in every method, and may repeat them.
+    """
+
+    n: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @abstractmethod
+    def at(self, coordinate: FloatArray, index: IntArray) -> Point:
+        """The point of the curve at each coordinate."""
+
+    @abstractmethod
+    def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The open interval the coordinate runs over; the multiplier increases along it."""
+
+    @abstractmethod
+    def coordinate(self, multiplier: FloatArray, index: IntArray) -> FloatArray:
+        """Where on its curve each group has this multiplier."""
+
+    @abstractmethod
+    def locate(self, mean: FloatArray, index: IntArray) -> Point:
+        """The point of the curve with this mean: its ``statistic`` tests that mean (inf outside the range)."""
+
+    def statistic(self, mean: FloatArray, index: IntArray) -> FloatArray:
+        """T for the hypothesis that each group's mean is ``mean``."""
+        return self.locate(mean, index).statistic
+
+
+class Binary(Means):
+    """Groups of 0/1 rows, known by two counts each."""
+
+    def __init__(self, n: npt.ArrayLike, ones: npt.ArrayLike) -> None:
+        self.n = np.asarray(n, dtype=float)
+        self.ones = np.asarray(ones, dtype=float)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self.mean = self.ones / self.n
+        self.variance = self.mean * (1.0 - self.mean)
+        self.low = np.zeros_like(self.mean)
+        self.high = np.ones_like(self.mean)
+
+    def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The whole line."""
+        return np.full(index.shape, -np.inf), np.full(index.shape, np.inf)
+
+    def coordinate(self, multiplier: FloatArray, index: IntArray) -> FloatArray:
+        """The multiplier is the coordinate."""
+        return multiplier
+
+    def at(self, coordinate: FloatArray, index: IntArray) -> Point:
+        """The root of λ m² - (1 + λ) m + p = 0 in [0, 1], in the form that loses no digits."""
+        p, lam = self.mean[index], coordinate
+        with np.errstate(all="ignore"):
+            root = np.sqrt((1.0 - lam) ** 2 + 4.0 * lam * (1.0 - p))
+            m = np.where(lam > 0, 2.0 * p / (1.0 + lam + root), 1.0 - 2.0 * (1.0 - p) / (1.0 - lam + root))
+            rest = np.where(lam > 0, 1.0 - m, 2.0 * (1.0 - p) / (1.0 - lam + root))
+            # p/m = 1 + λ(1 - m) and (1-p)/(1-m) = 1 - λ m on the curve; a group of only 0 or only 1 stays at its
+            # end of the range, at no cost, until the multiplier passes one.
+            deviance = xlog1py(p, lam * rest) + xlog1py(1.0 - p, -lam * m)
+            stuck = ((p == 0) & (lam >= -1)) | ((p == 1) & (lam <= 1))
+            slope = np.where(stuck, 0.0, -m * rest / (1.0 + lam * (rest - m)))
+        return Point(
+            multiplier=lam,
+            mean=np.where(stuck, p, m),
+            statistic=np.where(stuck, 0.0, 2.0 * self.n[index] * np.maximum(deviance, 0.0)),
+            dmultiplier=np.ones_like(lam),
+            dmean=slope,
+        )
+
+    def locate(self, mean: FloatArray, index: IntArray) -> Point:
+        """Closed form: T = 2 [k log(p/m) + (n - k) log((1 - p)/(1 - m))]."""
+        p, m = self.mean[index], np.asarray(mean, dtype=float)
+        with np.errstate(all="ignore"):
+            gap = p - m
+            deviance = xlog1py(p, gap / m) + xlog1py(1.0 - p, -gap / (1.0 - m))
+            lam = np.where(gap == 0, 0.0, gap / (m * (1.0 - m)))
+            slope = -m * (1.0 - m) / (1.0 + lam * (1.0 - 2.0 * m))
+        outside = (m < 0) | (m > 1) | ((m == 0) & (p > 0)) | ((m == 1) & (p < 1))
+        statistic = np.where(outside, np.inf, np.where(gap == 0, 0.0, 2.0 * self.n[index] * deviance))
+        return Point(lam, m, np.maximum(statistic, 0.0), np.ones_like(lam), slope)
+
+    def rest(self) -> Binary:
+        """For each group, all rows of the other groups together."""
+        return Binary(self.n.sum() - self.n, self.ones.sum() - self.ones)
+
+
+class Tilted(Means):
+    """What `Real` and `Rest` share: everything that follows from the three sums of the module's first lines."""
+
+    radius: FloatArray  # the largest |x'|
+    below: FloatArray  # the smallest x'
+    above: FloatArray  # the largest x'
+    moments: Moments
+
+    @abstractmethod
+    def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
+        """The rows of one group, and their counts where there are any."""
+
+    @abstractmethod
+    def exact(self, w: FloatArray, index: IntArray) -> FloatArray:
+        """The three sums, each divided by n, from the rows: mean x'/(1+wx'), its square, log(1+wx')."""
+
+    def sums(self, w: FloatArray, index: IntArray) -> FloatArray:
+        """The same, from power sums where their remainder is negligible and from the rows elsewhere."""
+        sums, enough = self.moments.sums(w, index)
+        rows = np.flatnonzero(~enough)
+        if rows.size:
+            sums[:, rows] = self.exact(w[rows], index[rows])
+        return sums
+
+    def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Weights stay positive strictly between these."""
+        with np.errstate(divide="ignore"):
+            return -1.0 / self.above[index], -1.0 / self.below[index]
+
+    def at(self, coordinate: FloatArray, index: IntArray) -> Point:
+        """The module's formulas, with mean x'/(1+wx')² = q - w s and mean 1/(1+wx')² = h - w (q - w s)."""
+        w, n = coordinate, self.n[index]
+        with np.errstate(all="ignore"):
+            q, s, log = self.sums(w, index)
+            h = 1.0 - w * q
+            first = q - w * s
+            mean = self.mean[index] + q / h
+            statistic = 2.0 * n * np.maximum(log + np.log1p(-w * q), 0.0)
+            dmean = (q * first - s * h) / h**2
+        return Point(w * h, mean, statistic, h - w * first, dmean)
+
+    def coordinate(self, multiplier: FloatArray, index: IntArray) -> FloatArray:
+        """Solve w h(w) = multiplier; the left side increases from -inf to inf.
+
+        A small multiplier, as the rest of a large population always has, takes one or two plain Newton steps; others
+        are bracketed.
+        """
+        low, high = self.ends(index)
+        w = multiplier / (1.0 + multiplier**2 * self.variance[index])
+        hard = np.arange(w.size)
+        with np.errstate(all="ignore"):
+            for _ in range(NEWTON):
+                point = self.at(w, index)
+                step = (point.multiplier - multiplier) / point.dmultiplier
+                w = w - step
+                hard = np.flatnonzero(~((np.abs(step) <= CLOSE * np.abs(w)) & (w > low) & (w < high)))
+                if not hard.size:
+                    return w
+
+        def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
+            point = self.at(x, index[hard[active]])
+            return point.multiplier - multiplier[hard[active]], point.dmultiplier
+
+        start = (multiplier / (1.0 + multiplier**2 * self.variance[index]))[hard]
+        w[hard] = roots(gap, low[hard], high[hard], x0=start, direction="increasing").x
+        return w
+
+    def locate(self, mean: FloatArray, index: IntArray) -> Point:
+        """Solve m(w) = mean; the left side decreases from the largest row to the smallest."""
+        inside = (mean > self.low[index]) & (mean < self.high[index])
+        where = np.flatnonzero(inside)
+        picked, target = index[where], mean[where]
+        low, high = self.ends(picked)
+
+        def gap(w: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
+            point = self.at(w, picked[active])
+            return point.mean - target[active], point.dmean
+
+        solution = roots(gap, low, high, x0=np.zeros(where.size), direction="decreasing")
+        point = self.at(solution.x, picked)
+        statistic = np.where(mean == self.mean[index], 0.0, np.inf)
+        multiplier = np.where(mean <= self.low[index], np.inf, -np.inf)
+        dmultiplier, dmean = np.full((2, mean.size), np.nan)
+        statistic[where], multiplier[where] = point.statistic, point.multiplier
+        dmultiplier[where], dmean[where] = point.dmultiplier, point.dmean
+        return Point(multiplier, mean, statistic, dmultiplier, dmean)
+
+
+class Real(Tilted):
+    """Groups of real-valued rows."""
+
+    def __init__(self, rows: Ragged) -> None:
+        """``rows`` holds the metric's value as its first column, and the rows' counts as weights."""
+        values = np.asarray(rows.columns[0], dtype=float)
+        self.rows = rows
+        self.n = rows.totals
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self.mean = rows.weighted_sum(values) / self.n
+        self.centred = values - rows.repeat(self.mean)
+        self.low, self.high = rows.min(values), rows.max(values)
+        self.below, self.above = self.low - self.mean, self.high - self.mean
+        self.radius = np.maximum(-self.below, self.above)
+        # Rounding of the mean must not make a constant group vary.
+        constant = self.low == self.high
+        self.mean = np.where(constant, self.low, self.mean)
+        self.radius = np.where(constant, 0.0, self.radius)
+        self.below, self.above = (np.where(constant, 0.0, v) for v in (self.below, self.above))
+        self.moments = Moments.of_rows(rows, self.centred, self.radius, self.n)
+        self.variance = self.moments.central(2)
+
+    def exact(self, w: FloatArray, index: IntArray) -> FloatArray:
+        """Three segment sums, a block of groups at a time."""
+        sizes = self.rows.sizes[index]
+        sums = np.empty((3, index.size))
+        for start, stop in blocks(sizes):
+            chosen = index[start:stop]
+            starts = np.cumsum(sizes[start:stop]) - sizes[start:stop]
+            contiguous = chosen[-1] - chosen[0] == chosen.size - 1 and bool((np.diff(chosen) == 1).all())
+            first, last = self.rows.offsets[chosen[0]], self.rows.offsets[chosen[-1] + 1]
+            rows = slice(first, last) if contiguous else self.rows.positions(chosen)
+            x = self.centred[rows]
+            weights = None if self.rows.weights is None else self.rows.weights[rows]
+            terms = _terms(x, x * np.repeat(w[start:stop], sizes[start:stop]), weights)
+            sums[:, start:stop] = [np.add.reduceat(term, starts) for term in terms]
+        return sums / self.n[index]
+
+    def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
+        """The rows of one group, and their counts."""
+        rows = slice(self.rows.offsets[group], self.rows.offsets[group + 1])
+        return self.rows.columns[0][rows], None if self.rows.weights is None else self.rows.weights[rows]
+
+    def rest(self) -> Rest:
+        """For each group, all rows of the other groups together."""
+        return Rest(self)
+
+
+class Rest(Tilted):
+    """For each group of a `Real`, the rows of all other groups together.
+
+    Power sums of the rest are the total's less the group's, so a thousand groups cost no more than one; the rows are
+    read only when that loses digits or the series does not converge, which needs groups large against the rest.
+    """
+
+    def __init__(self, groups: Real) -> None:
+        self.groups = groups
+        self.n = groups.n.sum() - groups.n
+        self.low, self.high = _others(groups.low, np.minimum), _others(groups.high, np.maximum)
+        sums = groups.n * np.nan_to_num(groups.mean)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self.mean = (sums.sum() - sums) / self.n
+        # A group that is most of the data leaves few digits of the rest's mean in a difference of sums.
+        for g in np.flatnonzero((self.n < 0.01 * groups.n) & (self.n > 0)):
+            values, weights = self.values(int(g))
+            self.mean[g] = np.average(values, weights=weights)
+        constant = self.low == self.high
+        self.mean = np.where(constant, self.low, self.mean)
+        self.below, self.above = self.low - self.mean, self.high - self.mean
+        self.radius = np.maximum(-self.below, self.above)
+        self.moments = groups.moments.of_rest(groups.n, groups.mean, self.n, self.mean, self.radius)
+        self.variance = self.moments.central(2)
+        for g in np.flatnonzero(~self.moments.usable & (self.n > 0)):
+            self.variance[g] = self.exact(np.zeros(1), np.array([g]))[1, 0]
+
+    def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
+        """The rows of all groups but one, and their counts."""
+        rows = self.groups.rows
+        keep = np.r_[0 : rows.offsets[group], rows.offsets[group + 1] : rows.n_rows]
+        return rows.columns[0][keep], None if rows.weights is None else rows.weights[keep]
+
+    def exact(self, w: FloatArray, index: IntArray) -> FloatArray:
+        """All rows for each group asked for; of very many rows, a sketch of all of them less the group's own."""
+        rows = self.groups.rows
+        # A group that holds the most extreme row of all would leave that row in the sketch.
+        inner = (self.groups.low[index] >= self.low[index]) & (self.groups.high[index] <= self.high[index])
+        sketched = inner & (rows.n_rows > SKETCHED)
+        sums = np.zeros((3, index.size))
+        for i, g in enumerate(index):
+            if sketched[i]:
+                pieces = [(*self._sketch, 1.0), (*self.groups.values(int(g)), -1.0)]
+            else:
+                pieces = [(*self.values(int(g)), 1.0)]
+            for values, mass, sign in pieces:
+                x = values - self.mean[g]
+                sums[:, i] += [sign * np.sum(term) for term in _terms(x, w[i] * x, mass)]
+        return sums / self.n[index]
+
+    @cached_property
+    def _sketch(self) -> tuple[FloatArray, FloatArray]:
+        """A few thousand weighted values that stand for all rows in a smooth sum."""
+        return sketch(self.groups.rows.columns[0], self.groups.rows.weights)
+
+
+def _terms(x: FloatArray, wx: FloatArray, mass: FloatArray | None) -> list[FloatArray]:
+    """What each row adds to the three sums, times the rows it stands for."""
+    ratio = x / (1.0 + wx)
+    terms = [ratio, ratio * ratio, np.log1p(wx)]
+    return terms if mass is None else [term * mass for term in terms]
+
+
+def _others(values: FloatArray, ufunc: np.ufunc) -> FloatArray:
+    """The smallest (or largest) of all other groups' values, by running results from both ends."""
+    identity = np.inf if ufunc is np.minimum else -np.inf
+    padded = np.concatenate([[identity], values, [identity]])
+    return ufunc(ufunc.accumulate(padded)[:-2], ufunc.accumulate(padded[::-1])[::-1][2:])
+
+
+# Highest power kept; even, as the bound on the remainder needs.
+ORDER = 24
+# The remainder may be this large relative to the leading term: the level of rounding in a sum of 1e4 rows.
+REMAINDER = 1e-13
+# Digits lost to subtracting and re-centring that are still acceptable, as a factor.
+LOSS = 1e3
+POWERS = np.arange(ORDER + 1)[:, None]
+# Rows, and groups, worked on at a time: a block and its temporaries stay in the processor's cache.
+BLOCK_ROWS = 1 << 17
+BLOCK_GROUPS = 1 << 13
+# A bin of a sketch: its share of the rows between it and the nearer end.
+BIN_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Scaled moments ``scaled[k, g]`` = mean (x'/radius)^k of each group, k = 0..ORDER, where ``usable``."""
+
+    radius: FloatArray
+    scaled: FloatArray
+    usable: BoolArray
+
+    @classmethod
+    def of_rows(cls, rows: Ragged, centred: FloatArray, radius: FloatArray, n: FloatArray) -> Moments:
+        """From the rows, a block of groups at a time so that the powers stay in cache."""
+        scaled = np.zeros((ORDER + 1, n.size))
+        scaled[0] = n
+        sizes = rows.sizes
+        filled = np.flatnonzero(sizes > 0)
+        scale = np.where(radius > 0, radius, 1.0)
+        for start, stop in blocks(sizes[filled]):
+            chosen = filled[start:stop]
+            first, last = rows.offsets[chosen[0]], rows.offsets[chosen[-1] + 1]
+            y = centred[first:last] / np.repeat(scale[chosen], sizes[chosen])
+            power = y.copy() if rows.weights is None else y * rows.weights[first:last]
+            starts = rows.offsets[chosen] - first
+            for k in range(1, ORDER + 1):
+                scaled[k, chosen] = np.add.reduceat(power, starts)
+                power *= y
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scaled /= n
+        scaled[1] = 0.0
+        return cls(radius, scaled, n > 0)
+
+    def central(self, order: int) -> FloatArray:
+        """Mean x'^order of each group."""
+        return self.scaled[order] * self.radius**order
+
+    def sums(self, w: FloatArray, index: IntArray) -> tuple[FloatArray, BoolArray]:
+        """The three series at ``w``, and where their remainder is negligible."""
+        radius = self.radius[index]
+        r = w * radius
+        size = np.abs(r)
+        order = _enough(float(np.max(size, initial=0.0)))
+        every = index.size == self.radius.size and bool((index == np.arange(index.size)).all())
+        a = self.scaled[: order + 1] if every else self.scaled[: order + 1, index]
+        q, s, log = np.zeros_like(r), np.zeros_like(r), np.zeros_like(r)
+        for k in range(order, 1, -1):  # Horner
+            q = a[k] - r * q
+            s = (k - 1) * a[k] - r * s
+            log = a[k] / k - r * log
+        # Σ_{k>=2} starts two powers late for log, one for q (a_1 = 0) and none for s.
+        result = np.stack([-radius * r * q, radius**2 * s, -r * r * log])
+        with np.errstate(all="ignore"):
+            remainder = order * size ** (order - 1) * a[order] / ((1.0 - size) ** 2 * a[2])
+            enough = (size < 1) & ((remainder <= REMAINDER) | (radius == 0) | (w == 0))
+        return result, enough & self.usable[index]
+
+    def of_rest(
+        self, n: FloatArray, mean: FloatArray, rest: FloatArray, rest_mean: FloatArray, radius: FloatArray
+    ) -> Moments:
+        """The moments of all other groups together, about their own mean ``rest_mean``."""
+        total = float(n.sum())
+        mean, rest_mean = np.nan_to_num(mean), np.nan_to_num(rest_mean)
+        centre = float(np.sum(n * mean)) / total if total else 0.0
+        scale = float(np.max(self.radius + np.abs(mean - centre), initial=0.0, where=n > 0)) or 1.0
+        steps = [slice(i, i + BLOCK_GROUPS) for i in range(0, n.size, BLOCK_GROUPS)]
+
+        def about(part: slice) -> FloatArray:  # power sums of each group about the common centre
+            moved = _moved(self.scaled[:, part], self.radius[part] / scale, (mean[part] - centre) / scale)
+            return np.nan_to_num(moved * n[part])
+
+        every = np.sum([about(part).sum(axis=1) for part in steps], axis=0)[:, None]
+        scaled, usable = np.zeros_like(self.scaled), np.zeros(n.size, dtype=bool)
+        for part in steps:
+            shift = (rest_mean[part] - centre) / scale
+            with np.errstate(all="ignore"):
+                left = every - about(part)
+                others = left / rest[part]
+                spread = np.sqrt(np.maximum(others[2] - shift**2, 0.0))
+                # Subtraction costs every/left, moving the centre by c standard deviations about (1 + c)^ORDER.
+                loss = np.maximum(every[0] / left[0], every[ORDER] / left[ORDER])
+                usable[part] = loss * (1.0 + np.abs(shift) / spread) ** ORDER <= LOSS
+                back = scale / np.where(radius[part] > 0, radius[part], 1.0)
+                moved = _moved(others, np.ones_like(shift), -shift) * back**POWERS
+            scaled[:, part] = np.where(usable[part], moved, 0.0)
+        scaled[1] = 0.0
+        return Moments(radius, scaled, usable)
+
+
+def blocks(sizes: IntArray) -> list[tuple[int, int]]:
+    """Ranges of consecutive groups that together hold about `BLOCK_ROWS` rows."""
+    if sizes.size == 0:
+        return []
+    number = np.cumsum(sizes) // BLOCK_ROWS
+    cuts = np.flatnonzero(np.diff(number)) + 1
+    edges = [0, *cuts.tolist(), sizes.size]
+    return list(pairwise(edges))
+
+
+def _enough(largest: float) -> int:
+    """The lowest even order whose remainder is negligible for every |r| up to ``largest``; a_K never exceeds a_2."""
+    for order in range(4, ORDER, 2):
+        if largest < 1 and order * largest ** (order - 1) <= REMAINDER * (1.0 - largest) ** 2:
+            return order
+    return ORDER
+
+
+def _moved(moments: FloatArray, scale: FloatArray, shift: FloatArray) -> FloatArray:
+    """Moments of ``scale * y + shift`` from the moments of y (both per group)."""
+    result = np.zeros_like(moments)
+    powers = shift**POWERS
+    scaled = moments * scale**POWERS
+    for k in range(ORDER + 1):
+        result[k] = np.einsum("j,jg,jg->g", comb(k, np.arange(k + 1)), scaled[: k + 1], powers[k::-1])
+    return result
+
+
+def sketch(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Weighted values with nearly the same smooth sums: the outermost rows as they are, the others in bins.
+
+    A bin holds at most a fixed share of the rows between it and the nearer end, so bins are narrow in the tails too.
+    Each is replaced by two values with its mean and variance.
+    """
+    order = np.argsort(values, kind="stable")
+    x = values[order]
+    mass = np.ones(x.size) if weights is None else weights[order]
+    ranks = [0]
+    while ranks[-1] < x.size // 2:
+        ranks.append(ranks[-1] + max(1, int(BIN_SHARE * ranks[-1])))
+    half = np.array([r for r in ranks if r < x.size // 2])
+    starts = np.unique(np.concatenate([half, x.size - half[half > 0]]))
+    total = np.add.reduceat(mass, starts)
+    mean = np.add.reduceat(mass * x, starts) / total
+    spread = np.add.reduceat(mass * (x - np.repeat(mean, np.diff(np.append(starts, x.size)))) ** 2, starts) / total
+    away = np.sqrt(spread)
+    return np.concatenate([mean - away, mean + away]), np.concatenate([total, total]) / 2.0

@@ -1,0 +1,1 @@
+"""isonomy inside other tools: scikit-learn scorers, test suites, MLflow."""

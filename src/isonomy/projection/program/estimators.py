@@ -1,0 +1,280 @@
+"""The distance that belongs to a fitted scikit-learn estimator.
+
+Linear classifiers (anything with one row of ``coef_``), SVC, a single decision tree, forests and boosting (on the axis
+of their score), and a Pipeline of scalers in front of one of these. Distances in features are in the units of the
+user's columns: scalers are folded in.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+from isonomy.errors import DataError, UsageError
+from isonomy.numerics.arrays import FloatArray
+from isonomy.options import NAMES, Finite, checked
+from isonomy.projection.program.distances import Distance, Kernel, Linear, ModelScore, Norm, Tree, check_names
+
+SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+ENSEMBLES = (
+    "RandomForestClassifier",
+    "ExtraTreesClassifier",
+    "GradientBoostingClassifier",
+    "HistGradientBoostingClassifier",
+    "AdaBoostClassifier",
+    "BaggingClassifier",
+)
+TREES = ("DecisionTreeClassifier", "ExtraTreeClassifier")
+LOGISTIC = ("LogisticRegression", "LogisticRegressionCV")
+KERNELS = ("linear", "rbf", "poly")  # of SVC: those that are positive definite
+Scaler = Callable[[FloatArray], FloatArray]
+
+
+@checked
+def distance(
+    estimator: object,
+    features: Annotated[Sequence[str], NAMES] | None = None,
+    *,
+    norm: Norm = "l2",
+    threshold: Finite | None = None,
+    squared: bool = False,
+    immutable: Annotated[Sequence[str], NAMES] = (),
+    costs: Mapping[str, float] | None = None,
+) -> Distance:
+    """Which distance fits this estimator?
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+        A fitted LogisticRegression, LinearSVC, SVC, RidgeClassifier, DecisionTreeClassifier or the like with two
+        classes, a forest or boosting (measured on its score), or a Pipeline of scalers and one of these.
+    features : sequence of str, optional
+        The columns it was fitted on; read from ``feature_names_in_`` if it was fitted on a frame.
+    norm : {"l1", "l2", "linf"}, default "l2"
+        The norm of a move in feature space. A kernel classifier has its own and accepts only the default.
+    threshold : float, optional
+        The cut-off, if it is not the estimator's own: a probability for a logistic classifier or a tree, else a value
+        of ``decision_function``.
+    squared : bool, default False
+        For a kernel classifier (any SVC): the paper's squared cost, which gives a plan but no p-value.
+    immutable : sequence of str, optional
+        Features that nobody can change, for linear classifiers and trees.
+    costs : mapping of feature to float, optional
+        The cost per unit of each feature, default 1, for linear classifiers and trees.
+
+    Returns
+    -------
+    Distance
+        A `Linear`, `Kernel` or `Tree` in the units of the columns, or a `ModelScore`.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> model = RidgeClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> distance(model, ["x"]).evaluate(np.array([[2.5]])).round(6)
+    array([1.])
+    """
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        raise UsageError(
+            f"distance: {type(estimator).__name__} is not a fitted estimator. Give the name of a column of distances, "
+            "a fitted scikit-learn classifier, or an object of isonomy.projection.distances."
+        ) from None
+    names = _names(estimator, features)
+    check_names("immutable", immutable)
+    *scalers, model = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
+    scale, centre, shift = _affine(scalers, len(names))
+
+    def scaled(rows: FloatArray) -> FloatArray:
+        return scale * (rows - centre) + shift  # in the order that loses no digits far from 0
+
+    kind = type(model).__name__
+    if len(getattr(model, "classes_", ())) != 2:
+        raise _no_distance(kind)
+    kernel = kind == "SVC" and (squared or model.kernel != "linear")
+    for refused, message in (
+        (
+            (len(immutable) or costs) and (kind in ENSEMBLES or kernel or squared),
+            f"immutable, costs: {kind} is not measured in its features; leave them out.",
+        ),
+        (
+            squared and not kernel,
+            f"squared: True is for kernel classifiers (SVC); {kind} has no squared cost. Use squared=False.",
+        ),
+        (
+            kernel and norm != "l2",
+            f"norm: {norm!r} is not allowed for a kernel classifier, which is measured in its own space; use 'l2'.",
+        ),
+        (
+            kind in (*TREES, *ENSEMBLES) and threshold is not None and not 0 < threshold <= 1,
+            f"threshold: {threshold!r} is not a probability above 0 and up to 1.",
+        ),
+        (
+            kind in LOGISTIC and threshold is not None and not 0 < threshold < 1,
+            f"threshold: {threshold!r} is not a probability strictly between 0 and 1.",
+        ),
+    ):
+        if refused:
+            raise UsageError(message)
+    if kernel:
+        return _kernel(model, names, scaled, threshold or 0.0, squared)
+    if hasattr(model, "intercept_") and len(np.atleast_2d(getattr(model, "coef_", [[], []]))) == 1:  # one hyperplane
+        theta = np.ravel(_dense(model.coef_))
+        at = 0.0 if threshold is None else float(threshold)
+        if kind in LOGISTIC and threshold is not None:
+            at = float(np.log(at) - np.log1p(-at))
+        intercept = float(np.ravel(model.intercept_)[0]) + float(theta @ shift) - at
+        origin = tuple(centre.tolist()) if centre.any() else ()
+        return Linear(names, tuple((theta * scale).tolist()), intercept, norm, origin, tuple(immutable), costs or {})
+    if kind in TREES:
+        low, high, share = _leaves(model.tree_, scale, centre, shift)
+        # A tie goes to the first class, as in the tree's own argmax; with a cut of the user's, to the second.
+        decision = share > 0.5 if threshold is None else share >= threshold
+        return Tree(names, low, high, decision, norm, tuple(immutable), costs or {})
+    if kind in ENSEMBLES:
+        return ModelScore(names, _probability(model, scaled, 0.5 if threshold is None else float(threshold)), kind)
+    raise _no_distance(kind)
+
+
+def _no_distance(kind: str) -> UsageError:
+    return UsageError(
+        f"distance: no exact distance to the boundary is known for {kind}. Known: linear classifiers with two classes, "
+        "SVC, a single decision tree, forests and boosting by their score, and pipelines of scalers in front of one. "
+        "For anything else give score (and threshold), or a column of distances."
+    )
+
+
+def _names(estimator: object, features: Sequence[str] | None) -> tuple[str, ...]:
+    given = getattr(estimator, "feature_names_in_", None) if features is None else features
+    if given is None:
+        raise UsageError(
+            "distance: the estimator was fitted without column names; give "
+            "isonomy.projection.estimators.distance(estimator, features=[...])."
+        )
+    check_names("features", given)
+    names = tuple(map(str, given))
+    expected = getattr(estimator, "n_features_in_", len(names))
+    if len(names) != expected:
+        raise UsageError(f"features: {len(names)} names for an estimator fitted on {expected} columns.")
+    return names
+
+
+def _affine(scalers: Sequence[Any], size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The pipeline's scalers as one map, scale * (x - centre) + shift, from their fitted attributes.
+
+    (Asking a scaler what it does to 0 and to 1 loses the digits that times in seconds have beyond their mean.)
+    """
+    scale, centre, shift = np.ones(size), np.zeros(size), np.zeros(size)
+    for step in scalers:
+        if step in (None, "passthrough"):
+            continue
+        if type(step).__name__ not in SCALERS or getattr(step, "clip", False):
+            raise UsageError(
+                f"distance: the pipeline step {type(step).__name__} is not a scaler, so distances in your columns are "
+                "not known. Give score (and threshold), or a column of distances."
+            )
+        by, about, to = _fitted(step, size)
+        # by * (scale * (x - centre) + shift - about) + to
+        centre, shift, scale = centre + (about - shift) / scale, to, by * scale
+    return scale, centre, shift
+
+
+def _fitted(step: Any, size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """One scaler: by * (x - about) + to."""
+    kind, one, zero = type(step).__name__, np.ones(size), np.zeros(size)
+    if kind == "MinMaxScaler":
+        return np.asarray(step.scale_), np.asarray(step.data_min_), np.full(size, float(step.feature_range[0]))
+    about = getattr(step, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind, ""), None)
+    if kind == "StandardScaler" and not step.with_mean:
+        about = None  # known, and not subtracted
+    by = one if step.scale_ is None else one / np.asarray(step.scale_)
+    return by, zero if about is None else np.asarray(about, dtype=float), zero
+
+
+def _dense(matrix: Any) -> FloatArray:
+    """As an array: a model fitted on a sparse matrix holds sparse ones."""
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=float)
+
+
+def _probability(model: Any, scaled: Scaler, threshold: float) -> Callable[[FloatArray], FloatArray]:
+    """The probability of the second class, minus the threshold."""
+
+    def decision(features: FloatArray) -> FloatArray:
+        with warnings.catch_warnings(), np.errstate(over="ignore"):
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            try:
+                return np.asarray(model.predict_proba(scaled(features))[:, 1] - threshold)
+            except ValueError:
+                raise DataError(
+                    f"distance: {type(model).__name__} cannot score these rows; forests take numbers up to 3.4e38."
+                ) from None
+
+    return decision
+
+
+def _kernel(model: Any, names: tuple[str, ...], scaled: Scaler, threshold: float, squared: bool) -> Kernel:
+    from sklearn.metrics.pairwise import pairwise_kernels
+
+    if callable(model.kernel) or model.kernel == "precomputed":
+        raise _no_distance("SVC with a kernel of its own")
+    if model.kernel not in KERNELS or (model.kernel == "poly" and model.coef0 < 0):
+        kernel = f"kernel={model.kernel!r}" + (f", coef0={model.coef0!r}" if model.kernel == "poly" else "")
+        raise UsageError(
+            f"distance: SVC({kernel}) is not positive definite: it belongs to no space in which distances could be "
+            f"measured. Allowed: {', '.join(map(repr, KERNELS))} (with coef0 from 0 up). Otherwise give score, such as "
+            "the column of decision_function."
+        )
+    options = {"gamma": model._gamma, "degree": model.degree, "coef0": model.coef0}
+    support, alpha = _dense(model.support_vectors_), np.ravel(_dense(model.dual_coef_))
+    gram = pairwise_kernels(support, metric=model.kernel, filter_params=True, **options)
+    square = float(alpha @ gram @ alpha)
+    if not 0 < square < np.inf:
+        raise UsageError(
+            f"distance: this SVC makes the same decision for all rows (its squared norm is {square:g}); there is no "
+            "boundary."
+        )
+
+    def decision(features: FloatArray) -> FloatArray:
+        similar = pairwise_kernels(scaled(features), support, metric=model.kernel, filter_params=True, **options)
+        return np.asarray(similar @ alpha + model.intercept_[0] - threshold)
+
+    return Kernel(names, decision, float(np.sqrt(square)), squared)
+
+
+def _leaves(
+    tree: Any, scale: FloatArray, centre: FloatArray, shift: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The leaves of a tree as boxes in the user's units: lower and upper corners, and the share of the second class."""
+    low, high, share = [], [], []
+    stack = [(0, np.full(scale.size, -np.inf), np.full(scale.size, np.inf))]
+    while stack:
+        node, lower, upper = stack.pop()
+        if tree.children_left[node] == -1:
+            low.append(lower)
+            high.append(upper)
+            share.append(float(tree.value[node, 0, 1] / tree.value[node, 0].sum()))
+            continue
+        j = tree.feature[node]
+        cut = (_largest_left(tree.threshold[node]) - shift[j]) / scale[j] + centre[j]
+        left_upper, right_lower = upper.copy(), lower.copy()
+        left_upper[j], right_lower[j] = min(upper[j], cut), max(lower[j], cut)
+        stack.append((tree.children_left[node], lower, left_upper))
+        stack.append((tree.children_right[node], right_lower, upper))
+    return np.array(low), np.array(high), np.array(share)
+
+
+def _largest_left(threshold: float) -> float:
+    """The largest number that goes left: scikit-learn rounds rows to 32 bits before it compares."""
+    below = np.float32(threshold)
+    if below > threshold:
+        below = np.nextafter(below, np.float32(-np.inf))
+    above = np.nextafter(below, np.float32(np.inf))
+    middle = (float(below) + float(above)) / 2
+    return middle if np.float32(middle) == below else float(np.nextafter(middle, -np.inf))

@@ -1,0 +1,839 @@
+"""Projection: the least change that would make selection rates equal, whether it is chance, and who would move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
+
+import narwhals as nw
+import numpy as np
+
+from isonomy.errors import DataError, MissingRole, MissingValues, NotBinary, NotEnoughData, UsageError, choose
+from isonomy.frames import COUNT, Group, Grouping, Groups, Pass, Request
+from isonomy.frames.checks import flag
+from isonomy.frames.expressions import Expression, either, infinite, levels, number
+from isonomy.frames.groups import CONDITION
+from isonomy.inference import conclude
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.status import Status
+from isonomy.numerics.tails import t_isf
+from isonomy.options import COLUMN, Alpha, Column, Finite, Number, RowOptions, Seeded
+from isonomy.projection import words
+from isonomy.projection.program import estimators
+from isonomy.projection.program.criteria import (
+    Comparisons,
+    Criterion,
+    Discerning,
+    comparisons,
+)
+from isonomy.projection.program.distances import (
+    ColumnDistance,
+    Distance,
+    PerGroup,
+    Score,
+)
+from isonomy.projection.program.inference import FEW, infer, plan_rows
+from isonomy.projection.program.law import Null
+from isonomy.projection.program.reading import TRACE, RowsByPasses, RowsInMemory
+from isonomy.projection.program.solve import whole
+from isonomy.projection.program.tolerance import (
+    Tolerance,
+    ToleranceCurve,
+    check_tolerance,
+    one_side,
+    tolerance_curve,
+    tolerated,
+    two_sided,
+)
+from isonomy.results import (
+    Columns,
+    Evidence,
+    Note,
+    Plan,
+    Verdict,
+    column,
+    note_if,
+    open_call,
+    phrases,
+    question,
+    storable,
+)
+from isonomy.results.disclosure import withheld
+from isonomy.results.evidence import as_frame, read_only
+from isonomy.results.storage import OF_ROWS
+
+if TYPE_CHECKING:
+    import altair as alt
+
+DistanceLike = Annotated[object, COLUMN]  # in Python also a `Distance` or a fitted estimator
+Bandwidth = Annotated[float, Number(above=0, unit="in units of the distance")]
+Method = Literal["corrected", "published"]
+
+MOST_GROUPS = 5  # groups that the findings name
+storable(ToleranceCurve)
+
+
+# ---- call
+
+
+@question(
+    "ProjectPlan",
+    moved={
+        "law": 'method="published" (or "corrected", the default)',
+        "tolerance_side": 'the side in the tolerance: tolerance={"above": 0.05} or tolerance={"below": 0.05}',
+    },
+    idle=lambda options: {"score"} if options.get("distance") is not None else set(),
+    asks="How little would have to change for this classifier's selection rates to look equal, and for whom?",
+    topic="Least change to equal rates",
+    from_counts=True,
+    badges={"violation": "Unequal rates shown"},
+    verdicts={"violation": "the groups are selected at different rates, by more than chance explains."},
+    next_steps={
+        "violation": (
+            "Read the least change as a measure of distance, not as a plan to change decisions about people.",
+            "Review the groups whose rates differ, and the basis of the decisions.",
+        )
+    },
+    meaning="The distance of a decision is how far its score, or the quantity that the audit file names, is from the "
+    "threshold.",
+)
+def project(
+    data: object = None,
+    *,
+    outcome: Column | None = None,
+    prediction: Column,
+    groups: Groups = None,
+    criterion: Criterion = "equal_opportunity",
+    distance: DistanceLike | None = None,
+    score: Column | None = None,
+    threshold: Finite | None = None,
+    reference: Mapping[str, object] | None = None,
+    tolerance: Tolerance | None = None,
+    method: Method = "corrected",
+    bandwidth: Bandwidth | None = None,
+    curve: bool = False,
+    whole: bool = False,
+    alpha: Alpha = 0.05,
+    rng: Seeded = None,
+    **rows: Unpack[RowOptions],
+) -> ProjectionResult:
+    """How little would have to change for selection rates to look equal, and is that little enough to be chance?
+
+    Null hypothesis: the selection rates named by ``criterion`` are equal across groups (or differ by no more than
+    ``tolerance``). The statistic is the least total distance that rows would have to move, each across the decision
+    boundary, for the rates in the table to satisfy the null exactly; the plan lists those rows.
+
+    Parameters
+    ----------
+    data : table
+        Any table. If the distance is an expression of columns, an engine runs grouped passes only.
+    outcome : str, optional
+        0/1 column of what happened; not needed for statistical parity.
+    prediction : str
+        0/1 column of the decision.
+    groups : columns, `iso.cut` or `iso.where`, optional
+        Each level is compared with the reference level, each named condition with everybody else; several groupings
+        are tested together. Not needed for a `Discerning` criterion.
+    criterion : str or `Discerning`, default "equal_opportunity"
+        "equal_opportunity" (rates among outcome 1), "predictive_equality" (among outcome 0), "equalized_odds" (both),
+        "statistical_parity" or "demographic_parity" (among all), or a `Discerning` tuple of your own.
+    distance : str, `Distance` or fitted scikit-learn estimator, optional
+        A column of distances, an object of `isonomy.projection.distances`, or a model whose boundary is known.
+    score : str, optional
+        Without ``distance``: the column on whose axis distances are measured, |score - threshold|.
+    threshold : float, optional
+        The cut-off of the score or of the estimator; other distances have none. By default, that of a score is inferred
+        from the decisions.
+    reference : mapping of column to level, optional
+        The levels with which others are compared; by default the largest. Named conditions have no level: they are
+        compared with everybody else.
+    tolerance : float or mapping, optional
+        Differences of rates up to this (5 percentage points are 0.05) belong to the null. A mapping names sides
+        (``{"above": 0.05}``: at most 0.05 above the reference, with no limit below), rates (``{"tpr": 0.05, "fpr":
+        0.1}``) or groups (``{"race=Black": 0.05, ...}``), and the others within them. ``{"above": 0}`` is a one-sided
+        test of equality.
+    method : {"corrected", "published"}, default "corrected"
+        "published" is the paper's procedure: its bandwidth N^(-1/5), its variances and its rule, without the
+        corrections and checks that the documentation of the method lists. It takes neither weights nor clusters, and no
+        bandwidth.
+    bandwidth : float, optional
+        Of the density at the boundary, in units of the distance. Default 1.06 s N^(-1/5) with s = min(sd, IQR / 1.349)
+        of the signed distances: rescaling the distances changes no p-value, and outliers change it little.
+    curve : bool, default False
+        Whether to test every tolerance, on the side that ``tolerance`` names: the smallest that is not rejected, and
+        the smallest that is shown to hold, are confidence limits for the largest difference.
+    whole : bool, default False
+        Whether the plan moves whole people only: of all ways to round, the one nearest to the null.
+    alpha : float, default 0.05
+        Error rate.
+    rng : int or numpy Generator, optional
+        Seed for what has no closed form: a tolerance with several comparisons, and very small groups.
+    **rows
+        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. Nothing is tested
+        if a compared group has fewer than 10 effective clusters. With weights or clusters, each side of a comparison
+        also needs 8 effective rows or clusters selected, and 8 refused, observed or expected under the null.
+
+    Returns
+    -------
+    ProjectionResult
+        ``statistic``, ``pvalue``, ``critical_value``, ``wald_pvalue``, ``test_status``, ``plan``; `to_frame` has one
+        row per group and outcome. If the projection's law does not hold (``test_status``), the p-value is that of the
+        Wald test and there is no critical value.
+
+    Notes
+    -----
+    *When it misleads*: when the rows trained the classifier, when rows are not independent, and when distances in
+    different features are not comparable.
+
+    References
+    ----------
+    Si, N., Murthy, K., Blanchet, J. and Nguyen, V. A. (2021). Testing group fairness via optimal transport projections.
+    ICML 2021. Equations (7) and (9), Theorems 1 and 2.
+
+    Examples
+    --------
+    >>> import numpy as np, isonomy as iso
+    >>> rng = np.random.default_rng(1)
+    >>> group = rng.choice(["a", "b"], 2000)
+    >>> score = rng.normal(size=2000) + 0.3 * (group == "b")
+    >>> table = {"hired": score >= 0, "score": score, "group": group}
+    >>> result = iso.project(
+    ...     table, prediction="hired", score="score", threshold=0.0, groups="group", criterion="statistical_parity"
+    ... )
+    >>> print(result.verdict, round(result.statistic, 2), result.pvalue < 0.001)
+    violation 10.2 True
+    """
+    call = open_call("project", locals())
+    plan = ProjectPlan(call.source, **call.options)
+    people = read(plan)
+    columns, facts = estimate(people, plan, call.rng)
+    criterion_name = words.OWN if isinstance(plan.equality, Discerning) else plan.equality
+    return ProjectionResult(
+        **columns,
+        **decide(facts, plan),
+        null=words.null(criterion_name, plan.tolerance),
+        notes=notes(facts, plan),
+        provenance=call.provenance(
+            rows=round(facts["rows"]),
+            dropped=people.dropped,
+            random=facts["random"] or plan.curve,
+            grouping=plan.grouping,
+            criterion=plan.equality,
+        ),
+        criterion=criterion_name,
+        tested=plan.cost.tested,
+        alpha=plan.alpha,
+        tolerance=plan.tolerance,
+        chosen=phrases.chosen(call.source.labels.metrics),
+        listing=lambda: moved_rows(plan, facts),
+    )
+
+
+# ---- plan
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProjectPlan(Plan):
+    """The call, and what follows from it and the schema."""
+
+    outcome: str | None
+    prediction: str
+    groups: Groups
+    criterion: Criterion
+    distance: object
+    score: str | None
+    threshold: float | None
+    reference: Mapping[str, object] | None
+    tolerance: Tolerance | None
+    method: Method
+    bandwidth: float | None
+    curve: bool
+    whole: bool
+    alpha: float
+
+    def __post_init__(self) -> None:
+        check_tolerance(self.tolerance, rates=not self.user_defined)
+        published = self.method == "published"
+        for refused, error in (
+            (
+                published and (self.curve or two_sided(self.tolerance)),
+                UsageError(
+                    'method: "published" has no law for a tolerance on both sides, and no curve; use '
+                    'tolerance={"above": ...} or {"below": ...}, or method="corrected".'
+                ),
+            ),
+            (
+                self.whole and self.source.reading.weight is not None,
+                UsageError("whole: rows with weights do not stand for whole people; leave whole or weight out."),
+            ),
+            (
+                published and self.source.designed,
+                UsageError('method: "published" takes neither weight nor cluster; use method="corrected".'),
+            ),
+            (
+                published and self.bandwidth is not None,
+                UsageError('method: "published" has a bandwidth of its own; leave bandwidth out.'),
+            ),
+            (self.prediction is None, MissingRole("prediction: name the 0/1 column of the decision.")),
+            (self.groups is None and not self.user_defined, MissingRole("groups: name the columns to compare.")),
+            (
+                self.outcome is None and self.equality != "statistical_parity" and not self.user_defined,
+                MissingRole(f"outcome: {self.equality} compares rates within an outcome; name its 0/1 column."),
+            ),
+        ):
+            if refused:
+                raise error
+        self.source.require(outcome=self.outcome, prediction=self.prediction, score=self.score)
+        _ = self.grouping, self.cost
+        for name, expr in self.u.items():
+            self.source.check_expression(f"criterion {name!r}", expr)
+        for name in self.cost.reads:
+            self.source.require(distance=name)
+        for name in self.cost.columns:
+            role = "distance" if self.score is None else "score"
+            self.source.check(Request(binary=self.binary, numeric={role: name}))
+        if self.reference is not None:
+            self._check_reference(self.reference)
+
+    def _check_reference(self, reference: Mapping[str, object]) -> None:
+        """A reference must be about a column that is compared; its level is checked once the levels are known."""
+        if self.user_defined:
+            raise UsageError("reference: a user-defined criterion does not use it: phi says what is compared.")
+        dimensions = () if self.grouping is None else self.grouping.dimensions
+        columns = [dimension.name for dimension in dimensions if not dimension.condition]
+        for name in reference:
+            if any(dimension.condition and dimension.name == name for dimension in dimensions) or not columns:
+                allowed = f"Allowed: {', '.join(columns)}." if columns else "There is no such column; leave it out."
+                raise UsageError(
+                    f"reference: {name!r} is not allowed; a named condition is always compared with everybody else. "
+                    f"{allowed}"
+                )
+            choose("reference", name, columns)
+
+    @property
+    def user_defined(self) -> bool:
+        """Whether the criterion is user-defined."""
+        return isinstance(self.criterion, Discerning)
+
+    @property
+    def equality(self) -> Discerning | str:
+        """The criterion, by one name."""
+        return "statistical_parity" if self.criterion == "demographic_parity" else self.criterion
+
+    @cached_property
+    def grouping(self) -> Grouping | None:
+        """The groups compared."""
+        return None if self.groups is None else self.source.grouping(self.groups)
+
+    @cached_property
+    def cost(self) -> Distance:
+        """What it costs a row to cross the boundary. A threshold that is not known yet is 0."""
+        if self.distance is not None and self.score is not None:
+            raise UsageError("distance, score: give one of them.")
+        if isinstance(self.distance, str | Distance):
+            if self.threshold is not None:
+                raise UsageError(
+                    f"threshold: {self.threshold!r} was given, and the distance uses none. Leave it out, or give score "
+                    "(or an estimator) in place of distance."
+                )
+            return ColumnDistance(self.distance) if isinstance(self.distance, str) else self.distance
+        if self.distance is not None:
+            return estimators.distance(self.distance, threshold=self.threshold)
+        if self.score is None:
+            raise MissingRole(
+                "distance: none given. Give score (a column; distance is measured on its axis), or distance: a column, "
+                "a fitted scikit-learn estimator, or an object of isonomy.projection.distances."
+            )
+        return Score(self.score, self.threshold or 0.0)
+
+    @property
+    def inferred(self) -> bool:
+        """Whether the threshold of the score has to be inferred from the decisions."""
+        return self.distance is None and self.threshold is None
+
+    @property
+    def by_passes(self) -> bool:
+        """Whether grouped passes are enough: an engine holds the rows, and the distance is an expression."""
+        return self.source.lazy and self.cost.expression() is not None
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The first pass over an engine's rows; none if rows are read, or a threshold has to be found first."""
+        return (self.first,) if self.by_passes and not self.inferred else ()
+
+    @property
+    def first(self) -> Request:
+        """Cells, and sums of the distance and its square."""
+        distance = self.signed
+        finite = either(infinite(distance), 0.0, distance)
+        sums = {
+            "first": finite.abs(),
+            "second": finite * finite,
+            "infinite": flag(infinite(distance)),
+            "across": flag(self.across(0.0)),
+        }
+        return Request(self.grouping, self.binary, self.numeric, self.keys, sums)
+
+    def across(self, slack: float) -> Expression:
+        """Whether a row is not on the side of its decision; for an unsigned distance, whether it is below 0."""
+        if not self.cost.signed:
+            return self.signed < 0
+        return either(number(self.prediction) == 1.0, self.signed, -self.signed) < -slack
+
+    @property
+    def signed(self) -> Expression:
+        """The (signed) distance, if it is an expression."""
+        plain, factor = self.cost.expression(), self.cost.factor()
+        assert plain is not None
+        return plain if factor is None else plain * factor
+
+    @property
+    def binary(self) -> dict[str, str]:
+        """The 0/1 columns."""
+        outcome = {} if self.outcome is None else {"outcome": self.outcome}
+        return outcome | {"prediction": self.prediction}
+
+    @property
+    def features(self) -> dict[str, str]:
+        """The columns that the distance measures."""
+        return {f"feature {i}": name for i, name in enumerate(self.cost.columns, start=1)}
+
+    @property
+    def u(self) -> Mapping[str, Expression]:
+        """The components of U of a user-defined criterion."""
+        return self.criterion.u if isinstance(self.criterion, Discerning) else {}
+
+    @property
+    def keys(self) -> dict[str, Expression]:
+        """The components of U, as numbers."""
+        return {f"u {name}": number(expr) for name, expr in self.u.items()}
+
+    @property
+    def numeric(self) -> dict[str, str | Expression]:
+        """What must not be missing: the distance or what it is computed from, its factor, U."""
+        plain, factor = self.cost.expression(), self.cost.factor()
+        checked: dict[str, str | Expression] = dict(self.features)
+        if plain is not None:
+            columns = " ".join(map(repr, self.cost.columns[:3])) + " ..." * (len(self.features) > 3)
+            checked = {f"distance (from {columns})": either(infinite(plain), 0.0, plain)}  # infinite is not missing
+        if factor is not None:
+            checked["factors"] = factor
+        return checked | {f"criterion {name!r}": number(expr) for name, expr in self.u.items()}
+
+
+# ---- read
+
+
+def read(plan: ProjectPlan) -> RowsInMemory | RowsByPasses:
+    """Rows with their distances: in memory, or by grouped passes."""
+    if plan.inferred:
+        plan = replace(plan, threshold=infer_threshold(plan))
+    try:
+        return RowsByPasses(plan) if plan.by_passes else RowsInMemory(plan)
+    except MissingValues:
+        refuse_levels_without_factor(plan)
+        raise
+
+
+def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any]) -> MovedRows:
+    """Read the table again, and list who would have to move: rows are listed only on request."""
+    people = read(plan)
+    cells, change = people.cells, facts["change"]
+    if not np.array_equal(cells.count, facts["count"]):
+        raise DataError("data: the table changed since it was tested; project it again before asking for the plan.")
+    rows = people.movers(whole(change, facts["constraint"]) if plan.whole else change.moved)
+    cell, names = rows.pop("cell"), cells.names
+    return MovedRows(
+        **rows,
+        group=tuple(names[i] for i in cell),
+        outcome=np.full(cell.size, -1, dtype=np.intp) if cells.outcome is None else cells.outcome[cell],
+        decision=cells.selected[cell],
+        features=plan.cost.columns if rows["end"].shape[1] else (),
+        backend=plan.source.backend,
+    )
+
+
+def infer_threshold(plan: ProjectPlan) -> float:
+    """The threshold behind the decisions: halfway between the highest score refused and the lowest selected."""
+    ends = plan.source.extremes(nw.col(plan.score or ""), {"decision": number(plan.prediction)}).to_dicts()
+    scores = {end["decision"]: end for end in ends if end["decision"] is not None}
+    if not scores.keys() <= {0, 1}:
+        raise NotBinary(
+            f"prediction: column {plan.prediction!r} has values that are neither 0 nor 1. Recode the column."
+        )
+    if len(scores) < 2:
+        raise NotEnoughData(
+            "prediction: every row has the same decision; there is no boundary to infer. Give threshold."
+        )
+    refused, selected = scores[0]["high"], scores[1]["low"]
+    if refused > selected:
+        raise DataError(
+            "threshold: none was given, and no one threshold separates the decisions: some rows are selected whose "
+            "scores are below those of rows that are not. Give the threshold, or a distance column."
+        )
+    return float(refused + selected) / 2
+
+
+def refuse_levels_without_factor(plan: ProjectPlan) -> None:
+    """Raise if `PerGroup` has no factor for some levels: they were forgotten, and are not missing."""
+    distance = plan.cost
+    while isinstance(distance, PerGroup):
+        level, factor = nw.col(distance.column), levels(distance.column, distance.factors)
+        without = plan.source.filter(factor.is_null() & ~level.is_null()).sums(Pass({"level": level}, {}))
+        if len(without):
+            names = ", ".join(sorted(map(repr, without["level"].to_list()))[:10])
+            known = ", ".join(map(repr, distance.factors))
+            raise MissingValues(
+                f"factors: {without[COUNT].sum():,.0f} rows have a level of {distance.column!r} without a factor: "
+                f"{names}. Given: {known}. Give one for each level."
+            )
+        distance = distance.distance
+
+
+# ---- estimate
+
+
+def estimate(
+    people: RowsInMemory | RowsByPasses, plan: ProjectPlan, rng: np.random.Generator
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Solve the program, judge its value, and compute its consequences for each event.
+
+    Returns the columns and numbers of the result, and the facts that only the decision and the plan need.
+    """
+    cells = people.cells
+    moments = comparisons(cells, plan.equality, plan.reference)
+    null = tolerated(plan.tolerance, moments.keys)
+    options: dict[str, Any] = {
+        "bandwidth": plan.bandwidth,
+        "tested": plan.cost.tested,
+        "published": plan.method == "published",
+    }
+    curve = None
+    if plan.curve:
+        _, side = one_side(plan.tolerance)
+        curve = tolerance_curve(people, moments, side, alpha=plan.alpha, rng=rng.spawn(1)[0], **options)
+    facts = infer(people, moments, null, alpha=plan.alpha, rng=rng, **options)
+    change, df, size = facts["change"], facts["df"], len(moments.groups)
+    value, error, room, reference = np.zeros(size), np.full(size, np.nan), np.full((2, size), np.nan), moments.reference
+    value[moments.event], error[moments.event] = moments.value, facts["standard_error"]
+    room[:, moments.event] = null.low, null.high
+    margin = t_isf(plan.alpha / 2, df) * error
+    most = np.inf if plan.user_defined else 1.0  # rates differ by at most 1
+    detectable, needed = plan_rows(Null(*room), error, moments.rows, plan.alpha, df)
+    member = moments.member.T.astype(float)
+    up, down = (member @ np.where(cells.selected == decision, change.moved, 0.0) for decision in (0, 1))
+    up, down = (np.where(rows <= TRACE, 0.0, rows) for rows in (up, down))
+    moved = float(change.moved.sum())
+    compared = reference != np.arange(size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # The mean over a single row would be that row's own distance.
+        mean = np.where(up + down > 1 + TRACE, (member @ change.cost) / (up + down), np.nan)
+        average = float(np.float64(change.value) / moved)
+    columns = {
+        "groups": moments.groups,
+        "against": tuple("" if i < 0 else moments.groups[i].label for i in reference),
+        "outcome": moments.outcomes,
+        "n": moments.rows,
+        "estimate": moments.rate,
+        "reference": np.where(compared, moments.rate[reference], np.nan),
+        "disparity": value,
+        "ci_low": np.maximum(value - margin, -most),
+        "ci_high": np.minimum(value + margin, most),
+        "tolerated_low": room[0],
+        "tolerated_high": room[1],
+        "detectable": np.where(detectable <= most, detectable, np.nan),
+        "rows_needed": needed,
+        "moved_up": up,
+        "moved_down": down,
+        "share_moved": (up + down) / np.maximum(moments.count, 1e-300),
+        "mean_distance": mean,
+        "reach": (member * np.where(change.moved == 0, 0.0, change.reach)).max(axis=1),
+        "statistic": change.value,
+        "test_status": facts["status"],
+        **{name: facts[name] for name in NUMBERS},
+        "rows": cells.rows,
+        "moved": moved,
+        "overall_share": moved / cells.rows,
+        "overall_distance": average,
+        "curve": curve,
+    }
+    used = np.any([cells.within(outcome) for outcome in set(moments.outcomes)], axis=0)
+    return columns, facts | {"comparisons": moments, "count": cells.count, "rows": cells.rows_of(used)}
+
+
+# The numbers of the test, by the names that `infer` gives them.
+NUMBERS = (
+    *("tested_statistic", "pvalue", "critical_value", "wald_statistic", "wald_pvalue", "equivalence_pvalue"),
+    *("bandwidth", "weights"),
+)
+
+
+# ---- decide
+
+
+def decide(facts: Mapping[str, Any], plan: ProjectPlan) -> dict[str, Any]:
+    """The verdict by the rule of all tests: within tolerance is what the test of equivalence shows."""
+    shown = conclude([facts["pvalue"]], alpha=plan.alpha, within_pvalue=[facts["equivalence_pvalue"]])
+    moments: Comparisons = facts["comparisons"]
+    status = np.full(len(moments.groups), Status.REFERENCE, dtype=object)
+    few = np.where(facts["few_events"], Status.FEW_EVENTS, Status.OK)
+    status[moments.event] = np.where(facts["constant"], Status.CONSTANT, few)
+    return {"verdict": shown.verdict, "status": status}
+
+
+def notes(facts: Mapping[str, Any], plan: ProjectPlan) -> tuple[Note, ...]:
+    """What the reader must know about comparisons that were not tested, and about the test that was used."""
+    moments: Comparisons = facts["comparisons"]
+    labels, outcomes = [group.label for group in moments.groups], dict.fromkeys(moments.outcomes)
+
+    def within(code: str, places: BoolArray) -> list[Note]:
+        events = moments.event[places]
+        named = {outcome: [labels[i] for i in events if moments.outcomes[i] == outcome] for outcome in outcomes}
+        return [note for outcome, groups in named.items() for note in note_if(code, groups, outcome=outcome)]
+
+    status: Status = facts["status"]
+    law = {Status.OK: "", Status.FEW_EVENTS: "", Status.CONSTANT: "project_all_constant"}.get(
+        status, f"project_{status}"
+    )
+    law = law if plan.cost.tested else "project_squared"
+    small = (
+        [] if plan.user_defined else sorted({label for label, n in zip(labels, moments.rows, strict=True) if n < FEW})
+    )
+    conditions = {
+        law: law,
+        "project_published": plan.method == "published",
+        "project_smoothed": facts["smoothed"],
+        "project_permuted": facts["permuted"],
+    }
+    scored = plan.cost.scored_by
+    return (
+        *note_if("project_redundant", [labels[i] for i in moments.event[facts["redundant"]]]),
+        *(within("project_constant", facts["constant"]) if facts["left_out"] else ()),
+        *note_if("project_few_rows", small, least=FEW),
+        *([Note("project_pooled")] if facts["pooled"] else []),
+        *within("project_few_events", facts["few_events"]),
+        *(Note(code) for code, holds in conditions.items() if holds),
+        *([Note("project_scored", values={"model": scored})] if scored else []),
+    )
+
+
+# ---- evidence
+
+
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MovedRows:
+    """The rows that would have to move, nearest first.
+
+    ``row`` is the position in the data (-1 if an engine has no order), ``decision`` the present decision (0 or 1),
+    ``fraction`` the share of the row that flips (1 except for the last ones), ``start`` and ``end`` the features before
+    and after, if the distance knows them.
+    """
+
+    row: IntArray
+    group: tuple[str, ...]
+    outcome: IntArray  # -1 if there is none
+    decision: IntArray
+    distance: FloatArray
+    fraction: FloatArray
+    features: tuple[str, ...]
+    start: FloatArray
+    end: FloatArray
+    complete: bool = True  # False if only the nearest are listed
+    backend: str = "polars"  # the caller's library
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    def table(self) -> Columns:
+        """The columns of `to_frame`, in order. What is not known is empty, not -1: that would be a row's number."""
+        columns: dict[str, Any] = {
+            "row": [None] * self.row.size if (self.row < 0).any() else self.row,
+            "group": self.group,
+            "outcome": [None] * self.row.size if (self.outcome < 0).any() else self.outcome,
+            "decision": [words.DOWN if decision else words.UP for decision in self.decision],
+            "distance": self.distance,
+            "fraction": self.fraction,
+        }
+        for j, name in enumerate(self.features):
+            columns |= {f"{name} from": self.start[:, j], f"{name} to": self.end[:, j]}
+        return columns
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The rows in the caller's library (pandas, polars or pyarrow); polars for any other input."""
+        return as_frame(self.table(), backend, self.backend)
+
+
+# Columns that a group's reference could be worked out from.
+COMPARED = ("reference", "disparity", "ci_low", "ci_high", "detectable", "rows_needed")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ProjectionResult(Evidence):
+    """The least change that would make selection rates equal, the evidence against chance, and who would move.
+
+    The table has one row per group and outcome.
+
+    Attributes
+    ----------
+    statistic : float
+        s, the least total distance; infinite if no set of flips is enough, NaN if the solver stopped early.
+    tested_statistic : float
+        What the law judges: ``statistic``, or that of scores spread over the steps of their lattice.
+    pvalue : float
+        Of the projection's law, or of the Wald test if ``test_status`` is not OK; NaN if nothing is tested
+        (``test_status`` is "constant", "few_clusters" or "few_events").
+    critical_value : float
+        The ``tested_statistic`` at which the p-value is ``alpha``; NaN if ``test_status`` is not OK, because the Wald
+        test is on another scale.
+    wald_statistic, wald_pvalue : float
+        The Wald test of the same rates (chi-square scale for the equality null).
+    equivalence_pvalue : float
+        Of the test that shows every difference to lie within the tolerance, if small; NaN without a tolerance.
+    moved, overall_share, overall_distance : float
+        Number of decisions that would have to flip, their share of all decisions, and their mean distance; NaN if there
+        is no plan.
+    detectable, rows_needed : ndarray
+        The smallest difference that these rows would have shown, and the rows of the group with which equal rates would
+        be shown to be within tolerance, each in 80 % of samples and for this comparison alone.
+    curve : ToleranceCurve or None
+        The tests of all other tolerances, with ``curve=True``.
+    reach : ndarray or None
+        The largest distance of each group. It belongs to a single person: None in a stored or suppressed result.
+    plan : MovedRows or None
+        The rows that would have to move, nearest first, read from the table on request; None in a stored or suppressed
+        result.
+    """
+
+    method: ClassVar[str] = words.METHOD
+    references: ClassVar[tuple[str, ...]] = words.REFERENCES
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = words.ASSUMPTIONS
+
+    against: tuple[str, ...] = column("Compared with", withheld=False)
+    outcome: tuple[int | None, ...] = column("Outcome", withheld=False)
+    n: FloatArray = column("Rows counted", count=True)
+    estimate: FloatArray = column("Selection rate", unit="%")
+    reference: FloatArray = column("Reference: selection rate", unit="%")
+    disparity: FloatArray = column("Difference", unit="points")
+    ci_low: FloatArray = column(unit="points")
+    ci_high: FloatArray = column(unit="points")
+    tolerated_low: FloatArray = column("Tolerance from", unit="points", withheld=False, listed=False)
+    tolerated_high: FloatArray = column("Tolerance to", unit="points", withheld=False, listed=False)
+    detectable: FloatArray = column("Difference found four times in five", unit="points")
+    rows_needed: FloatArray = column("Rows needed to show it is within tolerance", whole=True)
+    moved_up: FloatArray = column("From refused to selected", whole=True)
+    moved_down: FloatArray = column("From selected to refused", whole=True)
+    share_moved: FloatArray = column("Would have to change", unit="%")
+    mean_distance: FloatArray = column("Average distance")
+    reach: FloatArray | None = field(metadata={**column("Largest distance").metadata, **OF_ROWS})
+    criterion: str
+    statistic: float
+    tested_statistic: float
+    pvalue: float
+    critical_value: float
+    wald_statistic: float
+    wald_pvalue: float
+    equivalence_pvalue: float
+    test_status: Status  # why the projection's law was not used
+    tested: bool
+    alpha: float
+    tolerance: Tolerance | None
+    bandwidth: float
+    weights: FloatArray  # of the chi-squares of the law
+    rows: float
+    moved: float
+    overall_share: float
+    overall_distance: float
+    curve: ToleranceCurve | None
+    chosen: str = "selected"  # the word for people whose decision is 1
+    listing: MovedRows | Callable[[], MovedRows] | None = field(metadata=OF_ROWS, repr=False)  # behind `plan`
+
+    @property
+    def plan(self) -> MovedRows | None:
+        """The rows that would have to move, nearest first: looked up in the table on first request."""
+        if self.listing is not None and not isinstance(self.listing, MovedRows):
+            object.__setattr__(self, "listing", self.listing())
+        return self.listing if isinstance(self.listing, MovedRows) else None
+
+    def units(self) -> Mapping[str, str]:
+        """Rates in percent, and their differences in points; moments of a user-defined criterion as they are."""
+        return {} if self.criterion == words.OWN else Evidence.units(self)
+
+    def to_dict(self, *, rows: bool = False) -> dict[str, object]:
+        """The result in plain JSON types. ``rows``: with the rows that would move."""
+        plan = self.plan if rows else None
+        return Evidence.to_dict(replace(self, listing=plan and replace(plan, backend="polars")), rows=rows)
+
+    def headline(self) -> str:
+        """The verdict as a sentence."""
+        return words.headline(self) if self.answered else Evidence.headline(self)
+
+    def findings(self) -> tuple[str, ...]:
+        """Rates, the least change, the evidence, who would move, what the rows could show."""
+        largest = self._largest()
+        moving = [i for i in np.argsort(-self.share_moved) if self.share_moved[i] > 0]
+        return (
+            *(words.difference(self, i) for i in largest),
+            words.change(self),
+            words.evidence(self),
+            *([words.equivalence(self)] if one_side(self.tolerance)[0] else []),
+            *words.largest_difference(self),
+            *(words.movers(self, i) for i in moving[:MOST_GROUPS]),
+            *(words.planning(self, i) for i in largest[:MOST_GROUPS]),
+        )
+
+    def deciding(self) -> str:
+        """The largest difference, and the test that decided."""
+        if not self.answered:
+            return self.headline()
+        test = words.equivalence(self) if self.verdict is Verdict.WITHIN_TOLERANCE else words.evidence(self)
+        return " ".join([*(words.difference(self, i) for i in self._largest()[:1]), test])
+
+    def _largest(self) -> list[int]:
+        """Places of the comparisons that were tested, largest difference first."""
+        tested = [i for i, status in enumerate(self.status) if status is Status.OK]
+        return sorted(tested, key=lambda i: -abs(self.disparity[i]))
+
+    def limits(self) -> tuple[str, ...]:
+        """What this does not show."""
+        return words.limits(self)
+
+    def plot(self) -> alt.TopLevelMixin:
+        """Who would have to move, and how far; with the tolerance curve, if there is one."""
+        from isonomy.projection.charts import projection
+
+        return projection(self)
+
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds the numbers of small groups, and lists no single row of anybody."""
+        few = self.moved_up + self.moved_down < minimum
+        unlisted = replace(self, listing=None, reach=None, mean_distance=np.where(few, np.nan, self.mean_distance))
+        lines = list(zip(self.labels, self.outcome, strict=True))
+        base = [
+            lines.index((against, outcome)) if against else -1
+            for against, (_, outcome) in zip(self.against, lines, strict=True)
+        ]
+        small = (self.n < minimum) | np.isnan(self.n) | np.isin(self.labels, list(also))
+        # The groups compared with the same reference are everybody; moments of a user-defined criterion may overlap.
+        parts = [
+            Group(((against or CONDITION, label),)) for label, against in zip(self.labels, self.against, strict=True)
+        ]
+        small = withheld(parts, self.n, small, minimum, kept=np.isin(np.arange(len(base)), base))
+        # A rate and its difference from the reference give the reference's rate away.
+        derived = small | np.isin(base, np.flatnonzero(small))
+        if not derived.any():
+            return unlisted
+        changes: dict[str, Any] = {name: np.where(derived, np.nan, getattr(unlisted, name)) for name in COMPARED}
+        changes["status"] = tuple(
+            Status.SUPPRESSED if hide else old for old, hide in zip(self.status, derived, strict=True)
+        )
+        if derived.all():
+            changes["verdict"] = Verdict.INCONCLUSIVE
+        return replace(unlisted.hide(small), **changes)
+
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the groups that are withheld, and of those that are not."""
+        hidden = frozenset(label for label, n in zip(self.labels, self.n, strict=True) if np.isnan(n))
+        return hidden, frozenset(self.labels) - hidden

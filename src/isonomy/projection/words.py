@@ -1,0 +1,297 @@
+"""Every sentence about projections. A sentence is a function of the evidence and the line it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isinf, isnan
+from typing import TYPE_CHECKING
+
+from isonomy.numerics.status import Status
+from isonomy.projection.program.tolerance import Tolerance, one_side
+from isonomy.results import Note, Verdict, phrases, register
+
+if TYPE_CHECKING:
+    from isonomy.projection.project import ProjectionResult
+
+METHOD = "Optimal-transport projection"
+REFERENCES = (
+    "Si, N., Murthy, K., Blanchet, J. and Nguyen, V. A. (2021). Testing group fairness via optimal transport "
+    "projections. ICML 2021.",
+)
+OWN = "discerning"  # the name of a user-defined criterion
+WITHIN, BEYOND = "every difference is within the tolerance", "some difference is at least the tolerance"  # tested
+UP, DOWN = "refused to selected", "selected to refused"  # what a flip does to a decision
+_AMONG = {1: "among those with outcome 1", 0: "among those with outcome 0", None: "among all"}
+_WITHIN = {
+    "equal_opportunity": "Among those with outcome 1, ",
+    "predictive_equality": "Among those with outcome 0, ",
+    "equalized_odds": "Among those with outcome 1 and among those with outcome 0, ",
+    "statistical_parity": "",
+}
+
+
+# ---- the null, and what is compared
+
+
+def null(criterion: str, tolerance: Tolerance | None) -> str:
+    """The null hypothesis in words."""
+    amount, side = one_side(tolerance)
+    if criterion == OWN:
+        return f"The mean of C phi(U, E U) is {_near_zero(tolerance)} in every component."
+    if side != "both":
+        rates = f"no group's selection rate is more than {_amount(amount)} {side} that of its reference."
+    elif tolerance:
+        rates = f"the selection rate of every group differs from that of its reference by at most {_amount(amount)}."
+    else:
+        rates = "the selection rate of every group equals that of its reference."
+    sentence = _WITHIN[criterion] + rates
+    return sentence[0].upper() + sentence[1:]
+
+
+def _compared(r: ProjectionResult) -> str:
+    """What is compared: a user-defined criterion may be about anything."""
+    return "moments" if r.criterion == OWN else "rates"
+
+
+def _amount(amount: Tolerance | None) -> str:
+    """A tolerance as a number, or each of its numbers with its name."""
+    if not isinstance(amount, Mapping):
+        return phrases.number(amount) if amount else "0"
+    return f"the tolerance ({', '.join(_entries(amount))})"
+
+
+def _entries(tolerance: Mapping[str, object]) -> Iterator[str]:
+    for name, inner in tolerance.items():
+        yield f"{name}: {', '.join(_entries(inner))}" if isinstance(inner, Mapping) else f"{name} {inner:g}"
+
+
+def _goal(r: ProjectionResult) -> str:
+    """A predicate for rates that satisfy the null."""
+    amount, side = one_side(r.tolerance)
+    if r.criterion == OWN:
+        return _near_zero(r.tolerance)
+    if side != "both":
+        return f"at most {_amount(amount)} {side} those of their references"
+    return f"equal to within {_amount(amount)}" if amount else "equal"
+
+
+def _near_zero(tolerance: Tolerance | None) -> str:
+    """A predicate for moments of a user-defined criterion that satisfy the null."""
+    amount, side = one_side(tolerance)
+    limit = _amount(amount)
+    both = f"within {limit} of 0" if amount else "0"
+    return {"both": both, "above": f"at most {limit}", "below": f"at least {'-' if amount else ''}{limit}"}[side]
+
+
+# ---- findings
+
+
+def difference(r: ProjectionResult, i: int) -> str:
+    """One group's rate, its reference's, and their difference with its interval; or one moment."""
+    if isnan(r.estimate[i]):
+        interval = phrases.interval(r.ci_low[i], r.ci_high[i], r.alpha)
+        return f"{r.labels[i]}: {phrases.signed(r.disparity[i])} ({interval})."
+    return (
+        f"{r.labels[i]}: {phrases.share(r.estimate[i])} {r.chosen} {_AMONG[r.outcome[i]]}, compared with "
+        f"{phrases.share(r.reference[i])} for {r.against[i]}; "
+        f"{phrases.apart(r.disparity[i], (r.ci_low[i], r.ci_high[i]), r.alpha)}."
+    )
+
+
+def change(r: ProjectionResult) -> str:
+    """The least change."""
+    if r.test_status is Status.INFEASIBLE:
+        return "There is no plan: flipping every decision that can be flipped at a finite distance is not enough."
+    if r.test_status is Status.NOT_CONVERGED:
+        return "There is no plan, because the least change was not found."
+    if r.moved == 0:
+        return f"No decision would have to change: the observed {_compared(r)} are already {_goal(r)}."
+    return (
+        f"The least change that makes these {_compared(r)} {_goal(r)} flips {phrases.count(r.moved)} of "
+        f"{phrases.count(r.rows)} decisions ({_percent(r.overall_share)}), over a total distance of "
+        f"{phrases.number(r.statistic)} ({phrases.number(r.overall_distance)} per decision on average)."
+    )
+
+
+def evidence(r: ProjectionResult) -> str:
+    """How surprising the least change is."""
+    what, p, wald = _compared(r), phrases.pvalue(r.pvalue), phrases.pvalue(r.wald_pvalue)
+    if not r.tested:
+        return f"No p-value is given for this distance. The Wald test of the same {what} gives {wald}."
+    if r.test_status is not Status.OK and isnan(r.pvalue):
+        return "No p-value could be computed; the warnings give the reason."
+    if r.test_status is not Status.OK:
+        return f"The p-value is that of the Wald test of the same {what} ({p}); the warnings give the reason."
+    spread = f" ({phrases.number(r.tested_statistic)} with scores spread over their steps)"
+    return (
+        f"The test of whether chance explains this total distance{'' if r.tested_statistic == r.statistic else spread} "
+        f"gives {p}: under the null hypothesis, chance alone exceeds {phrases.number(r.critical_value)} in at most "
+        f"{100 * r.alpha:g} % of samples. The Wald test of the same {what} gives {wald}."
+    )
+
+
+def equivalence(r: ProjectionResult) -> str:
+    """The test that shows the rates to lie within the tolerance."""
+    p = phrases.pvalue(r.equivalence_pvalue)
+    return f"The equivalence test, in which a small p-value shows that these {_compared(r)} are {_goal(r)}, gives {p}."
+
+
+def largest_difference(r: ProjectionResult) -> tuple[str, ...]:
+    """Both confidence limits for the largest difference, by the tolerance curve."""
+    if r.curve is None:
+        return ()
+    confidence = f"{_percent(1 - r.alpha).replace('.0', '')} confidence"
+    _, side = one_side(r.tolerance)
+    origin = "0" if r.criterion == OWN else "that of its reference"
+    apart = f"{_compared(r)[:-1]} {f'differs from {origin}' if side == 'both' else f'is {side} {origin}'} by more than"
+    least = f"With {confidence}, some {apart} {phrases.number(r.curve.least)}."
+    if isnan(r.curve.least):
+        least = "No tolerance could be tested."
+    elif r.curve.least == 0:
+        least = f"No positive lower bound for the largest difference can be given with {confidence}."
+    most = f"With {confidence}, no {apart} {phrases.number(r.curve.most)}."
+    if isinf(r.curve.most):
+        most = f"No upper bound for the largest difference can be given with {confidence}."
+    return least, most
+
+
+def movers(r: ProjectionResult, i: int) -> str:
+    """The rows of one group that would have to move."""
+    who = f"Rows in the moment {r.labels[i]!r}" if r.criterion == OWN else f"{r.labels[i]}, {_AMONG[r.outcome[i]]}"
+    both = ((r.moved_up[i], UP), (r.moved_down[i], DOWN))
+    ways = [f"{phrases.count(n)} from {way}" for n, way in both if n > 0.5]
+    average = "" if isnan(r.mean_distance[i]) else f", by {phrases.number(r.mean_distance[i])} on average"
+    number = " and ".join(ways) or "less than one row"
+    return f"{who}: {_percent(r.share_moved[i])} would have to move ({number}){average}."
+
+
+def planning(r: ProjectionResult, i: int) -> str:
+    """What these rows could have shown about a group, and what its tolerance would need."""
+    own = r.criterion == OWN
+    who = r.labels[i] if own else f"{r.labels[i]}, {_AMONG[r.outcome[i]]}"
+    if isnan(r.detectable[i]):
+        return f"{who}: these rows would not show even the largest possible difference in 80 % of samples."
+    amount = phrases.number(r.detectable[i]) if own else phrases.points(r.detectable[i])
+    shown = f"{who}: these rows would show a difference of {amount} in 80 % of samples."
+    if isnan(r.rows_needed[i]):
+        return shown
+    return (
+        f"{shown} Showing that equal {_compared(r)} are within the tolerance would take "
+        f"{phrases.count(r.rows_needed[i])} rows; there are {phrases.count(r.n[i])}."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
+
+
+# ---- the verdict
+
+
+def headline(r: ProjectionResult) -> str:
+    """The verdict on an answered question."""
+    amount, side = one_side(r.tolerance)
+    if r.criterion == OWN:
+        return _own_verdict(r)
+    if r.verdict is Verdict.WITHIN_TOLERANCE and side != "both":
+        return (
+            f"Within tolerance: every rate was shown to be less than {_amount(amount)} {side} that of its reference. "
+            "Differences in the other direction were not tested."
+        )
+    return r.asked.verdict(r.verdict.value, tolerant=bool(amount), beyond=bool(amount))
+
+
+def _own_verdict(r: ProjectionResult) -> str:
+    """The verdict on a user-defined criterion, whose moments need not be differences of rates."""
+    goal = _near_zero(r.tolerance)
+    if r.verdict is Verdict.VIOLATION:
+        return f"Difference shown: the moments of this criterion are not {goal}."
+    if r.verdict is Verdict.WITHIN_TOLERANCE:
+        return f"Within tolerance: every moment of this criterion was shown to be {goal}."
+    if one_side(r.tolerance)[0]:
+        return f"Inconclusive: the data neither show nor refute that the moments are {goal}."
+    return (
+        f"Inconclusive: the data do not refute that the moments are {goal}. Without a tolerance, no number of rows can "
+        "show that they are."
+    )
+
+
+# ---- notes
+
+
+def _among(note: Note) -> str:
+    outcome = note.values["outcome"]
+    return "" if outcome is None else f" {_AMONG[outcome]}"
+
+
+register(
+    {
+        "project_redundant": "These comparisons were left out because they follow from the others: {groups}.",
+        "project_constant": lambda note: (
+            f"Not tested{_among(note)}, because all rows that are compared have the same decision and the difference "
+            f"is exactly 0: {phrases.listed(note.groups)}."
+        ),
+        "project_few_rows": lambda note: phrases.few(note.values["least"], "rows in", note.groups),
+        "project_pooled": "Some groups are always or never selected, so their own rates have no variance. Variances "
+        "are computed at the rates that hold under the null hypothesis.",
+        "project_few_events": lambda note: (
+            f"Not tested{_among(note)}, because too few rows were selected or too few were refused: "
+            f"{phrases.listed(note.groups)}. With weights or clusters, each side of a comparison needs 8 effective "
+            "rows (or clusters) that were selected and 8 that were refused, or enough rows to expect 8 of each under "
+            "the null hypothesis. Merge small groups, or leave them out."
+        ),
+        "project_squared": "The squared kernel cost has an infinite density at the boundary, which the theorem "
+        "excludes. The plan is given without a p-value. The cost without the square can be tested.",
+        "project_infeasible": "The projection is infeasible: too many rows cannot move (infinite distance). This is a "
+        "fact about the distances, not evidence about the null hypothesis. The p-value is that of the Wald test.",
+        "project_atoms": "Many rows have the same distance to the threshold or lie on it, and the distances are not on "
+        "a scale of equal steps. The test by distance does not apply; the p-value is that of the Wald test.",
+        "project_unsupported": "There are too few rows for the test by distance: fewer than 5 rows of a compared group "
+        "lie near the threshold or, at the edge of the tolerance, fewer than 10 would be selected or refused. The "
+        "p-value is that of the Wald test.",
+        "project_all_constant": "The decisions do not vary, so nothing can be tested. There is no p-value.",
+        "project_few_clusters": "A compared group has fewer than 10 effective clusters, too few to estimate their "
+        "variance. Nothing is tested, and there is no p-value.",
+        "project_not_converged": "The solver stopped before it found the least change, because of a limit or of "
+        "rounding errors. There is no statistic and no plan; the p-value is that of the Wald test.",
+        "project_published": "The test is the published procedure of the paper: its bandwidth, the groups' own rates, "
+        "and no check of its assumptions. It depends on the units of the distance and rejects too often in small "
+        "groups.",
+        "project_smoothed": "Scores lie on a lattice. For the test, but not for the plan, the rows at each place were "
+        "spread evenly over its step.",
+        "project_permuted": "At the rates of the null hypothesis, fewer than 5 rows would be selected, or refused, in "
+        "some group. The p-value of the Wald test is computed by permuting the decisions among rows with the same "
+        "outcome.",
+        "project_scored": "The distance is measured on the score of the {model}, not in its features. The plan does "
+        "not say how anybody's features would have to change.",
+    }
+)
+
+ASSUMPTIONS = (
+    phrases.INDEPENDENT,
+    phrases.SAMPLE,
+    (
+        "Distances have a density near the threshold: there is no gap, and few of them are equal.",
+        "Equal distances near the threshold are counted. If they lie on a scale of equal steps, they are spread over "
+        "the steps; otherwise the Wald test is reported instead.",
+    ),
+    ("The shares of the groups among rows near the threshold do not jump there.", "Not checked."),
+    ("The classifier was not fitted on these rows.", phrases.UNCHECKED),
+)
+
+
+def limits(r: ProjectionResult) -> tuple[str, ...]:
+    """What is not shown. Without a tolerance, no number of rows could show that rates are alike."""
+    never = (
+        "A large p-value is not evidence of equal treatment, however many rows there are. Only a test with a tolerance "
+        "can show that differences are small."
+    )
+    return (
+        "The result does not mean that anybody should be moved: the plan is the cheapest change in the chosen "
+        "distance, not a remedy.",
+        "Distances depend on the units chosen and on how they are added up. Rescaling all features by the same factor "
+        "changes no p-value; rescaling one of them can.",
+        "The test concerns selection rates only. It says nothing about the fairness of the outcomes or about errors in "
+        "their recording.",
+        phrases.NOT_PROOF if one_side(r.tolerance)[0] else never,
+    )

@@ -1,0 +1,467 @@
+"""Evidence: the one shape of every result. Frozen columns, the null in words, a verdict, notes, and a record.
+
+A field declared with `column` is a column of the result's table. The table, its headings and units, what is withheld
+for small groups and what two audits compare follow from these declarations.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from isonomy.errors import NotEnoughData, choose
+from isonomy.frames.groups import CONDITION, Group
+from isonomy.inference import Verdict, answered
+from isonomy.inference.designs import DesignEffect
+from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
+from isonomy.numerics.randomness import Seed
+from isonomy.numerics.status import Status
+from isonomy.results import phrases
+from isonomy.results.columns import DESIGN, KEYS, Column, column, columns_of
+from isonomy.results.disclosure import withheld
+from isonomy.results.notes import Note, note_if, without
+from isonomy.results.storage import SCHEMA_VERSION, encode, storable
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from isonomy.frames import Source
+    from isonomy.results.questions import Question
+
+storable(DesignEffect)
+
+FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
+
+Options = Mapping[str, Any]
+Columns = Mapping[str, Sequence[object] | AnyArray]
+
+
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Provenance:
+    """Where a result came from, in enough detail to compute it again."""
+
+    call: str
+    version: str
+    options: Options
+    rows: int | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    backend: str = "polars"
+    seed: Seed | None = None
+    remarks: tuple[Note, ...] = ()  # about the table itself; results list them among their notes
+    clusters: tuple[tuple[str, int, float], ...] = ()  # of each group: their number, and the effective number
+
+
+def provenance(
+    call: str,
+    options: Options,
+    *,
+    source: Source | None = None,
+    seed: Seed | None = None,
+    rows: int | None = None,
+    dropped: Mapping[str, int] | None = None,
+    clusters: tuple[tuple[str, int, float], ...] = (),
+) -> Provenance:
+    """Record a call. Options that JSON cannot hold are kept as their text."""
+    from isonomy import __version__
+
+    return Provenance(
+        call=call,
+        version=__version__,
+        options={name: _plain(value) for name, value in options.items()},
+        rows=rows,
+        dropped=dict(dropped or {}),
+        remarks=() if source is None or not source.like_weights else (_like_weights(source.count),),
+        backend="polars" if source is None else source.backend,
+        seed=seed,
+        clusters=clusters,
+    )
+
+
+def _like_weights(column: str | None) -> Note:
+    return Note("like_weights", values={"column": column})
+
+
+def _plain(value: object) -> object:
+    """Options as numbers, text, tuples and mappings; expressions and objects as their text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(v) for v in value)
+    if isinstance(value, np.ndarray) and value.size <= 1000:
+        return tuple(_plain(v) for v in value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Movement:
+    """What two audits compare: a number for each line, its standard error, and what kind of number it is.
+
+    ``kind`` is "points" for differences of shares, "ratio" for ratios (compared by their logarithms), "" otherwise.
+    """
+
+    value: FloatArray
+    error: FloatArray
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Evidence(ABC):
+    """What every question returns: frozen, not iterable, of the annotated type on every path.
+
+    Columns have one entry per line of the table, on their last axis; ``groups`` and ``status`` have one per line too,
+    where lines are about groups. A subclass states in `findings` what was found, in `limits` what was not shown.
+    """
+
+    method: ClassVar[str]
+    references: ClassVar[tuple[str, ...]] = ()
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = ()
+    never_shown: ClassVar[tuple[str, ...]] = ()
+    decisive: ClassVar[tuple[str, ...]] = ("pvalue",)  # the fields with the p-values the verdict rests on
+
+    null: str
+    verdict: Verdict
+    notes: tuple[Note, ...]
+    provenance: Provenance
+    groups: tuple[Group, ...] = ()
+    status: tuple[Status, ...] = column(withheld=False, default=())
+    design: DesignEffect | None = None  # where rows have weights or clusters
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super(Evidence, cls).__init_subclass__(**keywords)  # by name: with slots, the class is created anew
+        # `dataclass` would write a repr that lists every array.
+        cls.__repr__ = Evidence.__repr__  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.status, np.ndarray):  # numpy turns the members of an enum into strings
+            object.__setattr__(self, "status", tuple(Status(one) for one in self.status))
+        remarks = tuple(remark for remark in self.provenance.remarks if remark not in self.notes)
+        if remarks:
+            object.__setattr__(self, "notes", (*remarks, *self.notes))
+        read_only(self)
+
+    # ---- the table
+
+    @classmethod
+    def declared(cls) -> Mapping[str, Column]:
+        """What each column is, by the name of its field."""
+        return columns_of(cls)
+
+    def table(self) -> Columns:
+        """The columns of `to_frame`, in order. A single number for all lines is repeated in every line."""
+        labels = self.labels
+        values = {c.name: getattr(self, name) for name, c in self.declared().items() if c.listed}
+        if not labels:
+            return {name: value for name, value in values.items() if value is not None and len(value)}
+        if self.design is not None:
+            values |= {"clusters": self.design.clusters, "effective_clusters": self.design.effective}
+            values["design_effect"] = self.design.effect
+        keys = {name: values.pop(name) for name in KEYS[: KEYS.index("group")] if name in values}
+        every = {**keys, "group": labels, **values}
+        return {name: v if np.ndim(v) else np.full(len(labels), v) for name, v in every.items() if v is not None}
+
+    def pages(self) -> Mapping[str, Columns]:
+        """The tables that a report shows before the chart, by heading; empty if one table is enough."""
+        return {}
+
+    def units(self) -> Mapping[str, str]:
+        """The units of columns: "%" for shares, "points" for differences of shares."""
+        return {c.name: c.unit for c in self.declared().values() if c.unit}
+
+    def headings(self) -> Mapping[str, str]:
+        """What readers call the columns."""
+        return {c.name: c.heading for c in self.declared().values() if c.heading}
+
+    def described(self, names: Iterable[str]) -> dict[str, Column]:
+        """What each of the named columns is, in the words and units of this result."""
+        declared = DESIGN | {c.name: c for c in self.declared().values()}
+        units, headings = self.units(), self.headings()
+        known = {name: declared.get(name, Column(name)) for name in names}
+        return {
+            name: replace(c, unit=units.get(name, ""), heading=headings.get(name, c.heading))
+            for name, c in known.items()
+        }
+
+    def table_note(self) -> str:
+        """A caveat printed below the table; empty if there is none."""
+        return ""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The groups' names, line by line."""
+        return tuple(group.label for group in self.groups)
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""
+        counts = {c.name for c in (*DESIGN.values(), *self.declared().values()) if c.count}
+        return as_frame(self.table(), backend, self.provenance.backend, counts)
+
+    # ---- the comparison of two audits
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each line is called: its group and, where there are several metrics, its metric."""
+        metrics = next((getattr(self, name) for name, c in self.declared().items() if c.name == "metric"), ())
+        if len(set(metrics)) < 2:
+            return self.labels
+        return tuple(f"{label} ({metric})" for label, metric in zip(self.labels, metrics, strict=True))
+
+    def keys(self) -> tuple[tuple[object, ...], ...]:
+        """What each line is about: lines of two audits with equal keys are compared."""
+        columns = [getattr(self, name) for name, c in self.declared().items() if c.name in KEYS]
+        return tuple(zip(self.groups, *columns, strict=True))
+
+    def movement(self) -> Movement | str:
+        """The numbers that two audits compare, or a sentence that says why they are not compared."""
+        value, error = getattr(self, "disparity", None), getattr(self, "standard_error", None)
+        if value is None or error is None:
+            return phrases.VERDICTS_ALONE
+        ratio = self.provenance.options.get("scale") in ("ratio", "odds_ratio")
+        return Movement(value, error, "ratio" if ratio else self.units().get("disparity", ""))
+
+    # ---- words
+
+    @property
+    def asked(self) -> Question:
+        """The question this result answers."""
+        from isonomy.results.questions import find_question
+
+        return find_question(self.provenance.call)
+
+    @property
+    def question(self) -> str:
+        """What was asked, in a sentence."""
+        return self.asked.asks
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes, in sentences."""
+        return tuple(note.text for note in self.notes)
+
+    @abstractmethod
+    def findings(self) -> tuple[str, ...]:
+        """What was found, in sentences with effect sizes and intervals, most important first.
+
+        The first is the one that decided the verdict, unless `deciding` says otherwise.
+        """
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        return tuple(self.rows_assumed() if one == phrases.INDEPENDENT else one for one in self.always_assumed)
+
+    def rows_assumed(self) -> tuple[str, str]:
+        """What is assumed of the rows: that they are independent, or that their clusters are."""
+        reading = self.provenance.options
+        return phrases.rows_assumed(reading.get("weight"), reading.get("cluster"))
+
+    def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
+        return self.never_shown
+
+    @abstractmethod
+    def plot(self) -> alt.TopLevelMixin:
+        """The chart of this result, from Altair."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether anything was tested: the absence of p-values is not a large p-value.
+
+        True for a result without p-values, because it is not a test. False if everything is withheld.
+        """
+        if self.status and set(self.status) == {Status.SUPPRESSED}:
+            return False
+        return answered(self.verdict, np.concatenate([np.ravel(getattr(self, name, 0.0)) for name in self.decisive]))
+
+    def deciding(self) -> str:
+        """The finding that decided the verdict: the one sentence shown next to it."""
+        findings = self.findings() if self.answered else ()
+        return findings[0] if findings else self.headline()
+
+    def headline(self) -> str:
+        """The verdict as a sentence."""
+        if not self.answered:
+            return phrases.unanswered(map(str, self.status))
+        tolerance = self.provenance.options.get("tolerance", True)
+        tolerant = tolerance not in (None, 0)
+        return self.asked.verdict(self.verdict.value, tolerant=tolerant, beyond=tolerant and tolerance is not True)
+
+    def summary(self) -> str:
+        """The result in words, for a terminal or an e-mail."""
+        return phrases.summary(
+            question=self.question,
+            null=self.null,
+            headline=self.headline(),
+            design=phrases.designed(self.provenance.options, self.provenance.clusters),
+            findings=self.findings(),
+            warnings=self.warnings,
+            limits=self.limits(),
+        )
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        answer = self.verdict.value if self.answered else "not answered"
+        return f"<{type(self).__name__} {self.provenance.call}: {answer}. {phrases.cut(self.deciding(), 160)}>"
+
+    def _repr_html_(self) -> str:
+        """Notebook display: the verdict, the findings, the first rows of the table and the chart, in one piece."""
+        from isonomy.results.display import html
+
+        return html(self)
+
+    # ---- disclosure
+
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows, and of those in ``also``."""
+        sizes = [name for name, c in self.declared().items() if c.sizes]
+        if not self.groups or not sizes:
+            return self
+        counts = np.array([getattr(self, name) for name in sizes])
+        gone = [one is Status.SUPPRESSED or name in also for one, name in zip(self.status, self.labels, strict=True)]
+        few = (counts < minimum).any(axis=0) | np.array(gone, dtype=bool)
+        compared = self.compared_with()
+        small = withheld(self.groups, counts.min(axis=0), few, minimum, kept=compared, rows=self.provenance.rows)
+        if (few & compared).any() or self.given_away(small & compared, ~small):
+            raise NotEnoughData(
+                f"reference: the group that others are compared with has fewer than {minimum:,} rows, the minimum for "
+                "publication, or would reveal one that has. Every comparison would reveal its numbers; choose another "
+                "reference."
+            )
+        return self.hide(small) if small.any() else self
+
+    def hide(self, small: BoolArray) -> Self:
+        """A copy without the numbers of the lines that are ``small``: NaN, with `Status.SUPPRESSED`.
+
+        The verdicts on these lines are withheld too, and so is an overall verdict that no published line supports.
+        """
+        changes: dict[str, Any] = {
+            name: _hidden(values, small)
+            for name, c in self.declared().items()
+            if c.withheld and (values := getattr(self, name)) is not None and len(np.atleast_1d(values))
+        }
+        changes["status"] = tuple(
+            Status.SUPPRESSED if hide else old for old, hide in zip(self.status, small, strict=True)
+        )
+        verdicts = changes.get("verdicts", (Verdict.VIOLATION,))
+        if small.all() or Verdict.VIOLATION not in verdicts:
+            changes["verdict"] = Verdict.INCONCLUSIVE
+        if self.design is not None:
+            parts = (getattr(self.design, part.name) for part in fields(DesignEffect))
+            changes["design"] = DesignEffect(*(np.where(small, np.nan, part) for part in parts))
+        return replace(self, **changes)
+
+    def compared_with(self) -> BoolArray:
+        """Which lines others are compared with."""
+        return np.array([one is Status.REFERENCE for one in self.status], dtype=bool)
+
+    def given_away(self, references: BoolArray, shown: BoolArray) -> bool:
+        """Whether a comparison that is shown reveals the numbers of one of the withheld ``references``."""
+        return bool(references.any() and shown.any())
+
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the groups that are withheld, and of those that are not."""
+        if len(self.status) != len(self.groups):  # lines that are not about groups
+            return frozenset(), frozenset()
+        hidden = frozenset(np.array(self.labels, dtype=object)[[one is Status.SUPPRESSED for one in self.status]])
+        return hidden, frozenset(self.labels) - hidden
+
+    def published(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy without small groups, and without anything else that would reveal them.
+
+        That includes the numbers of clusters if a group has few, and notes about withheld groups. ``also``: the labels
+        of groups that are withheld elsewhere, and therefore here.
+        """
+        result = self.suppressed(minimum, also)
+        hidden, _ = result.withheld_labels()
+        if hidden:
+            notes = (*without(self.notes, hidden), *result.withheld_notes())
+            result = replace(result, notes=tuple(n for i, n in enumerate(notes) if n not in notes[:i]))
+        clusters = self.provenance.clusters
+        if all(number >= minimum for _, number, _ in clusters) and not any(label in hidden for label, *_ in clusters):
+            return result
+        return replace(result, provenance=replace(result.provenance, clusters=()))
+
+    def withheld_notes(self) -> tuple[Note, ...]:
+        """Notes on how withheld groups might still be derived."""
+        if len(self.status) != len(self.groups):
+            return ()
+        named = [
+            group.label
+            for group, one in zip(self.groups, self.status, strict=True)
+            if one is not Status.SUPPRESSED and any(name == CONDITION for name, _ in group.items)
+        ]
+        dimensions = {name for group in self.groups for name, _ in group.items if name != CONDITION}
+        crossed = any(len(group.items) > 1 for group in self.groups)
+        merged = (Note("merged"),) if len(dimensions) > 1 and not crossed else ()
+        return (*note_if("overlapping", list(dict.fromkeys(named))), *merged)
+
+    # ---- storage
+
+    def to_dict(self, *, rows: bool = False) -> dict[str, object]:
+        """The result in plain JSON types. ``rows``: include fields that list single rows."""
+        unplaced = replace(self, provenance=replace(self.provenance, backend="polars"))
+        return {"schema_version": SCHEMA_VERSION, "result": encode(unplaced, rows=rows)}
+
+    def to_json(self, *, indent: int | None = None, rows: bool = False) -> str:
+        """The result as JSON, which `isonomy.from_json` reads. ``rows``: include fields that list single rows."""
+        return json.dumps(self.to_dict(rows=rows), allow_nan=False, indent=indent, ensure_ascii=False)
+
+
+def _hidden(values: Any, small: BoolArray) -> Any:
+    """A column without its small lines: NaN, or the empty value of its type."""
+    if isinstance(values, tuple):
+        empty: object = Verdict.INCONCLUSIVE if any(isinstance(value, Verdict) for value in values) else ""
+        return tuple(empty if hide else value for value, hide in zip(values, small, strict=True))
+    return values & ~small if values.dtype == bool else np.where(small, np.nan, values)
+
+
+def read_only(part: object) -> None:
+    """Make the arrays of a dataclass read-only, and those of the dataclasses in its tuples."""
+    for item in fields(part):  # type: ignore[arg-type]
+        value = getattr(part, item.name)
+        if isinstance(value, np.ndarray) and (value.flags.writeable or value.base is not None):
+            value = value.copy()  # a view could be changed through its base
+            value.flags.writeable = False
+            object.__setattr__(part, item.name, value)
+        elif isinstance(value, tuple) and any(map(is_dataclass, {type(inner) for inner in value} - {Group, type})):
+            for inner in value:
+                if is_dataclass(inner) and not isinstance(inner, (type, Group)):  # there may be very many groups
+                    read_only(inner)
+
+
+def as_frame(columns: Columns, backend: str | None, caller: str = "polars", counts: Collection[str] = ()) -> Any:
+    """Columns as a frame of the named library, or of the caller's; polars if that has no frames."""
+    if backend is None:
+        backend = caller if caller in FRAME_LIBRARIES else "polars"
+    choose("backend", backend, FRAME_LIBRARIES)
+    plain = {name: _plain_column(values, name in counts) for name, values in columns.items()}
+    if backend == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame(plain)
+    if backend == "pyarrow":
+        import pyarrow as pa
+
+        return pa.table(plain)
+    import polars as pl
+
+    return pl.DataFrame(plain)
+
+
+def _plain_column(values: Sequence[object] | AnyArray, count: bool) -> Sequence[object] | AnyArray:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        # A withheld count is NaN, which is not an integer: that column stays as it is.
+        whole = count and values.dtype.kind == "f" and bool((np.floor(values) == values).all())
+        return values.astype(np.int64) if whole and np.isfinite(values).all() else values
+    return [value.value if isinstance(value, StrEnum) else value for value in values]

@@ -1,0 +1,71 @@
+"""Notes: what a reader must know about a result, as data. Sentences are made last.
+
+A topic registers its sentences once, by code::
+
+    register({"too_small": "Fewer than {least:,} rows, so listed and not tested: {groups}."})
+
+and its decisions say ``Note("too_small", groups=labels, values={"least": 10})``. Disclosure control drops the groups
+that are withheld from ``groups``; it never edits a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from isonomy.results import phrases
+from isonomy.results.storage import storable
+
+Sentence = str | Callable[["Note"], str]
+SENTENCES: dict[str, Sentence] = {}
+
+
+@storable
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing to know: its code, the labels of the groups it is about, and the numbers in its sentence."""
+
+    code: str
+    groups: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        sentence = SENTENCES[self.code]
+        if callable(sentence):
+            return sentence(self)
+        return sentence.format(groups=phrases.listed(self.groups), **self.values)
+
+
+def register(sentences: Mapping[str, Sentence]) -> None:
+    """Add a topic's sentences: text with ``{groups}`` and the note's values in braces, or a function of the note."""
+    for code, sentence in sentences.items():
+        if SENTENCES.setdefault(code, sentence) is not sentence:
+            raise ValueError(f"two sentences for the note {code!r}")
+
+
+def note_if(code: str, groups: Sequence[str], **values: Any) -> tuple[Note, ...]:
+    """A note about ``groups``; none if there are no groups."""
+    return (Note(code, tuple(groups), values),) if groups else ()
+
+
+def without(notes: Sequence[Note], hidden: Collection[str]) -> tuple[Note, ...]:
+    """The notes without the ``hidden`` groups; a note about them alone is dropped, and a last note says so."""
+    kept = [replace(note, groups=tuple(label for label in note.groups if label not in hidden)) for note in notes]
+    kept = [new for old, new in zip(notes, kept, strict=True) if new.groups or not old.groups]
+    return tuple(kept) if len(kept) == len(notes) else (*kept, Note("withheld"))
+
+
+register(
+    {
+        "dropped": lambda note: phrases.dropped(note.values),
+        "like_weights": lambda note: phrases.like_weights(note.values["column"]),
+        "withheld": phrases.WITHHELD_WARNINGS,
+        "overlapping": lambda note: phrases.overlapping(note.groups),
+        "merged": phrases.MERGED,
+        "other_rows": phrases.OTHER_ROWS,
+        "repeated": lambda note: phrases.repeated(**note.values),
+    }
+)

@@ -1,0 +1,211 @@
+"""Questions: the public tests, what readers are told about them, and how a call of one is opened.
+
+A question is declared once, by a decorator over its function; the audit, the report, the comparison of two audits and
+the documentation find it in `QUESTIONS`. `KINDS` lists the names, in the order in which they are presented.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from isonomy.errors import UsageError
+from isonomy.frames import Grouping, Reading, Request, Source, open_source
+from isonomy.frames.roles import in_words, with_arrays, with_conditions
+from isonomy.inference.designs import clusters_of
+from isonomy.numerics.randomness import Seed, resolve
+from isonomy.options import checked, form_of, hints
+from isonomy.results import phrases
+from isonomy.results.evidence import Options, Provenance, provenance
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# The registry: a new question adds its name here, and its function to the exports of the package.
+KINDS = (
+    *("flag", "certify", "adverse_impact", "project", "improvability"),
+    *("treatment_bias", "evaluate_corrections", "price_of_fairness"),
+    *("predictive_parity", "composite_parity", "marginal_outcomes", "equalize_thresholds"),
+)
+# Keywords that say how the table is read: they open the source, and no plan sees them.
+READING = tuple(part.name for part in fields(Reading))
+# Keywords that do not change a number.
+UNRECORDED = ("data", "rng", "progress", "n_jobs")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The call of a question: a subclass has a field for each keyword, and cached properties for what follows.
+
+    Only the schema of the table is read; ``__post_init__`` refuses what cannot be answered.
+    """
+
+    source: Source
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The grouped passes the question will make, so that an audit can share them."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Question:
+    """A public test: its function, its plan, and its words.
+
+    ``asks`` is the question in a sentence. ``topic`` is what a report calls it: "{}" stands for its metrics, "{by}" for
+    its groups, which otherwise follow at the end. ``badges``, ``verdicts`` and ``next_steps`` are its words for a
+    verdict, where they differ from the common ones; ``looks`` is how a verdict that is no complaint is colored and
+    counted. ``meaning`` explains its technical words, perhaps from the options of the call; ``speaks_of`` lists the
+    words ("selected", "outcome 1") that its sentences use whatever its metric. ``from_counts``: with a 0/1 metric, it
+    can be answered from counts. ``moved``: keywords of earlier versions, and what to write instead. ``idle``: given the
+    options of an audit file, the column roles that the question would not use; they are then not taken from
+    ``[columns]``.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    plan: str  # the name of its class, in the module of the function
+    asks: str
+    topic: str
+    badges: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    next_steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    looks: Mapping[str, str] = field(default_factory=dict)
+    meaning: str | Callable[[Options], str] = ""
+    speaks_of: tuple[str, ...] = ()
+    from_counts: bool = False
+    moved: Mapping[str, str] = field(default_factory=dict)
+    idle: Callable[[Options], Collection[str]] = lambda _: ()
+
+    @property
+    def forms(self) -> dict[str, str | None]:
+        """The form of each keyword, where it has one: a column, several, groups."""
+        return {name: form_of(annotation) for name, annotation in hints(self.function).items()}
+
+    def planned(self, source: Source, options: Options) -> Plan:
+        """The plan of a call with these options, and the function's defaults for the others. Reads no row."""
+        parameters = inspect.signature(self.function).parameters.values()
+        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        elsewhere = ("data", "rng", *READING)
+        given = {name: value for name, value in {**defaults, **options}.items() if name not in elsewhere}
+        plan: type[Plan] = vars(sys.modules[self.function.__module__])[self.plan]
+        return plan(source, **given)
+
+    def badge(self, verdict: str) -> str:
+        """A verdict in the words of the question."""
+        return self.badges.get(verdict, phrases.BADGES[verdict])
+
+    def verdict(self, verdict: str, *, tolerant: bool = True, beyond: bool = False) -> str:
+        """A verdict in a sentence.
+
+        Not ``tolerant``: a tolerance could be set, and none was; ``beyond``: one was, and groups differ by more.
+        """
+        if verdict == "inconclusive" and not tolerant:
+            sentence = phrases.UNTOLERANT
+        else:
+            sentence = self.verdicts.get(verdict, phrases.VERDICTS[verdict])
+        if beyond:
+            chance = "by more than chance explains"
+            sentence = sentence.replace(chance, "by more than the tolerance, beyond what chance explains")
+        return f"{self.badge(verdict)}: {sentence}"
+
+    def look(self, verdict: str) -> str:
+        """How a verdict is colored and counted."""
+        return self.looks.get(verdict, verdict)
+
+
+QUESTIONS: dict[str, Question] = {}
+
+
+def find_question(name: str) -> Question:
+    """The question of that name; its module is imported first where that is still to be done."""
+    import isonomy
+
+    if name not in QUESTIONS and not hasattr(isonomy, name):
+        raise UsageError(f"kind: there is no question {name!r}; another version of isonomy may know it.")
+    return QUESTIONS[name]
+
+
+def question(
+    plan: str, *, moved: Mapping[str, str] | None = None, **words: Any
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function a public question: its calls are checked, and an audit can ask it.
+
+    Parameters
+    ----------
+    plan : str
+        The name of the question's `Plan` in the same module.
+    moved : mapping of str to str, optional
+        Keywords of earlier versions, and what to write in their place.
+    **words
+        The other fields of `Question`.
+    """
+
+    def mark(function: Callable[P, R]) -> Callable[P, R]:
+        entry = checked(function, moved=moved)
+        QUESTIONS[function.__name__] = Question(
+            name=function.__name__, function=entry, plan=plan, moved=moved or {}, **words
+        )
+        return entry
+
+    return mark
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call of a question: the opened table, the options its plan takes, and a generator."""
+
+    name: str
+    source: Source
+    options: Options
+    rng: np.random.Generator
+    seed: Seed
+    recorded: Options
+
+    def provenance(
+        self,
+        *,
+        rows: int,
+        dropped: Mapping[str, int],
+        random: bool = True,
+        grouping: Grouping | None = None,
+        **chosen: object,
+    ) -> Provenance:
+        """The record of the call.
+
+        ``random``: whether anything was drawn; ``grouping``: the groups whose clusters the result does not report
+        itself; ``chosen``: options settled on the way.
+        """
+        return provenance(
+            self.name,
+            {**self.recorded, **chosen},
+            source=self.source,
+            seed=self.seed if random else None,
+            rows=rows,
+            dropped=dropped,
+            clusters=() if grouping is None or not self.source.designed else self.clusters(grouping),
+        )
+
+    def clusters(self, grouping: Grouping, everybody: str = "") -> tuple[tuple[str, int, float], ...]:
+        """The clusters of each group, and how many of equal mass they are worth; ``everybody`` names all rows."""
+        return clusters_of(self.source, grouping, everybody)
+
+
+def open_call(name: str, arguments: Options) -> Call:
+    """Open the table of a call. ``arguments``: the ``locals()`` of the public function, taken first thing."""
+    given = {key: value for key, value in arguments.items() if key not in ("data", "rows")}
+    forms = QUESTIONS[name].forms if name in QUESTIONS else {}
+    data, given = with_arrays(arguments["data"], given | arguments["rows"], forms)
+    rng, seed = resolve(given.pop("rng", None))
+    source = open_source(data, **{key: given.pop(key) for key in READING if key in given})
+    asked = given
+    source, given = with_conditions(source, asked, forms)
+    conditions = {key: in_words(asked[key]) for key, name in given.items() if name is not asked[key]}
+    recorded = {key: value for key, value in (given | conditions).items() if key not in UNRECORDED}
+    recorded |= asdict(source.reading)
+    return Call(name, source, given, rng, seed, recorded)

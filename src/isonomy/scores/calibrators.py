@@ -1,0 +1,692 @@
+"""Estimators that correct scores: one score calibrated by group, several together, and thresholds for every group.
+
+They follow scikit-learn's interface, and importing this module loads scikit-learn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Annotated, Literal, Protocol, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter
+
+from isonomy.errors import UsageError
+from isonomy.frames import open_source
+from isonomy.frames.estimators import (
+    Column,
+    Columns,
+    Key,
+    Votes,
+    about,
+    as_tuple,
+    eager,
+    names_of,
+    outcomes,
+    read_columns,
+    refuse_empty,
+    renamed,
+    series_of,
+    target,
+    user_codes,
+    votes,
+)
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
+from isonomy.numerics.randomness import resolve
+from isonomy.numerics.status import Status
+from isonomy.options import Alpha, Draws, Finite, Fraction, Number, Positive, Seeded, check_parameters, checked
+from isonomy.scores import words
+from isonomy.scores.smoothing.kernels import Axis
+from isonomy.scores.smoothing.maps import Calibration, Fitter, Map, fit_surface, onto, same
+from isonomy.scores.smoothing.targets import Target
+from isonomy.scores.thresholds import Change, ThresholdsPlan, decide, estimate, read
+
+Size = Annotated[float, Number(least=0)]
+Named = Mapping[str, Hashable] | Mapping[int, Hashable] | Sequence[Hashable]  # a group, by column or in their order
+M = TypeVar("M")
+# Options a method does not read, with their defaults: another value is refused rather than ignored.
+_UNUSED: dict[Calibration, dict[str, object]] = {
+    "binning": {"bandwidth": None},
+    "isotonic": {"bins": 20, "bandwidth": None},
+    "platt": {"bins": 20, "bandwidth": None},
+}
+_MOVED = {"group_columns": "groups=", "user_column": "user="}
+
+
+# ---- one score
+
+
+class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
+    """Make a score mean the same thing in every group, by calibrating each group separately.
+
+    Each group's score s is replaced by an estimate of E[Y | S = s, G = g]; two groups with equal calibrated scores then
+    have equal expected outcomes (section 4 of the paper). Fit it on rows that the score's model has not seen, and judge
+    it on users that it has not seen (`isonomy.split_users`).
+
+    Parameters
+    ----------
+    method : {"near_unbiased", "published", "binning", "isotonic", "platt"}, default "near_unbiased"
+        ``"near_unbiased"``: local-linear estimates at the edges of score bins, linear in between. ``"published"``: the
+        same with Nadaraya-Watson estimates, as in section 4.1 of the paper; they are biased where scores are not
+        spread evenly. ``"binning"``: the mean outcome of each bin. ``"isotonic"`` and ``"platt"``: scikit-learn's, by
+        group.
+    score_column : str or int, default 0
+        The score, a column of X by name (frames) or number. (``score`` is the name of a method in scikit-learn.)
+    groups : str, int or sequence of them, default ()
+        The columns that define the groups. Without any, everybody gets the same calibrator.
+    user : str or int, optional
+        The column that identifies users: each user has one vote, however many rows.
+    bins : int, default 20
+        Number of bins with equal shares of the scores; not used by "isotonic" and "platt".
+    bandwidth : float, optional
+        Of the kernel ("near_unbiased" and "published"). Default: the paper's rule with the group's number of users (or
+        rows), scaled to where most scores lie if some are not in [0, 1].
+    monotone : bool, default False
+        Whether calibrated scores must not fall as the score rises. ("isotonic" always ensures this; a falling "platt"
+        curve is replaced by the group's mean outcome.)
+    onto : mapping or tuple, optional
+        A group, such as ``{"sex": "Male"}`` or a tuple of values of ``groups``: other groups' scores are mapped onto
+        its score scale (no further than the scores seen in fit) instead of onto outcomes. Its own scores do not change.
+    min_size : int, default 50
+        A group with fewer users (rows) than this, or not seen in fit, gets the calibrator of everybody together.
+
+    Attributes
+    ----------
+    groups_ : tuple
+        The groups seen in fit (values of ``groups``).
+    pooled_groups_ : tuple
+        Those of them that are too small for a calibrator of their own.
+    calibrators_ : dict
+        The function of each group that has its own.
+    pooled_ : function
+        The function of everybody together.
+
+    Notes
+    -----
+    Calibrated scores lie within the range of the group's outcomes, so that those of 0/1 outcomes are probabilities. A
+    local line can leave this range where the curve bends; the estimate is then the nearest end of the range. A score
+    below or above all those seen in fit gets the value of the nearest one that was seen. With ``onto`` the result is a
+    score of that group instead of an outcome, and these bounds do not apply.
+
+    When it misleads: on the rows it was fitted on, and on groups so small that they get everybody's calibrator
+    (`pooled_groups_`).
+
+    References
+    ----------
+    C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate
+    Parity", section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isonomy.scores import GroupCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> s, g = rng.random(4000), rng.integers(0, 2, 4000)
+    >>> y = rng.random(4000) < np.where(g == 0, s, s**2)
+    >>> calibrator = GroupCalibrator(groups=1).fit(np.column_stack([s, g]), y)
+    >>> calibrator.predict([[0.5, 0], [0.5, 1]]).round(1)
+    array([0.5, 0.3])
+    """
+
+    @renamed({**_MOVED, "smoother": 'method="published" for "nadaraya-watson"'})
+    def __init__(
+        self,
+        method: Calibration = "near_unbiased",
+        *,
+        score_column: Column = 0,
+        groups: Column | Sequence[Column] = (),
+        user: Column | None = None,
+        bins: Draws = 20,
+        bandwidth: Positive | None = None,
+        monotone: bool = False,
+        onto: Named | None = None,
+        min_size: Size = 50,
+    ) -> None:
+        self.method: Calibration = method
+        self.score_column = score_column
+        self.groups = groups
+        self.user = user
+        self.bins = bins
+        self.bandwidth = bandwidth
+        self.monotone = monotone
+        self.onto = onto
+        self.min_size = min_size
+
+    def fit(self, X: object, y: object, sample_weight: object = None) -> GroupCalibrator:
+        """Fit one calibrator per group, and one for everybody.
+
+        ``sample_weight`` counts rows, as scikit-learn has it; with ``user`` it is the number of people that a user
+        stands for, such as a survey weight: only the proportions matter, and unequal ones make a group worth fewer
+        users.
+        """
+        check_parameters(self, self.get_params(deep=False))
+        for name, default in _UNUSED.get(self.method, {}).items():
+            if (value := getattr(self, name)) != default:
+                raise UsageError(
+                    f"{name}: {value!r} has no effect with method={self.method!r}; leave it at {default!r}, or choose "
+                    "another method."
+                )
+        columns = self._read(X, reset=True)
+        with about("y", (TypeError, ValueError)):
+            outcome = outcomes(column_or_1d(required(self, y), warn=True))
+        same_length(outcome, columns)
+        if not np.all(np.isfinite(outcome)):
+            raise UsageError("y: Input y contains NaN or infinity.")
+        if self.method == "platt" and not np.all((outcome == 0) | (outcome == 1)):
+            raise UsageError('method: "platt" needs outcomes of 0 and 1; choose another method.')
+        vote = votes(columns, sample_weight)
+        held = vote.each > 0
+        score = columns.numbers[:, 0]
+        axis = _axis(score[held], vote.each[held])
+        # Between two score scales a curve need not be an outcome: bounds would only map unlike scores onto one.
+        fitter = Fitter(self.method, self.bins, self.bandwidth, self.monotone, axis, bounded=self.onto is None)
+
+        def calibrate(rows: IntArray) -> Map:
+            return fitter(score[rows], outcome[rows], vote.among(rows))
+
+        self.pooled_, self.calibrators_, self.pooled_groups_ = by_group(columns, vote, self.min_size, calibrate)
+        self.groups_ = columns.keys
+        if self.onto is not None:
+            target = self._target(self.onto)
+            mapped = onto(self.calibrators_[target], score[held], vote.each[held], axis)
+            self.pooled_ = mapped(self.pooled_)
+            self.calibrators_ = {k: same if k == target else mapped(own) for k, own in self.calibrators_.items()}
+        return self
+
+    def predict(self, X: object) -> FloatArray:
+        """Calibrated scores, from the score and group columns alone.
+
+        A group not seen in fit gets the calibrator of everybody together, with a warning.
+        """
+        check_is_fitted(self)
+        columns = self._read(X, reset=False)
+        warn_unknown(columns, self.groups_)
+        score = columns.numbers[:, 0]
+        calibrated = np.empty(score.size)
+        for number, key in enumerate(columns.keys):
+            mine = columns.group == number
+            calibrated[mine] = self.calibrators_.get(key, self.pooled_)(score[mine])
+        return calibrated
+
+    def transform(self, X: object) -> FloatArray:
+        """Calibrated scores as a column, for the next step of a pipeline."""
+        return self.predict(X)[:, None]
+
+    def get_feature_names_out(self, input_features: object = None) -> ObjectArray:
+        """The name of the column that `transform` makes."""
+        check_is_fitted(self)
+        return np.array(["calibrated_score"], dtype=object)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # it uses one column: not a model of the outcome from many features
+        return tags
+
+    def _read(self, X: object, *, reset: bool) -> Columns:
+        groups, user = as_tuple(self.groups), self.user if reset else None
+        return read_columns(self, X, numbers=(self.score_column,), groups=groups, user=user, reset=reset)
+
+    def _target(self, wanted: Named) -> Key:
+        """The group that scores are mapped onto."""
+        names = as_tuple(self.groups)
+        if isinstance(wanted, Mapping):
+            values: dict[Column, Hashable] = dict(wanted.items())
+            if set(values) != set(names):
+                raise UsageError(f"onto: {wanted!r}; give a value for each of the group columns {list(names)}.")
+            wanted = [values[name] for name in names]
+        key = tuple(wanted)
+        try:
+            known = key in self.calibrators_
+        except TypeError:  # a list or a mapping among the values
+            known = False
+        if not known:
+            raise UsageError(f"onto: no calibrated group {self.onto!r}; groups: {list(self.calibrators_)[:20]}.")
+        return key
+
+
+def _axis(score: FloatArray, vote: FloatArray) -> Axis:
+    if not score.size:
+        return Axis.of(0.0, 1.0)
+    axis = Axis.of(float(score.min()), float(score.max()))
+    # One score far out must not widen every kernel.
+    return axis if axis.unit else axis.focused_on(score, vote)
+
+
+# ---- several scores
+
+
+class Model(Protocol):
+    """A model of one outcome or of all."""
+
+    def predict(self, scores: FloatArray, /) -> FloatArray:
+        """Expected outcomes."""
+
+
+class Together:
+    """One regressor per outcome, as one model."""
+
+    def __init__(self, regressors: Sequence[Model]) -> None:
+        self.regressors = regressors
+
+    def predict(self, scores: FloatArray) -> FloatArray:
+        """Expected outcomes, one column each."""
+        return np.column_stack([regressor.predict(scores) for regressor in self.regressors])
+
+
+class MultiObjectiveCalibrator(TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Calibrate scores S^1..S^K of outcomes Y^1..Y^K together, so that every weighted sum of them is in parity.
+
+    Each score is replaced by an estimate of E[Y^k | S^1..S^K, G]. By Theorem 2 of the paper the combined score
+    sum_k w_k S^k then means the same thing in every group whatever the weights. Calibration is estimated: at large n a
+    test can still reject, while the parity error falls.
+
+    Parameters
+    ----------
+    scores : sequence of str or int, optional
+        Columns of X by name or number, in the order of the outcomes. Default: the first K that are neither group nor
+        user.
+    groups, user
+        As in `GroupCalibrator`.
+    estimator : regressor, optional
+        Any scikit-learn regressor with ``fit(X, y, sample_weight=...)``, cloned for each group and outcome. Default:
+        product-kernel regression, meant for up to three scores.
+    bandwidth : float, optional
+        In standard deviations of each score (between its 1 % and 99 % quantiles, so that an outlying score does not
+        widen it). Default: n^(-1/(K + 4)).
+    min_size : int, default 100
+        As in `GroupCalibrator`.
+
+    Attributes
+    ----------
+    groups_, pooled_groups_, models_, pooled_
+        As in `GroupCalibrator`; a model predicts all outcomes.
+
+    Notes
+    -----
+    When it misleads: with more than three scores a product kernel has few neighbors, and every score is pulled toward
+    the mean.
+
+    References
+    ----------
+    C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate
+    Parity", section 5, Theorem 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isonomy.scores import MultiObjectiveCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.random((3000, 2))
+    >>> Y = rng.random((3000, 2)) < S[:, ::-1]  # each score predicts the other outcome
+    >>> calibrator = MultiObjectiveCalibrator().fit(S, Y)
+    >>> calibrator.predict([[0.2, 0.8]]).round(1)
+    array([[0.8, 0.2]])
+    >>> calibrator.combine([[0.2, 0.8]], weights=[1, 1]).round(1)
+    array([1.])
+    """
+
+    @renamed({**_MOVED, "score_columns": "scores="})
+    def __init__(
+        self,
+        *,
+        scores: Sequence[Column] | None = None,
+        groups: Column | Sequence[Column] = (),
+        user: Column | None = None,
+        estimator: object = None,
+        bandwidth: Positive | None = None,
+        min_size: Size = 100,
+    ) -> None:
+        self.scores = scores
+        self.groups = groups
+        self.user = user
+        self.estimator = estimator
+        self.bandwidth = bandwidth
+        self.min_size = min_size
+
+    def fit(self, X: object, y: object, sample_weight: object = None) -> MultiObjectiveCalibrator:
+        """Fit; ``y`` has one column per outcome (a frame, or an array); ``sample_weight`` as in `GroupCalibrator`."""
+        check_parameters(self, self.get_params(deep=False))
+        refuse_empty(eager(X))
+        if self.estimator is not None:
+            _check_regressor(self.estimator)
+        with about("y", (TypeError, ValueError)):
+            values = outcomes(check_array(required(self, y), dtype=None, ensure_2d=False, input_name="y"))
+        self._flat = values.ndim == 1
+        values = values[:, None] if self._flat else values
+        if self.scores is not None and len(as_tuple(self.scores)) != values.shape[1]:
+            raise UsageError(
+                f"scores: {len(as_tuple(self.scores))} scores for {values.shape[1]} outcomes; give one score for each "
+                "outcome, in the same order."
+            )
+        columns = self._read(X, values.shape[1], reset=True)
+        same_length(values, columns)
+        vote = votes(columns, sample_weight)
+
+        def model(rows: IntArray) -> Model:
+            scores, observed, weight = columns.numbers[rows], values[rows], vote.among(rows)
+            if self.estimator is None:
+                return fit_surface(scores, observed, weight, self.bandwidth)
+            fitted = [clone(self.estimator).fit(scores, outcome, sample_weight=weight) for outcome in observed.T]
+            return Together(fitted)
+
+        self.pooled_, self.models_, self.pooled_groups_ = by_group(columns, vote, self.min_size, model)
+        self.groups_ = columns.keys
+        self.n_outputs_ = values.shape[1]
+        return self
+
+    def predict(self, X: object) -> FloatArray:
+        """Calibrated scores, one column per outcome, from the score and group columns alone."""
+        check_is_fitted(self)
+        columns = self._read(X, self.n_outputs_, reset=False)
+        warn_unknown(columns, self.groups_)
+        calibrated = np.empty((len(columns.numbers), self.n_outputs_))
+        for number, key in enumerate(columns.keys):
+            mine = columns.group == number
+            calibrated[mine] = self.models_.get(key, self.pooled_).predict(columns.numbers[mine])
+        return calibrated[:, 0] if self._flat else calibrated
+
+    def transform(self, X: object) -> FloatArray:
+        """Calibrated scores as columns, for the next step of a pipeline."""
+        return self.predict(X).reshape(-1, self.n_outputs_)
+
+    def get_feature_names_out(self, input_features: object = None) -> ObjectArray:
+        """The names of the columns that `transform` makes."""
+        check_is_fitted(self)
+        return np.array([f"calibrated_score_{k}" for k in range(self.n_outputs_)], dtype=object)
+
+    def combine(self, X: object, weights: object) -> FloatArray:
+        """The combined score sum_k w_k S^k, from calibrated scores."""
+        check_is_fitted(self)
+        try:
+            chosen = np.asarray(weights, dtype=np.float64).ravel()
+        except (TypeError, ValueError):
+            chosen = np.empty(0)
+        if chosen.size != self.n_outputs_ or not np.all(np.isfinite(chosen)):
+            raise UsageError(
+                f"weights: {weights!r}; give one finite number for each of the {self.n_outputs_} outcomes."
+            )
+        return self.transform(X) @ chosen
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # it uses one column per outcome
+        return tags
+
+    def _read(self, X: object, outcomes: int, *, reset: bool) -> Columns:
+        groups, user = as_tuple(self.groups), self.user if reset else None
+        names = names_of(X)  # a lazy table is refused before its columns are asked for
+        scores = self._first(X, names, outcomes) if self.scores is None else as_tuple(self.scores)
+        return read_columns(self, X, numbers=scores, groups=groups, user=user, reset=reset)
+
+    def _first(self, X: object, names: Sequence[str] | None, outcomes: int) -> tuple[Column, ...]:
+        """The first columns that are neither group nor user."""
+        shape: tuple[int, ...] = getattr(X, "shape", ())
+        width = len(names) if names is not None else shape[1] if len(shape) == 2 else outcomes
+        taken = {*as_tuple(self.groups), *(() if self.user is None else (self.user,))}
+        free = [k for k in range(width) if k not in taken and (names is None or names[k] not in taken)]
+        if width and len(free) < outcomes:
+            raise UsageError(
+                f"scores: {outcomes} outcomes need as many score columns; X has {len(free)} that are free "
+                f"(n_features = {width})."
+            )
+        return tuple(free[:outcomes]) or (0,)  # an X without columns is refused with scikit-learn's own words
+
+
+def _check_regressor(estimator: object) -> None:
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise UsageError(f"estimator: {estimator!r} is not allowed; give None or a scikit-learn regressor.")
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise UsageError(
+            f"estimator: {type(estimator).__name__}.fit takes no sample_weight, which carries the votes of users; "
+            "choose a regressor that does."
+        )
+
+
+# ---- thresholds
+
+
+class GroupThresholds(BaseEstimator):
+    """Decide new rows by group thresholds at which a rate, or the outcomes at the margin, are equal.
+
+    `isonomy.equalize_thresholds` as a scikit-learn estimator: ``fit`` finds the thresholds, ``predict`` decides.
+
+    Parameters
+    ----------
+    target : str, default "outcome_at_margin"
+        What is made equal, as in `isonomy.equalize_thresholds`.
+    threshold : float, default 0.5
+        The present threshold.
+    score_column : str or int, default 0
+        The score, a column of X by name (frames) or number. (``score`` is the name of a method in scikit-learn.)
+    groups : str, int or sequence of them
+        The columns that define the groups. Several mean their intersection.
+    user : str or int, optional
+        The column that identifies users; needed by ``fit`` only.
+    capacity, change, randomize, alpha
+        As in `isonomy.equalize_thresholds`.
+    unknown : {"present", "error"}, default "present"
+        What to do with a group that was not seen in ``fit``: decide it by the present threshold and warn, or refuse.
+    random_state : int, Generator or None, default None
+        Seed of the lotteries, if there are any: with an int the same rows get the same decisions each time.
+
+    Attributes
+    ----------
+    groups_ : tuple
+        The groups seen in fit (values of ``groups``).
+    thresholds_, lottery_, probability_ : numpy.ndarray
+        One entry per group: people are selected from the threshold up, and with the probability from ``lottery_`` up
+        to the threshold.
+    pvalue_ : float
+        The p-value of equality at the present threshold.
+    target_ : float
+        The common value aimed at.
+    status_ : tuple
+        How far each threshold can be relied on.
+
+    Notes
+    -----
+    When it misleads: as `isonomy.equalize_thresholds`. `predict` gives decisions, not predictions of the outcome.
+
+    References
+    ----------
+    As in `isonomy.equalize_thresholds`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isonomy.scores import GroupThresholds
+    >>> rng = np.random.default_rng(0)
+    >>> s, g = rng.random(20_000), rng.integers(0, 2, 20_000)
+    >>> y = rng.random(20_000) < np.where(g == 0, s, s**2)
+    >>> rule = GroupThresholds("tpr", groups=1).fit(np.column_stack([s, g]), y)
+    >>> rule.predict([[0.5, 0], [0.5, 1]])
+    array([1, 0])
+    """
+
+    @renamed(_MOVED)
+    def __init__(
+        self,
+        target: Target = "outcome_at_margin",
+        *,
+        threshold: Finite = 0.5,
+        score_column: Column = 0,
+        groups: Column | Sequence[Column] = (),
+        user: Column | None = None,
+        capacity: Fraction | None = None,
+        change: Change = "shown",
+        randomize: bool = False,
+        alpha: Alpha = 0.05,
+        unknown: Literal["present", "error"] = "present",
+        random_state: Seeded = None,
+    ) -> None:
+        self.target: Target = target
+        self.threshold = threshold
+        self.score_column = score_column
+        self.groups = groups
+        self.user = user
+        self.capacity = capacity
+        self.change: Change = change
+        self.randomize = randomize
+        self.alpha = alpha
+        self.unknown = unknown
+        self.random_state = random_state
+
+    def fit(self, X: object, y: object = None, sample_weight: object = None) -> GroupThresholds:
+        """Find the thresholds.
+
+        ``y``: outcomes, NaN where they are not known (for outcomes at the margin, below the present threshold); none
+        for selection rates. ``sample_weight``: the number of people each row stands for; only the proportions matter.
+        """
+        check_parameters(self, self.get_params(deep=False))
+        if not as_tuple(self.groups):
+            raise UsageError("groups: none given; name the columns of X that say which group a row belongs to.")
+        rows = self._read(X, reset=True)
+        table: dict[str, object] = {"score": rows.numbers[:, 0], "group": rows.group}
+        if rows.user is not None:
+            table["user"] = rows.user
+        if y is not None or self.target != "selection_rate":
+            outcome = outcomes(np.asarray(required(self, y)).ravel())
+            same_length(outcome, rows)
+            table["outcome"] = outcome
+        if sample_weight is not None:
+            table["weight"] = np.asarray(sample_weight).ravel()
+        plan = ThresholdsPlan(
+            open_source(table, weight="weight" if "weight" in table else None),
+            outcome="outcome" if "outcome" in table else None,
+            score="score",
+            threshold=self.threshold,
+            groups="group",
+            target=self.target,
+            capacity=self.capacity,
+            change=self.change,
+            direction="both",
+            randomize=self.randomize,
+            user="user" if "user" in table else None,
+            level=None,
+            bandwidth=None,
+            alpha=self.alpha,
+            resamples=0,
+        )
+        sample = read(plan)
+        columns = decide(estimate(sample, plan, np.random.default_rng(0)), sample, plan)
+        self.groups_ = tuple(rows.keys[int(str(group.items[0][1]))] for group in columns["groups"])
+        self.thresholds_, self.lottery_ = columns["thresholds"], columns["lottery"]
+        self.probability_, self.status_ = columns["probability"], tuple(map(Status, map(str, columns["status"])))
+        self.pvalue_, self.target_ = columns["pvalue"], columns["target"]
+        return self
+
+    def predict(self, X: object) -> IntArray:
+        """1 for those who are selected, 0 for the others, from the score and group columns alone."""
+        chance = self.predict_chance(X)
+        drawn = (chance > 0) & (chance < 1)
+        if drawn.any():
+            chance = np.where(drawn, np.random.default_rng(self.random_state).random(chance.size) < chance, chance)
+        return chance.astype(np.intp)
+
+    def predict_chance(self, X: object) -> FloatArray:
+        """The chance of being selected: 0 or 1, or a value in between in a lottery."""
+        check_is_fitted(self)
+        columns = self._read(X, reset=False)
+        place = {key: k for k, key in enumerate(self.groups_)}
+        unknown = [key for key in columns.keys if key not in place]
+        if unknown and self.unknown == "error":
+            raise UsageError(f"groups: {words.undecided_groups(unknown)}")
+        if unknown:
+            warnings.warn(words.present_groups(unknown), UserWarning, stacklevel=2)
+        at = np.array([place.get(key, len(place)) for key in columns.keys])[columns.group]
+        high, low = (np.append(values, self.threshold)[at] for values in (self.thresholds_, self.lottery_))
+        score = columns.numbers[:, 0]
+        return np.where(score >= high, 1.0, np.where(score >= low, np.append(self.probability_, 1.0)[at], 0.0))
+
+    def _read(self, X: object, *, reset: bool) -> Columns:
+        groups, user = as_tuple(self.groups), self.user if reset else None
+        return read_columns(self, X, numbers=(self.score_column,), groups=groups, user=user, reset=reset)
+
+
+# ---- what estimators share
+
+
+def by_group(
+    columns: Columns, vote: Votes, least: float, fit: Callable[[IntArray], M]
+) -> tuple[M, dict[Key, M], tuple[Key, ...]]:
+    """The model of everybody, that of each group with ``least`` votes or more, and the groups with fewer.
+
+    ``fit`` makes a model of the rows it is given; rows without a vote take no part.
+    """
+    held = vote.each > 0
+    if not held.any():
+        raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
+    pooled = fit(np.flatnonzero(held))
+    if columns.keys == ((),):
+        return pooled, {(): pooled}, ()
+    models: dict[Key, M] = {}
+    for number, key in enumerate(columns.keys):
+        mine = columns.group == number
+        if vote.among(mine).sum() >= max(least, np.finfo(float).tiny):
+            models[key] = fit(np.flatnonzero(mine & held))
+    return pooled, models, tuple(key for key in columns.keys if key not in models)
+
+
+def warn_unknown(columns: Columns, known: Sequence[Key]) -> None:
+    """Warn of groups that were not seen in fit: they get the calibrator of everybody together."""
+    unknown = [key for key in columns.keys if key not in set(known)]
+    if unknown:
+        warnings.warn(words.unknown_groups(unknown), UserWarning, stacklevel=3)
+
+
+def required(estimator: BaseEstimator, y: object) -> object:
+    """The outcomes given to ``fit``; refused if there are none."""
+    if y is None:
+        name = type(estimator).__name__
+        raise UsageError(f"y: This {name} estimator requires y to be passed, but the target y is None.")
+    return target(y)
+
+
+def same_length(y: FloatArray, columns: Columns) -> None:
+    """Refuse outcomes that are not those of the rows."""
+    if len(y) != len(columns.numbers):
+        raise UsageError(f"y: {len(y)} rows for {len(columns.numbers)} rows of X (inconsistent numbers of samples).")
+
+
+# ---- held-out users
+
+
+@checked
+def split_users(user: object, *, held_out: Fraction = 0.5, rng: Seeded = None) -> BoolArray:
+    """Mark a random share of users as held out: True for all rows of a held-out user.
+
+    Rows of one user are alike; splitting them between fit and test would make a calibrator look better than it is.
+    Rows without a user are refused: they do not all belong to one person.
+
+    Parameters
+    ----------
+    user : array_like
+        The user of each row: an array, a list, or a series of any frame library.
+    held_out : float, default 0.5
+        The share of users that are held out; at least one, and not all.
+    rng : int or numpy.random.Generator, optional
+        The seed of the draw.
+
+    Returns
+    -------
+    numpy.ndarray of bool
+        One entry per row.
+
+    Examples
+    --------
+    >>> from isonomy.scores import split_users
+    >>> split_users(["a", "b", "a", "c", "b"], held_out=0.5, rng=0).sum() in (1, 2, 3)
+    True
+    """
+    codes = user_codes(series_of(user), "user")
+    size = int(codes.max()) + 1 if codes.size else 0
+    if size < 2:
+        raise UsageError("user: a split needs at least two users.")
+    generator, _ = resolve(rng)
+    chosen = np.zeros(size, dtype=bool)
+    many = min(max(1, round(held_out * size)), size - 1)
+    chosen[generator.permutation(size)[:many]] = True
+    return chosen[codes]

@@ -1,0 +1,298 @@
+"""Measures of calibration: how far scores are from outcomes, and groups from one another. Nothing is tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Unpack
+
+import narwhals as nw
+import numpy as np
+
+from isonomy.errors import UsageError
+from isonomy.frames import Group, Groups, Request, aggregate
+from isonomy.frames.membership import GROUP, LINES, coded, complete_rows
+from isonomy.frames.sums import sums_at
+from isonomy.numerics.arrays import FloatArray
+from isonomy.options import Column, Names, Positive, RowOptions
+from isonomy.results import Columns, Note, Plan, Provenance, column, note_if, open_call, phrases, question
+from isonomy.results.columns import columns_of
+from isonomy.results.evidence import as_frame, read_only
+from isonomy.scores.read import (
+    COUNTED,
+    OUTCOME,
+    SCORE,
+    USER,
+    VOTE,
+    Level,
+    ScoreRows,
+    ScoreSums,
+    grid_points,
+    read_sums,
+    refuse_several,
+    score_rows,
+)
+from isonomy.scores.smoothing.contrasts import Smoother, fit_curves
+from isonomy.scores.smoothing.families import Family, Widths
+from isonomy.scores.smoothing.kernels import Axis
+from isonomy.scores.smoothing.orders import ECE_BINS, ROUNDING, ece_and_auc
+
+OVERALL = "overall"
+
+
+# ---- call
+
+
+@question("MetricsPlan", asks="How well calibrated is a score in each group?", topic="Calibration")
+def calibration_metrics(
+    data: object = None,
+    *,
+    outcome: Column,
+    score: Names | Mapping[str, str],
+    groups: Groups,
+    user: Column | None = None,
+    level: Level | None = None,
+    grid: float | Sequence[float] | None = None,
+    bandwidth: Positive | Sequence[Positive] | None = None,
+    **rows: Unpack[RowOptions],
+) -> CalibrationMetrics:
+    """How far are scores from outcomes, and groups from one another, before and after a correction?
+
+    Parameters
+    ----------
+    data : table
+        Rows that neither the model nor the calibrator has seen; split by user (`split_users`), never by row.
+    outcome, user, level, grid, bandwidth
+        As in `predictive_parity`. The default grid has quantiles of each score.
+    score : str, sequence of str or mapping of str to str
+        One column, several, or names for them, such as ``{"before": "s", "after": "s_calibrated"}``.
+    groups : str, cut or where
+        One set of groups.
+    **rows
+        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. Nothing is tested,
+        so ``cluster`` changes no measure: the result has the number of clusters of each group and how many clusters of
+        equal weight they are worth (clusters, effective_clusters).
+
+    Returns
+    -------
+    CalibrationMetrics
+        ``to_frame()`` has one row for each score, overall and by group. ``calibration_error``: mean over the grid of
+        abs(f_g(s) - s), summed over groups in the overall row (the paper's Table 1). ``parity_error``: mean over the
+        grid of abs(f_g(s) - f_h(s)), summed over ordered pairs in the overall row (Table 2) and over the other groups
+        in the row of a group. ``ece``: expected calibration error, the mean over 10 bins of abs(mean outcome - mean
+        score). The bins have equal width for scores in [0, 1] (Guo et al., 2017). Otherwise each has a tenth of the
+        votes, in order of the score; equal scores share a bin, and one extreme score moves no bin. ``auc``, for
+        outcomes of 0 and 1: the probability that a positive scores above a negative, where equal scores count half.
+        ECE and AUC are exact on every engine. All measures use the votes of the level. f is the Nadaraya-Watson
+        estimate at the paper's bandwidth (scaled to the range of most scores, if some are not in [0, 1]).
+        ``provenance.dropped`` counts the rows that were left out, and ``warnings`` explains why numbers are NaN.
+
+    Notes
+    -----
+    When it misleads: on rows that the calibrator was fitted on, every error looks small. Nothing is tested, so a small
+    difference may be due to chance.
+
+    References
+    ----------
+    C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate
+    Parity", section 7. C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On calibration of modern neural networks", 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isonomy.scores import calibration_metrics
+    >>> rng = np.random.default_rng(0)
+    >>> s, g = rng.random(5000), np.repeat(["a", "b"], 2500)
+    >>> data = {"s": s, "worse": s**2, "g": g, "y": rng.random(5000) < s}
+    >>> metrics = calibration_metrics(data, outcome="y", score=["s", "worse"], groups="g")
+    >>> bool(metrics.ece[0] < metrics.ece[3])
+    True
+    """
+    call = open_call("calibration_metrics", locals())
+    plan = MetricsPlan(call.source, **call.options)
+    sums = {name: read_sums(rows) for name, rows in plan.rows.items()}
+    columns, known = estimate(sums, plan)
+    if call.source.cluster is not None:
+        clusters = {label: both for label, *both in call.clusters(next(iter(plan.rows.values())).grouping, OVERALL)}
+        numbers = np.array([clusters.get(label, (0, np.nan)) for label in columns["group"]], dtype=float).T
+        columns |= dict(zip(("clusters", "effective_clusters"), numbers, strict=True))
+    dropped = {name: n for part in sums.values() for name, n in part.dropped.items()}
+    rows_read = max(part.rows for part in sums.values())
+    return CalibrationMetrics(
+        **columns,
+        notes=known,
+        provenance=call.provenance(rows=rows_read, dropped=dropped, random=False),
+    )
+
+
+# ---- plan
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MetricsPlan(Plan):
+    """The call, and what follows from it and the schema."""
+
+    outcome: str
+    score: str | Sequence[str] | Mapping[str, str]
+    groups: Groups
+    user: str | None
+    level: Level | None
+    grid: float | Sequence[float] | None
+    bandwidth: Widths
+
+    def __post_init__(self) -> None:
+        for rows in self.rows.values():
+            refuse_several(rows.grouping)
+        _ = self.points
+
+    @cached_property
+    def rows(self) -> dict[str, ScoreRows]:
+        """The columns that are read, by the name under which a score is reported."""
+        score = self.score
+        if isinstance(score, str):
+            score = [score]
+        if isinstance(score, Mapping):
+            columns = dict(score)
+        else:
+            listed = isinstance(score, (Sequence, np.ndarray)) and all(isinstance(name, str) for name in score)
+            columns = {name: name for name in score} if listed else {}
+        if not columns or not all(isinstance(name, str) for name in columns):
+            raise UsageError(
+                f"score: {self.score!r} is not allowed; give a column, several, or names for them such as "
+                '{"before": "s", "after": "s_calibrated"}.'
+            )
+        roles: dict[str, Any] = {"outcome": self.outcome, "groups": self.groups, "user": self.user, "level": self.level}
+        return {name: score_rows(self.source, score=column, **roles) for name, column in columns.items()}
+
+    @cached_property
+    def points(self) -> FloatArray | None:
+        """The scores of the grid; None: quantiles."""
+        return grid_points(self.grid)
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The passes an audit can share."""
+        return tuple(request for rows in self.rows.values() for request in rows.requests)
+
+
+# ---- read
+
+
+def read_ranks(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis) -> FloatArray:
+    """ECE and AUC of everybody, then of each group: sums by score are ranked, and summed again."""
+    source = rows.source
+    labels = {} if rows.user is None else {USER: rows.user}
+    counted = {} if source.count is None else {COUNTED: source.count}
+    numbers = {SCORE: rows.score, OUTCOME: rows.outcome, **counted}
+    frame = complete_rows(source, numbers, labels, rows.grouping)
+    frame = frame if counted else frame.with_columns(nw.lit(1.0).alias(COUNTED))
+    vote = nw.col(LINES) / nw.col(COUNTED).sum().over(USER) if rows.level == "user" else nw.col(LINES)
+    frame = coded(frame.with_columns(vote.alias(VOTE)), rows.grouping, groups)
+    weight, total, score = nw.col("weight"), nw.col("total"), nw.col("score")
+    lines = []
+    for part, size in ((frame.with_columns(nw.lit(0).alias(GROUP)), 1), (frame, len(groups))):
+        keys = {"group": nw.col(GROUP), "score": nw.col(SCORE)}
+        by_score = aggregate(part, keys, {"weight": nw.col(VOTE), "total": nw.col(VOTE) * nw.col(OUTCOME)})
+        ranked = by_score.with_columns((weight - total).alias("negative")).with_columns(
+            weight.cum_sum().over("group", order_by="score").alias("reached"),
+            nw.col("negative").cum_sum().over("group", order_by="score").alias("passed"),
+            weight.sum().over("group").alias("all"),
+        )
+        place = score if axis.unit else (nw.col("reached") - weight) / nw.col("all")
+        bins = (place * ECE_BINS + (0.0 if axis.unit else ROUNDING)).floor().clip(0, ECE_BINS - 1)
+        pairs = total * (nw.col("passed") - nw.col("negative") / 2)
+        values = {"weight": weight, "total": total, "gap": total - weight * score, "pairs": pairs}
+        sums = sums_at(ranked, {"group": (nw.col("group"), size), "bin": (bins, ECE_BINS)}, values)
+        for g in range(size):
+            votes, positive, above = (float(sums[name][g].sum()) for name in ("weight", "total", "pairs"))
+            lines.append(ece_and_auc(sums["gap"][g], votes, positive, above))
+    return np.array(lines)
+
+
+# ---- estimate
+
+
+def estimate(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> tuple[dict[str, Any], tuple[Note, ...]]:
+    """The columns of all scores, and why some of their numbers are NaN."""
+    columns: dict[str, list[Any]] = {name: [] for name in MEASURED}
+    notes: list[Note] = []
+    for name, part in sums.items():
+        family = part.families[0]
+        labels = [OVERALL, *(group.label for group in family.groups)]
+        errors, lost, points = calibration(family, plan)
+        ranks = read_ranks(plan.rows[name], family.groups, family.sums.axis)
+        auc = ranks[:, 1] if family.binary else np.full(len(labels), np.nan)
+        rows = np.array([family.sums.rows.sum(), *family.sums.rows])
+        values = ((name,) * len(labels), tuple(labels), rows, *errors, ranks[:, 0], auc)
+        for column_name, value in zip(MEASURED, values, strict=True):
+            columns[column_name].append(value)
+        far = {label: int(n) for label, n in zip(labels[1:], lost, strict=True) if n}
+        notes += note_if("no_row_near", list(far), score=name, lost=far, points=points)
+        single = [label for label, value in zip(labels, auc, strict=True) if np.isnan(value)]
+        notes += note_if("auc_one_outcome" if family.binary else "auc_not_binary", single, score=name)
+    joined = {
+        name: sum(parts, ()) if isinstance(parts[0], tuple) else np.concatenate(parts)
+        for name, parts in columns.items()
+    }
+    return joined, tuple(notes)
+
+
+MEASURED = ("score", "group", "size", "calibration_error", "parity_error", "ece", "auc")
+
+
+def calibration(family: Family, plan: MetricsPlan) -> tuple[FloatArray, FloatArray, int]:
+    """Calibration and parity errors, overall and of each group; the grid points near which a group has no row."""
+    points = family.default_grid if plan.points is None else plan.points
+    width = family.bandwidth(plan.bandwidth, points, published=family.sums.axis.unit).at(points)
+    curve = fit_curves(family.sums, Smoother(points, width, 0)).mean
+    from_score = np.abs(curve - points).mean(axis=1)
+    from_others = np.abs(curve[:, None] - curve[None, :]).mean(axis=2).sum(axis=1)
+    errors = np.array([[values.sum(), *values] for values in (from_score, from_others)])
+    return errors, np.count_nonzero(np.isnan(curve), axis=1), points.size
+
+
+# ---- evidence
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CalibrationMetrics:
+    """One line for each score and group (``overall`` first): see `isonomy.calibration_metrics`."""
+
+    group: tuple[str, ...] = column("Group")
+    score: tuple[str, ...] = column("Score")
+    size: FloatArray = column("Rows", count=True)
+    calibration_error: FloatArray = column("Calibration error")
+    parity_error: FloatArray = column("Parity error")
+    ece: FloatArray = column("Expected calibration error")
+    auc: FloatArray = column("Area under the ROC curve")
+    clusters: FloatArray | None = column("Clusters", count=True, default=None)
+    effective_clusters: FloatArray | None = column("Effective number of clusters", default=None)
+    notes: tuple[Note, ...]
+    provenance: Provenance
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why some numbers are NaN, in sentences."""
+        return tuple(note.text for note in self.notes)
+
+    def table(self) -> Columns:
+        """The columns of `to_frame`, in order."""
+        columns = {name: getattr(self, name) for name in columns_of(CalibrationMetrics)}
+        return {name: values for name, values in columns.items() if values is not None}
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""
+        return as_frame(self.table(), backend, self.provenance.backend, ("size", "clusters"))
+
+    def __repr__(self) -> str:
+        return f"<CalibrationMetrics of {phrases.listed(list(dict.fromkeys(self.score)))}: {len(self.group):,} rows>"
+
+    def _repr_html_(self) -> str:
+        """Notebook display: the first rows of the table. Every label is text."""
+        from isonomy.results.display import table
+
+        return table(self.table())

@@ -1,0 +1,197 @@
+"""Evidence about pairs of groups, with one line for each pair, or for each pair at each score or with each weight."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from isonomy.frames import Group
+from isonomy.inference import Verdict, overall
+from isonomy.inference.multiplicity import smallest
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.results import Columns, Evidence, Status, column
+from isonomy.results.disclosure import withheld
+from isonomy.scores import words
+from isonomy.scores.smoothing.families import Family
+
+MOST_PAIRS = 1_000  # in the findings; the table has them all
+OUTCOMES = ("estimate", "estimate_low", "estimate_high", "reference", "reference_low", "reference_high")
+# The columns of a group, and what they are called where the group is the one compared with.
+GROUP_NUMBERS = {
+    "estimate": "reference",
+    "estimate_low": "reference_low",
+    "estimate_high": "reference_high",
+    "n": "reference_n",
+}
+DIFFERENCES = ("disparity", "se", "ci_low", "ci_high")
+
+
+def pair_lines(family: Family, pairs: Sequence[tuple[int, int]], repeats: int = 1) -> dict[str, Any]:
+    """The columns that say which groups of a table each line is about, ``repeats`` lines for each pair."""
+    first, second = np.repeat(np.array(pairs), repeats, axis=0).T
+    opposite = tuple(family.groups[g] for g in second)
+    return {
+        "tables": (family.title,) * first.size,
+        "groups": tuple(family.groups[g] for g in first),
+        "opposite": opposite,
+        "against": tuple(group.label for group in opposite),
+        "n": family.sums.rows[first],
+        "reference_n": family.sums.rows[second],
+    }
+
+
+def join_tables(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of all tables, one after the other."""
+    return {
+        name: sum((table[name] for table in tables), ())
+        if isinstance(values, tuple)
+        else np.concatenate([table[name] for table in tables], axis=-1)
+        for name, values in tables[0].items()
+    }
+
+
+def pair_starts(columns: Mapping[str, Any]) -> IntArray:
+    """The first line of each pair."""
+    keys = list(zip(columns["tables"], columns["groups"], columns["opposite"], strict=True))
+    return np.array([i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]], dtype=np.intp)
+
+
+def line_status(disparity: FloatArray) -> tuple[Status, ...]:
+    """The status of each line: a difference that could not be estimated is unsupported."""
+    return tuple(Status.OK if known else Status.UNSUPPORTED for known in np.isfinite(disparity))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PairEvidence(Evidence):
+    """Evidence whose lines compare ``groups`` with ``opposite``. ``binary``: every outcome is 0 or 1."""
+
+    references: ClassVar[tuple[str, ...]] = words.REFERENCES
+    # Columns that are withheld with one of the two groups; the others are withheld with either.
+    of_group: ClassVar[tuple[str, ...]] = ("n", "estimate", "estimate_low", "estimate_high", "effective_n")
+    of_opposite: ClassVar[tuple[str, ...]] = (
+        *("reference_n", "reference", "reference_low", "reference_high", "reference_effective_n"),
+    )
+
+    opposite: tuple[Group, ...]
+    tables: tuple[str, ...] = column("Table", name="table", withheld=False)
+    against: tuple[str, ...] = column("Compared with", withheld=False)
+    n: FloatArray = column("Rows counted", count=True)
+    disparity: FloatArray = column("Difference")
+    pvalues: FloatArray = column(name="pvalue")
+    adjusted_pvalue: FloatArray = column()
+    verdicts: tuple[Verdict, ...] = column(name="verdict")
+    reference_n: FloatArray = column("Reference: rows", count=True)
+    alpha: float
+    binary: bool
+
+    def units(self) -> Mapping[str, str]:
+        """Outcomes of 0 and 1 in percent, and their differences in points."""
+        return dict.fromkeys(OUTCOMES, "%") | dict.fromkeys(DIFFERENCES, "points") if self.binary else {}
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        clustered = self.provenance.options.get("user") is not None
+        return (words.independent(clustered, self.rows_assumed()), *self.always_assumed)
+
+    def starts(self) -> IntArray:
+        """The first line of each pair."""
+        return pair_starts({"tables": self.tables, "groups": self.groups, "opposite": self.opposite})
+
+    def lines_of(self, table: str) -> IntArray:
+        """The lines of a table."""
+        return np.flatnonzero(np.array(self.tables, dtype=object) == table)
+
+    def judged(self, table: str) -> tuple[Verdict, float]:
+        """The verdict on a table and its p-value."""
+        lines = self.lines_of(table)
+        return overall([self.verdicts[i] for i in lines]), smallest(self.adjusted_pvalue[lines])
+
+    def deciding_first(self) -> list[str]:
+        """The tables; those whose verdict is that of all come first, by their p-values.
+
+        One table that was not compared keeps all of them from being within tolerance.
+        """
+
+        def place(table: str) -> tuple[bool, float]:
+            verdict, pvalue = self.judged(table)
+            return verdict is not self.verdict, float("inf") if np.isnan(pvalue) else pvalue
+
+        return sorted(dict.fromkeys(self.tables), key=place)
+
+    def by_group(self, table: str) -> dict[str, dict[str, FloatArray]]:
+        """The numbers of each group of a table, by its name: columns of as many lines as a pair has."""
+        lines = self.lines_of(table)
+        points = lines.size // np.isin(self.starts(), lines).sum()
+        numbers: dict[str, dict[str, FloatArray]] = {}
+        for names, groups in ((GROUP_NUMBERS, self.groups), (GROUP_NUMBERS.values(), self.opposite)):
+            for i in lines[::points]:
+                columns = {
+                    name: getattr(self, side)[i : i + points] for name, side in zip(GROUP_NUMBERS, names, strict=True)
+                }
+                numbers.setdefault(groups[i].label, columns)
+        return numbers
+
+    def paged(self, pages: Mapping[str, str]) -> dict[str, Columns]:
+        """The table in several pages, each with the columns that are named."""
+        whole = self.table()
+        return {title: {name: whole[name] for name in names.split()} for title, names in pages.items()}
+
+    # ---- disclosure
+
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds groups with fewer than ``minimum`` rows, and those in ``also``."""
+        size = self._sizes()
+        groups, rows = tuple(size), np.array(list(size.values()))
+        few = (rows < minimum) | np.isnan(rows) | np.array([group.label in also for group in groups])
+        small = dict(zip(groups, withheld(groups, rows, few, minimum, rows=self.provenance.rows), strict=True))
+        if not any(small.values()):
+            return self
+        first, second = (np.array([small[g] for g in side]) for side in (self.groups, self.opposite))
+        return self.without(first, second)
+
+    def without(self, first: BoolArray, second: BoolArray) -> Self:
+        """A copy without the numbers of small groups: ``first`` and ``second`` mark them on either side of a line."""
+        hidden = Evidence.hide(self, first | second)
+        shown: dict[str, Any] = {
+            name: np.where(mask, np.nan, getattr(self, name))
+            for mask, names in ((first, self.of_group), (second, self.of_opposite))
+            for name in names
+            if hasattr(self, name)
+        }
+        return replace(hidden, **shown, verdict=overall(hidden.verdicts))
+
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the groups that are withheld, and of those that are not."""
+        sizes = self._sizes()
+        hidden = frozenset(group.label for group, size in sizes.items() if np.isnan(size))
+        return hidden, frozenset(group.label for group in sizes) - hidden
+
+    def _sizes(self) -> dict[Group, float]:
+        """The rows of each group; NaN where they are withheld."""
+        sizes = dict(zip(self.opposite, self.reference_n, strict=True))
+        return {**dict(zip(self.groups, self.n, strict=True)), **sizes}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class OutcomeEvidence(PairEvidence):
+    """Evidence about the expected outcomes of both groups at a score, and their difference."""
+
+    estimate: FloatArray = column("Expected outcome")
+    reference: FloatArray = column("Reference: expected outcome")
+    ci_low: FloatArray = column()
+    ci_high: FloatArray = column()
+    estimate_low: FloatArray = column("Expected outcome, from")
+    estimate_high: FloatArray = column("Expected outcome, to")
+    reference_low: FloatArray = column("Reference: from")
+    reference_high: FloatArray = column("Reference: to")
+    se: FloatArray = column("Standard error")
+    effective_n: FloatArray = column("Effective number")
+    reference_effective_n: FloatArray = column("Reference: effective number")
+    bandwidth: FloatArray = column("Bandwidth", withheld=False)
+
+    def table_note(self) -> str:
+        """That a difference is not that of the two columns beside it, unless it is."""
+        return "" if self.provenance.options.get("method") == "published" else words.OWN_DIFFERENCE

@@ -1,0 +1,786 @@
+"""Thresholds for every group at which a rate, or the outcomes at the margin, are equal, and what they would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
+
+import narwhals as nw
+import numpy as np
+
+from isonomy.errors import MissingRole, NotBinary, NotEnoughData, UsageError
+from isonomy.frames import COUNT, Group, Groups, Request, aggregate, missing
+from isonomy.frames.adapt import Lazy
+from isonomy.frames.checks import flag
+from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_rows
+from isonomy.frames.sums import count_persons, ends_at, sums_at
+from isonomy.inference import conclude, multiplicity, rejected
+from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from isonomy.numerics.status import Status
+from isonomy.options import Alpha, Column, Finite, Fraction, Number, Positive, RowOptions, Seeded
+from isonomy.results import Columns, Evidence, Note, Plan, column, note_if, open_call, phrases, question
+from isonomy.scores import words
+from isonomy.scores.margins import at_threshold
+from isonomy.scores.read import (
+    COUNTED,
+    NO_USER,
+    NOT_BINARY,
+    OUTCOME,
+    SCORE,
+    USER,
+    VOTE,
+    Level,
+    ScoreRows,
+    axis_of,
+    from_threshold,
+    refuse_several,
+    refuse_user_and_cluster,
+    rows_above,
+    score_rows,
+    without_users,
+)
+from isonomy.scores.smoothing.families import Family
+from isonomy.scores.smoothing.kernels import Axis, Bandwidth
+from isonomy.scores.smoothing.margins import MarginCurves, margins_after
+from isonomy.scores.smoothing.targets import (
+    PARTS,
+    SUMS,
+    Direction,
+    Response,
+    ScoreBins,
+    ScoreCells,
+    Target,
+    ThresholdSearch,
+    accuracy,
+    blocks_of,
+    metrics_of,
+    present_rates,
+    rates_after,
+    responses,
+)
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Change = Literal["shown", "all"]
+APART = 0.1  # of a bandwidth: scores nearer than this are one point of a curve
+_KNOWN, _PART, _TOGETHER, _WEIGHT = "__k", "__p", "__t", "__v"
+
+
+# ---- call
+
+
+@question(
+    "ThresholdsPlan",
+    asks="Which thresholds would make a rate, or the outcomes at the margin, equal across groups?",
+    topic="Thresholds",
+    meaning=words.threshold_meaning,
+    next_steps={
+        "violation": (
+            "Consult counsel before changing thresholds by group: it may be unlawful. A corrected score with one "
+            "threshold can have the same effect.",
+            "Try the thresholds on new rows before using them.",
+        ),
+        "inconclusive": (
+            "Keep one threshold for all: the data show no difference that would call for others. That is not proof of "
+            "equal treatment.",
+        ),
+    },
+)
+def equalize_thresholds(
+    data: object = None,
+    *,
+    outcome: Column | None = None,
+    score: Column,
+    threshold: Finite,
+    groups: Groups,
+    target: Target = "outcome_at_margin",
+    capacity: Fraction | None = None,
+    change: Change = "shown",
+    direction: Direction = "both",
+    randomize: bool = False,
+    user: Column | None = None,
+    level: Level | None = None,
+    bandwidth: Positive | None = None,
+    alpha: Alpha = 0.05,
+    resamples: Annotated[int, Number(least=100, most=100_000, whole=True)] = 400,
+    rng: Seeded = None,
+    **rows: Unpack[RowOptions],
+) -> ThresholdsResult:
+    """Which group thresholds would make a rate, or the outcomes at the margin, equal, and what would they cost?
+
+    The function first tests whether groups differ at the present threshold. Groups that were not shown to differ keep a
+    common threshold. The others get thresholds at which the metric is the same for all and as many people are selected
+    as before. `isonomy.GroupThresholds` is the same as an estimator that decides new rows.
+
+    Null hypothesis: at the present threshold the metric is the same in all groups. Assumes that rows (users, if given)
+    are independent, and that new rows are like these.
+
+    Parameters
+    ----------
+    data, score, user
+        As in `marginal_outcomes`.
+    outcome : str, optional
+        Column of outcomes, 0/1; any number for outcomes at the margin, for which outcomes below the present threshold
+        are not read. Not needed for selection rates.
+    threshold : float
+        The present threshold: the decision is positive when the score reaches it.
+    groups : str, cut or where
+        One column or condition: thresholds are set for disjoint groups.
+    target : {"outcome_at_margin", "selection_rate", "tpr", "fpr", "equalized_odds", "predictive_value"}
+        What is made equal. ``"outcome_at_margin"`` (default): the expected outcome of people at the threshold (section
+        6.1 of the paper). ``"tpr"``, ``"fpr"``: the share selected among people with outcome 1, or 0.
+        ``"equalized_odds"``: both; with one threshold per group their mean is made equal, which for two groups
+        minimizes the larger of the two differences. ``"predictive_value"``: the share of outcome 1 among the selected.
+    capacity : float, optional
+        The share of all rows to be selected. Default: the share selected at present.
+    change : {"shown", "all"}, default "shown"
+        ``"shown"``: groups of which no two were shown to differ share a threshold. ``"all"``: every group has its own,
+        which makes equal groups unequal by chance.
+    direction : {"both", "raise", "lower"}, default "both"
+        ``"both"``: keep the overall selection rate. ``"raise"``, ``"lower"``: thresholds move in one direction only,
+        which cannot keep the rate.
+    randomize : bool, default False
+        Whether people may be selected by lottery between two thresholds. Equalized odds then hold for both rates
+        (Hardt, Price, Srebro), and people who share a score can be treated differently.
+    level : {"user", "aggregate"}, optional
+        As in `marginal_outcomes`, for outcomes at the margin. Other targets count rows; users determine the variance.
+    bandwidth : float, optional
+        The bandwidth for the outcomes at the margin. Default: the paper's rule.
+    alpha : float, default 0.05
+        The error rate of the test and of the intervals.
+    resamples : int, default 400
+        Number of bootstrap samples behind the intervals: rows, or people (clusters) with all their rows.
+    rng : int or numpy.random.Generator, optional
+        The seed of the draws. Default: a fresh seed, which is recorded.
+    **rows
+        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. Only the
+        proportions of weights matter. Without a cluster, the rows of a user vary together.
+
+    Returns
+    -------
+    ThresholdsResult
+        ``to_frame()`` has one row per group: ``estimate`` is the new threshold, with ``ci_low`` and ``ci_high``;
+        ``reference`` is the present one; then the metrics and the selection rate before and after, and how many more
+        people of the group are selected, with an interval. The result also has the change in accuracy, and the
+        ``pvalue`` and the ``verdict`` on the present threshold.
+
+    Notes
+    -----
+    A group with fewer than 10 effective events or non-events keeps the present threshold and has the status
+    "unsupported". With outcomes at the margin, a threshold below the present one rests on a linear extrapolation and
+    has the status "extrapolated". The status is "infeasible" if the group misses the common value by more than its
+    standard error (coarse scores) or, with outcomes at the margin, if nobody or everybody would be above its threshold
+    or its outcomes fall as the score rises: do not use such a threshold. If the next score above a threshold, among the
+    groups that share it, is more than a tenth of the bandwidth away (few distinct scores), that score is the threshold:
+    it selects the same people.
+
+    When it misleads: below the present threshold, where nobody's outcome is known; on rows that the score's model was
+    fitted on. Intervals treat the choice of the groups that are moved as known. Display (2) of the paper integrates f F
+    where the rate is meant.
+
+    References
+    ----------
+    C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate
+    Parity", section 6.1, Theorem 4. M. Hardt, E. Price, N. Srebro, "Equality of opportunity in supervised learning",
+    NeurIPS, 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isonomy.scores import equalize_thresholds
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.random(20_000)
+    >>> g = np.repeat(["a", "b"], 10_000)
+    >>> y = rng.random(20_000) < np.where(g == "a", s, s**2)
+    >>> data = {"y": y, "s": s, "g": g}
+    >>> result = equalize_thresholds(data, outcome="y", score="s", threshold=0.5, groups="g", rng=0)
+    >>> bool(result.thresholds[0] < 0.5 < result.thresholds[1])
+    True
+    >>> result = equalize_thresholds(data, outcome="y", score="s", threshold=0.5, groups="g", target="tpr", rng=0)
+    >>> bool(abs(result.after[0, 0] - result.after[0, 1]) < 0.01)
+    True
+    """
+    call = open_call("equalize_thresholds", locals())
+    plan = ThresholdsPlan(call.source, **call.options)
+    sample = read(plan)
+    columns = decide(estimate(sample, plan, call.rng), sample, plan)
+    number, grouping = round(float(columns["size"].sum())), plan.rows.grouping
+    return ThresholdsResult(
+        **columns,
+        null=words.thresholds_null(plan.target, plan.present, plan.words),
+        provenance=call.provenance(rows=number, dropped=sample.dropped, level=plan.rows.level, grouping=grouping),
+        metric=plan.target,
+        metrics=metrics_of(plan.target),
+        threshold=plan.present,
+        direction=plan.direction,
+        change=plan.change,
+        alpha=plan.alpha,
+        binary=sample.binary,
+        words=plan.words,
+        chosen=phrases.chosen(call.source.labels.metrics),
+    )
+
+
+# ---- plan
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ThresholdsPlan(Plan):
+    """The call, and what follows from it and the schema."""
+
+    outcome: str | None
+    score: str
+    threshold: float
+    groups: Groups
+    target: Target
+    capacity: float | None
+    change: Change
+    direction: Direction
+    randomize: bool
+    user: str | None
+    level: Level | None
+    bandwidth: float | None
+    alpha: float
+    resamples: int
+
+    def __post_init__(self) -> None:
+        if self.outcome is None and self.target != "selection_rate":
+            raise MissingRole(f"outcome: needed for target={self.target!r}; name the column of outcomes.")
+        counts = "has no effect with target={target!r}, which counts rows; leave it at None, or choose {margin}."
+        no_margin = "True is not allowed with {margin}: a lottery has no margin."
+        one_way = 'thresholds that move in one direction only cannot keep a rate; leave direction at "both".'
+        refusals = {
+            "bandwidth": (self.bandwidth is not None and not self.margin, f"{self.bandwidth!r} {counts}"),
+            "level": (self.level is not None and not self.margin, f"{self.level!r} {counts}"),
+            "randomize": (self.randomize and self.margin, no_margin),
+            "capacity": (self.direction != "both" and self.capacity is not None, one_way),
+            "randomize ": (self.direction != "both" and self.randomize, one_way),
+        }
+        for name, (refused, reason) in refusals.items():
+            if refused:
+                reason = reason.format(target=self.target, margin='target="outcome_at_margin"')
+                raise UsageError(f"{name.strip()}: {reason}")
+        refuse_several(self.rows.grouping, ": thresholds are set for disjoint groups")
+        if self.margin:
+            refuse_user_and_cluster(self.source, self.user)
+
+    @property
+    def present(self) -> float:
+        """The present threshold."""
+        return float(self.threshold)
+
+    @property
+    def margin(self) -> bool:
+        """Whether outcomes at the margin are made equal, for which those below the threshold need not be known."""
+        return self.target == "outcome_at_margin"
+
+    @cached_property
+    def rows(self) -> ScoreRows:
+        """The columns that are read; where there is no outcome, the score stands in for it."""
+        outcome = self.score if self.outcome is None else self.outcome
+        return score_rows(
+            self.source, outcome=outcome, score=self.score, groups=self.groups, user=self.user, level=self.level
+        )
+
+    @cached_property
+    def words(self) -> dict[str, str]:
+        """What metrics are called in a sentence."""
+        return words.target_words(self.source.labels.metrics)
+
+
+# ---- read
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThresholdsSample:
+    """The scores of everybody by group, with the outcomes that are known."""
+
+    groups: tuple[Group, ...]
+    cells: ScoreCells
+    parts: ScoreCells | None  # of independent parts of the table, where people may have several rows
+    margin: Family | None  # the rows from the present threshold up, for outcomes at the margin
+    axis: Axis
+    average: float  # users (or rows) of the average group whose outcomes at the margin are read
+    binary: bool
+    dropped: Mapping[str, int]
+    people: Lazy
+
+    def selected(self, *limits: FloatArray) -> dict[str, FloatArray]:
+        """Count rows, known outcomes and their total: ``reached`` each of the limits by group (limits, 3, G), and all.
+
+        ``lowest`` is the lowest score from the last limit up (NaN: none); ``lines`` are rows whatever they weigh.
+        """
+        size, group, score = limits[0].size, nw.col(GROUP), nw.col(SCORE)
+        sums = {"rows": nw.col(LINES), "known": nw.col(_KNOWN), "total": nw.col(_KNOWN) * nw.col(OUTCOME)}
+        conditions = [score >= _by_group(group, limit) for limit in limits]
+        values = {
+            f"{name} {k}": nw.when(above).then(value).otherwise(nw.lit(0.0))
+            for k, above in enumerate(conditions)
+            for name, value in sums.items()
+        }
+        counts = sums_at(self.people, {"group": (group, size)}, sums | values | {"lines": nw.col(COUNTED)})
+        lowest, _ = ends_at(self.people.filter(conditions[-1]), group, size, score)
+        return {
+            "reached": np.array([[counts[f"{name} {k}"] for name in sums] for k in range(len(limits))]),
+            "all": np.stack([counts[name] for name in sums]),
+            "lines": counts["lines"],
+            "lowest": lowest,
+        }
+
+
+def _by_group(group: nw.Expr, values: FloatArray) -> nw.Expr:
+    """The value of each row's group."""
+    expr: nw.Expr = nw.lit(float(values[-1]))
+    for g in range(values.size - 1):
+        expr = nw.when(group == g).then(nw.lit(float(values[g]))).otherwise(expr)
+    return expr
+
+
+def read(plan: ThresholdsPlan) -> ThresholdsSample:
+    """Where the scores of all rows lie, and the outcomes that the target needs."""
+    source, rows, present = plan.source, plan.rows, plan.present
+    groups, dropped, binary, size = check_rows(plan)
+    margin = rows_above(rows, present).families[0] if plan.margin else None
+    outcome = nw.col(rows.outcome)
+    lost = missing(outcome, source.schema[rows.outcome])
+    names = {"known": source.fresh("known"), "outcome": source.fresh("outcome")}
+    table = source.with_columns(
+        {
+            names["known"]: 1.0 - flag(lost),
+            names["outcome"]: nw.when(lost).then(nw.lit(0.0)).otherwise(outcome.cast(nw.Float64)),
+        }
+    )
+    counted = {} if source.count is None else {COUNTED: source.count}
+    numbers = {SCORE: rows.score, _KNOWN: names["known"], OUTCOME: names["outcome"]} | counted
+    if (weight := source.reading.weight) is not None:
+        numbers[_WEIGHT] = weight  # a row without one is left out
+    labels = {} if rows.user is None else {USER: rows.user}
+    together = source.cluster or rows.user  # rows that vary together
+    if together is None and weight is not None:
+        table = table.numbered(together := source.fresh("row"))  # weighted rows, each by itself
+    labels |= {} if together is None else {_TOGETHER: together}
+    people = coded(complete_rows(table, numbers, labels, rows.grouping), rows.grouping, groups)
+    people = people if counted else people.with_columns(nw.lit(1.0).alias(COUNTED))
+    if weight is not None:  # only the proportions of weights matter
+        total = float(sums_at(people, {}, {"weight": nw.col(LINES)})["weight"])
+        people = people.with_columns((nw.col(LINES) * (size / total)).alias(LINES))
+    if not plan.margin:  # rows without the outcome have been reported; with missing="drop" they take no part
+        people = people.filter(nw.col(_KNOWN) > 0)
+    above = flag(nw.col(SCORE) >= present)
+    vote = nw.col(LINES) * nw.col(_KNOWN) * above
+    by_user = rows.user is not None and rows.level == "user"
+    if by_user:  # votes are those of `rows_above`
+        rows_of_user = (nw.col(COUNTED) * (1.0 - above * (1.0 - nw.col(_KNOWN)))).sum().over(USER)
+        vote = nw.when(vote > 0).then(vote / rows_of_user).otherwise(nw.lit(0.0))
+    people = people.with_columns((nw.col(LINES) * nw.col(_KNOWN)).alias(_KNOWN), vote.alias(VOTE))
+    axis = axis_of(people)
+    bins = ScoreBins.of(axis.low, axis.high, present)
+    cells = _binned(people, bins, len(groups))
+    if together is None:
+        average = cells.vote.sum() / len(groups)
+        return ThresholdsSample(groups, cells, None, margin, axis, average, binary, dropped, people)
+    named = USER if rows.user is not None else _TOGETHER if source.cluster is not None else None
+    users = cells.vote.sum()
+    if named is not None:
+        users = count_persons(people.filter(nw.col(VOTE) > 0), named, GROUP, len(groups))[0].sum()
+    everybody = aggregate(people, {_TOGETHER: nw.col(_TOGETHER)}, {})
+    numbered = everybody.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=_TOGETHER).alias(_PART))
+    pieces = min(PARTS, round(float(sums_at(everybody, {}, {})[COUNT])))
+    people_in_parts = people.join(numbered.select(_TOGETHER, nw.col(_PART) % pieces), on=_TOGETHER, how="inner")
+    parts = _binned(people_in_parts, bins.joined, len(groups), pieces)
+    if by_user and cells.vote.any():  # only proportions matter: in the unit of users with a row from the threshold up
+        cells, parts = (part.rated(users / cells.vote.sum()) for part in (cells, parts))
+    return ThresholdsSample(groups, cells, parts, margin, axis, users / len(groups), binary, dropped, people)
+
+
+def check_rows(plan: ThresholdsPlan) -> tuple[tuple[Group, ...], Mapping[str, int], bool, int]:
+    """The groups, the rows left out, whether every outcome is 0 or 1, and how many rows there are.
+
+    Raises where the table cannot answer.
+    """
+    source, rows, present = plan.source, plan.rows, plan.present
+    score = nw.col(rows.score)
+    above = source.filter((score >= present) | missing(score, source.schema[rows.score]))
+    scores = source.cells(Request(grouping=rows.grouping, numeric={"score": rows.score}))
+    with from_threshold(rows, present):
+        found = (above if plan.margin else source).cells(rows.checks)
+        selected = found if plan.margin else above.cells(rows.checks)
+        groups, _ = compared(found.partitions[0])
+    if not plan.margin and plan.capacity is None and selected.rows == found.rows:
+        if scores.rows > found.rows and plan.outcome is not None:
+            raise UsageError(
+                f"outcome: {rows.outcome!r} is not known for anybody with a score below {present:g}, and "
+                f"target={plan.target!r} needs these outcomes too; use target='outcome_at_margin', which needs the "
+                "outcomes of the selected only, or target='selection_rate' without an outcome."
+            )
+        raise UsageError(
+            f"threshold: every score is {present:g} or more, so everybody is selected; give a threshold within the "
+            f"range of {rows.score!r}, or a capacity."
+        )
+    for group in scores.partitions[0].groups:
+        if group not in groups:
+            raise NotEnoughData(
+                f"groups: {group.label} has no row at or above the threshold; its margin cannot be estimated.",
+                "groups: one group has no row at or above the threshold; its margin cannot be estimated.",
+            )
+    binary = not float(found.values[NOT_BINARY].sum()) > 0
+    if not binary and plan.target not in ("outcome_at_margin", "selection_rate"):
+        raise NotBinary(
+            f"outcome: column {rows.outcome!r} has values that are neither 0 nor 1, and target={plan.target!r} counts "
+            "positives. Recode the column."
+        )
+    userless = 0 if rows.user is None else round(float(found.values[NO_USER].sum()))
+    whole = scores if plan.margin else found
+    return groups, without_users(rows, userless, whole.dropped), binary, whole.rows
+
+
+def _binned(people: Lazy, bins: ScoreBins, groups: int, parts: int | None = None) -> ScoreCells:
+    """The rows of each group in each bin, of each part of the table if there are ``parts``."""
+    # From the present threshold, so that a score that equals it is not below it by some rounding.
+    place = ((nw.col(SCORE) - bins.present) * (1.0 / bins.step)).floor() + bins.before
+    keys = {} if parts is None else {"part": (nw.col(_PART), parts)}
+    keys |= {"group": (nw.col(GROUP), groups), "bin": (place.clip(0, bins.size - 1), bins.size)}
+    y, known = nw.col(OUTCOME), nw.col(_KNOWN)
+    values = {"rows": nw.col(LINES), "known": known, "total": known * y, "square": known * y * y}
+    values |= {"vote": nw.col(VOTE), "voted": nw.col(VOTE) * y}
+    sums = sums_at(people, keys, values)
+    return ScoreCells(bins, *(sums[name] for name in SUMS))
+
+
+# ---- estimate
+
+
+def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Generator) -> dict[str, Any]:
+    """The thresholds at which the metric is equal, for groups that were shown to differ (or for all)."""
+    cells, parts, present = sample.cells, sample.parts, plan.present
+    bandwidth = Bandwidth.of(sample.axis, sample.average, plan.bandwidth, np.array([present]))
+    now = present_rates(cells, parts, plan.target) if sample.margin is None else present_margins(sample, plan)
+    if now["known"].sum() < 2:
+        raise NotEnoughData(words.too_few(plan.target, present, bool(now["known"].any()), plan.words))
+    adjusted = pairwise(now["pvalue"])
+    apart = rejected(adjusted, plan.alpha) if plan.change == "shown" else ~np.eye(len(adjusted), dtype=bool)
+    blocks = blocks_of(now["value"].mean(axis=0), apart, now["known"])
+    curves: Callable[[ScoreCells], list[Response]] = partial(responses, target=plan.target)
+    if plan.margin:
+        pooled = None if parts is None else parts.pooled(blocks)
+        curves = MarginCurves.of(cells.pooled(blocks), pooled, bandwidth).responses
+    rule = (plan.target, present, plan.capacity, plan.direction, bool(plan.randomize))
+    search = ThresholdSearch(*rule, blocks, curves, plan.margin)
+    solution = search.solve(cells)
+    low, high, probability = solution.by_group(blocks, present)
+    counts = sample.selected(np.full(high.size, present), low, high)
+    plain = low == high
+    chosen = on_lattice(counts, blocks, high, present, bandwidth.at(np.maximum(high, present)))
+    low, high = np.where(plain, chosen, low), np.where(plain, chosen, high)
+    before, reached, size = counts["reached"][0], counts["reached"][1:], counts["all"]
+    after = probability * reached[0] + (1 - probability) * reached[1]
+    ends = search.intervals(cells, parts, plan.resamples, plan.alpha, rng)
+    # An interval holds the threshold where that was moved to a score.
+    limits = {
+        f"{name}_{side}": np.where(plain, pick(value, ends[end][k]), ends[end][k])
+        for name, end, value in (("thresholds", "high", high), ("lottery", "low", low))
+        for k, (side, pick) in enumerate((("low", np.fmin), ("high", np.fmax)))
+    }
+    if plan.margin:
+        levels = margins_after(cells, parts, bandwidth, search, high, now)
+    else:
+        exact = plan.target != "equalized_odds" or plan.randomize
+        levels = rates_after(plan.target, after, size, now["rows"], blocks, solution, exact=exact)
+    certain = sample.binary and plan.outcome is not None and bool(np.all(size[0] == size[1]))
+    right = [accuracy(part, size) if certain else np.nan for part in (before, after)]
+    gained, changed = ends["share"] * counts["lines"], ends["accuracy"] if certain else np.full(2, np.nan)
+    return {
+        **limits,
+        **levels,
+        "groups": sample.groups,
+        "size": counts["lines"],
+        "blocks": blocks,
+        "pvalue": multiplicity.smallest(adjusted),
+        "thresholds": high,
+        "lottery": low,
+        "probability": probability,
+        "target": solution.target,
+        "before": now["value"],
+        "rate_before": before[0] / size[0],
+        "rate_after": after[0] / size[0],
+        "selected_change": (after[0] - before[0]) * (counts["lines"] / size[0]),  # rows, whatever they weigh
+        "selected_change_low": gained[0],
+        "selected_change_high": gained[1],
+        "overall_before": float(before[0].sum() / size[0].sum()),
+        "overall_after": float(after[0].sum() / size[0].sum()),
+        "accuracy_before": right[0],
+        "accuracy_after": right[1],
+        "accuracy_change_low": float(changed[0]),
+        "accuracy_change_high": float(changed[1]),
+        "known": now["known"],
+        "known_share": float(size[1].sum() / size[0].sum()),
+        "reached": solution.reached,
+        "lowered": np.minimum(low, high) < present - 1e-12 * max(1.0, abs(present)),
+    }
+
+
+# Columns of the estimate that decide how a threshold is to be taken, and are not reported themselves.
+DOUBTS = ("known", "known_share", "reached", "lowered", "met", "falling", "beyond_reach")
+
+
+def present_margins(sample: ThresholdsSample, plan: ThresholdsPlan) -> dict[str, Any]:
+    """Outcomes at the present threshold, and p-values of pairs of groups: those of `marginal_outcomes`."""
+    assert sample.margin is not None
+    now = at_threshold(sample.margin, plan.present, bandwidth=plan.bandwidth)
+    place = [sample.margin.groups.index(group) for group in sample.groups]
+    value, se, effective = (now[name][place][None] for name in ("estimate", "estimate_se", "effective_n"))
+    pvalue = np.full((len(sample.margin.groups),) * 2, np.nan)
+    first, second = now["pairs"].T
+    pvalue[first, second] = pvalue[second, first] = now["pvalue"]
+    known = np.isfinite(value[0])
+    pvalue = np.where(known[:, None] & known[None, :], pvalue[np.ix_(place, place)], np.nan)
+    return {"value": value, "se": se, "rows": effective, "known": known, "pvalue": pvalue}
+
+
+def pairwise(pvalue: FloatArray) -> FloatArray:
+    """P-values of pairs (G, G), adjusted for the number of pairs."""
+    above_diagonal = np.triu_indices(len(pvalue), 1)
+    adjusted = np.full(pvalue.shape, np.nan)
+    adjusted[above_diagonal] = multiplicity.adjust(pvalue[above_diagonal], "holm")
+    return np.fmin(adjusted, adjusted.T)
+
+
+def on_lattice(
+    counts: Mapping[str, FloatArray], blocks: IntArray, high: FloatArray, present: float, width: FloatArray
+) -> FloatArray:
+    """The thresholds, where scores lie on a lattice: one for all groups of a block.
+
+    A threshold that selects the same people as before is the present one, and where the lowest score selected is
+    another point of the curve, that is the threshold.
+    """
+    chosen, selected = np.full(high.size, present), counts["reached"][:, 0]
+    for block in range(int(blocks.max()) + 1):
+        mine = blocks == block
+        if np.any(selected[2, mine] != selected[0, mine]):
+            lowest = np.fmin.reduce(counts["lowest"][mine])  # NaN where nobody is selected
+            chosen[mine] = np.where(lowest - high[mine] > APART * width[mine], lowest, high[mine])
+    return chosen
+
+
+# ---- decide
+
+
+def decide(columns: Mapping[str, Any], sample: ThresholdsSample, plan: ThresholdsPlan) -> dict[str, Any]:
+    """Whether the present threshold treats groups differently, and which new ones can be used."""
+    known, rate = columns["known"], columns["rate_after"]
+    moved = int(columns["blocks"].max()) > 0 or plan.capacity is not None
+    sound = np.ones(known.size, dtype=bool)
+    if plan.margin and moved:
+        # Together they keep the rate: if one group has no margin any more, the others were moved to make up for it.
+        sound = (rate > 0) & ((rate < 1) | (columns["rate_before"] == 1))
+        sound &= ~columns["falling"] & ~columns["beyond_reach"]
+        sound &= plan.direction != "both" or bool(sound[known].all())
+    status = np.where(columns["lowered"] & plan.margin, Status.EXTRAPOLATED, Status.OK)
+    status = np.where(columns["met"] & sound, status, Status.INFEASIBLE)
+    reported = {name: values for name, values in columns.items() if name not in DOUBTS}
+    return reported | {
+        "se": np.where(plan.margin & columns["lowered"], np.nan, columns["se"]),
+        "status": np.where(known, status, Status.UNSUPPORTED),
+        "verdict": conclude(columns["pvalue"], alpha=plan.alpha).verdict,
+        "notes": notes(columns, sample, plan, moved=moved),
+    }
+
+
+def notes(
+    columns: Mapping[str, Any], sample: ThresholdsSample, plan: ThresholdsPlan, *, moved: bool
+) -> tuple[Note, ...]:
+    """What the reader must know about the outcomes, the rate that was to be kept, and single groups."""
+    labels, known, rate = [group.label for group in sample.groups], columns["known"], columns["rate_after"]
+    wanted = columns["overall_before"] if plan.capacity is None else plan.capacity
+    kept = columns["reached"] and abs(columns["overall_after"] - wanted) <= 1e-3
+    unknown = 0 if plan.margin or plan.outcome is None else sample.dropped.get(plan.outcome, 0)
+    shares = {"before": wanted, "after": columns["overall_after"], "rate": plan.words["selection_rate"]}
+
+    def those(which: BoolArray) -> list[str]:
+        return [label for label, chosen in zip(labels, which, strict=True) if chosen]
+
+    found = [
+        *([Note("outcome_left_out", values={"rows": unknown})] if unknown else []),
+        *([Note("outcome_of_some", values={"share": columns["known_share"]})] if columns["known_share"] < 1 else []),
+        *note_if("threshold_stays", those(~known), margin=plan.margin, name=plan.words[plan.target]),
+    ]
+    if plan.direction != "both":
+        found.append(Note("one_way", values=shares | {"direction": plan.direction}))
+    elif not kept:
+        found.append(Note("rate_not_kept", values=shares))
+    if not moved:
+        return tuple(found)
+    found += note_if("outcomes_fall", those(columns["falling"]))
+    found += note_if("nobody_at_threshold", those(known & (rate == 0)))
+    found += note_if("everybody_at_threshold", those(known & (rate == 1)))
+    # Metrics that differ after by more than their standard errors, between groups with thresholds of their own.
+    for metric, after, se in zip(metrics_of(plan.target), columns["after"], columns["se"], strict=True):
+        low, high = int(np.nanargmin(after)), int(np.nanargmax(after))
+        apart = after[high] - after[low] > max(float(np.hypot(se[low], se[high])), 1e-6)
+        if apart and columns["blocks"][low] != columns["blocks"][high]:
+            values = {
+                "name": plan.words[metric],
+                "low": float(after[low]),
+                "high": float(after[high]),
+                "share": sample.binary or metric != "outcome_at_margin",
+                "odds": plan.target == "equalized_odds" and not plan.randomize,
+            }
+            found.append(Note("still_differ", (labels[low], labels[high]), values))
+    return tuple(found)
+
+
+# ---- evidence
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ThresholdsResult(Evidence):
+    """Group thresholds at which a metric is equal; see `isonomy.equalize_thresholds`.
+
+    ``before``, ``after`` and ``se`` have one line for each of the ``metrics``; ``target`` is their common value.
+    Groups of one number in ``blocks`` share a threshold; -1 keeps the present one. From ``lottery`` up to the threshold
+    people are selected with the ``probability``; where both are equal there is no lottery. ``pvalue`` is that of
+    equality at the present threshold, adjusted for all pairs of groups.
+    """
+
+    method: ClassVar[str] = words.THRESHOLDS_METHOD
+    references: ClassVar[tuple[str, ...]] = (*words.REFERENCES, words.HARDT)
+    never_shown: ClassVar[tuple[str, ...]] = words.THRESHOLDS_LIMITS
+
+    size: FloatArray = column("Rows in group", count=True)
+    thresholds: FloatArray = column("New threshold", name="estimate")
+    threshold: float = column("Present threshold", name="reference", withheld=False)
+    thresholds_low: FloatArray = column("New threshold from", name="ci_low")
+    thresholds_high: FloatArray = column("New threshold to", name="ci_high")
+    lottery: FloatArray = column("Lottery from score")
+    lottery_low: FloatArray = column("Lottery from score, at least")
+    lottery_high: FloatArray = column("Lottery from score, at most")
+    probability: FloatArray = column("Chance in the lottery", unit="%")
+    before: FloatArray = column(listed=False)
+    after: FloatArray = column(listed=False)
+    se: FloatArray = column(listed=False)
+    rate_before: FloatArray = column(unit="%")
+    rate_after: FloatArray = column(unit="%")
+    selected_change: FloatArray = column("More or fewer selected", count=True, sizes=False)
+    selected_change_low: FloatArray = column("More or fewer, from", whole=True)
+    selected_change_high: FloatArray = column("More or fewer, to", whole=True)
+    metric: str  # what was asked to be equal
+    metrics: tuple[str, ...]  # the rates that this means
+    blocks: IntArray
+    pvalue: float
+    target: float
+    overall_before: float
+    overall_after: float
+    accuracy_before: float
+    accuracy_after: float
+    accuracy_change_low: float
+    accuracy_change_high: float
+    direction: str
+    change: str
+    alpha: float
+    binary: bool = False  # whether every outcome is 0 or 1
+    words: Mapping[str, str] = field(default_factory=lambda: words.TARGETS)  # what metrics are called
+    chosen: str = "selected"  # what people above their threshold are
+
+    def margin_of(self, values: FloatArray) -> FloatArray:
+        """What is said of outcomes at the margin; NaN if others were made equal."""
+        return values[0] if self.metric == "outcome_at_margin" else np.full(len(self.groups), np.nan)
+
+    @property
+    def marginal_before(self) -> FloatArray:
+        """The outcomes at the present margin, if these were made equal."""
+        return self.margin_of(self.before)
+
+    @property
+    def marginal_after(self) -> FloatArray:
+        """The outcomes at the new margins, if these were made equal."""
+        return self.margin_of(self.after)
+
+    @property
+    def marginal_se(self) -> FloatArray:
+        """Their standard errors; NaN where they are extrapolated."""
+        return self.margin_of(self.se)
+
+    @property
+    def moved(self) -> list[int]:
+        """The lines of the groups that get another threshold, as far as they are reported."""
+        return [int(k) for k in np.flatnonzero((self.thresholds != self.threshold) & ~np.isnan(self.size))]
+
+    # ---- the table
+
+    def named_metrics(self) -> list[str]:
+        """What the columns of the metrics begin with."""
+        return ["marginal" if metric == "outcome_at_margin" else metric for metric in self.metrics]
+
+    def table(self) -> Columns:
+        """One row per group; metrics before and after stand before the rates, lotteries only where there are any."""
+        whole = super(ThresholdsResult, self).table()
+        columns: dict[str, Sequence[object] | AnyArray] = {}
+        drawn = bool(np.any(self.lottery < self.thresholds))
+        for name, values in whole.items():
+            if name == "rate_before":
+                for k, metric in enumerate(self.named_metrics()):
+                    columns |= {f"{metric}_before": self.before[k], f"{metric}_after": self.after[k]}
+                    columns[f"{metric}_se"] = self.se[k]
+            if drawn or not name.startswith(("lottery", "probability")):
+                columns[name] = values
+        return columns
+
+    def units(self) -> Mapping[str, str]:
+        """Rates, and outcomes of 0 and 1, in percent, with errors in points."""
+        units = dict(super(ThresholdsResult, self).units())
+        for name in self.named_metrics():
+            if self.binary or name != "marginal":
+                units |= {f"{name}_before": "%", f"{name}_after": "%", f"{name}_se": "points"}
+        return units
+
+    def headings(self) -> Mapping[str, str]:
+        """Metrics as sentences call them."""
+        return {**super(ThresholdsResult, self).headings(), **words.target_headings(self.metrics, self.words)}
+
+    # ---- words
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed for all targets, and for outcomes at the margin."""
+        margin = words.MARGIN_ASSUMPTIONS if self.metric == "outcome_at_margin" else ()
+        return (*words.THRESHOLDS_ASSUMPTIONS, *margin)
+
+    def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
+        return (*self.never_shown, *([words.EXTRAPOLATED] if Status.EXTRAPOLATED in self.status else []))
+
+    def headline(self) -> str:
+        """What was shown of the present threshold, and what was done."""
+        return words.thresholds_headline(self)
+
+    def findings(self) -> tuple[str, ...]:
+        """The common value, the thresholds and what they do, and what they cost."""
+        reported = [k for k, status in enumerate(self.status) if status is not Status.SUPPRESSED]
+        numbers = range(int(self.blocks.max()) + 1)
+        blocks = [[self.labels[k] for k in reported if self.blocks[k] == number] for number in numbers]
+        shared = [block for block in blocks if len(block) > 1] if self.moved else []
+        costs = [words.accuracy_finding(self)] if self.moved and not np.isnan(self.accuracy_after) else []
+        return (
+            words.common_target(self),
+            *([words.shared_threshold(shared)] if shared else []),
+            *(words.threshold_finding(self, k) for k in reported),
+            *(words.selected_finding(self, k) for k in self.moved),
+            *costs,
+        )
+
+    def plot(self) -> alt.TopLevelMixin:
+        """Thresholds before and after, with the metric at each."""
+        from isonomy.scores.charts import thresholds
+
+        return thresholds(self)
+
+    def published(self, minimum: int, also: Any = ()) -> Self:
+        """A copy without small groups; a note that compares two groups is withheld with either of them."""
+        result = super(ThresholdsResult, self).published(minimum, also)
+        kept = tuple(note for note in result.notes if note.code != "still_differ" or len(note.groups) == 2)
+        if len(kept) == len(result.notes):
+            return result
+        withheld = Note("withheld")
+        return replace(result, notes=kept if withheld in kept else (*kept, withheld))

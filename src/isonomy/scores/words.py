@@ -1,0 +1,572 @@
+"""Every sentence about scores. A sentence is a function of the evidence and the line it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from isonomy.inference import Verdict, multiplicity, overall
+from isonomy.results import Note, Status, phrases, register
+
+if TYPE_CHECKING:
+    from isonomy.numerics.arrays import FloatArray
+    from isonomy.scores.composites import CompositeResult
+    from isonomy.scores.margins import MarginalResult
+    from isonomy.scores.pairs import OutcomeEvidence
+    from isonomy.scores.parity import ParityResult, Reversal
+    from isonomy.scores.thresholds import ThresholdsResult
+
+Ends = tuple[float, float]  # low and high, or before and after
+
+REFERENCES = (
+    'C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate '
+    'Parity".',
+    'M. Tygert, "Calibration of P-values for calibration and for deviation of a subpopulation from the full '
+    'population", 2022.',
+    'J. L. Montiel Olea, M. Plagborg-Moller, "Simultaneous confidence bands", Journal of Applied Econometrics, 2019.',
+    'S. Calonico, M. D. Cattaneo, M. H. Farrell, "On the effect of bias estimation on coverage accuracy in '
+    'nonparametric inference", Journal of the American Statistical Association, 2018.',
+)
+
+# ---- pairs of groups
+
+PAIR_VERDICTS = {
+    Verdict.VIOLATION: "a difference was shown",
+    Verdict.WITHIN_TOLERANCE: "any difference at the compared scores was shown to be within the tolerance",
+    Verdict.INCONCLUSIVE: "no difference was shown",
+}
+OWN_DIFFERENCE = (
+    "The difference is estimated directly, with less bias; it is not exactly the estimate minus the reference."
+)
+_BANDWIDTH = "Not checked here. Results at half and at twice the bandwidth would show whether it holds."
+_CLUSTERED = (
+    "Users are independent of one another.",
+    "This cannot be checked from the table; it follows from how the rows were collected.",
+)
+_UNCLUSTERED = (
+    "Rows are independent of one another.",
+    "This cannot be checked without a column that identifies people. If people appear more than once, name that "
+    "column as the user.",
+)
+
+
+def independent(clustered: bool, rows: tuple[str, str]) -> tuple[str, str]:
+    """Who is assumed to be independent of whom. ``clustered``: users are known; ``rows``: what is assumed of those."""
+    return _CLUSTERED if clustered else _UNCLUSTERED if rows == phrases.INDEPENDENT else rows
+
+
+def outcome(value: float, binary: bool) -> str:
+    """An expected outcome: the share of those with outcome 1 in percent (``binary``), or any number as it is."""
+    return phrases.share(value) if binary else phrases.number(value)
+
+
+def _same(tolerance: float | None, binary: bool) -> str:
+    if tolerance is None:
+        return "is the same in all groups"
+    return f"differs by at most {_size(tolerance, binary)} between groups"
+
+
+def _size(difference: float, binary: bool) -> str:
+    """A difference of outcomes without its sign: of shares in points (``binary``), of any numbers as it is."""
+    return phrases.points(difference) if binary else phrases.number(abs(difference))
+
+
+def _compared(r: OutcomeEvidence, i: int, kind: str = "") -> str:
+    """'12.0 points lower than that of b (95 % interval 4.0 to 20.0)'; of any numbers, the interval has their sign."""
+    difference, ends = r.disparity[i], (r.ci_low[i], r.ci_high[i])
+    if r.binary:
+        size, interval = phrases.apart(difference, ends, r.alpha, kind).split(", ", 1)
+    else:
+        size = f"{phrases.number(abs(difference))} {'lower' if difference < 0 else 'higher'}"
+        interval = f"{kind}{phrases.interval(*ends, r.alpha)} of the difference"
+    return f"{size} than that of {r.against[i]} ({interval})"
+
+
+# ---- predictive parity
+
+PARITY_METHOD = "Predictive rate parity: comparison of outcomes at equal scores between groups, with sums by user"
+PARITY_LIMITS = (
+    phrases.NOT_PROOF,
+    "Scores near which a group has few people were not compared. Differences at these scores are unknown.",
+    "A difference over a range of scores narrower than the bandwidth may be missed, because estimates average over "
+    "the bandwidth.",
+    "Equal outcomes at each score say nothing about who receives which score, or about errors in the recorded outcome.",
+)
+PARITY_ASSUMPTIONS = (
+    (
+        "Sums over users are approximately normal at each score compared.",
+        "Checked at each score: both groups are expected to have at least 10 people with the outcome and 10 without "
+        "it, among those with scores within about one bandwidth.",
+    ),
+    ("Expected outcomes change little within one bandwidth.", _BANDWIDTH),
+)
+PARITY_PAGES = {
+    "Pairs of groups": "table group against n reference_n pair_pvalue pair_adjusted_pvalue verdict",
+    "Differences by score": "table group against score estimate reference disparity ci_low ci_high pvalue "
+    "adjusted_pvalue effective_n reference_effective_n status",
+}
+ORDER_NOT_TESTED = "The order of scores was not tested."
+NOWHERE = "No single score has enough people near it in two groups, so the groups are not compared at single scores."
+# The number of these people would reveal something about groups that are withheld.
+_SPANNING = "Some people or clusters belong to more than one group"
+_ACCOUNTED = "all standard errors account for this."
+
+register(
+    {
+        "outside_unit": "Some scores are below 0 or above 1. The bandwidth rule was scaled to their range, and the "
+        "scores cannot be read as probabilities.",
+        "published_parity": "The published (Nadaraya-Watson) test rejects too often when groups have different scores, "
+        "even if the score means the same for all groups. The default omnibus test does not.",
+        "single_score": "Only one score was compared in the table {table}; the test compares mean outcomes.",
+        "spanning": _SPANNING + " of the table {table}; " + _ACCOUNTED,
+        "scores_not_compared": "{lost:,} of {comparisons:,} comparisons at a score were not made in the table {table}: "
+        "near the score, each group needs at least 10 people with the outcome and 10 without it (30 people if outcomes "
+        "are not 0 and 1) whose scores occur in both groups.",
+    }
+)
+
+
+def parity_null(level: str, tolerance: float | None, ends: Ends | None, *, order: bool, binary: bool) -> str:
+    """The null hypothesis. ``ends``: the lowest and the highest score that are compared, if not all are."""
+    votes = "user" if level == "user" else "row"
+    at = "every score"
+    if ends is not None:
+        low, high = (phrases.number(end) for end in ends)
+        at = f"the score {low}" if ends[0] == ends[1] else f"every score from {low} to {high}"
+    reversal = "" if not order else ", and no group has higher outcomes at lower scores than another at higher scores"
+    return f"At {at}, the expected outcome {_same(tolerance, binary)}{reversal}. Each {votes} counts once."
+
+
+def scores_not_compared(table: str, *, ordered: bool) -> str:
+    """No two groups of a table could be compared. ``ordered``: their order was tested."""
+    tested = "; only the order of scores was tested" if ordered else ""
+    return f"By {table}, no score has enough people near it in two groups to compare them{tested}."
+
+
+def parity_table(r: ParityResult, lines: Sequence[int], groups: int, scores: int) -> str:
+    """The test of one table: so many of its groups were compared, at so many scores."""
+    tables = len(set(r.tables))
+    allowed = f", adjusted for {tables} tables" if tables > 1 else ""
+    where = f"at {scores} {'score' if scores == 1 else 'scores'}" if scores else "over all scores together"
+    compared = f"{groups} groups compared {where}"
+    pvalue = multiplicity.smallest([r.pair_adjusted_pvalue[i] for i in lines])
+    evidence = f"({phrases.pvalue(pvalue)}{allowed}; {compared})"
+    beyond = "" if r.tolerance is None else f" by more than {_size(r.tolerance, r.binary)}"
+    outcomes = f"By {r.tables[lines[0]]}, expected outcomes at the same score"
+    verdict = overall([r.verdicts[i] for i in lines])
+    if verdict is Verdict.WITHIN_TOLERANCE:
+        most = _size(r.tolerance or 0.0, r.binary)
+        return (
+            f"{outcomes} were shown to differ between groups by at most {most}, at every score compared ({compared})."
+        )
+    shown = "were shown" if verdict is Verdict.VIOLATION else "were not shown"
+    return f"{outcomes} {shown} to differ between groups{beyond} {evidence}."
+
+
+def parity_pair(r: ParityResult, i: int) -> str:
+    """What was shown of two groups, and the difference at the score where it is clearest: line ``i``."""
+    first, second = r.labels[i], r.against[i]
+    return (
+        f"{first} against {second}: {PAIR_VERDICTS[r.verdicts[i]]} ({phrases.pvalue(r.pair_adjusted_pvalue[i])}, "
+        f"adjusted for all pairs compared). The difference is clearest at a score of {phrases.number(r.score[i])}, "
+        f"where the expected outcome of {first} is {_compared(r, i, 'simultaneous ')}."
+    )
+
+
+def order(test: Reversal, *, binary: bool) -> str:
+    """What was shown about the order of scores."""
+    if test.verdict is Verdict.WITHIN_TOLERANCE:
+        return (
+            "It was shown that no group's outcomes at lower scores exceed another group's outcomes at higher scores by "
+            "more than the tolerance."
+        )
+    if test.pvalue != test.pvalue:
+        return "The order of scores could not be tested."
+    if not test.better or test.verdict is not Verdict.VIOLATION:
+        return (
+            "No group was shown to have higher outcomes at lower scores than another group at higher scores "
+            f"({phrases.pvalue(test.pvalue)})."
+        )
+    return (
+        f"The order of scores is reversed ({phrases.pvalue(test.pvalue)}): at scores around "
+        f"{phrases.number(test.score)}, the mean outcome of {test.better} is {_size(test.difference, binary)} higher "
+        f"than that of {test.worse} at scores around {phrases.number(test.higher_score)}."
+    )
+
+
+# ---- composite parity
+
+COMPOSITE_METHOD = "Parity of composite scores, uniformly over their weights, with sums by user"
+COMPOSITE_NULL = (
+    "For all weights and at every score, groups with the same composite score have the same expected composite outcome."
+)
+
+
+def composite_pair(r: CompositeResult, i: int) -> str:
+    """What was shown of two groups under all weights, and the weights under which it is clearest: line ``i``."""
+    weights = zip(r.scores, r.weights[:, i], strict=True)
+    named = phrases.listed([f"{phrases.number(weight)} for {name}" for name, weight in weights])
+    some = "at least one choice" if r.verdicts[i] is Verdict.VIOLATION else "any choice"
+    return (
+        f"{r.labels[i]} against {r.against[i]}: {PAIR_VERDICTS[r.verdicts[i]]} for {some} of weights "
+        f"({phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all weights and pairs). The difference is clearest "
+        f"with weights of {named}, where the expected composite outcomes differ by {phrases.signed(r.disparity[i])}."
+    )
+
+
+# ---- marginal outcomes
+
+MARGINAL_METHOD = "Marginal outcomes at the threshold, by one-sided local regression with sums by user"
+MARGINAL_LIMITS = (
+    phrases.NOT_PROOF,
+    "Only outcomes at the threshold are compared. Outcomes well above it may differ in either direction.",
+    "Outcomes below the threshold were not used and are not known here.",
+    "Equal outcomes at the margin say nothing about who receives which score, or about errors in the recorded outcome.",
+)
+MARGINAL_ASSUMPTIONS = (
+    (
+        "The decision is positive exactly when the score reaches the threshold.",
+        "Not checked here: decisions are not read.",
+    ),
+    ("Expected outcomes are smooth just above the threshold.", _BANDWIDTH),
+)
+MARGINAL_PAGES = {
+    "Differences at the threshold": "table group against disparity ci_low ci_high pvalue adjusted_pvalue verdict "
+    "status",
+    "Outcomes at the threshold": "table group n estimate estimate_low estimate_high against reference_n reference "
+    "reference_low reference_high",
+}
+
+
+def _few_at_threshold(note: Note) -> str:
+    return (
+        f"Too few people are just above the threshold to estimate the outcome of {phrases.listed(note.groups)}: at "
+        "least 10 with the outcome and 10 without it are needed within "
+        f"{phrases.number(note.values['width'])} of the threshold, and some of them must be close to it. If there are "
+        "few distinct scores, use one of them as the threshold."
+    )
+
+
+register(
+    {
+        "published_margin": "The published (Nadaraya-Watson) estimate is biased at the edge of the data, where the "
+        "threshold is, and the bias differs between groups with different outcomes above it. The default, local "
+        "quadratic regression, does not have this bias.",
+        "nobody_above": "No row of {groups} has a score at or above the threshold, so the outcomes there are unknown.",
+        "few_at_threshold": _few_at_threshold,
+        "spanning_above": f"{_SPANNING}; {_ACCOUNTED}",
+    }
+)
+
+
+def marginal_null(threshold: float, tolerance: float | None, *, binary: bool) -> str:
+    """The null hypothesis."""
+    at, same = phrases.number(threshold), _same(tolerance, binary)
+    return f"The expected outcome of people whose score equals the threshold, {at}, {same}."
+
+
+def margins_not_compared(table: str) -> str:
+    """No two groups of a table could be compared."""
+    return f"By {table}, no two groups have enough people just above the threshold to compare them."
+
+
+def marginal_pair(r: MarginalResult, i: int) -> str:
+    """The difference of two groups at the threshold."""
+    first, second = r.labels[i], r.against[i]
+    if r.verdicts[i] is Verdict.VIOLATION:
+        higher = first if r.disparity[i] > 0 else second
+        standard = (
+            f" The outcome at the margin is higher for {higher}: if higher outcomes are better, this group is held to "
+            "a higher standard."
+        )
+    elif r.verdicts[i] is Verdict.WITHIN_TOLERANCE:
+        standard = " The difference was shown to be within the tolerance."
+    else:
+        standard = " No difference was shown."
+    return (
+        f"{first} against {second}: at the threshold, the expected outcome of {first} is {_compared(r, i)}; "
+        f"{phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all pairs compared.{standard}"
+    )
+
+
+def marginal_group(r: MarginalResult, label: str, numbers: Mapping[str, FloatArray]) -> str:
+    """The outcome of one group at the threshold."""
+    estimate, low, high = (outcome(numbers[f"estimate{end}"][0], r.binary) for end in ("", "_low", "_high"))
+    return (
+        f"{label}: the expected outcome at the threshold is {estimate} ({100 * (1 - r.alpha):g} % interval {low} to "
+        f"{high}; {phrases.count(numbers['n'][0])} rows at or above the threshold)."
+    )
+
+
+# ---- measures of calibration
+
+
+def _no_row_near(note: Note) -> str:
+    lost, points = note.values["lost"], note.values["points"]
+    groups = phrases.listed([f"{label} ({lost[label]} of {points})" for label in note.groups])
+    return (
+        f"{note.values['score']}: there is no row near some scores of the grid in {groups}, so the calibration and "
+        "parity errors are not known. Use a grid of scores that occur in every group."
+    )
+
+
+register(
+    {
+        "no_row_near": _no_row_near,
+        "auc_not_binary": "{score}: AUC is defined only for outcomes of 0 and 1.",
+        "auc_one_outcome": "{score}: AUC needs both outcomes; only one occurs in {groups}.",
+    }
+)
+
+# ---- thresholds
+
+HARDT = 'M. Hardt, E. Price, N. Srebro, "Equality of opportunity in supervised learning", NeurIPS, 2016.'
+THRESHOLDS_METHOD = "Group thresholds that keep the number of people selected"
+TARGETS = {
+    "outcome_at_margin": "outcome at the margin",
+    "selection_rate": "selection rate",
+    "tpr": "true positive rate",
+    "fpr": "false positive rate",
+    "equalized_odds": "mean of the true and the false positive rate",
+    "predictive_value": "share of positives among those selected",
+}
+THRESHOLDS_LIMITS = (
+    "Thresholds are estimated: on new rows the groups will agree only up to the error of the estimates. Intervals do "
+    "not account for the choice of the groups whose threshold was moved.",
+    "Making one rate equal makes others unequal, unless groups have equal outcomes at every score.",
+    "Separate thresholds for groups may be unlawful in your jurisdiction; a recalibrated score with one threshold has "
+    "the same effect.",
+)
+THRESHOLDS_ASSUMPTIONS = (
+    (
+        "New rows are like these: the same scores and outcomes in each group.",
+        "Cannot be checked from the table; compare the rates again once the thresholds are in use.",
+    ),
+)
+MARGIN_ASSUMPTIONS = (
+    (
+        "Expected outcomes rise with the score.",
+        "Not tested here: curves were made nondecreasing. The test of predictive parity shows the curves as estimated.",
+    ),
+    (
+        "Below the present threshold, expected outcomes continue along a straight line.",
+        "Cannot be checked without outcomes there.",
+    ),
+)
+EXTRAPOLATED = (
+    "A threshold below the present one rests on outcomes extrapolated from those above it. It is a suggestion to be "
+    "tried, not a measurement."
+)
+
+
+def _outcome_left_out(note: Note) -> str:
+    return (
+        f"{phrases.count(note.values['rows'])} rows without an outcome were left out. Every number here, including who "
+        "is selected, covers only people whose outcome is known. If outcomes are known mostly for people who were "
+        "selected, these people do not represent everybody; equal outcomes at the margin need only the outcomes of the "
+        "selected."
+    )
+
+
+def _outcome_of_some(note: Note) -> str:
+    return (
+        f"The outcome is known for {phrases.share(note.values['share'])} of everybody. Shares selected count "
+        "everybody; outcomes at the margin count only people whose outcome is known. Outcomes below the present "
+        "threshold are extrapolated from those above it, and the effect of the thresholds on accuracy is not known."
+    )
+
+
+def _threshold_stays(note: Note) -> str:
+    name = note.values["name"]
+    few = "outcomes just above the threshold" if note.values["margin"] else f"rows to estimate the {name}"
+    return (
+        f"The threshold does not change where there are too few {few} (at least 10 people with the outcome and 10 "
+        f"without are needed): {phrases.listed(note.groups)}."
+    )
+
+
+def _one_way(note: Note) -> str:
+    verb = "raised" if note.values["direction"] == "raise" else "lowered"
+    before, after = (phrases.share(note.values[when]) for when in ("before", "after"))
+    return (
+        f"Thresholds were only {verb}: the overall {note.values['rate']} moves from {before} to {after} instead of "
+        "being kept."
+    )
+
+
+def _rate_not_kept(note: Note) -> str:
+    before, after = (phrases.share(note.values[when]) for when in ("before", "after"))
+    return (
+        f"The overall {note.values['rate']} could not be kept: the target is {before}, and {after} is reached. The "
+        "reason is that many scores at a threshold are equal, or that curves are too flat."
+    )
+
+
+def _still_differ(note: Note) -> str:
+    lowest, highest = note.groups
+    low, high = (outcome(note.values[end], note.values["share"]) for end in ("low", "high"))
+    odds = " One threshold per group cannot make both rates equal; a lottery near the threshold can."
+    return (
+        f"After the change, groups still differ in the {note.values['name']} by more than its standard error: "
+        f"{low} in {lowest}, {high} in {highest}.{odds if note.values['odds'] else ''}"
+    )
+
+
+register(
+    {
+        "outcome_left_out": _outcome_left_out,
+        "outcome_of_some": _outcome_of_some,
+        "threshold_stays": _threshold_stays,
+        "one_way": _one_way,
+        "rate_not_kept": _rate_not_kept,
+        "outcomes_fall": "Outcomes fall as the score rises in {groups}. Thresholds cannot make outcomes at the margin "
+        "equal there; correct the score first.",
+        "nobody_at_threshold": "Nobody would be selected at the new threshold of {groups}.",
+        "everybody_at_threshold": "Everybody would be selected at the new threshold of {groups}.",
+        "still_differ": _still_differ,
+    }
+)
+
+
+def target_words(labels: Mapping[str, str]) -> dict[str, str]:
+    """What every metric is called in a sentence: in the readers' words where there are ``labels``, else in ours."""
+    given = {name: labels.get(name) or labels.get("ppv" if name == "predictive_value" else "") for name in TARGETS}
+    return {name: phrases.noun(label) if label else TARGETS[name] for name, label in given.items()}
+
+
+def target_headings(metrics: Sequence[str], names: Mapping[str, str]) -> dict[str, str]:
+    """What the columns of metrics are called in a table."""
+    columns = {"marginal" if metric == "outcome_at_margin" else metric: names[metric] for metric in metrics}
+    columns["rate"] = names["selection_rate"]
+    ends = {"before": "before", "after": "after", "se": "standard error"}
+    return {f"{name}_{end}": f"{called} {text}" for name, called in columns.items() for end, text in ends.items()}
+
+
+def threshold_meaning(options: Mapping[str, object]) -> str:
+    """Who counts as selected where thresholds decide, whatever was decided."""
+    score, threshold = options.get("score"), options.get("threshold")
+    if not isinstance(score, str) or not isinstance(threshold, (int, float)):
+        return ""
+    return f"Here, selected means that {score} is at or above the threshold, at present {phrases.number(threshold)}."
+
+
+def thresholds_null(target: str, threshold: float, names: Mapping[str, str]) -> str:
+    """What was tested before thresholds were moved."""
+    metrics = [names[name] for name in (("tpr", "fpr") if target == "equalized_odds" else (target,))]
+    many = "are the same" if len(metrics) > 1 else "is the same"
+    return (
+        f"at the present threshold, {phrases.number(threshold)}, the {' and the '.join(metrics)} {many} in all groups."
+    )
+
+
+def thresholds_headline(r: ThresholdsResult) -> str:
+    """What was shown of the present threshold, and what was done."""
+    if r.verdict is Verdict.VIOLATION:
+        return (
+            "Difference shown: groups differ at the present threshold. With the new thresholds they would agree, "
+            "except for differences that chance may explain."
+        )
+    if r.change == "all" and r.moved:
+        return (
+            "Inconclusive: groups were not shown to differ at the present threshold. Thresholds were moved anyway, as "
+            "requested, and may make equal groups unequal."
+        )
+    return "Inconclusive: groups were not shown to differ at the present threshold, and they keep a common one."
+
+
+def too_few(target: str, threshold: float, one: bool, names: Mapping[str, str]) -> str:
+    """Why no thresholds are set: fewer than two groups tell what the present one does."""
+    where = "just above it" if target == "outcome_at_margin" else "in a group"
+    return (
+        f"threshold: {'one group has' if one else 'no group has'} enough rows to estimate the {names[target]} "
+        f"at {threshold:g}, and thresholds are set by comparing two or more groups. At least 10 people with the "
+        f"outcome and 10 without are needed {where}: combine small groups, or give a threshold with more people near "
+        "it."
+    )
+
+
+def common_target(r: ThresholdsResult) -> str:
+    """The number all thresholds aim at, where any is moved, and the share of everybody selected."""
+    before, after = (phrases.share(share) for share in (r.overall_before, r.overall_after))
+    chosen = f"{r.chosen[:1].upper()}{r.chosen[1:]}"
+    if not r.moved:
+        return f"Every group keeps the present threshold. {chosen} overall: {before}."
+    name = r.words[r.metric]
+    reached = Status.INFEASIBLE not in r.status
+    aim = f"Common {name}" if reached else f"Target {name}, which not every group reaches"
+    return f"{aim}: {_level(r, r.metric, r.target)}. {chosen} overall: {before} before, {after} after."
+
+
+def shared_threshold(blocks: Sequence[Sequence[str]]) -> str:
+    """Which groups have one threshold together."""
+    return f"These groups were not shown to differ and share a threshold: {'; '.join(map(phrases.listed, blocks))}."
+
+
+def threshold_finding(r: ThresholdsResult, i: int) -> str:
+    """The threshold of a group, its metrics and its selection rate: before and after."""
+    if r.status[i] is Status.UNSUPPORTED:
+        return f"{r.labels[i]}: threshold unchanged; there are too few rows to estimate its effect."
+    caution = {
+        Status.EXTRAPOLATED: " (extrapolated below the present threshold)",
+        Status.INFEASIBLE: " (infeasible: the common value cannot be reached)",
+    }.get(r.status[i], "")
+    ends = [(name, r.before[k, i], r.after[k, i]) for k, name in enumerate(r.metrics)]
+    if "selection_rate" not in r.metrics:
+        ends.append(("selection_rate", r.rate_before[i], r.rate_after[i]))
+    changes = []
+    for name, before, after in ends:
+        old, new = _level(r, name, before), _level(r, name, after)
+        changes.append(f"{r.words[name]} {old}" if before == after else f"{r.words[name]} from {old} to {new}")
+    old, new = phrases.number(r.threshold), phrases.number(r.thresholds[i])
+    moved = f"stays at {old}"
+    if r.threshold != r.thresholds[i]:
+        interval = phrases.interval(r.thresholds_low[i], r.thresholds_high[i], r.alpha)
+        moved = f"moves from {old} to {new} ({interval})"
+    if r.lottery[i] < r.thresholds[i]:
+        moved += f", by lottery from {phrases.number(r.lottery[i])} up (chance {phrases.number(r.probability[i])})"
+    return f"{r.labels[i]}: threshold {moved}{caution}; {'; '.join(changes)}."
+
+
+def selected_finding(r: ThresholdsResult, i: int) -> str:
+    """How many more or fewer people of a group are selected."""
+    change, ends = r.selected_change[i], [r.selected_change_low[i], r.selected_change_high[i]]
+    if ends[0] * ends[1] >= 0:
+        ends = sorted(map(abs, ends))
+    low, high = map(phrases.count, ends)
+    more = "more" if change >= 0 else "fewer"
+    interval = f"{100 * (1 - r.alpha):g} % interval {low} to {high}"
+    return f"{r.labels[i]}: {phrases.count(abs(change))} {more} {r.chosen} ({interval})."
+
+
+def accuracy_finding(r: ThresholdsResult) -> str:
+    """What the thresholds cost in accuracy."""
+    before, after = r.accuracy_before, r.accuracy_after
+    change = phrases.apart(after - before, (r.accuracy_change_low, r.accuracy_change_high), r.alpha)
+    return f"Accuracy {phrases.share(before)} before, {phrases.share(after)} after; {change}."
+
+
+def _level(r: ThresholdsResult, name: str, value: float) -> str:
+    """A metric's value: all but an outcome, which may be any number, are shares of people."""
+    return outcome(value, r.binary or name != "outcome_at_margin")
+
+
+# ---- estimators
+
+
+def unknown_groups(keys: Sequence[tuple[object, ...]]) -> str:
+    """Groups that a calibrator was not fitted on."""
+    return f"Groups that were not seen in fit get the calibrator of everybody together: {_keys(keys)}."
+
+
+def present_groups(keys: Sequence[tuple[object, ...]]) -> str:
+    """Groups that have no threshold of their own."""
+    return f"Groups that were not seen in fit are decided by the present threshold: {_keys(keys)}."
+
+
+def undecided_groups(keys: Sequence[tuple[object, ...]]) -> str:
+    """Groups that have no threshold, and what to do."""
+    return f'{_keys(keys)} were not seen in fit; refit with them, or use unknown="present".'
+
+
+def _keys(keys: Sequence[tuple[object, ...]]) -> str:
+    return phrases.listed([", ".join(str(value) for value in key) for key in keys])

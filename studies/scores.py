@@ -1,0 +1,464 @@
+"""Size and power of the tests of a score's meaning, `predictive_parity` and `marginal_outcomes`, against known truth.
+
+python -m studies.scores [--tables N] [--only TEXT]        writes docs/validity/scores.md (hours)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+import isonomy as iso
+from isonomy.numerics.arrays import FloatArray
+from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, rejected
+
+TABLES = 1_000
+Columns = dict[str, Any]
+Curve = Callable[[FloatArray], FloatArray]
+Laws = tuple[tuple[float, float], tuple[float, float]]  # parameters of Beta densities
+ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
+LEVELS = np.linspace(0, 1, 20_001)
+QUANTILES = stats.beta.ppf(LEVELS, 2, 3), stats.beta.ppf(LEVELS, 3, 2)  # a table is 20 times as fast as the function
+
+
+# Curves: the probability of the outcome at a score
+
+
+def steep(s: FloatArray) -> FloatArray:
+    """From 0 to 1 around a score of one half."""
+    return 1 / (1 + np.exp(-10 * (s - 0.5)))
+
+
+def identity(s: FloatArray) -> FloatArray:
+    """The score means what it says."""
+    return s
+
+
+def curved(s: FloatArray) -> FloatArray:
+    """Convex."""
+    return 0.15 + 0.7 * s**2
+
+
+def flat(s: FloatArray) -> FloatArray:
+    """The score means nothing."""
+    return np.full(np.shape(s), 0.5)
+
+
+def shifted(s: FloatArray) -> FloatArray:
+    """More than the score says, everywhere."""
+    return np.clip(s + 0.05, 0, 1)
+
+
+def steeper(s: FloatArray) -> FloatArray:
+    """Logistic with slope 20."""
+    return 1 / (1 + np.exp(-20 * (s - 0.5)))
+
+
+def kinked(s: FloatArray) -> FloatArray:
+    """Level up to one half, then rising."""
+    return 0.1 + 1.6 * np.maximum(s - 0.5, 0)
+
+
+def ramped(s: FloatArray) -> FloatArray:
+    """Kinked twice: 0.1, then rising with slope 8 around one half, then 0.9."""
+    return np.clip(0.5 + 8 * (s - 0.5), 0.1, 0.9)
+
+
+def stepped(s: FloatArray) -> FloatArray:
+    """0.2 below one half, 0.7 from there on."""
+    return np.where(s < 0.5, 0.2, 0.7)
+
+
+def rare(s: FloatArray) -> FloatArray:
+    """Default rates of 1 to 2 %."""
+    return 0.01 + 0.01 * s
+
+
+def crossing(s: FloatArray) -> FloatArray:
+    """Less than the score says below one half, more above."""
+    return np.clip(s + 0.25 * (s - 0.5), 0, 1)
+
+
+def bumped(s: FloatArray) -> FloatArray:
+    """More than the score says, around one half."""
+    return np.clip(s + 0.15 * np.exp(-0.5 * ((s - 0.5) / 0.07) ** 2), 0, 1)
+
+
+# Populations
+
+
+def rows(
+    rng: np.random.Generator,
+    n: tuple[int, int],
+    first: Curve,
+    second: Curve | None = None,
+    laws: Laws = ((2, 3), (3, 2)),
+) -> Columns:
+    """Two groups with scores Beta(2, 3) and Beta(3, 2) unless other laws are given; independent rows."""
+    s = np.concatenate([rng.beta(a, b, size) for (a, b), size in zip(laws, n, strict=True)])
+    g = np.repeat([0, 1], n)
+    p = np.where(g == 0, first(s), (second or first)(s))
+    return {"s": s, "g": g, "y": (rng.random(s.size) < p).astype(np.int8)}
+
+
+def users(rng: np.random.Generator, n: int, curve: Curve) -> Columns:
+    """``n`` users per group with 5 rows on average, more for those with more positive outcomes.
+
+    Scores and outcomes of a user are correlated by 0.5 (on the scale of the underlying normals). Given the score,
+    activity and outcome have the same law in both groups, so parity holds at both levels.
+    """
+    group = np.repeat([0, 1], n)
+    luck, place = rng.normal(size=2 * n), rng.normal(size=2 * n)
+    many = 1 + rng.poisson(8 * stats.norm.sf(luck))
+    m = np.repeat(np.arange(2 * n), many)
+    half = np.sqrt(0.5)
+    u = stats.norm.cdf(half * luck[m] + half * rng.normal(size=m.size))
+    v = stats.norm.cdf(half * place[m] + half * rng.normal(size=m.size))
+    g = group[m]
+    s = np.where(g == 0, np.interp(v, LEVELS, QUANTILES[0]), np.interp(v, LEVELS, QUANTILES[1]))
+    return {"s": s, "g": g, "m": m, "y": (u < curve(s)).astype(np.int8)}
+
+
+def interleaved(rng: np.random.Generator, n: int, first: Curve, second: Curve | None = None) -> Columns:
+    """The scores of one group lie between those of the other: around 0.5, and around 0.25 and 0.75."""
+    s = np.concatenate([rng.normal(np.where(rng.random(n) < 0.5, 0.25, 0.75), 0.08), rng.normal(0.5, 0.08, n)])
+    s, g = np.clip(s, 0, 1), np.repeat([0, 1], n)
+    p = np.where(g == 0, first(s), (second or first)(s))
+    return {"s": s, "g": g, "y": (rng.random(2 * n) < p).astype(np.int8)}
+
+
+def apart(rng: np.random.Generator, n: int, gap: float, first: Curve) -> Columns:
+    """The groups share no score: one has those below one half, the other those above, ``gap`` apart."""
+    g = np.repeat([0, 1], n)
+    s = (0.5 - gap / 2) * rng.random(2 * n) + np.where(g == 0, 0.0, 0.5 + gap / 2)
+    return {"s": s, "g": g, "y": (rng.random(2 * n) < first(s)).astype(np.int8)}
+
+
+def deciles(rng: np.random.Generator, n: int, first: Curve) -> Columns:
+    """Parity at ten scores."""
+    columns = rows(rng, (n, n), first)
+    s = np.ceil(columns["s"] * 10) / 10
+    return columns | {"s": s, "y": (rng.random(2 * n) < first(s)).astype(np.int8)}
+
+
+def six_groups(rng: np.random.Generator) -> Columns:
+    """Six groups of 1,000 rows with unlike scores, in parity."""
+    s = np.concatenate([rng.beta(2 + k / 3, 4 - k / 3, 1_000) for k in range(6)])
+    return {"s": s, "g": np.repeat(np.arange(6), 1_000), "y": (rng.random(6_000) < steep(s)).astype(np.int8)}
+
+
+def heavy_users(rng: np.random.Generator, n: int) -> Columns:
+    """``n`` users per group with numbers of rows that have a Pareto tail of index 1.5, and outcomes of a user alike."""
+    many = np.minimum(np.ceil(rng.pareto(1.5, 2 * n)), 1_000).astype(int)
+    m = np.repeat(np.arange(2 * n), many)
+    g = np.repeat([0, 1], n)[m]
+    s = np.where(g == 0, rng.beta(2, 3, m.size), rng.beta(3, 2, m.size))
+    half = np.sqrt(0.5)
+    u = stats.norm.cdf(half * rng.normal(size=2 * n)[m] + half * rng.normal(size=m.size))
+    return {"s": s, "g": g, "m": m, "y": (u < steep(s)).astype(np.int8)}
+
+
+def third_group(rng: np.random.Generator) -> Columns:
+    """Groups 0 and 1 are in parity; group 2 is far from both."""
+    two = rows(rng, (2_000, 2_000), steep)
+    s = rng.beta(2, 2, 2_000)
+    y = (rng.random(2_000) < np.clip(steep(s) + 0.2, 0, 1)).astype(np.int8)
+    return {"s": np.append(two["s"], s), "g": np.append(two["g"], np.full(2_000, 2)), "y": np.append(two["y"], y)}
+
+
+def elsewhere(rng: np.random.Generator, change: Curve) -> Columns:
+    """Parity, with scores that do not fill [0, 1]."""
+    columns = rows(rng, (5_000, 5_000), steep)
+    return columns | {"s": change(columns["s"])}
+
+
+def four_columns(rng: np.random.Generator) -> Columns:
+    """Four columns of groups that have nothing to do with the score or the outcome."""
+    columns = rows(rng, (1_000, 1_000), steep)
+    return columns | {f"g{k}": rng.integers(0, 2, 2_000) for k in range(4)}
+
+
+ELSEWHERE: dict[str, Curve] = {
+    "s / 10": lambda s: s / 10,
+    "log-odds of s": lambda s: np.log(s / (1 - s)),
+    "s, one score of 10": lambda s: np.append(s[:-1], 10.0),
+}
+
+
+# Questions: p-values. Every table has normal draws of its own: one set for all would make the size that of those draws.
+
+Draw = Callable[[np.random.Generator], Columns]
+
+
+def parity(rng: np.random.Generator, draw: Draw, **options: Any) -> float:
+    """The p-value of parity: of equal outcomes and of the order."""
+    return iso.predictive_parity(draw(rng), **(ROLES | {"resamples": 500, "rng": rng} | options)).pvalue
+
+
+def ordering(rng: np.random.Generator, draw: Draw) -> float:
+    """The p-value of "outcomes do not fall as the score rises", not divided by its share of alpha."""
+    return iso.predictive_parity(draw(rng), **ROLES, resamples=500, rng=rng).ordering_pvalue * 0.1
+
+
+def first_pair(rng: np.random.Generator, draw: Draw, **options: Any) -> float:
+    """The p-value of the first pair of groups."""
+    result = iso.predictive_parity(draw(rng), **ROLES, resamples=500, rng=rng, **options)
+    return float(result.pair_pvalue[0])
+
+
+def marginal(rng: np.random.Generator, draw: Draw, **options: Any) -> float:
+    """The p-value of equal outcomes at a threshold."""
+    return iso.marginal_outcomes(draw(rng), **ROLES, **options).pvalue
+
+
+def no_violation(rng: np.random.Generator, draw: Draw) -> float:
+    """0 if the verdict over four columns is a violation, else 1: a p-value of sorts."""
+    asked = ROLES | {"groups": ["g0", "g1", "g2", "g3"]}
+    return float(iso.predictive_parity(draw(rng), **asked, resamples=500, rng=rng).verdict != iso.Verdict.VIOLATION)
+
+
+def band_holds(rng: np.random.Generator, draw: Draw, method: Any) -> float:
+    """0 if the band leaves the true difference, s - s^2, out at one of five scores, else 1: a p-value of sorts.
+
+    A score without users enough has no band, which leaves nothing out.
+    """
+    grid = np.linspace(0.3, 0.7, 5)
+    options = ROLES | {"resamples": 500, "rng": rng, "grid": grid.tolist(), "method": method}
+    result = iso.predictive_parity(draw(rng), **options)
+    true = grid - grid**2
+    return float(not np.any((true < result.ci_low) | (result.ci_high < true)))
+
+
+def of_pvalue(ask: Callable[[np.random.Generator], float]) -> Any:
+    """A draw that says whether a p-value rejects at 0.05."""
+    return each(lambda rng: rejected(ask(rng)))
+
+
+def line(design: str, method: str, ask: Callable[[np.random.Generator], float], asked: Asked | None) -> Run:
+    """A run that fills one line."""
+    return Run((Line((design, method), (asked,)),), of_pvalue(ask), TABLES)
+
+
+PARTS = ("omnibus", "orthogonal", "cumulative", "trend")
+PAPER = "published"  # the paper's method, for comparison: nothing is asked of it
+LIMIT = at_most(0.05)
+
+
+def two_groups() -> list[Run]:
+    """Parity of two groups, by curve, size and method."""
+    runs = []
+    for name, curve in (("steep", steep), ("f(s) = s", identity)):
+        for n in (500, 2_000, 10_000):
+            for method in (*PARTS, "residual", PAPER):
+                ask = partial(parity, draw=partial(rows, n=(n, n), first=curve), method=method)
+                asked = None if method == PAPER else LIMIT
+                runs.append(line(f"size, {name}, {n:,} rows per group", method, ask, asked))
+    return runs
+
+
+HARD: dict[str, tuple[Draw, dict[str, Any]]] = {
+    "interleaved scores, kinked twice, 2,000 rows per group": (partial(interleaved, n=2_000, first=ramped), {}),
+    "interleaved scores, kinked twice, 5,000 rows per group": (partial(interleaved, n=5_000, first=ramped), {}),
+    "interleaved scores, kinked curve, 2,000 rows per group": (partial(interleaved, n=2_000, first=kinked), {}),
+    "interleaved scores, kinked curve, 5,000 rows per group": (partial(interleaved, n=5_000, first=kinked), {}),
+    "interleaved scores, slope 20, 5,000 rows per group": (partial(interleaved, n=5_000, first=steeper), {}),
+    "interleaved scores, step, 5,000 rows per group": (partial(interleaved, n=5_000, first=stepped), {}),
+    "groups without a common score, slope 20, 2,000 rows per group": (
+        partial(apart, n=2_000, gap=0.0, first=steeper),
+        {},
+    ),
+    "groups with a gap of 0.1 between them, slope 20, 2,000 rows per group": (
+        partial(apart, n=2_000, gap=0.1, first=steeper),
+        {},
+    ),
+    "step, 5,000 rows per group": (partial(rows, n=(5_000, 5_000), first=stepped), {}),
+    "deciles, 2,000 rows per group": (partial(deciles, n=2_000, first=steep), {}),
+    "5,000 against 500 rows, steep": (partial(rows, n=(5_000, 500), first=steep), {}),
+    "default rates of 1 to 2 %, 5,000 rows per group": (partial(rows, n=(5_000, 5_000), first=rare), {}),
+    "default rates of 1 to 2 %, 20,000 against 2,000 rows": (partial(rows, n=(20_000, 2_000), first=rare), {}),
+    "six groups of 1,000 rows": (six_groups, {}),
+    "heavy-tailed users, 500 per group, user level": (partial(heavy_users, n=500), {"user": "m"}),
+    "heavy-tailed users, 500 per group, aggregate": (
+        partial(heavy_users, n=500),
+        {"user": "m", "level": "aggregate"},
+    ),
+    "flat curves, 2,000 rows per group": (partial(rows, n=(2_000, 2_000), first=flat), {}),
+}
+
+
+def hard_designs() -> list[Run]:
+    """Where the shape of the curve, of the scores or of the users is hard."""
+    return [
+        line(f"size, {name}", method, partial(parity, draw=draw, method=method, **options), asked)
+        for name, (draw, options) in HARD.items()
+        for method, asked in (("omnibus", LIMIT), *([("residual", None)] if "interleaved" in name else []))
+    ]
+
+
+def repeated_users() -> list[Run]:
+    """Users with several rows: at both levels, and as if rows were independent."""
+    ways: dict[str, dict[str, Any]] = {
+        "omnibus, user level": {"user": "m"},
+        "omnibus, aggregate, clustered": {"user": "m", "level": "aggregate"},
+        "omnibus, rows taken as independent": {},
+    }
+    return [
+        line(
+            f"size, repeated users, {n:,} per group",
+            name,
+            partial(parity, draw=partial(users, n=n, curve=steep), **options),
+            LIMIT if options else None,
+        )
+        for n in (500, 2_000, 10_000)
+        for name, options in ways.items()
+    ]
+
+
+def other_sizes() -> list[Run]:
+    """Several groups, several columns, the ordering, and scores on other scales."""
+    third = "size of a true-null pair beside a third group that deviates"
+    level = partial(rows, n=(2_000, 2_000), first=flat)
+    runs = [line(third, "omnibus", partial(first_pair, draw=third_group), LIMIT)]
+    ask = partial(ordering, draw=level)
+    runs.append(line("size of the ordering, flat curves, 2,000 rows per group", "ordering", ask, LIMIT))
+    for name, change in ELSEWHERE.items():
+        for method in ("omnibus", PAPER):
+            ask = partial(parity, draw=partial(elsewhere, change=change), method=method)
+            asked = None if method == PAPER else LIMIT
+            runs.append(line(f"size, steep, scores {name}, 5,000 rows per group", method, ask, asked))
+    verdict = partial(no_violation, draw=four_columns)
+    return [*runs, line("size of the verdict over four columns, 2,000 rows", "omnibus", verdict, LIMIT)]
+
+
+def bands() -> list[Run]:
+    """How often a band leaves out a true difference that bends."""
+    runs = []
+    for n in (1_000, 5_000):
+        for method in ("omnibus", "residual", PAPER):
+            draw = partial(rows, n=(n, n), first=identity, second=np.square, laws=((2, 5), (5, 2)))
+            design = f"band that leaves out the true difference, s against s^2, {n:,} rows per group"
+            asked = Asked(0.06, "most", exact=True) if method == "omnibus" else None
+            runs.append(line(design, method, partial(band_holds, draw=draw, method=method), asked))
+    return runs
+
+
+def ending(rng: np.random.Generator, n: int, first: Curve) -> Columns:
+    """The scores of one group end 0.1 above a threshold of one half."""
+    s, g = np.concatenate([0.6 * rng.beta(2, 2, n), rng.random(n)]), np.repeat([0, 1], n)
+    return {"s": s, "g": g, "y": (rng.random(2 * n) < first(s)).astype(np.int8)}
+
+
+AT_HALF: dict[str, Draw] = {
+    "slope 20, 2,000 rows per group": partial(rows, n=(2_000, 2_000), first=steeper),
+    "slope 20, unequal densities, 2,000 rows per group": partial(
+        rows, n=(2_000, 2_000), first=steeper, laws=((2, 5), (5, 2))
+    ),
+    "slope 20, scores that end 0.1 above, 2,000 rows per group": partial(ending, n=2_000, first=steeper),
+    "f(s) = s, 200 rows per group": partial(rows, n=(200, 200), first=identity),
+    "f(s) = s, 100 rows per group": partial(rows, n=(100, 100), first=identity),
+}
+
+
+def at_threshold() -> list[Run]:
+    """Equal outcomes at a threshold; asked for at most 0.07 where curves are steep."""
+    runs = []
+    for name, curve, threshold in (("curved", curved, 0.4), ("steep", steep, 0.5)):
+        for method in ("local-quadratic", "local-linear", PAPER):
+            draw = partial(rows, n=(2_000, 2_000), first=curve)
+            ask = partial(marginal, draw=draw, method=method, threshold=threshold)
+            asked = LIMIT if method == "local-quadratic" else None
+            runs.append(line(f"size at a threshold, {name}, 2,000 rows per group", method, ask, asked))
+    limit = Asked(0.07, "most", exact=True)
+    return [
+        *runs,
+        *(
+            line(f"size at a threshold, {name}", "local-quadratic", partial(marginal, draw=draw, threshold=0.5), limit)
+            for name, draw in AT_HALF.items()
+        ),
+    ]
+
+
+# Power
+
+
+OTHERS: dict[str, Curve] = {
+    "shifted by 0.05": shifted,
+    "crossing at 0.5, slope 1.25": crossing,
+    "local bump of 0.15 at 0.5, width 0.07": bumped,
+}
+METHODS = ("omnibus", "orthogonal", "cumulative", "trend", "residual", PAPER)
+
+
+def planted(rng: np.random.Generator, second: Curve) -> list[float]:
+    """Whether each method rejects on the same rows: f(s) = s in one group, 2,000 rows per group."""
+    columns = rows(rng, (2_000, 2_000), identity, second)
+    return [float(rejected(parity(rng, lambda _: columns, method=method))) for method in METHODS]
+
+
+def powers(name: str, second: Curve) -> Run:
+    """The power of each method, and the omnibus's beside the better of two others."""
+
+    def summary(outcomes: FloatArray) -> list[float]:
+        power = dict(zip(METHODS, outcomes.mean(axis=0).tolist(), strict=True))
+        return [*power.values(), power["omnibus"] - max(power["cumulative"], power["residual"])]
+
+    lines = [Line((name, method)) for method in METHODS]
+    beside = Line((name, "omnibus less the better of cumulative and residual"), (Asked(-0.05, "least", exact=True),))
+    return Run((*lines, beside), each(partial(planted, second=second)), TABLES, summary)
+
+
+# A tolerance of 0.1
+
+
+def straight(s: FloatArray) -> FloatArray:
+    """From 0.1 to 0.8."""
+    return 0.1 + 0.7 * s
+
+
+def verdicts(rng: np.random.Generator, n: int, apart: float) -> list[float]:
+    """Whether a violation of a tolerance of 0.1 was shown, and whether the tolerance was shown to hold."""
+    columns = rows(rng, (n, n), straight, lambda s: straight(s) + apart)
+    verdict = iso.predictive_parity(columns, **ROLES, tolerance=0.1, resamples=500, rng=rng).verdict
+    return [float(verdict == iso.Verdict.VIOLATION), float(verdict == iso.Verdict.WITHIN_TOLERANCE)]
+
+
+def tolerances() -> list[Run]:
+    """At the edge of the tolerance both verdicts are errors; at no difference "within" is the answer."""
+    least = {5_000: Asked(0.4, "least", exact=True), 10_000: Asked(0.65, "least", exact=True)}
+    return [
+        Run(
+            (Line((f"difference {apart:g}, {n:,} rows per group",), asked),),
+            each(partial(verdicts, n=n, apart=apart)),
+            1_000,
+        )
+        for n in (5_000, 10_000)
+        for apart, asked in ((0.0, (LIMIT, least[n])), (0.1, (LIMIT, LIMIT)))
+    ]
+
+
+PAGE = Page(
+    "scores",
+    (
+        Section(
+            "Size at nominal 5 %",
+            ("design", "method"),
+            ("rejected",),
+            (*two_groups(), *hard_designs(), *repeated_users(), *other_sizes(), *bands(), *at_threshold()),
+        ),
+        Section(
+            "Power",
+            ("the other group", "method"),
+            ("power",),
+            tuple(powers(name, second) for name, second in OTHERS.items()),
+        ),
+        Section("Tolerance of 0.1", ("design",), ("violation", "within tolerance"), tuple(tolerances())),
+    ),
+)
+
+
+if __name__ == "__main__":
+    main(PAGE)

@@ -1,0 +1,773 @@
+"""Improvability from end to end: forms of the question, what is refused, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.alternatives import Algorithm, ImprovabilityResult, Training, Utility
+from isonomy.errors import (
+    DataError,
+    MissingValues,
+    NotBinary,
+    NotEnoughData,
+    OneGroup,
+    UnknownColumn,
+    UnknownOption,
+    UsageError,
+    WrongType,
+)
+from isonomy.report import Entry
+from isonomy.report.layout import section
+from isonomy.results import Status
+from isonomy.results.questions import QUESTIONS
+from support.same import same
+from support.tables import programme
+from support.trials import accuracy, gains, unfairness
+
+NUMBERS = ("estimate", "reference", "pvalues", "selected", "cutoffs", "undefined", "pvalue")
+
+
+def test_ready_candidate(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    result = iso.improvability(data, **ask)
+    assert result.reject
+    assert result.verdict == "violation"
+    assert result.pvalue == min(1, 2 * result.median_pvalue) == 2 * np.sort(result.round_pvalues)[1]
+    np.testing.assert_array_equal(
+        result.round_pvalues, np.maximum(accuracy(result)[..., 2].max(axis=1), unfairness(result)[..., 2].max(axis=1))
+    )
+    assert (accuracy(result)[..., 0] > accuracy(result)[..., 1]).all()
+    assert (abs(result.selected - 0.1) < 0.03).all()
+    assert result.test_rows.sum(axis=1).tolist() == [2000] * 3
+    assert result.groups[0].label == "race=Black"
+    frame = result.to_frame()
+    assert len(frame) == 3 * 4
+    assert frame["criterion"].to_list() == ["accuracy", "accuracy", "unfairness", "all"] * 3
+    assert frame["round"].to_list() == np.repeat([1, 2, 3], 4).tolist()
+    assert "less discriminatory alternative was shown" in result.findings()[0]
+
+
+def test_unfairness_and_accuracy_by_hand(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    """Decisions given, one split, no capacity: every row is tested."""
+    ask |= {"status_quo": "decision", "candidate": "better", "capacity": None, "method": iso.splits(1, resamples=300)}
+    result = iso.improvability(data, **ask)
+    assert result.train_rows.tolist() == [0]
+    assert result.test_rows.sum() == 4000
+    need, race = data["need"], data["race"]
+    for column, k in (("better", 0), ("decision", 1)):
+        means = [need[(race == g) & (data[column] == 1)].mean() for g in ("Black", "White")]
+        np.testing.assert_allclose(accuracy(result)[0, :, k], means)
+        assert unfairness(result)[0, 0, k] == pytest.approx(abs(means[0] - means[1]))
+    assert result.pvalue == result.round_pvalues[0]  # undoubled
+
+
+def test_capacity_cuts_at_the_training_quantile(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    result = iso.improvability(data, **(ask | {"method": iso.splits(3, train_fraction=0.6, resamples=300)}))
+    assert result.cutoffs is not None
+    for column, k in (("need_score", 0), ("cost_score", 1)):
+        share = [(data[column] > cut).mean() for cut in result.cutoffs[:, k]]
+        assert np.allclose(share, 0.1, atol=0.02)
+
+
+def test_threshold(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    ask |= {"capacity": iso.above(0.5), "method": iso.splits(1, resamples=300)}
+    result = iso.improvability(data, **ask)
+    expected = [(data["need_score"] > 0.5).mean(), (data["cost_score"] > 0.5).mean()]
+    np.testing.assert_allclose([result.selected[0], result.selected_status_quo[0]], expected)
+
+
+def test_requirements_make_it_harder(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    free = iso.improvability(data, **ask)
+    asked = iso.improvability(data, **ask, gain=iso.gain(accuracy={"Black": 0.3, "race=White": 0.0}, fairness=0.3))
+    assert (asked.round_pvalues >= free.round_pvalues).all()
+    np.testing.assert_array_equal(accuracy(asked)[:, 1], accuracy(free)[:, 1])
+    assert (accuracy(asked)[:, 0, 2] > accuracy(free)[:, 0, 2]).any()
+
+
+def test_ratio_and_difference_agree_without_gains(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    ratio, difference = (iso.improvability(data, **ask, gain=iso.gain(scale=s)) for s in ("ratio", "difference"))
+    same(ratio, difference, NUMBERS, rel=0, abs=0)
+    harder = iso.improvability(data, **ask, gain=iso.gain(scale="difference", accuracy=0.5))
+    assert (accuracy(harder)[..., 2] >= accuracy(ratio)[..., 2]).all()
+
+
+def test_pooled_and_weighted_accuracy(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    chosen: dict[str, Any] = {"utility": "outcome_among_selected", "weights": "pooled"}
+    pooled = iso.improvability(data, **ask, accuracy=chosen)
+    assert accuracy(pooled).shape == (3, 1, 3)
+    weighted = iso.improvability(data, **ask, accuracy=chosen | {"weights": {"Black": 2, "White": 1}})
+    apart = iso.improvability(data, **ask)
+    np.testing.assert_allclose(accuracy(weighted)[:, 0, :2], accuracy(apart)[:, :, :2].transpose(0, 2, 1) @ [2, 1])
+
+
+def test_pooled_accuracy_needs_no_groups_own(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    """Nobody of one group is selected: its own accuracy is undefined, the pooled one is not."""
+    score = np.where(data["race"] == "Black", -100.0, data["need_score"])
+    pooled = {"utility": "outcome_among_selected", "weights": "pooled"}
+    result = iso.improvability(data | {"need_score": score}, **ask, accuracy=pooled, fairness="selection_rate")
+    assert (accuracy(result)[:, 0, 0] > 0).all()
+    assert not result.reject
+
+
+def test_several_fairness_criteria(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    ask |= {"outcome": "sick", "accuracy": "accuracy", "fairness": ["equalized_odds", "selection_rate"]}
+    result = iso.improvability(data, **ask, gain=iso.gain(fairness={"tpr": 0.0, "fpr": 0.1, "selection_rate": -0.1}))
+    assert [result.metric[i] for i in result.lines("unfairness")[0]] == ["tpr", "fpr", "selection_rate"]
+    assert unfairness(result).shape == (3, 3, 3)
+    assert (result.round_pvalues >= unfairness(result)[..., 2].max(axis=1)).all()
+
+
+def test_one_sided_unfairness(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    """White people are selected with less need: 'higher' is Black people's disadvantage, not 'lower'."""
+    harmed = iso.improvability(data, **ask, protected=iso.protected("Black", "higher"))
+    both = iso.improvability(data, **ask)
+    np.testing.assert_allclose(unfairness(harmed)[..., 1], unfairness(both)[..., 1])
+    assert harmed.reject
+    other = iso.improvability(data, **ask, protected={"race": "Black"})
+    assert (unfairness(other)[..., 1] == 0).all()
+    assert not other.reject
+    assert any("not worse off" in w for w in other.warnings)
+
+
+def test_more_than_two_groups(ask: dict[str, Any]) -> None:
+    result = iso.improvability(programme(8000, groups=4), **ask)
+    assert accuracy(result).shape == (3, 4, 3)
+    assert unfairness(result).shape == (3, 1, 3)
+    assert all(result.against[i] for i in result.lines("unfairness").ravel())
+    single = iso.improvability(
+        programme(8000, groups=4), **(ask | {"method": iso.splits(1, resamples=300), "capacity": iso.above(1.0)})
+    )
+    assert single.train_rows[0] == 4000  # the worst pair is chosen on other rows
+    assert any("most unequal pair" in w for w in single.warnings)
+
+
+def test_two_columns_mean_their_intersections(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    result = iso.improvability(data, **(ask | {"groups": ["race", iso.cut("x2", [0.0])]}))
+    assert result.labels[0] == "race=Black & x2 < 0"
+    assert len(result.members) == 4
+
+
+def test_other_outcome_for_accuracy(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    """Cost as accuracy, need as fairness (appendix H.3)."""
+    cost = {"utility": "outcome_among_selected", "outcome": "cost"}
+    result = iso.improvability(data, **ask, accuracy=cost, fairness="outcome_among_selected")
+    plain = iso.improvability(data, **ask)
+    np.testing.assert_allclose(unfairness(result)[..., :2], unfairness(plain)[..., :2])
+    assert (accuracy(result)[..., 1] > 100).all()
+
+
+def test_user_utility_and_numbers_as_decisions(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    ask |= {"accuracy": "profit", "capacity": None, "status_quo": "price0", "candidate": "price1"}
+    prices = {"price0": 1.0 + 1.5 * data["group"], "price1": np.full(4000, 2.0)}
+    result = iso.improvability(data | prices, **ask)
+    assert accuracy(result)[0, 0, 0] == pytest.approx(2 * (data["need"] >= 2).mean(), abs=0.15)
+    mine = Utility("net", lambda x, y, d: (d * (y - 1.0), 1.0))
+    ask |= {"status_quo": "decision", "candidate": "better", "accuracy": mine, "fairness": "selection_rate"}
+    assert iso.improvability(data, **ask).metric[0] == "net"
+
+
+def test_paper_pvalues_can_be_zero(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    """Accuracy has the same test, whose p-value adds nothing to the counts."""
+    published = iso.improvability(data, **(ask | {"method": iso.splits(3, resamples=300, published=True)}))
+    ours = iso.improvability(data, **ask)
+    np.testing.assert_allclose(accuracy(ours)[..., 2], (1 + 300 * accuracy(published)[..., 2]) / 301)
+
+
+def test_ready_candidates_use_every_row_and_select_the_capacity(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    result = iso.improvability(data, **ready)
+    assert result.basis == "whole"
+    assert result.test_rows.sum() == 4000
+    np.testing.assert_allclose(result.selected, 0.1, atol=1e-12)
+    assert result.pvalue == result.round_pvalues[0]
+    assert result.reject
+    for change, part in (
+        (gains(result)[0], accuracy(result)[0]),
+        (gains(result, "unfairness")[0], unfairness(result)[0]),
+    ):
+        assert (change[:, 1] < change[:, 0]).all()
+        assert (change[:, 0] < change[:, 2]).all()
+        assert abs(change[:, 0]) == pytest.approx(abs(part[:, 0] / part[:, 1] - 1))
+    point = iso.improvability(data, **ready, gain=iso.gain(accuracy=result.supported_accuracy_gain + 1e-6))
+    assert not point.reject
+
+
+def test_an_overfitting_rule_selects_the_capacity(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    """A forest that interpolates, and scores that are all ties but a few: the paper's cut-offs select other shares."""
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.tree import DecisionTreeRegressor
+
+    def two_scores(training: Training) -> Any:
+        return lambda people: (people.features["lab"] > 1).astype(float)
+
+    for rule in (RandomForestRegressor(10), DecisionTreeRegressor(max_depth=2), two_scores):
+        result = iso.improvability(data, **crossfit, rule=rule)
+        np.testing.assert_allclose(result.selected, 0.1, atol=1e-12)
+        halves = iso.improvability(data, **(crossfit | {"method": iso.splits(2)}), rule=rule)
+        np.testing.assert_allclose(halves.selected, 0.1, atol=1e-12)
+
+
+def test_cross_fitting_is_repeatable_and_parallel(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    numbers = (*NUMBERS, "disparity", "ci_low", "ci_high")
+    serial = iso.improvability(data, **crossfit, rule="linear")
+    assert serial.basis == "crossfit"
+    same(serial, iso.improvability(data, **crossfit, rule="linear", n_jobs=2), numbers, rel=0, abs=0)
+    assert serial.reject
+
+
+def test_a_margin_allows_a_loss_stated_beforehand(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    asked = iso.improvability(data, **ready, gain=iso.gain(margin=0.02))
+    allowed = iso.improvability(data, **ready, gain=iso.gain(accuracy=-0.02))
+    same(asked, allowed, ("estimate", "reference", "pvalues", "pvalue"))
+    assert asked.pvalue <= iso.improvability(data, **ready).pvalue
+
+
+def test_a_group_left_as_it_is_counts_as_no_less_accurate(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    """Only White people are decided otherwise: the first edition's p-value was 1."""
+    mixed = np.where(data["race"] == "Black", data["decision"], data["better"])
+    ask = ready | {"status_quo": "decision", "candidate": "mixed", "capacity": None}
+    result = iso.improvability(data | {"mixed": mixed}, **ask)
+    assert accuracy(result)[0, 0, 2] == 0
+    assert result.pvalue == max(accuracy(result)[0, 1, 2], unfairness(result)[0, 0, 2])
+    assert any("make the same decisions for everybody in race=Black" in warning for warning in result.warnings)
+    more = iso.improvability(data | {"mixed": mixed}, **ask, gain=iso.gain(accuracy={"Black": 0.01, "White": 0.0}))
+    assert more.pvalue == 1
+
+
+def test_the_status_quo_as_its_own_candidate(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    result = iso.improvability(data, **(ready | {"candidate": "cost_score"}))
+    assert result.pvalue == 1
+    assert any("same decisions as the status quo for everybody" in warning for warning in result.warnings)
+
+
+def test_a_dossier_of_several_candidates(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    several = {"need": "need_score", "same": "cost_score", "laboratory": "lab"}
+    tried: list[dict[str, str | float]] = [{"what": "a linear rule", "seed": 7, "date": "2025-03-01"}]
+    result = iso.improvability(data, **(ready | {"candidate": several}), tried=tried)
+    alone = iso.improvability(data, **ready)
+    assert result.round_pvalues[0] == pytest.approx(alone.pvalue, abs=0)
+    adjusted = result.values("all", "adjusted_pvalue")[:, 0]
+    np.testing.assert_allclose(adjusted[0], 4 * alone.pvalue)
+    assert result.pvalue == adjusted.min()
+    assert result.verdicts[result.lines("all")[1, 0]] == "inconclusive"
+    assert "need" in result.alternatives
+    assert [entry["what"] for entry in result.log] == ["a linear rule", "need", "same", "laboratory"]
+    frame = result.to_frame("polars")
+    assert frame["candidate"].to_list() == np.repeat(list(several), 4).tolist()
+    assert {"criterion", "group", "ci_low", "ci_high", "verdict"} <= set(frame.columns)
+    assert (gains(result)[0, :, 1] < gains(alone)[0, :, 1]).all()  # wider, for there are more
+    again = iso.from_json(result.to_json())
+    assert again.log == result.log
+    assert again.summary() == result.summary()
+    listed = iso.improvability(data, **(ready | {"candidate": ["need_score", "lab"]}))
+    assert listed.candidates == ("need_score", "lab")
+
+
+def test_text_features(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    town = np.array(["Rome", "Troy", "Ur"])[np.digitize(data["lab"], [1.0, 3.0])]
+    ask = crossfit | {"features": ["x1", "town"]}
+    with_town = iso.improvability(data | {"town": town}, **ask, rule="linear")
+    codes = {f"is {name}": (town == name).astype(float) for name in ("Troy", "Ur")}
+    by_hand = iso.improvability(data | codes, **(ask | {"features": ["x1", *codes]}), rule="linear")
+    np.testing.assert_allclose(accuracy(with_town)[..., :2], accuracy(by_hand)[..., :2], rtol=0.05)
+    best = with_town.recommended
+    if best is not None:
+        new = {"x1": data["x1"][:3], "town": ["Ur", "Rome", "Atlantis"]}
+        assert len(best.score(new)) == 3
+
+
+def test_near_fair_status_quo_is_warned_about(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    result = iso.improvability(data, **(ask | {"status_quo": "need_score", "candidate": "cost_score"}))
+    assert any("standard errors from zero" in w for w in result.warnings)
+
+
+def test_unused_training_parts_are_pointed_out(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    ready = ask | {"status_quo": "decision", "candidate": "better", "capacity": None}
+    assert any("A single split" in w for w in iso.improvability(data, **ready).warnings)
+
+
+@pytest.mark.parametrize(("resamples", "reject"), [(19, True), (18, False)])
+def test_a_pvalue_equal_to_alpha_rejects(resamples: int, reject: bool) -> None:
+    """The status quo selects all of one group and nobody of the other: no resample exceeds, and p is 1/20 or 1/19."""
+    rng = np.random.default_rng(0)
+    group, outcome = np.arange(2000) % 2, rng.integers(0, 2, 2000)
+    table = {"group": group, "outcome": outcome, "all of one": group, "right": outcome}
+    result = iso.improvability(
+        table,
+        outcome="outcome",
+        groups="group",
+        status_quo="all of one",
+        candidate="right",
+        accuracy="accuracy",
+        fairness="selection_rate",
+        method=iso.splits(1, resamples=resamples),
+        alpha=0.05,
+        rng=1,
+    )
+    assert result.pvalue == 1 / (1 + resamples)
+    assert (result.verdict == "violation", result.reject) == (reject, reject)
+    assert (result.recommended is not None, not np.isnan(result.supported_fairness_gain)) == (reject, reject)
+    surface = result.surface([0.0], [0.0])
+    assert (surface.verdict == "violation") == reject
+    assert bool(surface.to_frame("polars")["supported"][0]) == reject
+    assert np.isnan(surface.contour[0]) != reject
+    assert ("alternative was shown to exist" in result.findings()[0]) == reject
+
+
+NUMBERS = ("estimate", "reference", "pvalues", "selected", "cutoffs", "undefined", "pvalue")
+
+
+def test_too_few_rows_of_a_group(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    race = np.full(4000, "White")
+    race[:7] = "Black"
+    with pytest.raises(NotEnoughData, match=r"round 1: groups: 'race=Black' has .* rows in the .* part"):
+        iso.improvability(data | {"race": race}, **ask)
+
+
+def test_same_seed_same_numbers_and_parallel_equals_serial(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    ask |= {"candidate": None, "rule": "linear", "features": ["x1", "x2"]}
+    serial = iso.improvability(data, **ask)
+    same(serial, iso.improvability(data, **ask), NUMBERS, rel=0, abs=0)
+    same(serial, iso.improvability(data, **ask, n_jobs=2), NUMBERS, rel=0, abs=0)
+    assert iso.improvability(data, **(ask | {"rng": 8})).round_pvalues.tolist() != serial.round_pvalues.tolist()
+    assert serial.provenance.seed is not None
+    assert serial.provenance.seed.entropy == 7
+
+
+def test_progress_bar_changes_nothing(
+    data: dict[str, Any], ask: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    same(iso.improvability(data, **ask), iso.improvability(data, **ask, progress=True), NUMBERS, rel=0, abs=0)
+    assert "Rounds" in capsys.readouterr().out
+
+
+def test_a_rule_may_find_nothing(data: dict[str, Any], fit: dict[str, Any]) -> None:
+    def rule(training: Training) -> Algorithm:
+        return Algorithm(None, Status.INFEASIBLE, "none improves")
+
+    result = iso.improvability(data, **fit, rule=rule)
+    assert result.round_pvalues.tolist() == [1.0, 1.0]
+    assert result.pvalue == 1.0
+    assert set(result.status) == {"infeasible"}
+    assert "none improves" in result.warnings[0]
+    assert np.isnan(accuracy(result)[..., 0]).all()
+    assert not np.isnan(accuracy(result)[..., 1]).any()
+    assert (result.surface().pvalue == 1).all()
+    assert iso.from_json(result.to_json()).summary() == result.summary()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"capacity": None}, "round 1: status_quo.*capacity"),
+        ({"capacity": None, "status_quo": "decision"}, "round 1: candidate.*above"),
+    ],
+)
+def test_scores_need_a_way_to_decide(
+    data: dict[str, Any], ask: dict[str, Any], change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        iso.improvability(data, **(ask | change))
+
+
+def test_rounds_draw_from_generators_of_their_own(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    """More rounds leave the first ones as they were, and a generator is used up alike whatever the verdict."""
+    few, many = (iso.improvability(data, **(ask | {"method": iso.splits(splits, resamples=300)})) for splits in (2, 4))
+    np.testing.assert_array_equal(many.round_pvalues[:2], few.round_pvalues)
+    after = []
+    for gain in (0.0, 0.9):
+        rng = np.random.default_rng(5)
+        iso.improvability(data, **(ask | {"rng": rng}), gain=iso.gain(accuracy=gain))
+        after.append(rng.spawn(1)[0].random())
+    assert after[0] == after[1]
+
+
+def test_a_capacity_that_selects_nobody(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    with pytest.raises(NotEnoughData, match=r"capacity: 0.0001 of 4,000 rows selects nobody"):
+        iso.improvability(data, **(ready | {"capacity": 0.0001}))
+
+
+def test_folds_without_an_algorithm_keep_the_status_quo(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    calls: list[int] = []
+
+    def sometimes(training: Training) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise ValueError("no luck")
+        if len(calls) == 3:
+            return lambda people: np.ones(len(people))
+        return lambda people: people.features["lab"]
+
+    result = iso.improvability(data, **crossfit, rule=sometimes)
+    assert any("in 2 of 5 fits" in warning and "no luck" in warning for warning in result.warnings)
+    np.testing.assert_allclose(result.selected, 0.1, atol=1e-12)
+    always = iso.improvability(data, **crossfit, rule=lambda training: lambda people: people.features["lab"])
+    assert accuracy(result)[0, 1, 0] < accuracy(always)[0, 1, 0]
+
+
+def test_a_rule_that_gives_everybody_one_score_finds_nothing(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    result = iso.improvability(data, **crossfit, rule=lambda training: lambda people: np.ones(len(people)))
+    assert result.pvalue == 1
+    assert set(result.status) == {"constant"}
+    assert "same score" in result.warnings[0]
+
+
+def test_a_rule_that_selects_nobody_of_a_group_finds_nothing(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
+    ask = crossfit | {"capacity": None, "status_quo": "decision", "features": ["x1", "group"]}
+    result = iso.improvability(
+        data,
+        **ask,
+        rule=lambda training: lambda people: ((people.features["x1"] > 0) & (people.group == 1)).astype(float),
+    )
+    assert result.pvalue == 1
+    assert "undefined for group" in result.warnings[0]
+    several = {"status_quo": "decision", "candidate": ["better", "nobody"], "capacity": None}
+    ready = {name: value for name, value in crossfit.items() if name not in ("features", "method")}
+    dossier = iso.improvability(data | {"nobody": np.zeros(4000)}, **(ready | several))
+    assert dossier.round_pvalues[1] == 1
+    assert any("Candidate 'nobody'" in warning for warning in dossier.warnings)
+
+
+def test_scores_alike_for_everybody_are_no_improvement_in_splits_either(
+    data: dict[str, Any], ready: dict[str, Any]
+) -> None:
+    ask = ready | {"candidate": None, "features": ["x1"], "method": iso.splits(3)}
+    result = iso.improvability(data, **ask, rule=lambda training: lambda people: np.ones(len(people)))
+    assert result.pvalue == 1
+    assert any("gives everybody the same score" in warning for warning in result.warnings)
+
+
+def test_with_more_groups_the_seed_changes_nothing(ready: dict[str, Any]) -> None:
+    from support.tables import programme
+
+    one, two = (iso.improvability(programme(3_000, groups=4), **(ready | {"rng": seed})) for seed in (1, 2))
+    assert one.pvalue == two.pvalue
+
+
+def test_perfectly_fair_status_quo(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    ask |= {"status_quo": "everyone", "accuracy": "selection_rate", "fairness": "selection_rate"}
+    with pytest.raises(
+        DataError, match=r"round 1: the status quo's unfairness in selection_rate is exactly 0.*excludes"
+    ):
+        iso.improvability(data | {"everyone": np.ones(4000)}, **ask)
+
+
+def test_a_gap_that_is_zero_by_coincidence_is_no_error() -> None:
+    """Twelve people a group: some splits have equal rates, and a large p-value there."""
+    ask: dict[str, Any] = {
+        "outcome": "y",
+        "groups": "g",
+        "status_quo": "d0",
+        "candidate": "d1",
+        "accuracy": "selection_rate",
+    }
+    d0, d1 = [1] * 6 + [0] * 6 + [1] * 4 + [0] * 8, [1, 0] * 12
+    small = {"g": [0] * 12 + [1] * 12, "y": [0, 1] * 12, "d0": d0, "d1": d1}
+    result = iso.improvability(small, **ask, min_size=2, method=iso.splits(40, resamples=50), rng=1)
+    zero = unfairness(result)[:, 0, 1] == 0
+    assert zero.any()
+    assert (result.round_pvalues[zero] > 0.3).all()
+
+
+def test_nobody_of_a_group_is_selected(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    score = np.where(data["race"] == "Black", -100.0, data["need_score"])
+    with pytest.raises(NotEnoughData, match=r"round 1: .*'race=Black' under the candidate"):
+        iso.improvability(data | {"need_score": score}, **ask)
+
+
+def test_resamples_without_anybody_are_counted_and_reported(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    race = np.full(4000, "White")
+    top = np.argsort(data["need_score"])[-300::30]
+    race[top] = "Black"
+    race[np.argsort(data["need_score"])[:30]] = "Black"
+    score = data["need_score"] + data["group"]
+    result = iso.improvability(data | {"race": race, "cost_score": score}, **(ask | {"min_size": 2, "rng": 3}))
+    assert (result.undefined > 0).any()
+    assert any("count as exceeding" in w for w in result.warnings)
+    assert (accuracy(result)[:, 0, 2] >= result.undefined / 301).all()
+
+
+def test_ratios_need_positive_accuracy(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    below = data | {"need": data["need"] - 10.0}
+    with pytest.raises(DataError, match=r"round 1: .*difference"):
+        iso.improvability(below, **ask)
+    assert iso.improvability(below, **ask, gain=iso.gain(scale="difference")).reject
+
+
+def test_a_group_without_outcomes_is_refused_before_anything_is_fitted(
+    data: dict[str, Any], crossfit: dict[str, Any]
+) -> None:
+    sick = np.where(data["race"] == "Black", 0, data["sick"])
+    calls: list[object] = []
+    asked = {"outcome": "sick", "accuracy": "accuracy", "fairness": "tpr", "rule": calls.append}
+    with pytest.raises(NotEnoughData, match=r"tpr is undefined for group 'race=Black'.* has an outcome that counts"):
+        iso.improvability(data | {"sick": sick}, **(crossfit | asked))
+    assert not calls
+
+
+def test_a_denominator_of_a_few_rows_shows_nothing(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    """Means over six people and skewed outcomes reject a true null twice as often as they may."""
+    result = iso.improvability(data, **(ready | {"capacity": 0.004}))
+    assert result.pvalue == 1
+    assert result.verdict == "inconclusive"
+    assert "too few for the test" in result.warnings[0]
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_unit_of_a_denominator_does_not_matter(data: dict[str, Any], ready: dict[str, Any], unit: float) -> None:
+    ask = ready | {"accuracy": Utility("mean", lambda x, y, d: (unit * y * d, unit * d))}
+    same = ready | {"accuracy": "outcome_among_selected"}
+    assert iso.improvability(data, **ask).pvalue == pytest.approx(iso.improvability(data, **same).pvalue, rel=1e-6)
+    few = iso.improvability(data, **(ask | {"capacity": 0.004}))
+    assert "a denominator has fewer than 10 rows" in few.warnings[0]
+
+
+def test_one_group(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    with pytest.raises(OneGroup, match="at least two"):
+        iso.improvability(data | {"race": np.full(4000, "Black")}, **ask)
+    with pytest.raises(OneGroup):
+        iso.improvability(data, **(ask | {"groups": iso.where("Black people", iso.col("race") == "Black")}))
+
+
+def test_missing_values(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    need = data["need"].astype(float)
+    need[:5] = np.nan
+    with pytest.raises(MissingValues, match="5 rows"):
+        iso.improvability(data | {"need": need}, **ask)
+    result = iso.improvability(data | {"need": need}, **ask, missing="drop")
+    assert result.provenance.dropped == {"need": 5}
+    assert result.test_rows[0].sum() == 1998
+
+
+def test_missing_features(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    x1 = data["x1"].copy()
+    x1[0] = np.nan
+    fit = ask | {"candidate": None, "rule": "linear", "features": ["x1"]}
+    with pytest.raises(MissingValues, match="x1"):
+        iso.improvability(data | {"x1": x1}, **fit)
+    with pytest.raises(UnknownColumn, match="x9"):
+        iso.improvability(data, **(fit | {"features": ["x9"]}))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"capacity": 0.0}, UsageError, "capacity"),
+        ({"capacity": 1.0}, UsageError, "capacity"),
+        ({"capacity": -0.1}, UsageError, "capacity"),
+        ({"alpha": 0}, UsageError, "alpha"),
+        ({"min_size": 0}, UsageError, "min_size"),
+        ({"n_jobs": 0}, UsageError, "n_jobs"),
+        ({"gain": iso.gain({"Black": 0.1})}, UsageError, "nothing given for race=White"),
+        ({"gain": iso.gain({"Martian": 0.1})}, UnknownOption, "race=Black"),
+        ({"gain": iso.gain(fairness={"tpr": 0.1})}, UsageError, "gain: fairness="),
+        ({"candidate": "need"}, UsageError, "candidate: 'need' is an outcome"),
+        ({"status_quo": "need"}, UsageError, "status_quo: 'need' is an outcome"),
+        (
+            {"candidate": None, "rule": "linear", "features": ["x1", "need"]},
+            UsageError,
+            "features: 'need' is an outcome",
+        ),
+        ({"features": ["need_score"]}, UsageError, "^features: nothing is fitted"),
+        ({"accuracy": {"utility": "tpr", "weights": "mean"}}, UnknownOption, "pooled"),
+        ({"accuracy": {"utility": "tpr", "weights": {"Black": -1, "White": 1}}}, UsageError, "above 0"),
+        ({"protected": "Martian"}, UnknownOption, "protected"),
+        ({"outcome": "ned"}, UnknownColumn, "need"),
+        ({"status_quo": "nope"}, UnknownColumn, "status_quo"),
+        ({"candidate": "nope"}, UnknownColumn, "candidate"),
+        ({"status_quo": "race"}, WrongType, "status_quo"),
+        ({"groups": "nope"}, UnknownColumn, "groups"),
+        ({"accuracy": "tpr"}, NotBinary, "need"),
+        ({"accuracy": "fpr"}, UsageError, "tnr"),
+        ({"accuracy": {"utility": "selection_rate", "outcome": "nope"}}, UnknownColumn, "nope"),
+        ({"method": iso.crossfit()}, UsageError, "nothing is fitted"),
+        ({"candidate": ["need_score", "lab"]}, UsageError, "several are tested on all rows"),
+        ({"candidate": ["lab", "lab"]}, UsageError, "twice"),
+        ({"candidate": {"g": None}}, UsageError, "None is no column"),
+        ({"candidate": ["lab", 3]}, UsageError, "3 is no column"),
+        ({"candidate": []}, UsageError, "none given"),
+        ({"weight": "x1"}, UsageError, "the bootstrap resamples single rows"),
+    ],
+)
+def test_refused(
+    data: dict[str, Any], ask: dict[str, Any], change: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        iso.improvability(data, **(ask | change))
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (lambda: iso.gain(float("nan")), "accuracy"),
+        (lambda: iso.gain({"Black": float("nan")}), "accuracy"),
+        (lambda: iso.gain(-1.0), "accuracy: -1.0; a loss of everything"),
+        (lambda: iso.gain(fairness=1.0), "fairness"),
+        (lambda: iso.gain(margin=1.0), "margin: 1; a loss of everything"),
+        (lambda: iso.gain(margin=-0.1), "margin"),
+        (lambda: iso.gain(0.1, margin=0.01), "margin, accuracy"),
+        (lambda: iso.gain(scale="rato"), "scale: 'rato' is not allowed. Did you mean 'ratio'"),
+        (lambda: iso.splits(0), "rounds"),
+        (lambda: iso.splits(2.5), "rounds"),
+        (lambda: iso.splits(True), "rounds"),
+        (lambda: iso.splits(train_fraction=1), "train_fraction"),
+        (lambda: iso.splits(resamples=0), "resamples"),
+        (lambda: iso.splits(published=True), "give resamples too"),
+        (lambda: iso.crossfit(1), "folds"),
+        (lambda: iso.above(float("inf")), "threshold"),
+        (lambda: iso.protected("Black", "worse"), "disadvantage"),
+    ],
+)
+def test_options_refuse(option: Callable[[], object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        option()
+
+
+def test_only_a_test_that_fits_nothing_begins_with_a_grouped_pass(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    source, question = iso.open_source(data), QUESTIONS["improvability"]
+    del ask["rng"]
+    (request,) = question.planned(source, ask).requests
+    assert list(request.keys) == ["outcome value", "status_quo value", "candidate[need_score] value"]
+    assert question.planned(source, ask | {"candidate": None, "rule": "linear", "features": "x1"}).requests == ()
+    assert question.idle({"candidate": "better"}) == {"features"}
+    assert question.idle({"rule": "lasso", "candidate": None}) == set()
+
+
+def test_the_papers_procedure_has_a_name(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    result = iso.improvability(data, **ready, method="published")
+    assert (result.basis, result.trials) == ("published", 7)
+    assert result.pvalue == min(1, 2 * result.median_pvalue)
+    again = iso.improvability(data, **ready, method=iso.splits(7, resamples=10_000, published=True))
+    same(result, again, NUMBERS, rel=0, abs=0)
+    merged = iso.improvability(data, **ready, method=iso.splits(3))
+    assert merged.basis == "splits"
+    assert merged.pvalue <= min(1, 2 * merged.median_pvalue)
+
+
+def test_utilities_have_the_readers_words() -> None:
+    table = iso.simulate.lender(2_000, seed=1).frame()
+    words = iso.Labels(metrics={"tpr": "approval rate of those who repay"})
+    result = iso.improvability(
+        iso.open_source(table, labels=words),
+        outcome="repaid",
+        groups="race",
+        status_quo="approved",
+        candidate="candidate_approved",
+        fairness="tpr",
+        rng=1,
+    )
+    assert "approval rate of those who repay" in result.summary()
+    assert "true positive rate" not in result.summary()
+
+
+NUMBERS = ("estimate", "reference", "pvalues", "selected", "undefined", "pvalue")
+
+
+def test_json_round_trip(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    ask |= {"candidate": None, "rule": "linear", "features": ["x1", "x2", "lab"]}
+    result = iso.improvability(data, **ask)
+    again = iso.from_json(result.to_json())
+    same(result, again, NUMBERS, rel=0, abs=0)
+    assert again.summary() == result.summary()
+    np.testing.assert_array_equal(again.surface().pvalue, result.surface().pvalue)
+    assert result.recommended is not None
+    assert again.recommended.accuracy.tolist() == result.recommended.accuracy.tolist()
+    assert again.cutoffs is again.recommended.cutoff is None  # they may be the scores of single people
+    stored = iso.from_json(result.to_json(rows=True))
+    same(result, stored, ("cutoffs", "recommended.cutoff"), rel=0, abs=0)
+    with pytest.raises(UsageError, match="again"):
+        again.surface(accuracy_gains=[0.0, 0.1])
+    with pytest.raises(UsageError, match="again"):
+        again.recommended.decide(data)
+    assert iso.from_json(result.surface().to_json()).supported_fairness_gain == result.supported_fairness_gain
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_sizes_have_the_same_unit_in_the_table_and_in_words(binary: bool) -> None:
+    rng = np.random.default_rng(0)
+    need = rng.random((2, 2_000))
+    table = {"g": np.arange(2_000) % 2, "y": (need[0] < 0.5) if binary else need[0], "a": need[1] < 0.5}
+    table["b"] = need.sum(axis=0) < 1.0
+    accuracy = "accuracy" if binary else "outcome_among_selected"
+    asked: dict[str, Any] = {"outcome": "y", "groups": "g", "status_quo": "a", "candidate": "b", "accuracy": accuracy}
+    result = iso.improvability(table, fairness="selection_rate", rng=0, **asked)
+    (_, compared), *_ = section(1, Entry(name="a", kind="improvability", result=result), picture=False).tables
+    column = [column.name for column in compared.columns].index("estimate")
+    assert compared.columns[column].heading == "Alternative" + (" (%, unfairness in points)" if binary else "")
+    size = compared.rows[0][column].text
+    assert f": {size}{' %' if binary else ''} with the alternative" in " ".join(result.findings())
+
+
+def test_suppression(data: dict[str, Any], ask: dict[str, Any]) -> None:
+    result = iso.improvability(data, **ask)
+    shown = result.suppressed(10)
+    same(shown, result, NUMBERS, rel=0, abs=0)
+    assert shown.requirements is None
+    assert shown.cutoffs is None
+    if result.recommended is not None:
+        assert shown.recommended is not None
+        assert shown.recommended.cutoff is None
+        assert shown.recommended.algorithm is None
+        same(shown.recommended, result.recommended, ("accuracy", "fairness", "selected"), rel=0, abs=0)
+    hidden = result.suppressed(10_000)
+    assert np.isnan(accuracy(hidden)[..., :2]).all()
+    assert np.isnan(unfairness(hidden)[..., :2]).all()
+    assert set(hidden.status) == {"suppressed"}
+    assert hidden.requirements is None
+    assert hidden.recommended is None
+
+
+def test_a_report_has_one_row_per_thing_compared(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    result = iso.improvability(data, **ready)
+    compared, tested = result.pages().values()
+    for name in ("estimate", "reference", "disparity", "ci_low", "ci_high"):
+        np.testing.assert_equal(compared[name], getattr(result, name)[:-1])
+    assert not any("_" in str(text) for text in compared["criterion"])
+    assert tested["adjusted_pvalue"] == [result.pvalue]
+    assert {"disparity", "selected", "selected_status_quo"} <= set(result.units())
+
+
+def test_resamples_are_stored_on_request(result: ImprovabilityResult) -> None:
+    assert iso.from_json(result.to_json()).requirements is None
+    again = iso.from_json(result.to_json(rows=True))
+    np.testing.assert_array_equal(again.surface([0.0, 0.07], [0.1]).pvalue, result.surface([0.0, 0.07], [0.1]).pvalue)
+
+
+def test_arrays_are_read_only(result: ImprovabilityResult) -> None:
+    for array in (result.estimate, result.curves.accuracy, result.curves.fairness_gains):
+        assert not array.flags.writeable
+
+
+def test_shares_with_the_readers_words_are_told_in_percent_and_points(
+    data: dict[str, Any], ready: dict[str, Any]
+) -> None:
+    data = data | {"sick": (data["need"] > np.median(data["need"])).astype(int)}
+    ready = ready | {"outcome": "sick", "accuracy": "accuracy", "fairness": "tpr"}
+    source = iso.open_source(
+        data, labels=iso.Labels(metrics={"tpr": "enrolled of the sick", "accuracy": "rightly placed"})
+    )
+    told, ours = iso.improvability(source, **ready), iso.improvability(data, **ready)
+    theirs = [text.replace("enrolled of the sick", "true positive rate") for text in told.findings()]
+    assert [text.replace("Rightly placed", "Accuracy") for text in theirs] == list(ours.findings())
+    assert " points with the alternative" in " ".join(told.findings())
+    assert told.words == {"accuracy": "rightly placed", "tpr": "enrolled of the sick"}
+    gloss = Entry(name="a", kind="improvability", result=told).gloss
+    assert "Enrolled of the sick (tpr): " in gloss
+    assert "True positive rate" not in gloss
+
+
+def test_every_group_is_in_the_findings(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    many = data | {"race": np.array([f"g{i}" for i in np.arange(len(data["race"])) % 8])}
+    result = iso.improvability(many, **ready)
+    assert all(f"race=g{i}:" in " ".join(result.findings()) for i in range(8))
+
+
+def test_outcomes_of_0_and_1_among_those_selected_are_shares(data: dict[str, Any], ready: dict[str, Any]) -> None:
+    data = data | {"sick": (data["need"] > np.median(data["need"])).astype(int)}
+    known = iso.improvability(data, **ready | {"outcome": "sick", "fairness": "tpr"})
+    assert " % with the alternative, " in known.findings()[1]  # tpr is for outcomes of 0 and 1 alone
+    need = iso.improvability(data, **ready)
+    assert " % with the alternative, " not in " ".join(need.findings())

@@ -1,0 +1,180 @@
+"""Corrections and their risk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from isonomy.effects.estimators.shrinkage import (
+    NAMES,
+    STRATEGIES,
+    Detected,
+    Strategy,
+    correction,
+    factor,
+    heavy_means,
+    mixed_means,
+    name_of,
+    normal_means,
+    risk_of,
+    spread_of,
+    strategies_of,
+    welch_q,
+)
+from isonomy.errors import UnknownOption, UsageError
+from isonomy.numerics.arrays import FloatArray
+
+
+def detected(error: float, se: float = 1.0, df: float = np.inf) -> Detected:
+    return Detected.from_law(np.array([error]), np.array([se]), df)
+
+
+def test_factors_by_hand() -> None:
+    assert factor("none", detected(3.0)) == 0
+    assert factor("mean", detected(3.0)) == 1
+    assert factor("significant", detected(1.9)) == 0
+    assert factor("significant", detected(2.0)) == 1
+    assert factor("significant", detected(-2.0)) == 1  # equation (42) lacks the absolute value
+    assert factor("significant", detected(2.0, df=10.0)) == 0  # Student's critical value is 2.23
+    assert factor("significant", detected(1.7), 0.1) == 1
+    assert factor("mse_plus", detected(2.0)) == pytest.approx(4 / 5)
+    assert factor("mse_minus", detected(2.0)) == pytest.approx(4 / 5)
+    assert factor("positive_part", detected(2.0)) == pytest.approx(3 / 4)
+    assert factor("positive_part", detected(0.9)) == 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_factors_lie_between_nothing_and_everything(strategy: Strategy) -> None:
+    grid = np.concatenate([-np.geomspace(1e-8, 1e8, 50), [0.0], np.geomspace(1e-8, 1e8, 50)])
+    made = factor(strategy, Detected.from_law(grid, np.ones(grid.shape)))
+    assert ((made >= 0) & (made <= 1)).all()
+    np.testing.assert_allclose(made, factor(strategy, Detected.from_law(-grid, np.ones(grid.shape))))
+
+
+def test_what_was_not_detected_is_not_corrected() -> None:
+    assert factor("mean", detected(np.nan)) == 0
+    assert factor("mean", detected(1.0, np.nan)) == 0
+
+
+def test_both_mean_squared_error_rules_nearly_coincide_on_one_bootstrap() -> None:
+    """The bootstrap mean of B*^2 is B^2 + sd^2, so (46) and (47) differ only by the error of the resamples."""
+    rng = np.random.default_rng(0)
+    error = rng.normal(0, 2, 400)
+    draws = error + rng.normal(size=(50, 400))
+    found = Detected.from_draws(error, draws)
+    gap = np.abs(factor("mse_plus", found) - factor("mse_minus", found))
+    assert gap.mean() < 0.1  # fifty resamples, as in the paper
+    many = Detected.from_draws(error, error + rng.normal(size=(20_000, 400)))
+    assert np.abs(factor("mse_plus", many) - factor("mse_minus", many)).max() < 0.03
+
+
+def test_risk_against_simulation() -> None:
+    rng = np.random.default_rng(1)
+    b = np.array([0.0, 0.5, 1.5, 3.0])
+    estimate = b + rng.normal(size=(200_000, 4))
+    for name in STRATEGIES:
+        left = b - factor(name, Detected.from_law(estimate, np.ones(estimate.shape))) * estimate
+        np.testing.assert_allclose(risk_of(name, b, 0.05, "squared"), (left**2).mean(0), atol=0.02)
+        np.testing.assert_allclose(risk_of(name, b, 0.05, "absolute"), np.abs(left).mean(0), atol=0.01)
+
+
+def test_all_strategies_unless_some_are_named() -> None:
+    assert strategies_of(None) == NAMES
+    assert strategies_of(["mean"]) == ("mean",)
+    assert strategies_of(None, STRATEGIES) == tuple(STRATEGIES)
+    with pytest.raises(UnknownOption, match=r"strategies: 'meen' is not allowed. Did you mean 'mean'"):
+        strategies_of(["meen"])
+
+
+def test_a_strategy_of_ones_own_sees_all_groups() -> None:
+    def halved(error: FloatArray, se: FloatArray) -> FloatArray:
+        return error.mean() + 0 * se
+
+    found = Detected.from_law(np.array([1.0, 3.0, np.nan]), np.array([1.0, 1.0, 1.0]))
+    np.testing.assert_allclose(correction(halved, found), [2.0, 2.0, 0.0])
+    assert name_of(halved) == "halved"
+    with pytest.raises(UsageError, match="one finite correction per group"):
+        correction(lambda error, se: error[:1], found)
+    for wrong in (lambda error: error, lambda error, se: 1 / 0):
+        with pytest.raises(UsageError, match=r"strategy: <lambda> raised .*; a strategy takes the errors"):
+            correction(wrong, found)  # type: ignore[arg-type]
+
+
+def test_corrections_are_factors_times_errors() -> None:
+    found = detected(2.0)
+    for name in STRATEGIES:
+        np.testing.assert_allclose(correction(name, found), factor(name, found) * 2.0)
+
+
+ERROR, SE = np.array([0.10, 0.55, 0.32, 0.21, 0.40]), np.array([0.10, 0.12, 0.08, 0.15, 0.11])
+
+
+def test_the_spread_is_that_of_dersimonian_and_laird() -> None:
+    meta = pytest.importorskip("statsmodels.stats.meta_analysis")
+    assert spread_of(ERROR, SE) == pytest.approx(meta.combine_effects(ERROR, SE**2, method_re="dl").tau2, rel=1e-12)
+
+
+def test_equal_errors_are_corrected_alike() -> None:
+    """No spread beyond chance: all of it is common, in small groups as in large ones."""
+    for means in (normal_means, heavy_means, mixed_means):
+        np.testing.assert_allclose(means(np.full(6, 0.3), np.geomspace(0.01, 1, 6)), 0.3, atol=0.01)
+
+
+def test_far_apart_errors_are_left_where_they_are() -> None:
+    error, se = np.array([-1.0, 0.0, 1.0, 2.0]), np.full(4, 0.01)
+    for means in (normal_means, heavy_means, mixed_means):
+        np.testing.assert_allclose(means(error, se), error, atol=0.01)
+
+
+def test_the_heavy_tail_leaves_an_outlying_group_alone() -> None:
+    rng = np.random.default_rng(0)
+    error, se = 0.1 * rng.standard_normal(30), np.full(30, 0.1)
+    error[0] = 1.0
+    normal, heavy, mixed = (means(error, se) for means in (normal_means, heavy_means, mixed_means))
+    assert min(heavy[0], mixed[0]) > 0.9 > normal[0]
+    assert np.square(mixed[1:]).sum() < np.square(heavy[1:]).sum() < np.square(normal[1:]).sum()
+
+
+def test_order_and_units_do_not_matter() -> None:
+    for means in (normal_means, heavy_means):
+        np.testing.assert_allclose(means(ERROR[::-1], SE[::-1]), means(ERROR, SE)[::-1])
+        np.testing.assert_allclose(means(100 * ERROR + 7, 100 * SE), 100 * means(ERROR, SE) + 7, rtol=1e-9)
+    np.testing.assert_allclose(mixed_means(ERROR[::-1], SE[::-1]), mixed_means(ERROR, SE)[::-1])
+    np.testing.assert_allclose(mixed_means(-100 * ERROR, 100 * SE), -100 * mixed_means(ERROR, SE), rtol=1e-9)
+    mean = np.average(ERROR, weights=SE**-2.0)
+    np.testing.assert_allclose(mixed_means(ERROR + 99, SE) - 99, mixed_means(ERROR - mean + 99, SE) - 99 + mean)
+
+
+def test_the_mixture_knows_that_most_models_are_right_on_average() -> None:
+    """Four groups without error but one: the others are left nearer to 0 than by shrinking to the common mean."""
+    error, se = np.array([0.6, 0.0, 0.0, 0.0]), np.full(4, 0.1)
+    mixed, heavy = mixed_means(error, se), heavy_means(error, se)
+    assert mixed[0] > 0.5
+    assert np.abs(mixed[1:]).max() < np.abs(heavy[1:]).max()
+
+
+def test_one_group_has_nothing_to_borrow_from() -> None:
+    assert heavy_means(np.array([0.4]), np.array([0.1])) == 0.4
+    assert np.isnan(welch_q(np.array([0.4]), np.array([0.1]), np.array([9.0]))).all()
+
+
+def test_welchs_test_is_that_of_scipy() -> None:
+    rng = np.random.default_rng(1)
+    samples = [rng.normal(0.1 * i, 1 + i, 12 + 5 * i) for i in range(4)]
+    means = np.array([s.mean() for s in samples])
+    variances = np.array([s.var(ddof=1) / s.size for s in samples])
+    statistic, pvalue = welch_q(means, variances, np.array([s.size - 1.0 for s in samples]))
+    expected = stats.f_oneway(*samples, equal_var=False)
+    assert statistic == pytest.approx(expected.statistic, rel=1e-10)
+    assert pvalue == pytest.approx(expected.pvalue, rel=1e-8)
+    large = welch_q(means, variances, np.full(4, np.inf))
+    assert large[1] == pytest.approx(stats.chi2.sf(3 * large[0], 3))
+
+
+@pytest.mark.parametrize("means", [mixed_means, heavy_means])
+def test_one_group_that_is_known_exactly_does_not_pull_the_others_along(means: Any) -> None:
+    error, se = np.array([0.13, 0.0, 0.0]), np.array([1e-6, 0.02, 0.02])
+    assert np.abs(means(error, se) - error).max() < 0.01

@@ -1,0 +1,62 @@
+"""Audits logged to a local MLflow store."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import isonomy as iso
+from isonomy.errors import UsageError
+from isonomy.integrations.mlflow import _numbers, _plain, log_audit
+
+TABLE = iso.simulate.decisions(20_000, seed=1).columns
+CONFIG = {
+    "columns": {"outcome": "outcome", "prediction": "prediction", "groups": ["race"]},
+    "tests": [{"kind": "flag", "metric": "selection_rate"}, {"kind": "flag", "id": "a: b", "metric": "brier"}],
+}
+
+
+@pytest.fixture(scope="module")
+def audit() -> iso.AuditResult:
+    return iso.Audit.from_dict(CONFIG, data=TABLE).run()
+
+
+def test_the_largest_disparity_and_the_smallest_p(audit: iso.AuditResult) -> None:
+    first, stopped = audit.entries
+    result = first.result
+    assert isinstance(result, iso.FlagResult)
+    assert _numbers(first) == {
+        "largest": pytest.approx(abs(result.disparity).max()),
+        "smallest_pvalue": pytest.approx(result.adjusted_pvalue.min()),
+    }
+    assert stopped.result is None
+    assert _numbers(stopped) == {}
+
+
+def test_names_that_mlflow_refuses() -> None:
+    assert _plain("a: b=c") == "a_ b_c"
+    assert len(_plain("x" * 500)) == 150
+
+
+def test_without_mlflow_it_says_what_to_install(audit: iso.AuditResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(UsageError, match=r"pip install \"isonomy\[mlflow\]\""):
+        log_audit(audit)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_local_store(audit: iso.AuditResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
+    with mlflow.start_run() as run:
+        iso.mlflow.log_audit(audit)
+    stored = mlflow.get_run(run.info.run_id)
+    assert stored.data.tags["isonomy.flag-selection_rate.verdict"] == "violation"
+    assert stored.data.tags["isonomy.a_ b.verdict"] == "failed"
+    assert stored.data.tags["isonomy.exit_code"] == "2"
+    assert stored.data.metrics["isonomy.flag-selection_rate.largest"] > 0.01
+    names = {item.path for item in mlflow.MlflowClient().list_artifacts(run.info.run_id, "isonomy")}
+    assert {"isonomy/report.html", "isonomy/results.json"} <= names

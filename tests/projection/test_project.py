@@ -1,0 +1,598 @@
+"""`project`: what it refuses, what it shows, what its plan does, and what its result keeps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import isonomy as iso
+from isonomy import errors
+from isonomy.audit import Audit
+from isonomy.errors import UnknownOption
+from isonomy.frames import open_source
+from isonomy.numerics.status import Status
+from isonomy.projection import Discerning, ProjectionResult, ToleranceCurve, distances, estimators, words
+from isonomy.projection.program.criteria import Equality
+from isonomy.projection.program.inference import plan_rows
+from isonomy.projection.program.law import Null
+from isonomy.projection.project import ProjectPlan, read
+from isonomy.results.theme import specification, to_svg
+from support.movement import listed, planned
+from support.tables import decided
+
+ROLES: dict[str, Any] = {"outcome": "y", "prediction": "c"}
+SCORE: dict[str, Any] = ROLES | {"score": "score", "threshold": 0.2}
+
+
+def test_the_same_seed_gives_the_same_pvalue() -> None:
+    data = decided(shift=0.1)
+    first, second, other = (
+        iso.project(data, groups="group", tolerance=0.01, rng=seed, **SCORE).pvalue for seed in (1, 1, 2)
+    )
+    assert first == second
+    assert first != other
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"criterion": "equal_odds"}, errors.UnknownOption, "mean 'equalized_odds'"),
+        ({"criterion": "TPR"}, errors.UnknownOption, "It is called 'equal_opportunity' here.* Allowed: equal_opp"),
+        ({"criterion": 3}, errors.UsageError, "criterion: 3 is not allowed; give 'equal_opportunity', .* a Discerning"),
+        (
+            {"tolerance": -0.1},
+            errors.UsageError,
+            "tolerance: -0.1 is not allowed; give a number from 0 up, a mapping or None",
+        ),
+        ({"tolerance": "wide"}, errors.UsageError, "tolerance: 'wide'"),
+        ({"tolerance": True}, errors.UsageError, "tolerance: True"),
+        ({"bandwidth": 0.0}, errors.UsageError, "bandwidth"),
+        ({"bandwidth": "x"}, errors.UsageError, "bandwidth: 'x' is not allowed; give a number above 0, in units of"),
+        ({"bandwidth": True}, errors.UsageError, "bandwidth: True is not allowed"),
+        ({"alpha": 1.5}, errors.UsageError, "alpha"),
+        ({"threshold": np.nan}, errors.UsageError, "threshold"),
+        ({"threshold": "half"}, errors.UsageError, "threshold: 'half'"),
+        ({"reference": "a"}, errors.UsageError, "reference: 'a' is not allowed; give a mapping"),
+    ],
+)
+def test_options_are_what_their_annotations_say(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        iso.project(decided(), **({"groups": "group"} | SCORE | options))
+
+
+def test_what_was_asked_is_recorded() -> None:
+    exact = iso.project(decided(), groups="group", rng=4, **SCORE).provenance
+    assert exact.call == "project"
+    assert exact.options["threshold"] == 0.2
+    assert exact.options["missing"] == "raise"
+    assert exact.seed is None  # nothing was drawn
+    tolerant = iso.project(decided(), groups="group", tolerance=0.01, rng=4, **SCORE).provenance
+    assert tolerant.seed is not None
+    assert tolerant.seed.entropy == 4
+
+
+def test_an_audit_can_ask() -> None:
+    from isonomy.results import QUESTIONS
+
+    asked = QUESTIONS["project"]
+    assert asked.idle({"distance": "d", "score": "s"}) == {"score"}
+    assert not asked.idle({"score": "s"})
+
+
+def test_distances_are_found_under_both_names() -> None:
+    assert import_module("isonomy.projection.distances") is distances
+    assert import_module("isonomy.projection.estimators") is estimators
+
+
+def test_an_audit_file_says_what_a_call_says() -> None:
+    data = pl.DataFrame(decided(shift=0.4) | {"person": np.arange(2_000) // 2})
+    tolerance = {"tpr": 0.05, "fpr": {"below": 0.1}}
+    options: dict[str, Any] = {"criterion": "equalized_odds", "threshold": 0.2, "tolerance": tolerance, "whole": True}
+    columns: dict[str, Any] = {"outcome": "y", "prediction": "c", "score": "score"}
+    test = {"kind": "project", "groups": ["group"], **options}
+    audit = Audit.from_dict({"seed": 3, "data": {"cluster": "person"}, "columns": columns, "tests": [test]}, data=data)
+    (entry,) = audit.run().entries
+    assert isinstance(entry.result, iso.ProjectionResult)
+    called = iso.project(data, groups="group", cluster="person", rng=3, **columns, **options)
+    assert entry.result.statistic == pytest.approx(called.statistic, rel=1e-12)
+    assert entry.result.equivalence_pvalue == called.equivalence_pvalue
+    assert entry.result.null == called.null
+
+
+SOME = iso.where("some", iso.col("age") < 30)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"groups": "nobody"}, errors.UnknownColumn, "nobody"),
+        ({"groups": None}, errors.MissingRole, "groups"),
+        ({"outcome": None}, errors.MissingRole, "outcome"),
+        ({"score": None}, errors.MissingRole, "distance: none given"),
+        ({"distance": "distance"}, errors.UsageError, "give one of them"),
+        ({"tolerance": 5}, errors.UsageError, "tolerance: 5.0 .* written 0.05"),
+        ({"tolerance": 1.0}, errors.UsageError, "tolerance: 1.0"),
+        ({"tolerance_side": "upper"}, errors.UsageError, "tolerance_side: it has moved; write .*above"),
+        ({"prediction": None}, errors.UsageError, "prediction: None is not allowed; give the name of a column"),
+        ({"threshold": 0.5}, errors.DataError, "other side of the boundary"),
+        ({"reference": {"group": "z"}}, errors.UnknownOption, "reference"),
+        ({"reference": {"grup": "a"}}, errors.UnknownOption, "reference: 'grup' .* mean 'group'.* Allowed: group"),
+        ({"reference": {"sex": "F"}}, errors.UnknownOption, "reference: 'sex' .* Allowed: group"),
+        ({"groups": SOME, "reference": {"group": "a"}}, errors.UsageError, "compared with everybody else"),
+        ({"groups": ["sex", SOME], "reference": {"some": 1}}, errors.UsageError, "everybody else. Allowed: sex"),
+        ({"score": None, "distance": "distance"}, errors.UsageError, "threshold: 0.2 .* uses none"),
+        (
+            {"score": None, "distance": distances.ColumnDistance("distance")},
+            errors.UsageError,
+            "threshold: 0.2 .* uses none",
+        ),
+        ({"score": "sex"}, errors.WrongType, "score: column 'sex'"),
+        ({"score": None, "threshold": None, "distance": "sex"}, errors.WrongType, "distance: column 'sex'"),
+        ({"prediction": "score"}, errors.NotBinary, "prediction"),
+        ({"outcome": "age"}, errors.NotBinary, "outcome"),
+    ],
+)
+def test_wrong_calls(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        iso.project(decided(), **({"groups": "group"} | SCORE | options))
+
+
+def asked(table: object, **options: Any) -> ProjectPlan:
+    return planned(open_source(table), **({"groups": "group"} | SCORE | options))
+
+
+def test_the_first_pass_is_known_from_the_schema() -> None:
+    """An audit shares it; where rows are read, or a threshold has to be found first, there is none."""
+    lazy, eager = pl.DataFrame(decided()).lazy(), pl.DataFrame(decided())
+    (request,) = asked(lazy).requests
+    assert list(request.binary) == ["outcome", "prediction"]
+    assert list(request.values) == ["first", "second", "infinite", "across"]
+    assert asked(eager).requests == ()
+    assert asked(lazy, threshold=None).requests == ()
+    kernel = distances.Kernel(("score",), lambda rows: rows[:, 0], 1.0)
+    assert asked(lazy, score=None, threshold=None, distance=kernel).requests == ()
+
+
+def test_planning_reads_no_row() -> None:
+    """Every value of the table would raise when it is computed."""
+
+    def fail(values: pl.Series) -> pl.Series:
+        raise AssertionError("a row was read")
+
+    schema = pl.DataFrame(decided()).schema
+    table = pl.LazyFrame(schema=schema).map_batches(lambda frame: fail(frame[:, 0]).to_frame(), schema=schema)
+    planned = asked(table, threshold=None)
+    assert planned.inferred
+    with pytest.raises((AssertionError, errors.DataError, pl.exceptions.PolarsError), match="a row was read"):
+        read(planned)
+
+
+def test_tolerance_verdicts() -> None:
+    data = decided(20_000, shift=0.02)
+    wide = iso.project(data, groups="sex", criterion="statistical_parity", tolerance=0.1, **SCORE)
+    assert wide.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert wide.statistic == 0
+    data = decided(20_000, shift=0.5)
+    narrow = iso.project(data, groups="group", criterion="statistical_parity", tolerance=0.02, rng=3, **SCORE)
+    assert narrow.verdict is iso.Verdict.VIOLATION
+    assert narrow.provenance.seed is not None
+    assert narrow.null.endswith("by at most 0.0200.")
+    upper = iso.project(data, groups="group", criterion="statistical_parity", tolerance={"above": 0.02}, rng=3, **SCORE)
+    lower = iso.project(data, groups="group", criterion="statistical_parity", tolerance={"below": 0.02}, rng=3, **SCORE)
+    assert upper.verdict is iso.Verdict.VIOLATION  # group b is selected more often than the largest group, a
+    assert lower.verdict is not iso.Verdict.VIOLATION
+
+
+def test_constant_decisions_have_no_pvalue() -> None:
+    data = decided()
+    data["c"] = np.ones(2_000, dtype=int)
+    result = iso.project(data, groups="group", distance="distance", **ROLES)
+    assert result.test_status is Status.CONSTANT
+    assert np.isnan(result.pvalue)
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+
+
+def test_certainty_is_not_claimed_for_a_handful() -> None:
+    """Five rows a group, all selected: no difference is seen, and nothing is shown about the tolerance."""
+    data = {"g": ["a"] * 5 + ["b"] * 5, "c": [1] * 10, "d": np.linspace(0.1, 1.0, 10)}
+    result = iso.project(data, prediction="c", groups="g", distance="d", criterion="statistical_parity", tolerance=0.1)
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    data["c"] = [1] * 5 + [1, 1, 1, 1, 0]
+    result = iso.project(data, prediction="c", groups="g", distance="d", criterion="statistical_parity", tolerance=0.3)
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert any("Fewer than 10 rows" in w for w in result.warnings)
+
+
+@pytest.mark.parametrize(
+    "criterion", ["equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"]
+)
+@pytest.mark.parametrize("groups", ["sex", "group", ["group", "sex"]])
+def test_the_plan_does_what_it_says(criterion: Equality, groups: Any) -> None:
+    """Flipping the listed rows, by the listed fractions, makes every compared rate equal."""
+    data = decided(shift=0.3)
+    result = iso.project(data, groups=groups, criterion=criterion, **SCORE)
+    assert result.test_status is Status.OK
+    assert result.statistic == pytest.approx(float(listed(result).fraction @ listed(result).distance), rel=1e-9)
+    assert np.all(np.diff(listed(result).distance) >= 0)
+    final = data["c"].astype(float)
+    rows = listed(result).row
+    final[rows] += np.where(data["c"][rows] == 1, -1, 1) * listed(result).fraction
+    for column in [groups] if isinstance(groups, str) else groups:
+        for label in {"equal_opportunity": [1], "predictive_equality": [0], "equalized_odds": [0, 1]}.get(
+            criterion, [None]
+        ):
+            within = np.ones(len(final), bool) if label is None else data["y"] == label
+            rates = [final[within & (data[column] == level)].mean() for level in np.unique(data[column])]
+            assert rates == pytest.approx([rates[0]] * len(rates), abs=1e-10)
+
+
+def test_a_planted_difference_is_found() -> None:
+    result = iso.project(decided(shift=0.5), groups="group", criterion="statistical_parity", **SCORE)
+    assert result.verdict is iso.Verdict.VIOLATION
+    assert result.pvalue < 1e-6
+    assert result.statistic > result.critical_value
+    assert result.wald_pvalue < 1e-6
+    b = result.labels.index("group=b")
+    assert result.disparity[b] > 0.05
+    assert result.ci_low[b] < result.disparity[b] < result.ci_high[b]
+    assert result.status[result.labels.index("group=a")] is Status.REFERENCE
+
+
+def test_equal_rates_cost_nothing() -> None:
+    data = {"g": ["a", "a", "b", "b"] * 50, "c": [0, 1, 0, 1] * 50, "d": np.linspace(0.1, 1, 200)}
+    result = iso.project(data, prediction="c", groups="g", distance="d", criterion="statistical_parity")
+    assert result.statistic == 0
+    assert result.pvalue == 1
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert listed(result).row.size == 0
+    assert "No decision would have to change" in result.summary()
+
+
+def test_base_level_does_not_matter_for_equality() -> None:
+    data = decided(shift=0.2)
+    by = [iso.project(data, groups="group", reference={"group": level}, **SCORE) for level in "abc"]
+    assert [r.statistic for r in by] == pytest.approx([by[0].statistic] * 3, rel=1e-9)
+    assert [r.pvalue for r in by] == pytest.approx([by[0].pvalue] * 3, rel=1e-6)
+    assert by[1].against == ("group=b",) * 3
+
+
+def test_zero_tolerance_is_equality() -> None:
+    data = decided(shift=0.2)
+    exact, zero = (iso.project(data, groups="group", tolerance=t, **SCORE) for t in (None, 0.0))
+    assert exact.pvalue == zero.pvalue
+
+
+def test_infinite_distances_never_move() -> None:
+    data = decided(shift=0.3)
+    free = data["distance"].copy()
+    stuck = np.random.default_rng(1).random(free.size) < 0.5
+    data["distance"] = np.where(stuck, np.inf, free)
+    result = iso.project(data, groups="group", distance="distance", **ROLES)
+    assert result.test_status is Status.OK
+    assert not stuck[listed(result).row].any()
+
+
+def test_free_rows_move_first() -> None:
+    data = decided(shift=0.3)
+    data["distance"] = np.where(np.arange(2_000) % 10 == 0, 0.0, data["distance"])
+    result = iso.project(data, groups="group", distance="distance", **ROLES)
+    assert (listed(result).distance[:5] == 0).all()
+
+
+def test_whole_people_only() -> None:
+    """No fraction is left, and what remains of the difference is less than one person of each group."""
+    data = decided(shift=0.3)
+    for groups in ("group", "sex"):
+        result = iso.project(data, groups=groups, criterion="statistical_parity", whole=True, **SCORE)
+        plan = listed(result)
+        assert set(plan.fraction) == {1.0}
+        final = data["c"].copy()
+        final[plan.row] = 1 - final[plan.row]
+        rates = [final[data[groups] == level].mean() for level in np.unique(data[groups])]
+        smallest = min((data[groups] == level).sum() for level in np.unique(data[groups]))
+        assert np.ptp(rates) <= 1 / smallest
+
+
+def test_a_plan_is_looked_up_when_it_is_asked_for() -> None:
+    """Nobody is listed before; a table that has changed meanwhile is refused."""
+    data = decided(shift=0.3)
+    result = iso.project(data, groups="group", criterion="statistical_parity", **SCORE)
+    assert callable(result.listing)
+    assert listed(result) is listed(result)
+
+
+def test_planning_is_the_usual_arithmetic() -> None:
+    """Two groups of equal size and rate 1/2: se = 1 / sqrt(n)."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(["a", "b"], 10_000)
+    score = rng.permutation(np.tile([-1.0, 1.0], 10_000)) * rng.random(20_000)
+    data = {"g": group, "s": score, "c": score >= 0}
+    roles: dict[str, Any] = {"prediction": "c", "groups": "g", "score": "s", "threshold": 0.0, "rng": 0}
+    plain, tolerant = (iso.project(data, criterion="statistical_parity", tolerance=t, **roles) for t in (None, 0.05))
+    b = plain.status.index(Status.OK)
+    error = np.sqrt(2 * 0.25 / 10_000)
+    assert plain.detectable[b] == pytest.approx((1.959964 + 0.841621) * error, rel=1e-3)
+    assert np.isnan(plain.rows_needed[b])
+    assert tolerant.detectable[b] == pytest.approx(0.05 + (1.644854 + 0.841621) * error, rel=1e-3)
+    assert tolerant.rows_needed[b] == pytest.approx(2 * 0.25 * ((1.644854 + 1.281552) / 0.05) ** 2, rel=2e-3)
+    # Next to no tolerance is no easier than none.
+    slight = iso.project(data, criterion="statistical_parity", tolerance=1e-6, **roles)
+    assert slight.detectable[b] == pytest.approx(plain.detectable[b], rel=1e-3)
+
+
+def test_few_clusters_show_less_and_need_more_rows() -> None:
+    """An error of 0.05 on 9 degrees of freedom: Student's law, with as many more of them as there are more rows."""
+    null, error, size = Null(np.array([-0.2]), np.array([0.2])), np.array([0.05]), np.array([1_200.0])
+    smallest, needed = plan_rows(null, error, size, 0.05, 9.0)
+    assert smallest[0] == pytest.approx(0.2 + (stats.t.isf(0.05, 9) + stats.t.isf(0.2, 9)) * 0.05, rel=1e-4)
+    freedom = 9 * needed[0] / 1_200
+    expected = 1_200 * ((stats.t.isf(0.05, freedom) + stats.t.isf(0.1, freedom)) * 0.05 / 0.2) ** 2
+    assert needed[0] == pytest.approx(expected, rel=2e-3)
+    assert needed[0] > 1.1 * plan_rows(null, error, size, 0.05, np.inf)[1][0]
+
+
+def test_json_round_trip(result: ProjectionResult) -> None:
+    again = iso.from_json(result.to_json())
+    assert isinstance(again, ProjectionResult)
+    assert again.to_json() == result.to_json()
+    assert again.plan is None
+    assert again.to_frame().equals(result.to_frame().drop("reach"))  # one person's distance is not stored
+    again.plot()
+
+
+def test_rows_are_stored_only_on_request(result: ProjectionResult) -> None:
+    stored = json.loads(result.to_json())["result"]
+    assert stored["listing"] is None
+    with_rows = iso.from_json(result.to_json(rows=True))
+    assert listed(with_rows).to_frame().equals(listed(result).to_frame())
+    assert with_rows.to_json() == result.to_json()
+
+
+def test_no_row_is_shown(result: ProjectionResult) -> None:
+    """Words, tables and pictures are the same without the rows."""
+    without = replace(result, listing=None)
+    assert without.summary() == result.summary()
+    assert without.to_frame().equals(result.to_frame())
+    assert specification(without.plot()) == specification(result.plot())
+
+
+def test_tables(result: ProjectionResult) -> None:
+    frame = result.to_frame()
+    assert isinstance(frame, pl.DataFrame)
+    assert frame.height == 6
+    assert list(frame["status"]).count("reference") == 2
+    assert result.to_frame("pandas").shape == frame.shape
+    plan = listed(result).to_frame()
+    assert plan.columns == ["row", "group", "outcome", "decision", "distance", "fraction", "s from", "s to"]
+    assert plan["s to"].to_list() == [0.0] * plan.height
+    assert set(plan["decision"]) == {"refused to selected", "selected to refused"}
+    up = plan["decision"] == "refused to selected"
+    assert (plan["s from"].filter(up) < 0).all()
+    assert (plan["s from"].filter(~up) >= 0).all()
+    with pytest.raises(UnknownOption, match="backend"):
+        listed(result).to_frame("numpy")
+
+
+def test_what_a_plan_does_not_know_is_empty() -> None:
+    """-1 would be taken for the last row, or for an outcome."""
+    rng = np.random.default_rng(6)
+    score, sex = rng.normal(size=500), rng.choice(["F", "M"], 500)
+    data = pl.DataFrame({"sex": sex, "s": score + (sex == "F"), "c": score + (sex == "F") >= 0}).lazy()
+    own = Discerning(
+        u={"women": iso.col("sex") == "F", "men": iso.col("sex") == "M"},
+        phi=lambda u, mean: u[:, 0] / mean[0] - u[:, 1] / mean[1],
+        names=("women against men",),
+    )
+    plan = listed(iso.project(data, prediction="c", score="s", threshold=0.0, criterion=own)).to_frame()
+    assert plan["row"].null_count() == plan["outcome"].null_count() == plan.height > 0
+    assert set(plan["group"]) == {"women=1 & men=0", "women=0 & men=1"}
+
+
+def test_shares_add_up(result: ProjectionResult) -> None:
+    moved = result.moved_up + result.moved_down
+    assert result.share_moved == pytest.approx(moved / result.n)
+    assert moved.sum() == pytest.approx(result.moved)
+
+
+def test_suppression(result: ProjectionResult) -> None:
+    hidden = result.suppressed(80)
+    small = result.n < 80
+    assert small.any()
+    withheld = np.isnan(hidden.estimate)
+    assert withheld[small].all()
+    groups = np.array(result.labels)
+    assert (withheld == np.isin(groups, groups[withheld])).all()  # with one outcome also with the other
+    assert len(set(groups[withheld])) > 1  # one alone would follow from everybody
+    assert [s is Status.SUPPRESSED for s in hidden.status] == withheld.tolist()
+    assert hidden.plan is None
+    assert result.suppressed(1).plan is None
+    assert result.suppressed(1).to_json() == result.to_json()
+    hidden.summary()
+    hidden.plot()
+
+
+def test_a_small_reference_is_not_given_away_by_differences() -> None:
+    """A rate minus its difference from the reference is the reference's rate."""
+    rng = np.random.default_rng(8)
+    group = np.array(["few"] * 20 + ["many"] * 500 + ["more"] * 500)
+    score = rng.normal(size=group.size)
+    answer = iso.project(
+        {"g": group, "s": score, "c": score >= 0},
+        prediction="c",
+        groups="g",
+        score="s",
+        threshold=0.0,
+        criterion="statistical_parity",
+        reference={"g": "few"},
+    )
+    hidden = answer.suppressed(30)
+    assert np.isfinite(hidden.estimate).tolist() == [False, False, True]  # "few" alone would follow from everybody
+    assert np.isnan(hidden.disparity).all()
+    assert np.isnan(hidden.ci_low).all()
+    assert str(round(float(answer.estimate[0]), 3)) not in hidden.summary()
+
+
+def test_a_plan_is_a_table_of_the_callers_library() -> None:
+    rng = np.random.default_rng(5)
+    group, score = rng.choice(["a", "b"], 500), rng.normal(size=500)
+    score += group == "b"
+    data = pl.DataFrame({"g": group, "s": score, "c": score >= 0})
+    roles: dict[str, Any] = {"prediction": "c", "groups": "g", "score": "s", "threshold": 0.0}
+    answer = [
+        iso.project(table, criterion="statistical_parity", **roles) for table in (data, data.to_pandas(), data.lazy())
+    ]
+    assert [type(listed(r).to_frame()).__module__.split(".")[0] for r in answer] == ["polars", "pandas", "polars"]
+    assert listed(answer[1]).to_frame("pyarrow").num_rows == listed(answer[0]).row.size
+    assert answer[0].to_json(rows=True) == answer[1].to_json(rows=True)
+    assert answer[0].to_json() == answer[1].to_json()  # the library is no part of what was found
+    for wrong in ("numpy", "", 3):
+        with pytest.raises(UnknownOption, match="backend"):
+            listed(answer[0]).to_frame(wrong)  # type: ignore[arg-type]
+
+
+def test_a_complete_plan_is_not_called_shortened() -> None:
+    """Lines that stand for several rows are fewer than the rows that move."""
+    rng = np.random.default_rng(3)
+    group, score = rng.choice(["a", "b"], 300), rng.normal(size=300)
+    score += 0.5 * (group == "b")
+    data = pl.DataFrame({"g": group, "s": score, "c": score >= 0, "n": np.full(300, 9)})
+    answer = iso.project(
+        data, prediction="c", groups="g", score="s", threshold=0.0, criterion="statistical_parity", count="n"
+    )
+    assert answer.moved > listed(answer).row.size + 1
+    assert listed(answer).complete
+
+
+def test_selection_has_the_readers_words() -> None:
+    table = {
+        "g": ["a", "b"] * 100,
+        "ok": [1, 1, 0, 0, 1, 0, 1, 0] * 25,
+        "s": [0.9, 0.8, 0.2, 0.1, 0.7, 0.3, 0.6, 0.4] * 25,
+    }
+    for label, word in (("approved", "approved"), ("approval rate", "selected")):
+        source = iso.open_source(table, labels=iso.Labels(metrics={"selection_rate": label}))
+        told = iso.project(source, prediction="ok", groups="g", criterion="statistical_parity", score="s", rng=0)
+        assert f" % {word} " in told.findings()[0]
+        assert iso.from_json(told.to_json()).findings() == told.findings()
+
+
+def test_words(result: ProjectionResult) -> None:
+    text = " ".join(result.summary().split())
+    for word in (" selected among those with outcome 1, ", "flips", "chance alone exceeds", "would have to move"):
+        assert word in text
+    assert not any(word in text.lower() for word in (" is fair", "unbiased", " fixed"))
+    assert len(result.assumptions()) >= 3
+    assert result.limits()
+
+
+def pair(shift: float, n: int = 4_000, **options: Any) -> ProjectionResult:
+    rng = np.random.default_rng(7)
+    group = rng.choice(["a", "b"], n, p=[0.6, 0.4])
+    score = rng.normal(size=n) + shift * (group == "b")
+    data = {"g": group, "s": score, "c": score >= 0}
+    return iso.project(
+        data, prediction="c", groups="g", score="s", threshold=0.0, criterion="statistical_parity", **options
+    )
+
+
+def test_without_a_tolerance_no_number_of_rows_settles_it() -> None:
+    plain, bounded = pair(0.0), pair(0.0, tolerance=0.001)
+    for answer in (plain, bounded, pair(0.0, tolerance=0.0)):
+        assert answer.verdict is iso.Verdict.INCONCLUSIVE
+    for answer in (plain, pair(0.0, tolerance=0.0)):
+        assert "no number of rows can show that groups are equal" in answer.summary()
+        assert "within tolerance" not in answer.headline()
+        assert "could not tell" not in answer.summary()
+    assert "neither a difference nor" in bounded.headline()
+    untested = replace(plain, pvalue=float("nan"))
+    assert "Not answered" in untested.headline()
+
+
+def test_a_one_sided_tolerance_speaks_of_its_side() -> None:
+    below = pair(0.6, tolerance={"below": 0.05})  # b is selected far more often than a, the reference
+    assert below.verdict is iso.Verdict.WITHIN_TOLERANCE
+    assert below.null == "No group's selection rate is more than 0.0500 below that of its reference."
+    text = below.summary()
+    assert "less than 0.0500 below that of its reference. Differences in the other direction" in below.headline()
+    assert "equal to within" not in text
+    above = pair(0.6, tolerance={"above": 0.05})
+    assert above.verdict is iso.Verdict.VIOLATION
+    assert "at most 0.0500 above those of their references flips" in above.summary().replace("\n    ", " ")
+
+
+def own_tuple(scale: float, **options: Any) -> ProjectionResult:
+    """A criterion of one's own whose moment is no difference of rates."""
+    rng = np.random.default_rng(9)
+    age, score = rng.integers(2, 7, 3_000), rng.normal(size=3_000)
+    score += 0.1 * (age - 4)
+    own = Discerning(
+        u={"age": iso.col("age")}, phi=lambda u, mean: scale * (u[:, 0] - mean[0]), names=("age and selection",)
+    )
+    data = {"age": age, "s": score, "c": score >= 0}
+    return iso.project(data, prediction="c", score="s", threshold=0.0, criterion=own, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "headline"),
+    [
+        ({}, "violation", "the moments of this criterion are not 0."),
+        ({"tolerance": 0.001}, "violation", "are not within 0.00100 of 0."),
+        ({"tolerance": 1.5}, "within_tolerance", "every moment of this criterion was shown to be within 1.50 of 0."),
+        (
+            {"tolerance": {"below": 1.5}},
+            "within_tolerance",
+            "every moment of this criterion was shown to be at least -1.50.",
+        ),
+    ],
+)
+def test_a_tuple_of_ones_own_is_not_called_a_rate(options: dict[str, Any], verdict: str, headline: str) -> None:
+    answer = own_tuple(1.0, **options)
+    assert answer.verdict.value == verdict
+    assert headline in answer.headline()
+    text = " ".join((answer.headline(), answer.null, *answer.findings(), *answer.warnings))
+    assert "rate" not in text
+    assert "moments" in text
+
+
+def test_picture(result: ProjectionResult) -> None:
+    chart = specification(result.plot())
+    assert len(chart["hconcat"]) == 2
+    svg = to_svg(result.plot())
+    assert "<b>mid" not in svg  # a label is text, never markup
+
+
+def values(chart: alt.TopLevelMixin) -> list[list[dict[str, Any]]]:
+    """What each panel draws."""
+    drawn = specification(chart)
+    return [drawn["datasets"][panel["data"]["name"]] for panel in drawn["hconcat"]]
+
+
+def test_groups_that_do_not_move_have_no_mark(result: ProjectionResult) -> None:
+    one, unknown = np.array([5.0, 5.0]), np.array([np.nan, 1.0])
+    both = (iso.Group.of({"g": "a"}), iso.Group.of({"g": "b"}))
+    two = replace(result, groups=both, outcome=(None, 1), n=one, moved_up=one, moved_down=one)
+    _, distances = values(replace(two, mean_distance=unknown).plot())
+    assert [value["group"] for value in distances] == ["g=a", "g=b, outcome 1"]
+    assert [value["mean"] for value in distances] == [None, 1.0]
+
+
+def test_the_tolerance_curve_is_drawn_below(result: ProjectionResult) -> None:
+    grid = np.linspace(0.0, 0.2, 5)
+    curve = ToleranceCurve(tolerance=grid, pvalue=grid * 5, within_pvalue=1 - grid * 5, least=0.01, most=0.19)
+    chart = specification(replace(result, curve=curve).plot())
+    movement, below = chart["vconcat"]
+    assert len(movement["hconcat"]) == 2
+    lines, level = below["layer"]
+    points = chart["datasets"][lines["data"]["name"]]
+    assert len(points) == 10
+    assert {point["test"] for point in points} == {words.WITHIN, words.BEYOND}
+    assert chart["datasets"][level["data"]["name"]] == [{"p": 0.05}]
+    to_svg(replace(result, curve=curve).plot())

@@ -1,0 +1,138 @@
+"""A call of a public test: its options are checked, its table is opened once, and all of it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isonomy
+from isonomy.errors import UnknownOption, UsageError
+from isonomy.frames import Request, open_source
+from isonomy.numerics.randomness import Seed
+from isonomy.options import Alpha, Missing
+from isonomy.results import KINDS, QUESTIONS, Plan, Question, find_question, open_call, question
+from isonomy.results.questions import READING, UNRECORDED
+
+TABLE = {"g": ["a", "b"], "n": [2, 3]}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MadeUpPlan(Plan):
+    """The plan of a made-up question."""
+
+    groups: str
+    alpha: float
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        return (Request(grouping=self.source.grouping(self.groups)),)
+
+
+@pytest.fixture
+def registered() -> Iterator[Question]:
+    """A made-up test that is a public one for as long as a test runs."""
+
+    @question("MadeUpPlan", asks="Is it?", topic="It", idle=lambda options: ("score",) if "groups" in options else ())
+    def made_up(data: object, *, groups: str, alpha: Alpha = 0.05, missing: Missing = "raise", rng: Any = None) -> str:
+        """Is it?"""
+        return f"{groups} at {alpha}"
+
+    yield QUESTIONS["made_up"]
+    del QUESTIONS["made_up"]
+
+
+def test_calls_of_a_question_are_checked(registered: Question) -> None:
+    assert registered.function(TABLE, groups="g") == "g at 0.05"
+    with pytest.raises(UsageError, match="alpha: 2 is not allowed"):
+        registered.function(TABLE, groups="g", alpha=2)
+    with pytest.raises(UnknownOption, match="missing: 'dorp'"):
+        registered.function(TABLE, groups="g", missing="dorp")
+    assert registered.function.__doc__ == "Is it?"
+
+
+def test_a_plan_takes_the_defaults_of_the_function(registered: Question) -> None:
+    source = open_source(TABLE)
+    planned = registered.planned(source, {"groups": "g", "missing": "drop", "rng": 3})
+    assert isinstance(planned, MadeUpPlan)
+    assert planned.source is source
+    assert (planned.groups, planned.alpha) == ("g", 0.05)  # how the table is read, and what is drawn, is no plan's
+    assert planned.requests[0].grouping is not None
+    given = registered.planned(source, {"groups": "g", "alpha": 0.2})
+    assert isinstance(given, MadeUpPlan)
+    assert given.alpha == 0.2
+
+
+def test_roles_that_a_test_would_not_look_at(registered: Question) -> None:
+    assert registered.idle({"groups": "g"}) == ("score",)
+    question("MadeUpPlan", asks="Is it?", topic="It")(open_call)
+    assert QUESTIONS.pop("open_call").idle({"groups": "g"}) == ()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_public_test_is_registered_under_its_name(name: str) -> None:
+    assert find_question(name).name == name
+    assert QUESTIONS[name].function is getattr(isonomy, name)
+
+
+def test_the_table_is_opened_as_the_call_says() -> None:
+    call = open_call("flag", {"rows": {"count": "n", "missing": "drop"}, "data": TABLE, "groups": "g", "rng": 5})
+    assert (call.source.count, call.source.missing, call.source.missing_group) == ("n", "drop", "raise")
+    assert dict(call.options) == {"groups": "g"}
+    assert call.seed == Seed(5, "given")
+    assert call.rng.random() == np.random.default_rng(5).random()
+
+
+def test_a_source_is_shared_and_its_options_are_recorded() -> None:
+    source = open_source(TABLE, count="n", missing_group="level")
+    call = open_call("flag", {"rows": {}, "data": source, "groups": "g"})
+    assert call.source is source
+    reading = {"count": "n", "weight": None, "cluster": None, "missing": "raise", "missing_group": "level"}
+    assert dict(call.recorded) == {"groups": "g", **reading}
+
+
+def test_what_changes_no_number_is_not_recorded() -> None:
+    call = open_call("flag", {"rows": {}, "data": TABLE, "groups": "g", "progress": print, "n_jobs": 2, "rng": 1})
+    assert set(call.recorded) == {"groups", *READING}
+    assert not set(call.recorded) & set(UNRECORDED)
+    assert {"progress", "n_jobs"} <= set(call.options)  # the plan takes them all the same
+
+
+def test_the_arguments_are_not_changed() -> None:
+    arguments = {"data": TABLE, "groups": "g", "rows": {"missing": "raise"}, "rng": 1}
+    open_call("flag", arguments)
+    assert set(arguments) == {"data", "groups", "rows", "rng"}
+
+
+def test_the_record_of_a_call() -> None:
+    call = open_call("flag", {"rows": {}, "data": TABLE, "groups": "g", "rng": 7})
+    record = call.provenance(rows=5, dropped={"g": 1}, groups="settled", bandwidth=0.5)
+    assert (record.call, record.rows, record.dropped, record.backend) == ("flag", 5, {"g": 1}, "mapping")
+    assert record.options["groups"] == "settled"
+    assert record.options["bandwidth"] == 0.5
+    assert record.seed == Seed(7, "given")
+    assert call.provenance(rows=5, dropped={}, random=False).seed is None
+
+
+def test_a_drawn_seed_repeats_the_draws() -> None:
+    call = open_call("flag", {"rows": {}, "data": TABLE})
+    assert call.seed.origin == "drawn"
+    assert call.rng.random() == np.random.default_rng(call.seed.entropy).random()
+
+
+def test_a_moved_keyword_is_refused_with_its_new_place() -> None:
+    @question("MadeUpPlan", asks="Is it?", topic="It", moved={"sigma": 'scale=standardized("pooled")'})
+    def moved(data: object, *, groups: str) -> str:
+        return groups
+
+    del QUESTIONS["moved"]
+    with pytest.raises(UsageError, match=r'sigma: it has moved; write scale=standardized\("pooled"\)'):
+        moved(TABLE, groups="g", sigma="pooled")  # type: ignore[call-arg]
+
+
+def test_an_unknown_question_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no question 'own kind'"):
+        find_question("own kind")

@@ -1,0 +1,74 @@
+"""Quick checks of size, coverage and power of `flag` and `certify`; the study's page has the long ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from studies.groups import PAGE, flagging, interval_null, small_samples
+from studies.lines import Run
+
+
+@pytest.mark.parametrize("name", ["5.1, 2, 2,000", "5.2, 10, 2,000"])
+def test_joint_regions_cover_as_published(name: str) -> None:
+    assert not PAGE.find("Joint regions").find(name).missed(40)
+
+
+@pytest.mark.parametrize(
+    "run", PAGE.find("The reference is estimated").runs, ids=lambda run: run.name if isinstance(run, Run) else ""
+)
+def test_intervals_cover_when_the_reference_is_estimated(run: Run) -> None:
+    assert not run.missed(40 if "rate" in run.name else 15)
+
+
+def test_plugged_in_references_do_not_cover() -> None:
+    """0.70 in this design; 0.95 would fall below 0.85 on 60 tables about once in a thousand."""
+    joint, plugin = PAGE.find("The reference is estimated").find("2174 against 854, rate").measure(60)[0]
+    assert float(plugin) < 0.85 < float(joint)
+
+
+@pytest.mark.parametrize(("name", "rank"), [("3 groups", "2"), ("2 races", "3"), ("2 against", "2")])
+def test_degrees_of_freedom_are_the_rank(name: str, rank: str) -> None:
+    run = PAGE.find("Size of the joint test").find(name)
+    assert not run.missed(60)
+    assert run.measure(2)[0][0] == rank
+
+
+@pytest.mark.parametrize("name", ["0", "1", "5"])
+def test_the_interval_null_keeps_its_level(name: str) -> None:
+    runs = {run.name: run for run in PAGE.find("Size of the interval null").runs}
+    assert not runs[name].missed(500)
+
+
+def test_the_published_p_value_of_an_interval_null_does_not() -> None:
+    """Its size is 0.1 where the ends meet; 500 tables put it within 0.04 of that."""
+    _, published = interval_null(np.random.default_rng(4), 500, 0.0).mean(axis=0)
+    assert published == pytest.approx(0.1, abs=3 * np.sqrt(0.09 / 500))
+
+
+@pytest.mark.parametrize("name", ["0", "0.05", "0.15", "0.25", "0.4"])
+def test_table_3(name: str) -> None:
+    runs = {run.name: run for run in PAGE.find("Flagging (Table 3").runs}
+    assert not runs[name].missed(300)
+
+
+def test_table_3_where_the_first_null_is_at_its_end() -> None:
+    """tau = 0.1, with nulls counted as the paper counts them: power 0.4805, on 300 tables and 2,000 of the paper's."""
+    false, power = flagging(np.random.default_rng(5), 300, 0.1, drawn=True).mean(axis=0)
+    assert false <= 0.05
+    assert power == pytest.approx(0.4805, abs=3 * 0.5 * np.sqrt(1 / 300 + 1 / 2_000))
+
+
+@pytest.mark.parametrize("rows", [20, 50, 100])
+def test_small_sample_corrections_help(rows: int) -> None:
+    plain, bartlett, adjusted, _ = small_samples(np.random.default_rng([6, rows]), 500, "exponential", rows).mean(
+        axis=0
+    )
+    slack = 2 * np.sqrt(0.95 * 0.05 / 500)
+    assert plain - slack <= bartlett <= 0.95 + slack
+    assert plain < adjusted + slack
+
+
+@pytest.mark.parametrize(("name", "tables"), [("known", 500), ("group", 60), ("population", 60)])
+def test_the_detectable_disparity_is_found_as_often_as_promised(name: str, tables: int) -> None:
+    assert not PAGE.find("Power").find(name).missed(tables)
