@@ -1,9 +1,9 @@
-"""Every speed figure, one script after the other, each stopped when its time is up; all of it in benchmarks/RESULTS.md.
+"""Run all benchmark scripts, each with a time limit, and write benchmarks/RESULTS.md.
 
     python benchmarks/all.py [--rows 10000000] [--only scale peers]
 
-On a quiet machine with two cores it takes about twenty minutes. Scripts that write a section of their own do; what the
-others print is their section.
+This takes about twenty minutes on a quiet machine with two cores. Some scripts write their own section; for the others,
+the section is the printed output.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks import results
 
 HERE = Path(__file__).parent
-# Seconds that each may take, and its arguments; those of ``OWN`` write their sections themselves.
+# Time limit in seconds and arguments of each script. The scripts in ``OWN`` write their own sections.
 SCRIPTS: dict[str, tuple[int, list[str]]] = {
     "import_time": (30, []),
     "peers": (240, ["400"]),
@@ -31,7 +31,7 @@ OWN = {"peers", "scale"}
 
 
 def run(name: str, seconds: int, options: list[str]) -> None:
-    """One script; its section says so if it was stopped or failed."""
+    """Run one script; its section reports if it was stopped or failed."""
     command = [sys.executable, str(HERE / f"{name}.py"), *options]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
@@ -49,14 +49,14 @@ def run(name: str, seconds: int, options: list[str]) -> None:
 
 
 def main() -> None:
-    """Run what is asked for."""
+    """Run the selected scripts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the largest table of scale.py")
     parser.add_argument("--only", nargs="*", choices=list(SCRIPTS), default=list(SCRIPTS))
     asked = parser.parse_args()
     for name in asked.only:
         seconds, options = SCRIPTS[name]
-        if name == "scale":  # larger tables take longer in proportion
+        if name == "scale":  # time grows in proportion to the rows
             seconds = max(seconds, seconds * asked.rows // 10_000_000)
             options = [str(asked.rows), str(seconds - 60)]
         print(f"== {name}, at most {seconds} s", flush=True)

@@ -1,7 +1,7 @@
-"""How fast is the bootstrap over cells, and the surface?  python benchmarks/alternatives.py
+"""How fast are the bootstrap over cells and the surface?  python benchmarks/alternatives.py
 
-Data shaped like the paper's: 24,392 test rows, 3 % capacity, an integer outcome; 10,000 resamples. Both sides run in
-this process, one after the other, so the ratio does not depend on the machine.
+The data are like the paper's: 24,392 test rows, a capacity of 3 %, an integer outcome; 10,000 resamples. Both sides run
+in this process, one after the other, so that the ratio does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def seconds(action: Callable[[], Any], times: int = 1) -> float:
 
 
 def row_resampling(data: dict[str, np.ndarray], d0: np.ndarray, d1: np.ndarray, resamples: int) -> np.ndarray:
-    """Numpy at its best for this: one key a row (group and both decisions), drawn row numbers, two bincounts."""
+    """The fastest numpy version: one key per row (group and both decisions), drawn row numbers, two bincounts."""
     rng = np.random.default_rng(1)
     y, key = data["need"].astype(float), 4 * data["black"] + 2 * d0 + d1
     out = np.empty((resamples, 2, 2))
@@ -52,7 +52,7 @@ def row_resampling(data: dict[str, np.ndarray], d0: np.ndarray, d1: np.ndarray, 
 def cell_resampling(data: dict[str, np.ndarray], d0: np.ndarray, d1: np.ndarray) -> np.ndarray:
     utility, y = READY["outcome_among_selected"], data["need"].astype(float)
     each = [np.stack(utility.values({}, y, decision.astype(float)), axis=-1) for decision in (d0, d1)]
-    values = np.stack(each, axis=1)[:, None]  # rows, one utility, both algorithms, its two sums
+    values = np.stack(each, axis=1)[:, None]  # rows, one utility, both algorithms, two sums
     group, weight = data["black"].astype(np.intp), np.ones(ROWS, dtype=np.int64)
     return rates_of(resample(values, group, weight, 2, RESAMPLES, np.random.default_rng(1)))
 

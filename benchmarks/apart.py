@@ -1,9 +1,9 @@
-"""Packages whose requirements exclude ours (aequitas needs an older pandas), run by an interpreter of their own.
+"""Packages whose requirements conflict with ours (aequitas needs an older pandas), run in a separate interpreter.
 
-    PEERS/bin/python benchmarks/apart.py tables.npz        prints what was measured as JSON
+    PEERS/bin/python benchmarks/apart.py tables.npz        prints the measurements as JSON
 
-`benchmarks/peers.py` writes the tables and reads the answer. The interpreter is that of ``.venv-peers`` (`make bench`
-makes it), or the one that the environment variable PEERS_PYTHON names.
+`benchmarks/peers.py` writes the tables and reads the output. The interpreter is that of ``.venv-peers`` (created by
+`make bench`), or the one named by the environment variable PEERS_PYTHON.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-LIMIT = 60.0  # seconds for the tables of one package
+LIMIT = 60.0  # time limit in seconds for the tables of one package
 
 Table = dict[str, Any]
 
 
 def fairaudit(data: Table, side: str) -> bool:
-    """Whether some group is flagged at 0.05: as different (``interval``), or for a lower rate alone (``upper``)."""
+    """Whether any group is flagged at 0.05: as different (``interval``), or only for a lower rate (``upper``)."""
     from fairaudit import Auditor, Metric
 
     groups = data["group"][:, None] == np.unique(data["group"])
@@ -37,7 +37,7 @@ def fairaudit(data: Table, side: str) -> bool:
 
 
 def aequitas(data: Table) -> bool:
-    """Whether a ratio of predicted positives is outside of 0.8 to 1.25 of the largest group's."""
+    """Whether any ratio of predicted positives to the largest group is outside 0.8 to 1.25."""
     import pandas as pd
     from aequitas.bias import Bias
     from aequitas.fairness import Fairness

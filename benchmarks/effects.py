@@ -1,12 +1,12 @@
-"""The published study's scale: 37 million sessions, 200 groups, 10 splits, both swaps, 50 replicates, every strategy.
+"""The published study's scale: 37 million sessions, 200 groups, 10 splits, both swaps, 50 replicates, all strategies.
 
     python benchmarks/effects.py [--rows 37000000]
 
-Writes simulated sessions to parquet in a temporary folder (deleted at the end), then measures, each in a process of
-its own and all in one run: a bare polars scan with a grouped sum of the same columns, `treatment_bias`, and
-`evaluate_corrections`. Prints seconds on the clock and of the processor (which others on the machine do not lengthen),
-their ratios to the bare scan, and peak memory. Last, it compares the parquet path with the in-memory path on a sample
-of the rows: the numbers must agree to 1e-9.
+Writes simulated sessions to parquet in a temporary folder (deleted at the end), then measures in one run, each in a
+separate process: a bare polars scan with a grouped sum of the same columns, `treatment_bias`, and
+`evaluate_corrections`. Prints wall time and processor time (which other programs do not affect), their ratios to the
+bare scan, and peak memory. Finally, it compares the parquet path with the in-memory path on a sample of the rows: the
+numbers must agree to 1e-9.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GROUPS, SEED = 200, 20
 
 
 def design(rows: int):
-    """Two hundred groups; every tenth one's predicted effects are off."""
+    """Two hundred groups; the predicted effects of every tenth are wrong."""
     import isonomy as iso
 
     error = {f"g{i:03d}": 0.1 if i % 20 else -0.1 for i in range(0, GROUPS, 10)}
@@ -60,7 +60,7 @@ TASKS = {"bare": bare, "bias": bias, "corrections": corrections}
 
 
 def measure(task: str, path: Path) -> dict[str, float]:
-    """Run one task in a process of its own; seconds exclude starting Python and importing."""
+    """Run one task in a separate process; times exclude starting Python and importing."""
     command = [sys.executable, __file__, "--task", task, "--path", str(path)]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     print("\n".join(lines[:-1]), end="\n" if len(lines) > 1 else "")

@@ -1,6 +1,6 @@
-"""Speed and memory of `flag`, as ratios measured side by side in one run.
+"""Speed and memory of `flag`, as ratios measured in one run.
 
-python benchmarks/groups.py [rates] [values] [fairlearn] [groups] [clusters] [memory]      all without arguments
+python benchmarks/groups.py [rates] [values] [fairlearn] [groups] [clusters] [memory]      (default: all)
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def timed(call: Callable[[], Any], repeats: int = REPEATS) -> float:
 
 
 def against(base: Callable[[], Any], ours: Callable[[], Any], repeats: int = REPEATS) -> str:
-    """How many times as long ours takes, the shortest of each, run in turn so that both meet the same load.
+    """The ratio of our shortest time to theirs; runs alternate, so that both have the same load.
 
-    By the clock, and in processor time, which other work on the machine does not change.
+    Wall time, and processor time, which other programs on the machine do not affect.
     """
     ours()
     pairs = []
@@ -106,7 +106,7 @@ def values() -> None:
 
 
 def fairlearn(replicates: int = 5, of: int = 1_000) -> None:
-    """Intervals for the same disparities by fairlearn's bootstrap, which is linear in its replicates."""
+    """Intervals for the same disparities by fairlearn's bootstrap, whose time is linear in its replicates."""
     from fairlearn.metrics import MetricFrame
     from sklearn.metrics import accuracy_score
 
@@ -140,7 +140,7 @@ def fairlearn(replicates: int = 5, of: int = 1_000) -> None:
 
 
 def people(rows: int, seed: int = 0) -> pl.DataFrame:
-    """Decisions about people who come five times on average."""
+    """Decisions about people with five rows on average."""
     rng = np.random.default_rng(seed)
     frame = pl.DataFrame(
         {
@@ -176,7 +176,7 @@ def clusters() -> None:
 
 def _peak(queue: Any, path: str, reading: dict[str, Any]) -> None:
     iso.flag(pl.scan_parquet(path), **PEOPLE, **reading)
-    # Not ``ru_maxrss``: a new process begins with its parent's.
+    # Not ``ru_maxrss``: a new process starts with that of its parent.
     status = dict(entry.split(":", 1) for entry in Path("/proc/self/status").read_text().splitlines())
     queue.put(int(status["VmHWM"].split()[0]) / 1e6)
 

@@ -1,4 +1,4 @@
-"""How long ``import isonomy`` takes, beside ``import numpy`` in the same run."""
+"""The time of ``import isonomy``, compared with ``import numpy`` in the same run."""
 
 from __future__ import annotations
 

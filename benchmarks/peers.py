@@ -1,9 +1,9 @@
-"""Other packages on the same tables: the time of a number and of its interval, and what a number alone leads to.
+"""Other packages on the same tables: the time of point estimates and intervals, and false alarms of point estimates.
 
-    python benchmarks/peers.py [tables, 1,000 if not said]
+    python benchmarks/peers.py [tables, default 1,000]
 
-Times are ratios from one run; false alarms are counted on tables in which no group differs. What is not installed, or
-fails, is shown with its error. Both are written to benchmarks/RESULTS.md.
+Times are ratios from one run; false alarms are counted on tables in which no group differs. A package that is not
+installed, or fails, is listed with its error. Both are written to benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Table = dict[str, Any]
 
 
 def table(rows: int, rng: np.random.Generator) -> Table:
-    """Decisions at a rate of 0.3 in four groups that do not differ: the first has 5 % of the rows."""
+    """Decisions at a rate of 0.3 in four groups that do not differ; the first has 5 % of the rows."""
     group = rng.choice(list("abcd"), rows, p=[0.05, 0.25, 0.3, 0.4])
     return {"group": group, "decision": (rng.random(rows) < 0.3).astype(np.int8)}
 
 
 def false_alarms(rows: int) -> tuple[float, float, float]:
-    """Shares of tables with a ratio observed below four fifths, with one shown to be, and with a difference shown."""
+    """Shares of tables with an observed ratio below four fifths, with one shown to be, and with a difference shown."""
     rng = np.random.default_rng(1)
     observed = ratio = difference = 0
     for _ in range(TABLES):
@@ -52,7 +52,7 @@ def false_alarms(rows: int) -> tuple[float, float, float]:
 
 
 def seconds(call: Callable[[], object], repeats: int) -> float:
-    """The least processor time of a few calls: other programs on the machine do not count."""
+    """The shortest processor time of a few calls; other programs on the machine do not affect it."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
@@ -62,7 +62,7 @@ def seconds(call: Callable[[], object], repeats: int) -> float:
 
 
 def interval_alarms(tables: int, rows: int = 2_000) -> float:
-    """Share of tables without a difference whose bootstrap interval of fairlearn's `difference` leaves out 0."""
+    """Share of tables without a difference in which the bootstrap interval of fairlearn's `difference` excludes 0."""
     from fairlearn.metrics import MetricFrame, selection_rate
 
     rng, alarms = np.random.default_rng(3), 0
@@ -106,11 +106,11 @@ def _sklearn(data: Table) -> object:
 
 
 def _linprog(data: Table) -> object:
-    """The least total movement to equal rates, as a linear program: one variable for each row."""
+    """The smallest total movement to equal rates, as a linear program with one variable per row."""
     from scipy.optimize import linprog
 
     score = np.random.default_rng(0).normal(size=data["group"].size)
-    side = np.where(data["decision"] == 1, -1.0, 1.0)  # what a decision that is changed adds
+    side = np.where(data["decision"] == 1, -1.0, 1.0)  # the contribution of a changed decision
     groups = np.unique(data["group"])
     mine = [data["group"] == g for g in groups]
     rates = [side * m / m.sum() for m in mine]
@@ -127,10 +127,10 @@ def _project(data: Table) -> object:
 
 
 def apart(tables: int, rows: int = 2_000) -> tuple[dict[str, Any], str]:
-    """What packages with an interpreter of their own say of the same tables; see benchmarks/apart.py."""
+    """The results of packages with a separate interpreter on the same tables; see benchmarks/apart.py."""
     python = os.environ.get("PEERS_PYTHON") or str(Path(__file__).parents[1] / ".venv-peers" / "bin" / "python")
     if not Path(python).exists():
-        return {"fairaudit, aequitas": {"error": "not installed: `make bench` makes .venv-peers"}}, ""
+        return {"fairaudit, aequitas": {"error": "not installed: `make bench` creates .venv-peers"}}, ""
     rng = np.random.default_rng(3)
     small, large = [table(rows, rng) for _ in range(tables)], table(100_000, np.random.default_rng(2))
     with tempfile.TemporaryDirectory() as folder:
@@ -161,14 +161,14 @@ PEERS: dict[str, tuple[Callable[[Table], object], int]] = {
     "scipy.stats.bootstrap: one difference, 5 resamples": (_scipy, 1),
 }
 MOVERS: dict[str, tuple[Callable[[Table], object], int]] = {
-    "isonomy.project: least movement, p-value": (_project, 3),
+    "isonomy.project: smallest movement, p-value": (_project, 3),
     "numpy: sorting the distances (the limit)": (lambda data: np.sort(np.random.default_rng(0).normal(size=10_000)), 3),
-    "scipy.optimize.linprog (HiGHS): least movement": (_linprog, 1),
+    "scipy.optimize.linprog (HiGHS): smallest movement": (_linprog, 1),
 }
 
 
 def times(peers: dict[str, tuple[Callable[[Table], object], int]], rows: int, what: str, others: dict[str, Any]) -> str:
-    """Processor seconds of everybody on the same table; what fails is shown with its error."""
+    """Processor seconds of all packages on the same table; failures are listed with their error."""
     data, ours = table(rows, np.random.default_rng(2)), float("nan")
     lines: list[list[str]] = []
     for name, (call, repeats) in peers.items():
@@ -186,7 +186,7 @@ def times(peers: dict[str, tuple[Callable[[Table], object], int]], rows: int, wh
 
 
 def main() -> None:
-    """Measure, and write it down."""
+    """Measure and write the results."""
     warnings.simplefilter("ignore")
     lines = [[f"{rows:,}", *(f"{share:.3f}" for share in false_alarms(rows))] for rows in (400, 2_000)]
     head = [
@@ -205,16 +205,16 @@ def main() -> None:
         [name, other["error"], ""] if "error" in other else [name, f"{other['alarms']:.3f}", f"{other['tables']}"]
         for name, other in others.items()
     ]
-    alarms.append(["fairlearn: 95 % bootstrap interval of `difference` leaves out 0", share, f"{resampled}"])
+    alarms.append(["fairlearn: 95 % bootstrap interval of `difference` excludes 0", share, f"{resampled}"])
     results.write(
         "Peers",
         f"python benchmarks/peers.py {TABLES}",
-        f"False alarms in {TABLES:,} tables a line in which no group differs: four groups, the smallest of 5 %.",
+        f"False alarms in {TABLES:,} tables per line in which no group differs (four groups, the smallest with 5 %).",
         results.table(head, lines),
-        f"The same of other packages, on such tables of 2,000 rows. {versions}",
+        f"False alarms of other packages on such tables of 2,000 rows. {versions}",
         results.table(["", "share with an alarm", "tables"], alarms),
         times(PEERS, 100_000, "selection rate", others),
-        times(MOVERS, 10_000, "least movement to equal rates", {}),
+        times(MOVERS, 10_000, "smallest movement to equal rates", {}),
     )
 
 

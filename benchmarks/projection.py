@@ -1,9 +1,9 @@
-"""How fast is the projection? Ratios measured side by side, in one run.
+"""How fast is the projection? Ratios measured in one run.
 
     python -m benchmarks.projection [--quick]
 
 * one moment, a million rows: program and plan against `np.argsort` of the same distances (asked: at most 4 times);
-* two moments: program against scipy's HiGHS on the same linear program, one variable a row (asked: at least 10 times
+* two moments: program against scipy's HiGHS on the same linear program, one variable per row (asked: at least 10 times
   faster at 1e5 and 1e6 rows); HiGHS is stopped after `LIMIT` seconds, and the ratio is then a lower bound;
 * an engine: `project` on a Parquet file of ten million rows (a million with ``--quick``) against the bare group-by of
   the same file that sums the score and its square (asked: at most 12 times);
@@ -70,9 +70,9 @@ def highs(distance: Array, label: NDArray[np.intp], constraint: Constraint) -> A
 
 
 def limited(function: Callable[[], Any]) -> tuple[float, Any]:
-    """Time and answer of ``function`` in a process of its own; None after `LIMIT` seconds.
+    """Time and result of ``function`` in a separate process; None after `LIMIT` seconds.
 
-    (HiGHS does not keep its own limit during presolve.)
+    (HiGHS ignores its own limit during presolve.)
     """
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)

@@ -1,4 +1,4 @@
-"""benchmarks/RESULTS.md: one section for each script that writes there, with the versions it was run with.
+"""Write benchmarks/RESULTS.md: one section per script, with the versions of the packages.
 
 python benchmarks/results.py    prints the file
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 FILE = Path(__file__).with_name("RESULTS.md")
 PACKAGES = ("numpy", "scipy", "polars", "scikit-learn", "statsmodels", "fairlearn")
-HEAD = "# What was measured\n\nRatios are from one run. Each section is written by the command below its title.\n"
+HEAD = "# Benchmark results\n\nRatios are from one run. The command below each title writes its section.\n"
 
 
 def versions() -> str:
@@ -34,7 +34,7 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def write(title: str, command: str, *parts: str) -> None:
-    """Replace one section of the file, and print it."""
+    """Replace one section of the file and print it."""
     section = "\n\n".join([f"## {title}", f"`{command}`. {versions()}", *parts]) + "\n"
     text = FILE.read_text() if FILE.exists() else HEAD
     others = [part for part in re.split(r"(?m)^(?=## )", text) if not part.startswith(f"## {title}\n")]
@@ -43,4 +43,4 @@ def write(title: str, command: str, *parts: str) -> None:
 
 
 if __name__ == "__main__":
-    print(FILE.read_text() if FILE.exists() else "nothing was measured yet")
+    print(FILE.read_text() if FILE.exists() else "nothing has been measured yet")

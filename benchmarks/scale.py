@@ -1,11 +1,11 @@
-"""How do time and memory grow with the rows? Files on disk, every method beside the bare group-by of its columns.
+"""How do time and memory grow with the rows? Files on disk, every method compared with a bare group-by of its columns.
 
     python benchmarks/scale.py [rows, default 10,000,000] [seconds for all, default 900]
 
-Sizes go from 10^4 to ``rows`` in factors of ten; where the time is up, what is left is not measured, and said so. Every
-measurement is a process of its own, so that its peak memory is its own; the bare scan and the methods take turns.
-Processor seconds are all threads together: other programs on the machine hardly change them. The fitted exponent is the
-slope of log seconds on log rows, from a million rows on.
+Sizes go from 10^4 to ``rows`` in factors of ten. When the time is up, the remaining cases are listed as not measured.
+Every measurement runs in a separate process, so that its peak memory is its own; the bare scan and the methods
+alternate. Processor seconds add up all threads, and other programs on the machine hardly change them. The fitted
+exponent is the slope of log seconds on log rows, from a million rows on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FILE_ROWS = 10_000_000  # rows of one file
 
 
 def write(folder: Path, rows: int) -> None:
-    """Decisions, outcomes, scores and amounts of ``rows`` people, a fifth as many users, in files."""
+    """Write decisions, outcomes, scores and amounts of ``rows`` rows, with a fifth as many users, to files."""
     for i in range(math.ceil(rows / FILE_ROWS)):
         rng, n = np.random.default_rng([7, i]), min(FILE_ROWS, rows - i * FILE_ROWS)
         user = rng.integers(0, max(rows // 5, 1), n).astype(np.int32)
@@ -59,7 +59,7 @@ def write(folder: Path, rows: int) -> None:
 
 
 def bare(column: str, *keys: str) -> Callable[[str], object]:
-    """Count a file's rows by some keys, and sum a column and its square."""
+    """Count the rows of a file by some keys, and sum a column and its square."""
     value = pl.col(column)
 
     def scan(path: str) -> object:
@@ -151,7 +151,7 @@ CASES: dict[str, tuple[str, Callable[[str], object]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds by the clock and of the processors, and gigabytes at the peak; or why there are none."""
+    """Wall seconds, processor seconds and peak gigabytes; or the reason why there are none."""
 
     wall: float = math.nan
     processor: float = math.nan
@@ -161,7 +161,7 @@ class Measured:
 
 def _run(name: str, path: str, send: Connection) -> None:
     try:
-        with tempfile.TemporaryDirectory() as folder:  # once on a few rows: imports are not what is measured
+        with tempfile.TemporaryDirectory() as folder:  # once on a few rows, so that imports are not measured
             write(Path(folder), 2_000)
             CASES[name][1](f"{folder}/*.parquet")
         start, used = time.perf_counter(), time.process_time()
@@ -173,7 +173,7 @@ def _run(name: str, path: str, send: Connection) -> None:
 
 
 def measure(name: str, path: str, limit: float) -> Measured:
-    """One case in a process of its own, which is stopped after ``limit`` seconds."""
+    """Run one case in a separate process, which is stopped after ``limit`` seconds."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(name, path, send))
@@ -215,7 +215,7 @@ def _draw(sizes: list[int], every: dict[str, list[Measured]]) -> None:
 
 
 def main(rows: int, seconds: float) -> None:
-    """Measure every case at every size, and write it down."""
+    """Measure every case at every size and write the results."""
     end = time.monotonic() + seconds
     sizes = [10**k for k in range(4, round(math.log10(rows)) + 1)]
     every: dict[str, list[Measured]] = {name: [] for name in CASES}
@@ -238,7 +238,7 @@ def main(rows: int, seconds: float) -> None:
         memory = [f"{last.memory:.2f}", "" if math.isnan(growth) else f"{growth:.2f}"]
         lines.append([name, f"{last.processor:.1f}", f"{last.wall:.1f}", *ratios, *memory])
     head = [
-        *(f"{sizes[-1]:,} rows", "processor s", "clock s", "of the bare scan: processor", "clock"),
+        *(f"{sizes[-1]:,} rows", "processor s", "wall s", "times the bare scan: processor", "wall"),
         *("peak GB", "growth exponent"),
     ]
     _draw(sizes, every)

@@ -1,8 +1,8 @@
-"""How long a parity test takes beside a bare group-by: 10 million rows, 2 million users, 21 grid points.
+"""The time of a parity test relative to a bare group-by: 10 million rows, 2 million users, 21 grid points.
 
     python benchmarks/scores.py [rows] [users] [duckdb] [spark]
 
-Prints ratios measured in one run, and how far other engines' numbers are from polars' (relative).
+Prints ratios measured in one run, and the relative differences between polars and other engines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from isonomy.scores import predictive_parity
 
 
 def platform(rows: int, users: int, seed: int = 0) -> pl.DataFrame:
-    """Users who repeat, with correlated outcomes; two groups with different scores."""
+    """Users with several rows and correlated outcomes, in two groups with different scores."""
     rng = np.random.default_rng(seed)
     user = rng.integers(0, users, rows)
     taste = rng.normal(0, 0.5, users)[user]

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 BLOCK = re.compile(r"^```python\n(?P<source>.*?)^```\n", flags=re.MULTILINE | re.DOTALL)
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-# Reference pages show what is asked of a call in comments; their blocks are run by the tests alone.
-SHOWN_AS_WRITTEN = ("methods/", "validity", "coming_from.md")
+# A page that shows what a call returns in its own text; its blocks are run by the tests alone.
+SHOWN_AS_WRITTEN = ("coming_from.md",)
 WITHOUT_DATA = "\n!!! note\n    Not run here: the public file is not in the folder that `ISONOMY_DATA` names.\n"
 
 
@@ -107,28 +107,26 @@ def executed(markdown: str, page: str) -> str:
     return BLOCK.sub(with_output, markdown)
 
 
-def names_by_topic(api: Path) -> str:
-    """The public names with their first lines, from the pages of the API that explain them."""
+def names_by_page(docs: Path) -> str:
+    """Every public name with the first line of its docstring, and the page that explains it."""
     import isonomy
 
-    lines = []
-    for page in sorted(api.glob("*.md")):
-        text = page.read_text()
-        lines += [f"\n## [{text.splitlines()[0].removeprefix('# ')}](api/{page.name})\n", "| name | |", "|---|---|"]
-        for path in re.findall(r"^::: (\S+)$", text, flags=re.MULTILINE):
+    lines = ["\n| name | |", "|---|---|"]
+    for page in sorted(docs.rglob("*.md")):
+        for path in re.findall(r"^::: (\S+)$", page.read_text(), flags=re.MULTILINE):
             name = path.rsplit(".", 1)[1]
             # A function of simulate has the name of its module, which it hides.
             value = getattr(isonomy.simulate, name, None) or pydoc.locate(path)
             first = (value.__doc__ or "").strip().split("\n")[0].replace("``", "`")
-            lines.append(f"| [`{name}`][{path}] | {first} |")
+            lines.append(f"| [`{name}`]({page.relative_to(docs)}) | {first} |")
     return "\n".join(lines)
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Run the blocks of a page, unless it shows them as written."""
     source = page.file.src_uri
-    if source == "api.md":
-        return markdown + names_by_topic(Path(config["docs_dir"]) / "api")
+    if source == "reference.md":
+        return markdown + names_by_page(Path(config["docs_dir"]))
     if source.startswith(SHOWN_AS_WRITTEN) or not BLOCK.search(markdown):
         return markdown
     here = Path.cwd()

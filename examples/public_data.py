@@ -1,4 +1,4 @@
-"""Where the public files are, and where a prepared table goes."""
+"""Find the public files and write the prepared tables."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import polars as pl
 
 
 def find(name: str) -> Path:
-    """The path of a public file; the script ends with a clear message where it is missing."""
+    """The path of a public file; exit with a message if it is missing."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     path = Path(os.environ.get("ISONOMY_DATA", beside)) / name
     if not path.exists():
-        sys.exit(f"{name} not found: set ISONOMY_DATA to the folder that holds it.")
+        sys.exit(f"{name} not found: set ISONOMY_DATA to the folder that contains it.")
     return path
 
 
 def write(table: pl.DataFrame, script: str) -> None:
-    """Write the prepared table beside the script, in a folder git ignores."""
+    """Write the prepared table next to the script, in a folder that git ignores."""
     folder = Path(script).resolve().parent / "data"
     folder.mkdir(exist_ok=True)
     table.write_parquet(folder / "table.parquet")

@@ -14,7 +14,7 @@ flagged = iso.flag(
 print(flagged.summary())
 print(flagged.to_frame().select("group", "n", "disparity", "ci_low", "ci_high", "adjusted_pvalue", "verdict"))
 
-# %% Taken together?
+# %% Do the groups differ at all?
 print(iso.certify(decisions, metric="tpr", outcome="repaid", prediction="approved", groups="race").verdict)
 
 # %% 2. How little would have to change for this classifier to look fair, and for whom?
@@ -29,7 +29,7 @@ moved = iso.project(
 )
 print(moved.summary())
 
-# %% 3. Is there an alternative that is as accurate and less unequal?
+# %% 3. Is there an alternative that is at least as accurate and less unequal?
 alternative = iso.improvability(
     decisions,
     outcome="repaid",
@@ -51,16 +51,16 @@ print(uplift.summary())
 parity = iso.predictive_parity(decisions, outcome="repaid", score="score", groups="race", user="user", rng=1)
 print(parity.summary())
 
-# %% What is true here, because it was planted
+# %% The truth, which the simulation planted
 for question, facts in lender.truth["facts"].items():
     print(question, *facts, sep="\n  ")
 
-# %% Every result draws itself (an Altair chart), and comes back from JSON
+# %% Every result has an Altair chart, and can be stored as JSON
 chart = flagged.plot()
 again = iso.from_json(flagged.to_json())
 assert again.verdict == flagged.verdict
 
-# %% All of it as one audit with a report. The same as a file is `isonomy audit audit.toml`.
+# %% All of it as one audit with a report. From a file: `isonomy audit audit.toml`.
 audit = iso.Audit.from_dict(
     {
         "title": "Quick start",
@@ -76,7 +76,7 @@ result = audit.run(output="isonomy-report")
 print(result.summary())
 print(f"Report: {result.output}/report.html")
 
-# %% In a model's test suite
+# %% In the test suite of a model
 from isonomy.testing import assert_no_violation  # noqa: E402
 
 try:

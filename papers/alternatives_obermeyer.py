@@ -1,12 +1,12 @@
-"""Tables 1 to 6 and Figures 2, 3, 6, 7 of Auerbach, Liang, Okumura and Tabord-Meehan (2025), published beside ours.
+"""Tables 1 to 6 and Figures 2, 3, 6, 7 of Auerbach, Liang, Okumura and Tabord-Meehan (2025): published and ours.
 
     python papers/alternatives_obermeyer.py [--figures DIR]    the held-out third of the public file
-    python papers/alternatives_obermeyer.py --full             all of it, where data_new.csv is in the data folder
+    python papers/alternatives_obermeyer.py --full             all of it, if data_new.csv is in the data folder
 
-The public data are a synthetic version of those of Obermeyer et al. (2019): the same conclusions and nearby numbers
-are to be expected, not the same digits. Of the features the held-out file has three predictions of the study's models
-(illness, cost, avoidable cost), on which the rules of Tables 1 to 3 are fitted; illness in the year of the decision,
-the outcome of Tables 4 to 6 and Figure 6, is not in it. The rows of the published tables are in
+The public data are a synthetic version of those of Obermeyer et al. (2019), so expect the same conclusions and similar
+numbers, not the same digits. The held-out file has only three features, the predictions of the study's models (illness,
+cost, avoidable cost), on which the rules of Tables 1 to 3 are fitted. It does not contain illness in the year of the
+decision, the outcome of Tables 4 to 6 and Figure 6. The rows of the published tables are in
 alternatives_published.json: Black a1, a0, p; White a1, a0, p; unfairness a1, a0, p; p.
 """
 
@@ -30,13 +30,13 @@ RULES = {"Table 1": "random_forest", "Table 2": "lasso", "Table 3": "linear"}
 SAME_YEAR = {"Table 4": "linear", "Table 5": "lasso", "Table 6": "random_forest"}
 FOREST = RandomForestRegressor(
     50, min_samples_leaf=20
-)  # of the held-out file; with --full 300 full trees, as published
+)  # for the held-out file; with --full, 300 full trees, as published
 HEADER = "  Black a1     a0      p   White a1     a0      p   unfair a1     a0      p        p"
 COST: dict[str, Any] = {
     "accuracy": {"utility": "outcome_among_selected", "outcome": "cost_t"},
     "fairness": "outcome_among_selected",
 }
-Point = tuple[str, str, float, float]  # whose, which algorithm, White, Black
+Point = tuple[str, str, float, float]  # published or ours, algorithm, White, Black
 
 
 def line(values: Any) -> str:
@@ -45,7 +45,7 @@ def line(values: Any) -> str:
 
 
 def rows_of(result: Any, black: int) -> list[list[float]]:
-    """Our rounds, laid out as the published rows."""
+    """Our rounds in the layout of the published rows."""
     lines = [
         result.lines("accuracy")[:, black],
         result.lines("accuracy")[:, 1 - black],
@@ -65,7 +65,7 @@ def show(title: str, rows: list[list[float]]) -> None:
 
 
 def points(whose: str, tables: dict[str, list[list[float]]]) -> list[Point]:
-    """The averages over rounds of the candidates, and of the status quo once: a point of Figure 2 or 6 each."""
+    """The averages over rounds of the candidates, and once of the status quo: the points of Figure 2 or 6."""
     middles = {name.split(", ")[1]: np.mean(rows, axis=0) for name, rows in tables.items()}
     first = next(iter(middles.values()))
     candidates = [(whose, name, float(m[3]), float(m[0])) for name, m in middles.items()]
@@ -73,7 +73,7 @@ def points(whose: str, tables: dict[str, list[list[float]]]) -> list[Point]:
 
 
 def scatter(drawn: list[Point], year: str) -> Any:
-    """Figures 2 and 6: both groups' accuracy; on the diagonal nobody is worse off."""
+    """Figures 2 and 6: the accuracy of both groups; they are equal on the diagonal."""
     import altair as alt
 
     whose, algorithm, white, black = (list(part) for part in zip(*drawn, strict=True))
@@ -135,7 +135,7 @@ def holdout(place: Path | None) -> None:
             "6": scatter(points("published", later), "in the same year"),
             "7": costly.surface().plot(),
         }.items():
-            (place / f"improvability_obermeyer_{name}.png").write_bytes(theme.to_png(chart, scale=1.5))
+            (place / f"alternatives_obermeyer_{name}.png").write_bytes(theme.to_png(chart, scale=1.5))
 
 
 def show_supported(what: str, result: Any) -> None:
@@ -146,7 +146,7 @@ def show_supported(what: str, result: Any) -> None:
 
 
 def second_edition(data: pl.DataFrame, ready: dict[str, Any]) -> None:
-    """The study's own LASSO prediction, a ready candidate: on all rows, by splits, and by the paper's procedure."""
+    """The study's LASSO prediction as a fixed candidate: on all rows, by splits, and by the paper's procedure."""
     print("\nThe ready candidate, predicted illness:")
     methods = {"all rows": None, "7 splits, merged": iso.splits(7), "the paper's procedure": "published"}
     for name, method in methods.items():

@@ -3,7 +3,7 @@
     python papers/alternatives_power.py [replications] [picture.svg]
 
 Means (1.52, eta), covariance [[10, 6.85], [6.85, 10.83]], l in {100, 200, 400}, 2,000 bootstrap draws, level 0.05; the
-paper has 5,000 replications. A shift of eta shifts every resampled mean, so one bootstrap of a sample serves all eta.
+paper has 5,000 replications. A shift in eta shifts every resampled mean, so one bootstrap of a sample serves all eta.
 Published: size controlled for eta >= 1.52; power rises as eta falls, with a slight dip near 0 for l = 100 and 200.
 A second table, not in the paper: size on the boundary of the null when a cut of the unfairness is required.
 """
@@ -24,12 +24,12 @@ MEAN, ALPHA, DRAWS, REPLICATIONS = 1.52, 0.05, 2_000, 1_000
 COVARIANCE = np.array([[10.0, 6.85], [6.85, 10.83]])
 ETAS = np.array([0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.25, 1.4, 1.52, 1.64, 1.75])
 FORMS = ("paper", "two_one_sided", "equivalence")
-CUTS = np.array([0.0, 0.3, 0.5, 0.7, 0.8, 0.9])  # required cuts; on the null's boundary eta = (1 - cut) 1.52
+CUTS = np.array([0.0, 0.3, 0.5, 0.7, 0.8, 0.9])  # required cuts; on the boundary of the null, eta = (1 - cut) 1.52
 CASES = [(eta, 0.0) for eta in ETAS] + [((1 - cut) * MEAN, cut) for cut in CUTS]  # mean gap, required cut
 
 
 def pvalue(means: np.ndarray, resampled: np.ndarray, form: str, cut: float) -> float:
-    """The library's fairness p-value for gaps with these means: group r carries the gap, group b is 0."""
+    """The fairness p-value of the library for gaps with these means: group r has the gap, group b has 0."""
     utility = READY["outcome_among_selected"]
     criteria = Criteria(utility, (utility,), ("r", "b"))
 
@@ -42,7 +42,7 @@ def pvalue(means: np.ndarray, resampled: np.ndarray, form: str, cut: float) -> f
 
 
 def closed_form(means: np.ndarray, covariance: np.ndarray, size: int, cut: float) -> float:
-    """The default form: both sides together, by the normal law."""
+    """The default form: both sides together, from the normal distribution."""
     known = RateMoments(np.array([abs(means[0]), means[1]]), covariance, size, (0,))
     base, gap = np.eye(2)
     shared = float((base - gap) @ covariance @ (base + gap))
@@ -51,9 +51,9 @@ def closed_form(means: np.ndarray, covariance: np.ndarray, size: int, cut: float
 
 
 def rejections(size: int, replications: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Share of rejections: (forms, etas) where no cut is required, (forms, cuts) on the boundary.
+    """Share of rejections: (forms, etas) if no cut is required, (forms, cuts) on the boundary.
 
-    The form that needs no bootstrap has samples of its own.
+    The form that needs no bootstrap uses separate samples.
     """
     root = np.linalg.cholesky(COVARIANCE)
     count = np.zeros((len(FORMS), len(CASES)))

@@ -2,10 +2,10 @@
 
     python papers/effects_hillstrom.py [--charts FOLDER]
 
-The paper publishes no table and its data are not public; this shows its Figures 1 to 3 on public data. Arms "Mens
-E-Mail" and "Womens E-Mail" are each compared with "No E-Mail", for the outcomes visit and conversion. A two-model
-learner (scikit-learn) is fitted on a random half; on the other half its predicted relative effects are audited by
-zip_code, channel, history_segment and newbie, and corrections are evaluated.
+The paper publishes no table, and its data are not public; this script reproduces its Figures 1 to 3 on public data. The
+arms "Mens E-Mail" and "Womens E-Mail" are each compared with "No E-Mail", for the outcomes visit and conversion. A
+two-model learner (scikit-learn) is fitted on a random half. On the other half, its predicted relative effects are
+audited by zip_code, channel, history_segment and newbie, and corrections are evaluated.
 """
 
 from __future__ import annotations

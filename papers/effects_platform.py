@@ -3,16 +3,15 @@
     python papers/effects_platform.py [--rows 4000000] [--charts FOLDER]
 
 The published study (37 million sessions of a travel platform, by country of origin) gives no numbers and no data. This
-simulates a platform with 40 countries of unequal size and prints what the figures show, published beside ours: once
+script simulates a platform with 40 countries of unequal size and prints what the figures show, published and ours: once
 without errors, as the paper found for most countries, and once with errors planted in a fifth of the countries. Both
-are judged by the paper's procedure and by our defaults.
+are tested by the paper's procedure and by our defaults.
 
 The paper's procedure (section 8.3, Algorithm 1, Appendix F): observed effects are ratios of means (15) on one half of
-the rows, predicted effects are collapsed by (20) on the other half, a country is compared with the pooled rows of all
-others, which have one correction factor, and 50 bootstrap replicates on each side of 10 random splits give standard
-errors and the five correction factors of section 7.2. One deviation: the rule (42) has the absolute value that it lacks
-in print. Replicates are drawn over cells of group, arm and outcome. `benchmarks/effects.py` has the full number of
-rows.
+the rows; predicted effects are collapsed by (20) on the other half; a country is compared with the pooled rows of all
+others, which have one correction factor; 50 bootstrap replicates on each side of 10 random splits give standard errors
+and the five correction factors of section 7.2. One deviation: rule (42) has the absolute value that is missing in
+print. Replicates are drawn over cells of group, arm and outcome. `benchmarks/effects.py` has the full number of rows.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ PROCEDURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def platform(rows: int, error: float) -> tuple[iso.simulate.Simulated, dict[str, float]]:
-    """Sizes follow a power law, the smallest country above 10,000 rows at the default; booking rate five percent."""
+    """Sizes follow a power law (by default the smallest country has over 10,000 rows); the booking rate is 5 %."""
     names = [f"country {i:02d}" for i in range(1, COUNTRIES + 1)]
     share = 1 / np.arange(1, COUNTRIES + 1) ** 0.8
     planted = {name: error * (-1) ** (i // 5) for i, name in enumerate(names) if i % 5 == 2}

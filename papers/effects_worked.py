@@ -1,10 +1,10 @@
-"""From fitting to correction to evaluation on three public experiments: Hillstrom's e-mails, social pressure, NSW.
+"""Fitting, correction and evaluation on three public experiments: Hillstrom's e-mails, social pressure, NSW.
 
     python papers/effects_worked.py
 
-Rows are split at random into three: on the first an uplift model (two regressions, one per arm) is fitted, on the
-second `EffectCorrector` learns each group's error, on the third both predictions are audited and their price compared.
-Last, `evaluate_corrections` compares all strategies on the second and third parts together.
+Rows are split at random into three parts. On the first, an uplift model (two regressions, one per arm) is fitted; on
+the second, `EffectCorrector` learns the error of each group; on the third, both predictions are audited and their price
+is compared. Finally, `evaluate_corrections` compares all strategies on the second and third parts together.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEED = 1986
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment: where it is, how its columns are made, and what is asked."""
+    """One experiment: its file, how to make its columns, and the options of the audit."""
 
     file: str
     prepare: Callable[[pl.DataFrame], pl.DataFrame]  # adds treatment, outcome and group
@@ -35,7 +35,7 @@ class Experiment:
 
 
 def hillstrom(table: pl.DataFrame) -> pl.DataFrame:
-    """Visits after the women's e-mail, against no e-mail, by how customers bought before."""
+    """Visits after the women's e-mail, compared with no e-mail, by the channel of earlier purchases."""
     kept = table.filter(pl.col("segment") != "Mens E-Mail")
     return kept.with_columns(
         treatment=(pl.col("segment") == "Womens E-Mail").cast(pl.Int8), outcome="visit", group="channel"
@@ -43,9 +43,9 @@ def hillstrom(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def social_pressure(table: pl.DataFrame) -> pl.DataFrame:
-    """Turnout after the letter that names the neighbours, against no letter, by age.
+    """Turnout after the letter that names the neighbors, compared with no letter, by age.
 
-    Households were randomised, and the public file does not say which rows share one: intervals are a little too short.
+    Households were randomized, but the public file does not identify them, so intervals are slightly too short.
     """
     age = 2006 - pl.col("yearofbirth")
     kept = table.filter(pl.col("messages").is_in(["Neighbors", "Control"]))
@@ -62,7 +62,7 @@ def social_pressure(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def supported_work(table: pl.DataFrame) -> pl.DataFrame:
-    """Earnings in 1978 after the programme, by race."""
+    """Earnings in 1978 after the program, by race."""
     return table.with_columns(treatment="trt", outcome="re78", group="black")
 
 
@@ -77,7 +77,7 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True)
 class Worked:
-    """What the rows say that the model was not fitted on."""
+    """Results on the rows on which the model was not fitted."""
 
     before: iso.TreatmentBiasResult
     after: iso.TreatmentBiasResult
@@ -87,7 +87,7 @@ class Worked:
 
 
 def worked(table: pl.DataFrame, experiment: Experiment) -> Worked:
-    """The whole way, on one table."""
+    """Fit, correct and evaluate on one table."""
     rows = experiment.prepare(table)
     part = np.random.default_rng(SEED).integers(0, 3, len(rows))
     train, learn, judge = (rows.filter(pl.Series(part == i)) for i in range(3))
@@ -128,7 +128,7 @@ def worked(table: pl.DataFrame, experiment: Experiment) -> Worked:
 
 def main() -> None:
     """Print all three."""
-    from data import find  # type: ignore[import-not-found]  # beside this script
+    from data import find  # type: ignore[import-not-found]  # next to this script
 
     for name, experiment in EXPERIMENTS.items():
         result = worked(pl.read_csv(find(experiment.file), infer_schema_length=None), experiment)

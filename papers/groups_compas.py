@@ -1,8 +1,8 @@
-"""COMPAS: the published intervals and flagged groups beside ours.
+"""COMPAS: the published intervals and flagged groups, and ours.
 
     python papers/groups_compas.py
 
-Section 6 and Figures 4 to 6 of the paper. Positive predictive value, prediction: decile score of 5 or more.
+Section 6 and Figures 4 to 6 of the paper: positive predictive value; the prediction is a decile score of 5 or more.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import polars as pl
 
 import isonomy as iso
 from data import find
-from isonomy.groups.likelihood.disparity import Hypothesis
 from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import Kind, Profile
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
+from isonomy.inference.effect import Hypothesis
 from isonomy.inference.multiplicity import adjust
 
 ROLES: dict[str, Any] = {"metric": "ppv", "outcome": "two_year_recid", "prediction": "high"}
 WHITE = {"race": "Caucasian"}
 BLACK = "African-American"
+METHODS: dict[str, Any] = {"plugin": "published", "joint": "el"}  # how the reference is treated
 
 
 def load() -> pl.DataFrame:
@@ -35,8 +36,8 @@ def intervals(table: pl.DataFrame) -> None:
     print(f"{'level':8}{'published (plug-in)':24}{'plug-in, ours':22}{'joint, ours':22}p plug-in   p joint")
     for alpha, published in ((0.05, "[0.018, 0.058]"), (0.1, "[0.022, 0.055]")):
         shown, p = [], []
-        for uncertainty in ("plugin", "joint"):
-            found = iso.flag(table, groups="race", reference=WHITE, uncertainty=uncertainty, alpha=alpha, **ROLES)
+        for method in METHODS.values():
+            found = iso.flag(table, groups="race", reference=WHITE, method=method, alpha=alpha, **ROLES)
             i = found.labels.index(f"race={BLACK}")
             shown.append(f"[{found.ci_low[i]:.4f}, {found.ci_high[i]:.4f}]")
             p.append(found.pvalue[i])
@@ -47,7 +48,7 @@ def intervals(table: pl.DataFrame) -> None:
 
 
 def figure_4(table: pl.DataFrame) -> None:
-    """Subgroups by sex and age against all Caucasian defendants; pointwise levels as in the paper's figure."""
+    """Subgroups by sex and age against all Caucasian defendants, with pointwise levels as in the paper's figure."""
     for title, rows in (
         ("Figure 4a: African-American subgroups", table.filter(pl.col("race").is_in([BLACK, "Caucasian"]))),
         ("Figure 4b: subgroups of all races", table),
@@ -57,13 +58,13 @@ def figure_4(table: pl.DataFrame) -> None:
         everyone = pl.lit("all") if "4b" in title else pl.col("race")
         data = rows.with_columns(everyone.alias("everyone"))
         lines: dict[str, list[str]] = {}
-        for uncertainty in ("plugin", "joint"):
+        for method in METHODS.values():
             found = iso.flag(
                 data,
                 groups=["everyone", "sex", "age_cat"],
                 depth=3,
                 reference=WHITE,
-                uncertainty=uncertainty,
+                method=method,
                 **ROLES,
             )
             for i, group in enumerate(found.groups):
@@ -78,7 +79,7 @@ def figure_4(table: pl.DataFrame) -> None:
 
 
 def siblings(table: pl.DataFrame, root: dict[str, str], path: list[str], theta: float, null: float, side: str) -> None:
-    """The authors' procedure: BH among the children of each node, one node at a time, the reference plugged in."""
+    """The authors' procedure: BH among the children of one node at a time, with the reference plugged in."""
     positive = table.filter(pl.col("high") == 1)
     for column, level in root.items():
         positive = positive.filter(pl.col(column) == level)
@@ -86,8 +87,8 @@ def siblings(table: pl.DataFrame, root: dict[str, str], path: list[str], theta: 
     def test(frames: list[tuple[str, pl.DataFrame]]) -> list[str]:
         counts = Binary([f.height for _, f in frames], [int(f["two_year_recid"].sum()) for _, f in frames])
         every = np.arange(len(frames))
-        problem = Profile(Kind.FIXED, counts, every, theta=np.full(len(frames), theta))
-        p = Hypothesis(null, null, side).test(problem)[1]
+        problem = ProfileLikelihood(Kind.FIXED, counts, every, theta=np.full(len(frames), theta))
+        p = problem.test(Hypothesis(null, null, side))[1]
         flagged = adjust(p, "bh") <= 0.05
         for (label, frame), one, hit in zip(frames, p, flagged, strict=True):
             print(f"    {label:48}{frame.height:>6}  p = {one:.5f}  {'flagged' if hit else ''}")
@@ -117,22 +118,21 @@ def figures_5_and_6(table: pl.DataFrame) -> None:
     siblings(table, {"sex": "Female"}, ["age_cat", "race"], average, -0.01, "less")
     print("The same hypotheses over all groups of race, sex and age at once (all intersections, at least 10 rows):")
     figures = {"Figure 5": (WHITE, 0.01, "greater"), "Figure 6": ("population", -0.01, "less")}
-    for (name, (reference, null, side)), uncertainty, how in itertools.product(
-        figures.items(), ("plugin", "joint"), ("bh", "bh-tree", "by")
+    for (name, (reference, null, side)), treatment, how in itertools.product(
+        figures.items(), METHODS, ("bh", "bh-tree", "by")
     ):
         found = iso.flag(
             table,
             groups=["race", "sex", "age_cat"],
             depth=3,
             reference=reference,
-            null=null,
-            alternative=side,
-            uncertainty=uncertainty,
+            null=iso.null(null, side=side),
+            method=METHODS[treatment],
             adjust=how,
             **ROLES,
         )
         shown = "; ".join(", ".join(map(str, g.mapping.values())) for g in found.flagged) or "none"
-        print(f"  {name}, {uncertainty:6} reference, adjust={how!r}: {shown}")
+        print(f"  {name}, {treatment:6} reference, adjust={how!r}: {shown}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Figures 1 to 3 of the paper: quantiles of T under the null, and power curves beside Student's t.
+"""Figures 1 to 3 of the paper: quantiles of T under the null, and power curves compared with Student's t.
 
     python papers/groups_figures.py [replications]
 
-The figures are printed as tables: what a reader would read off the curves.
+The figures are printed as tables of the values that a reader would read off the curves.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import sys
 import numpy as np
 from scipy import stats
 
-from isonomy.groups.likelihood.disparity import Hypothesis
 from isonomy.groups.likelihood.means import Real
-from isonomy.groups.likelihood.profile import Kind, Profile
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
+from isonomy.inference.effect import Hypothesis
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.tails import chi2_isf
 
@@ -49,7 +49,7 @@ NULLS = {
 
 
 def student(values: np.ndarray, side: str) -> np.ndarray:
-    """The t-test's p-value; for the interval null, twice the smaller of its two one-sided p-values."""
+    """The p-value of the t-test; for the interval null, twice the smaller of its two one-sided p-values."""
     n = values.shape[1]
     error = values.std(axis=1, ddof=1) / np.sqrt(n)
 
@@ -80,9 +80,9 @@ def power_curves(law: str, replications: int) -> None:
         for tau in grid:
             values = 2 * tau * x + noise
             means = Real(Ragged.from_codes(np.repeat(np.arange(replications), n), replications, values.ravel()))
-            problem = Profile(Kind.FIXED, means, np.arange(replications), theta=np.zeros(replications))
+            problem = ProfileLikelihood(Kind.FIXED, means, np.arange(replications), theta=np.zeros(replications))
             for name, (null, side) in NULLS.items():
-                el = np.mean(null.test(problem)[1] <= 0.05)
+                el = np.mean(problem.test(null)[1] <= 0.05)
                 tables[name].append(f"{el:6.3f}|{np.mean(student(values, side) <= 0.05):6.3f}")
         for name, cells in tables.items():
             print(f"{name:17}" + "".join(f"{cell:>14}" for cell in cells))

@@ -1,8 +1,8 @@
-"""Tables 1 to 3 of the paper: coverage beside the bootstrap (500 resamples), cost, false flagging rate and power.
+"""Tables 1 to 3 of the paper: coverage, also of the bootstrap (500 resamples), cost, false flagging rate and power.
 
     python papers/groups_tables.py [replications]
 
-The designs of Table 3 are those of studies/groups.py; this script prints published numbers beside ours.
+The designs of Table 3 are those of studies/groups.py. The script prints the published numbers next to ours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from isonomy.numerics.tails import chi2_isf
 from studies.groups import TABLE_1, TABLE_3, flagging
 
 SIZES = (2_000, 4_000, 8_000)
-# The bootstrap's coverage, in the order of Table 1.
+# Coverage of the bootstrap, in the order of Table 1.
 BOOTSTRAP = (
     *(0.9, 0.904, 0.8985, 0.9285, 0.9125, 0.917, 0.933, 0.929, 0.928),
     *(0.894, 0.9125, 0.8985, 0.9145, 0.8965, 0.898, 0.925, 0.918, 0.915),
@@ -30,7 +30,7 @@ BOOTSTRAP = (
 
 
 def certified_coverage(model: str, m: int, n: int, replications: int, rng: np.random.Generator) -> tuple[float, float]:
-    """How often the joint EL and EEL regions hold the true disparities, many tables solved at once."""
+    """How often the joint EL and EEL regions cover the true disparities; solves many tables at once."""
     el, eel = [], []
     block = max(1, 2_000_000 // n)
     for start in range(0, replications, block):
@@ -52,10 +52,10 @@ def certified_coverage(model: str, m: int, n: int, replications: int, rng: np.ra
 
 
 def critical_value(loss: FloatArray, group: IntArray, m: int, resamples: int, rng: np.random.Generator) -> float:
-    """The 95 % quantile over resamples of max_j P_j P*_j (e*_j - e_j), with e the groups' means and P their shares.
+    """The 95 % quantile over resamples of max_j P_j P*_j (e*_j - e_j), with group means e and group shares P.
 
-    Rows drawn with replacement fall into the groups by a multinomial law, and each draw within a group is any of its
-    rows with equal probability. P*_j (e*_j - e_j) is the sum of what these draws differ from e_j by, over n.
+    The group counts of rows drawn with replacement are multinomial, and each draw within a group is any of its rows
+    with equal probability. P*_j (e*_j - e_j) is the sum of the deviations of these draws from e_j, divided by n.
     """
     n = loss.size
     count = np.bincount(group, minlength=m)
@@ -64,13 +64,13 @@ def critical_value(loss: FloatArray, group: IntArray, m: int, resamples: int, rn
     for j in range(m):
         centered = loss[group == j] - loss[group == j].mean()
         draws = centered[rng.integers(0, count[j], drawn[:, j].sum(), dtype=np.uint32)]
-        sums = np.add.reduceat(draws, np.cumsum(drawn[:, j]) - drawn[:, j])  # 200 rows and more: never without a draw
+        sums = np.add.reduceat(draws, np.cumsum(drawn[:, j]) - drawn[:, j])  # with 200 rows or more, none is empty
         largest = np.maximum(largest, count[j] / n * sums / n)
     return float(np.sort(largest)[int(np.ceil(resamples * 0.95)) - 1])
 
 
 def bootstrap_coverage(model: str, m: int, n: int, replications: int, rng: np.random.Generator) -> float:
-    """Cherian and Candes' bootstrap region as the paper uses it, with 500 resamples: all |error_j| <= t / P_j²."""
+    """Cherian and Candès' bootstrap region as used in the paper, with 500 resamples: all |error_j| <= t / P_j²."""
     covered = []
     truth = np.ones(m) if model == "5.1" else (2 * np.arange(1, m + 1) - 1) / (2 * m)
     for _ in range(replications):

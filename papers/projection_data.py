@@ -1,18 +1,18 @@
 """The three datasets of Si, Murthy, Blanchet and Nguyen (2021), Appendix B.2, as arrays (X, group, label).
 
-The paper does not say which label is the positive one, which columns of COMPAS it used, nor how it treated missing
-values. Two readings:
+The paper does not say which label is positive, which columns of COMPAS it used, or how it treated missing values. We
+try two readings.
 
-`AUTHORS`, after the loader that the authors' group published with an earlier paper (Taskesen, Blanchet, Kuhn and
-Nguyen, Statistical-Fairness-Test): Arrhythmia has 12 features after the sex is dropped; COMPAS has the age category
-one-hot, sex, priors and charge degree, and positive is "reoffended"; Drug takes the ethnicity code -0.31685 for the
-protected group, which is White (1,720 of 1,885 rows), though the text says Black.
+`AUTHORS` follows the loader that the authors' group published with an earlier paper (Taskesen, Blanchet, Kuhn and
+Nguyen, Statistical-Fairness-Test): Arrhythmia has 12 features without sex; COMPAS has one-hot age categories, sex,
+priors and charge degree, and the positive label is "reoffended"; Drug uses the ethnicity code -0.31685 for the
+protected group, which is White (1,720 of 1,885 rows), although the text says Black.
 
-`OURS`, after the text: positive is "normal" (Arrhythmia), "did not reoffend within two years" (COMPAS) and "never used"
-(Drug).
+`OURS` follows the text: the positive labels are "normal" (Arrhythmia), "did not reoffend within two years" (COMPAS) and
+"never used" (Drug).
 
-In both, missing values are replaced by the median, features are standardised, and the sensitive attribute is not among
-the features (with it, the naive SVM is rejected in every split of every dataset, further from what was published).
+In both, missing values are replaced by the median, features are standardized, and the sensitive attribute is not a
+feature. (With it, the naive SVM is rejected in every split of every dataset, further from the published numbers.)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _arrhythmia(columns: int) -> Dataset:
 
 
 def _defendants() -> pl.DataFrame:
-    """African-American and Caucasian defendants after ProPublica's own filter: 5,278 rows."""
+    """African-American and Caucasian defendants after ProPublica's filter: 5,278 rows."""
     return pl.read_csv(find("compas-scores-two-years.csv"), infer_schema_length=None).filter(
         pl.col("days_b_screening_arrest").is_between(-30, 30)
         & (pl.col("is_recid") != -1)

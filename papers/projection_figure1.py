@@ -4,12 +4,11 @@
 
 Test statistic, rejection threshold at 0.05 and accuracy against the penalty, equal opportunity, one 70/30 split: (a)
 logistic regression on COMPAS, (b) a linear SVM on Drug. Published as curves, without numbers: the statistic falls only
-mildly and stays above the threshold however strong the penalty. Distances are Euclidean (l2) in standardized features.
+slightly and stays above the threshold for any penalty. Distances are Euclidean (l2) in standardized features.
 
-Two readings, as in projection_tables.py: the authors' loader with the paper's law, which has a threshold whatever the
-rows are like, and the text with our law. Ours has no threshold where too few rows stand behind the law, or where rows
-tie at the boundary: the Wald test then gives the p-value, and the last column says why. The picture draws the first
-reading.
+Two readings, as in projection_tables.py: the authors' loader with the paper's law, which always has a threshold, and
+the text with our law. Ours has no threshold if there are too few rows for the law, or if rows tie at the boundary. The
+p-value is then from the Wald test, and the last column gives the reason. The picture shows the first reading.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     python -m papers.projection_table4 [replications]        (2,000 by default, as in the paper)
 
-The paper's test, ``method="published"``, has h = N^(-1/5) and Theorem 1 with the empirical covariance, which takes each
-group at its own rate. Corollary 1 simplifies the variance under the null: as printed, it centers each group at the
-other's rate. The two agree in the limit and differ among few rows, so the test with Corollary 1's variance has columns
-of its own. A sample in which a compared group has no row with outcome 1 cannot be tested: it counts as a rejection in
+The paper's test, ``method="published"``, uses h = N^(-1/5) and Theorem 1 with the empirical covariance, which centers
+each group at its own rate. Corollary 1 simplifies the variance under the null; as printed, it centers each group at the
+rate of the other. The two agree in the limit but differ for few rows, so the test with the variance of Corollary 1 has
+separate columns. A sample in which a compared group has no row with outcome 1 cannot be tested: it is a rejection in
 these columns, which reproduces the published row for N = 30 with ``method="published"``, and is left out of ours.
-Figure 2 compares the statistic with its limit: here, by the largest distance between the two distribution functions.
+Figure 2 compares the statistic with its limit; we print the largest distance between the two distribution functions.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ ROLES: dict[str, Any] = {"outcome": "outcome", "prediction": "prediction", "grou
 def limit() -> float:
     """Scale of the limit: s tends to this times a chi-square with one degree of freedom (Corollary 1).
 
-    Both rates are 1/2 and the distance is N(0, 5) in every cell, so the groups' shares cancel.
+    Both rates are 1/2 and the distance is N(0, 5) in every cell, so that the shares of the groups cancel.
     """
     return 0.25 / (2 * stats.norm.pdf(0, scale=np.sqrt(5)))
 
 
 def corollary(drawn: dict[str, Any], statistic: float) -> float:
-    """p-value with the variance as Corollary 1 prints it, its expectations replaced by means."""
+    """P-value with the variance as printed in Corollary 1, with means in place of expectations."""
     chosen, positive = np.asarray(drawn["prediction"]), np.asarray(drawn["outcome"]) == 1
     u1, u2 = (positive & (np.asarray(drawn["group"]) == group) for group in ("1", "0"))
     mu1, mu2 = u1.mean(), u2.mean()

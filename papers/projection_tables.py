@@ -2,12 +2,12 @@
 
     python papers/projection_tables.py [splits]        (100 by default; the paper used 1,000)
 
-Random 70/30 splits; a linear SVM and the linear fair SVM of Donini et al. (2018) are fitted on the larger part and
-tested on the smaller at alpha = 0.05: equal opportunity (Table 1), equalized odds (Table 2), and Welch's t-test of
-equal opportunity (Table 3). Three readings, side by side: the authors' published loader with the hinge loss,
-``SVC(kernel="linear")``, and with the squared hinge, ``LinearSVC``; and ours after the text, with the squared hinge.
-The test is the paper's, ``method="published"``, in the first two, and ours in the third. Splits in which a compared
-group has no row with the label are left out and counted.
+On random 70/30 splits, a linear SVM and the linear fair SVM of Donini et al. (2018) are fitted on the larger part and
+tested on the smaller one at alpha = 0.05: equal opportunity (Table 1), equalized odds (Table 2), and Welch's t-test of
+equal opportunity (Table 3). There are three readings: the authors' published loader with the hinge loss,
+``SVC(kernel="linear")``; the same with the squared hinge, ``LinearSVC``; and the text with the squared hinge. The first
+two use the paper's test, ``method="published"``, and the third uses ours. Splits in which a compared group has no row
+with the label are left out and counted.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ def hinge(x: Array, y: Array) -> Array:
 
 
 def squared_hinge(x: Array, y: Array) -> Array:
-    """The same with the squared hinge loss."""
+    """Coefficients and intercept of a linear SVM with the squared hinge loss."""
     model = LinearSVC(C=1.0, dual=False, max_iter=10_000).fit(x, y)
     return np.append(model.coef_[0], model.intercept_[0])
 
 
 def naive(fit: Fit, x: Array, group: Array, y: Array) -> Array:
-    """The SVM as it is."""
+    """The SVM without changes."""
     return fit(x, y)
 
 
 def donini(fit: Fit, x: Array, group: Array, y: Array) -> Array:
-    """The linear fair SVM: coefficients orthogonal to u, the difference of the groups' means among label 1.
+    """The linear fair SVM: coefficients orthogonal to u, the difference between the group means among label 1.
 
     Donini et al. (2018), Section 4: with i the largest entry of u, map x_j to x_j - x_i u_j / u_i and leave x_i out.
     """
@@ -82,7 +82,7 @@ READINGS = {
 
 
 def tests(x: Array, group: Array, y: Array, theta: Array, law: str) -> list[float]:
-    """p-values of the three tables for one classifier on one test set.
+    """P-values of the three tables for one classifier on one test set.
 
     The score is the signed Euclidean distance to the hyperplane, (theta'x + b) / |theta|: the published bandwidth
     N^(-1/5) is in units of that distance.
@@ -103,7 +103,7 @@ def tests(x: Array, group: Array, y: Array, theta: Array, law: str) -> list[floa
 def rejections(
     data: Dataset, fit: Fit, law: str, splits: int, seed: int = 2021
 ) -> tuple[dict[str, NDArray[np.float64]], int]:
-    """Share of splits rejected by each test, by method; and how many splits could not be tested."""
+    """Share of splits rejected by each test, by method, and the number of splits that could not be tested."""
     x, group, y = data
     rng = np.random.default_rng(seed)
     pvalues: dict[str, list[list[float]]] = {method: [] for method in METHODS}

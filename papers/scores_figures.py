@@ -1,9 +1,9 @@
-"""Figures 1 and 2 of DiCiccio et al., as numbers (and as pictures, if a folder is given).
+"""Figures 1 and 2 of DiCiccio et al. as numbers (and as pictures, if a folder is given).
 
     python papers/scores_figures.py [folder]
 
-Figure 1: Heart Disease before and after calibration, by sex. Figure 2: user level against aggregate. The published data
-are private; this platform is simulated so that frequent users' activity is related to the outcome.
+Figure 1: Heart Disease before and after calibration, by sex. Figure 2: user level and aggregate level. The published
+data are private; this platform is simulated such that activity is related to the outcome.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from isonomy.scores import GroupCalibrator, predictive_parity
 
 
 def figure1() -> tuple[Any, Any]:
-    """All 297 rows scored by cross-validation: half to calibrate, half to test."""
+    """All 297 rows, scored by cross-validation; one half calibrates, the other tests."""
     values = heart_rows()
     y, sex = values[:, 13] > 0, values[:, 1].astype(int)
     forest = RandomForestClassifier(200, min_samples_leaf=2, random_state=0)
@@ -39,7 +39,7 @@ def figure1() -> tuple[Any, Any]:
 
 
 def platform(seed: int = 0) -> dict[str, Any]:
-    """Frequent users with many positive outcomes are the most active; each user alone is in parity."""
+    """Users with many positive outcomes are the most active; parity holds at the user level."""
     rng = np.random.default_rng(seed)
     users = 6_000
     frequent = rng.random(users) < 0.5

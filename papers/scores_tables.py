@@ -1,13 +1,13 @@
-"""Tables 1 to 4 of DiCiccio et al.: calibration error, parity error, AUC and ECE, published beside ours.
+"""Tables 1 to 4 of DiCiccio et al.: calibration error, parity error, AUC and ECE, published and ours.
 
     python papers/scores_tables.py [bootstraps]
 
-Adult (race, black and white) and Heart Disease (sex) as published; the ACS excerpt of Texas 2018 (sex) in place of the
-full Census file, with "has an industry" (work in the last five years) as the outcome, for want of employment status. A
+Adult (race, black and white) and Heart Disease (sex) are as published. The ACS excerpt of Texas 2018 (sex) replaces the
+full Census file; it has no employment status, so the outcome is "has an industry" (work in the last five years). A
 random forest without the group attribute scores the test part. As published, each bootstrap draws from the scored test
-part and is then split in half; about 39 % of the rows tested are then also in the half that calibrates. "split first"
-splits, then draws within each half. "local-linear" is near-unbiased binning with our smoother, which has no bias at the
-ends.
+part and is then split in half, so that about 39 % of the tested rows are also in the calibrating half. "split first"
+splits and then draws within each half. "local-linear" is near-unbiased binning with our smoother, which is unbiased at
+the ends.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def census() -> Scored:
 
 
 def measure(data: Scored, calibrate: Any, test: Any) -> Any:
-    """The four measures of each method: calibrated on some rows, measured on others."""
+    """The four measures of each method, calibrated on some rows and measured on others."""
     part = pl.DataFrame({"s": data["s"][calibrate], "g": data["g"][calibrate]})
     held = pl.DataFrame({"s": data["s"][test], "g": data["g"][test]})
     found = np.empty((len(METHODS), len(MEASURES)))
@@ -138,7 +138,7 @@ def measure(data: Scored, calibrate: Any, test: Any) -> Any:
 
 
 def bootstrap(data: Scored, rounds: int, rng: np.random.Generator, *, first: str) -> Any:
-    """Mean and standard error over bootstraps; ``first``: "draw" as published, or "split"."""
+    """Mean and standard error over bootstraps; ``first`` is "draw" (as published) or "split"."""
     n = data["s"].size
     found = []
     for _ in range(rounds):

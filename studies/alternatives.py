@@ -1,11 +1,11 @@
-"""Size and power of the improvability test, `improvability`, on designs with known truth.
+"""Size and power of `improvability` on designs with known truth.
 
-    python -m studies.alternatives [--tables N] [--only TEXT]        writes docs/validity/alternatives.md
+    python -m studies.alternatives [--tables N] [--only TEXT]        writes docs/alternatives/simulations.md
 
-One run of K = 7 rounds gives K = 1 too: its first round.
+A run with K = 7 rounds also gives K = 1, its first round.
 
-A rule's null is a status quo that is just as unequal (or just as accurate) as what the rule reaches on average when it
-is fitted on four fifths of the rows; that is found first, by fits on other rows.
+Under the null of a rule, the status quo is exactly as unequal (or as accurate) as the rule is on average when fitted on
+four fifths of the rows. This average is estimated first, from fits on other rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Columns = dict[str, Any]
 def classified(
     rng: np.random.Generator, accuracy: list[tuple[float, float]], selected: list[tuple[float, float]], rows: int
 ) -> Columns:
-    """0/1 outcomes; for each group (status quo, candidate) the share classified rightly and the share selected."""
+    """0/1 outcomes, with the accuracy and the share selected of (status quo, candidate) in each group."""
     group = rng.integers(0, len(accuracy), rows)
     y = rng.integers(0, 2, rows)
     decisions = []
@@ -51,7 +51,7 @@ def classified(
 
 
 def rising(rng: np.random.Generator, slopes: list[tuple[float, float]], rows: int) -> Columns:
-    """Poisson outcomes; decisions rise with the outcome by a slope for each group (status quo, candidate)."""
+    """Poisson outcomes; decisions rise with the outcome, with the slopes of (status quo, candidate) in each group."""
     group, y = rng.integers(0, len(slopes), rows), rng.poisson(2.0, rows)
     chance = [1 / (1 + np.exp(2.2 - np.array(slopes)[group, k] * (y - 1))) for k in (0, 1)]
     decisions = [(rng.random(rows) < c).astype(int) for c in chance]
@@ -59,9 +59,9 @@ def rising(rng: np.random.Generator, slopes: list[tuple[float, float]], rows: in
 
 
 def tied(groups: int) -> Callable[[np.random.Generator], Columns]:
-    """Equal largest gaps: many pairs tie for it under the status quo, one pair has it under the candidate.
+    """Equal largest gaps: many pairs tie for the largest under the status quo, only one pair has it for the candidate.
 
-    The largest of several tied gaps comes out too large, so a bootstrap of the largest gap sees an improvement.
+    The largest of several tied gaps is overestimated, so that a bootstrap of the largest gap finds an improvement.
     """
     half = groups // 2
     before = [0.6] * half + [0.42] * (groups - half)
@@ -107,7 +107,7 @@ class Design:
 def largest_gap(rng: np.random.Generator, groups: int) -> float:
     """Whether a bootstrap of the largest gap over pairs would reject (the fairness component alone)."""
     columns = tied(groups)(rng)
-    cells = np.zeros((groups, 4))  # of each group: d0, d1 = 00, 01, 10, 11
+    cells = np.zeros((groups, 4))  # in each group: d0, d1 = 00, 01, 10, 11
     np.add.at(cells, (columns["g"], 2 * columns["d0"] + columns["d1"]), 1)
     rows = cells.sum(axis=1)
     draws = np.stack([rng.multinomial(int(n), c / n, size=RESAMPLES) for n, c in zip(rows, cells, strict=True)], axis=1)
@@ -142,7 +142,7 @@ NULLS = {
 CUTS = {
     "unfairness cut by 90 %, 90 % asked for": Design(STEEPER, {"gain": iso.gain(fairness=0.9)}),
 }
-# For comparison: the reason for two one-sided questions. If it kept its level the paper's form could be the default.
+# The reason for two one-sided questions: if the paper's form kept its level, it could be the default.
 PAPER = {
     "equal unfairness, the paper's form": Design(EQUAL_UNFAIRNESS, published=True),
     "unfairness cut by 70 %, 70 % asked for, the paper's form": Design(STEEP, CUT, published=True),
@@ -155,7 +155,7 @@ BETTER = {
 
 
 def line(name: str, truth: str, asked: Asked | None, draw: Callable[[np.random.Generator], Any]) -> Run:
-    """A run that fills one line; the same is asked of one round and of seven."""
+    """A run that fills one line, with the same target for one round and for seven."""
     return Run((Line((name, truth), (asked, asked)),), each(draw), TABLES)
 
 
@@ -165,7 +165,7 @@ def with_one_round(outcomes: FloatArray) -> list[Any]:
 
 
 def reruns(rng: np.random.Generator, tables: int, times: int, correlation: float) -> FloatArray:
-    """How often an analyst who may run the test so often gets a rejection under the null: one split, and seven."""
+    """How often an analyst who runs the test ``times`` times rejects a true null, with one split and with seven."""
     shares = [
         simulate_reruns(times, splits=splits, correlation=correlation, replications=tables, rng=rng)
         for splits in (1, 7)
@@ -173,16 +173,16 @@ def reruns(rng: np.random.Generator, tables: int, times: int, correlation: float
     return np.tile(shares, (tables, 1))
 
 
-# --- scores cut at a capacity, ready
+# --- fixed scores, cut at a capacity
 
 
 def apart(result: Any, capacity: float) -> float:
-    """By how much a share selected, by either algorithm, differs from the capacity."""
+    """The largest difference of a share selected, by either algorithm, from the capacity."""
     return float(max(abs(shares - capacity).max() for shares in (result.selected, result.selected_status_quo)))
 
 
 def at_capacity(rng: np.random.Generator, design: Any, capacity: float, rows: int) -> list[float]:
-    """Whether the test on all rows rejects, and by how much the shares selected differ from the capacity."""
+    """Whether the test on all rows rejects, and the largest difference of a share selected from the capacity."""
     table = alternatives(rows, int(rng.integers(2**31)), design=design, outcome="binary", capacity=capacity)
     result = iso.improvability(
         table.columns,
@@ -197,9 +197,9 @@ def at_capacity(rng: np.random.Generator, design: Any, capacity: float, rows: in
     return [float(rejected(result.pvalue)), apart(result, capacity)]
 
 
-# --- rules that are fitted
+# --- fitted rules
 
-# Small ones: fifteen are fitted on every table, and a forest of five trees changes more with a row than a large one.
+# Small models: fifteen are fitted on every table, and a forest of five trees reacts more to a row than a large one.
 SELECTORS: dict[str, Any] = {
     "linear": LinearRegression(),
     "LASSO": LassoLarsCV(cv=5),
@@ -215,7 +215,7 @@ SPLITS = iso.splits(7)
 
 
 def people(rng: np.random.Generator, rows: int, groups: int) -> Columns:
-    """Outcomes that follow two of four features; the first is lower in later groups."""
+    """Outcomes that depend on two of four features; the first feature is lower in later groups."""
     group, x = rng.integers(0, groups, rows), rng.normal(size=(rows, 4))
     x[:, 0] += np.linspace(0.4, -0.4, groups)[group]
     y = (x[:, 0] + 0.5 * x[:, 1] + rng.normal(size=rows) > 0.3).astype(int)
@@ -228,13 +228,13 @@ def matrix(columns: Columns) -> FloatArray:
 
 
 class Once:
-    """A rule that fits and predicts once on the same rows, whatever it is asked to improve on."""
+    """A rule that fits and predicts only once on the same rows, for any status quo."""
 
     def __init__(self, rule: str) -> None:
         self.rule, self.values = EstimatorRule(clone(SELECTORS[rule])), dict[tuple[bytes, ...], Any]()
 
     def __call__(self, training: Training) -> Decide:
-        """The algorithm fitted on these people, now or before."""
+        """The algorithm fitted on these people, cached."""
         fit = training.people.features["x0"].tobytes()
         fitted = self._kept((fit,), lambda: self.rule(training))
         return lambda people: self._kept((fit, people.features["x0"].tobytes()), lambda: fitted(people))
@@ -247,16 +247,16 @@ class Once:
 
 @cache
 def reached(rule: str, rows: int, groups: int, capacity: float) -> tuple[FloatArray, FloatArray]:
-    """What a rule fitted on so many rows selects on average of each group and outcome, and how many these are.
+    """The mean share that a rule fitted on ``rows`` rows selects of each group and outcome, and the share of each cell.
 
-    Averages over 40 fits, each judged on 20,000 people: about thirty times as well known as a table tells.
+    Averages over 40 fits, each evaluated on 20,000 people: about thirty times as precise as one table.
     """
     rng = np.random.default_rng(5)
     rates, shares = [], []
     for _ in range(40):
         learn, judge = people(rng, rows, groups), people(rng, 20_000, groups)
         model = clone(SELECTORS[rule]).fit(matrix(learn), learn["y"])
-        score = model.predict(matrix(judge)) + 1e-9 * rng.normal(size=20_000)  # ties are broken by lot
+        score = model.predict(matrix(judge)) + 1e-9 * rng.normal(size=20_000)  # break ties at random
         chosen = score > np.quantile(score, 1 - capacity)
         cells = [(judge["g"] == g) & (judge["y"] == y) for g in range(groups) for y in (0, 1)]
         rates.append([chosen[cell].mean() for cell in cells])
@@ -265,10 +265,10 @@ def reached(rule: str, rows: int, groups: int, capacity: float) -> tuple[FloatAr
 
 
 def status_quo(boundary: str, rate: FloatArray, share: FloatArray) -> FloatArray:
-    """What the status quo selects of each group and outcome: the capacity in all, on a boundary or worse.
+    """The share that a status quo on or inside the boundary selects of each group and outcome, at the same capacity.
 
-    A group's true positive rate falls by d while as many are selected, so that its accuracy falls by 2 d times its base
-    rate; or it changes by e with the accuracy unchanged, and the other group makes room.
+    The true positive rate of a group falls by d while as many are selected, so that its accuracy falls by 2 d times its
+    base rate; or it changes by e with the accuracy unchanged, and the other group compensates.
     """
     size = share.sum(axis=1)
     base = share[:, 1] / size
@@ -295,7 +295,7 @@ def status_quo(boundary: str, rate: FloatArray, share: FloatArray) -> FloatArray
 
 @dataclass(frozen=True)
 class Fitted:
-    """A rule, and the status quo it is compared with."""
+    """A rule and the status quo with which it is compared."""
 
     rule: str
     boundary: str
@@ -304,7 +304,7 @@ class Fitted:
     capacity: float = 0.2
 
     def facing(self, columns: Columns, noise: FloatArray) -> Columns:
-        """These people with the status quo's score: of a group and an outcome, in the order of the noise."""
+        """These people with the score of the status quo, ordered by the noise within each group and outcome."""
         rate, share = reached(self.rule, self.rows * 4 // 5, self.groups, self.capacity)
         chance = status_quo(self.boundary, rate, share)[columns["g"], columns["y"]]
         return columns | {"s0": ndtri(chance) + noise}
@@ -314,7 +314,7 @@ class Fitted:
         return self.facing(people(rng, self.rows, self.groups), rng.normal(size=self.rows))
 
     def ask(self, columns: Columns, rng: np.random.Generator, **how: Any) -> Any:
-        """The test on it."""
+        """The test on one table."""
         return iso.improvability(
             columns,
             outcome="y",
@@ -336,7 +336,7 @@ class Fitted:
         return [float(rejected(p)) for p in (splits.round_pvalues[0], doubled, splits.pvalue, crossfit.pvalue)]
 
     def reruns(self, rng: np.random.Generator) -> list[float]:
-        """Twenty seeds on one table: the share that agree with most of them, and whether one of them rejects."""
+        """Twenty seeds on one table: the share that agrees with the majority, and whether any rejects."""
         columns = self.draw(rng)
         each = []
         for seed in rng.integers(2**31, size=20):
@@ -350,10 +350,10 @@ class Fitted:
 
 
 def crossfits(lines: Sequence[Fitted], rng: np.random.Generator) -> list[float]:
-    """For each line whether cross-fitting rejects, and by how much the shares selected differ from the capacity.
+    """For each line, whether cross-fitting rejects, and the largest difference of a share selected from the capacity.
 
-    The lines have the same people, folds and fits: what a rule learns depends on no status quo, and neither does the
-    order of rows, from which folds are drawn, since these scores have the same order in every group and outcome.
+    The lines share people, folds and fits. A fit does not depend on the status quo. Neither does the order of rows,
+    from which folds are drawn, because these scores have the same order in every group and outcome.
     """
     rule, seed = Once(lines[0].rule), int(rng.integers(2**31))
     columns, noise = people(rng, lines[0].rows, lines[0].groups), rng.normal(size=lines[0].rows)
@@ -367,13 +367,13 @@ def crossfits(lines: Sequence[Fitted], rng: np.random.Generator) -> list[float]:
 
 
 def shares_too(outcomes: FloatArray) -> list[Any]:
-    """For each line the share of rejections, and the largest difference of a share selected from the capacity."""
+    """For each line, the share of rejections and the largest difference of a share selected from the capacity."""
     pairs = zip(outcomes[:, ::2].T, outcomes[:, 1::2].T, strict=True)
     return [value for rejections, apart in pairs for value in (float(rejections.mean()), f"{apart.max():.0e}")]
 
 
 STABLE = ("linear", "LASSO", "forest", "boosting", "nearest neighbours")
-FITS = 16  # five folds, three times, and once on all rows where an alternative is recommended
+FITS = 16  # five folds, three times, and once on all rows if an alternative is recommended
 RULE_NULLS = (  # each entry: lines that share their fits
     *(tuple(Fitted(rule, boundary) for boundary in ("unfairness", "accuracy", "both")) for rule in STABLE),
     *((Fitted(rule, "unfairness", 2_000, 3),) for rule in STABLE),
@@ -394,7 +394,7 @@ SIZE, LEAST = at_most(0.05), Asked(0.8, "least", exact=True)
 NULL, ALTERNATIVE = "null, boundary", "alternative"
 NAIVE = "equal unfairness, {} groups, ties, bootstrap of the largest gap (fairness alone)"
 PAGE = Page(
-    "alternatives",
+    "alternatives/simulations",
     (
         Section(
             "Size and power",

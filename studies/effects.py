@@ -1,7 +1,7 @@
-"""Size, coverage, bias and power of the treatment-effect method, `treatment_bias`, against closed-form truth.
+"""Size, coverage, bias and power of `treatment_bias` on designs with closed-form truth.
 
-python -m studies.effects [--tables N] [--only TEXT]        writes docs/validity/effects.md
-python -m studies.effects --picture                         draws docs/images/treatment_risk.svg
+python -m studies.effects [--tables N] [--only TEXT]        writes docs/effects/simulations.md
+python -m studies.effects --picture                         draws docs/images/effects_risk.svg
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from scipy import stats
 import isonomy as iso
 from isonomy.effects.estimators.collapse import Formula, Measure
 from isonomy.effects.estimators.errors import errors_of
-from isonomy.effects.estimators.events import MANY_EVENTS, CountGap, equal_errors, law_of, rest_of
+from isonomy.effects.estimators.events import CountGap, choose_laws, equal_errors, law_of, rest_of
 from isonomy.effects.estimators.moments import EventCounts, ExperimentRows, Sums
-from isonomy.effects.estimators.ratio import Ratio
 from isonomy.effects.estimators.shrinkage import Detected, correction, strategies_of
 from isonomy.effects.price import QUANTITIES, scores, standard_error
+from isonomy.inference.effect import Fieller
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, rejected
@@ -54,7 +54,7 @@ PLANTED: dict[str, Mapping[str, float]] = {
 
 
 def covers(rng: np.random.Generator, measure: Any, sizes: Sequence[int], **design: Any) -> list[BoolArray]:
-    """Whether Fieller's 95 % intervals hold the true error, and the true bias, of each group."""
+    """Whether Fieller's 95 % intervals cover the true error, and the true bias, of each group."""
     table = experiment(rng, sizes, measure=measure, **design)
     result = iso.treatment_bias(table.columns, **ROLES, measure=measure, method="welch")
     limits = {"error": (result.error_low, result.error_high), "bias": (result.ci_low, result.ci_high)}
@@ -62,14 +62,14 @@ def covers(rng: np.random.Generator, measure: Any, sizes: Sequence[int], **desig
 
 
 def rejects(rng: np.random.Generator, measure: Any, sizes: Sequence[int], **design: Any) -> list[FloatArray]:
-    """Whether tests of no error, and of no bias, reject for each group, where there is none."""
+    """Whether the tests of no error, and of no bias, reject in each group although there is none."""
     table = experiment(rng, sizes, measure=measure, **design)
     result = iso.treatment_bias(table.columns, **ROLES, measure=measure, method="welch")
     return [rejected(result.error_pvalue), rejected(result.pvalue)]
 
 
 def coverage(sizes: Sequence[int] = SIZES) -> tuple[Run, ...]:
-    """Planted errors for coverage, none for size: measures, outcomes and arms."""
+    """Coverage with planted errors and size without, for all measures, outcomes and arms."""
     runs = []
     for measure, planted in PLANTED.items():
         for outcome in ("binary", "real"):
@@ -92,7 +92,7 @@ SMALL = (100, 250, 500, 1_000, 2_500, 10_000)
 
 
 def welch(columns: Mapping[str, Any], error: FloatArray) -> FloatArray:
-    """Degrees of freedom of each group's error: B = b exactly if the means of Y (f - b) and of Y agree across arms."""
+    """Degrees of freedom of each group's error; B = b exactly if the means of Y (f - b) and of Y agree across arms."""
     freedom = []
     for name, b in zip(np.unique(columns["group"]), error, strict=True):
         rows = columns["group"] == name
@@ -105,7 +105,7 @@ def welch(columns: Mapping[str, Any], error: FloatArray) -> FloatArray:
 
 
 def few_events(rng: np.random.Generator) -> list[BoolArray]:
-    """Coverage at a low base rate: the error by the law of the counts, Fieller's interval and the delta method's."""
+    """Coverage at a low base rate: the distribution of the counts, Fieller's interval and the delta method."""
     table = experiment(rng, SMALL, baseline=0.05, treated=0.2)
     default = iso.treatment_bias(table.columns, **ROLES)
     fieller = iso.treatment_bias(table.columns, **ROLES, method="welch")
@@ -120,13 +120,13 @@ def few_events(rng: np.random.Generator) -> list[BoolArray]:
     ]
 
 
-# Few events: tables of counts, so that a thousand tables of a million rows take minutes
+# Few events. The tables are counts, so that a thousand tables of a million rows take minutes.
 
 SHARES = {"half treated": 0.5, "5 % treated": 0.05}
 EVENTS = (10, 20, 40, 80)
 GROUPS = 30
 EFFECT = {"relative": 1.25, "difference": 0.05}
-MEAN = {"relative": 0.1 * 1.25 * (1 + 0.1 / 3), "difference": 0.15}  # outcomes of the treated
+MEAN = {"relative": 0.1 * 1.25 * (1 + 0.1 / 3), "difference": 0.15}  # mean outcome of the treated
 LITTLE = (2, 5, 15, 40)
 
 
@@ -160,7 +160,7 @@ def counted(
 def any_flagged(rng: np.random.Generator, tables: int, measure: str, treated: float) -> FloatArray:
     """Whether any of 30 groups without bias is flagged, for each number of expected treated events.
 
-    The functions are those that `isonomy.treatment_bias` calls; `tests/validity` compares the two on single tables.
+    Uses the functions that `isonomy.treatment_bias` calls; `tests/validity` compares the two on single tables.
     """
     relative = measure == "relative"
     flags = []
@@ -182,24 +182,23 @@ def added(table: Mapping[str, FloatArray], *, relative: bool, groups: int = GROU
         table["rows"].astype(float),
         ((group, groups),),
     )
-    place = np.zeros(y.size, dtype=np.intp)
-    return lines.sums(("y", "yf") if relative else ("y", "f"), np.arange(y.size), lines.weight, place, 1)[0]
+    return lines.sums(("y", "yf") if relative else ("y", "f"))[0]
 
 
 def many_pvalues(tables: Sequence[Mapping[str, FloatArray]], *, relative: bool) -> FloatArray:
-    """P-values of bias (table, group) by the law of the counts, from tables of counts with groups of the same names."""
+    """P-values of bias (table, group) from the distribution of the counts, for count tables with the same groups."""
     sums = [added(table, relative=relative) for table in tables]
     parts = [errors_of(one.moments(), Formula(measure="relative" if relative else "difference")) for one in sums]
     counts = EventCounts(np.stack([one.counts.n for one in sums]), np.stack([one.counts.x for one in sums]))
     fields = ("top", "bottom", "tt", "tb", "bb", "df")
     error, rest = (
-        Ratio(*(np.stack([getattr(getattr(part, which), name) for part in parts]) for name in fields))
+        Fieller(*(np.stack([getattr(getattr(part, which), name) for part in parts]) for name in fields))
         for which in ("error", "rest")
     )
     usable, every = np.stack([part.in_rest for part in parts]), np.ones(GROUPS, dtype=bool)
     own = law_of(counts, error, rest.value, relative=relative)
     others = rest_of(counts, rest, counts.n.sum(-1), usable, every, relative=relative)
-    pvalue = 2 * stats.norm.sf(np.abs(CountGap(own, others).quantile()))
+    pvalue = 2 * stats.norm.sf(np.abs(CountGap(own, others).root()))
     effect = np.stack([part.effects.predicted for part in parts]) - rest.value
     few = counts.expected(effect, relative=relative) < np.log(2 * usable.sum(-1, keepdims=True) / 0.05)
     return np.where(few | ~usable, np.nan, np.minimum(pvalue, 1.0))
@@ -218,7 +217,7 @@ def family_wise() -> tuple[Run, ...]:
     )
 
 
-# Ways that have no law of counts, and the events they are tried with: below the floor of 136 nothing is tested.
+# Options without a distribution of counts, and their events; below the floor of 136 nothing is tested.
 OTHER_WAYS: dict[str, dict[str, Any]] = {
     "regression": {"estimator": iso.regression(["x"])},
     "pooled rest": {"rest": "pooled"},
@@ -228,7 +227,7 @@ OTHER_EVENTS = (80, 160, 320)
 
 
 def other_ways(rng: np.random.Generator, measure: Any, way: str) -> list[float]:
-    """Whether any of 30 groups is flagged, 5 % treated, by a way that has no law of counts; and the share tested."""
+    """With 5 % treated: whether any of 30 groups is flagged, and the share tested, with an option of `OTHER_WAYS`."""
     outcomes = []
     for expected in OTHER_EVENTS:
         table = counted(rng, measure, [round(expected / MEAN[measure] / 0.05)] * GROUPS, 0.05)
@@ -242,7 +241,7 @@ def other_ways(rng: np.random.Generator, measure: Any, way: str) -> list[float]:
 
 
 def less_bias(rng: np.random.Generator, measure: Any) -> list[float]:
-    """Whether a correction is said to leave less bias where there is none; one group of four has few treated events."""
+    """Whether a correction is found to reduce a bias of 0; one group of four has few treated events."""
     outcomes = []
     for expected in LITTLE:
         sizes = [round(expected / MEAN[measure] / 0.2), 2_000, 2_000, 2_000]
@@ -255,22 +254,21 @@ def less_bias(rng: np.random.Generator, measure: Any) -> list[float]:
 
 
 def omnibus(rng: np.random.Generator, measure: Any, treated: float) -> list[float]:
-    """Whether the test of equal errors rejects where all 30 groups share an error."""
+    """Whether the test of equal errors rejects although all 30 groups have the same error."""
     sizes = [[round(expected / MEAN[measure] / treated)] * GROUPS for expected in EVENTS]
     tables = [counted(rng, measure, rows, treated, error=0.1 * EFFECT[measure]) for rows in sizes]
     return [float(rejected(omnibus_pvalue(table, measure))) for table in tables]
 
 
 def omnibus_pvalue(table: Mapping[str, FloatArray], measure: Measure) -> float:
-    """That all errors are equal, as `isonomy.treatment_bias` finds it; `tests/validity` compares the two."""
-    relative = measure == "relative"
+    """The p-value of equal errors, as in `isonomy.treatment_bias`; `tests/validity` compares the two."""
+    relative, formula = measure == "relative", Formula(measure=measure)
     sums = added(table, relative=relative)
-    part = errors_of(sums.moments(), Formula(measure=measure))
-    few = part.usable & (sums.counts.fewest < MANY_EVENTS)
-    law = law_of(sums.counts.at(few), part.error.at(few), part.rest.value[few], relative=relative)
+    part = errors_of(sums.moments(), formula)
+    error, bias, few = choose_laws(part, part, sums, formula, counted=True)
     events = sums.counts.expected(part.effects.predicted - part.rest.value, relative=relative)
     used = part.usable & (events >= np.log(2 * part.usable.sum() / 0.05))
-    return equal_errors(part.error, used, few, law)[1]
+    return equal_errors(error, bias, used, few)[1]
 
 
 # Rare outcomes, heavy tails, few treated
@@ -280,7 +278,7 @@ HEAVY = (*RARE, 500_000)
 
 
 def rare(rng: np.random.Generator, treated: float) -> list[FloatArray]:
-    """Outcomes of 1 %: whether intervals hold the true error and bias (0.2 in the first group), and who is tested."""
+    """Outcomes of 1 %: whether intervals cover the true error and bias (0.2 in the first group), and who is tested."""
     planted = np.array([0.2, 0.0, 0.0, 0.0])
     columns = counted(rng, "relative", RARE, treated, base=0.01, error=planted)
     result = iso.treatment_bias(columns, **ROLES, count="rows")
@@ -293,9 +291,9 @@ def rare(rng: np.random.Generator, treated: float) -> list[FloatArray]:
 
 
 def of_revenue(rng: np.random.Generator, treated: float, sizes: Sequence[int]) -> iso.TreatmentBiasResult:
-    """The audit of a table of revenue, of one customer in ten, log-normal with sigma 1.2.
+    """The audit of a table of revenue: one customer in ten buys, and the revenue is lognormal with sigma 1.2.
 
-    The effect is a difference of 0: without error. Customers without revenue are one line for each group and arm.
+    The effect is a difference of 0, predicted without error. Customers without revenue are one line per group and arm.
     """
     arms = rng.multinomial(sizes, [1 - treated, treated])
     buyers = rng.binomial(arms, 0.1)
@@ -313,7 +311,7 @@ def of_revenue(rng: np.random.Generator, treated: float, sizes: Sequence[int]) -
 
 
 def heavy(rng: np.random.Generator, treated: float, sizes: Sequence[int] = HEAVY) -> list[FloatArray]:
-    """Coverage of the error, coverage where a group is tested, and which groups are."""
+    """Coverage of the error, coverage if the group is tested, and whether it is tested."""
     result = of_revenue(rng, treated, sizes)
     holds = (result.error_low <= 0) & (result.error_high >= 0)
     tested = np.isfinite(result.adjusted_pvalue)
@@ -321,19 +319,19 @@ def heavy(rng: np.random.Generator, treated: float, sizes: Sequence[int] = HEAVY
 
 
 def where_tested(outcomes: FloatArray) -> list[float | str]:
-    """Means over the tables that have a number."""
+    """Means over the tables with a number."""
     return [float(np.nanmean(one)) if np.isfinite(one).any() else "none tested" for one in outcomes.T]
 
 
 def any_revenue_flagged(rng: np.random.Generator, treated: float) -> list[list[float]]:
-    """Whether any of 30 groups of a size is flagged after Holm's adjustment, and the share of them that is tested."""
+    """Whether any of 30 groups of one size is flagged after Holm's adjustment, and the share tested."""
     results = [of_revenue(rng, treated, [size] * GROUPS) for size in RARE[:2]]
     flags = [float(rejected(result.adjusted_pvalue).any()) for result in results]
     return [flags, [float(np.isfinite(result.adjusted_pvalue).mean()) for result in results]]
 
 
 def other_intervals(rng: np.random.Generator, treated: float, sizes: Sequence[int] = RARE[:3]) -> FloatArray:
-    """Whether 95 % intervals of the same revenue's difference hold 0: Welch's, the bootstrap-t's, and Hall's (1992)."""
+    """Whether 95 % intervals of the difference of such revenue cover 0: Welch, bootstrap-t, and Hall (1992)."""
     return np.array([_three_intervals(rng, round(size * treated), size) for size in sizes]).T
 
 
@@ -357,7 +355,7 @@ def _three_intervals(rng: np.random.Generator, treated: int, size: int, resample
 
 
 def _drawn(rng: np.random.Generator, buyers: FloatArray, rows: int) -> tuple[float, float]:
-    """Mean and its variance in a sample drawn again, of rows that are 0 but for the buyers."""
+    """A resample of rows that are 0 except for the buyers: its mean, and the variance of the mean."""
     number = rng.binomial(rows, buyers.size / rows)
     sample = buyers[rng.integers(0, max(buyers.size, 1), number)] if buyers.size else buyers
     mean = float(sample.sum()) / rows
@@ -368,7 +366,7 @@ def _drawn(rng: np.random.Generator, buyers: FloatArray, rows: int) -> tuple[flo
 
 
 def price_covers(rng: np.random.Generator, tables: int, rows: int) -> FloatArray:
-    """Whether intervals of the paired changes hold those of the 400,000 rows that samples are drawn from."""
+    """Whether intervals of the paired changes cover the changes in the 400,000 rows from which samples are drawn."""
     table = iso.simulate.uplift(
         400_000, 7, groups=4, baseline=0.3, measure="difference", error={"b": 0.1, "d": -0.1}, noise=0.05
     ).columns
@@ -389,7 +387,7 @@ def price_covers(rng: np.random.Generator, tables: int, rows: int) -> FloatArray
     return np.array(held, dtype=float)
 
 
-# Corrections: what is left of the bias
+# Corrections: the remaining bias
 
 DESIGNS = ("none", "common", "few large", "many small")
 ALL = (
@@ -401,7 +399,7 @@ ALL = (
 
 
 def left(rng: np.random.Generator, groups: int, design: str) -> list[float]:
-    """The mean over groups of the squared bias that each strategy leaves, in units of 0.0001."""
+    """The mean squared bias over groups after each strategy, in units of 0.0001."""
     rows = np.round(np.exp(rng.uniform(np.log(1_000), np.log(30_000), groups))).astype(int)
     error = np.zeros(groups)
     if design == "common":
@@ -412,7 +410,7 @@ def left(rng: np.random.Generator, groups: int, design: str) -> list[float]:
         error = rng.normal(0.0, 0.12, groups)
     columns = counted(rng, "relative", rows, 0.5, error=error)
     part = errors_of(added(columns, relative=True, groups=groups).moments(), Formula())
-    detected = Detected.from_law(part.effects.error, part.error.se)
+    detected = Detected(part.effects.error, part.error.standard_error)
     biases = []
     for strategy in strategies_of(ALL):
         remaining = error - correction(strategy, detected)
@@ -432,7 +430,7 @@ CASES: dict[str, dict[str, float]] = {
 
 
 def collapsed(rng: np.random.Generator, collapse: Any, cases: Sequence[str] = tuple(CASES)) -> list[float]:
-    """Error of the predicted effect in each case; beside the group there is another, since a bias needs a rest."""
+    """Error of the predicted effect in each case. A second group is added because a bias needs a rest."""
     baseline = "baseline" if collapse in ("weighted", "normalized") else None
     errors = []
     for case in cases:
@@ -443,7 +441,7 @@ def collapsed(rng: np.random.Generator, collapse: Any, cases: Sequence[str] = tu
 
 
 def mean_and_spread(outcomes: FloatArray) -> list[str]:
-    """Such as "-0.0417 (0.0007)"."""
+    """For example "-0.0417 (0.0007)"."""
     pairs = zip(outcomes.mean(axis=0), outcomes.std(axis=0, ddof=1), strict=True)
     return [f"{mean:+.4f} ({spread:.4f})" for mean, spread in pairs]
 
@@ -455,7 +453,7 @@ VARIANCES = ("influence", "bootstrap", "independent", "bootstrap / influence", "
 
 
 def three_variances(rng: np.random.Generator, measure: Any, sizes: Sequence[int] = TWO) -> list[FloatArray]:
-    """Estimates and standard errors of error and bias: by influence functions, bootstrap, and independent halves."""
+    """Estimates and standard errors of error and bias from influence functions, bootstrap, and independent halves."""
     columns = experiment(rng, sizes, measure=measure, treated=0.3).columns
     ways: tuple[dict[str, Any], ...] = ({}, {"method": iso.bootstrap(200)}, {"split": "independent"})
     results = [iso.treatment_bias(columns, **ROLES, measure=measure, rng=rng, **way) for way in ways]
@@ -463,11 +461,11 @@ def three_variances(rng: np.random.Generator, measure: Any, sizes: Sequence[int]
 
 
 def ratios(outcomes: FloatArray) -> list[float]:
-    """Each way's standard error over the spread of its own estimates, and over the influence function's."""
-    ways = outcomes.reshape(len(outcomes), 3, 2, -1)  # tables, ways, estimate or standard error, quantities
+    """Each standard error relative to the spread of its estimates, and to the one from influence functions."""
+    ways = outcomes.reshape(len(outcomes), 3, 2, -1)  # tables, methods, estimate or standard error, quantities
     spread = ways[:, :, 0].std(axis=0, ddof=1)
     size = np.sqrt(np.mean(ways[:, :, 1] ** 2, axis=0))
-    # Each half has half of the rows: its variance is twice that of the whole.
+    # Each half has half of the rows, so its variance is twice that of the whole.
     beside = np.stack([size[1] / size[0], size[2] / np.sqrt(2) / size[0]])
     columns: list[float] = np.concatenate([size / spread, beside]).T.ravel().tolist()
     return columns
@@ -515,12 +513,12 @@ STRATEGIES = ("none", "mean", "significant", "mse_plus", "mse_minus", "positive_
 
 
 def risk(_: np.random.Generator, __: int, strategy: str) -> FloatArray:
-    """Mean squared remaining error over the variance of the estimated error."""
+    """Mean squared remaining error, divided by the variance of the estimated error."""
     return iso.correction_risk(RATIOS)[strategy][None]
 
 
 def regret(_: np.random.Generator, __: int, strategy: str) -> FloatArray:
-    """Largest risk above the better of no and full correction, above the worse of them, and mean risk."""
+    """The largest excess risk over the better of no and full correction, over the worse of them, and the mean risk."""
     risks = iso.correction_risk()
     better, worse = np.minimum(risks["none"], risks["mean"]), np.maximum(risks["none"], risks["mean"])
     own = risks[strategy]
@@ -528,7 +526,7 @@ def regret(_: np.random.Generator, __: int, strategy: str) -> FloatArray:
 
 
 def picture() -> None:
-    """The risk table as a chart."""
+    """Draw the risk table as a chart."""
     import altair as alt
 
     from isonomy.results import theme
@@ -553,7 +551,7 @@ def picture() -> None:
         )
         .properties(width=520, height=280)
     )
-    path = Path(__file__).resolve().parents[1] / "docs" / "images" / "treatment_risk.svg"
+    path = Path(__file__).resolve().parents[1] / "docs" / "images" / "effects_risk.svg"
     path.write_text(theme.to_svg(theme.finish(chart)))
     print(f"wrote {path}")
 
@@ -565,7 +563,7 @@ def of_sizes(sizes: Sequence[int]) -> tuple[str, ...]:
 
 LARGE = (None, None, None, nominal(0.95), nominal(0.95), nominal(0.95))
 PAGE = Page(
-    "effects",
+    "effects/simulations",
     (
         Section(
             "Coverage of 95 % intervals, planted errors; size of 5 % tests, no error",

@@ -1,6 +1,6 @@
 """Coverage and size of comparisons within strata (`flag` with ``given``) and of impact ratios (`adverse_impact`).
 
-python -m studies.impact [--tables N] [--only TEXT]        writes docs/validity/impact.md
+python -m studies.impact [--tables N] [--only TEXT]        writes docs/groups/impact_simulations.md
 """
 
 from __future__ import annotations
@@ -10,27 +10,26 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.groups.likelihood.disparity import AgainstBest, Hypothesis, Likelihood
 from isonomy.groups.likelihood.impact import band
-from isonomy.groups.likelihood.links import LOG
 from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import Kind, Profile, linked
+from isonomy.groups.likelihood.profile import LOG, Kind, ProfileLikelihood, linked
 from isonomy.groups.likelihood.strata import Scale, Strata, Stratified, accounted
 from isonomy.inference.decide import Alternative
+from isonomy.inference.effect import AgainstBest, Effect, Hypothesis
 from isonomy.numerics.arrays import AnyArray, FloatArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 from studies.lines import Asked, Line, Page, Run, Section, at_most, main, nominal, rejected
 
 TABLES = 1_000
 CRITICAL = float(chi2_isf(0.05, 1))
-# rows of the group and of the others in each stratum, and the others' rates
+# rows of the group and of the others in each stratum, and the rates of the others
 LARGE = (np.array([100, 150, 80, 200, 120]), np.array([300, 200, 400, 250, 150]), np.array([0.1, 0.2, 0.3, 0.4, 0.5]))
 SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds_ratio")
 EFFECTS: dict[Scale, float] = {"difference": 0.15, "ratio": 1.4, "odds_ratio": 2.0}
 
 
 def strata_design(name: str, rng: np.random.Generator) -> tuple[AnyArray, AnyArray, FloatArray]:
-    """Rows of both sides and the others' rate in each stratum."""
+    """Rows of the group and of the others, and the rate of the others, in each stratum."""
     if name == "5 large strata":
         return LARGE
     if name == "5 strata of 100 against 100, rate 0.02":
@@ -40,7 +39,7 @@ def strata_design(name: str, rng: np.random.Generator) -> tuple[AnyArray, AnyArr
 
 
 def moved(rate: FloatArray, scale: Scale, effect: float) -> FloatArray:
-    """The group's rate where it differs from the others' by ``effect``."""
+    """The rate of a group that differs from the others by ``effect``."""
     if scale == "difference":
         return rate + effect
     odds = rate / (1 - rate) * effect
@@ -48,19 +47,19 @@ def moved(rate: FloatArray, scale: Scale, effect: float) -> FloatArray:
 
 
 def counted(n1: AnyArray, k1: AnyArray, n0: AnyArray, k0: AnyArray) -> Strata:
-    """Tables x strata as so many groups at once, one of each table."""
+    """Arrays of tables x strata as `Strata`, with one group per table."""
     tables, wide = n1.shape
     group, own = np.repeat(np.arange(tables), wide), n1.ravel() > 0
     n, k, m, h = (part.ravel().astype(float) for part in (n1, k1, n0, k0))
     elsewhere = np.array([np.bincount(group[~own], part[~own], minlength=tables) for part in (m, h, h)])
     absent = np.zeros(tables, dtype=np.intp)
-    places = group[own], np.tile(np.arange(wide), tables)[own]
-    mine, theirs = (np.stack([part[own] for part in side]) for side in ((n, k, k), (m, h, h)))
-    return Strata.of_sides(True, 0.0, places, mine, theirs, elsewhere, absent)
+    stratum = np.tile(np.arange(wide), tables)
+    n, k, m, h = (part[own] for part in (n, k, m, h))
+    return Strata(True, 0.0, tables, group[own], stratum[own], n, k, k, m, h, h, elsewhere, absent)
 
 
 def within(rng: np.random.Generator, tables: int, design: str, scale: Scale, effect: float) -> npt.ArrayLike:
-    """Whether the interval holds the effect, and whether equality is rejected."""
+    """Whether the interval covers the effect, and whether equality is rejected."""
     own, others, rate = (np.tile(part, (tables, 1)) for part in strata_design(design, rng))
     pairs = counted(own, rng.binomial(own, moved(rate, scale, effect)), others, rng.binomial(others, rate))
     low, high = Stratified(pairs, scale, np.arange(tables)).interval(CRITICAL)
@@ -68,7 +67,7 @@ def within(rng: np.random.Generator, tables: int, design: str, scale: Scale, eff
 
 
 def homogeneous(rng: np.random.Generator, tables: int, scale: Scale, rows: int) -> npt.ArrayLike:
-    """Whether equal effects in five strata are said to differ."""
+    """Whether the test finds that equal effects in five strata differ."""
     own, others, rate = (np.tile(part, (tables, 1)) for part in (np.full(5, rows), np.full(5, 2 * rows), LARGE[2]))
     effect = EFFECTS[scale]
     pairs = counted(own, rng.binomial(own, moved(rate, scale, effect)), others, rng.binomial(others, rate))
@@ -77,9 +76,9 @@ def homogeneous(rng: np.random.Generator, tables: int, scale: Scale, rows: int) 
 
 
 def accounts(rng: np.random.Generator, tables: int, wide: int, rows: int, matter: bool) -> npt.ArrayLike:
-    """Whether the interval of what strata account for, and that of its share, hold the truth.
+    """Whether the intervals of the part that strata account for, and of its share, cover the truth.
 
-    Where strata ``matter`` rates differ between them and the group is more often where they are low; else neither.
+    If strata ``matter``, their rates differ and the group is more frequent where they are low.
     """
     rate = np.linspace(0.1, 0.6, wide) if matter else np.full(wide, 0.35)
     mine, theirs = (np.linspace(2, 1, wide), np.linspace(1, 2, wide)) if matter else (np.ones(wide), np.ones(wide))
@@ -91,29 +90,32 @@ def accounts(rng: np.random.Generator, tables: int, wide: int, rows: int, matter
     truth = float((mine - theirs) @ rate)
     share = truth / (truth + effect)
     return np.column_stack(
-        [(parts.low <= truth) & (truth <= parts.high), (parts.share_low <= share) & (share <= parts.share_high)]
+        [
+            (parts["accounted_low"] <= truth) & (truth <= parts["accounted_high"]),
+            (parts["share_low"] <= share) & (share <= parts["share_high"]),
+        ]
     )
 
 
 def threshold(rng: np.random.Generator, tables: int, rate: float, rows: tuple[int, ...]) -> npt.ArrayLike:
-    """At a ratio of exactly 0.8 of the first category: below it shown, at least it shown.
+    """Whether a first category with a ratio of exactly 0.8 is shown to be below 0.8, and at or above it.
 
-    Against the second, or against the highest of all where there are more.
+    The reference is the second category, or the highest one if there are more than two.
     """
     size = len(rows)
     rates, n = np.append(0.8 * rate, np.full(size - 1, rate)), np.tile(np.array(rows, dtype=float), tables)
     counts = linked(Binary(n, rng.binomial(rows, rates, (tables, size)).astype(float).ravel()), LOG)
     own = np.repeat(np.arange(tables), size - 1)
     others = size * own + np.tile(np.arange(1, size), tables)
-    pairs = Profile(Kind.DISJOINT, counts, size * own, other=counts, other_index=others).few_scored()
-    likelihood: Likelihood = pairs if size == 2 else AgainstBest(pairs, own)
+    pairs = ProfileLikelihood(Kind.DISJOINT, counts, size * own, other=counts, partner=others).scoring_few()
+    likelihood: Effect = pairs if size == 2 else AgainstBest(pairs, own)
     limit = float(np.log(0.8))
     sides: tuple[Alternative, ...] = ("less", "greater")
-    return np.column_stack([rejected(Hypothesis(limit, limit, side).test(likelihood)[1]) for side in sides])
+    return np.column_stack([rejected(likelihood.test(Hypothesis(limit, limit, side))[1]) for side in sides])
 
 
 def banded(rng: np.random.Generator, tables: int, rows: int, groups: int) -> npt.ArrayLike:
-    """Whether the band of the first group holds its ratio to the best at every cut-off."""
+    """Whether the band of the first group covers its ratio to the best at every cutoff."""
     from scipy.stats import norm
 
     cutoffs = np.linspace(-1.5, 1.0, 40)
@@ -152,12 +154,12 @@ def _strata_runs() -> tuple[Run, ...]:
     return tuple(runs)
 
 
-# Rows of the category at 0.8 of the others' rate, and of these.
+# Rows of the category at 0.8 times the rate of the others, and rows of the others.
 SIZES = ((200, 200), (2_000, 2_000), (20, 2_000), (50, 2_000), (100, 2_000), (20, 2_000, 2_000), (200, 200, 200, 200))
 
 
 PAGE = Page(
-    "impact",
+    "groups/impact_simulations",
     (
         Section(
             "Within strata: coverage of 95 % intervals, and rejection of equality at 0.05",

@@ -1,17 +1,16 @@
-"""Lines of a validity page: measured on simulated tables, printed with their Monte Carlo margins, written in place.
+"""The lines of a simulations page: measured on simulated tables, with Monte Carlo margins, and written to the page.
 
-A page of docs/validity is Markdown, and its prose is written there by hand. A `Section` is one of its tables, a `Line`
-one row of that table:
+A page is Markdown with hand-written prose. A `Section` is one of its tables, a `Line` one row of that table:
 
-    | the design's own columns | asked | measured, one column or several | tables |
+    | the columns of the design | asked | measured, one or several columns | tables |
 
-A `Run` is one simulation and fills one line, or several that share its tables. It gives a number for each of a block of
-tables (most often 1 where a test rejected or an interval held the truth, else 0); the line shows the mean over tables,
-or what ``summary`` makes of them. `Asked` is what the number should be: within three standard errors of a nominal
-value, or on one side of it. A line that misses says so.
+A `Run` is one simulation. It fills one line, or several lines that share its tables, and returns numbers for each
+simulated table (usually 1 if a test rejected or an interval covered the truth, and 0 otherwise). The line shows their
+mean over tables, or their ``summary``. `Asked` is the target: within three standard errors of a nominal value, or on
+one side of it. A line that misses its target is marked.
 
-`main` runs a page's lines and replaces those rows, and only those, so that no figure is lost. Block b of a run has the
-generator with the seed [name of the run, b]: neither the number of processes nor the other lines change a figure.
+`main` runs the lines of a page and replaces only those rows, so that no figure is lost. Block b of a run uses a
+generator seeded with [name of the run, b]: neither the number of processes nor the other lines change a figure.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ from numpy.typing import ArrayLike
 
 from isonomy.numerics.arrays import FloatArray
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "validity"
-ERRORS = 3.0  # standard errors a measured number may lie from what is asked
-BLOCK = 25  # tables that share a generator: part of what a seed means, so never an option
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+ERRORS = 3.0  # how many standard errors a measured number may lie from its target
+BLOCK = 25  # tables that share a generator; the figures depend on it, so it is not an option
 PROCESSES = 2
 
 Draw = Callable[[np.random.Generator, int], ArrayLike]
-Number = float | str  # a measured number, or one that is shown as it is
+Number = float | str  # a measured number, or a text to print unchanged
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a measured number should be, up to chance.
+    """The target of a measured number, up to chance.
 
-    ``side``: "both" (near the nominal value), "most" or "least". ``error`` gives its standard error from the number of
-    tables; None is the binomial one at the nominal value, and ``exact`` says that there is none. ``slack`` is allowed
-    for besides chance, ``label`` is shown before the value.
+    ``side`` is "both" (near the nominal value), "most" or "least". ``error`` maps the number of tables to a standard
+    error (None: the binomial one at the nominal value); if ``exact``, there is no error. ``slack`` is allowed in
+    addition to chance. ``label`` is printed before the value.
     """
 
     nominal: float
@@ -57,20 +56,20 @@ class Asked:
     label: str = ""
 
     def margin(self, tables: int) -> float:
-        """How far from the nominal value is still chance."""
+        """The largest distance from the nominal value that chance can explain."""
         if self.exact or not tables:
             return self.slack
         error = np.sqrt(self.nominal * (1 - self.nominal) / tables) if self.error is None else self.error(tables)
         return float(self.slack + ERRORS * error)
 
     def holds(self, value: float, tables: int) -> bool:
-        """Whether a measured number is as asked."""
+        """Whether a measured number meets the target."""
         margin = self.margin(tables)
         above, below = value > self.nominal + margin, value < self.nominal - margin
         return not ((above and self.side != "least") or (below and self.side != "most"))
 
     def text(self, tables: int) -> str:
-        """Such as "0.95 ± 0.015", "at most 0.071"."""
+        """For example "0.95 ± 0.015" or "at most 0.071"."""
         margin = self.margin(tables)
         digits = 4 if tables >= 2_000 else 3
         if self.side == "both":
@@ -92,25 +91,25 @@ def at_most(value: float, label: str = "") -> Asked:
 
 
 def published(value: float, tables: int, label: str = "") -> Asked:
-    """Within three standard errors of a published rate that was simulated on so many tables itself."""
-    variance = max(value * (1 - value), 0.002)  # a published 0 or 1 is not without error
+    """Within three standard errors of a published rate that was itself simulated on ``tables`` tables."""
+    variance = max(value * (1 - value), 0.002)  # a published 0 or 1 has an error too
     return Asked(value, error=lambda own: float(np.sqrt(variance / own + variance / tables)), label=label)
 
 
 @dataclass(frozen=True)
 class Line:
-    """One row of a page: the cells that name it, and what is asked of each measured number (None: nothing)."""
+    """One row of a page: the cells that name it, and the target of each measured number (None: no target)."""
 
     design: tuple[str, ...]
     asked: tuple[Asked | None, ...] = ()
 
     @property
     def name(self) -> str:
-        """The cells in one string."""
+        """The cells as one string."""
         return ", ".join(self.design)
 
     def cells(self, values: Sequence[Number], tables: int, digits: int) -> tuple[str, ...]:
-        """The whole row: the design, what is asked, what was measured, how many tables."""
+        """The whole row: design, targets, measured numbers, number of tables."""
         asked = (*self.asked, *[None] * (len(values) - len(self.asked)))
         texts = [
             value if isinstance(value, str) else f"{value:.{digits}f}{_mark(value, one, tables)}"
@@ -128,9 +127,9 @@ def _mark(value: float, asked: Asked | None, tables: int) -> str:
 class Run:
     """One simulation, and the lines that it fills.
 
-    ``draw(rng, tables)`` has one row per table, with the measured numbers of all lines in order. ``summary`` turns all
-    of them into the numbers to show: their means unless something else is given. No ``tables``: nothing is drawn, and
-    the numbers are exact.
+    ``draw(rng, tables)`` returns one row per table, with the measured numbers of all lines in order. ``summary`` turns
+    these rows into the numbers to print (default: their means). If ``tables`` is 0, nothing is drawn and the numbers
+    are exact.
     """
 
     lines: tuple[Line, ...]
@@ -140,11 +139,11 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The name of the first line, from which the seeds follow."""
+        """The name of the first line, which determines the seeds."""
         return self.lines[0].name
 
     def measure(self, tables: int | None = None, processes: int = 1) -> list[tuple[Number, ...]]:
-        """The numbers of each line, on so many tables (as many as the page asks for, unless given)."""
+        """The numbers of each line on ``tables`` tables (default: as many as the page has)."""
         sizes = _blocks((self.tables if tables is None else tables) if self.tables else 1)
         blocks = Parallel(n_jobs=processes)(delayed(_block)(self.draw, self.name, b, n) for b, n in enumerate(sizes))
         outcomes = np.concatenate(blocks)
@@ -154,14 +153,14 @@ class Run:
         return [tuple(values[i:j]) for i, j in pairwise(ends)]
 
     def missed(self, tables: int) -> list[str]:
-        """What is not as asked on so many tables; for quick checks."""
+        """The rows that miss their target on ``tables`` tables; for quick checks."""
         rows = zip(self.lines, self.measure(tables), strict=True)
         cells = [" | ".join(line.cells(values, tables, 4)) for line, values in rows]
         return [row for row in cells if "(missed)" in row]
 
 
 def each(function: Callable[[np.random.Generator], ArrayLike]) -> Draw:
-    """A draw that asks table after table; ``function(rng)`` draws one and returns its numbers."""
+    """A draw that calls ``function(rng)`` once per table; it draws one table and returns its numbers."""
 
     def draw(rng: np.random.Generator, tables: int) -> FloatArray:
         return np.array([np.ravel(np.asarray(function(rng), dtype=float)) for _ in range(tables)])
@@ -196,28 +195,28 @@ class Section:
         return (*self.design, "asked", *self.measured, "tables")
 
     def find(self, text: str) -> Run:
-        """The first simulation whose name holds ``text``."""
+        """The first simulation whose name contains ``text``."""
         return next(run for run in self.runs if text in run.name)
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of docs/validity."""
+    """A page of tables, for example docs/groups/simulations.md."""
 
     name: str
     sections: tuple[Section, ...]
 
     @property
     def path(self) -> Path:
-        """Where it stands."""
-        return FOLDER / f"{self.name}.md"
+        """The Markdown file."""
+        return DOCS / f"{self.name}.md"
 
     def find(self, title: str) -> Section:
-        """The first section whose heading holds ``title``."""
+        """The first section whose heading contains ``title``."""
         return next(section for section in self.sections if title in section.title)
 
     def chosen(self, words: Sequence[str]) -> Iterator[tuple[Section, Run]]:
-        """The simulations whose heading or line holds one of the words; all of them if there are none."""
+        """The simulations whose heading or line contains one of the words; without words, all of them."""
         for section in self.sections:
             for run in section.runs:
                 names = [section.title, *(line.name for line in run.lines)]
@@ -226,7 +225,7 @@ class Page:
 
 
 def replace(text: str, section: Section, row: Sequence[str]) -> str:
-    """The page with one row of a section's table replaced, or added where it is new; nothing else changes.
+    """Replace one row of a section's table, or add it if it is new; nothing else changes.
 
     >>> section = Section("Size", ("design",), ("rejected",), ())
     >>> print(replace("# Page\\n\\nProse.\\n", section, ("null", "at most 0.07", "0.050", "100")))
@@ -259,7 +258,7 @@ def replace(text: str, section: Section, row: Sequence[str]) -> str:
 
 
 def arranged(text: str, page: Page) -> str:
-    """The page with every line in the order of the study; a line that has no row yet is there as not run."""
+    """Put the lines in the order of the study; a line that has no row yet is added as "not run"."""
     for section in page.sections:
         unknown = ["not run"] * len(section.measured)
         asked = [(line, line.cells(unknown, run.tables, 3)) for run in section.runs for line in run.lines]
@@ -291,12 +290,12 @@ def _row(cells: Sequence[str]) -> str:
 
 def main(page: Page, arguments: Sequence[str] | None = None) -> None:
     """The command line of a study."""
-    parser = argparse.ArgumentParser(description=f"Simulate the lines of {page.path.name}, and write them there.")
-    parser.add_argument("--tables", type=int, help="simulated tables per line; fewer than the page has are only shown")
-    parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="lines whose name holds TEXT")
+    parser = argparse.ArgumentParser(description=f"Simulate the lines of {page.path.name} and write them to it.")
+    parser.add_argument("--tables", type=int, help="simulated tables per line; if fewer than on the page, print only")
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="lines whose name contains TEXT")
     parser.add_argument("--processes", type=int, choices=range(1, PROCESSES + 1), default=PROCESSES)
-    parser.add_argument("--arrange", action="store_true", help="only put every line on the page, in order")
-    parser.add_argument("--list", action="store_true", help="name the lines, and run nothing")
+    parser.add_argument("--arrange", action="store_true", help="only put the lines on the page in order")
+    parser.add_argument("--list", action="store_true", help="list the lines without running them")
     options = parser.parse_args(arguments)
     if options.arrange:
         page.path.write_text(arranged(page.path.read_text() if page.path.exists() else f"# {page.name}\n", page))
@@ -315,9 +314,9 @@ def main(page: Page, arguments: Sequence[str] | None = None) -> None:
                 text = page.path.read_text() if page.path.exists() else f"# {page.name}\n"
                 page.path.write_text(replace(text, section, row))
     if not options.list:
-        print(f"Lines that missed what was asked of them: {missed}.")
+        print(f"Lines that missed their target: {missed}.")
 
 
 def rejected(pvalues: ArrayLike, alpha: float = 0.05) -> Any:
-    """1 where a p-value is at most alpha, else 0; NaN, nothing tested, is no rejection."""
+    """1 where a p-value is at most alpha, else 0; NaN (not tested) is not a rejection."""
     return (np.asarray(pvalues, dtype=float) <= alpha).astype(float)

@@ -1,10 +1,10 @@
-"""Size and power of the projection test, `project`, against data whose truth is known.
+"""Size and power of `project` on data with known truth.
 
-    python -m studies.projection [--tables N] [--only TEXT]        writes docs/validity/projection.md
+    python -m studies.projection [--tables N] [--only TEXT]        writes docs/projection/simulations.md
 
-Every population is `studies.designs.classifier`, the paper's own (Appendix B.1) and its variations. Three sections show
-what goes wrong without the corrections: the law that Corollary 1 gives for one comparison, applied by hand (`Law`),
-whatever the rows near the boundary.
+Every population is `studies.designs.classifier`: the paper's (Appendix B.1) and variations of it. Three sections show
+what goes wrong without the corrections: they apply the law of Corollary 1 for one comparison by hand (`Law`), without
+looking at the rows near the boundary.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ Columns = dict[str, Any]
 
 
 def deciles(columns: Columns) -> None:
-    """Replace the distance by that of decile scores 1 to 10, selected from 6 up."""
+    """Replace the distance by the distance of decile scores 1 to 10; scores of 6 or more are selected."""
     edges = stats.norm.ppf(np.arange(0.1, 0.95, 0.1)) * np.sqrt(5)  # the score is N(0, 5) in every cell
     columns["distance"] = np.abs(np.digitize(columns["score"], edges) + 1 - 5.5)
 
 
 def squared(columns: Columns) -> None:
-    """The paper's cost (3b)."""
+    """Use the paper's cost (3b)."""
     columns["distance"] = columns["distance"] ** 2
 
 
 def outlier(columns: Columns) -> None:
-    """One row very far from the boundary."""
+    """Put one row very far from the boundary."""
     columns["distance"][0] = 9_999.0
 
 
 def sentinels(columns: Columns) -> None:
-    """A number that means "none" in one row of twenty."""
+    """Put a number that means "none" in one row of twenty."""
     columns["distance"][::20] = 1e6
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A population, what is done to its distances, and what is asked."""
+    """A population, a change to its distances, and the options of the call."""
 
     design: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
@@ -68,13 +68,13 @@ class Scenario:
         return columns
 
     def ask(self, rng: np.random.Generator, columns: Columns) -> iso.ProjectionResult:
-        """The table, tested against level 0."""
+        """Test the table against level 0."""
         width = self.bandwidth(len(columns["group"]))
         return iso.project(columns, **ROLES, reference={"group": "0"}, bandwidth=width, rng=rng, **self.options)
 
 
 def edge(gap: Any, side: str, **design: Any) -> Scenario:
-    """A true difference that lies at the edge of a tolerance."""
+    """A true difference at the edge of a tolerance."""
     options = {"tolerance": TOLERANCE if side == "both" else {side: TOLERANCE}}
     return Scenario({"equal_opportunity": gap, **design}, options)
 
@@ -127,7 +127,7 @@ EDGES = ((0.002, 0.10), (0.02, 0.10), (0.30, -0.10), (0.50, 0.19))
 
 
 def small_group(rng: np.random.Generator, rows: int, rate: float, difference: float) -> Any:
-    """Whether a group of ``rows``, beside 2,000, is called a violation, and within tolerance, at 0.05: both wrong."""
+    """Whether a group of ``rows``, compared with 2,000, is a violation or within tolerance; both are wrong."""
     group = np.repeat(["0", "1"], [2_000, rows])
     shift = stats.norm.ppf(np.where(group == "1", rate + difference, rate))
     score = rng.normal(size=group.size) + shift  # the density is continuous at the boundary, as the law assumes
@@ -147,17 +147,17 @@ def small_group(rng: np.random.Generator, rows: int, rate: float, difference: fl
 
 @dataclass(frozen=True)
 class Law:
-    """One comparison, equal opportunity of level 1 against level 0, by hand: Corollary 1, S by a kernel estimate."""
+    """Corollary 1 by hand for equal opportunity of level 1 against level 0, with a kernel estimate of S."""
 
     columns: Columns
     result: iso.ProjectionResult
 
     @property
     def phi(self) -> FloatArray:
-        """What selecting a row adds to the moment, times the number of rows."""
-        positive, one = self.columns["outcome"] == 1, self.columns["group"] == "1"
-        share = [np.mean(positive & ~one), np.mean(positive & one)]
-        return np.where(positive, np.where(one, 1 / share[1], -1 / share[0]), 0.0)
+        """The contribution of selecting a row to the moment, times the number of rows."""
+        positive, first = self.columns["outcome"] == 1, self.columns["group"] == "1"
+        share = [np.mean(positive & ~first), np.mean(positive & first)]
+        return np.where(positive, np.where(first, 1 / share[1], -1 / share[0]), 0.0)
 
     @property
     def moment(self) -> float:
@@ -176,7 +176,7 @@ class Law:
 
     @property
     def kernel(self) -> FloatArray:
-        """Each row's share in the density at the boundary."""
+        """The contribution of each row to the density at the boundary."""
         h = self.result.bandwidth
         return np.asarray(stats.norm.pdf(self.columns["distance"] / h) / (self.phi.size * h))
 
@@ -186,7 +186,7 @@ class Law:
         return float(stats.chi2.sf(2 * curvature * self.result.statistic / self.sigma, 1))
 
     def crowding(self) -> float:
-        """Rows that a row near the boundary shares its distance with, over the rows that chance alone would flip."""
+        """Rows at the same distance as a row near the boundary, divided by the rows that chance alone would flip."""
         sign = np.where(self.columns["prediction"] == 1, 1.0, -1.0)
         signed = (sign * self.columns["distance"])[self.columns["distance"] <= self.result.bandwidth]
         shared = np.unique(signed, return_counts=True)[1].astype(float)
@@ -195,10 +195,10 @@ class Law:
         return float(((shared**2).sum() / shared.sum() - 1) / flips) if shared.size else 0.0
 
     def without_bandwidth(self) -> float:
-        """p-value from solving the program again with right sides sqrt(N) V, V ~ N(0, sigma).
+        """P-value from solving the program with right-hand sides sqrt(N) V, V ~ N(0, sigma).
 
-        The value grows with the right side on either side of 0, so the p-value is the normal tail beyond the right
-        sides at which it reaches the value of the data.
+        The optimal value grows with the distance of the right-hand side from 0, so the p-value is the normal tail
+        beyond the two right-hand sides at which the optimal value equals that of the data.
         """
         rows = self.phi.size
         spread, moment = np.sqrt(rows * self.sigma), rows * self.moment
@@ -217,7 +217,7 @@ class Law:
 
 
 def power_law(rows: int) -> float:
-    """The paper's bandwidth, which has no unit."""
+    """The paper's bandwidth, which ignores the unit of the distance."""
     return float(rows ** (-1 / 5))
 
 
@@ -232,7 +232,7 @@ DEFECTS = {
 
 
 def by_law(rng: np.random.Generator, scenario: Scenario, rows: int) -> list[float]:
-    """Rejections at each level by the projection's law, applied whatever the status; then the crowding."""
+    """Rejections at each level by the law of the projection, regardless of the status, and the crowding."""
     columns = scenario.draw(rng, rows)
     law = Law(columns, scenario.ask(rng, columns))
     return [*(float(rejected(law.pvalue(), alpha)) for alpha in ALPHAS), law.crowding()]
@@ -270,7 +270,7 @@ def power(rng: np.random.Generator, scenario: Scenario, rows: int) -> list[float
 
 
 def by_distance(rng: np.random.Generator, name: str, rows: int) -> list[float]:
-    """Rejections at 0.05 without a difference, by the projection and by Wald, whether the law was used; with one."""
+    """Rejections at 0.05 by the projection and by Wald, and whether the law was used, without and with a difference."""
     model, distance = models()[name]
     numbers: list[float] = []
     for shift in (0.0, 0.2):
@@ -282,7 +282,7 @@ def by_distance(rng: np.random.Generator, name: str, rows: int) -> list[float]:
     return numbers
 
 
-# Groups beside one of 1,600 rows, and the rate of all.
+# Groups that are compared with a group of 1,600 rows, and the rate of all groups.
 SMALL = (
     ("4 of 100", [100] * 4, 0.1),
     ("4 of 100", [100] * 4, 0.3),
@@ -312,7 +312,7 @@ def small_groups(rng: np.random.Generator, sizes: list[int], rate: float) -> lis
 
 
 def curve_limits(rng: np.random.Generator, scenario: Scenario, true: float, rows: int) -> list[float]:
-    """Whether the curve's limits are on the wrong side of the largest difference, and whether there were any."""
+    """Whether the limits of the curve are on the wrong side of the largest difference, and whether they exist."""
     result = scenario.ask(rng, scenario.draw(rng, rows))
     curve = result.curve
     assert curve is not None
@@ -320,7 +320,7 @@ def curve_limits(rng: np.random.Generator, scenario: Scenario, true: float, rows
 
 
 def planned_rows(rng: np.random.Generator, share: float, rate: float, tolerance: float | None) -> list[float]:
-    """Whether the verdict came that the planning of a first table foretold in 80 % of samples."""
+    """Whether a second table gets the verdict that the first one predicts for 80 % of samples."""
 
     def ask(rows: int, gap: float) -> iso.ProjectionResult:
         group = np.where(np.arange(rows) < rows * share, "1", "0")
@@ -332,20 +332,20 @@ def planned_rows(rng: np.random.Generator, share: float, rate: float, tolerance:
         )
 
     pilot = ask(20_000, 0.0)
-    at = pilot.labels.index("group=1")
+    place = pilot.labels.index("group=1")
     if tolerance is None:
-        return [float(ask(20_000, float(pilot.detectable[at])).verdict is iso.Verdict.VIOLATION)]
-    rows = round(float(pilot.rows_needed[at]) / share)
+        return [float(ask(20_000, float(pilot.detectable[place])).verdict is iso.Verdict.VIOLATION)]
+    rows = round(float(pilot.rows_needed[place]) / share)
     return [float(ask(rows, 0.0).verdict is iso.Verdict.WITHIN_TOLERANCE)]
 
 
 def shares(outcomes: FloatArray) -> list[Any]:
-    """Means, and a dash where there is no such test."""
+    """Means, and a dash if there is no such test."""
     return ["–" if np.isnan(column).all() else float(column.mean()) for column in outcomes.T]
 
 
 def normal_power(gap: float, rows: int) -> float:
-    """Power at 0.05 against a planted gap in equal opportunity: two rates with known variances, by the normal law."""
+    """Power at 0.05 against a planted gap in equal opportunity, for two normal rates with known variances."""
     groups = classifier(1, equal_opportunity=gap).truth["groups"].values()
     variance = sum(g["tpr"] * (1 - g["tpr"]) / (rows * g["share"] * g["base_rate"]) for g in groups)
     shift, cut = gap / np.sqrt(variance), stats.norm.isf(0.025)
@@ -353,14 +353,14 @@ def normal_power(gap: float, rows: int) -> float:
 
 
 def asked_of_size(rows: int) -> tuple[Asked, ...]:
-    """At most the level up to chance; from 2,000 rows on, near it."""
+    """At most the level, up to chance; with 2,000 rows or more, near it."""
     return tuple((nominal if rows >= 2_000 else at_most)(alpha) for alpha in ALPHAS)
 
 
 LEVELS = tuple(f"{alpha:.2f}" for alpha in ALPHAS)
 WHERE = ("design", "rows")
 PAGE = Page(
-    "projection",
+    "projection/simulations",
     (
         Section(
             "Rejected when the null holds",

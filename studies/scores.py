@@ -1,6 +1,6 @@
-"""Size and power of the tests of a score's meaning, `predictive_parity` and `marginal_outcomes`, against known truth.
+"""Size and power of `predictive_parity` and `marginal_outcomes` on designs with known truth.
 
-python -m studies.scores [--tables N] [--only TEXT]        writes docs/validity/scores.md (hours)
+python -m studies.scores [--tables N] [--only TEXT]        writes docs/scores/simulations.md (hours)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Curve = Callable[[FloatArray], FloatArray]
 Laws = tuple[tuple[float, float], tuple[float, float]]  # parameters of Beta densities
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 LEVELS = np.linspace(0, 1, 20_001)
-QUANTILES = stats.beta.ppf(LEVELS, 2, 3), stats.beta.ppf(LEVELS, 3, 2)  # a table is 20 times as fast as the function
+QUANTILES = stats.beta.ppf(LEVELS, 2, 3), stats.beta.ppf(LEVELS, 3, 2)  # 20 times as fast as the quantile function
 
 
 # Curves: the probability of the outcome at a score
@@ -34,7 +34,7 @@ def steep(s: FloatArray) -> FloatArray:
 
 
 def identity(s: FloatArray) -> FloatArray:
-    """The score means what it says."""
+    """The outcome probability is the score."""
     return s
 
 
@@ -44,12 +44,12 @@ def curved(s: FloatArray) -> FloatArray:
 
 
 def flat(s: FloatArray) -> FloatArray:
-    """The score means nothing."""
+    """The outcome does not depend on the score."""
     return np.full(np.shape(s), 0.5)
 
 
 def shifted(s: FloatArray) -> FloatArray:
-    """More than the score says, everywhere."""
+    """Above the score everywhere."""
     return np.clip(s + 0.05, 0, 1)
 
 
@@ -59,7 +59,7 @@ def steeper(s: FloatArray) -> FloatArray:
 
 
 def kinked(s: FloatArray) -> FloatArray:
-    """Level up to one half, then rising."""
+    """Flat up to one half, then rising."""
     return 0.1 + 1.6 * np.maximum(s - 0.5, 0)
 
 
@@ -79,12 +79,12 @@ def rare(s: FloatArray) -> FloatArray:
 
 
 def crossing(s: FloatArray) -> FloatArray:
-    """Less than the score says below one half, more above."""
+    """Below the score up to one half, above it from there on."""
     return np.clip(s + 0.25 * (s - 0.5), 0, 1)
 
 
 def bumped(s: FloatArray) -> FloatArray:
-    """More than the score says, around one half."""
+    """Above the score around one half."""
     return np.clip(s + 0.15 * np.exp(-0.5 * ((s - 0.5) / 0.07) ** 2), 0, 1)
 
 
@@ -98,7 +98,7 @@ def rows(
     second: Curve | None = None,
     laws: Laws = ((2, 3), (3, 2)),
 ) -> Columns:
-    """Two groups with scores Beta(2, 3) and Beta(3, 2) unless other laws are given; independent rows."""
+    """Independent rows of two groups whose scores are Beta distributed with parameters ``laws``."""
     s = np.concatenate([rng.beta(a, b, size) for (a, b), size in zip(laws, n, strict=True)])
     g = np.repeat([0, 1], n)
     p = np.where(g == 0, first(s), (second or first)(s))
@@ -106,10 +106,10 @@ def rows(
 
 
 def users(rng: np.random.Generator, n: int, curve: Curve) -> Columns:
-    """``n`` users per group with 5 rows on average, more for those with more positive outcomes.
+    """``n`` users per group with 5 rows on average; users with more positive outcomes have more rows.
 
-    Scores and outcomes of a user are correlated by 0.5 (on the scale of the underlying normals). Given the score,
-    activity and outcome have the same law in both groups, so parity holds at both levels.
+    The normals behind the scores, and behind the outcomes, of a user have a correlation of 0.5. Given the score,
+    activity and outcome have the same distribution in both groups, so parity holds at both levels.
     """
     group = np.repeat([0, 1], n)
     luck, place = rng.normal(size=2 * n), rng.normal(size=2 * n)
@@ -132,7 +132,7 @@ def interleaved(rng: np.random.Generator, n: int, first: Curve, second: Curve | 
 
 
 def apart(rng: np.random.Generator, n: int, gap: float, first: Curve) -> Columns:
-    """The groups share no score: one has those below one half, the other those above, ``gap`` apart."""
+    """The groups share no score: one lies below one half, the other above, with a ``gap`` between them."""
     g = np.repeat([0, 1], n)
     s = (0.5 - gap / 2) * rng.random(2 * n) + np.where(g == 0, 0.0, 0.5 + gap / 2)
     return {"s": s, "g": g, "y": (rng.random(2 * n) < first(s)).astype(np.int8)}
@@ -146,13 +146,13 @@ def deciles(rng: np.random.Generator, n: int, first: Curve) -> Columns:
 
 
 def six_groups(rng: np.random.Generator) -> Columns:
-    """Six groups of 1,000 rows with unlike scores, in parity."""
+    """Six groups of 1,000 rows with different scores, in parity."""
     s = np.concatenate([rng.beta(2 + k / 3, 4 - k / 3, 1_000) for k in range(6)])
     return {"s": s, "g": np.repeat(np.arange(6), 1_000), "y": (rng.random(6_000) < steep(s)).astype(np.int8)}
 
 
 def heavy_users(rng: np.random.Generator, n: int) -> Columns:
-    """``n`` users per group with numbers of rows that have a Pareto tail of index 1.5, and outcomes of a user alike."""
+    """``n`` users per group with correlated outcomes; the number of rows has a Pareto tail of index 1.5."""
     many = np.minimum(np.ceil(rng.pareto(1.5, 2 * n)), 1_000).astype(int)
     m = np.repeat(np.arange(2 * n), many)
     g = np.repeat([0, 1], n)[m]
@@ -177,7 +177,7 @@ def elsewhere(rng: np.random.Generator, change: Curve) -> Columns:
 
 
 def four_columns(rng: np.random.Generator) -> Columns:
-    """Four columns of groups that have nothing to do with the score or the outcome."""
+    """Four group columns that are independent of score and outcome."""
     columns = rows(rng, (1_000, 1_000), steep)
     return columns | {f"g{k}": rng.integers(0, 2, 2_000) for k in range(4)}
 
@@ -189,18 +189,18 @@ ELSEWHERE: dict[str, Curve] = {
 }
 
 
-# Questions: p-values. Every table has normal draws of its own: one set for all would make the size that of those draws.
+# P-values. Every table uses new normal draws; with one set for all tables, the size would depend on that set.
 
 Draw = Callable[[np.random.Generator], Columns]
 
 
 def parity(rng: np.random.Generator, draw: Draw, **options: Any) -> float:
-    """The p-value of parity: of equal outcomes and of the order."""
+    """The p-value of parity, which combines equal outcomes and the ordering."""
     return iso.predictive_parity(draw(rng), **(ROLES | {"resamples": 500, "rng": rng} | options)).pvalue
 
 
 def ordering(rng: np.random.Generator, draw: Draw) -> float:
-    """The p-value of "outcomes do not fall as the score rises", not divided by its share of alpha."""
+    """The p-value of "outcomes do not fall as the score rises", without the correction for its share of alpha."""
     return iso.predictive_parity(draw(rng), **ROLES, resamples=500, rng=rng).ordering_pvalue * 0.1
 
 
@@ -216,15 +216,15 @@ def marginal(rng: np.random.Generator, draw: Draw, **options: Any) -> float:
 
 
 def no_violation(rng: np.random.Generator, draw: Draw) -> float:
-    """0 if the verdict over four columns is a violation, else 1: a p-value of sorts."""
+    """0 if the verdict over four columns is a violation, else 1; used like a p-value."""
     asked = ROLES | {"groups": ["g0", "g1", "g2", "g3"]}
     return float(iso.predictive_parity(draw(rng), **asked, resamples=500, rng=rng).verdict != iso.Verdict.VIOLATION)
 
 
 def band_holds(rng: np.random.Generator, draw: Draw, method: Any) -> float:
-    """0 if the band leaves the true difference, s - s^2, out at one of five scores, else 1: a p-value of sorts.
+    """0 if the band misses the true difference, s - s^2, at one of five scores, else 1; used like a p-value.
 
-    A score without users enough has no band, which leaves nothing out.
+    A score with too few users has no band, which counts as covered.
     """
     grid = np.linspace(0.3, 0.7, 5)
     options = ROLES | {"resamples": 500, "rng": rng, "grid": grid.tolist(), "method": method}
@@ -234,7 +234,7 @@ def band_holds(rng: np.random.Generator, draw: Draw, method: Any) -> float:
 
 
 def of_pvalue(ask: Callable[[np.random.Generator], float]) -> Any:
-    """A draw that says whether a p-value rejects at 0.05."""
+    """A draw that returns whether a p-value rejects at 0.05."""
     return each(lambda rng: rejected(ask(rng)))
 
 
@@ -244,7 +244,7 @@ def line(design: str, method: str, ask: Callable[[np.random.Generator], float], 
 
 
 PARTS = ("omnibus", "orthogonal", "cumulative", "trend")
-PAPER = "published"  # the paper's method, for comparison: nothing is asked of it
+PAPER = "published"  # the paper's method, for comparison; it has no target
 LIMIT = at_most(0.05)
 
 
@@ -291,7 +291,7 @@ HARD: dict[str, tuple[Draw, dict[str, Any]]] = {
 
 
 def hard_designs() -> list[Run]:
-    """Where the shape of the curve, of the scores or of the users is hard."""
+    """Designs with difficult curves, scores or users."""
     return [
         line(f"size, {name}", method, partial(parity, draw=draw, method=method, **options), asked)
         for name, (draw, options) in HARD.items()
@@ -300,7 +300,7 @@ def hard_designs() -> list[Run]:
 
 
 def repeated_users() -> list[Run]:
-    """Users with several rows: at both levels, and as if rows were independent."""
+    """Users with several rows: at both levels, and with rows treated as independent."""
     ways: dict[str, dict[str, Any]] = {
         "omnibus, user level": {"user": "m"},
         "omnibus, aggregate, clustered": {"user": "m", "level": "aggregate"},
@@ -335,7 +335,7 @@ def other_sizes() -> list[Run]:
 
 
 def bands() -> list[Run]:
-    """How often a band leaves out a true difference that bends."""
+    """How often a band misses a curved true difference."""
     runs = []
     for n in (1_000, 5_000):
         for method in ("omnibus", "residual", PAPER):
@@ -347,7 +347,7 @@ def bands() -> list[Run]:
 
 
 def ending(rng: np.random.Generator, n: int, first: Curve) -> Columns:
-    """The scores of one group end 0.1 above a threshold of one half."""
+    """The scores of one group end 0.1 above the threshold of one half."""
     s, g = np.concatenate([0.6 * rng.beta(2, 2, n), rng.random(n)]), np.repeat([0, 1], n)
     return {"s": s, "g": g, "y": (rng.random(2 * n) < first(s)).astype(np.int8)}
 
@@ -364,7 +364,7 @@ AT_HALF: dict[str, Draw] = {
 
 
 def at_threshold() -> list[Run]:
-    """Equal outcomes at a threshold; asked for at most 0.07 where curves are steep."""
+    """Equal outcomes at a threshold; the size may be 0.07 for steep curves."""
     runs = []
     for name, curve, threshold in (("curved", curved, 0.4), ("steep", steep, 0.5)):
         for method in ("local-quadratic", "local-linear", PAPER):
@@ -400,7 +400,7 @@ def planted(rng: np.random.Generator, second: Curve) -> list[float]:
 
 
 def powers(name: str, second: Curve) -> Run:
-    """The power of each method, and the omnibus's beside the better of two others."""
+    """The power of each method, and of the omnibus test relative to the better of two others."""
 
     def summary(outcomes: FloatArray) -> list[float]:
         power = dict(zip(METHODS, outcomes.mean(axis=0).tolist(), strict=True))
@@ -420,14 +420,14 @@ def straight(s: FloatArray) -> FloatArray:
 
 
 def verdicts(rng: np.random.Generator, n: int, apart: float) -> list[float]:
-    """Whether a violation of a tolerance of 0.1 was shown, and whether the tolerance was shown to hold."""
+    """Whether a violation of the tolerance 0.1 was shown, and whether *within tolerance* was shown."""
     columns = rows(rng, (n, n), straight, lambda s: straight(s) + apart)
     verdict = iso.predictive_parity(columns, **ROLES, tolerance=0.1, resamples=500, rng=rng).verdict
     return [float(verdict == iso.Verdict.VIOLATION), float(verdict == iso.Verdict.WITHIN_TOLERANCE)]
 
 
 def tolerances() -> list[Run]:
-    """At the edge of the tolerance both verdicts are errors; at no difference "within" is the answer."""
+    """At the edge of the tolerance both verdicts are errors; without a difference "within" is right."""
     least = {5_000: Asked(0.4, "least", exact=True), 10_000: Asked(0.65, "least", exact=True)}
     return [
         Run(
@@ -441,7 +441,7 @@ def tolerances() -> list[Run]:
 
 
 PAGE = Page(
-    "scores",
+    "scores/simulations",
     (
         Section(
             "Size at nominal 5 %",

@@ -1,6 +1,6 @@
-"""What `equalize_thresholds` does to groups whose truth is known, and fairlearn's ThresholdOptimizer beside it.
+"""`equalize_thresholds` on groups whose truth is known, compared with fairlearn's ThresholdOptimizer.
 
-python -m studies.thresholds [--tables N] [--only TEXT]        writes docs/validity/thresholds.md
+python -m studies.thresholds [--tables N] [--only TEXT]        writes docs/scores/thresholds_simulations.md
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ METRICS = {"equalized_odds": ("tpr", "fpr")}
 
 
 def same(s: FloatArray) -> FloatArray:
-    """The score means what it says."""
+    """The outcome probability is the score."""
     return s
 
 
 def less(s: FloatArray) -> FloatArray:
-    """Less than it says."""
+    """The outcome is below the score."""
     return np.asarray(s**1.5)
 
 
 def steep(s: FloatArray) -> FloatArray:
-    """Bends within a bandwidth."""
+    """Curved within a bandwidth."""
     return np.asarray(1 / (1 + np.exp(-10 * (s - 0.5))))
 
 
 def steep_less(s: FloatArray) -> FloatArray:
-    """A fifth less."""
+    """A fifth below `steep`."""
     return 0.8 * steep(s)
 
 
-# Parameters of Beta densities and the curve, of each group.
+# For each group: the parameters of the Beta density of its scores, and its curve.
 Design = tuple[tuple[tuple[float, float], Curve], ...]
 EQUAL: Design = (((2, 3), same), ((2, 3), same))
-SHIFTED: Design = (((2, 3), same), ((3, 2), same))  # equal outcomes at each score, other scores
+SHIFTED: Design = (((2, 3), same), ((3, 2), same))  # equal outcomes at each score, different scores
 LESS: Design = (((2, 3), same), ((3, 2), less))
 STEEP: Design = (((2, 3), steep), ((3, 2), steep))
 STEEP_LESS: Design = (((2, 3), steep), ((3, 2), steep_less))
@@ -62,13 +62,13 @@ def sample(rng: np.random.Generator, design: Design, n: int) -> dict[str, Any]:
 
 @cache
 def fresh(design: Design) -> dict[str, Any]:
-    """The rows on which thresholds are judged: `FRESH` in all."""
+    """The `FRESH` rows on which thresholds are evaluated."""
     return sample(np.random.default_rng(0), design, FRESH // len(design))
 
 
 @cache
 def counts(design: Design, metric: str) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Of each group: the sorted scores of those a metric is about, and from each of them up all rows and the hits."""
+    """For each group: sorted scores of the rows in a metric's condition, and rows and positives from each score up."""
     rows = fresh(design)
     about = {"tpr": rows["y"] == 1, "fpr": rows["y"] == 0}.get(metric, np.ones(rows["g"].size, dtype=bool))
     groups = []
@@ -81,7 +81,7 @@ def counts(design: Design, metric: str) -> list[tuple[FloatArray, FloatArray, Fl
 
 
 def measured(design: Design, metric: str, rule: Any) -> FloatArray:
-    """The metric of each group on the fresh rows; outcomes at the margin are those of the true curve."""
+    """The metric of each group on the fresh rows; outcomes at the margin come from the true curve."""
     if metric == "outcome_at_margin":
         return np.array([float(curve(t)) for (_, curve), t in zip(design, rule.thresholds_, strict=True)])
     values = []
@@ -96,7 +96,7 @@ def measured(design: Design, metric: str, rule: Any) -> FloatArray:
 
 
 def gap(design: Design, target: str, rule: Any) -> float:
-    """The largest difference between groups of what is to be equal."""
+    """The largest difference between groups in the target metrics."""
     return max(float(np.ptp(measured(design, metric, rule))) for metric in METRICS.get(target, (target,)))
 
 
@@ -117,17 +117,17 @@ def before(design: Design, target: str) -> float:
 
 
 def gaps(rng: np.random.Generator, design: Design, target: str, n: int, change: str) -> list[float]:
-    """The gap before and after, and whether groups were shown to differ."""
+    """The gap before and after, and whether the groups are shown to differ."""
     rule = fitted(rng, design, n, target, change=change)
     return [before(design, target), gap(design, target, rule), float(rule.pvalue_ <= 0.05)]
 
 
 def off_aim(rng: np.random.Generator, target: Any) -> list[float]:
-    """How far the groups' metrics on fresh rows are from their aim, at most: 400,000 rows to find the thresholds."""
+    """The largest distance of a group's metric on fresh rows from its aim, with thresholds from 400,000 rows."""
     odds = target == "equalized_odds"
     rule = fitted(rng, LESS, 200_000, target, randomize=odds, random_state=0)
     if odds:
-        return [gap(LESS, target, rule) / 2]  # of two groups, each from the middle of both
+        return [gap(LESS, target, rule) / 2]  # distance of either group from their midpoint
     return [float(np.abs(measured(LESS, target, rule) - rule.target_).max())]
 
 
@@ -140,12 +140,12 @@ CONSTRAINTS = {
 
 
 def of_both(rng: np.random.Generator, target: Any) -> list[float]:
-    """Gap, share selected and accuracy on fresh rows: ours, then fairlearn's; 5,000 rows per group."""
+    """Gap, share selected and accuracy on fresh rows, ours and fairlearn's, with 5,000 rows per group."""
     from fairlearn.postprocessing import ThresholdOptimizer
     from sklearn.base import BaseEstimator, ClassifierMixin
 
     class Score(ClassifierMixin, BaseEstimator):
-        """A classifier whose probability is the score, the first column."""
+        """A classifier whose probability is the score, in the first column."""
 
         classes_ = np.array([0, 1])
 
@@ -178,7 +178,7 @@ def of_both(rng: np.random.Generator, target: Any) -> list[float]:
 
 
 def holds(rng: np.random.Generator, target: Any, n: int) -> list[float]:
-    """Whether the interval of each threshold holds the true one."""
+    """The share of thresholds whose interval covers the true one."""
     rows = sample(rng, LESS, n)
     result = iso.equalize_thresholds(
         rows, outcome="y", score="s", groups="g", threshold=PRESENT, target=target, resamples=200, rng=rng
@@ -189,7 +189,7 @@ def holds(rng: np.random.Generator, target: Any, n: int) -> list[float]:
 
 @cache
 def truth(target: str) -> FloatArray:
-    """The thresholds of `LESS` at which groups agree and as many are selected as now, from densities and curves."""
+    """The thresholds of `LESS` that make the groups equal and select as many as now, from densities and curves."""
     s = np.linspace(0, 1, 200_001)
     up = [stats.beta.sf(s, *law) for law, _ in LESS]
     positive = []
@@ -217,7 +217,7 @@ def truth(target: str) -> FloatArray:
 
 
 def unequal(rng: np.random.Generator, target: Any, n: tuple[int, int]) -> list[float]:
-    """Whether equal groups of unlike size are shown to differ."""
+    """Whether equal groups of different sizes are shown to differ."""
     rows = [sample(rng, EQUAL[:1], size) for size in n]
     s, y = (np.concatenate([part[name] for part in rows]) for name in ("s", "y"))
     rule = iso.GroupThresholds(target, threshold=PRESENT, groups=1)
@@ -225,7 +225,7 @@ def unequal(rng: np.random.Generator, target: Any, n: tuple[int, int]) -> list[f
 
 
 def clustered(rng: np.random.Generator, target: Any) -> list[float]:
-    """Whether equal groups are shown to differ where users have 5 rows each, alike in scores and outcomes."""
+    """Whether equal groups are shown to differ if users have 5 rows each, with similar scores and outcomes."""
     users = 2_000
     user = np.repeat(np.arange(users), 5)
     s = np.repeat(rng.beta(2, 3, users), 5) * 0.7 + 0.3 * rng.beta(2, 3, 5 * users)
@@ -236,7 +236,7 @@ def clustered(rng: np.random.Generator, target: Any) -> list[float]:
 
 
 def calibration_errors(rng: np.random.Generator, curve: Curve, n: int, odds: bool) -> list[float]:
-    """Mean squared errors of calibrated scores: local-linear, then Nadaraya-Watson."""
+    """Mean squared errors of calibrated scores, local-linear and Nadaraya-Watson."""
 
     def scale(p: FloatArray) -> FloatArray:
         return (np.log(p / (1 - p)) if odds else p)[:, None]
@@ -248,12 +248,12 @@ def calibration_errors(rng: np.random.Generator, curve: Curve, n: int, odds: boo
 
 
 def root_mean(outcomes: FloatArray) -> list[float]:
-    """The roots of the means."""
+    """Square roots of the means."""
     return [float(value) for value in np.sqrt(outcomes.mean(axis=0))]
 
 
 def lines() -> tuple[Run, ...]:
-    """Gaps before and after. Asked: at most 0.01 more than before, under equality and everywhere else less."""
+    """Gaps before and after. Asked: at most 0.01 more than before for equal groups, and less than before otherwise."""
     runs = []
     designs: dict[str, tuple[Design, tuple[str, ...]]] = {
         "equal groups": (EQUAL, TARGETS),
@@ -275,7 +275,7 @@ def lines() -> tuple[Run, ...]:
 
 
 PAGE = Page(
-    "thresholds",
+    "scores/thresholds_simulations",
     (
         Section(
             "Gap between groups before and after, 5,000 rows per group",
@@ -294,7 +294,7 @@ PAGE = Page(
             digits=4,
         ),
         Section(
-            "Beside fairlearn's ThresholdOptimizer, s against s^1.5, 5,000 rows per group",
+            "Compared with fairlearn's ThresholdOptimizer, s against s^1.5, 5,000 rows per group",
             ("target",),
             (
                 *("gap, ours", "selected, ours", "accuracy, ours"),

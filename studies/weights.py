@@ -1,6 +1,6 @@
-"""Size and coverage where rows have weights or belong to clusters, beside the tests that take rows as independent.
+"""Size and coverage with weights and clusters, compared with tests that treat rows as independent.
 
-python -m studies.weights [--tables N] [--only TEXT]        writes docs/validity/weights.md
+python -m studies.weights [--tables N] [--only TEXT]        writes docs/weights_simulations.md
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 import isonomy as iso
 from isonomy.errors import DataError
-from isonomy.groups.likelihood.disparity import Designed
 from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import Kind, Profile
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.inference.designs import FEWEST, Influence, Law, spread
+from isonomy.inference.effect import Designed
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 from studies.designs.people import CUT, many_tables, people, subjects, unequal
@@ -27,29 +27,32 @@ RATE: dict[str, Any] = {"metric": "selection_rate", "prediction": "decision", "g
 
 
 def reading(design: dict[str, Any]) -> dict[str, Any]:
-    """The keywords that tell a test of the design."""
+    """The keywords that pass the design to a test."""
     return {"cluster": "cluster"} | ({"weight": "weight"} if design.get("spread") else {})
 
 
 def against_the_rest(rng: np.random.Generator, tables: int, design: dict[str, Any]) -> FloatArray:
-    """`flag` for the first of two groups in many tables at once, by the parts of the library that `flag` calls.
+    """`flag` for the first of two groups in many tables at once, with the internal functions that `flag` calls.
 
-    Whether it rejects, whether its interval misses 0, whether it rejects without the design, and no answer.
-    (``tests/validity/test_weights.py`` holds it beside `flag` itself.)
+    Returns whether the test rejects, whether its interval misses 0, whether it rejects if the design is ignored, and
+    whether there is no answer. ``tests/validity/test_weights.py`` compares it with `flag` itself.
     """
     result = many_tables(people(rng, **design) for _ in range(tables))
     index, mass = np.arange(tables), result.design.mass.reshape(tables, 2, 2)
     own, other = (Binary(mass[:, g].sum(1), mass[:, g, 1]) for g in (0, 1))
-    likelihood = Profile(Kind.DISJOINT, own, index, other=other, other_index=index)
+    likelihood = ProfileLikelihood(Kind.DISJOINT, own, index, other=other, partner=index)
     value = np.array([0.0, 1.0])
     influence = np.zeros((tables, 2, 2, tables))
     members = np.zeros((2, tables, 2, 2, tables), dtype=bool)
     for sign, g, side in ((1.0, 0, own), (-1.0, 1, other)):
         influence[index, g, :, index] = sign * (value - side.mean[:, None]) / side.n[:, None]
         members[g, index, g, :, index] = True
-    totals = spread(result.design, Influence.of(influence.reshape(-1, tables), members.any(0).reshape(-1, tables)))
+    totals = spread(
+        result.design, Influence.from_values(influence.reshape(-1, tables), members.any(0).reshape(-1, tables))
+    )
     sides = [
-        spread(result.design, Influence.of(0.0 * influence.reshape(-1, tables), m.reshape(-1, tables))) for m in members
+        spread(result.design, Influence.from_values(0.0 * influence.reshape(-1, tables), m.reshape(-1, tables)))
+        for m in members
     ]
     assumed = likelihood.standard_error**2
     constant = own.variance <= 0
@@ -61,11 +64,11 @@ def against_the_rest(rng: np.random.Generator, tables: int, design: dict[str, An
     low, high = designed.interval(chi2_isf(0.05, 1))
     missed = ~few & ((low > 0) | (high < 0))
     naive = [Binary(result.rows[:, g].sum(1), result.rows[:, g, 1]) for g in (0, 1)]
-    plain = Profile(Kind.DISJOINT, naive[0], index, other=naive[1], other_index=index)
+    plain = ProfileLikelihood(Kind.DISJOINT, naive[0], index, other=naive[1], partner=index)
     return np.column_stack([rejected(pvalue), missed, rejected(chi2_sf(plain.statistic(0.0), 1)), few])
 
 
-# Each method: its function, its options, the attribute that has p-values, and those of an interval (of what is 0).
+# For each method: function, options, attribute of the p-values, and columns of an interval for a quantity that is 0.
 SCORES: dict[str, Any] = {"outcome": "outcome", "score": "score", "groups": "group"}
 EXPERIMENT: dict[str, Any] = {
     "effect": "effect",
@@ -95,7 +98,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any], str, tuple[str, str] | None]] = {
     "treatment_bias": (iso.treatment_bias, EXPERIMENT, "pvalue", ("ci_low", "ci_high")),
     "evaluate_corrections": (
         iso.evaluate_corrections,
-        EXPERIMENT | {"strategies": ["none", "mean"], "splits": 2, "resamples": 20, "rng": 0},
+        EXPERIMENT | {"strategies": ["none", "mean"], "method": iso.heldout(splits=2, resamples=20), "rng": 0},
         "less_pvalue",
         None,
     ),
@@ -111,7 +114,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any], str, tuple[str, str] | None]] = {
 
 
 def _asked(method: str, table: dict[str, Any], **options: str) -> tuple[float, float]:
-    """Whether a method rejects (no answer is no rejection) or its interval misses 0; and whether it has no answer."""
+    """Whether a method rejects or its interval misses 0, and whether it has no answer (which is not a rejection)."""
     test, given, pvalues, interval = METHODS[method]
     try:
         result = test(table, **given, **options)
@@ -128,11 +131,11 @@ def _asked(method: str, table: dict[str, Any], **options: str) -> tuple[float, f
 
 
 def other_methods(rng: np.random.Generator, method: str, design: dict[str, Any]) -> list[float]:
-    """Whether a method rejects, whether it does without the design (in a fifth of the tables), and no answer."""
+    """Whether a method rejects, whether it does if the design is ignored (in a fifth of the tables), and no answer."""
     table = subjects(rng, **design)
-    if method == "certify":  # of four groups
+    if method == "certify":  # four groups
         table["group"] = 2 * table["group"] + rng.integers(0, 2, table["group"].size)
-    if method == "improvability":  # a better score, and no less unequal: on the boundary
+    if method == "improvability":  # a better score that is equally unequal: on the boundary
         table = unequal(table)
     rejects, few = _asked(method, table, **reading(design))
     naive = _asked(method, table)[0] if rng.random() < 0.2 else np.nan
@@ -140,7 +143,7 @@ def other_methods(rng: np.random.Generator, method: str, design: dict[str, Any])
 
 
 def designs() -> list[dict[str, Any]]:
-    """Clusters of every kind, with weights of every kind."""
+    """All combinations of clusters and weights."""
     return [
         {"clusters": clusters, "heavy": heavy, "correlation": correlation, "within": within, **weights}
         for weights, clusters, heavy, correlation, within in product(
@@ -157,7 +160,7 @@ def designs() -> list[dict[str, Any]]:
 
 
 def corners() -> list[dict[str, Any]]:
-    """For tests that take longer: every value of every factor at least twice."""
+    """A selection for slower tests, with every value of every factor at least twice."""
     return [
         {"clusters": 20, "correlation": 0.1, "within": False},
         {"clusters": 50, "correlation": 0.4, "within": True},
@@ -189,7 +192,7 @@ def cells(design: dict[str, Any]) -> tuple[str, ...]:
 
 COLUMNS = ("clusters", "their sizes", "intraclass correlation", "clusters lie", "weights")
 PAGE = Page(
-    "weights",
+    "weights_simulations",
     (
         Section(
             "`flag` against the rest: rates at nominal 0.05",

@@ -1,4 +1,4 @@
-"""What all tests share: every engine, the folder of public datasets, and which tests run only when asked for."""
+"""Shared fixtures: every engine, the folder of public datasets, and the selection of slow tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from support import data, engines
 
-# One seed by default, so that a red test is red for everyone; HYPOTHESIS_PROFILE=explore looks further.
+# One seed by default, so that a failing test fails for everyone; HYPOTHESIS_PROFILE=explore draws new examples.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=30)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=500)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
@@ -22,11 +22,11 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long simulations run only when asked for: ``-m validity``. Spark tests share one worker, browser tests too."""
+    """Long simulations run only with ``-m validity``. Spark tests share one worker, and so do browser tests."""
     asked = bool(config.getoption("-m"))
     skip = pytest.mark.skip(reason="a long simulation: pytest -m validity")
     for item in items:
-        if item.get_closest_marker("spark"):  # Spark leaves sockets to the garbage collector
+        if item.get_closest_marker("spark"):  # Spark leaves sockets to be closed by the garbage collector
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
             item.add_marker(pytest.mark.xdist_group("spark"))  # one session, in one worker
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The folder of public datasets; tests that need it are skipped where there is none."""
+    """The folder of public datasets; tests that need it are skipped if there is none."""
     folder = data.folder()
     if folder is None:
         pytest.skip("no public datasets: set ISONOMY_DATA to the folder that holds them")
@@ -53,7 +53,7 @@ def spark() -> Iterator[Any]:
     if shutil.which("java") is None:
         pytest.skip("no Java: PySpark cannot start")
     sql = pytest.importorskip("pyspark.sql")
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark would take the first python3 on the path
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # otherwise Spark uses the first python3 on the path
     session = (
         sql.SparkSession.builder.master("local[2]")
         .appName("isonomy")
@@ -73,7 +73,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(params=[*engines.ENGINES, "parquet", "csv", pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> engines.Engine:
-    """A function that puts a mapping of arrays into one engine; the test runs once for each of them."""
+    """A function that puts a mapping of arrays into one engine; the test runs once per engine."""
     kind = request.param
     if kind in engines.ENGINES:
         return engines.ENGINES[kind]

@@ -1,4 +1,4 @@
-"""The composite GitHub Action: its script run as a runner would, in bash with the inputs as variables."""
+"""The composite GitHub Action: its script is run in bash with the inputs as variables, as a runner does."""
 
 from __future__ import annotations
 

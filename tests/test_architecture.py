@@ -23,7 +23,6 @@ ORDER = (
     *("integrations", "testing", "pytest_plugin", "cli", "__main__"),
 )
 HEADINGS = ["call", "plan", "read", "estimate", "decide", "evidence"]
-TO_COME: tuple[str, ...] = ()  # questions that are still in files of steps
 # Files of mathematics that the topics keep in one folder each.
 MATHEMATICS = {
     "groups": "likelihood",
@@ -99,8 +98,6 @@ def test_imports_go_one_way(path: Path) -> None:
 def test_a_question_is_one_file_with_six_headings(kind: str) -> None:
     function = find_question(kind).function
     path = Path(sys.modules[function.__module__].__file__ or "")
-    if kind in TO_COME:
-        return
     assert [name for name, _ in headings(path)] == HEADINGS
     assert path.parent.parent == PACKAGE
     assert path.parent.name in TOPICS

@@ -1,4 +1,4 @@
-"""The page for those who come from other libraries: every number on it is computed here, theirs and ours."""
+"""The page for users of other libraries: every number on it is computed here, theirs and ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import isonomy as iso
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coming_from.md"
 
 
-@pytest.mark.filterwarnings("ignore")  # those of the other library
+@pytest.mark.filterwarnings("ignore")  # warnings of the other library
 def test_the_page_shows_what_both_compute() -> None:
     pytest.importorskip("fairlearn", reason="fairlearn is not installed")
     results = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
@@ -37,7 +37,7 @@ def test_aequitas_has_the_same_ratio(table: dict[str, Any]) -> None:
     group = pytest.importorskip("aequitas.group", reason="aequitas is not installed")
     bias = importlib.import_module("aequitas.bias")
     frame = pandas.DataFrame({"sex": table["sex"], "score": table["p"], "label_value": table["y"]})
-    frame["sex"] = frame["sex"].astype(object)  # it does not know the strings of pandas 3
+    frame["sex"] = frame["sex"].astype(object)  # it does not support the strings of pandas 3
     crosstab, _ = group.Group().get_crosstabs(frame, attr_cols=["sex"])
     theirs = bias.Bias().get_disparity_predefined_groups(crosstab, frame, {"sex": "m"})
     value = float(theirs.set_index("attribute_value").loc["f", "pprev_disparity"])

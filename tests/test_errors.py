@@ -1,4 +1,4 @@
-"""Every error is one of ours, and its message says what was given, what is allowed, and what was probably meant."""
+"""Every error is one of ours; its message has the value given, the values allowed, and the probable meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_tree_at_the_top_of_the_file_lists_every_error(kind: type[Exception]
     assert issubclass(kind, errors.IsonomyError)
     assert kind.__name__ in (errors.__doc__ or "")
     if kind is not errors.IsonomyError:
-        assert issubclass(kind, (ValueError, RuntimeError))  # code that knows nothing of isonomy can catch them
+        assert issubclass(kind, (ValueError, RuntimeError))  # code that does not import isonomy can catch them
 
 
 def test_an_unknown_column_names_the_near_one_and_lists_the_first_forty() -> None:

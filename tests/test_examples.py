@@ -1,4 +1,4 @@
-"""The examples run as they stand."""
+"""All examples run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_every_example_is_a_valid_file_with_a_readme(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_example_runs(name: str, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prepared and audited in a copy, so that nothing is left behind."""
+    """Prepare and audit a copy, so that no files are left behind."""
     shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("data", "isonomy-report"))
     shutil.copy(EXAMPLES / "public_data.py", tmp_path)
     monkeypatch.setenv("ISONOMY_DATA", str(data_folder))

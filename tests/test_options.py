@@ -1,4 +1,4 @@
-"""What an argument may be: every rule, what is refused, and in what words."""
+"""Options: every rule, what is refused, and the messages."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ def test_nothing_is_computed_before_the_check() -> None:
 
 
 class Estimator:
-    """As scikit-learn has them: parameters are stored as they come and checked when it is fitted."""
+    """As in scikit-learn, parameters are stored unchanged and checked by ``fit``."""
 
     def __init__(self, alpha: Alpha = 0.05, *, method: Literal["mean", "none"] = "mean", other=None) -> None:  # type: ignore[no-untyped-def]
         self.alpha, self.method, self.other = alpha, method, other
@@ -376,7 +376,7 @@ def _endless() -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("value", _endless(), ids=["list", "mapping", "deep"])
 def test_what_contains_itself_is_refused_wherever_it_is_given(value: Any) -> None:
-    """Some of what would walk through it ends the process."""
+    """Walking through such an object can crash the process."""
     words = "lists are nested more than 50 deep, or one contains itself"
     table = {"g": ["a", "b"] * 50, "p": [0, 1, 1, 1] * 25}
     with pytest.raises(UsageError, match=f"groups: {words}"):

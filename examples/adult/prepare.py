@@ -23,7 +23,7 @@ WORDS = ["workclass", "occupation"]
 
 
 def read(name: str, skip: int = 0) -> pl.DataFrame:
-    """The file has no header, a space after each comma, and in the second part a full stop after each label."""
+    """Read a file without header, with a space after each comma and, in the test file, a period after each label."""
     text = dict.fromkeys(NAMES, pl.String)
     table = pl.read_csv(find(name), has_header=False, schema=text, skip_rows=skip)
     table = table.with_columns(pl.all().str.strip_chars(" .")).drop_nulls()  # the files end with an empty line

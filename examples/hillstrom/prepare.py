@@ -1,4 +1,4 @@
-"""Hillstrom: an uplift model fitted on half of an e-mail experiment, its predictions on the other half."""
+"""Hillstrom: an uplift model fitted on half of an e-mail experiment, and its predictions on the other half."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEATURES = ["recency", "history", "mens", "womens", "newbie"]
 
 
 def chance(rows: pl.DataFrame, new: pl.DataFrame) -> np.ndarray:
-    """The chance of a visit, fitted on some rows and predicted for others."""
+    """The probability of a visit, fitted on some rows and predicted for others."""
     model = make_pipeline(StandardScaler(), LogisticRegression())
     model.fit(rows.select(FEATURES).to_numpy(), rows["visit"].to_numpy())
     return model.predict_proba(new.select(FEATURES).to_numpy())[:, 1]

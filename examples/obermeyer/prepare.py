@@ -1,4 +1,4 @@
-"""Obermeyer et al.: the score in use, and one that predicts health in place of cost."""
+"""Obermeyer et al.: the score in use, and one that predicts health instead of cost."""
 
 from __future__ import annotations
 

@@ -47,6 +47,7 @@ from isonomy.groups import (
     power_of,
     rows_needed,
 )
+from isonomy.groups.options import likelihood, null, standardized
 from isonomy.integrations import mlflow
 from isonomy.integrations.scorers import disparity_scorer
 from isonomy.options import RowOptions
@@ -127,8 +128,10 @@ __all__ = [
     "group_aware",
     "heldout",
     "improvability",
+    "likelihood",
     "marginal_outcomes",
     "mlflow",
+    "null",
     "open_source",
     "power_of",
     "predicted_effects",
@@ -142,6 +145,7 @@ __all__ = [
     "simulate",
     "split_users",
     "splits",
+    "standardized",
     "treatment_bias",
     "where",
 ]

@@ -41,7 +41,7 @@ class UsageError(IsonomyError, ValueError):
 
 
 class ComputedName(str):
-    """The name of a column that a call computed from a condition: not the caller's, so no error lists it."""
+    """The name of a column that a call computed from a condition; errors do not list it among the columns."""
 
     __slots__ = ()
 
@@ -82,7 +82,7 @@ class ConfigError(UsageError):
 class DataError(IsonomyError, ValueError):
     """The table is wrong: fix or filter the rows.
 
-    ``public`` is what an audit that withholds small groups says instead, where the message tells of one.
+    ``public`` replaces the message in an audit that withholds small groups, if the message reveals one.
     """
 
     def __init__(self, message: str, public: str = "") -> None:
@@ -151,7 +151,7 @@ class RuleFailed(MethodError):
 
 
 def near(value: str, known: Iterable[str]) -> str:
-    """' Did you mean …?' when something close exists, else nothing."""
+    """' Did you mean …?' if a close match exists, else an empty string."""
     lowered = {k.lower(): k for k in known}
     close = difflib.get_close_matches(value.lower(), lowered, n=3, cutoff=0.6)
     if not close:
@@ -174,9 +174,9 @@ def refuse_percent(binary: bool, tolerance: float | None) -> None:
 
 
 def shown(value: object) -> str:
-    """The value as a message writes it, cut where it is long."""
+    """The value as messages print it, truncated if it is long."""
     try:
         text = repr(value).partition("\n")[0]
-    except Exception:  # nested too deeply, or of a class that cannot say
+    except Exception:  # nested too deeply, or a class without a working repr
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."

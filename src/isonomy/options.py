@@ -306,10 +306,10 @@ def check(argument: str, value: object, annotation: object) -> None:
     if _admits(value, annotation):
         return
     alternatives = members(annotation)
-    words = [str(word) for one in alternatives if get_origin(one) is Literal for word in get_args(one)]
+    words = [str(word) for kind in alternatives if get_origin(kind) is Literal for word in get_args(kind)]
     phrases = [phrase for phrase in map(_phrase, alternatives) if phrase]
     if words and (isinstance(value, str) or not phrases):
-        calls = [_phrase(one) for one in alternatives if isinstance(one, type) and issubclass(one, Option)]
+        calls = [_phrase(kind) for kind in alternatives if isinstance(kind, type) and issubclass(kind, Option)]
         raise UnknownOption(argument, value, [*words, *calls], also_called(annotation))
     allowed = [*(repr(word) for word in words), *phrases]
     raise UsageError(f"{argument}: {shown(value)} is not allowed; give {_either(allowed)}.")

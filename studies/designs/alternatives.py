@@ -1,4 +1,4 @@
-"""A status quo and an alternative to it, with known utilities: on the null's boundary, inside it, or beyond."""
+"""A status quo and an alternative with known utilities: on the boundary of the null, inside it, or outside."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from isonomy.simulate.simulated import (
     Each,
     Groups,
     Simulated,
-    each,
     group_shares,
     members,
+    per_group,
     plain,
     probability,
 )
 
 Where = Literal["improving", "equal_accuracy", "equal_unfairness", "equal", "worse", "tied"]
 Kind = Literal["binary", "count", "real"]
-# mean outcome among the selected: best and worst group of the status quo, and one step up; then the mean outcome of all
+# mean outcome among the selected: status quo's best and worst group, one step up; then the mean outcome of all rows
 _LEVELS = {"binary": (0.65, 0.50, 0.05, 0.4), "count": (6.3, 5.1, 0.5, 1.5), "real": (0.7, 0.4, 0.1, 0.0)}
 
 
@@ -50,7 +50,7 @@ def alternatives(
     mean_outcome: Each | None = None,
     agreement: Annotated[float, Number(least=-1, most=1)] = 0.3,
 ) -> Simulated:
-    """Two scores for the same rows, each with exactly the stated mean outcome among those it selects, in every group.
+    """Two scores for the same rows, each with exactly the stated mean outcome among the selected of every group.
 
     Latent L is standard normal; score = m + r L + sqrt(1 - r^2) E, selected when score > 0, with m and r
     chosen per group and algorithm so that P(selected) and E[outcome | selected] are as stated. The pooled
@@ -69,7 +69,7 @@ def alternatives(
         "equal_unfairness": better in every group by the same step (boundary of the fairness null). "equal":
         the same utilities. "worse": less accurate, less unequal. "tied": better (k > 2), and every pair of an
         upper with a lower group is exactly as unequal as the status quo's worst pair (boundary, with ties).
-    outcome : "binary"; "count" (geometric, as skewed counts of illnesses); "real" (normal, variance 1)
+    outcome : "binary"; "count" (geometric: skewed, like counts of illnesses); "real" (normal, variance 1)
     capacity : share selected in every group by both (default 0.3; 0.03 for counts)
     status_quo, candidate : mean outcome among the selected by group, in place of the design's
     status_quo_selected, candidate_selected : share selected by group, in place of the capacity
@@ -93,7 +93,7 @@ def alternatives(
     """
     names, share = group_shares(groups)
     default = (0.03 if outcome == "count" else 0.3) if capacity is None else capacity
-    mean = each("mean_outcome", _LEVELS[outcome][3] if mean_outcome is None else mean_outcome, names)
+    mean = per_group("mean_outcome", _LEVELS[outcome][3] if mean_outcome is None else mean_outcome, names)
     if outcome == "binary":
         probability("mean_outcome", mean)
     selected = {
@@ -102,8 +102,8 @@ def alternatives(
     }
     drawn = _utilities(design, outcome, len(names))
     utility = {
-        "status_quo": each("status_quo", drawn[0].tolist() if status_quo is None else status_quo, names),
-        "candidate": each("candidate", drawn[1].tolist() if candidate is None else candidate, names),
+        "status_quo": per_group("status_quo", drawn[0].tolist() if status_quo is None else status_quo, names),
+        "candidate": per_group("candidate", drawn[1].tolist() if candidate is None else candidate, names),
     }
     shift = {a: ndtri(q) for a, q in selected.items()}
     slope = {
@@ -166,14 +166,14 @@ def discrepancies(rows: int, seed: int = 0, *, eta: Finite = 1.52) -> Simulated:
 
 
 def _selected(argument: str, value: Each | None, capacity: float, names: Sequence[str]) -> FloatArray:
-    values = probability(argument, each(argument, capacity if value is None else value, names, capacity))
+    values = probability(argument, per_group(argument, capacity if value is None else value, names, capacity))
     if not np.all((values > 0) & (values < 1)):
         raise UsageError(f"{argument}: shares selected must lie strictly between 0 and 1.")
     return values
 
 
 def _utilities(design: str, outcome: str, k: int) -> tuple[FloatArray, FloatArray]:
-    """Mean outcome among the selected by group: the status quo's and the candidate's."""
+    """Mean outcome among the selected by group, for the status quo and for the candidate."""
     high, low, step, _ = _LEVELS[outcome]
     gap = high - low
     before = np.linspace(high, low, k)
@@ -199,7 +199,7 @@ def _outcome(kind: str, latent: FloatArray, mean: FloatArray) -> Array:
 
 @lru_cache(maxsize=1024)
 def _slope(kind: str, mean: float, selected: float, utility: float) -> float:
-    """The correlation of score and latent at which E[outcome | selected] is ``utility``."""
+    """The correlation of score and latent variable for which E[outcome | selected] is ``utility``."""
 
     def among_selected(r: float) -> float:
         cut = -float(ndtri(selected))

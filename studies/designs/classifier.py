@@ -1,4 +1,4 @@
-"""A linear classifier on Gaussian features: the validation design of the transport paper, and violations of it."""
+"""A linear classifier on Gaussian features: the validation design of the transport paper, and violations of parity."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def classifier(
     equal_opportunity, predictive_equality : gap in TPR (FPR) against level "0"
         A number plants it in level "1", a mapping in each level it names; None leaves the design as it is.
         Features move along theta, so each rate becomes exactly that of level "0" plus the gap.
-    scale : all features times this number; the score's threshold scales along, decisions do not change
-    lattice : round the score to multiples of this (before ``scale``); the decision uses the rounded score
+    scale : multiplies all features and the threshold of the score; decisions do not change
+    lattice : round the score to multiples of this number (before ``scale``); the decision uses the rounded score
 
     Truth
     -----
@@ -84,7 +84,7 @@ def classifier(
     mean = np.array([m for _, m, _ in cells.values()])
     sd = np.sqrt(np.array([v for _, _, v in cells.values()]))
     spread = np.sqrt((sd**2) @ direction**2)
-    # A score rounded to the lattice reaches the threshold when the raw score passes the middle below it.
+    # A rounded score reaches the threshold if the raw score exceeds the midpoint below it.
     edge = cut if lattice is None else (np.ceil(cut / lattice) - 0.5) * lattice
     keys = list(cells)
     for argument, gap, outcome in (
@@ -136,7 +136,7 @@ def _plant(
     direction: FloatArray,
     edge: float,
 ) -> None:
-    """Move the means of the named levels along theta so that their rate is level 0's plus the gap (in place)."""
+    """Shift the means of the named levels along theta, in place, so that their rate is that of level 0 plus the gap."""
     if gap is None:
         return
     base = keys.index(("0", outcome))

@@ -1,4 +1,4 @@
-"""Classifiers fitted on rows of their own, with a distance of every kind, and applicants whom they decide about."""
+"""Classifiers fitted on separate rows, with every kind of distance, and applicants to be classified."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEATURES = ("x1", "x2", "b")
 
 @cache
 def models() -> dict[str, Any]:
-    """A distance of every kind, for a classifier that was fitted on rows of its own."""
+    """Every kind of distance, each for a classifier that was fitted on separate rows."""
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import SVC
@@ -44,7 +44,7 @@ def models() -> dict[str, Any]:
 
 
 def applicants(rng: np.random.Generator, rows: int, shift: float) -> tuple[Any, FloatArray]:
-    """Two groups, and features that differ by ``shift`` between them: two normal ones and a 0/1 one."""
+    """Two groups with two normal features, which differ by ``shift`` between the groups, and one 0/1 feature."""
     group = rng.choice(["0", "1"], rows, p=[0.7, 0.3])
     x = rng.normal(size=(rows, 2)) + shift * (group == "1")[:, None]
     return group, np.column_stack([x, rng.random(rows) < 0.4]).astype(float)

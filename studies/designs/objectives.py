@@ -1,4 +1,4 @@
-"""Several scores for several outcomes, in groups for which the scores do not mean the same."""
+"""Several scores for several outcomes, in groups in which the same score has different meanings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Finite, Number, checked
-from isonomy.simulate.simulated import Block, Each, Groups, Simulated, each, group_shares, members, plain
+from isonomy.simulate.simulated import Block, Each, Groups, Simulated, group_shares, members, per_group, plain
 
 
 @checked
@@ -28,10 +28,9 @@ def objectives(
     """Scores S^1..S^K for outcomes Y^1..Y^K with a known E[Y^k | S^1..S^K, group].
 
     S^k = Phi(Z_k), Z standard normal with correlation ``dependence``;
-    P(Y^k = 1 | S, g) = Phi(Z_k + ``cross`` (mean of the other Z) + planted_g (-1)^(k+1)). So no single score tells all
-    there is about its outcome, and in a group with ``planted`` not 0 the first outcome is better than its score
-    says, the second worse, and so on. The outcomes are independent given the scores. The default plants 0.3 in
-    the last group.
+    P(Y^k = 1 | S, g) = Phi(Z_k + ``cross`` (mean of the other Z) + planted_g (-1)^(k+1)). No single score predicts its
+    outcome fully, and in a group with ``planted`` != 0 the first outcome is better than its score suggests, the second
+    worse, and so on. The outcomes are independent given the scores. The default plants 0.3 in the last group.
 
     Columns: ``group``, ``score_1`` ... ``score_K``, ``outcome_1`` ... ``outcome_K``.
 
@@ -44,7 +43,7 @@ def objectives(
     """
     k = count
     names, share = group_shares(groups)
-    shift = each("planted", dict.fromkeys(names[1:][-1:], 0.3) if planted is None else planted, names)
+    shift = per_group("planted", dict.fromkeys(names[1:][-1:], 0.3) if planted is None else planted, names)
     sign = (-1.0) ** np.arange(k)
 
     def draw(rng: np.random.Generator, start: int, units: int) -> Block:

@@ -1,4 +1,4 @@
-"""Tables of people: rows in clusters, weights, and decisions in which groups do not differ."""
+"""Tables of people with clusters, weights, and decisions that do not differ between groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import stats
 from isonomy.frames.design import Block, Clusters, Design
 from isonomy.numerics.arrays import FloatArray
 
-# Where people are selected by their score.
+# People with a higher score are selected.
 CUT = 0.5
 
 
@@ -28,20 +28,20 @@ def people(
     rate: float = 0.3,
     rows: int | None = None,
 ) -> dict[str, Any]:
-    """0/1 decisions at one ``rate`` in two groups; about ``rows`` of them in each of the ``clusters``.
-
-    (Ten, or four where there are more than 200 clusters.)
+    """0/1 decisions at the same ``rate`` in two groups.
 
     Parameters
     ----------
     heavy : bool
-        Cluster sizes of log-sd 1, and one cluster with a fifth of all rows; otherwise all are equal.
+        Cluster sizes have a log-sd of 1, and one cluster has a fifth of all rows; otherwise all sizes are equal.
     correlation : float
-        The intraclass correlation: clusters have their own rates, from a beta distribution.
+        The intraclass correlation. Clusters have their own rates, from a beta distribution.
     within : bool
-        Whether every cluster is in one group; otherwise each row draws its own.
-    spread : float
-        The standard deviation of the logarithm of the weights; ``related``: positive decisions weigh more.
+        Whether every cluster lies in one group; otherwise the group is drawn row by row.
+    spread, related : float, bool
+        The standard deviation of the log weights; if ``related``, positive decisions have larger weights.
+    rows : int
+        The mean number of rows of a cluster: by default 10, or 4 if there are more than 200 clusters.
     """
     rows = (10 if clusters <= 200 else 4) if rows is None else rows
     sizes = np.full(clusters, rows)
@@ -60,10 +60,10 @@ def people(
 
 
 def subjects(rng: np.random.Generator, *, correlation: float = 0.0, **design: Any) -> dict[str, Any]:
-    """People with a score, a worse one, an outcome and an experiment; groups do not differ in any of it.
+    """People with a score, a worse score, an outcome and a randomized treatment; groups do not differ in any of these.
 
-    Scores are alike within a cluster, and so are outcomes besides: ``correlation`` is that of what lies behind both.
-    The treatment, drawn row by row, has no effect, and none is predicted. ``related``: positive outcomes weigh more.
+    ``correlation`` is the intraclass correlation of the latent variables behind scores and outcomes. The treatment is
+    drawn row by row; it has no effect, and none is predicted. If ``related``, positive outcomes have larger weights.
     """
     related = design.pop("related", False)
     table = people(rng, correlation=0.0, **design)
@@ -77,7 +77,7 @@ def subjects(rng: np.random.Generator, *, correlation: float = 0.0, **design: An
     outcome = (0.8 * merit + 0.6 * latent() > 0.3).astype(int)
     if related:
         table["weight"] = table["weight"] * np.exp(0.7 * design["spread"] * outcome)
-    # Two draws, of which one is used: lines that were run before it was not have the same people.
+    # The second draw is unused; it keeps the random numbers of lines that were run when it was used.
     score, _ = (stats.norm.cdf((merit + 0.3 * rng.normal(size=size)) / np.hypot(1, 0.3)) for _ in range(2))
     treatment = rng.integers(0, 2, size)
     return table | {
@@ -91,21 +91,21 @@ def subjects(rng: np.random.Generator, *, correlation: float = 0.0, **design: An
 
 
 def unequal(table: dict[str, Any]) -> dict[str, Any]:
-    """The same people with both scores raised alike in one group: selected by either, groups are equally unequal."""
+    """Raise both scores equally in one group, so that either score selects the groups equally unequally."""
     raised = {name: stats.norm.ppf(table[name]) + 0.5 * table["group"] for name in ("score", "worse")}
     return table | raised
 
 
 @dataclass(frozen=True, eq=False)
 class Many:
-    """Several tables as one: a line for each table, group and decision, and rows by these three."""
+    """Several tables as one: a line for each table, group and decision, and the number of rows by these three."""
 
     design: Design
     rows: FloatArray
 
 
 def many_tables(tables: Iterable[dict[str, Any]]) -> Many:
-    """Tables of two groups and 0/1 decisions, whose clusters are those of no other table."""
+    """Combine tables of two groups and 0/1 decisions; no cluster belongs to two tables."""
     clusters, lines, weights, last = [], [], [], 0
     for number, table in enumerate(tables):
         clusters.append(table["cluster"] + last)
@@ -116,5 +116,5 @@ def many_tables(tables: Iterable[dict[str, Any]]) -> Many:
     width = 4 * len(lines)
     first, second, fourth = (np.bincount(line, weight**power, minlength=width).astype(float) for power in (1, 2, 4))
     rows = np.bincount(line, minlength=width).astype(float)
-    block = Block.of(cluster, last, line, weight, width)
+    block = Block.from_codes(cluster, last, line, weight, width)
     return Many(Design(first, second, fourth, rows, Clusters(lambda: iter([block]))), rows.reshape(-1, 2, 2))

@@ -20,7 +20,7 @@ def regression(
     tau: Finite = 0.0,
     noise: Literal["normal", "exponential"] = "normal",
 ) -> Simulated:
-    """A regression whose errors are known group by group.
+    """A regression whose error in each group is known.
 
     x is uniform on (0, 1), the groups are ``groups`` equal intervals of x named "1", "2", ..., outcome =
     2x + e:

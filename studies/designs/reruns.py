@@ -1,4 +1,4 @@
-"""Analysts who run a test again and again: p-values of splits drawn from the model of section 5."""
+"""Analysts who rerun a test: p-values of splits, drawn from the model of section 5."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def simulate_reruns(
 ) -> float:
     """Share of ``replications`` simulated tables in which at least one of ``reruns`` runs rejects.
 
-    The parameters are those of `isonomy.alternatives.false_rejection`, which this checks.
+    Checks `isonomy.alternatives.false_rejection`, which has the same parameters.
     """
     wins = 0
     for _ in range(replications):

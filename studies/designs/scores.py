@@ -1,4 +1,4 @@
-"""Scores of users who come back: what a score means in each group, for the average user and for the average row.
+"""Scores of users with several rows: the meaning of a score in each group, for the average user and the average row.
 
 Why the curves are exact. User m has a standard normal effect U and n = 1 + Poisson(k exp(a U - a^2/2)) rows,
 k = rows per user minus one, a = activity. A row has score S, independent of U and n, and outcome 1 when
@@ -29,7 +29,7 @@ from scipy.special import expit, logit, ndtr, ndtri, roots_jacobi
 from isonomy.errors import UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Number, check, checked
-from isonomy.simulate.simulated import Block, Each, Simulated, each, members, plain, probability, shares
+from isonomy.simulate.simulated import Block, Each, Simulated, members, per_group, plain, probability, shares
 
 Curve = Callable[[ArrayLike, str], FloatArray]
 Share = Annotated[float, Number(least=0, most=1)]
@@ -64,10 +64,10 @@ def scores(
     correlation: Share = 0.0,
     both: Share = 0.0,
 ) -> Scored:
-    """Scores and 0/1 outcomes of users, with a known outcome curve f_g(s) = P(outcome = 1 | score = s, group g).
+    """Scores and 0/1 outcomes of users with a known outcome curve f_g(s) = P(outcome = 1 | score = s, group g).
 
     Columns: ``user`` (a whole number), ``group``, ``score`` in (0, 1), ``outcome`` (0/1). Rows of a user
-    stand together; only the table's last user may be cut short.
+    are adjacent; only the last user of the table may be cut short.
 
     Parameters
     ----------
@@ -76,13 +76,13 @@ def scores(
     curve : "steep" (1/(1 + exp(-10 (s - 1/2)))), "identity", or a function of an array of scores
     planted : {group: {"shift": c, "bump": (height, centre, width), "intercept": i, "slope": b}}
         logit f = i + b logit(curve); then shift and the Gaussian bump are added, and f is kept within [0, 1].
-    level : "user" or "aggregate": where f_g holds exactly (see the head of this file); the other curve follows
+    level : "user" or "aggregate": the level at which f_g holds exactly (see the module docstring)
     rows_per_user : mean number of rows of a user, at least 1
     activity : log-rate of further rows per unit of the user effect
         Above 0, users with better outcomes come more often. When rows_per_user or activity differ by group,
         parity at one level is a disparity at the other.
     correlation : of the latent outcomes of two rows of a user (r above)
-    both : share of users each of whose rows falls in a group drawn anew
+    both : share of users whose rows fall in groups that are drawn row by row
         The user-level curve is then that of weights 1/n, n all rows of the user; weights 1/(rows of the user
         in the group) tend to a slightly different one when activity is not 0. Needs the same rows_per_user
         and activity in all groups.
@@ -110,10 +110,10 @@ def scores(
     beta = np.array([densities[name] for name in names], dtype=np.float64)
     if beta.shape != (len(names), 2) or not np.all(beta > 0):
         raise UsageError("densities: give two positive numbers (a, b) for each group.")
-    further = each("rows_per_user", rows_per_user, names, 1.0) - 1
+    further = per_group("rows_per_user", rows_per_user, names, 1.0) - 1
     if np.any(further < 0):
         raise UsageError("rows_per_user: give numbers of at least 1.")
-    active = each("activity", activity, names)
+    active = per_group("activity", activity, names)
     r = correlation
     if both > 0 and (np.ptp(further) > 0 or np.ptp(active) > 0):
         raise UsageError("both: users in two groups need the same rows_per_user and activity in every group.")
@@ -203,7 +203,7 @@ def _planted(
 
 
 def _aggregate(q: FloatArray, further: float, lift: float) -> FloatArray:
-    """The row-level curve from the index: N(0, 1) and N(a, 1) user effects in the ratio 1 : further."""
+    """The row-level curve from the index: user effects are N(0, 1) and N(a, 1) in the ratio 1 : further."""
     return (ndtr(q) + further * ndtr(q + lift)) / (1 + further)
 
 

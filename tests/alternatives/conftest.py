@@ -1,4 +1,4 @@
-"""A simulated care programme, and the questions usually asked of it."""
+"""A simulated care program, and the usual calls about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def data() -> Columns:
 
 @pytest.fixture
 def ask() -> Columns:
-    """The usual question by the bootstrap: a ready candidate score, capacity 10 %, three small rounds."""
+    """The usual call, by the bootstrap: a ready candidate score, capacity 10 %, three small rounds."""
     return {
         "outcome": "need",
         "groups": "race",
@@ -34,25 +34,25 @@ def ask() -> Columns:
 
 @pytest.fixture
 def ready(ask: Columns) -> Columns:
-    """The same question on all rows."""
+    """The same call on all rows."""
     return {name: value for name, value in ask.items() if name != "method"}
 
 
 @pytest.fixture
 def crossfit(ready: Columns) -> Columns:
-    """The same question to a rule that fits three features, in five folds, once."""
+    """The same call with a rule that fits three features, in five folds, once."""
     return ready | {"candidate": None, "features": ["x1", "x2", "lab"], "method": iso.crossfit(repeats=1)}
 
 
 @pytest.fixture
 def fit(ask: Columns) -> Columns:
-    """The same question to a rule that fits two features."""
+    """The same call with a rule that fits two features."""
     return ask | {"candidate": None, "features": ["x1", "x2"], "method": iso.splits(2, resamples=100)}
 
 
 @pytest.fixture(scope="session")
 def result(data: Columns) -> ImprovabilityResult:
-    """The usual question, answered once."""
+    """The result of the usual call."""
     return iso.improvability(
         data,
         outcome="need",

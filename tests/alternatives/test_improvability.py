@@ -22,7 +22,7 @@ from isonomy.errors import (
     WrongType,
 )
 from isonomy.report import Entry
-from isonomy.report.layout import section
+from isonomy.report.layout import Section
 from isonomy.results import Status
 from isonomy.results.questions import QUESTIONS
 from support.same import same
@@ -82,10 +82,10 @@ def test_threshold(data: dict[str, Any], ask: dict[str, Any]) -> None:
 
 def test_requirements_make_it_harder(data: dict[str, Any], ask: dict[str, Any]) -> None:
     free = iso.improvability(data, **ask)
-    asked = iso.improvability(data, **ask, gain=iso.gain(accuracy={"Black": 0.3, "race=White": 0.0}, fairness=0.3))
-    assert (asked.round_pvalues >= free.round_pvalues).all()
-    np.testing.assert_array_equal(accuracy(asked)[:, 1], accuracy(free)[:, 1])
-    assert (accuracy(asked)[:, 0, 2] > accuracy(free)[:, 0, 2]).any()
+    required = iso.improvability(data, **ask, gain=iso.gain(accuracy={"Black": 0.3, "race=White": 0.0}, fairness=0.3))
+    assert (required.round_pvalues >= free.round_pvalues).all()
+    np.testing.assert_array_equal(accuracy(required)[:, 1], accuracy(free)[:, 1])
+    assert (accuracy(required)[:, 0, 2] > accuracy(free)[:, 0, 2]).any()
 
 
 def test_ratio_and_difference_agree_without_gains(data: dict[str, Any], ask: dict[str, Any]) -> None:
@@ -219,10 +219,10 @@ def test_cross_fitting_is_repeatable_and_parallel(data: dict[str, Any], crossfit
 
 
 def test_a_margin_allows_a_loss_stated_beforehand(data: dict[str, Any], ready: dict[str, Any]) -> None:
-    asked = iso.improvability(data, **ready, gain=iso.gain(margin=0.02))
+    required = iso.improvability(data, **ready, gain=iso.gain(margin=0.02))
     allowed = iso.improvability(data, **ready, gain=iso.gain(accuracy=-0.02))
-    same(asked, allowed, ("estimate", "reference", "pvalues", "pvalue"))
-    assert asked.pvalue <= iso.improvability(data, **ready).pvalue
+    same(required, allowed, ("estimate", "reference", "pvalues", "pvalue"))
+    assert required.pvalue <= iso.improvability(data, **ready).pvalue
 
 
 def test_a_group_left_as_it_is_counts_as_no_less_accurate(data: dict[str, Any], ready: dict[str, Any]) -> None:
@@ -502,9 +502,9 @@ def test_a_group_without_outcomes_is_refused_before_anything_is_fitted(
 ) -> None:
     sick = np.where(data["race"] == "Black", 0, data["sick"])
     calls: list[object] = []
-    asked = {"outcome": "sick", "accuracy": "accuracy", "fairness": "tpr", "rule": calls.append}
+    call = {"outcome": "sick", "accuracy": "accuracy", "fairness": "tpr", "rule": calls.append}
     with pytest.raises(NotEnoughData, match=r"tpr is undefined for group 'race=Black'.* has an outcome that counts"):
-        iso.improvability(data | {"sick": sick}, **(crossfit | asked))
+        iso.improvability(data | {"sick": sick}, **(crossfit | call))
     assert not calls
 
 
@@ -571,7 +571,7 @@ def test_missing_features(data: dict[str, Any], ask: dict[str, Any]) -> None:
             UsageError,
             "features: 'need' is an outcome",
         ),
-        ({"features": ["need_score"]}, UsageError, "^features: nothing is fitted"),
+        ({"features": ["need_score"]}, UsageError, "^features: a ready candidate needs none"),
         ({"accuracy": {"utility": "tpr", "weights": "mean"}}, UnknownOption, "pooled"),
         ({"accuracy": {"utility": "tpr", "weights": {"Black": -1, "White": 1}}}, UsageError, "above 0"),
         ({"protected": "Martian"}, UnknownOption, "protected"),
@@ -583,7 +583,7 @@ def test_missing_features(data: dict[str, Any], ask: dict[str, Any]) -> None:
         ({"accuracy": "tpr"}, NotBinary, "need"),
         ({"accuracy": "fpr"}, UsageError, "tnr"),
         ({"accuracy": {"utility": "selection_rate", "outcome": "nope"}}, UnknownColumn, "nope"),
-        ({"method": iso.crossfit()}, UsageError, "nothing is fitted"),
+        ({"method": iso.crossfit()}, UsageError, "needs no cross-fitting"),
         ({"candidate": ["need_score", "lab"]}, UsageError, "several are tested on all rows"),
         ({"candidate": ["lab", "lab"]}, UsageError, "twice"),
         ({"candidate": {"g": None}}, UsageError, "None is no column"),
@@ -609,16 +609,16 @@ def test_refused(
         (lambda: iso.gain(margin=1.0), "margin: 1; a loss of everything"),
         (lambda: iso.gain(margin=-0.1), "margin"),
         (lambda: iso.gain(0.1, margin=0.01), "margin, accuracy"),
-        (lambda: iso.gain(scale="rato"), "scale: 'rato' is not allowed. Did you mean 'ratio'"),
+        (lambda: iso.gain(scale="rato"), "scale: 'rato' is not allowed. Did you mean 'ratio'"),  # type: ignore[arg-type]
         (lambda: iso.splits(0), "rounds"),
-        (lambda: iso.splits(2.5), "rounds"),
+        (lambda: iso.splits(2.5), "rounds"),  # type: ignore[arg-type]
         (lambda: iso.splits(True), "rounds"),
         (lambda: iso.splits(train_fraction=1), "train_fraction"),
         (lambda: iso.splits(resamples=0), "resamples"),
         (lambda: iso.splits(published=True), "give resamples too"),
         (lambda: iso.crossfit(1), "folds"),
         (lambda: iso.above(float("inf")), "threshold"),
-        (lambda: iso.protected("Black", "worse"), "disadvantage"),
+        (lambda: iso.protected("Black", "worse"), "disadvantage"),  # type: ignore[arg-type]
     ],
 )
 def test_options_refuse(option: Callable[[], object], message: str) -> None:
@@ -663,14 +663,14 @@ def test_utilities_have_the_readers_words() -> None:
     assert "true positive rate" not in result.summary()
 
 
-NUMBERS = ("estimate", "reference", "pvalues", "selected", "undefined", "pvalue")
+STORED = ("estimate", "reference", "pvalues", "selected", "undefined", "pvalue")
 
 
 def test_json_round_trip(data: dict[str, Any], ask: dict[str, Any]) -> None:
     ask |= {"candidate": None, "rule": "linear", "features": ["x1", "x2", "lab"]}
     result = iso.improvability(data, **ask)
     again = iso.from_json(result.to_json())
-    same(result, again, NUMBERS, rel=0, abs=0)
+    same(result, again, STORED, rel=0, abs=0)
     assert again.summary() == result.summary()
     np.testing.assert_array_equal(again.surface().pvalue, result.surface().pvalue)
     assert result.recommended is not None
@@ -692,9 +692,9 @@ def test_sizes_have_the_same_unit_in_the_table_and_in_words(binary: bool) -> Non
     table = {"g": np.arange(2_000) % 2, "y": (need[0] < 0.5) if binary else need[0], "a": need[1] < 0.5}
     table["b"] = need.sum(axis=0) < 1.0
     accuracy = "accuracy" if binary else "outcome_among_selected"
-    asked: dict[str, Any] = {"outcome": "y", "groups": "g", "status_quo": "a", "candidate": "b", "accuracy": accuracy}
-    result = iso.improvability(table, fairness="selection_rate", rng=0, **asked)
-    (_, compared), *_ = section(1, Entry(name="a", kind="improvability", result=result), picture=False).tables
+    call: dict[str, Any] = {"outcome": "y", "groups": "g", "status_quo": "a", "candidate": "b", "accuracy": accuracy}
+    result = iso.improvability(table, fairness="selection_rate", rng=0, **call)
+    (_, compared), *_ = Section(1, Entry(name="a", kind="improvability", result=result), drawn=False).tables
     column = [column.name for column in compared.columns].index("estimate")
     assert compared.columns[column].heading == "Alternative" + (" (%, unfairness in points)" if binary else "")
     size = compared.rows[0][column].text
@@ -704,7 +704,7 @@ def test_sizes_have_the_same_unit_in_the_table_and_in_words(binary: bool) -> Non
 def test_suppression(data: dict[str, Any], ask: dict[str, Any]) -> None:
     result = iso.improvability(data, **ask)
     shown = result.suppressed(10)
-    same(shown, result, NUMBERS, rel=0, abs=0)
+    same(shown, result, STORED, rel=0, abs=0)
     assert shown.requirements is None
     assert shown.cutoffs is None
     if result.recommended is not None:
@@ -741,20 +741,18 @@ def test_arrays_are_read_only(result: ImprovabilityResult) -> None:
         assert not array.flags.writeable
 
 
-def test_shares_with_the_readers_words_are_told_in_percent_and_points(
-    data: dict[str, Any], ready: dict[str, Any]
-) -> None:
+def test_shares_with_the_readers_words_are_in_percent_and_points(data: dict[str, Any], ready: dict[str, Any]) -> None:
     data = data | {"sick": (data["need"] > np.median(data["need"])).astype(int)}
     ready = ready | {"outcome": "sick", "accuracy": "accuracy", "fairness": "tpr"}
     source = iso.open_source(
         data, labels=iso.Labels(metrics={"tpr": "enrolled of the sick", "accuracy": "rightly placed"})
     )
-    told, ours = iso.improvability(source, **ready), iso.improvability(data, **ready)
-    theirs = [text.replace("enrolled of the sick", "true positive rate") for text in told.findings()]
+    labeled, ours = iso.improvability(source, **ready), iso.improvability(data, **ready)
+    theirs = [text.replace("enrolled of the sick", "true positive rate") for text in labeled.findings()]
     assert [text.replace("Rightly placed", "Accuracy") for text in theirs] == list(ours.findings())
-    assert " points with the alternative" in " ".join(told.findings())
-    assert told.words == {"accuracy": "rightly placed", "tpr": "enrolled of the sick"}
-    gloss = Entry(name="a", kind="improvability", result=told).gloss
+    assert " points with the alternative" in " ".join(labeled.findings())
+    assert labeled.words == {"accuracy": "rightly placed", "tpr": "enrolled of the sick"}
+    gloss = Entry(name="a", kind="improvability", result=labeled).gloss
     assert "Enrolled of the sick (tpr): " in gloss
     assert "True positive rate" not in gloss
 

@@ -1,4 +1,4 @@
-"""A table of decisions, three tests of it, and an audit file that uses everything a file may say."""
+"""A table of decisions, three tests, and an audit file with every key."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def good() -> str:
 
 @pytest.fixture(scope="session")
 def table() -> pl.DataFrame:
-    """3,000 decisions, and better ones beside them."""
+    """3,000 decisions and better alternative decisions."""
     frame = iso.simulate.decisions(3_000, seed=1).frame()
     return frame.with_columns((pl.col("score") > 0.6).cast(pl.Int8).alias("better"))
 
@@ -87,7 +87,7 @@ def parquet(table: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(scope="session")
 def audit() -> Callable[..., Audit]:
-    """A function that makes an audit of a table, or of the rows in a ``place``; ``keys`` are those of the file."""
+    """A function that creates an audit of a table or of the rows at ``place``; ``keys`` are those of the file."""
 
     def of(
         table: object = None,
@@ -105,5 +105,5 @@ def audit() -> Callable[..., Audit]:
 
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes most of the time, and is tested elsewhere."""
+    """Skip the charts, which take most of the time and are tested elsewhere."""
     monkeypatch.setattr(layout, "chart", lambda result: Chart(None))

@@ -1,4 +1,4 @@
-"""Two audits side by side: what changed, and what moved beyond its error."""
+"""Comparison of two audits: which verdicts changed, and which numbers changed by more than their error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from isonomy.results import phrases
 
 
 def audited(gap: float, seed: int, *, rows: int = 4_000, **keys: Any) -> AuditResult:
-    """An audit of decisions that favour the men by ``gap``."""
+    """An audit of decisions that favor men by ``gap``."""
     table = decisions(gap, seed, rows)
     options = {"kind": "flag", "metric": "selection_rate", "tolerance": 0.05, **keys}
     test = {key: value for key, value in options.items() if value is not None}
@@ -28,14 +28,14 @@ def audited(gap: float, seed: int, *, rows: int = 4_000, **keys: Any) -> AuditRe
 
 
 def decisions(gap: float, seed: int, rows: int) -> pl.DataFrame:
-    """Decisions that favour the men by ``gap``."""
+    """Decisions that favor men by ``gap``."""
     rng = np.random.default_rng(seed)
     male = rng.random(rows) < 0.5
     return pl.DataFrame({"sex": np.where(male, "m", "f"), "ok": (rng.random(rows) < 0.4 + gap * male).astype(int)})
 
 
 def flagged(gap: float, seed: int) -> AuditResult:
-    """The same without an audit file: one result as the audit's only one."""
+    """An audit with a single result, without an audit file."""
     roles = {"metric": "selection_rate", "prediction": "ok", "groups": "sex", "tolerance": 0.05}
     result = iso.flag(decisions(gap, seed, 1_500), **roles)  # type: ignore[arg-type]
     return AuditResult(Document(title="", entries=(Entry(name="flag", kind="flag", result=result),)))
@@ -60,8 +60,15 @@ def test_the_change_has_the_error_of_two_independent_tables() -> None:
         moved = second.disparity[i] - first.disparity[i]  # type: ignore[attr-defined]
         assert move.pvalue == pytest.approx(2 * stats.norm.sf(abs(moved) / spread), rel=1e-9)
         assert move.interval == pytest.approx((moved - 1.959964 * spread, moved + 1.959964 * spread), rel=1e-6)
-    ordered = sorted(move.pvalue for move in change.numbers)
+    ordered = sorted(move.pvalue for move in change.numbers)  # against everybody, two groups are two hypotheses
     assert min(move.adjusted for move in change.numbers) == pytest.approx(min(1, 2 * ordered[0]))  # Holm
+
+
+def test_opposite_changes_of_two_groups_are_one_hypothesis() -> None:
+    (change,) = compare(audited(0.3, 1, reference="rest"), audited(0.26, 2, reference="rest")).changes
+    first, second = change.numbers
+    assert first.change == pytest.approx(-second.change)
+    assert first.adjusted == second.adjusted == pytest.approx(max(first.pvalue, second.pvalue))
 
 
 def test_ratios_are_compared_by_their_logarithms() -> None:
@@ -77,7 +84,7 @@ def test_ratios_are_compared_by_their_logarithms() -> None:
 
 
 def test_several_metrics_are_each_compared_with_their_own() -> None:
-    """Groups come once for each metric: the true positive rates are not to be set beside the false positive rates."""
+    """Groups appear once per metric: true positive rates must not be compared with false positive rates."""
 
     def both(seed: int) -> AuditResult:
         rng = np.random.default_rng(seed)
@@ -102,7 +109,7 @@ def test_where_only_verdicts_are_compared_it_is_said() -> None:
 
 
 def test_nothing_moves_by_chance_more_often_than_alpha() -> None:
-    """The share of comparisons of equal populations with any number moved: 100 of them, Monte Carlo error 0.0218."""
+    """The share of 100 comparisons of equal populations that report any change; the Monte Carlo error is 0.0218."""
     pairs = [(flagged(0.1, 1000 + i), flagged(0.1, 5000 + i)) for i in range(100)]
     moved = [any(move.adjusted <= ALPHA for move in compare(*pair).changes[0].numbers) for pair in pairs]
     assert np.mean(moved) <= 0.05 + 2.33 * np.sqrt(0.05 * 0.95 / 100)
@@ -117,7 +124,7 @@ def test_the_same_rows_are_not_compared_by_number() -> None:
 
 def test_a_test_of_one_audit_alone_has_no_verdict_that_changed() -> None:
     assert wording.compared(0, 1, 5, 0, 0) == (
-        "No verdict of 1 test changed; no number was compared. 5 tests were asked in one audit only."
+        "No verdict of 1 test changed; no number was compared. 5 tests are in one audit only."
     )
 
 
@@ -140,7 +147,7 @@ def test_the_files(tmp_path: Path) -> None:
 
 
 def impact(gap: float, seed: int, **keys: Any) -> AuditResult:
-    """An audit of impact ratios, of which the men's is the comparator."""
+    """An audit of impact ratios, with men as the comparator."""
     table = decisions(gap, seed, 4_000).with_columns(w=1.0 + np.arange(4_000) % 3)
     config = {"columns": {"prediction": "ok", "groups": ["sex"]}, "tests": [{"kind": "adverse_impact"}], **keys}
     return Audit.from_dict(config, data=table).run()

@@ -1,4 +1,4 @@
-"""The audit file: what it may say, and that nothing else ever comes of it than a config or a `ConfigError`."""
+"""The audit file: its keys and values; every file gives a config or a `ConfigError`, nothing else."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_the_schema_is_made_from_the_signatures() -> None:
         "title": "Alpha",
         "type": "number",
     }
-    assert flag["adjust"]["enum"] == ["bh", "by", "holm", "bonferroni", "none", "bh-tree", "bh-siblings", "max-t"]
+    assert flag["adjust"]["enum"] == ["bh", "bh-siblings", "bh-tree", "bonferroni", "by", "holm", "max-t", "none"]
     assert flag["depth"]["minimum"] == 1
     described = [name for name, key in flag.items() if key.get("description")]
     assert set(flag) - set(described) <= {"kind"}
@@ -210,16 +210,16 @@ def test_a_path_with_a_null_character(key: str) -> None:
         build(raw)
 
 
-@pytest.mark.parametrize("metric", ["precision", "recall", "ppv"])
-def test_metrics_have_the_names_in_a_file_that_they_have_in_python(metric: str) -> None:
+@pytest.mark.parametrize(("metric", "name"), [("precision", "ppv"), ("recall", "tpr"), ("ppv", "ppv")])
+def test_synonyms_of_metrics_are_accepted_in_a_file(metric: str, name: str) -> None:
     text = f'[data]\npath = "x.csv"\n[[tests]]\nkind = "flag"\nmetric = "{metric}"\n'
     (test,) = parse(text).tests
-    assert test.own_options()["metric"] == metric
+    assert test.own_options()["metric"] == name
     table = {"p": [0, 1] * 50, "y": [1, 1, 0, 0] * 25, "g": ["a", "b", "b", "a"] * 25}
-    assert iso.flag(table, metric=metric, prediction="p", outcome="y", groups="g").metrics == (metric, metric)
+    assert iso.flag(table, metric=metric, prediction="p", outcome="y", groups="g").metrics == (name, name)
 
 
-# Said once for the whole audit ([data]), or shown by the audit itself.
+# Set once for the whole audit ([data]), or reported by the audit itself.
 ELSEWHERE = {"data", "count", "weight", "cluster", "missing", "missing_group", "progress"}
 
 
@@ -231,7 +231,7 @@ def test_keys_are_the_functions_keywords(kind: str) -> None:
     assert set(fields) == set(parameters)
     for name, parameter in parameters.items():
         if parameter.default is parameter.empty:
-            # What the function needs, the file must give: here, or under [columns].
+            # Required arguments must be in the test or under [columns].
             assert fields[name].is_required() or name in FileColumns.model_fields, name
         elif name not in FileColumns.model_fields:
             assert fields[name].default == default_in_a_file(parameter.default), name

@@ -1,4 +1,4 @@
-"""The grouped query, and its answer in place of the rows."""
+"""The grouped query, and its result in place of the rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def people(n: int = 3_000) -> pl.DataFrame:
 
 
 def answered(query: str, engine: str, table: pl.DataFrame) -> pl.DataFrame:
-    """What an engine answers."""
+    """The result of the query on an engine."""
     if engine == "duckdb":
         connection = pytest.importorskip("duckdb").connect()
         connection.register("people", table.to_arrow())
@@ -79,7 +79,7 @@ def test_counts_give_the_numbers_of_the_rows(engine: str, tmp_path: Path) -> Non
     expected, got = audit.run(), on_counts(audit, tmp_path / "counts.csv").run()
     for name, result in expected.results.items():
         same(got[name].table(), result.table())
-    assert got.document.data == "counts.csv"  # not the folder of whoever ran it
+    assert got.document.data == "counts.csv"  # not the folder of the user who ran it
 
 
 def test_a_count_column_is_summed_and_a_query_is_asked() -> None:

@@ -1,4 +1,4 @@
-"""What is said about a mistake in an audit file: where it is, what was written, what is allowed."""
+"""Messages about mistakes in an audit file: the place, the value, and the values allowed."""
 
 from __future__ import annotations
 
@@ -58,11 +58,6 @@ def wrong(text: str) -> str:
             "give path or query, not both",
         ),
         ('path = "decisions-*.parquet"', 'query = "select 1"', "a query needs an engine"),
-        (
-            'metric = "tpr"',
-            'metric = "sensitivity"',
-            "tests[0].metric: 'sensitivity' is not allowed. It is called 'tpr' here.",
-        ),
         (
             'reference = {race = "White"}',
             'reference = "White"',

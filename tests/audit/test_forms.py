@@ -1,4 +1,4 @@
-"""How a file writes each argument: every form has a type, names its columns, and is made ready for its function."""
+"""Arguments in an audit file: every form has a type, names its columns, and is converted for its function."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from support.same import same
 UNKNOWN = Annotated[object, Form("nobody")]
 YOUNG = {"column": "age", "op": "<", "value": 25}
 
-# A value as a file writes it, the columns it names, and what the function gets.
+# A value in a file, the columns that it names, and the argument of the function.
 EXPECTED: dict[str, tuple[Any, list[str], Any]] = {
     "column": ("score", ["score"], "score"),
     "names": (["a", "b"], ["a", "b"], ["a", "b"]),
@@ -66,7 +66,7 @@ EXPECTED: dict[str, tuple[Any, list[str], Any]] = {
 
 
 def valid(kind: Any, value: object) -> Any:
-    """A value of a type, as the model of a file reads it."""
+    """A value as read by the model of the file."""
     return TypeAdapter(kind).validate_python(value, strict=True)
 
 
@@ -139,7 +139,7 @@ def test_an_argument_without_a_form_is_written_as_it_is() -> None:
         (Names, [["x", "y"]], [[3]]),
         (Groups, ["race", ["race"]], [3]),
         (Seeded, [3, None], [-3]),
-        (float | np.ndarray, [0.5], ["x"]),  # an array cannot be written
+        (float | np.ndarray, [0.5], ["x"]),  # an array cannot be written in a file
         (Sequence[float], [[0.1, 0.2]], [[], ["a"], 0.1]),
         (tuple[float, float], [[0.1, 0.2]], [[0.1], [0.1, 0.2, 0.3]]),
         (tuple[float, float] | float, [[0.1, 0.2], 0.3], [[0.1]]),

@@ -1,4 +1,4 @@
-"""What the columns of an undescribed table probably mean."""
+"""Guesses of the roles of the columns of a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from isonomy.frames.profile import profile
 
 
 def guessed(**columns: list[Any]) -> Guess:
-    """What the columns of a small table are taken to mean."""
+    """The guessed roles of the columns of a small table."""
     return guess(tuple(profile(pl.Series(name, values)) for name, values in columns.items()))
 
 
@@ -120,7 +120,7 @@ def test_groups_are_columns_named_so() -> None:
     assert guessed(sex=["f", "m"], race=["a", "b"], x=["p", "q"]).groups == ('"race"', '"sex"')
     assert guessed(tethnicityk=["a", "b"], city=["p", "q"], x=[1, 2]).groups == ()
     assert guessed(race=["a", "b"], female=[0, 1]).groups == ('"race"', '"female"')
-    assert guessed(sex=["f", "f"]).groups == ()  # one level is nothing to compare
+    assert guessed(sex=["f", "f"]).groups == ()  # there is nothing to compare with one level
 
 
 def test_three_groupings_are_taken_and_the_others_told() -> None:
@@ -227,12 +227,12 @@ def test_columns_without_a_role_are_told_with_the_reason() -> None:
         tags=[["a"], ["b"]] * 30,
     )
     assert {reason.split(" whose")[0].split(":")[0].split(",")[0]: names for reason, names in found.unused.items()} == {
-        "numbers": ("income",),
-        "text with more than 20 values": ("name",),
-        "a few values": ("job",),
-        "two values": ("smiles",),
-        "the same value in every row": ("year",),
-        "neither numbers nor text (dates": ("tags",),
+        "numbers": ["income"],
+        "text with more than 20 values": ["name"],
+        "a few values": ["job"],
+        "two values": ["smiles"],
+        "the same value in every row": ["year"],
+        "neither numbers nor text (dates": ["tags"],
     }
 
 

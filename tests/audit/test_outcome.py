@@ -1,4 +1,4 @@
-"""What an audit gives back: verdicts, exit codes and files, in which no row of anybody is to be seen."""
+"""The results of an audit: verdicts, exit codes, and files that contain no row."""
 
 from __future__ import annotations
 
@@ -168,12 +168,12 @@ def test_hostile_groups_go_through_the_real_thing(audit: MakeAudit, tmp_path: Pa
     assert len(ET.parse(tmp_path / "junit.xml").getroot()[0]) == len(tests)
 
 
-# Twelve digits, the same in every print of a number: nothing computed from many rows hits one of them by chance.
+# Twelve digits, printed alike everywhere: no number computed from many rows equals one of them by chance.
 NUMBER = re.compile(r"\d+\.\d{9,}(?:e-?\d+)?")
 
 
 def planted(rows: int = 2_402) -> dict[str, np.ndarray[Any, Any]]:
-    """A table in which each real number occurs once, and users have names."""
+    """A table in which each real number occurs only once and users have names."""
     rng = np.random.default_rng(17)
     score = rng.random(rows)
     group = rng.choice(["north", "south"], rows)
@@ -218,7 +218,7 @@ EVERY_KIND: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Every file an audit with all kinds of tests leaves behind, its state included."""
+    """Every file that an audit with all kinds of tests writes, including its state."""
     folder = tmp_path_factory.mktemp("audit")
     config: dict[str, Any] = {
         "columns": {
@@ -244,7 +244,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def _values() -> set[str]:
     table = planted()
     real = [values for values in table.values() if values.dtype.kind == "f"]
-    # Scores cut off at 0 and 1 tell of nobody, and p-values are 1 to so many digits.
+    # Scores clipped at 0 and 1 identify nobody, and p-values are 1 to this many digits.
     return {f"{value:.12g}" for values in real for value in values.tolist()} - {"0", "1"}
 
 

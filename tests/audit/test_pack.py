@@ -1,4 +1,4 @@
-"""The evidence pack: everything in it, listed, and the same bytes for the same inputs."""
+"""The evidence pack: its files and their list, and the same bytes for the same inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the file to calls: roles filled in, columns checked, seeds and passes known before a row is read."""
+"""From the file to the calls: roles, columns, seeds and passes are determined before any row is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = {"outcome": "outcome", "prediction": "prediction", "score": "score", "
 
 
 def planned(test: Mapping[str, object], **keys: Any) -> PlannedTest:
-    """One test, ready to be made."""
+    """One planned test."""
     return plan(build({"tests": [test], **keys}))[0]
 
 
@@ -182,7 +182,7 @@ def test_text_is_no_outcome(
 
 
 def test_every_method_says_what_it_will_ask(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a test asks of the cells first was among its plan's requests: nothing is summed a second time."""
+    """Everything that a test first asks of the cells is in the requests of its plan, so that nothing is summed twice."""
     tests: list[dict[str, Any]] = [
         {"kind": "flag", "metric": "tpr"},
         {"kind": "certify", "metric": "fpr"},
@@ -201,7 +201,9 @@ def test_every_method_says_what_it_will_ask(table: pl.DataFrame, monkeypatch: py
 
 
 def test_what_is_wrong_with_a_test_is_told_when_it_is_made(table: pl.DataFrame) -> None:
-    test = planned({"kind": "flag", "metric": "tpr", "alternative": "outside"}, columns=COLUMNS)
+    test = planned(
+        {"kind": "flag", "metric": "tpr", "method": {"likelihood": {"interval": "one-sided"}}}, columns=COLUMNS
+    )
     assert test.requests(open_source(table)) == ()
 
 

@@ -1,17 +1,17 @@
-"""One table, independent tests, a record of everything."""
+"""The runner: one table, independent tests, and a record of both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import polars as pl
 import pytest
 
 import isonomy as iso
 from isonomy.audit import Audit, AuditResult
-from isonomy.audit.runner import _message, peak_memory
 from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
 from support.same import same
@@ -134,7 +134,7 @@ def test_tests_of_equal_filters_share_a_table(
     filters = [{"column": "sex", "value": "Male"}]
     done = audit(table, [{"kind": "flag", "metric": metric, "filters": filters} for metric in ("tpr", "fpr")]).run()
     rows = len(table.filter(pl.col("sex") == "Male"))
-    assert sum(done[name].provenance.rows or 0 for name in done.results) == rows  # of either outcome
+    assert sum(done[name].provenance.rows or 0 for name in done.results) == rows  # for either outcome
     assert sum(bool(source._passes) for source in tables) == 1
 
 
@@ -164,16 +164,16 @@ def test_an_audit_in_a_file(table: pl.DataFrame, tmp_path: Path) -> None:
     assert prepared.output == tmp_path / "out"
     assert prepared.validate() == ["prediction", "race"]
     assert prepared.run().document.config == file.read_text()
-    assert not prepared.output.exists()  # written only where a folder is named
+    assert not prepared.output.exists()  # written only if a folder is given
 
 
-def test_memory_is_told_in_bytes() -> None:
-    peak = peak_memory()
+def test_memory_is_reported_in_bytes(table: pl.DataFrame, audit: MakeAudit) -> None:
+    peak = audit(table, [FLAG]).run().entries[0].peak_memory
     assert peak is None or 2**24 < peak < 2**42
 
 
 def people(user: list[int], **data: object) -> Audit:
-    """An audit of sixty rows of whom ``user`` says whose they are."""
+    """An audit of sixty rows; ``user`` gives the person of each row."""
     rows = {"user": user, "ok": [0, 1, 1] * 20, "sex": ["f", "m"] * 30}
     columns = {"prediction": "ok", "groups": ["sex"], "user": "user"}
     return Audit.from_dict(
@@ -184,7 +184,7 @@ def people(user: list[int], **data: object) -> Audit:
 def test_people_who_repeat_are_told_of_unless_they_are_clusters() -> None:
     twice = [i // 2 for i in range(60)]
     (warning,) = people(twice).run()["flag-selection_rate"].warnings
-    assert warning.startswith("People appear more than once (30 of them in 60 rows, by the column 'user')")
+    assert warning.startswith("Some people appear more than once: 60 rows belong to 30 people (column 'user').")
     assert people(list(range(60))).run()["flag-selection_rate"].warnings == ()
     clustered = people(twice, cluster="user").run()["flag-selection_rate"]
     assert not any("more than once" in warning for warning in clustered.warnings)
@@ -217,14 +217,17 @@ def test_a_folder_that_cannot_be_is_refused(table: pl.DataFrame, audit: Callable
         audit(table, [{"kind": "flag", "metric": "selection_rate"}]).run("\x00")
 
 
-def test_an_engine_is_not_quoted_in_the_report() -> None:
-    """Engines quote cells."""
-    try:
-        raise DataError("data: the table cannot be read: 'secret' is no number") from ValueError("secret")
-    except DataError as error:
-        told = _message(error, withheld=False)
-    assert told.startswith("data: the engine cannot read the table")
-    assert "secret" not in told
+def test_stored_messages_quote_no_row(table: pl.DataFrame, audit: MakeAudit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines quote cells, and some messages concern a group that is too small to be published."""
+
+    def message(error: Exception, cause: Exception | None = None, minimum: int = 10) -> str:
+        error.__cause__ = cause
+        monkeypatch.setattr(iso, "flag", Mock(side_effect=error), raising=False)
+        return str(audit(table, [FLAG], suppress_below=minimum).run().entries[0].error)
+
+    text = message(DataError("data: the table cannot be read: 'secret' is no number"), ValueError("secret"))
+    assert text.startswith("data: the engine cannot read the table")
+    assert "secret" not in text
     small = DataError("group g=d has 7 rows", "groups: one is too small")
-    assert _message(small, withheld=True) == "groups: one is too small"
-    assert _message(small, withheld=False) == "group g=d has 7 rows"
+    assert message(small) == "groups: one is too small"
+    assert message(small, minimum=0) == "group g=d has 7 rows"

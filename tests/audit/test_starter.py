@@ -1,4 +1,4 @@
-"""`isonomy init`: guesses, each of them told; and a file that runs, or says why it asks for nothing."""
+"""`isonomy init`: reports every guess, and writes a file that runs or explains why it has no tests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ UNTOLD: dict[str, dict[str, Any]] = {
 
 
 def started(table: dict[str, Any], folder: Path, kind: str = "parquet") -> tuple[list[str], str]:
-    """What `init` says about a table, and the file it writes."""
+    """The messages of `init` about a table, and the file that it writes."""
     frame, path = pl.DataFrame(table), folder / f"data.{kind}"
     frame.write_csv(path) if kind == "csv" else frame.write_parquet(path)
     guesses = write_starter(path, folder / "audit.toml", force=True)
@@ -227,7 +227,7 @@ def test_the_decision_is_called_by_its_name(column: str, label: str | None, tmp_
     assert words == ({} if label is None else {"selection_rate": label})
     if label is not None:
         told = Audit.from_toml(tmp_path / "audit.toml").run()["flag-selection_rate"]
-        assert f"sex=f: {label} 50.0 % of 40 rows" in " ".join(told.findings())
+        assert f"sex=f: {label} 50.0 % (40 rows)" in " ".join(told.findings())
         assert f"its share {label} equals that of the population" in told.null
 
 
@@ -248,13 +248,13 @@ def test_outcomes_of_the_selected_alone_are_compared_among_them(unknown: str, tm
     assert re.search(r'metric = "ppv" +# not tpr: the outcome is known only for those selected', text)
     assert 'metric = "tpr"' not in text
     assert 'title = "Is graduated = yes equally common in all groups of those awarded?"' in text
-    assert ("filters = [{" in text) == (unknown == "no")  # rows without the outcome are left out as it is
+    assert ("filters = [{" in text) == (unknown == "no")  # rows without the outcome are left out anyway
     done = Audit.from_toml(tmp_path / "audit.toml").run()
     assert [entry.error for entry in done.entries if entry.error] == []
     women = graduated[(table["sex"] == "f") & (awarded == "yes")]
     rates = dict(zip(*(done["flag-ppv"].to_frame()[name] for name in ("group", "estimate")), strict=True))
     assert rates["sex=f"] == pytest.approx(np.mean(women == "yes"))
-    # Nor is a score judged by those whose outcome nobody could observe.
+    # A score is not tested on rows whose outcome could not be observed.
     parity: Any = done["predictive_parity"]
     assert parity.provenance.rows == sum(awarded == "yes")
 
@@ -267,7 +267,7 @@ def test_the_rate_beside_outcomes_has_words_instead_of_its_technical_name(tmp_pa
     assert "sex=f: share hired (of those with repaid = yes) " in told
     assert "true positive rate" not in told
     stayed = {"sex": table["sex"], "hired": table["hired"], "stayed": table["repaid"]}
-    _, text = started(stayed, tmp_path, "csv")  # whether it is the outcome is for a person to say
+    _, text = started(stayed, tmp_path, "csv")  # the user must decide whether it is the outcome
     assert parse(text).labels.metrics == {"selection_rate": "hired"}
     assert '# metrics = {selection_rate = "hired", tpr = "share hired (of those with stayed = yes)"}' in text
 
@@ -295,7 +295,7 @@ def test_what_may_be_the_outcome_is_a_comment_that_can_be_taken_in(tmp_path: Pat
     table = {"sex": RNG.choice(["f", "m"], N), "hired": binary() * 1, "stayed": RNG.choice(["yes", "no"], N)}
     guesses, text = started(table, tmp_path, "csv")
     assert "not used: stayed; the file says why" in guesses
-    assert '#   two values whose meaning the name does not tell: "stayed"' in text
+    assert '#   two values whose meaning the name does not reveal: "stayed"' in text
     assert parse(text).columns.outcome is None
     assert len(parse(text).tests) == 1
     text = text.replace('# outcome = {column = "stayed"', 'outcome = {column = "stayed"')
@@ -315,7 +315,7 @@ def test_what_may_be_the_outcome_of_the_selected_alone_is_asked_among_them(tmp_p
     (tmp_path / "audit.toml").write_text(taken[:first] + re.sub(r"(?m)^# ", "", taken[first:].split("\n", 1)[1]))
     done = Audit.from_toml(tmp_path / "audit.toml").run()
     assert [entry.error for entry in done.entries] == [None, None]
-    repeated = ["yes" if one else "no" for one in hired]  # it tells nothing beyond the decision
+    repeated = ["yes" if one else "no" for one in hired]  # it contains no more than the decision
     _, text = started({"sex": RNG.choice(["f", "m"], N), "hired": hired, "stayed": repeated}, tmp_path)
     assert "Once the outcome above is named" not in text
 
@@ -326,7 +326,7 @@ def test_weights_and_clusters_are_proposed_and_not_taken(tmp_path: Path) -> None
         "hired": binary() * 1,
         "PWGTP": RNG.integers(1, 90, N),
         "household": [f"h{i // 2}" for i in range(N)],
-        "site": RNG.choice(["a", "b"], N),  # two are too few to measure anything between
+        "site": RNG.choice(["a", "b"], N),  # two clusters are too few to measure the spread
     }
     guesses, text = started(table, tmp_path)
     told = " ".join(guesses)

@@ -1,4 +1,4 @@
-"""Interrupted audits: nothing half-written, and --resume ends with the same numbers."""
+"""Interrupted audits: files are complete or absent, and --resume gives the same numbers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ kind = "flag"
 metric = "ppv"
 """
 
-# The third test waits for ever: the run is killed while it does.
+# The third test waits forever, and the run is killed meanwhile.
 KILLED = """\
 import sys, time, isonomy, isonomy.audit
 def waits(data, **options):
@@ -76,7 +76,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def numbers(folder: Path) -> list[dict[str, Any]]:
-    """Everything in results.json but how long it took and whether it was kept."""
+    """Everything in results.json except the durations and whether a test was resumed."""
     stored = json.loads((folder / "results.json").read_text())["tests"]
     own = ("seconds", "peak_memory", "resumed")
     return [{key: value for key, value in test.items() if key not in own} for test in stored]
@@ -96,12 +96,12 @@ def test_kill_9_then_resume(file: Path, tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
-    assert [path.name for path in output.iterdir()] == [FOLDER]  # no output yet, and none broken
+    assert [path.name for path in output.iterdir()] == [FOLDER]  # no output yet, and no incomplete one
     finished = sorted((output / FOLDER).glob("*.json"))
     assert len(finished) == 2
     for path in finished:
         json.loads(path.read_text())
-    (output / ".report.html.x.partial").write_text("half")  # what a kill in the middle of a write leaves
+    (output / ".report.html.x.partial").write_text("half")  # the remains of a write that was killed
     done = Audit.from_toml(file).run(output, resume=True)
     assert [entry.resumed for entry in done.entries] == [True, True, False, False]
     assert sorted(p.name for p in output.iterdir()) == sorted([FOLDER, *FILES])
@@ -122,7 +122,7 @@ ALL = ["certify-fpr", "flag-ppv", "flag-tpr", "improvability"]
 @pytest.mark.parametrize(
     ("old", "new", "kept"),
     [
-        ("seed = 5", "seed = 6", []),  # every test has a seed of its own
+        ("seed = 5", "seed = 6", []),  # every test has its own seed
         ("resamples = 100", "resamples = 99", ALL[:3]),
         ("suppress_below = 0", "suppress_below = 3", []),
         ('metric = "tpr"', 'metric = "tnr"', ["certify-fpr", "flag-ppv", "improvability"]),
@@ -200,11 +200,11 @@ def test_a_folder_belongs_to_one_audit_file(tmp_path: Path) -> None:
     State(folder, resume=False)
     claim(folder, mine)
     refuse(folder, mine)
-    refuse(folder)  # an audit that has no file
+    refuse(folder)  # an audit without a file
     with pytest.raises(ConfigError, match=r"out holds the report of .*mine\.toml; name another folder"):
         refuse(folder, other)
     (folder / FOLDER / "audit-file").write_text("../gone.toml")
-    refuse(folder, other)  # nobody's any more
+    refuse(folder, other)  # no longer belongs to an audit
 
 
 def test_without_an_output_nothing_is_kept() -> None:
@@ -214,7 +214,7 @@ def test_without_an_output_nothing_is_kept() -> None:
 
 
 def test_killed_at_any_moment_leaves_no_broken_file(file: Path, tmp_path: Path) -> None:
-    """A second run is killed at several moments: what the first wrote stays whole, or is replaced whole."""
+    """A second run is killed at several moments: the files of the first stay complete or are replaced completely."""
     output = tmp_path / "isonomy-report"
     Audit.from_toml(file).run(output)
     for seconds in (1.2, 2.2):

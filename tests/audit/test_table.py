@@ -1,4 +1,4 @@
-"""The audited table: opened as the file says, narrowed to what the tests need, fingerprinted."""
+"""The audited table: opened according to the file, reduced to the needed columns, and fingerprinted."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_spark_query(parquet: Path, audit: MakeAudit, spark: Any) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, table: pl.DataFrame) -> Path:
-    """The table partitioned by race, as engines write it."""
+    """The table in a folder partitioned by race, as engines write it."""
     for (race,), part in table.group_by("race"):
         place = tmp_path / "decisions" / f"race={race}"
         place.mkdir(parents=True)
@@ -77,7 +77,7 @@ def folder(tmp_path: Path, table: pl.DataFrame) -> Path:
 def test_a_partitioned_folder(
     engine: str | None, folder: Path, table: pl.DataFrame, audit: MakeAudit, request: pytest.FixtureRequest
 ) -> None:
-    """Read by any engine, the column that the folders are named by is there."""
+    """Every engine reads the column that names the folders."""
     if engine == "spark":
         request.getfixturevalue("spark")
     asked = {"engine": engine} if engine else {}
@@ -141,7 +141,7 @@ def test_the_fingerprint_changes_with_the_rows(table: pl.DataFrame) -> None:
 def test_filters_that_leave_nothing(table: pl.DataFrame, audit: MakeAudit) -> None:
     with pytest.raises(EmptyFrame, match="no row is left"):
         audit(table, filters=[{"column": "race", "value": "nobody"}]).run()
-    selected = {"column": "prediction", "equals": 1}  # no row has it then: that is not what is wrong
+    selected = {"column": "prediction", "equals": 1}  # no row has the value then, but that is not the problem
     test = {"kind": "flag", "metric": "selection_rate", "prediction": selected}
     with pytest.raises(EmptyFrame, match="no row is left"):
         audit(table, filters=[{"column": "race", "value": "nobody"}], tests=[test]).run()
@@ -218,4 +218,4 @@ def test_a_spark_query_names_no_files(tmp_path: Path, spark: Any) -> None:
     query = f"select * from parquet.`{tmp_path / 'secret.parquet'}`"
     with pytest.raises(ConfigError, match="Spark cannot run it"):
         open_table(Data(engine="spark", query=query), tmp_path)
-    assert spark.sql(query).count() == 1  # the session is left as it was
+    assert spark.sql(query).count() == 1  # the session is unchanged

@@ -13,19 +13,7 @@ import isonomy
 from isonomy.cli import app
 from isonomy.report import layout
 from isonomy.report.layout import Chart
-
-CONFIG = """\
-fail_on = []
-[data]
-path = "decisions.parquet"
-[columns]
-outcome = "outcome"
-prediction = "prediction"
-groups = ["race"]
-[[tests]]
-kind = "flag"
-metric = "tpr"
-"""
+from support.fakes import AUDIT
 
 
 @pytest.fixture(autouse=True)
@@ -37,13 +25,13 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def config() -> str:
     """The audit file of the folder."""
-    return CONFIG
+    return AUDIT
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     isonomy.simulate.decisions(1_000, seed=2).frame().write_parquet(tmp_path / "decisions.parquet")
-    (tmp_path / "audit.toml").write_text(CONFIG)
+    (tmp_path / "audit.toml").write_text(AUDIT)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -233,19 +233,25 @@ def test_ctrl_c_leaves_what_resume_finishes(folder: Path, config: str) -> None:
     assert [entry.resumed for entry in done.entries] == [True, False, False]
 
 
-def test_progress_tells_which_test_how_far_and_what_is_left() -> None:
+def test_progress_names_the_test_and_those_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     audit = isonomy.Audit.from_dict({"tests": [{"kind": "flag", "metric": m} for m in ("tpr", "fpr", "ppv")]})
     shown: list[tuple[str, int, int]] = []
-    watch = show._Watch(audit, lambda *what: shown.append(what))
-    for what, done in (("Reading the table", 0), ("flag-tpr", 0), ("flag-ppv", 2), ("Writing the report", 3)):
-        watch.tell(what, done, 3)
+
+    def interrupted(output: Path, *, progress: Callable[[str, int, int], None], **_: bool) -> None:
+        for what, done in (("Reading the table", 0), ("flag-tpr", 0), ("flag-ppv", 2), ("Writing the report", 3)):
+            progress(what, done, 3)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(audit, "run", interrupted)
+    monkeypatch.setattr(show, "_shown", lambda *_: lambda *what: shown.append(what))
+    with pytest.raises(show.Interrupted, match="at 'Writing the report': 3 of 3 tests are finished"):
+        show.run(audit, Path("out"), resume=False, debug=False)
     assert shown == [
         ("Reading the table", 0, 3),
         ("flag-tpr, then flag-fpr, flag-ppv", 0, 3),
         ("flag-ppv", 2, 3),
         ("Writing the report", 3, 3),
     ]
-    assert watch.now == ("Writing the report", 3, 3)
 
 
 def test_a_long_audit_without_a_terminal_has_a_line_for_each_test(

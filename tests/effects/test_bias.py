@@ -208,6 +208,28 @@ def test_one_test_for_all_groups_together() -> None:
     assert both.families == ("group", "x", "group & x")
 
 
+@pytest.mark.parametrize("rows", [1_500, 60_000])
+@pytest.mark.parametrize("measure", ["relative", "difference"])
+def test_the_omnibus_test_of_two_groups_is_that_of_their_bias(rows: int, measure: Any) -> None:
+    made = experiment(rows, measure=measure, groups=["a", "b"], baseline=0.2)
+    result = iso.treatment_bias(made, **ROLES, measure=measure)
+    assert result.omnibus_pvalue[0] == pytest.approx(result.pvalue[0], rel=1e-9)
+    assert result.omnibus_statistic[0] == pytest.approx(result.statistic[0] ** 2, rel=1e-9)
+
+
+def test_sentences_agree_with_the_number_of_groups() -> None:
+    made = experiment(6_000, groups=["a", "b"], error={"b": 0.5}, measure="difference")
+    both = iso.treatment_bias(made, **ROLES, measure="difference", tolerance=0.02)
+    assert both.findings()[0].startswith("A bias was shown for all 2 groups that could be tested: ")
+    assert "The error of the other group is" in both.findings()[1]
+    assert "differs by at most 2.0 points from" in both.null
+    assert ") to " not in both.findings()[-1]  # one size for both groups
+    upper = iso.where("upper half", iso.col("x") >= 0.5)
+    named = iso.treatment_bias(made, **{**ROLES, "groups": upper}, measure="difference")
+    assert named.findings()[0] == "No bias was shown for the only group that could be tested."
+    assert "The error of everybody else is" in named.findings()[1]
+
+
 def test_tolerance_decides_between_three_verdicts() -> None:
     made = experiment(200_000, error={"a": 0.2, "b": 0.2, "c": 0.8})
     result = iso.treatment_bias(made, **ROLES, tolerance=0.45)
@@ -285,7 +307,7 @@ def test_differences_named_ratios_are_noticed() -> None:
     assert not any(said in warning for warning in right.warnings)
 
 
-def test_resamples_that_were_lost_are_told() -> None:
+def test_lost_resamples_are_reported() -> None:
     made = {"group": ["a"] * 40 + ["b"] * 400, "effect": np.linspace(1, 1.4, 440), "outcome": np.arange(440) // 2 % 2}
     made["treatment"] = np.where(np.arange(440) < 40, np.arange(440) >= 37, np.arange(440) % 2).astype(int)
     result = iso.treatment_bias(made, **ROLES, method=iso.bootstrap(), rng=1)

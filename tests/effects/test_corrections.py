@@ -156,7 +156,7 @@ def test_a_run_that_corrects_nothing_is_no_missing_answer() -> None:
 def test_a_correction_that_does_harm_is_not_headlined_as_help() -> None:
     """Equal errors in all groups: there is no bias to take away, and every correction adds some noise."""
     result = iso.evaluate_corrections(uplift(error=0.3), **ROLES, method=iso.heldout(3), rng=1)
-    assert result.headline().startswith("Corrections compared: none of 8")
+    assert result.headline().startswith("Corrections compared: none of the 8")
     assert (result.adjusted_pvalue[1:] > 0.05).all()
     left = dict(zip(result.strategies, result.bias_rms, strict=True))
     assert left["empirical_bayes_mixture"] < left["positive_part"]
@@ -182,7 +182,7 @@ def test_halves_of_buckets_must_be_whole() -> None:
 def test_a_table_of_a_few_rows_is_answered_or_refused_in_words(rows: int) -> None:
     made = {name: values[:rows] for name, values in uplift(100).items()}
     if rows < 3:
-        with pytest.raises(NotEnoughData, match="too few for a split"):
+        with pytest.raises(NotEnoughData, match="too small to be split"):
             iso.evaluate_corrections(made, **ROLES, method=iso.heldout(1, 5), rng=1)
         return
     result = iso.evaluate_corrections(made, **ROLES, method=iso.heldout(1, 5), rng=1)

@@ -194,7 +194,7 @@ def test_an_unknown_group_is_an_error_or_gets_the_pooled_correction() -> None:
     with pytest.raises(DataError, match=r"group=z.*pooled"):
         strict.predict(new)
     pooled = corrector(strategy="mean", unknown="pooled").fit(table, table["outcome"])
-    with pytest.warns(UserWarning, match=r"correction of all groups together: group=z\.$"):
+    with pytest.warns(UserWarning, match=r"correction of all groups combined: group=z\.$"):
         moved = new["effect"].to_numpy() - pooled.predict(new)
     np.testing.assert_allclose(moved, pooled.pooled_correction_)
     assert pooled.pooled_correction_ == pytest.approx(0.5 / 3, abs=0.05)
@@ -210,7 +210,7 @@ def test_a_group_that_cannot_be_estimated_is_left_alone_or_pooled() -> None:
     assert fitted.status_[3] is Status.NO_CONTROL
     np.testing.assert_allclose(fitted.predict(lonely), lonely["effect"].to_numpy())
     assert (fitted.correction_[:3] != 0).any()
-    with pytest.warns(UserWarning, match="all groups together"):
+    with pytest.warns(UserWarning, match="all groups combined"):
         pooled = corrector(unknown="pooled").fit(both, both["outcome"])
     assert pooled.correction_[3] == pooled.pooled_correction_
 
@@ -468,12 +468,21 @@ def test_two_outcome_models() -> None:
     level = iso.predicted_effects(Effect(), X, measure="relative", baseline=control)
     np.testing.assert_allclose(level, 1 + 0.1 * X[:, 0] / (2 + X[:, 0]))
 
+    class Probabilities:
+        def predict_proba(self, X: Any) -> Any:
+            return np.full((len(X), 2), 0.5)
+
+    chance = iso.predicted_effects(Effect(), X, measure="relative", baseline=Probabilities())
+    np.testing.assert_allclose(chance, 1 + 0.1 * X[:, 0] / 0.5)
+
 
 def test_bad_models() -> None:
     with pytest.raises(UsageError, match="neither effect"):
         iso.predicted_effects(object(), X)
     with pytest.raises(UsageError, match="baseline"):
         iso.predicted_effects(Effect(), X, measure="relative")
+    with pytest.raises(UsageError, match="baseline: object has neither predict_proba"):
+        iso.predicted_effects(Effect(), X, measure="relative", baseline=object())
     with pytest.raises(UsageError, match="2 values for 3 rows"):
         iso.predicted_effects(Effect(), X, measure="relative", baseline=[0.1, 0.2])
     with pytest.raises(DataError, match="1 rows"):

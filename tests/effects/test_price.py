@@ -46,7 +46,7 @@ def test_the_price_of_a_right_correction_is_negative() -> None:
 def test_a_price_without_a_baseline_says_what_is_not_known() -> None:
     price = corrected()
     assert np.isnan(price.disparity[1::3]).all()
-    assert any("without a baseline column" in warning for warning in price.warnings)
+    assert any("Without a baseline column" in warning for warning in price.warnings)
     known = corrected(measure="difference", propensity="p")
     share = corrected(measure="difference")
     np.testing.assert_allclose(known.reference, share.reference, rtol=0.05)
@@ -102,12 +102,12 @@ def priced(measure: Any = "relative", **options: Any) -> iso.PriceResult:
     return iso.price_of_fairness(table, **ROLES, corrected="effect", measure=measure, **options)
 
 
-def test_treated_shares_that_differ_are_told_and_warned_of() -> None:
+def test_treated_shares_that_differ_are_reported() -> None:
     blind, known = priced(), priced(propensity="p")
     assert "does not allow for: name a propensity column" in blind.assumptions()[0][1]
-    assert any("one share was used for all" in warning for warning in blind.warnings)
+    assert any("the same share was used for all" in warning for warning in blind.warnings)
     assert "which the propensities allow for" in known.assumptions()[0][1]
-    assert not any("one share" in warning for warning in known.warnings)
+    assert not any("the same share" in warning for warning in known.warnings)
     assert iso.from_json(blind.to_json()).assumptions() == blind.assumptions()
 
 
@@ -115,7 +115,7 @@ def test_shares_alike_are_said_to_be() -> None:
     table = iso.simulate.uplift(4_000, 1, groups=3, baseline=0.3).columns
     price = iso.price_of_fairness(table, **ROLES, corrected="effect")
     assert "no more than 5 points or than chance explains" in price.assumptions()[0][1]
-    assert not any("one share" in warning for warning in price.warnings)
+    assert not any("the same share" in warning for warning in price.warnings)
 
 
 def test_ratios_given_for_differences_are_noticed() -> None:

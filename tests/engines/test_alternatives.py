@@ -1,4 +1,4 @@
-"""The same numbers on every engine, to the last digit of the splits."""
+"""The same numbers on every engine, including the splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What large tables do to an audit: every fault of a file is told, and no part of a table passes for the whole."""
+"""Faults of large tables: every fault of a file is reported, and no part of a table is taken for the whole."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def folder(tmp_path: Path, people: pl.DataFrame) -> Path:
 
 @pytest.fixture(params=[None, "duckdb", pytest.param("spark", marks=pytest.mark.spark)])
 def reader(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What an audit file says about the engine that reads its files."""
+    """The keys of an audit file for the engine that reads its files."""
     if request.param == "spark":
         request.getfixturevalue("spark")
     return {} if request.param is None else {"engine": request.param}
@@ -60,7 +60,7 @@ def audit(folder: Path, tests: int = 6, **data: Any) -> Audit:
 def test_all_methods_share_their_passes(
     engine: str | None, folder: Path, people: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An audit of all methods on a folder: as each test alone on a table in memory, with fewer passes than tests."""
+    """An audit of all methods on a folder gives the results of single tests in memory, with fewer passes than tests."""
     passes: list[object] = []
     told: list[str] = []
 
@@ -72,7 +72,7 @@ def test_all_methods_share_their_passes(
     options: dict[str, Any] = {} if engine is None else {"engine": engine}
     done = audit(folder, **options).run(folder / "out", progress=lambda what, *_: told.append(what))
     assert [entry.error for entry in done.entries] == [None] * 6
-    # The fingerprint, a look at the users, and the passes: flag and certify share one; parity reads its rows.
+    # The fingerprint, a pass over the users, and the tests: flag and certify share a pass; parity reads its rows.
     assert len(passes) <= 10
     assert any("pass 1 of" in what for what in told)
     parity = iso.predictive_parity(
@@ -86,7 +86,7 @@ def test_all_methods_share_their_passes(
 
 
 def test_what_was_finished_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed in its last test, an audit goes on from there."""
+    """An audit that was killed in its last test continues there."""
 
     def killed(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -99,7 +99,7 @@ def test_what_was_finished_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch
     progress: list[str] = []
     done = audit(folder).run(folder / "out", resume=True, progress=lambda what, *_: progress.append(what))
     assert [entry.resumed for entry in done.entries] == [True] * 5 + [False]
-    # The passes of finished tests are not made again: this one begins with a pass of its own.
+    # The passes of finished tests are not repeated: this run starts with the pass of the last test.
     assert [what for what in progress if "pass" in what] == ["Reading the table (pass 1 of 1)"]
 
 

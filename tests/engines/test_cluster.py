@@ -1,4 +1,4 @@
-"""Spark for real: what is asked of workers, how many jobs that takes, and an audit on two worker processes."""
+"""Real Spark: what runs on the workers, the number of jobs, and an audit on two worker processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.tables import users, write_partitions
 pytestmark = pytest.mark.spark
 
 ROLES: dict[str, Any] = {"outcome": "outcome", "groups": "sex"}
-# A test, and the jobs of Spark that it may take.
+# A test, and the number of Spark jobs that it may use.
 ASKED: dict[str, tuple[Callable[[Any], Any], int]] = {
     "flag": (lambda data: iso.flag(data, metric="tpr", prediction="decision", **ROLES), 2),
     "project": (lambda data: iso.project(data, prediction="decision", score="score", threshold=0.25, **ROLES), 20),
@@ -43,7 +43,7 @@ def columns() -> dict[str, Any]:
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The plan of everything that is brought to the driver."""
+    """The plans of everything that the driver collects."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     asked: list[str] = []
@@ -61,7 +61,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def aggregates(plan: str) -> bool:
-    """Whether rows are added up before they leave the workers: above the sums a plan only renames and leaves out."""
+    """Whether rows are summed before they leave the workers: above the sums, a plan only renames and drops columns."""
     first = (line.strip(" +-:") for line in plan.splitlines())
     return next(line for line in first if not line.startswith(("Project", "Filter"))).startswith("Aggregate")
 
@@ -80,7 +80,7 @@ def test_no_row_comes_to_the_driver(spark: Any, columns: dict[str, Any], plans: 
 
 def test_rows_that_come_to_the_driver_are_noticed(spark: Any, columns: dict[str, Any], plans: list[str]) -> None:
     iso.flag(engines.spark(spark, columns), metric="mean_prediction", prediction="score", groups="sex")
-    assert not all(map(aggregates, plans))  # the values of a mean are read, where they are few
+    assert not all(map(aggregates, plans))  # the values of a mean are read if they are few
 
 
 FILE = """
@@ -121,7 +121,7 @@ def test_an_audit_on_two_worker_processes(partitioned: Path, columns: dict[str, 
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # few rows: not worth compiling for
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # compiling is not worthwhile for few rows
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.rolling.enabled": "false",
@@ -150,6 +150,6 @@ def test_an_audit_on_two_worker_processes(partitioned: Path, columns: dict[str, 
 
 
 def events(log: Path) -> Iterator[dict[str, Any]]:
-    """What Spark wrote down of an application."""
+    """The event log of a Spark application."""
     for file in log.iterdir():
         yield from (json.loads(line) for line in file.read_text().splitlines())

@@ -60,7 +60,7 @@ def test_numbers(engine: Engine, table: dict[str, Any]) -> None:
 
 EFFECT: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "measure": "difference"}
 METHODS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
-    "adverse_impact": (iso.adverse_impact, {"prediction": "prediction"}, ("rate", "impact_ratio", "ci_low", "pvalue")),
+    "adverse_impact": (iso.adverse_impact, {"prediction": "prediction"}, ("estimate", "disparity", "ci_low", "pvalue")),
     "project": (
         iso.project,
         {"outcome": "outcome", "prediction": "prediction", "score": "score", "threshold": 0.5, "rng": 0},

@@ -1,4 +1,4 @@
-"""One suite, every engine: the same groups, the same numbers."""
+"""The same groups and the same numbers on every engine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_random_splits(engine: Engine, trial_rows: dict[str, Any], request: pyte
     options = {**ROLES, "method": iso.heldout(splits=2, resamples=10), "rng": 3}
     found = iso.evaluate_corrections(engine(trial_rows), **options)
     assert found.n.sum() == 6_000
-    if "spark" in request.node.name:  # Spark numbers rows by partition: another split, equally random
+    if "spark" in request.node.name:  # Spark numbers rows by partition, which gives another, equally random split
         assert np.isfinite(found.bias).all()
         return
     expected = iso.evaluate_corrections(trial_rows, **options)

@@ -1,4 +1,4 @@
-"""The same answers on every engine, whether rows are sorted in memory or only counted by passes."""
+"""The same answers on every engine, whether rows are sorted in memory or counted in passes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def expected() -> dict[str, Any]:
 
 def test_every_engine_gives_the_same_numbers(engine: Any, expected: dict[str, Any]) -> None:
     data = engine(columns())
-    # Spark takes seconds a pass: the cases that differ most in their passes.
+    # A pass takes seconds on Spark, so only the cases whose passes differ most.
     slow = type(data).__module__.startswith("pyspark")
     for name, case in CASES.items():
         if slow and name not in ("several", "infinite", "tails"):

@@ -17,7 +17,7 @@ GRID = [0.25, 0.5, 0.75]
 
 @pytest.fixture(autouse=True)
 def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queries are read in parts, however small they are."""
+    """Read even small queries in parts."""
     monkeypatch.setattr("isonomy.scores.read.HELD", 800)
 
 
@@ -49,7 +49,7 @@ def test_parity(engine: Any, columns: dict[str, Any], user: str | None) -> None:
 
 @pytest.mark.parametrize("method", ["residual", "orthogonal", "cumulative", "trend", "published"])
 def test_every_method_has_the_same_sums(columns: dict[str, Any], method: Any) -> None:
-    """Rows are read before a method is chosen: one engine stands for all."""
+    """Rows are read in the same way for all methods, so one engine is enough."""
     options: dict[str, Any] = {"method": method, "user": "m", "grid": GRID, "rng": 1}
     expected = numbers(predictive_parity(columns, **ROLES, **options))
     found = numbers(predictive_parity(pl.LazyFrame(columns), **ROLES, **options))

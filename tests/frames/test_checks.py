@@ -15,8 +15,9 @@ import isonomy as iso
 from isonomy import errors
 from isonomy.frames import Request, Sample, collect, open_source
 from isonomy.frames.adapt import adapt
-from isonomy.frames.checks import coded, flag, refuse_bad_counts
+from isonomy.frames.expressions import flag
 from isonomy.frames.metrics import measure
+from isonomy.frames.request import binary_code, refuse_bad_counts
 
 Tally = Callable[..., Sample]
 GOOD = {"race": ["a", "b", "a"], "y": [0, 1, 1], "s": [0.1, 0.2, 0.3], "n": [1, 2, 3]}
@@ -132,7 +133,7 @@ def test_scores_outside_0_and_1_are_not_probabilities() -> None:
 )
 def test_codes_keep_0_1_and_missing_apart_from_all_else(values: list[Any], dtype: Any) -> None:
     frame = adapt({"y": pl.Series(values, dtype=dtype)}).frame
-    codes = collect(frame.select(coded(nw.col("y"), frame.collect_schema()["y"]).alias("code")))["code"].to_list()
+    codes = collect(frame.select(binary_code(nw.col("y"), frame.collect_schema()["y"]).alias("code")))["code"].to_list()
     assert codes[:2] == [0, 1]
     assert codes[2] not in (0, 1, None)
     assert codes[3] is None

@@ -8,7 +8,7 @@ import narwhals as nw
 import polars as pl
 import pytest
 
-from isonomy.frames.conditions import Comparison, Operator, Scalar, all_of, is_text
+from isonomy.frames.expressions import Comparison, Operator, Scalar, all_of, is_text
 
 FRAME = pl.DataFrame({"age": [20, 30, None, 50], "sex": ["f", "m", "f", None]})
 

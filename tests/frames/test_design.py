@@ -12,8 +12,8 @@ import pytest
 
 from isonomy import errors
 from isonomy.frames import Request, design, open_source, source
-from isonomy.frames.design import cluster_codes
 from isonomy.frames.groups import grouping
+from isonomy.frames.sums import code_column
 from support.engines import Engine
 
 TABLE: dict[str, Any] = {
@@ -45,7 +45,7 @@ def test_masses_sum_to_the_rows_and_values_are_weighted(engine: Engine) -> None:
 
 def clusters_of(cells: Any) -> list[list[float]]:
     placed = cells.design.placed
-    matrices = cells.design.clusters.each(lambda matrix: matrix if placed is None else matrix @ placed)
+    matrices = cells.design.clusters.apply(lambda matrix: matrix if placed is None else matrix @ placed)
     return sorted(row for matrix in matrices for row in matrix.toarray().tolist() if any(row))
 
 
@@ -122,7 +122,7 @@ def test_rows_without_a_weight_or_a_cluster_are_dropped_and_counted() -> None:
     "values", [["b", "a", "b"], [7, 3, 7], [10**15, -5, 10**15], [0.5, 0.25, 0.5], [True, False, True]]
 )
 def test_equal_clusters_have_equal_numbers(values: list[Any]) -> None:
-    codes, number = cluster_codes(pl.Series(values))
+    codes, number = code_column(pl.Series(values))
     assert codes[0] == codes[2] != codes[1]
     assert codes.min() >= 0
     assert codes.max() < number
@@ -131,7 +131,7 @@ def test_equal_clusters_have_equal_numbers(values: list[Any]) -> None:
 def test_every_row_a_cluster_is_no_matrix_of_everything() -> None:
     block = design.block_of(pl.Series([5, 6, 7]), np.arange(3), np.ones(3), 3)
     assert block.ranges() == [(0, 3)]
-    assert block.matrix(0, 3).nnz == 3
+    assert block.matrix((0, 3)).nnz == 3
 
 
 def test_lines_that_weigh_nothing_can_be_left_out() -> None:
@@ -150,4 +150,4 @@ PARTS = [(1, 1), (1_000_000, 1), (3_000_000, 3), (8_000_000, 8), (1e8, 8), (1e9,
 
 @pytest.mark.parametrize(("rows", "parts"), PARTS)
 def test_parts_are_few_and_none_is_too_large(rows: float, parts: int) -> None:
-    assert design.parts_of(rows) == parts
+    assert design.number_of_parts(rows) == parts

@@ -176,12 +176,12 @@ def test_outcomes_are_numbers() -> None:
 def test_the_votes_of_a_user_sum_to_one() -> None:
     numbers, group = np.ones((4, 1)), np.zeros(4, dtype=np.intp)
     alone = Columns(numbers, group, ((),), None)
-    assert votes(alone, [1.0, 2.0, 0.0, 3.0]).each.tolist() == [1.0, 2.0, 0.0, 3.0]
+    assert votes(alone, [1.0, 2.0, 0.0, 3.0]).weighted.tolist() == [1.0, 2.0, 0.0, 3.0]
     shared = Columns(numbers, group, ((),), np.array([0, 0, 1, 2]))
     weighted = votes(shared, [1.0, 3.0, 0.0, 3.0])
-    assert weighted.each.tolist() == [0.5, 1.5, 0.0, 3.0]  # users stand for 2 and 3 people
+    assert weighted.weighted.tolist() == [0.5, 1.5, 0.0, 3.0]  # users stand for 2 and 3 people
     assert weighted.among(np.arange(4)).sum() == pytest.approx(5**2 / (0.5 * (1 + 9) + 9))
-    assert votes(shared, None).each.tolist() == [0.5, 0.5, 1.0, 1.0]
+    assert votes(shared, None).weighted.tolist() == [0.5, 0.5, 1.0, 1.0]
     assert votes(shared, None).among(np.arange(4)).tolist() == [0.5, 0.5, 1.0, 1.0]
 
 

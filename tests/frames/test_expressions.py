@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from isonomy.frames import open_source
-from isonomy.frames.expressions import among, constant, either, infinite, levels, linear, number
+from isonomy.frames.expressions import constant, either, infinite, levels, linear, number
 
 TABLE = {"i": [0, 1, 2, 3], "a": [1.0, 2.0, 3.0, None], "b": [4, 5, 6, 7], "g": ["x", "y", "z", "x"]}
 
@@ -41,11 +41,6 @@ def test_a_linear_sum_with_and_without_an_origin(engine: Any) -> None:
 
 def test_levels_that_have_no_number_have_none(engine: Any) -> None:
     assert values(levels("g", {"x": 1.5, "y": 2.5}), engine(TABLE)) == [1.5, 2.5, None, 1.5]
-
-
-def test_among_the_points_listed(engine: Any) -> None:
-    condition = either(among(["a", "b"], [(1, 4), (3, 6), (2, 6)]), 1, 0)
-    assert values(condition, engine(TABLE)) == [1.0, 0.0, 1.0, 0.0]
 
 
 def test_infinite_of_either_sign() -> None:

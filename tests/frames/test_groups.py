@@ -93,12 +93,13 @@ def test_two_conditions_together_keep_both_names() -> None:
 
 
 def test_labels_are_derived_from_the_values() -> None:
-    group = Group.of({"race": "Black", "age": None, "": "young men"})
+    group = Group.from_mapping({"race": "Black", "age": None, "": "young men"})
     assert str(group) == group.label == "race=Black & age=(missing) & young men"
 
 
 def test_cells_in_no_group_count_nowhere() -> None:
-    partition = Partition(("g",), (Group.of({"g": "a"}), Group.of({"g": "b"})), np.array([1, -1, 1]))
+    groups = Group((("g", "a"),)), Group((("g", "b"),))
+    partition = Partition(("g",), groups, np.array([1, -1, 1]))
     assert partition.sum(np.array([1.0, 10.0, 100.0])).tolist() == [0.0, 101.0]
 
 

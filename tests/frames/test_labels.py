@@ -25,7 +25,7 @@ WORDS = iso.Labels(
 
 
 def of(**items: object) -> Group:
-    return Group.of(items)
+    return Group.from_mapping(items)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 import isonomy as iso
 from isonomy.errors import OneGroup
 from isonomy.frames import Request, collect, open_source
-from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_rows, person_codes
+from isonomy.frames.groups import ROW_COUNT, ROW_GROUP, compared, with_groups
+from isonomy.frames.sums import code_array
 from isonomy.options import MissingGroup
 
 COLUMNS = {
@@ -24,9 +25,9 @@ def codes(groups: object, missing_group: MissingGroup) -> list[tuple[float, int]
     source = open_source(COLUMNS, missing="drop", missing_group=missing_group)
     grouping = source.grouping(groups)
     partition = source.cells(Request(grouping=grouping, numeric={"x": "x"})).partitions[0]
-    rows = complete_rows(source, {"value": "x"}, grouping=grouping)
-    table = collect(coded(rows, grouping, compared(partition)[0]))
-    return sorted(zip(table["value"].to_list(), table[GROUP].to_list(), strict=True))
+    rows = source.complete_rows({"value": "x"}, grouping=grouping)
+    table = collect(with_groups(rows, grouping, compared(partition)[0]))
+    return sorted(zip(table["value"].to_list(), table[ROW_GROUP].to_list(), strict=True))
 
 
 def test_rows_without_a_group_are_dropped_or_a_level() -> None:
@@ -41,8 +42,8 @@ def test_cuts_and_conditions() -> None:
 
 
 def test_lines_stand_for_rows() -> None:
-    frame = collect(complete_rows(open_source(COLUMNS, count="n", missing="drop"), {"value": "x"}, {"label": "g"}))
-    assert frame[LINES].to_list() == [1.0, 4.0, 5.0]
+    frame = collect(open_source(COLUMNS, count="n", missing="drop").complete_rows({"value": "x"}, {"label": "g"}))
+    assert frame[ROW_COUNT].to_list() == [1.0, 4.0, 5.0]
 
 
 def test_one_group_cannot_be_compared() -> None:
@@ -53,10 +54,10 @@ def test_one_group_cannot_be_compared() -> None:
 
 
 def test_persons_are_numbered_whatever_they_are_called() -> None:
-    numbers, known = person_codes(np.array([7, 9, 7]))
+    numbers, known = code_array(np.array([7, 9, 7]))
     assert numbers[0] == numbers[2] != numbers[1]
     assert known is None
-    names, known = person_codes(np.array(["x", None, "y", "x"], dtype=object))
+    names, known = code_array(np.array(["x", None, "y", "x"], dtype=object))
     assert known is not None
     assert known.tolist() == [True, False, True, True]
     assert names[0] == names[3] != names[2]

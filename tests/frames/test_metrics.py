@@ -14,7 +14,17 @@ import sklearn.metrics as sk
 import isonomy as iso
 from isonomy import errors
 from isonomy.frames import open_source
-from isonomy.frames.metrics import ALSO_CALLED, BUNDLES, MEANS, NAMES, RATES, Metric, beside, measure, own_columns
+from isonomy.frames.metrics import (
+    ALSO_CALLED,
+    BUNDLES,
+    MEANS,
+    NAMES,
+    RATES,
+    Metric,
+    measure,
+    metric_columns,
+    shared_rows,
+)
 
 rng = np.random.default_rng(1)
 N = 500
@@ -32,8 +42,6 @@ EXPECTED: dict[str, Callable[[], float]] = {
     "ppv": lambda: sk.precision_score(Y, P),
     "false_discovery_rate": lambda: 1 - sk.precision_score(Y, P),
     "false_omission_rate": lambda: 1 - sk.precision_score(Y, P, pos_label=0),
-    "recall": lambda: sk.recall_score(Y, P),
-    "precision": lambda: sk.precision_score(Y, P),
     "npv": lambda: sk.precision_score(Y, P, pos_label=0),
     "accuracy": lambda: sk.accuracy_score(Y, P),
     "error_rate": lambda: 1 - sk.accuracy_score(Y, P),
@@ -91,7 +99,7 @@ def test_a_metric_names_the_role_it_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ours"), [("true-positive rate", "tpr"), ("Sensitivity", "tpr"), ("demographic_parity", "selection_rate")]
+    ("name", "ours"), [("true-positive rate", "tpr"), ("Sensitivity", "tpr"), ("Calibration", "mean_error")]
 )
 def test_names_that_others_use(name: str, ours: str) -> None:
     with pytest.raises(errors.UnknownOption, match=f"It is called '{ours}' here"):
@@ -103,9 +111,21 @@ def test_a_quantile_needs_a_level() -> None:
         iso.flag({"y": [0, 1], "g": [0, 1]}, metric="median", groups="g")
 
 
-def test_names_that_others_use_are_not_ours() -> None:
+def test_synonyms_are_accepted_and_results_have_one_name() -> None:
     assert set(ALSO_CALLED.values()) <= {*NAMES, *BUNDLES}
     assert not set(ALSO_CALLED) & set(NAMES)
+    for name, ours in ALSO_CALLED.items():
+        if ours in RATES:
+            assert mean(name) == mean(ours)
+    roles: dict[str, Any] = {"outcome": "y", "prediction": "p", "groups": "g"}
+    table = TABLE | {"g": np.tile(["a", "b"], N // 2)}
+    result = iso.flag(table, metric=["recall", "predictive_equality"], **roles)
+    assert result.metrics == ("tpr", "tpr", "fpr", "fpr")
+    assert result.provenance.options["metric"] == ("tpr", "fpr")
+    named = iso.open_source(table, labels=iso.Labels(metrics={"recall": "found"}))
+    assert iso.flag(named, metric="sensitivity", **roles).metrics == ("found", "found")
+    with pytest.raises(errors.UsageError, match="names one metric twice"):
+        iso.flag(table, metric=["recall", "tpr"], **roles)
 
 
 def test_a_metric_of_text_is_refused() -> None:
@@ -184,8 +204,8 @@ def test_requests_side_by_side_keep_the_names_of_each() -> None:
     source = open_source(table)
     metrics: list[str | Metric] = ["f1", Metric("x", nw.col("x")), Metric("z", nw.col("z"), where=nw.col("y") == 1)]
     bound = [measure(source, metric, outcome="y", prediction="p") for metric in metrics]
-    rows = source.rows(beside([one.request for one in bound]))
-    each = [own_columns(rows, place) for place in range(3)]
+    rows = source.rows(shared_rows([one.request for one in bound]))
+    each = [metric_columns(rows, place) for place in range(3)]
     assert bound[0].roles(each[0])["prediction"].tolist() == [1, 1, 0]
     assert bound[1].value(each[1]).tolist() == [1.0, 2.0, 3.0]
     assert bound[1].inside(each[1]).all()

@@ -112,7 +112,7 @@ def test_what_cannot_be_a_column(options: dict[str, Any], message: str) -> None:
 
 
 def test_arrays_cannot_be_laid_beside_the_rows_of_an_engine() -> None:
-    with pytest.raises(IsonomyError, match="an array cannot be laid beside rows that an engine"):
+    with pytest.raises(IsonomyError, match="an array cannot be combined with rows that an engine"):
         iso.flag(pl.DataFrame(TABLE).lazy(), **{**TPR, "outcome": Y})
 
 

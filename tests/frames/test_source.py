@@ -100,7 +100,7 @@ def test_ibis_is_accepted() -> None:
     except Exception as error:
         pytest.skip(f"Ibis does not work with the installed DuckDB and sqlglot: {error}")
     source = open_source(table)
-    assert source.cells(request_for(source)).count.tolist() == [c for c, _, _ in CELLS]
+    assert source.cells(request_for(source)).counts.tolist() == [c for c, _, _ in CELLS]
 
 
 def test_two_requests_never_share_an_answer() -> None:
@@ -196,7 +196,7 @@ def test_conditions_must_be_conditions(engine: Any) -> None:
 
 def test_a_request_without_keys_sees_every_row(engine: Any) -> None:
     source = open_source(engine({"x": [1.0, 2.0, 3.0]}))
-    assert source.cells(Request()).count.tolist() == [3]
+    assert source.cells(Request()).counts.tolist() == [3]
     assert source.cells(Request(values={"one": nw.lit(1.0)})).values["one"].tolist() == [3]
     assert source.rows(Request(values={"one": nw.lit(1.0)})).size == 3
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from isonomy.errors import DataError
-from isonomy.frames import workers
-from isonomy.frames.workers import has_workers, summed_parts
+from isonomy.frames import sums
+from isonomy.frames.sums import has_workers, summed_parts
 from support import engines
 
 pytestmark = pytest.mark.spark
@@ -21,7 +21,7 @@ TABLE = {"who": np.arange(600) % 50, "x": np.arange(600.0)}
 def test_parts_have_all_rows_of_one_value_and_add_up(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = nw.from_native(engines.spark(spark, TABLE))
     assert has_workers(frame)
-    monkeypatch.setattr(workers, "PART_ROWS", 200)
+    monkeypatch.setattr(sums, "PART_ROWS", 200)
 
     def work(columns: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
         who, rows = np.unique(columns["who"], return_counts=True)

@@ -259,7 +259,7 @@ HOSTILE: tuple[Any, ...] = (
     decimal.Decimal("0.05"), 1j, datetime.date(2026, 1, 1), iso.col("y"), iso.col("nobody"), iso.col("y") == 1,
     iso.col("g") == "a", iso.col("y").sum(), iso.cut("x", [0.0]), iso.cut("g", [0.0]), iso.cut("nobody", [0]),
     iso.where("some", iso.col("x") > 0), iso.where("nobody", iso.col("x") > 99), iso.where("odd", iso.col("x")),
-    iso.Group.of({"g": "a"}), iso.Metric("m", iso.col("v")), iso.Metric("m", iso.col("g")), pl.Series([1, 2]),
+    iso.Group.from_mapping({"g": "a"}), iso.Metric("m", iso.col("v")), iso.Metric("m", iso.col("g")), pl.Series([1, 2]),
     pl.DataFrame({"a": [1]}), range(3), iter([1]), Ellipsis, NotImplemented, slice(1), "a" * 10_000,
     _self_containing(), _twice_self_containing(), _self_mapping(), _deep(), Exception("x"), *PATHS[1:3], "/dev/zero",
 )

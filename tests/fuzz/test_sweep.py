@@ -14,7 +14,7 @@ import isonomy as iso
 from fuzz.calls import internal_names, numbers, opened, public, table
 from fuzz.sweep import BAD, Hang, expected, limited, sweep
 from isonomy.audit.compare import compare
-from isonomy.frames import paths
+from isonomy.frames import adapt
 from isonomy.testing import assert_no_violation
 
 
@@ -111,7 +111,7 @@ FOUND: dict[str, Any] = {
             user="u",
             missing="drop",
         ),
-        "data: no rows are left; the user of every row is missing",
+        "data: no rows are left; the user is missing in every row",
     ),
     "a mapping as bandwidth": (
         lambda: iso.calibration_metrics(table(), outcome="y", score="s", groups="g", bandwidth=MAPPED),
@@ -143,7 +143,7 @@ BY_HAND: dict[str, Any] = {
     "no audit to compare": (lambda: compare(WRONG, RESULT.run()), "before: 5 is not allowed"),
     "no folder": (lambda: RESULT.run().write(WRONG), "output: 5 is not allowed"),
     "no folder to run in": (lambda: RESULT.run(WRONG), "output: 5 is not allowed"),
-    "no audit to log": (lambda: iso.mlflow.log_audit(WRONG), "audit: 5; give what"),
+    "no audit to log": (lambda: iso.mlflow.log_audit(WRONG), "audit: 5; give the result of"),
     "no result": (lambda: assert_no_violation(WRONG), "assert_no_violation: 5; give results"),
     "no verdicts": (lambda: assert_no_violation(RESULT.run(), fail_on=WRONG), "fail_on: 5 is not allowed"),
     "no name of a metric": (lambda: iso.Metric(WRONG, iso.col("y")), "name: 5 is not allowed"),
@@ -170,6 +170,6 @@ def test_what_was_tried_by_hand_is_refused_in_words(name: str) -> None:
 
 @pytest.mark.parametrize("path", ["/proc/**/*", "/dev/stdin", "/dev/zero"])
 def test_paths_without_end_are_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "MOST", 2_000)
-    with pytest.raises(iso.errors.UsageError, match=r"data: .*(more than 2,000 files|is no plain file)"):
+    monkeypatch.setattr(adapt, "MOST_FILES", 2_000)
+    with pytest.raises(iso.errors.UsageError, match=r"data: .*(more than 2,000 files|is not a plain file)"):
         opened(path)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 import isonomy as iso
 from isonomy.errors import UsageError
-from isonomy.integrations.mlflow import _numbers, _plain, log_audit
+from isonomy.integrations.mlflow import log_audit
 
 TABLE = iso.simulate.decisions(20_000, seed=1).columns
 CONFIG = {
@@ -23,21 +25,22 @@ def audit() -> iso.AuditResult:
     return iso.Audit.from_dict(CONFIG, data=TABLE).run()
 
 
-def test_the_largest_disparity_and_the_smallest_p(audit: iso.AuditResult) -> None:
-    first, stopped = audit.entries
-    result = first.result
+def test_verdicts_the_largest_disparity_and_the_smallest_p(
+    audit: iso.AuditResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SimpleNamespace(set_tags=Mock(), log_metrics=Mock(), log_artifacts=Mock())
+    monkeypatch.setitem(sys.modules, "mlflow", store)
+    log_audit(audit, prefix="audit")
+    result = audit.entries[0].result
     assert isinstance(result, iso.FlagResult)
-    assert _numbers(first) == {
-        "largest": pytest.approx(abs(result.disparity).max()),
-        "smallest_pvalue": pytest.approx(result.adjusted_pvalue.min()),
+    (metrics,) = store.log_metrics.call_args.args
+    assert metrics == {  # the second test stopped, and has no numbers
+        "audit.flag-selection_rate.largest": pytest.approx(abs(result.disparity).max()),
+        "audit.flag-selection_rate.smallest_pvalue": pytest.approx(result.adjusted_pvalue.min()),
     }
-    assert stopped.result is None
-    assert _numbers(stopped) == {}
-
-
-def test_names_that_mlflow_refuses() -> None:
-    assert _plain("a: b=c") == "a_ b_c"
-    assert len(_plain("x" * 500)) == 150
+    (tags,) = store.set_tags.call_args.args
+    assert tags["audit.a_ b.verdict"] == "failed"  # without the colon, which MLflow refuses
+    assert store.log_artifacts.call_args.args[1] == "isonomy"
 
 
 def test_without_mlflow_it_says_what_to_install(audit: iso.AuditResult, monkeypatch: pytest.MonkeyPatch) -> None:

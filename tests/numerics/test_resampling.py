@@ -10,7 +10,7 @@ from scipy import stats
 
 from isonomy.errors import BadCount, LengthMismatch, UsageError
 from isonomy.numerics import resampling
-from isonomy.numerics.resampling import Cells, among, bootstrap_sums, collapse, pvalue
+from isonomy.numerics.resampling import Cells, resampled_pvalues, bootstrap_sums, collapse, pvalue
 
 cell_values = st.sampled_from([-1.5, -0.0, 0.0, 0.25, 1.0, 2.0, 1e9])
 tables = st.integers(1, 4).flatmap(lambda k: st.lists(st.tuples(*[cell_values] * k), min_size=1, max_size=40))
@@ -187,6 +187,6 @@ def test_the_standard_error_of_a_ratio() -> None:
 
 def test_p_values_among_draws() -> None:
     draws = np.array([-2.0, 0.5, 0.5, 3.0])
-    np.testing.assert_allclose(among([-3.0, 0.5, 0.6, 9.0], draws), [1.0, 0.8, 0.4, 0.2])
-    assert np.isnan(among([np.nan], draws)).all()
-    assert among(0.5, draws).ndim == 0
+    np.testing.assert_allclose(resampled_pvalues([-3.0, 0.5, 0.6, 9.0], draws), [1.0, 0.8, 0.4, 0.2])
+    assert np.isnan(resampled_pvalues([np.nan], draws)).all()
+    assert resampled_pvalues(0.5, draws).ndim == 0

@@ -8,15 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from isonomy.numerics.roots import bisection, fieller, floor, middle, propose, root, roots
+from isonomy.numerics.roots import Values, bisection, root, roots
 from isonomy.numerics.status import Status
+
+
+def counted(function: Values) -> tuple[Values, list[int]]:
+    """The function, and how many problems each of its calls was asked about."""
+    sizes: list[int] = []
+
+    def call(x: Any, index: Any) -> Any:
+        sizes.append(index.size)
+        return function(x, index)
+
+    return call, sizes
 
 
 def test_one_root_to_the_last_digits() -> None:
     solution = root(np.cos, 0, 3)
     assert solution.status is Status.OK
     assert solution.x == pytest.approx(np.pi / 2, rel=1e-15)
-    assert 0 < solution.iterations < 20
 
 
 @pytest.mark.parametrize(("low", "high"), [(-np.inf, np.inf), (0, np.inf), (-np.inf, 1e6)])
@@ -76,20 +86,20 @@ def test_a_tiny_root_keeps_relative_accuracy() -> None:
 
 def test_many_roots_against_the_closed_form() -> None:
     a = np.geomspace(1e-8, 1e8, 2001)
-    solution = roots(lambda x, i: (np.exp(x) - a[i], np.exp(x)), np.full(a.size, -50.0), 50.0)
+    function, sizes = counted(lambda x, i: (np.exp(x) - a[i], np.exp(x)))
+    solution = roots(function, np.full(a.size, -50.0), 50.0, direction="increasing")
     assert solution.ok.all()
     np.testing.assert_allclose(solution.x, np.log(a), rtol=1e-13, atol=1e-13)
-    assert solution.iterations.mean() < 40
+    assert sum(sizes) < 40 * a.size
 
 
-@pytest.mark.parametrize("direction", [None, "increasing"])
-def test_many_roots_with_open_ends(direction: Any) -> None:
+def test_many_roots_with_open_ends() -> None:
     a = np.array([-1e9, -1.0, 0.0, 3.0, 1e12])
     solution = roots(
         lambda x, i: (np.cbrt(x - a[i]), 1 / (3 * np.cbrt(x - a[i]) ** 2)),
         -np.inf,
         np.full(a.size, np.inf),
-        direction=direction,
+        direction="increasing",
     )
     assert solution.ok.all()
     np.testing.assert_allclose(solution.x, a, rtol=1e-12, atol=1e-12)
@@ -97,18 +107,11 @@ def test_many_roots_with_open_ends(direction: Any) -> None:
 
 def test_only_unfinished_problems_are_evaluated() -> None:
     a = np.array([0.5, 2.0, 1e6])
-    calls = []
-
-    def function(x: Any, index: Any) -> Any:
-        calls.append(index.copy())
-        return x**3 - a[index], 3 * x**2
-
-    solution = roots(function, np.zeros(3), 1e3, x0=[0.5 ** (1 / 3), 1.0, 1e3])
+    function, sizes = counted(lambda x, index: (x**3 - a[index], 3 * x**2))
+    solution = roots(function, np.zeros(3), 1e3, x0=[0.5 ** (1 / 3), 1.0, 1e3], direction="increasing")
     np.testing.assert_allclose(solution.x, np.cbrt(a), rtol=1e-14)
-    sizes = [c.size for c in calls]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < 3
-    assert len(calls) == solution.iterations.max() + 2  # the two ends
 
 
 def test_a_mix_of_statuses() -> None:
@@ -116,7 +119,9 @@ def test_a_mix_of_statuses() -> None:
         value = np.array([x_ - 1 if k == 0 else x_ + 5 if k == 1 else np.nan for x_, k in zip(x, index, strict=True)])
         return value, np.ones(x.size)
 
-    solution = roots(function, np.array([0.0, 0.0, 0.0, 3.0, np.nan]), np.array([4.0, 4.0, 4.0, 2.0, 1.0]))
+    solution = roots(
+        function, np.array([0.0, 1.0, 0.0, 3.0, np.nan]), np.array([4.0, 4.0, 4.0, 2.0, 1.0]), direction="increasing"
+    )
     assert list(solution.status) == [
         Status.OK,
         Status.INFEASIBLE,
@@ -125,24 +130,28 @@ def test_a_mix_of_statuses() -> None:
         Status.INFEASIBLE,
     ]
     assert solution.x[0] == 1
-    assert solution.x[1] == 0
+    assert solution.x[1] == pytest.approx(1)
 
 
 def test_nan_inside_the_bracket_is_a_failure_of_that_problem_only() -> None:
     solution = roots(
-        lambda x, i: (np.where((i == 0) & (np.abs(x) < 1), np.nan, x), np.ones(x.size)), [-1.0, -1.0], [2.0, 2.0]
+        lambda x, i: (np.where((i == 0) & (np.abs(x) < 1), np.nan, x), np.ones(x.size)),
+        [-1.0, -1.0],
+        [2.0, 2.0],
+        direction="increasing",
     )
     assert list(solution.status) == [Status.FAILED, Status.OK]
 
 
 def test_iteration_limit() -> None:
-    solution = roots(lambda x, i: (np.sign(x) * np.abs(x) ** 0.2 - 0.3, np.zeros(x.size)), [-1.0], [9.0], maxiter=5)
+    function, sizes = counted(lambda x, i: (np.sign(x) * np.abs(x) ** 0.2 - 0.3, np.zeros(x.size)))
+    solution = roots(function, [-1.0], [9.0], maxiter=5, direction="increasing")
     assert solution.status[0] is Status.NOT_CONVERGED
-    assert solution.iterations[0] == 5
+    assert len(sizes) == 5
 
 
 def test_no_problem_at_all() -> None:
-    solution = roots(lambda x, i: (x, x), np.empty(0), np.empty(0))
+    solution = roots(lambda x, i: (x, x), np.empty(0), np.empty(0), direction="increasing")
     assert solution.x.shape == solution.status.shape == (0,)
 
 
@@ -188,13 +197,14 @@ def test_empirical_likelihood_multipliers(shift: Any) -> None:
     z -= z.mean(axis=1, keepdims=True) + shift
     low, high = (1 / 40 - 1) / z.max(axis=1), (1 / 40 - 1) / z.min(axis=1)
 
-    def function(x: Any, index: Any) -> Any:
+    def slope(x: Any, index: Any) -> Any:
         q = z[index] / (1 + x[:, None] * z[index])
         return q.sum(axis=1), -(q**2).sum(axis=1)
 
+    function, sizes = counted(slope)
     solution = roots(function, low, high, x0=np.zeros(300), direction="decreasing")
     assert solution.ok.all()
-    assert solution.iterations.max() <= 12
+    assert len(sizes) <= 12
     expected = [
         optimize.brentq(lambda x, k=k: (z[k] / (1 + x * z[k])).sum(), low[k], high[k], xtol=1e-16) for k in range(300)
     ]
@@ -211,7 +221,7 @@ def test_monotone_cubics_agree_with_brent(problems: Any, sign: Any) -> None:
     def function(x: Any, index: Any) -> Any:
         return sign * (x**3 + slope[index] * x - level[index]), sign * (3 * x**2 + slope[index])
 
-    solution = roots(function, np.full(slope.size, -100.0), 120.0)
+    solution = roots(function, np.full(slope.size, -100.0), 120.0, direction="increasing" if sign > 0 else "decreasing")
     assert solution.ok.all()
     for k, x in enumerate(solution.x):
         exact = optimize.brentq(
@@ -224,7 +234,9 @@ def test_monotone_cubics_agree_with_brent(problems: Any, sign: Any) -> None:
 def test_newton_that_would_run_away_is_bisected() -> None:
     # Newton on arctan diverges from beyond 1.39.
     a = np.linspace(-3, 3, 13)
-    solution = roots(lambda x, i: (np.arctan(x - a[i]), 1 / (1 + (x - a[i]) ** 2)), np.full(13, -1e6), 1e5)
+    solution = roots(
+        lambda x, i: (np.arctan(x - a[i]), 1 / (1 + (x - a[i]) ** 2)), np.full(13, -1e6), 1e5, direction="increasing"
+    )
     assert solution.ok.all()
     np.testing.assert_allclose(solution.x, a, rtol=1e-12, atol=1e-9)
 
@@ -237,6 +249,7 @@ def test_newton_that_would_go_round_in_circles_is_bisected() -> None:
         np.full(2, -5.0),
         5.0,
         x0=1.0,
+        direction="increasing",
     )
     assert solution.ok.all()
     np.testing.assert_allclose(solution.x, a, rtol=1e-12, atol=1e-14)
@@ -246,48 +259,20 @@ def test_rounding_in_the_function_does_not_stall_the_search() -> None:
     # Errors of 1e-10 in the values: Newton's steps stop shrinking a thousand times above the tolerance, and having
     # come from one side they leave a bracket that is still [0, root].
     a = np.linspace(1, 5, 50)
-    solution = roots(
-        lambda x, i: (np.exp(x) - np.exp(a[i]) * (1 + 1e-10 * np.sin(1e15 * x)), np.exp(x)),
-        np.zeros(50),
-        300.0,
-        x0=a + 1,
-    )
+    function, sizes = counted(lambda x, i: (np.exp(x) - np.exp(a[i]) * (1 + 1e-10 * np.sin(1e15 * x)), np.exp(x)))
+    solution = roots(function, np.zeros(50), 300.0, x0=a + 1, direction="increasing")
     assert solution.ok.all()
     np.testing.assert_allclose(solution.x, a, rtol=2e-10)
-    assert solution.iterations.max() < 30  # about 50 when every such step is answered by a bisection
+    assert len(sizes) < 30  # about 50 when every such step is answered by a bisection
 
 
 def test_bisection_over_many_orders_of_magnitude() -> None:
     level = np.array([1e-250, 1e-100, 1e-3])
-    solution = roots(lambda x, i: (np.where(x > level[i], 1.0, -1.0), np.zeros(x.size)), np.full(3, 1e-300), 1.0)
+    function, sizes = counted(lambda x, i: (np.where(x > level[i], 1.0, -1.0), np.zeros(x.size)))
+    solution = roots(function, np.full(3, 1e-300), 1.0, direction="increasing")
     assert solution.ok.all()
     np.testing.assert_allclose(solution.x, level, rtol=1e-12)
-    assert solution.iterations.max() < 80
-
-
-def test_the_middle_of_a_wide_bracket_is_the_geometric_mean() -> None:
-    a, b = np.array([0.0, 1.0, 1e-8, -1e8, -1.0, 0.0]), np.array([1.0, 3.0, 1.0, -1.0, 1.0, 1e9])
-    np.testing.assert_allclose(middle(a, b), [0.5, 2.0, 1e-4, -1e4, 0.0, 5e8])
-
-
-def test_there_is_an_absolute_tolerance_only_where_a_bracket_straddles_zero() -> None:
-    bound = floor(np.array([-1.0, 0.0, 1.0, -4.0]), np.array([2.0, 1.0, 2.0, 2.0]), 1e-10)
-    np.testing.assert_allclose(bound, [1e-12, 0.0, 0.0, 2e-12])
-
-
-@pytest.mark.parametrize(
-    ("value", "previous", "expected"),
-    [
-        (0.2, 1.0, 0.3),  # Newton's step: 0.5 - 0.2
-        (0.2, 0.3, 0.5),  # more than half of the last step: the middle of [0, 1]
-        (0.7, 9.0, 0.5),  # outside the bracket: the middle
-        (np.nan, 9.0, 0.5),
-    ],
-)
-def test_a_newton_step_must_stay_inside_and_halve_the_last(value: Any, previous: Any, expected: Any) -> None:
-    one = np.ones(1)
-    target = propose(0.5 * one, value * one, one, 0 * one, one, previous * one, 1e-12 * one)
-    assert target[0] == pytest.approx(expected)
+    assert len(sizes) < 80
 
 
 def test_bisection_of_many_in_either_direction() -> None:
@@ -296,16 +281,3 @@ def test_bisection_of_many_in_either_direction() -> None:
     np.testing.assert_allclose(up, [0.3, 0.0, 1.0], atol=1e-15)  # the last one is nowhere: the far end
     down = bisection(lambda x: x > target, np.ones(3), np.zeros(3))
     np.testing.assert_allclose(down[:2], [0.3, 0.0], atol=1e-15)
-
-
-def test_ratios_whose_contrast_is_within_its_error() -> None:
-    top, bottom = np.array([2.0, 2.0, -1.0]), np.array([4.0, 0.1, 3.0])
-    variances = np.array([0.5, 0.5, 0.2]), np.array([0.3, 0.3, 0.1]), np.array([0.1, 0.1, -0.05])
-    low, high = fieller(top, bottom, *variances, np.full(3, 3.84))
-    assert (low[1], high[1]) == (-np.inf, np.inf)  # the bottom may be 0
-    for end in (low[[0, 2]], high[[0, 2]]):
-        v_top, v_bottom, both = (part[[0, 2]] for part in variances)
-        contrast = (top[[0, 2]] - end * bottom[[0, 2]]) ** 2
-        np.testing.assert_allclose(contrast, 3.84 * (v_top - 2 * end * both + end**2 * v_bottom), rtol=1e-9)
-    assert (low[[0, 2]] < (top / bottom)[[0, 2]]).all()
-    assert (high[[0, 2]] > (top / bottom)[[0, 2]]).all()

@@ -1,4 +1,4 @@
-"""What must not matter: the order of rows, the names of groups, rows given once with a count."""
+"""Invariance to the order of rows, the names of groups, and rows given once with a count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isonomy as iso
-from isonomy.alternatives.rules.comparison import Exceedance
+from isonomy.alternatives.rules.comparison import exceedance
 from isonomy.alternatives.rules.rounds import combined
 from isonomy.errors import NotEnoughData, UsageError
 from support.same import same
@@ -64,7 +64,7 @@ def test_a_count_equals_repeated_rows(seed: int) -> None:
 @settings(max_examples=4)
 @given(SEEDS)
 def test_swapping_the_group_names_swaps_the_columns(seed: int) -> None:
-    """Law, not draws, depends on labels: with decisions on all rows the estimates are the same numbers."""
+    """The distribution does not depend on labels: with decisions on all rows, the estimates are the same."""
     data = people(seed)
     ask = ASK | {"capacity": iso.above(2.5), "method": iso.splits(1, resamples=60)}
     one, other = iso.improvability(data, **ask), iso.improvability(data | {"g": 1 - data["g"]}, **ask)
@@ -96,8 +96,8 @@ def test_the_status_quo_never_improves_on_itself(seed: int) -> None:
 def test_pvalues_rise_with_what_is_asked(seed: int) -> None:
     rng = np.random.default_rng(seed)
     base = 5.0
-    exceedance = Exceedance.of(rng.normal(), base, rng.normal(size=50), base + rng.normal(size=50))
-    ps = exceedance.pvalue(np.linspace(-1, 1, 21))
+    test = exceedance(rng.normal(), base, rng.normal(size=50), base + rng.normal(size=50))
+    ps = test.pvalue(np.linspace(-1, 1, 21))
     assert (np.diff(ps) >= 0).all()
     assert (ps > 0).all()
     assert (ps <= 1).all()
@@ -145,7 +145,7 @@ def test_equal_weights_change_nothing(ask: dict[str, Any]) -> None:
 
 
 def test_every_row_its_own_cluster_is_no_cluster() -> None:
-    """But for the law: t with as many degrees of freedom as the smaller group has rows, less one."""
+    """Except for the distribution: t with degrees of freedom from the rows of the smaller group, minus one."""
     data = people(5, 3_000)
     alone = iso.improvability(data | {"c": np.arange(3_000)}, **READY_ASK, cluster="c")
     none = iso.improvability(data, **READY_ASK)
@@ -171,7 +171,7 @@ def test_copies_of_a_row_in_one_cluster_are_that_row(ask: dict[str, Any]) -> Non
 
 
 def test_a_count_and_a_weight_are_different_things() -> None:
-    """Two rows know more than one that weighs twice as much."""
+    """Two rows carry more information than one row with twice the weight."""
     data = people(7, 500)
     two = np.full(500, 2)
     counted = iso.improvability(data | {"k": two}, **READY_ASK, count="k")

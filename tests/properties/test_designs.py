@@ -1,4 +1,4 @@
-"""What weights and clusters must not change, and what they must."""
+"""What weights and clusters must change, and what they must not."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_row_a_cluster_is_the_answer_without_clusters(table: pl.DataFrame,
     assert clustered.pvalue == pytest.approx(plain.pvalue, abs=0.01, nan_ok=True)
     joint = iso.certify(table, **options).pvalue, iso.certify(table, **options, cluster="row").pvalue
     assert joint[1] == pytest.approx(joint[0], abs=0.01)
-    # The same rows as independent ones with equal weights.
+    # The same rows, independent and with equal weights.
     weighted = iso.flag(table.with_columns(one=3.0), **options, weight="one")
     assert weighted.pvalue == pytest.approx(clustered.pvalue, rel=1e-9, nan_ok=True)
 
@@ -111,7 +111,7 @@ def test_one_cluster_of_everybody_tests_nothing(table: pl.DataFrame) -> None:
 
 def test_a_small_sample_correction_is_refused(table: pl.DataFrame) -> None:
     with pytest.raises(UsageError, match="correction: not available with weight or cluster"):
-        iso.flag(table, **METRICS["rate"], groups="g", cluster="c", correction="bartlett")
+        iso.flag(table, **METRICS["rate"], groups="g", cluster="c", method=iso.likelihood(correction="bartlett"))
 
 
 def test_counts_that_look_like_weights_are_told(table: pl.DataFrame) -> None:
@@ -126,7 +126,7 @@ def test_counts_that_look_like_weights_are_told(table: pl.DataFrame) -> None:
 
 @pytest.mark.parametrize("reference", ["population", "rest", {"g": "a"}], ids=str)
 def test_a_reference_of_one_cluster_tests_nothing(reference: Any) -> None:
-    """The spread between the reference's clusters cannot be judged by the group's."""
+    """The clusters of the group do not show the spread between those of the reference."""
     rng = np.random.default_rng(6)
     group = np.repeat(["b", "a"], [300, 2_000])
     cluster = np.concatenate([np.repeat(np.arange(30), 10), np.full(2_000, 99)])
@@ -201,7 +201,7 @@ def test_only_proportions_of_weights_matter_to_any_method(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_copied_within_their_cluster_change_no_method(method: str) -> None:
-    """`improvability` ranks rows, and copies move a cut-off by a rank."""
+    """`improvability` ranks rows, and copies shift a cutoff by one rank."""
     table = people()
     once, thrice = (answer(method, data, cluster="row") for data in (table, pl.concat([table] * 3)))
     allowed = {"abs": 0.005} if method == "improvability" else {"rel": 1e-6}
@@ -210,8 +210,8 @@ def test_rows_copied_within_their_cluster_change_no_method(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_row_a_cluster_is_the_answer_of_any_method_without(method: str) -> None:
-    """Where samples are drawn, rows and clusters are not drawn alike: those of `equalize_thresholds` are compared by
-    the chance of 400 draws, those of halves in `evaluate_corrections` not at all."""
+    """Random draws differ between rows and clusters: `equalize_thresholds` is compared up to the error of 400 draws,
+    the halves of `evaluate_corrections` not at all."""
     if method == "evaluate_corrections":
         pytest.skip("other halves are drawn")
     table = people()
@@ -265,7 +265,7 @@ def test_calibration_metrics_tell_clusters_and_change_by_weights_alone() -> None
 
 @pytest.mark.parametrize("method", METHODS)
 def test_few_clusters_are_not_tested_by_any_method(method: str) -> None:
-    """All rows in 8 clusters, and in 1: no answer, or an error that says why; never a p-value."""
+    """With all rows in 8 clusters, or in 1, there is no answer, or an error with the reason; never a p-value."""
     for clusters in (8, 1):
         try:
             values = answer(method, people(c=np.arange(1_500) % clusters), cluster="c")

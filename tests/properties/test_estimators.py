@@ -1,4 +1,4 @@
-"""Every estimator of the package is one of scikit-learn's: pipelines, cross-validation, copies, and new rows."""
+"""Every estimator follows scikit-learn's conventions: pipelines, cross-validation, copies, and new rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import isonomy as iso
 ROWS = 3_000
 GROUP: dict[str, Any] = {"groups": "group"}
 COLUMNS = ("score_column", "scores", "groups", "user", "effect", "treatment")  # parameters that name columns
-# Each with the columns that a prediction reads, and the columns of its outcome.
+# For each: the columns that a prediction reads, and the columns of its outcome.
 ESTIMATORS: dict[str, tuple[BaseEstimator, list[str], Any]] = {
     "GroupCalibrator": (
         iso.GroupCalibrator(score_column="score", user="user", **GROUP),
@@ -67,7 +67,7 @@ def test_all_estimators_are_here() -> None:
         name for file in sources for name in re.findall(r"^class (\w+)\(.*BaseEstimator\)", file.read_text(), re.M)
     }
     assert names == set(ESTIMATORS)
-    # Decisions are no features: thresholds predict, and do not transform.
+    # Decisions are not features: thresholds predict but do not transform.
     assert {name for name in names if not hasattr(getattr(iso, name), "set_output")} == {"GroupThresholds"}
 
 
@@ -82,9 +82,9 @@ def test_it_is_an_estimator(name: str, library: Any) -> None:
     assert clone(model).get_params() == model.get_params()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(data), expected)
     pipeline = Pipeline([("same", FunctionTransformer()), ("own", clone(estimator))]).fit(data, y)
-    np.testing.assert_allclose(pipeline.predict(data), expected, rtol=1e-12)  # sums of another fit
+    np.testing.assert_allclose(pipeline.predict(data), expected, rtol=1e-12)  # sums from another fit
     assert cross_val_predict(clone(estimator), data, y, cv=3).shape == expected.shape
-    new = table(library)[list(reversed(columns))]  # these columns alone, in another order
+    new = table(library)[list(reversed(columns))]  # only these columns, in another order
     np.testing.assert_array_equal(model.predict(new), expected)
     extra = new.assign(x=1) if library is pd.DataFrame else new.with_columns(x=1)
     np.testing.assert_allclose(pipeline.predict(extra), expected, rtol=1e-12)
@@ -93,7 +93,7 @@ def test_it_is_an_estimator(name: str, library: Any) -> None:
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_columns_of_an_array_have_numbers(name: str) -> None:
-    """A group is a number too, alone or in a list."""
+    """A group is also given by a number, alone or in a list."""
     estimator, _, outcome = ESTIMATORS[name]
     data = table(pl.DataFrame).with_columns(group=(pl.col("group") == "b").cast(pl.Float64))
     by_name = clone(estimator).fit(data, data[outcome]).predict(data)

@@ -1,4 +1,4 @@
-"""Permuting rows, renaming groups and doubling counts behave."""
+"""Permuting rows, renaming groups and doubling counts."""
 
 from __future__ import annotations
 

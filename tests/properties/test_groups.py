@@ -1,4 +1,4 @@
-"""What must not change an answer, and what must change it in a known way."""
+"""Invariance, and changes of known size."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isonomy as iso
-from isonomy.groups.flag import Method
 from isonomy.groups.likelihood.means import Binary, Real
-from isonomy.groups.likelihood.profile import Kind, Profile
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
+from isonomy.groups.options import LikelihoodKind
 from isonomy.numerics.ragged import Ragged
 from support.same import numbers, same
 
@@ -82,10 +82,11 @@ def test_shifting_and_scaling_a_metric_moves_its_disparities_along(
 
 @given(tables(), st.booleans(), st.sampled_from(["el", "eel"]))
 @few
-def test_a_partition_has_one_joint_statistic(data: dict[str, Any], real: bool, method: Method) -> None:
+def test_a_partition_has_one_joint_statistic(data: dict[str, Any], real: bool, kind: LikelihoodKind) -> None:
     column: Any = iso.Metric("x", value=iso.col("x")) if real else "selection_rate"
+    method = iso.likelihood(kind, correction=None)
     result = [
-        iso.certify(data, metric=column, prediction="y", groups="g", reference=r, method=method, correction=None)
+        iso.certify(data, metric=column, prediction="y", groups="g", reference=r, method=method)
         for r in ("population", "rest", {"g": "a"}, {"g": "c"})
     ]
     assert {r.df for r in result} == {2}
@@ -111,9 +112,9 @@ def test_the_statistic_grows_away_from_the_estimate(data: dict[str, Any], real: 
     else:
         own = Binary(np.bincount(codes), np.bincount(codes, weights=values))
     for kind in (Kind.DISJOINT, Kind.NESTED):
-        problem = Profile(kind, own, np.arange(3), other=own.rest(), other_index=np.arange(3))
+        problem = ProfileLikelihood(kind, own, np.arange(3), other=own.rest(), partner=np.arange(3))
         error = problem.standard_error
-        walk = [problem.statistic(problem.disparity + k * step * error) for k in range(4)]
+        walk = [problem.statistic(problem.value + k * step * error) for k in range(4)]
         assert walk[0] == pytest.approx(0, abs=1e-8)
         assert (np.diff(walk, axis=0) > 0).all() or np.isinf(walk).any()
 

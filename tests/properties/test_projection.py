@@ -1,4 +1,4 @@
-"""What must not matter, does not: units, order, names, repetition."""
+"""Invariance to units, order, names and repetition."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_tolerance_never_costs_more(seed: int, tolerance: float) -> None:
 
 @given(seeds, st.integers(1, 4))
 def test_duality(seed: int, m: int) -> None:
-    """Every dual point is a lower bound; that of the solution is tight."""
+    """Every dual point is a lower bound, and the bound at the solution is tight."""
     rng = np.random.default_rng(seed)
     classes, rows = 3 * m + 1, 200
     vectors, group = rng.normal(size=(classes, m)), rng.integers(0, classes, rows)

@@ -44,7 +44,7 @@ def scored(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> No
     ready(name, data, then, **(given | options))
 
 
-def found(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
+def searched(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
     """A test of what a rule finds."""
     given: dict[str, Any] = {"candidate": None, "rule": "linear", "features": FEATURES, "method": FOLDS}
     scored(name, data, then, **(given | options))
@@ -108,29 +108,29 @@ scored("method/bootstrap", method=iso.splits(3, resamples=200, train_fraction=0.
 scored("method/bootstrap/published", method=iso.splits(2, resamples=200, published=True))
 scored("method/bootstrap/one", method=iso.splits(1, resamples=100))
 scored("method/published", SMALL, method="published", capacity=0.3)
-found("method/crossfit", method=iso.crossfit(3, repeats=2), n_jobs=1, progress=True)
-found("method/crossfit/default", SMALL, method=None, capacity=0.3)
-found("method/splits/rule", method=iso.splits(2))
-found("method/bootstrap/rule", method=iso.splits(2, resamples=100))
+searched("method/crossfit", method=iso.crossfit(3, repeats=2), n_jobs=1, progress=True)
+searched("method/crossfit/default", SMALL, method=None, capacity=0.3)
+searched("method/splits/rule", method=iso.splits(2))
+searched("method/bootstrap/rule", method=iso.splits(2, resamples=100))
 
 # Rules.
 for _rule in ("linear", "lasso", "boosting", "group_thresholds"):
-    found(f"rule/{_rule}", rule=_rule)
-found("rule/random_forest", SMALL, rule="random_forest", capacity=0.3)
-found(
+    searched(f"rule/{_rule}", rule=_rule)
+searched("rule/random_forest", SMALL, rule="random_forest", capacity=0.3)
+searched(
     "rule/milp", SMALL, rule=iso.MILPRule(sample=24), outcome="sick", status_quo="decision", accuracy="accuracy",
     capacity=None, features=["lab"],
 )  # fmt: skip
-found(
+searched(
     "rule/milp/name", SMALL.head(60), rule="milp", outcome="sick", status_quo="decision", accuracy="accuracy",
     capacity=None, features=["lab"],
 )  # fmt: skip
-found(
+searched(
     "rule/milp/accuracy", SMALL, outcome="sick", status_quo="decision", accuracy="accuracy", capacity=None,
     rule=iso.MILPRule("accuracy", group="group=b", iota=0.0, margin=0.002, time_limit=60.0, sample=24,
     group_aware=True), features=["lab"],
 )  # fmt: skip
-found(
+searched(
     "rule/reductions",
     SMALL,
     rule="reductions",
@@ -139,16 +139,16 @@ found(
     accuracy="accuracy",
     capacity=None,
 )
-found(
+searched(
     "rule/reductions/object", SMALL, outcome="sick", status_quo="decision", accuracy="accuracy", capacity=None,
     rule=alternatives.ReductionsRule("equalized_odds", eps=0.05, max_iter=10),
 )  # fmt: skip
-found("rule/callable", rule=first)
-found("rule/list", rule=iso.group_aware(["linear", "lasso"]))
-found("rule/list/mixed", rule=["linear", iso.group_aware("linear")])
-found("rule/group_aware", rule=iso.group_aware("linear"))
-found("rule/text-feature", features=["lab", "clinic"])
-found("then/recommendation", then=lambda r: None if r.recommended is None else r.recommended.decide(TABLE))
+searched("rule/callable", rule=first)
+searched("rule/list", rule=iso.group_aware(["linear", "lasso"]))
+searched("rule/list/mixed", rule=["linear", iso.group_aware("linear")])
+searched("rule/group_aware", rule=iso.group_aware("linear"))
+searched("rule/text-feature", features=["lab", "clinic"])
+searched("then/recommendation", then=lambda r: None if r.recommended is None else r.recommended.decide(TABLE))
 scored("then/surface", then=lambda result: result.surface())
 scored("then/surface/grid", then=lambda result: result.surface(np.linspace(-0.5, 0.5, 5), np.linspace(0, 0.5, 4)))
 scored("then/log", tried=[{"what": "another"}], then=lambda result: result.log)
@@ -157,7 +157,7 @@ scored("then/log", tried=[{"what": "another"}], then=lambda result: result.log)
 ready("count", accuracy="accuracy", count="count")
 scored("weight", weight="weight")
 scored("cluster", cluster="household")
-found("weight/cluster/rule", weight="weight", cluster="household")
+searched("weight/cluster/rule", weight="weight", cluster="household")
 ready(
     "missing/drop",
     tables.without(tables.without(TABLE, "sick"), "group", 30),
@@ -245,9 +245,9 @@ ready("refuses/accuracy-near", accuracy="acuracy")
 ready("refuses/accuracy-lower", accuracy="fpr")
 ready("refuses/fairness", fairness="fairness")
 ready("refuses/fairness-twice", fairness=["tpr", "equal_opportunity"])
-found("refuses/rule", rule="svm")
-found("refuses/rule-class", rule=dict)
-found("refuses/rule-features", features=None)
+searched("refuses/rule", rule="svm")
+searched("refuses/rule-class", rule=dict)
+searched("refuses/rule-features", features=None)
 ready("refuses/outcome-as-candidate", candidate="sick")
 ready("refuses/not-binary", outcome="cost", accuracy="accuracy")
 ready("refuses/scores-without-cut", status_quo="score", candidate="need_score")

@@ -29,7 +29,7 @@ CALLS = _calls.calls
 
 
 def half(errors: Any, standard_errors: Any) -> Any:
-    """A correction of one's own: half of each error."""
+    """A custom correction: half of each error."""
     return np.asarray(errors) / 2
 
 
@@ -54,6 +54,8 @@ def corrector(
     given: dict[str, Any] = {"groups": "group", "random_state": 1}
     _calls.add("EffectCorrector", name, then=ask, **(given | options))
 
+
+_collapse: Any  # the names of collapses, in the loops below
 
 # Bias.
 bias("measure/relative", measure="relative")
@@ -299,6 +301,8 @@ for _name in ("collapse", "features", "variance", "resamples", "test", "power"):
 for _name in ("collapse", "features", "rest_correction", "split", "variance", "splits", "resamples", "buckets"):
     corrections(f"refuses/moved/{_name}", **{_name: 1})
 for _name in ("effect", "treatment", "baseline", "weight", "cluster", "propensity"):
-    _calls.add("EffectCorrector", f"refuses/moved/{_name}_column", **{f"{_name}_column": _name})
+    _column: dict[str, Any] = {f"{_name}_column": _name}
+    _calls.add("EffectCorrector", f"refuses/moved/{_name}_column", **_column)
 for _name in ("group_columns", "feature_columns", "collapse", "variance", "resamples"):
-    _calls.add("EffectCorrector", f"refuses/moved/{_name}", **{_name: "x"})
+    _column = {_name: "x"}
+    _calls.add("EffectCorrector", f"refuses/moved/{_name}", **_column)

@@ -47,7 +47,8 @@ def flag(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None
 
 
 def certify(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
-    given: dict[str, Any] = {"metric": "tpr", "rng": 1, "resamples": 200} | (ROLES if "outcome" not in options else {})
+    method = iso.likelihood(resamples=200)
+    given: dict[str, Any] = {"metric": "tpr", "rng": 1, "method": method} | (ROLES if "outcome" not in options else {})
     _calls.add("certify", name, data, then=then, **(given | RACE | options))
 
 
@@ -77,14 +78,13 @@ flag("metric/constant", metric=CONSTANT)
 # References.
 flag("reference/rest", reference="rest")
 flag("reference/group", reference=WHITE)
-flag("reference/group-object", reference=iso.Group.of(WHITE), metric="selection_rate")
+flag("reference/group-object", reference=iso.Group.from_mapping(WHITE), metric="selection_rate")
 flag("reference/highest", reference="highest", metric="selection_rate")
 flag("reference/lowest", reference="lowest", metric="fpr")
 flag("reference/number", reference=0.7)
-flag("reference/number-fixed", reference=0.7, uncertainty="fixed")
-flag("reference/plugin", uncertainty="plugin")
-flag("reference/plugin-group", uncertainty="plugin", reference=WHITE, metric="mae", **AMOUNTS)
-flag("reference/joint", uncertainty="joint", reference="population")
+flag("reference/plugin", method="published")
+flag("reference/plugin-group", method="published", reference=WHITE, metric="mae", **AMOUNTS)
+flag("reference/plugin-number", method="published", reference=0.7)
 flag(
     "reference/estimate",
     metric=iso.Metric("repayment", value=iso.col("outcome"), binary=True),
@@ -100,47 +100,48 @@ for _scale in ("difference", "ratio", "odds_ratio"):
 flag("scale/ratio/mean", scale="ratio", metric="mae", reference="rest", **AMOUNTS)
 flag("scale/ratio/tolerance", scale="ratio", metric="selection_rate", tolerance=0.8, reference=WHITE)
 flag("scale/odds-ratio/tolerance", scale="odds_ratio", metric="selection_rate", tolerance=0.6)
-flag("scale/standardised", SMALL, draw=True, groups="sex", scale="standardised", metric="mean_prediction", **AMOUNTS)
+flag("scale/standardized", SMALL, draw=True, groups="sex", scale="standardized", metric="mean_prediction", **AMOUNTS)
 flag(
-    "scale/standardised/population",
-    SMALL,
-    groups="region",
-    scale="standardised",
-    sigma="population",
-    metric="mae",
+    "scale/standardized/population", SMALL, groups="region", scale=iso.standardized("population"), metric="mae",
     **AMOUNTS,
-)
+)  # fmt: skip
 flag(
-    "scale/standardised/pooled", SMALL, groups="sex", scale="standardised", sigma="pooled", reference="rest",
+    "scale/standardized/pooled", SMALL, groups="sex", scale=iso.standardized("pooled"), reference="rest",
     metric="mae", **AMOUNTS,
 )  # fmt: skip
 flag(
-    "scale/standardised/reference", SMALL, groups="sex", scale="standardised", sigma="reference",
+    "scale/standardized/reference", SMALL, groups="sex", scale=iso.standardized("reference"),
     reference={"sex": "Male"}, metric="mae", **AMOUNTS,
 )  # fmt: skip
 flag(
-    "scale/standardised/weights", SMALL, groups="sex", scale="standardised", metric="mae", weight="weight",
+    "scale/standardized/weights", SMALL, groups="sex", scale="standardized", metric="mae", weight="weight",
     tolerance=0.3, **AMOUNTS,
 )  # fmt: skip
 
 # Nulls, alternatives, tolerances, intervals.
 flag("null/number", null=0.05)
 flag("null/ratio", null=0.9, scale="ratio")
-flag("alternative/two-sided", alternative="two-sided", reference=WHITE)
-flag("alternative/greater", alternative="greater")
-flag("alternative/less", alternative="less", reference="rest")
-flag("alternative/outside", alternative="outside", null=(-0.05, 0.05))
-flag("alternative/outside-published", alternative="outside-published", null=(-0.05, 0.05))
-flag("alternative/less/tolerance", alternative="less", tolerance=0.1)
-flag("alternative/greater/tolerance", alternative="greater", tolerance=0.1, interval="simultaneous")
-flag("alternative/outside-published/tolerance", alternative="outside-published", tolerance=0.05)
+flag("alternative/two-sided", null=iso.null(side="two-sided"), reference=WHITE)
+flag("alternative/greater", null=iso.null(side="greater"))
+flag("alternative/less", null=iso.null(side="less"), reference="rest")
+flag("alternative/outside", null=iso.null(-0.05, 0.05))
+flag("alternative/outside-pair", null=(-0.05, 0.05))
+flag("alternative/outside-published", method="published", null=(-0.05, 0.05))
+flag("alternative/outside-published/number", method="published", null=(-0.05, 0.05), reference=0.7)
+flag("alternative/less/tolerance", null=iso.null(side="less"), tolerance=0.1)
+flag(
+    "alternative/greater/tolerance", null=iso.null(side="greater"), tolerance=0.1,
+    method=iso.likelihood(interval="simultaneous"),
+)  # fmt: skip
+flag("alternative/outside-published/tolerance", method="published", tolerance=0.05)
 flag("tolerance", tolerance=0.02)
 flag("tolerance/wide", tolerance=0.3)
 flag("tolerance/mean", metric="mae", tolerance=5.0, **AMOUNTS)
-flag("interval/pointwise", interval="pointwise")
-flag("interval/simultaneous", interval="simultaneous")
-flag("interval/one-sided/greater", interval="one-sided", alternative="greater")
-flag("interval/one-sided/less", interval="one-sided", alternative="less", reference=WHITE)
+flag("interval/pointwise", method=iso.likelihood(interval="pointwise"))
+flag("interval/simultaneous", method=iso.likelihood(interval="simultaneous"))
+BOUND = iso.likelihood(interval="one-sided")
+flag("interval/one-sided/greater", method=BOUND, null=iso.null(side="greater"))
+flag("interval/one-sided/less", method=BOUND, null=iso.null(side="less"), reference=WHITE)
 flag("alpha", alpha=0.2)
 for _adjust in ADJUSTMENTS:
     flag(f"adjust/{_adjust}", adjust=_adjust, groups=["race", "sex"], depth=2, metric="selection_rate")
@@ -172,13 +173,16 @@ flag("method/el", method="el", metric="mae", **AMOUNTS)
 flag("method/eel", method="eel")
 flag("method/eel/mean", method="eel", metric="mae", reference="rest", **AMOUNTS)
 flag("method/eel/number", method="eel", reference=0.7)
-flag("correction/none", correction=None)
-flag("correction/auto", correction="auto", metric="selection_rate")
-flag("correction/bartlett", correction="bartlett", resamples=200)
-flag("correction/bartlett/mean", correction="bartlett", resamples=150, metric="mae", **AMOUNTS)
-flag("correction/bartlett/number", correction="bartlett", reference=0.7)
-flag("correction/adjusted", correction="adjusted", uncertainty="plugin")
-flag("correction/adjusted/number", correction="adjusted", reference=60.0, metric="mae", **AMOUNTS)
+BARTLETT = iso.likelihood(correction="bartlett")
+ADJUSTED = iso.likelihood(correction="adjusted")
+flag("method/eel/published", method=iso.likelihood("eel", published=True))
+flag("correction/none", method=iso.likelihood(correction=None))
+flag("correction/auto", method=iso.likelihood("el", correction="auto"), metric="selection_rate")
+flag("correction/bartlett", method=iso.likelihood(correction="bartlett", resamples=200))
+flag("correction/bartlett/mean", method=iso.likelihood("el", "bartlett", 150), metric="mae", **AMOUNTS)
+flag("correction/bartlett/number", method=BARTLETT, reference=0.7)
+flag("correction/adjusted", method=iso.likelihood(correction="adjusted", published=True))
+flag("correction/adjusted/number", method=ADJUSTED, reference=60.0, metric="mae", **AMOUNTS)
 
 # Strata.
 for _scale in ("difference", "ratio", "odds_ratio"):
@@ -190,7 +194,7 @@ flag("given/where", given=YOUNG_MEN, metric="accuracy")
 flag("given/mean", given="region", metric="mae", **AMOUNTS)
 flag("given/weights", given="region", metric="selection_rate", weight="weight")
 flag("given/clusters", given="region", metric="selection_rate", cluster="household")
-flag("given/less", given="region", metric="selection_rate", alternative="less", reference="rest", null=-0.05)
+flag("given/less", given="region", metric="selection_rate", null=iso.null(-0.05, side="less"), reference="rest")
 
 # Designs and missing values.
 flag("count", count="count")
@@ -219,7 +223,7 @@ _calls.add(
 flag("labels", Late(lambda: iso.open_source(TABLE, labels=LABELS)), groups=["race", "sex"], depth=2)
 flag("labels/cut", Late(lambda: iso.open_source(TABLE, labels=LABELS)), groups=iso.cut("age", [30]), reference="rest")
 flag("labels/metric", Late(lambda: iso.open_source(TABLE, labels=LABELS)), metric="selection_rate", tolerance=0.1)
-flag("rng/generator", rng=Late(lambda: np.random.default_rng(3)), correction="bartlett", resamples=100)
+flag("rng/generator", rng=Late(lambda: np.random.default_rng(3)), method=iso.likelihood("el", "bartlett", 100))
 for _engine in tables.ENGINES:
     flag(f"engine/{_engine}", Late(partial(tables.in_engine, _engine, TABLE)), groups=["race", "sex"])
     flag(
@@ -252,18 +256,18 @@ certify("reference/rest", reference="rest")
 certify("reference/group", reference=WHITE)
 certify("reference/highest", reference="highest", metric="selection_rate")
 certify("reference/lowest", reference="lowest", metric="selection_rate")
-certify("reference/number", reference=0.7, uncertainty="fixed")
-certify("reference/plugin", uncertainty="plugin")
-certify("reference/joint", uncertainty="joint", metric="mae", **AMOUNTS)
+certify("reference/number", reference=0.7)
+certify("reference/plugin", method="published")
+certify("reference/plugin/bartlett", method=iso.likelihood(correction="bartlett", resamples=200, published=True))
 for _scale in ("difference", "ratio", "odds_ratio"):
     certify(f"scale/{_scale}", scale=_scale, metric="selection_rate")
-certify("scale/standardised", SMALL, groups="sex", scale="standardised", metric="mae", sigma="population", **AMOUNTS)
+certify("scale/standardized", SMALL, groups="sex", scale="standardized", metric="mae", **AMOUNTS)
 certify(
-    "scale/standardised/pooled", SMALL, groups="sex", scale="standardised", metric="mae", sigma="pooled",
+    "scale/standardized/pooled", SMALL, groups="sex", scale=iso.standardized("pooled"), metric="mae",
     reference="rest", **AMOUNTS,
 )  # fmt: skip
 certify(
-    "scale/standardised/reference", SMALL, groups="sex", scale="standardised", metric="mae", sigma="reference",
+    "scale/standardized/reference", SMALL, groups="sex", scale=iso.standardized("reference"), metric="mae",
     reference={"sex": "Male"}, **AMOUNTS,
 )  # fmt: skip
 certify("null/number", null=0.0)
@@ -275,12 +279,12 @@ certify("alpha", alpha=0.2)
 certify("groups/depth-2", groups=["race", "sex"], depth=2, metric="selection_rate")
 certify("groups/overlapping", draw=True, groups=["sex", iso.cut("age", [40]), YOUNG_MEN], metric="selection_rate")
 certify("min_size", min_size=100)
-certify("method/el", method="el")
-certify("method/eel", method="eel", correction=None)
-certify("method/eel/mean", method="eel", metric="mae", correction=None, **AMOUNTS)
-certify("correction/none", correction=None)
-certify("correction/auto", correction="auto", metric="mae", **AMOUNTS)
-certify("correction/bartlett", correction="bartlett", resamples=100)
+certify("method/el", method=iso.likelihood("el", resamples=200))
+certify("method/eel", method="eel")
+certify("method/eel/mean", method="eel", metric="mae", **AMOUNTS)
+certify("correction/none", method=iso.likelihood(correction=None))
+certify("correction/auto", metric="mae", **AMOUNTS)
+certify("correction/bartlett", method=iso.likelihood(correction="bartlett", resamples=100))
 certify("given", given="region", metric="selection_rate")
 certify("given/group", given=["region"], reference=WHITE, metric="mae", **AMOUNTS)
 certify("count", count="count")
@@ -294,7 +298,7 @@ certify("labels", Late(lambda: iso.open_source(TABLE, labels=LABELS)))
 certify("few", FEW, metric="selection_rate", groups="group", prediction="selected", outcome=None)
 certify("engine/duckdb", Late(lambda: tables.in_engine("duckdb", TABLE)), groups=["race", "sex"])
 certify("then/contains", then=lambda result: [result.contains(d) for d in (0.0, [0.1, -0.2, 0.1, 0.1], 0.5)])
-certify("then/contains/mean", metric="mae", reference="rest", then=lambda result: result.contains(0.5), **AMOUNTS)
+certify("then/contains/mean", metric="mae", then=lambda result: result.contains(0.5), **AMOUNTS)
 certify("then/widest", then=lambda result: result.widest())
 certify("then/detectable", then=lambda result: result.detectable())
 
@@ -305,7 +309,8 @@ refuse("groups-none", groups=[])
 refuse("groups-twice", groups=["race", "race"])
 refuse("groups-mapping", groups={"race": 1})
 refuse("metric-near", metric="trp")
-refuse("metric-other-name", metric="demographic_parity")
+flag("metric/synonym", metric="demographic_parity", draw=False)
+refuse("metric-other-name", metric="Demographic parity")
 refuse("metric-median", metric="median")
 refuse("metric-twice", metric=["tpr", "equalized_odds"])
 refuse("metric-number", metric=3)
@@ -317,24 +322,22 @@ refuse("option-number", alpha=1.5)
 refuse("option-boolean", alpha=True)
 refuse("option-whole", depth=0)
 refuse("keyword-unknown", tolerence=0.1)
-refuse("sigma-without-scale", sigma="pooled")
-refuse("standardised-binary", scale="standardised")
-refuse("standardised-pooled", scale="standardised", sigma="pooled", metric="mae", **AMOUNTS)
+for _old in ("sigma", "alternative", "uncertainty", "correction", "resamples", "interval"):
+    refuse(f"moved-{_old}", **{_old: "joint"})
+refuse("standardized-spelling", scale="standardised")
+refuse("standardized-binary", scale="standardized")
+refuse("standardized-pooled", scale=iso.standardized("pooled"), metric="mae", **AMOUNTS)
 refuse("odds-ratio-mean", scale="odds_ratio", metric="mae", **AMOUNTS)
 refuse("ratio-tolerance", scale="ratio", tolerance=1.2)
 refuse("tolerance-percent", tolerance=5)
 refuse("null-with-tolerance", null=0.1, tolerance=0.1)
 refuse("null-interval", null=(0.1, -0.1))
-refuse("null-interval-two-sided", null=(-0.1, 0.1))
 refuse("null-ratio-negative", null=-1.0, scale="ratio")
-refuse("outside-number", alternative="outside")
-refuse("one-sided-interval", interval="one-sided")
-refuse("one-sided-tolerance", interval="one-sided", alternative="less", tolerance=0.1)
+refuse("one-sided-interval", method=BOUND)
+refuse("one-sided-tolerance", method=BOUND, null=iso.null(side="less"), tolerance=0.1)
 refuse("max-t-highest", adjust="max-t", reference="highest")
-refuse("highest-greater", reference="highest", alternative="greater")
-refuse("highest-plugin", reference="highest", uncertainty="plugin")
-refuse("fixed-population", uncertainty="fixed")
-refuse("plugin-number", uncertainty="plugin", reference=0.5)
+refuse("highest-greater", reference="highest", null=iso.null(side="greater"))
+refuse("highest-plugin", reference="highest", method="published")
 refuse("reference-unknown", reference="majority")
 refuse("reference-rate", reference=1.5)
 refuse("reference-level", reference={"race": "Martian"})
@@ -343,13 +346,11 @@ refuse("reference-column", reference={"religion": "north"})
 refuse("reference-empty", reference={})
 refuse("reference-number-several", reference=0.5, metric=["tpr", "fpr"])
 refuse("estimate-functional", metric="auc", score="score", reference=iso.Estimate(0.5, "influence"))
-refuse("correction-eel", method="eel", correction="bartlett")
-refuse("correction-weights", correction="bartlett", weight="weight")
-refuse("correction-few-resamples", correction="bartlett", resamples=10)
-refuse("correction-adjusted-joint", correction="adjusted")
+refuse("correction-weights", method=BARTLETT, weight="weight")
+refuse("correction-adjusted-joint", method=ADJUSTED)
 refuse("given-groups", given="race")
 refuse("given-number", given="region", reference=0.5)
-refuse("given-plugin", given="region", uncertainty="plugin")
+refuse("given-plugin", given="region", method="published")
 refuse("given-functional", given="region", metric="f1")
 refuse("given-several", given="region", metric=["tpr", "fpr"])
 refuse("missing-values", GAPS, groups="sex")
@@ -363,12 +364,20 @@ refuse("no-data", None)
 refuse("empty", TABLE.head(0))
 refuse("lengths", {"race": ["a", "b"], "outcome": [1], "prediction": [0, 1]})
 certify("refuses/null-highest", reference="highest", null=0.1)
-certify("refuses/null-standardised", scale="standardised", null=0.1, metric="mae", **AMOUNTS)
+certify("refuses/null-standardized", scale="standardized", null=0.1, metric="mae", **AMOUNTS)
 certify("refuses/null-mapping", null={"race=Martian": 0.1}, reference=WHITE)
 certify("refuses/null-length", null=[0.1, 0.2])
 certify("refuses/eel-given", given="region", method="eel")
 certify("refuses/several-null", metric=["tpr", "fpr"], null=0.1)
 certify("refuses/alternative", alternative="less")
+certify("refuses/interval", method=BOUND)
+certify("refuses/adjusted", method=ADJUSTED)
+_calls.keep("null/refuses/outside-number", lambda: iso.null(side="outside"))
+_calls.keep("null/refuses/order", lambda: iso.null(0.1, -0.1))
+_calls.keep("null/refuses/one-sided-interval", lambda: iso.null(0.0, 0.1, side="greater"))
+_calls.keep("likelihood/refuses/eel", lambda: iso.likelihood("eel", correction="bartlett"))
+_calls.keep("likelihood/refuses/few-resamples", lambda: iso.likelihood(correction="bartlett", resamples=10))
+_calls.keep("standardized/refuses/sigma", lambda: iso.standardized("group"))  # type: ignore[arg-type]
 _calls.keep("cut/refuses/decreasing", lambda: iso.cut("age", [50, 30]))
 _calls.keep("where/refuses/text", lambda: iso.where("young", "age < 30"))  # type: ignore[arg-type]
 _calls.keep("Metric/refuses/quantile", lambda: iso.Metric("m", iso.col("amount"), quantile=2.0))
@@ -385,7 +394,7 @@ _calls.add(
 )  # fmt: skip
 _calls.add(
     "open_source", "count", TABLE, count="count", missing="raise", missing_group="drop",
-    then=lambda source: iso.certify(source, metric="tpr", groups="sex", rng=0, resamples=100, **ROLES),
+    then=lambda source: iso.certify(source, metric="tpr", groups="sex", rng=0, **ROLES),
 )  # fmt: skip
 _calls.add(
     "open_source", "missing-group/raise", TABLE, missing_group="raise",

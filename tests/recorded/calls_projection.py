@@ -116,6 +116,14 @@ project("count", count="count")
 project("weight", weight="weight")
 project("cluster", cluster="household")
 project("weight/cluster/tolerance", weight="weight", cluster="household", tolerance=0.1)
+project("cluster/few", TABLE.with_columns(branch=np.arange(TABLE.height) % 6), cluster="branch", groups="sex")
+project(
+    "weight/always-never",
+    TABLE.with_columns(prediction=(TABLE["sex"] == "Female").cast(int)),
+    distance="distance",
+    weight="weight",
+    groups="sex",
+)
 project("missing/drop", GAPS, missing="drop", missing_group="drop")
 project("missing/level", GAPS, missing="drop", missing_group="level")
 project("missing/raise", missing="raise", missing_group="raise")

@@ -1,6 +1,7 @@
-"""How much of the package a call touches, and how large the package is.
+"""How much of the package a call uses, and how large the package is.
 
-``PYTHONPATH=tests python -m recorded.profile``. A call may be named by topic and name, ``groups flag/tolerance``.
+Run ``PYTHONPATH=tests python -m recorded.profile``, with a topic and the name of a call (``groups flag/tolerance``) or
+without.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PACKAGE = Path(iso.__file__).parent
 
 @dataclasses.dataclass(frozen=True)
 class Touched:
-    """What one call ran: functions (file and name), files, and the dataclasses it made."""
+    """What one call used: functions (file and name), files, and the dataclasses it created."""
 
     functions: frozenset[tuple[str, str]]
     files: frozenset[str]
@@ -32,12 +33,12 @@ class Touched:
 
 
 def plain_flag() -> Any:
-    """The plainest call there is."""
+    """The simplest call."""
     return iso.flag(tables.decisions(), metric="tpr", outcome="outcome", prediction="prediction", groups="race")
 
 
 def touched(call: Callable[[], Any]) -> Touched:
-    """What a call runs of the package, once everything is imported."""
+    """What a call uses of the package, once everything is imported."""
     call()
     functions: set[tuple[str, str]] = set()
     made: set[str] = set()
@@ -66,14 +67,15 @@ def touched(call: Callable[[], Any]) -> Touched:
 
 def parameters() -> dict[str, int]:
     """The number of parameters of each public function and of each class whose objects a caller constructs or fits."""
-    found = {}
+    returned = (iso.Evidence, iso.AuditResult, iso.CalibrationMetrics, iso.Status, iso.Verdict)
+    numbers = {}
     for name in iso.__all__:
         value = getattr(iso, name)
-        of_ours = str(getattr(value, "__module__", "")).startswith("isonomy")
-        made = inspect.isclass(value) and not issubclass(value, (iso.Evidence, iso.AuditResult, iso.CalibrationMetrics))
-        if of_ours and (inspect.isfunction(value) or (made and value not in (iso.Status, iso.Verdict))):
-            found[name] = len(inspect.signature(value).parameters)
-    return found
+        local = str(getattr(value, "__module__", "")).startswith("isonomy")
+        constructed = inspect.isclass(value) and not issubclass(value, (*returned, dict))  # `RowOptions` is a dict
+        if local and (inspect.isfunction(value) or constructed):
+            numbers[name] = len(inspect.signature(value).parameters)
+    return numbers
 
 
 def classes() -> Iterator[tuple[str, str]]:

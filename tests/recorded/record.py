@@ -10,7 +10,7 @@ from recorded.topics import TOPICS
 
 
 def main(topics: list[str]) -> None:
-    """Call everything and write what was answered."""
+    """Make every call and write the answers."""
     for topic in topics or list(TOPICS):
         started, slow, answers = time.process_time(), [], {}
         for name, call in TOPICS[topic].items():

@@ -1,4 +1,4 @@
-"""What a call answers, in plain types; how answers are stored, and how two of them are compared."""
+"""The answers of calls in plain types, how they are stored, and how two of them are compared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from itertools import zip_longest
@@ -21,8 +21,8 @@ import isonomy as iso
 
 ANSWERS = Path(__file__).parent / "answers"
 RELATIVE, ABSOLUTE = 1e-10, 1e-13
-MOST = 120  # entries of an array, or rows of a frame: of more, every so manieth is kept, and the sums
-# What changes numbers and not the kind of chart.
+MOST = 120  # entries of an array, or rows of a frame; longer ones are thinned, and their sums are recorded
+# Options that change numbers but not the kind of chart.
 ALIKE = ("alpha", "engine", "missing", "count", "level", "role", "rng", "power", "min_size", "bandwidth", "correction")
 REFUSES = "/refuses/"  # in the name of a call that raises
 
@@ -31,14 +31,14 @@ Thunk = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Late:
-    """An argument that is made when the call is: a connection, a generator, a fitted model."""
+    """An argument that is created when the call is made: a connection, a generator, a fitted model."""
 
     make: Thunk
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a public function (or of a class that is constructed): what is given, and what is asked of it."""
+    """One call of a public function or class: its arguments, and what is done with the result."""
 
     function: str
     arguments: tuple[Any, ...]
@@ -100,20 +100,20 @@ class Fitted:
 
 
 def fitted(X: Any, y: Any = None, new: Any = None, **fit: Any) -> Callable[[Any], Fitted]:
-    """What is asked of an estimator: fit it on ``X``, and predict ``X`` (or the ``new`` rows)."""
+    """A function that fits an estimator on ``X``, and predicts ``X`` (or the ``new`` rows)."""
 
-    def ask(estimator: Any) -> Fitted:
+    def fit_and_predict(estimator: Any) -> Fitted:
         model = estimator.fit(X, y, **fit)
         rows = X if new is None else new
         names = [name for name in ("predict", "transform", "predict_chance") if hasattr(model, name)]
         return Fitted(model, {name: getattr(model, name)(rows) for name in names})
 
-    return ask
+    return fit_and_predict
 
 
 def answer(call: Thunk) -> dict[str, Any]:
-    """What a call answers, in plain types: its value, or the error it raises, and the warnings on the way."""
-    with warnings.catch_warnings(record=True) as heard:
+    """The answer of a call in plain types: its value, or the error it raises, and its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         for kind in (UserWarning, RuntimeWarning):
             warnings.simplefilter("always", kind)
@@ -121,8 +121,8 @@ def answer(call: Thunk) -> dict[str, Any]:
             value = described(call(), draw=getattr(call, "draw", True))
         except Exception as error:
             value = {"error": type(error).__name__, "text": str(error)}
-    told = [f"{one.category.__name__}: {one.message}" for one in heard]
-    return value | ({"warned": list(dict.fromkeys(told))} if told else {})
+    messages = [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+    return value | ({"warned": list(dict.fromkeys(messages))} if messages else {})
 
 
 def described(value: Any, *, draw: bool) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def described(value: Any, *, draw: bool) -> dict[str, Any]:
 
 def _result(result: iso.Evidence) -> dict[str, Any]:
     frame = _frame(result.to_frame("polars"))
-    findings, told = list(result.findings()), list(result.warnings)
+    findings, messages = list(result.findings()), list(result.warnings)
     return {
         "type": type(result).__name__,
         "verdict": result.verdict.value,
@@ -147,17 +147,17 @@ def _result(result: iso.Evidence) -> dict[str, Any]:
         "headline": result.headline(),
         "null": result.null,
         "findings": findings,
-        "warnings": told,
+        "warnings": messages,
         "assumptions": [list(pair) for pair in result.assumptions()],
         "limits": list(result.limits()),
         "summary": result.summary(),
-        "published": _published(result, frame, findings, told),
+        "published": _published(result, frame, findings, messages),
         "stored": _stored(result, frame),
     }
 
 
-def _published(result: iso.Evidence, frame: Any, findings: list[str], told: list[str]) -> dict[str, Any]:
-    """The copy for publication: what is not as in the result itself."""
+def _published(result: iso.Evidence, frame: Any, findings: list[str], messages: list[str]) -> dict[str, Any]:
+    """The copy for publication: everything in which it differs from the result."""
     try:
         copy = result.published(15)
     except Exception as error:
@@ -170,18 +170,18 @@ def _published(result: iso.Evidence, frame: Any, findings: list[str], told: list
         "verdict": copy.verdict.value,
         "columns": changed,
         **({} if list(copy.findings()) == findings else {"findings": list(copy.findings())}),
-        **({} if list(copy.warnings) == told else {"warnings": list(copy.warnings)}),
+        **({} if list(copy.warnings) == messages else {"warnings": list(copy.warnings)}),
     }
 
 
 def _stored(result: iso.Evidence, frame: Any) -> dict[str, bool]:
-    """Whether the result comes back from JSON as it was."""
+    """Whether the result survives a round trip through JSON."""
     back = iso.from_json(result.to_json())
     return {"frame": _same(_frame(back.to_frame("polars")), frame), "summary": back.summary() == result.summary()}
 
 
 def _chart(result: iso.Evidence) -> dict[str, Any]:
-    """The titles of the chart, and the ends and the number of each column of numbers that it draws."""
+    """The titles of the chart, and the minimum, maximum and size of each numeric column that it draws."""
     from altair.utils.schemapi import debug_mode
 
     with debug_mode(False):  # altair's checks of each part take most of the time
@@ -212,13 +212,13 @@ def _order(column: list[Any]) -> tuple[Any, ...]:
     return name, number, f"{low:.6g}", f"{high:.6g}"
 
 
-def _fitted(one: Fitted) -> dict[str, Any]:
-    model = one.estimator
+def _fitted(fit: Fitted) -> dict[str, Any]:
+    model = fit.estimator
     names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_")]
     attributes = {name: getattr(model, name) for name in names}
     return {
         "type": type(model).__name__,
-        "predictions": plain(one.predictions),
+        "predictions": plain(fit.predictions),
         "attributes": {name: plain(value) for name, value in attributes.items() if _is_plain(value)},
     }
 
@@ -230,7 +230,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON holds it; long arrays and frames thinned, with their sums."""
+    """A value in JSON types; long arrays and frames are thinned, with their sums."""
     if value is None or (isinstance(value, (bool, int, float, str)) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Enum):
@@ -262,11 +262,11 @@ def _array(values: np.ndarray[Any, Any]) -> Any:
     if values.size <= MOST:
         return plain(values.tolist())
     flat = values.ravel()
-    kept: dict[str, Any] = {"shape": list(values.shape), "some": plain(flat[:: -(-flat.size // 50)].tolist())}
+    summary: dict[str, Any] = {"shape": list(values.shape), "some": plain(flat[:: -(-flat.size // 50)].tolist())}
     if values.dtype.kind in "fiub":
         numbers = flat.astype(float)[np.isfinite(flat.astype(float))]
-        kept |= {"finite": numbers.size, "sum": float(numbers.sum()), "squares": float((numbers**2).sum())}
-    return kept
+        summary |= {"finite": numbers.size, "sum": float(numbers.sum()), "squares": float((numbers**2).sum())}
+    return summary
 
 
 def _frame(frame: pl.DataFrame) -> dict[str, Any]:
@@ -275,12 +275,12 @@ def _frame(frame: pl.DataFrame) -> dict[str, Any]:
     return {"rows": len(frame), "order": frame.columns, "columns": columns}
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two plain values are the same to the last digit; NaN is NaN."""
-    return json.dumps(one) == json.dumps(other)
+def _same(first: Any, second: Any) -> bool:
+    """Whether two plain values are the same to the last digit; NaN equals NaN."""
+    return json.dumps(first) == json.dumps(second)
 
 
-# How answers are stored.
+# ---- storage
 
 
 def path_of(topic: str) -> Path:
@@ -289,12 +289,12 @@ def path_of(topic: str) -> Path:
 
 
 def write(topic: str, answers: Mapping[str, Any]) -> None:
-    """Write the answers of a topic. A line of text is kept once, whichever answers hold it."""
+    """Write the answers of a topic. A line of text is stored once, however many answers contain it."""
     texts: dict[str, str] = {}
     packed = {name: _packed(value, texts) for name, value in answers.items()}
     lines = [f"{json.dumps(name)}: {_compact(packed[name])}" for name in sorted(packed)]
-    kept = [f"{json.dumps(key)}: {_compact(texts[key])}" for key in sorted(texts)]
-    text = '{"answers": {\n' + ",\n".join(lines) + '\n}, "texts": {\n' + ",\n".join(kept) + "\n}}\n"
+    shared = [f"{json.dumps(key)}: {_compact(texts[key])}" for key in sorted(texts)]
+    text = '{"answers": {\n' + ",\n".join(lines) + '\n}, "texts": {\n' + ",\n".join(shared) + "\n}}\n"
     ANSWERS.mkdir(exist_ok=True)
     path_of(topic).write_text(text, encoding="utf-8")
 
@@ -309,7 +309,7 @@ def _compact(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-LONG = 24  # characters from which a line is kept apart
+LONG = 24  # characters from which a line is stored separately
 
 
 def _packed(value: Any, texts: dict[str, str]) -> Any:
@@ -338,11 +338,11 @@ def _unpacked(value: Any, texts: Mapping[str, str]) -> Any:
     return value
 
 
-# How answers are compared.
+# ---- comparison
 
 
 def differences(recorded: Any, seen: Any, place: str = "") -> Iterator[str]:
-    """Where two answers differ: the path inside the answer, what was recorded and what is seen."""
+    """The differences of two answers: the path inside the answer, the recorded value and the new one."""
     if isinstance(recorded, dict) and isinstance(seen, dict):
         for key in sorted(recorded.keys() | seen.keys()):
             if key not in seen or key not in recorded:
@@ -380,12 +380,7 @@ def _shown(value: Any) -> str:
 
 
 def report(name: str, recorded: Any, seen: Any) -> str:
-    """The differences of one call in words; nothing where there are none."""
-    found: Sequence[str] = list(differences(recorded, plain_json(seen)))
-    more = f"\n... and {len(found) - 20} more" if len(found) > 20 else ""
-    return "" if not found else "\n".join([f"{name}: {len(found)} differences", *found[:20]]) + more
-
-
-def plain_json(value: Any) -> Any:
-    """A value as it would be read again."""
-    return json.loads(json.dumps(value))
+    """The differences of one call in words; empty if there are none."""
+    lines = list(differences(recorded, json.loads(json.dumps(seen))))
+    more = f"\n... and {len(lines) - 20} more" if len(lines) > 20 else ""
+    return "" if not lines else "\n".join([f"{name}: {len(lines)} differences", *lines[:20]]) + more

@@ -1,6 +1,6 @@
-"""The tables of the recorded calls: small, drawn from seeds, and the same forever.
+"""The tables of the recorded calls: small, drawn from fixed seeds, and never changed.
 
-Weights are sixteenths: their sums are exact, in whatever order an engine takes them.
+Weights are sixteenths, so that their sums are exact in any order.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def decisions(rows: int = ROWS, seed: int = 20) -> pl.DataFrame:
 
 @cache
 def gaps() -> pl.DataFrame:
-    """The same decisions with values that are missing: outcomes, scores and groups."""
+    """The same decisions with missing outcomes, scores and groups."""
     table = decisions()
     rng = np.random.default_rng(21)
     absent = rng.random((3, len(table))) < 0.04
@@ -93,7 +93,7 @@ def counted() -> pl.DataFrame:
 
 @cache
 def experiment(rows: int = 2_400, seed: int = 23, *, real: bool = False) -> pl.DataFrame:
-    """A randomised experiment with predicted effects, ratios and differences, that are wrong about one group."""
+    """A randomized experiment with predicted effects, ratios and differences, that are wrong about one group."""
     rng = np.random.default_rng(seed)
     group = rng.choice(["a", "b", "c", "d"], rows, p=[0.4, 0.3, 0.2, 0.1])
     x = rng.random(rows)
@@ -161,7 +161,7 @@ def scores(rows: int = 1_800, seed: int = 24) -> pl.DataFrame:
 
 @cache
 def programme(rows: int = 700, seed: int = 25) -> pl.DataFrame:
-    """A care programme: a score in use that knows the need of one group better than that of the other."""
+    """A care program: the score in use measures the need of one group better than that of the other."""
     rng = np.random.default_rng(seed)
     group = rng.choice(["a", "b"], rows, p=[0.6, 0.4])
     x1, x2 = rng.normal(size=rows), rng.normal(size=rows)
@@ -197,19 +197,19 @@ def programme(rows: int = 700, seed: int = 25) -> pl.DataFrame:
 
 @cache
 def everything() -> pl.DataFrame:
-    """Decisions with an experiment beside them: what every kind of test in an audit needs."""
-    beside = experiment().head(ROWS).select("treatment", "effect", "baseline", "corrected", response="outcome")
-    return decisions().hstack(beside)
+    """Decisions and an experiment in one table: what every kind of test in an audit needs."""
+    extra = experiment().head(ROWS).select("treatment", "effect", "baseline", "corrected", response="outcome")
+    return decisions().hstack(extra)
 
 
 def without(table: pl.DataFrame, column: str, every: int = 25) -> pl.DataFrame:
-    """The table with a value of ``column`` missing in every so manieth row."""
+    """The table with the value of ``column`` missing in one row of ``every`` rows."""
     row = pl.int_range(pl.len())
     return table.with_columns(pl.when(row % every == 0).then(None).otherwise(pl.col(column)).alias(column))
 
 
 def in_engine(engine: str, table: pl.DataFrame) -> Any:
-    """The table as another library or engine holds it."""
+    """The table in another library or engine."""
     if engine == "pandas":
         return table.to_pandas()
     if engine == "polars-lazy":

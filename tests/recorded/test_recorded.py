@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
+from isonomy.frames.metrics import ALSO_CALLED
 from recorded import calls_audit, recording
 from recorded.recording import Call
 from recorded.topics import TOPICS
@@ -105,7 +106,7 @@ def test_every_word_of_the_audit_file_is_in_a_recorded_call() -> None:
     listed = {word for part in schema["$defs"].values() for option in WORDS for word in words(schema, part, option)}
     said = {word for options in used().values() for option in WORDS for word in spoken(options.get(option, []))}
     assert {"tpr", "auc", "equalized_odds", "milp", "profit"} <= listed
-    assert sorted(listed - said) == []
+    assert sorted(listed - said - set(ALSO_CALLED)) == []  # a synonym of a metric is the same word
 
 
 def literals(annotation: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Reference values by independent programs written out here: numpy row resampling, and the paper's formulas."""
+"""Reference values from independent programs in this file: row resampling in numpy, and the paper's formulas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from isonomy.numerics.arrays import FloatArray
 
 
 def patients(n: int, rng: np.random.Generator, capacity: float = 0.1) -> dict[str, Any]:
-    """Data shaped like the paper's: an integer outcome, a share selected by each of two scores."""
+    """Data like the paper's: an integer outcome, and a share selected by each of two scores."""
     black, y = rng.random(n) < 0.3, rng.poisson(1.5, n)
     s0, s1 = y + rng.normal(0, 4, n) + 0.5 * black, y + rng.normal(0, 2, n)
     d0, d1 = (s > np.quantile(s, 1 - capacity) for s in (s0, s1))
@@ -23,7 +23,7 @@ def patients(n: int, rng: np.random.Generator, capacity: float = 0.1) -> dict[st
 
 
 def row_bootstrap(data: dict[str, Any], resamples: int, rng: np.random.Generator) -> FloatArray:
-    """Appendix A as written: resample rows, compute A and F again. Columns: A1 - A0 of both groups, |F0| - |F1|."""
+    """Appendix A literally: resample rows and recompute A and F. Columns: A1 - A0 of both groups, |F0| - |F1|."""
     n = len(data["y"])
     out = np.empty((resamples, 3))
     for b in range(resamples):
@@ -38,7 +38,7 @@ def statistics(data: dict[str, Any]) -> FloatArray:
 
 
 def cell_bootstrap(data: dict[str, Any], resamples: int, rng: np.random.Generator) -> FloatArray:
-    """The library's way, the same statistics."""
+    """The same statistics, computed by the library."""
     utility = READY["outcome_among_selected"]
     decisions = [data[d].astype(float) for d in ("d0", "d1")]
     parts = [np.stack(utility.values({}, data["y"].astype(float), d), axis=-1) for d in decisions]
@@ -61,7 +61,7 @@ def ks_pvalues(tables: int, resamples: int, n: int) -> FloatArray:
 
 
 def test_cells_have_the_law_of_rows() -> None:
-    """KS p-values over tables are uniform (each statistic apart; they are dependent within a table)."""
+    """KS p-values over tables are uniform (tested per statistic, because they are dependent within a table)."""
     ps = ks_pvalues(tables=25, resamples=150, n=400)
     for k in range(3):
         assert kstest(ps[:, k], "uniform").pvalue > 1e-3
@@ -76,7 +76,7 @@ def test_cells_have_the_law_of_rows_over_many_seeds() -> None:
 
 
 def test_pvalues_are_those_of_row_resampling() -> None:
-    """The three p-values of one round against row resampling with the paper's centring."""
+    """The three p-values of one round against row resampling with the paper's centering."""
     rng = np.random.default_rng(5)
     data = patients(1200, rng)
     result = iso.improvability(
@@ -96,7 +96,7 @@ def test_pvalues_are_those_of_row_resampling() -> None:
 
 
 def test_against_the_delta_method() -> None:
-    """A difference of proportions has a normal law that scipy knows: the bootstrap p-value is close to it."""
+    """The bootstrap p-value of a difference of proportions is close to the normal one from scipy."""
     from scipy.stats import norm
 
     rng = np.random.default_rng(2)

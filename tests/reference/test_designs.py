@@ -1,4 +1,4 @@
-"""Weights and clusters beside statsmodels: weighted and cluster-robust regressions of an indicator on a group."""
+"""Weights and clusters against statsmodels: weighted and cluster-robust regressions of an indicator on a group."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def table() -> dict[str, Any]:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("clustered", [False, True])
 def test_a_regression_on_the_group(table: dict[str, Any], column: str, weighted: bool, clustered: bool) -> None:
-    """The slope and its sandwich error; statsmodels' factor (n - 1) / (n - k) is taken out."""
+    """The slope and its sandwich error, without statsmodels' factor (n - 1) / (n - k)."""
     if not (weighted or clustered):
         pytest.skip("without a design there is no sandwich")
     n = len(table["g"])

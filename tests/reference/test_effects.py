@@ -1,4 +1,4 @@
-"""Numbers against independent programs, computed live: scipy's Welch test, statsmodels' regressions, plain rows."""
+"""Comparison with independent programs: scipy's Welch test, statsmodels' regressions, and plain numpy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_error_is_a_welch_test(trial_rows: dict[str, Any]) -> None:
             return stats.ttest_ind(y[t == 0] * (f[t == 0] - b), y[t == 1], equal_var=False)
 
         at_zero = welch(0.0)
-        # Ours has the degrees of freedom at the estimate, scipy's those at the null: a difference in the fourth digit.
+        # Our degrees of freedom are those at the estimate, scipy's those at the null: they differ in the fourth digit.
         assert result.error_pvalue[i] == pytest.approx(at_zero.pvalue, rel=0.01)
         assert welch(result.estimate[i]).statistic == pytest.approx(0, abs=1e-9)
         se = result.error_se[i]
@@ -61,7 +61,7 @@ def test_the_influence_function_of_the_paper_row_by_row(trial_rows: dict[str, An
 
 
 def test_a_difference_against_scipy(trial_rows: dict[str, Any]) -> None:
-    """With a constant prediction the error of a difference is a plain Welch comparison of arm means."""
+    """With a constant prediction, the error of a difference is a Welch comparison of the arm means."""
     made = {**trial_rows, "effect": np.full(len(trial_rows["x"]), 0.05)}
     result = iso.treatment_bias(made, **ROLES, measure="difference", method="welch")
     for i, name in enumerate("abc"):
@@ -84,7 +84,7 @@ def test_the_ratio_of_means_against_statsmodels() -> None:
 
 
 def test_regression_adjustment_against_statsmodels(trial_rows: dict[str, Any]) -> None:
-    """Lin's estimator: least squares of Y on T, centred x and their product; the coefficient of T."""
+    """Lin's estimator: the coefficient of T in a regression of Y on T, centered x and their product."""
     made = {**trial_rows, "effect": np.full(len(trial_rows["x"]), 0.05)}
     result = iso.treatment_bias(made, **ROLES, measure="difference", estimator=iso.regression(["x"]))
     for i, name in enumerate("abc"):
@@ -92,7 +92,7 @@ def test_regression_adjustment_against_statsmodels(trial_rows: dict[str, Any]) -
         centred = x - x.mean()
         fit = sm.OLS(y, np.column_stack([np.ones(len(t)), t, centred, t * centred])).fit(cov_type="HC2")
         assert result.observed[i] == pytest.approx(fit.params[1], rel=1e-9)
-        # Ours adds the sampling of x (a population effect), and both are estimates: within 2 %.
+        # Ours also includes the sampling of x (a population effect), and both are estimates: within 2 %.
         assert result.error_se[i] == pytest.approx(fit.bse[1], rel=0.02)
 
 
@@ -106,7 +106,7 @@ def test_adjusted_pvalues_against_statsmodels(trial_rows: dict[str, Any]) -> Non
 
 
 def test_few_events_by_an_exact_conditional_test() -> None:
-    """A model without heterogeneity: x1 given x1 + x0 is binomial, and scipy's binomial gives the mid-p value."""
+    """Without heterogeneity, x1 given x1 + x0 is binomial, and scipy's binomial gives the mid-p value."""
     counts = {"a": (3_000, 12, 2_000, 3), "b": (400_000, 1_600, 400_000, 2_000)}
     lines = [
         (name, t, y, 1.25, rows - events if y == 0 else events)
@@ -118,14 +118,14 @@ def test_few_events_by_an_exact_conditional_test() -> None:
     result = iso.treatment_bias({k: np.array(v) for k, v in columns.items()}, **ROLES, count="rows", adjust="none")
     chance = 1.25 * 2_000 / (1.25 * 2_000 + 3_000)
     law = stats.binom(15, chance)
-    # Rates of 0.4 %: the binomials are Poisson laws up to a factor of 0.996 in the variance.
+    # At rates of 0.4 %, the binomials are Poisson up to a factor of 0.996 in the variance.
     assert result.error_pvalue[0] == pytest.approx(2 * (law.cdf(3) - law.pmf(3) / 2), rel=0.01)
     assert result.status[0] is Status.OK
 
 
 @pytest.mark.parametrize("name", ["Hillstrom", "social pressure", "NSW"])
 def test_from_fitting_to_correction_to_evaluation(name: str) -> None:
-    """The worked example of the method's page, on public experiments; observed effects by hand."""
+    """The worked example on public experiments, with observed effects computed by hand."""
     from papers.effects_worked import EXPERIMENTS, SEED, worked
 
     experiment, place = EXPERIMENTS[name], folder()
@@ -139,16 +139,16 @@ def test_from_fitting_to_correction_to_evaluation(name: str) -> None:
         here = judged.filter(pl.col("group").cast(pl.String) == label.removeprefix("group="))
         m0, m1 = (float(here.filter(treatment=t)["outcome"].mean()) for t in (0, 1))  # type: ignore[arg-type]
         assert observed == pytest.approx(m1 / m0 if experiment.measure == "relative" else m1 - m0, rel=1e-9)
-    # A correction of the whole group moves its error by as much.
+    # A correction of a whole group changes its error by the same amount.
     np.testing.assert_allclose(result.before.estimate - result.after.estimate, result.corrector.correction_, rtol=1e-6)
     assert not any(verdict.value == "violation" for verdict in result.after.verdicts)
-    assert "none of 8 was shown" in result.evaluation.headline()
+    assert "none of the 8 corrections was shown" in result.evaluation.headline()
     if name != "NSW":  # 240 rows of earnings are too few to learn a correction from
         assert result.price.bias_after[0] < result.price.bias_before[0]
 
 
 def test_the_papers_procedure_on_the_platform_is_the_papers() -> None:
-    """Equations 15 and 20 on separate halves of the rows, against the pooled rest, by hand."""
+    """Equations 15 and 20 by hand, on separate halves of the rows and against the pooled rest."""
     from papers.effects_platform import PROCEDURES
 
     detection, evaluation = PROCEDURES["the paper's procedure"]

@@ -53,7 +53,7 @@ def test_interval_of_a_mean_agrees_with_statsmodels(name: str) -> None:
 
 
 def test_joint_statistic_of_equal_rates_is_the_likelihood_ratio_of_the_table() -> None:
-    """k groups against their population at disparity 0: the G test of independence."""
+    """For k groups against their population at disparity 0, this is the G test of independence."""
     table = np.array([[30, 70], [55, 45], [12, 28], [40, 20]])
     expected = stats.chi2_contingency(table, correction=False, lambda_="log-likelihood")
     data = {
@@ -88,7 +88,7 @@ PPV: dict[str, Any] = {"metric": "ppv", "groups": "race", "outcome": "two_year_r
 
 @pytest.mark.parametrize(("alpha", "published"), [(0.05, (0.018, 0.058)), (0.1, (0.022, 0.055))])
 def test_published_compas_interval(compas: pl.DataFrame, alpha: float, published: tuple[float, float]) -> None:
-    result = iso.flag(compas, **PPV, reference={"race": "Caucasian"}, uncertainty="plugin", alpha=alpha)
+    result = iso.flag(compas, **PPV, reference={"race": "Caucasian"}, method="published", alpha=alpha)
     group = result.labels.index("race=African-American")
     assert result.n[group] == 2174
     assert result.n.sum() == 3317
@@ -96,7 +96,7 @@ def test_published_compas_interval(compas: pl.DataFrame, alpha: float, published
 
 
 def test_compas_with_the_reference_estimated(compas: pl.DataFrame) -> None:
-    """What the published analysis leaves out: the Caucasian rate has an error of its own."""
+    """The published analysis ignores the error of the Caucasian rate."""
     result = iso.flag(compas, **PPV, reference={"race": "Caucasian"})
     group = result.labels.index("race=African-American")
     table = [[1369, 2174 - 1369], [505, 854 - 505]]
@@ -105,7 +105,7 @@ def test_compas_with_the_reference_estimated(compas: pl.DataFrame) -> None:
     assert result.pvalue[group] == pytest.approx(0.05096, abs=1e-5)
     assert result.ci_low[group] < 0 < result.ci_high[group]
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "takes it as exactly known" in " ".join(result.summary().split())
+    assert "treats it as known" in " ".join(result.summary().split())
 
 
 RATES = [(60, 100, 90, 120), (150, 1_000, 200, 1_000), (700, 10_000, 900, 10_000)]
@@ -123,10 +123,10 @@ INTERVALS = [
 @pytest.mark.parametrize("counts", RATES, ids=str)
 @pytest.mark.parametrize(("scale", "compare", "method"), INTERVALS)
 def test_intervals_of_two_rates_are_close_to_statsmodels(counts: Any, scale: Any, compare: str, method: str) -> None:
-    """Likelihood, score and Wald intervals are three answers to one question: their ends are close, and not equal.
+    """The ends of likelihood, score and Wald intervals are close, but not equal.
 
-    The furthest apart are, of the interval's width, 2.2 % with some hundred rows (the log interval; the score interval
-    0.8 %), 0.4 % with a thousand and 0.1 % with ten thousand.
+    Their largest distance, relative to the width, is 2.2 % with a few hundred rows (the log interval; the score
+    interval 0.8 %), 0.4 % with a thousand and 0.1 % with ten thousand.
     """
     ones, n, others, m = counts
     with np.errstate(invalid="ignore"):  # in its search for a bracket
@@ -183,7 +183,7 @@ def test_every_metric_by_group_is_scikit_learns_and_fairlearns(name: str) -> Non
 
 
 def test_many_overlapping_groups_of_adult_end_with_a_number(data_folder: Path) -> None:
-    """142 groups, 78 of whose cells have no row: T lies between the two bounds that duality gives, 1e-6 apart."""
+    """142 groups with 78 empty cells: T lies between the two bounds from duality, which are 1e-6 apart."""
     table = pl.read_csv(data_folder / "adult.data", has_header=False, infer_schema_length=None)
     names, places = ["education", "marital", "sex", "income"], [3, 5, 9, 14]
     table = table.select(
@@ -191,14 +191,14 @@ def test_many_overlapping_groups_of_adult_end_with_a_number(data_folder: Path) -
     ).drop_nulls()
     table = table.with_columns(rich=(pl.col("income").str.strip_chars() == ">50K").cast(pl.Int8))
     options: dict[str, Any] = {"metric": "selection_rate", "prediction": "rich", "groups": names[:3], "depth": 2}
-    result = iso.certify(table, **options, correction=None)
+    result = iso.certify(table, **options, method=iso.likelihood(correction=None))
     assert result.joint_status is Status.OK
     assert result.df == 109
     assert 11312.6474 < result.statistic < 11312.6475
 
 
 def test_the_bootstrap_of_table_1_resamples_rows() -> None:
-    """Its critical value is that of rows drawn with replacement, not of their normal limit, which has no skewness."""
+    """Its critical value is that of rows drawn with replacement, not of their normal limit, which is not skewed."""
     from papers.groups_tables import critical_value
 
     rng = np.random.default_rng(5)
@@ -211,6 +211,6 @@ def test_the_bootstrap_of_table_1_resamples_rows() -> None:
         rows = rng.integers(0, n, n)
         count = member[rows].sum(axis=0)
         largest.append((share * (loss[rows] @ member[rows] / n - count / n * error)).max())
-    # The probability of 0.95 at which the quantile is taken is met within three standard errors of both samples.
+    # The quantile has the probability 0.95 within three standard errors of both samples.
     value = critical_value(loss, group, m, resamples, np.random.default_rng(6))
     assert np.mean(np.array(largest) <= value) == pytest.approx(0.95, abs=3 * np.sqrt(2 * 0.95 * 0.05 / resamples))

@@ -1,5 +1,5 @@
 """The projection against independent programs: HiGHS on the full linear program, closed forms and simulation for the
-tails, statsmodels and scipy for the Wald test. Every reference number is computed here, live."""
+tails, statsmodels and scipy for the Wald test. Every reference number is computed when the tests run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def instance(seed: int) -> tuple[Array, NDArray[np.intp], Array | None, Constrai
 
 
 def highs(distance: Array, group: NDArray[np.intp], weight: Array | None, c: Constraint) -> float:
-    """The same program, every row a variable, by scipy's HiGHS."""
+    """The same program with one variable per row, solved by scipy's HiGHS."""
     finite = np.isfinite(distance)
     mass = np.ones(distance.size) if weight is None else weight
     size = c.moment.size
@@ -66,7 +66,7 @@ def highs(distance: Array, group: NDArray[np.intp], weight: Array | None, c: Con
         method="highs",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
-    assert answer.status in (0, 2), answer.message  # an oracle that gives up is no oracle
+    assert answer.status in (0, 2), answer.message  # skip if the reference solver gives up
     return np.inf if answer.fun is None else float(answer.fun)
 
 
@@ -78,7 +78,7 @@ def test_agrees_with_highs(block: int) -> None:
         pool = rows if c.moment.size == 1 else SortedRows(distance, group, len(c.vectors), weight)
         result, expected = solve(pool, c), highs(distance, group, weight, c)
         assert result.status is Status.OK
-        # A value of 0 has no relative error. The absolute one decides there alone: 1e-8 of any other value is larger.
+        # The absolute tolerance matters only for a value of 0; 1e-8 of any other value is larger.
         assert expected == 0 or expected > 1e-3
         same = pytest.approx(expected, rel=1e-8, abs=1e-12)
         assert result.value == same, seed
@@ -94,14 +94,14 @@ def test_agrees_with_highs(block: int) -> None:
         flipped = share > 0
         cost = float((share * mass)[flipped] @ distance[flipped])
         assert cost == same, seed
-        # Strong duality: the dual function, from the rows, equals the cost of the plan.
+        # Strong duality: the dual function, computed from the rows, equals the cost of the plan.
         each = mass.astype(int)
         dual = dual_value(result.dual, SingleRows(np.repeat(distance, each), np.repeat(group, each)).coarse(), c)
         assert dual == same, seed
 
 
 def test_infeasible_is_said_so() -> None:
-    """Every row that could help is infinitely far: HiGHS and the projection agree that nothing can be done."""
+    """All useful rows are infinitely far away: HiGHS and the projection both report infeasibility."""
     for m in (1, 2):
         distance, group = np.array([np.inf, np.inf, 1.0, 1.0]), np.array([0, 0, 1, 1])
         c = Constraint(np.vstack([np.ones(m), -np.ones(m)]), -np.ones(m), np.zeros(m), np.zeros(m))
@@ -135,7 +135,7 @@ def test_pairs_of_weights_have_a_closed_form(p: float) -> None:
 
 
 def test_tails_against_ten_million_draws() -> None:
-    """Within 4 standard errors of simulation at five points: 5 comparisons, each exceeds 4 with probability 6e-5."""
+    """Within 4 standard errors of the simulation at five points; each exceeds 4 with probability 6e-5."""
     rng = np.random.default_rng(2021)
     weights = np.array([1.3, 0.4, 0.05])
     points = weighted_chi2_isf(np.array([0.5, 0.1, 0.01, 1e-3, 1e-4]), weights)
@@ -148,7 +148,7 @@ def test_tails_against_ten_million_draws() -> None:
 
 
 def by_minimiser(w: Array, s: Array, slack: Array, one_sided: bool) -> float:
-    """m(W) by scipy's bounded minimiser: gamma = u - v with u, v >= 0 (v = 0 when one-sided) makes it smooth."""
+    """m(W) by scipy's bounded minimizer; gamma = u - v with u, v >= 0 (v = 0 if one-sided) makes it smooth."""
     m = w.size
 
     def loss(uv: Array) -> float:
@@ -219,20 +219,20 @@ def test_wald_is_statsmodels_two_proportions() -> None:
 
 
 def script(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What a script of papers/ defines; it is not run."""
+    """Import a script of papers/ without running it."""
     monkeypatch.syspath_prepend(str(PAPERS))
     return runpy.run_path(str(PAPERS / f"{name}.py"))
 
 
 def test_the_tables_measure_distances_to_the_hyperplane(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables 1 to 3 by the paper's law, whose bandwidth has units: theta and 50 theta are one classifier."""
+    """Tables 1 to 3 by the paper's law, whose bandwidth has units; theta and 50 theta are the same classifier."""
     rng = np.random.default_rng(3)
     x, group, y = rng.normal(size=(800, 3)), rng.integers(0, 2, 800), rng.integers(0, 2, 800)
     theta = np.array([0.2, -0.3, 0.1, 0.05])
     pvalues = script("projection_tables", monkeypatch)["tests"]
     here = pvalues(x, group, y, theta, "published")
     assert pvalues(x, group, y, 50 * theta, "published") == pytest.approx(here, rel=1e-9)
-    # The closed form of the paper's Lemma 1, and the distance that the library computes from the coefficients.
+    # The closed form of Lemma 1, and the distance that the library computes from the coefficients.
     features = ("a", "b", "c")
     table = dict(zip(features, x.T, strict=True)) | {"group": group, "y": y}
     table["decision"] = (x @ theta[:-1] + theta[-1] >= 0).astype(int)
@@ -246,7 +246,7 @@ def test_the_tables_measure_distances_to_the_hyperplane(monkeypatch: pytest.Monk
 def test_figure_1_has_a_threshold_at_every_penalty(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The published threshold by hand: Theorem 1 with the groups' own rates and a kernel of width N^(-1/5)."""
+    """The published threshold by hand: Theorem 1 with the rate of each group and a kernel of width N^(-1/5)."""
     place = folder()
     if place is None or not all((place / name).exists() for name in ("drug_consumption.data", COMPAS)):
         pytest.skip("the datasets are not there; set ISONOMY_DATA")
@@ -272,7 +272,7 @@ def test_figure_1_has_a_threshold_at_every_penalty(
 
 
 def test_corollary_1_is_not_the_plug_in_of_theorem_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Among many rows the two variances agree; four rows that are never selected add nothing to Theorem 1's."""
+    """With many rows the two variances agree; four rows that are never selected add nothing to that of Theorem 1."""
     table = script("projection_table4", monkeypatch)
     many = table["classifier"](40_000, 1).columns
     result = iso.project(many, method="published", **table["ROLES"])
@@ -287,7 +287,7 @@ def test_corollary_1_is_not_the_plug_in_of_theorem_1(monkeypatch: pytest.MonkeyP
     mu1, mu2, density = 4 / 44, 40 / 44, stats.norm.pdf(few["distance"], scale=44 ** (-1 / 5)) / 44
     curvature = density[:4].sum() / mu1**2 + density[4:].sum() / mu2**2
     own = 0.0 + 0.5 * 0.5 / mu2
-    crossed = 0.5**2 / mu1 + 0.5 / mu2 - 1  # the rate of the forty among the four, and the other way round
+    crossed = 0.5**2 / mu1 + 0.5 / mu2 - 1  # the rate of the forty for the four, and vice versa
     pvalues = [stats.chi2.sf(2 * curvature * result.statistic / variance, 1) for variance in (own, crossed)]
     assert [result.pvalue, table["corollary"](few, result.statistic)] == pytest.approx(pvalues, rel=1e-9)
     assert pvalues[0] < 0.05 < pvalues[1]

@@ -1,4 +1,4 @@
-"""Independent programs: statsmodels for estimates and cluster variances, scikit-learn for the AUC. Computed live."""
+"""Comparison with independent programs: statsmodels for estimates and cluster variances, scikit-learn for the AUC."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def columns() -> dict[str, Any]:
     n = 1_200
     m = rng.integers(0, 300, n)
     g = np.where(m % 3 == 0, "a", "b")
-    s = (np.floor(rng.beta(2, 2, n) * BINS) + 0.5) / BINS  # one score to a bin of the axis: nothing is rounded
+    s = (np.floor(rng.beta(2, 2, n) * BINS) + 0.5) / BINS  # one score per bin of the axis, so that nothing is rounded
     return {"s": s, "g": g, "m": m, "y": (rng.random(n) < s).astype(float)}
 
 
 def weighted_least_squares(design: Any, y: Any, weight: Any, user: Any) -> tuple[float, float]:
-    """Intercept and its variance, robust to clusters, with no small-sample correction."""
+    """Intercept and its cluster-robust variance, without small-sample correction."""
     fit = sm.WLS(y, design, weights=weight).fit(
         cov_type="cluster", cov_kwds={"groups": user, "use_correction": False, "df_correction": False}
     )
@@ -37,7 +37,7 @@ def weighted_least_squares(design: Any, y: Any, weight: Any, user: Any) -> tuple
 @pytest.mark.parametrize("level", ["user", "aggregate"])
 @pytest.mark.parametrize("method", ["published", "residual"])
 def test_curves_and_cluster_variance(columns: dict[str, Any], level: Any, method: Any) -> None:
-    """Curves are intercepts of constants (Nadaraya-Watson) or local lines, with intervals of local parabolas."""
+    """Curves are intercepts of local constants (Nadaraya-Watson) or lines, with intervals from local parabolas."""
     result = predictive_parity(columns, **ROLES, user="m", level=level, method=method, rng=1)
     degrees = {"published": (0, 0), "residual": (1, 2)}  # of the curve, and of its interval
     each = np.bincount(columns["m"])[columns["m"]]
@@ -62,7 +62,7 @@ def test_curves_and_cluster_variance(columns: dict[str, Any], level: Any, method
 
 
 def test_difference_and_its_variance(columns: dict[str, Any]) -> None:
-    """The paper's difference at a point is the group dummy's coefficient in one regression on both groups."""
+    """The paper's difference at a point is the coefficient of the group dummy in one regression on both groups."""
     result = predictive_parity(columns, **ROLES, user="m", method="published", rng=1)
     each = np.bincount(columns["m"])[columns["m"]]
     for j in np.flatnonzero(np.abs(result.disparity) < 1):
@@ -75,7 +75,7 @@ def test_difference_and_its_variance(columns: dict[str, Any]) -> None:
 
 
 def test_the_published_pvalue(columns: dict[str, Any]) -> None:
-    """The paper's test: normal p-values of the differences at the scores of a grid, times their number."""
+    """The paper's test: normal p-values of the differences on a grid of scores, multiplied by their number."""
     grid = [0.2, 0.4, 0.6, 0.8]
     result = predictive_parity(columns, **ROLES, user="m", method="published", grid=grid, rng=1)
     each = np.bincount(columns["m"])[columns["m"]]
@@ -95,7 +95,7 @@ def test_marginal_outcomes(columns: dict[str, Any], method: Any, degree: int) ->
     result = marginal_outcomes(columns, **ROLES, user="m", threshold=0.4, method=method)
     estimates = ((result.estimate[0], result.estimate_high[0]), (result.reference[0], result.reference_high[0]))
     above = columns["s"] >= 0.4
-    each = np.bincount(columns["m"])[columns["m"]]  # the paper's n_m: all rows of the user, above the threshold or not
+    each = np.bincount(columns["m"])[columns["m"]]  # the paper's n_m: all rows of the user, above and below the threshold
     for g, name in enumerate("ab"):
         mine = (columns["g"] == name) & above
         u = (columns["s"][mine] - 0.4) / result.bandwidth[0]

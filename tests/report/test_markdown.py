@@ -88,7 +88,7 @@ def test_the_card_has_its_headings_and_every_test() -> None:
         "| A title of my own | Within tolerance |",
         "### Caveats and recommendations",
         "True positive rate (tpr): the share selected",
-        "Made 2026-11-15 with isonomy ",
+        "Created 2026-11-15 with isonomy ",
     ):
         assert part in text, part
     rows = [line for line in text.splitlines() if line.startswith("|")]

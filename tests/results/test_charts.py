@@ -74,7 +74,7 @@ def test_labels_that_coincide_are_kept_apart() -> None:
 
 def test_verdicts_have_a_colour_and_a_shape() -> None:
     marks, _ = drawing(forest(columns={"verdict": ["violation", "inconclusive"]}))
-    assert marks["point"]["encoding"]["color"]["scale"]["domain"] == list(theme.VERDICT_COLOURS)
+    assert marks["point"]["encoding"]["color"]["scale"]["domain"] == list(theme.VERDICT_COLORS)
     assert "shape" in marks["point"]["encoding"]
     assert "color" not in drawing(forest())[0]["point"]["encoding"]
 

@@ -14,7 +14,7 @@ from isonomy.results.disclosure import withheld
 
 
 def of(**items: str) -> Group:
-    return Group.of(items)
+    return Group.from_mapping(items)
 
 
 def hidden(sizes: dict[Group, float], minimum: int = 10) -> set[str]:
@@ -83,7 +83,7 @@ def test_a_chain_of_sums_does_not_tell_a_group_either() -> None:
 def test_what_others_are_compared_with_is_withheld_last() -> None:
     groups, size = [of(g=g) for g in "abc"], np.array([100.0, 40.0, 3.0])
     kept = np.array([False, True, False])
-    assert withheld(groups, size, size < 10, 10, kept=kept).tolist() == [True, False, True]
+    assert withheld(groups, size, size < 10, 10, references=kept).tolist() == [True, False, True]
 
 
 def test_withheld_once_more_nothing_changes() -> None:

@@ -49,7 +49,7 @@ def example() -> Example:
         verdict=Verdict.INCONCLUSIVE,
         notes=(Note("merged"),),
         provenance=provenance("flag", {"alpha": 0.05}),
-        groups=(Group.of({"race": "b"}), Group.of({"race": "<script>"}), Group.of({"race": None})),
+        groups=(Group.from_mapping({"race": "b"}), Group.from_mapping({"race": "<script>"}), Group.from_mapping({"race": None})),
         status=(Status.OK, Status.TOO_SMALL, Status.UNBOUNDED),
         n=np.array([3.0, 30, 30]),
         reference_n=np.array([30.0, 4, 30]),
@@ -281,4 +281,4 @@ def test_columns_that_may_merge_groups_are_told_beside_withheld_ones(
     groups = np.repeat(["a", "b", "c", "d"], [400, 400, 7, 9])
     table = {"g": groups, "h": np.where(groups == "b", "b", "others"), "p": np.arange(816) % 2}
     result = isonomy.flag(table, metric="selection_rate", prediction="p", groups=columns, depth=depth).published(20)
-    assert (phrases.MERGED in result.warnings) is warned
+    assert (Note("merged") in result.notes) is warned

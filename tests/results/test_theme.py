@@ -62,8 +62,8 @@ def test_the_common_look_and_all_data_are_in_the_specification(chart: alt.TopLev
 
 
 def test_every_verdict_has_a_colour_of_its_own() -> None:
-    assert set(theme.VERDICT_COLOURS) == {verdict.value for verdict in Verdict}
-    assert len(set(theme.VERDICT_COLOURS.values())) == 3
+    assert set(theme.VERDICT_COLORS) == {verdict.value for verdict in Verdict}
+    assert len(set(theme.VERDICT_COLORS.values())) == 3
     assert len(set(theme.PALETTE)) == len(theme.PALETTE)
 
 

@@ -469,7 +469,7 @@ def crossed(n: int = 4_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_every_outcome_has_its_score() -> None:
-    with pytest.raises(UsageError, match="2 scores for 1 outcomes"):
+    with pytest.raises(UsageError, match="scores: 2 given, and 1 outcomes"):
         MultiObjectiveCalibrator(scores=[0, 1]).fit(np.random.default_rng(0).random((50, 2)), np.ones(50))
 
 

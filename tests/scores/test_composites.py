@@ -55,6 +55,6 @@ def test_rows_without_a_user_are_no_rows() -> None:
 
 
 def test_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isonomy.scores.composites.MANY", 100)
+    monkeypatch.setattr("isonomy.scores.composites.MOST_ROWS", 100)
     with pytest.raises(UsageError, match="data: 200 rows; composite scores are compared on at most 100"):
         composite_parity(two_scores(100), **ROLES)

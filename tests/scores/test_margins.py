@@ -175,7 +175,7 @@ def test_a_vote_at_the_margin_is_one_over_all_rows_of_the_user(case: str, monkey
         np.testing.assert_allclose(found, 0.93 / 1.1, atol=0.04)
     present = estimates(ask(table, **options))
     thresholds = equalize_thresholds(table, **AT_HALF, **options, resamples=100, change="all", rng=0)
-    np.testing.assert_allclose(thresholds.marginal_before, present, rtol=1e-9)
+    np.testing.assert_allclose(thresholds.before[0], present, rtol=1e-9)
 
 
 def test_rows_left_out_are_no_rows_of_their_users() -> None:

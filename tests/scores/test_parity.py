@@ -106,7 +106,32 @@ def test_constant_scores_compare_means() -> None:
     result = ask(data)
     a, b = (data["y"][data["g"] == g].mean() for g in "ab")
     np.testing.assert_allclose(result.disparity, [a - b], rtol=1e-9)
-    assert any("Only one score was compared" in warning for warning in result.warnings)
+    assert any("so the test compares mean outcomes" in warning for warning in result.warnings)
+
+
+def test_a_grid_says_what_it_leaves_out() -> None:
+    single = ask(scored(), grid=0.5).warnings
+    assert any("at a single score in the table g. The verdict says nothing about other scores" in w for w in single)
+    outside = ask(scored(), grid=[-1.0, 0.4, 0.6, 2.0]).warnings
+    assert any("2 of the 4 scores of the grid lie outside the range of the scores" in w for w in outside)
+
+
+def test_sentences_are_about_what_was_tested() -> None:
+    both, alone, paper = (ask(scored(slope=0.6), **o) for o in ({}, {"order": False}, {"method": "published"}))
+    assert "or higher scores mean lower outcomes" in both.headline()
+    assert "higher scores mean" not in alone.headline() + paper.headline()
+    checked = " ".join(why for result in (both, paper) for _, why in result.assumptions())
+    assert checked.count("at least 10 people with the outcome") == 1
+    assert "has few people" not in " ".join(paper.limits())
+    assert "has almost nobody were not compared" in " ".join(paper.limits())
+
+
+def test_a_sentence_names_the_tolerance() -> None:
+    """An interval may exclude 0 while no difference beyond the tolerance is shown."""
+    result = ask(scored(slope=0.85), tolerance=0.1)
+    pair = result.findings()[1]
+    assert "no difference larger than the tolerance of 10.0 points was shown" in pair
+    assert "no difference was shown" not in result.summary()
 
 
 def test_nearly_every_score_the_same() -> None:
@@ -547,7 +572,7 @@ def test_sentences_are_careful(hostile: Any) -> None:
 def test_a_difference_is_said_not_to_be_that_of_the_two_estimates(hostile: Any) -> None:
     assert np.nanmax(np.abs(hostile.disparity - (hostile.estimate - hostile.reference))) > 1e-6
     page = html(Document(title="", entries=(Entry(name="a", kind="predictive_parity", result=hostile),)))
-    assert page.count("it is not exactly the estimate minus the reference") == 1
+    assert page.count("is not exactly the estimate minus the reference") == 1
     published = ask(scored(), method="published")
     assert published.table_note() == ""
     known = np.isfinite(published.disparity)
@@ -624,4 +649,4 @@ def test_clusters_are_among_the_assumptions() -> None:
 
 def test_charts_have_their_data_inside(hostile: Any) -> None:
     assert "datasets" in theme.specification(hostile.plot())
-    assert "svg" in theme.to_svg(hostile.plot(beside=hostile, names=("user level", "aggregate")))
+    assert "svg" in theme.to_svg(hostile.plot())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -24,11 +25,11 @@ AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "thresho
 def test_thresholds_equalize_and_keep_the_rate() -> None:
     found = equalize_thresholds(margins(20_000, power=1.5), **AT_HALF, resamples=100)
     assert abs(found.overall_after - found.overall_before) < 1e-3
-    np.testing.assert_allclose(found.marginal_after, found.target, atol=1e-6)
+    np.testing.assert_allclose(found.after[0], found.target, atol=1e-6)
     true = found.thresholds[0], found.thresholds[1] ** 1.5
     assert abs(true[0] - true[1]) < 0.03
     assert found.status[0] is iso.Status.EXTRAPOLATED
-    assert np.isnan(found.marginal_se[0])
+    assert np.isnan(found.se[0][0])
     assert found.status[1] is iso.Status.OK
     assert not found.warnings
 
@@ -161,7 +162,7 @@ def test_a_group_without_outcomes_at_the_margin_keeps_its_threshold() -> None:
     at = [group.label for group in result.groups].index("g=few")
     assert result.thresholds[at] == result.threshold
     assert result.status[at] is iso.Status.UNSUPPORTED
-    assert np.isnan(result.marginal_after[at])
+    assert np.isnan(result.after[0][at])
     assert any("g=few" in warning for warning in result.warnings)
     with pytest.raises(NotEnoughData, match="no group has enough"):
         equalize_thresholds(data | {"y": np.ones(data["y"].size)}, **AT_HALF)
@@ -178,8 +179,8 @@ def test_few_distinct_scores() -> None:
         assert found.rate_after[g] == np.mean(mine >= found.thresholds[g])
     # b moves by a step, and its margin with it: the decile (0.5, 0.6] has a mean of s^1.5 near 0.408.
     assert found.thresholds[1] == pytest.approx(0.6)
-    assert found.marginal_after[1] == pytest.approx((0.6**2.5 - 0.5**2.5) / 2.5 / 0.1, abs=0.04)
-    apart = np.abs(found.marginal_after - found.target) > np.nan_to_num(found.marginal_se, nan=0.02)
+    assert found.after[0][1] == pytest.approx((0.6**2.5 - 0.5**2.5) / 2.5 / 0.1, abs=0.04)
+    apart = np.abs(found.after[0] - found.target) > np.nan_to_num(found.se[0], nan=0.02)
     assert [status is iso.Status.INFEASIBLE for status in found.status] == apart.tolist()
     assert any("still differ" in said for said in found.warnings)
 
@@ -219,7 +220,7 @@ def test_a_group_that_selects_the_same_people_keeps_its_threshold() -> None:
     kept = found.rate_after == found.rate_before
     assert kept.any()
     np.testing.assert_array_equal(found.thresholds[kept], 0.5)
-    np.testing.assert_allclose(found.marginal_after[kept], found.marginal_before[kept])
+    np.testing.assert_allclose(found.after[0][kept], found.before[0][kept])
 
 
 def gaps(n: int = 6_000) -> dict[str, Any]:
@@ -261,10 +262,27 @@ def test_rates_are_in_percent_and_outcomes_if_they_are_shares(columns: dict[str,
     assert set(rates.units()) <= {*rates.table(), "probability"}
 
 
-def test_outcomes_at_the_margin_are_there_if_these_were_made_equal(columns: dict[str, Any]) -> None:
-    margin, rates = (equalize_thresholds(columns, **READ, target=t) for t in ("outcome_at_margin", "fpr"))
-    np.testing.assert_array_equal(margin.marginal_before, margin.before[0])
-    assert np.isnan(rates.marginal_after).all()
+def test_equal_scores_leave_every_estimate_inside_its_interval_and_say_that_groups_still_differ() -> None:
+    """With five distinct scores, samples and thresholds fall between scores in different ways."""
+    data = rated(lambda s, g: np.where(g == "a", 0.8, 0.3) * s)
+    data["s"] = np.round(data["s"] * 4) / 4
+    for options in ({"target": "tpr"}, {"target": "predictive_value"}, {"target": "equalized_odds", "randomize": True}):
+        found = equalize_thresholds(data, **(AT_HALF | options), change="all", resamples=100, rng=1)
+        for name in ("thresholds", "lottery", "selected_change"):
+            low, value, high = (getattr(found, name + end) for end in ("_low", "", "_high"))
+            assert np.all((low <= value) & (value <= high)), name
+        gain = found.accuracy_after - found.accuracy_before
+        assert found.accuracy_change_low <= gain <= found.accuracy_change_high
+        differ = iso.Status.INFEASIBLE in found.status or any("still differ" in text for text in found.warnings)
+        assert ("would agree" in found.headline()) != differ
+
+
+def test_rates_that_are_equal_as_printed_are_unchanged(columns: dict[str, Any]) -> None:
+    found = equalize_thresholds(columns, **READ, target="tpr", change="all")
+    after = found.before + 1e-9  # less than a sentence shows
+    sentence = replace(found, after=after, rate_after=found.rate_before + 1e-9).findings()[1]
+    assert sentence.count("unchanged at") == 2
+    assert " from " not in sentence.split(";", 1)[1]
 
 
 def test_metrics_have_the_readers_words(columns: dict[str, Any]) -> None:
@@ -389,7 +407,7 @@ def test_flat_outcomes_cannot_be_made_equal(seed: int) -> None:
         for g, status in enumerate(found.status):
             if status is not iso.Status.INFEASIBLE:
                 # A group that stays has the outcome of `marginal_outcomes`, with its error.
-                assert abs(found.marginal_after[g] - found.target) < max(0.03, 3 * np.nan_to_num(found.marginal_se[g]))
+                assert abs(found.after[0][g] - found.target) < max(0.03, 3 * np.nan_to_num(found.se[0][g]))
                 assert 0 < found.rate_after[g] < 1
         kept = {"raise": 1, "lower": 0}.get(direction)  # the group whose outcome is aimed at
         assert kept is None or found.thresholds[kept] == pytest.approx(0.5, abs=1e-9)
@@ -405,7 +423,7 @@ def test_falling_outcomes_are_seen() -> None:
     assert found.status == (iso.Status.INFEASIBLE, iso.Status.INFEASIBLE)
     assert any("fall as the score rises in g=a and g=b" in said for said in found.warnings)
     # The outcomes at the present threshold are those seen there, not those of a curve made to rise.
-    np.testing.assert_allclose(found.marginal_before, [0.5, 0.5**1.5], atol=0.05)
+    np.testing.assert_allclose(found.before[0], [0.5, 0.5**1.5], atol=0.05)
     fine = equalize_thresholds(rated(rising), **AT_HALF)
     assert fine.status == (iso.Status.EXTRAPOLATED, iso.Status.OK)
     assert fine.warnings == ()

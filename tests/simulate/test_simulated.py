@@ -14,9 +14,9 @@ from isonomy.errors import UnknownOption, UsageError
 from isonomy.simulate.simulated import (
     BLOCK,
     Block,
-    each,
     group_shares,
     members,
+    per_group,
     plain,
     probability,
     shares,
@@ -150,14 +150,14 @@ def test_groups_that_are_refused(groups: Any) -> None:
 
 def test_each_group_has_its_value() -> None:
     names = ("a", "b", "c")
-    np.testing.assert_array_equal(each("error", 0.5, names), [0.5, 0.5, 0.5])
-    np.testing.assert_array_equal(each("error", [1.0, 2.0, 3.0], names), [1, 2, 3])
-    np.testing.assert_array_equal(each("error", {"b": 2.0}, names, 0.1), [0.1, 2.0, 0.1])
+    np.testing.assert_array_equal(per_group("error", 0.5, names), [0.5, 0.5, 0.5])
+    np.testing.assert_array_equal(per_group("error", [1.0, 2.0, 3.0], names), [1, 2, 3])
+    np.testing.assert_array_equal(per_group("error", {"b": 2.0}, names, 0.1), [0.1, 2.0, 0.1])
     with pytest.raises(UnknownOption, match="error"):
-        each("error", {"z": 1.0}, names)
+        per_group("error", {"z": 1.0}, names)
     for bad in ([1.0, 2.0], float("nan"), [1.0, float("inf"), 0.0]):
         with pytest.raises(UsageError, match="error"):
-            each("error", bad, names)
+            per_group("error", bad, names)
 
 
 def test_probabilities_and_shares() -> None:

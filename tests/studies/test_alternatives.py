@@ -1,4 +1,4 @@
-"""Utilities of status quo and candidate against large samples; which designs lie on the null's boundary."""
+"""Utilities of status quo and candidate against large samples, and which designs lie on the boundary of the null."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_designs_lie_where_they_should(outcome: Any, groups: int) -> None:
         if design == "worse":
             assert gain.max() < 0.0 or gain[-1] < 0.0
             assert after < before
-    candidate = [g["candidate"][key] for g in truth["groups"].values()]  # tied: two levels only
+    candidate = [g["candidate"][key] for g in truth["groups"].values()]  # tied: only two levels
     assert len(np.unique(np.round(candidate, 12))) == 2
 
 

@@ -1,4 +1,4 @@
-"""Lines of a validity page: what is asked, what is shown, what is written, and that seeds alone decide the figures."""
+"""Lines of a simulations page: targets, printed rows, written pages; the figures depend only on the seeds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NULL = Run((Line(("null", "10"), (at_most(0.05),)),), each(coin), 200)
 OTHER = Run((Line(("other", "10"), (at_most(0.05),)),), each(lambda rng: coin(rng, 0.5)), 200)
 
 
-# What is asked
+# Targets
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_table_with_other_columns_is_left_alone() -> None:
 
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
-    monkeypatch.setattr(lines, "FOLDER", tmp_path)
+    monkeypatch.setattr(lines, "DOCS", tmp_path)
     page = Page("page", (section(NULL, OTHER),))
     page.path.write_text(TEXT)
     return page
@@ -155,7 +155,7 @@ def test_a_run_writes_its_lines(page: Page, capsys: pytest.CaptureFixture[str]) 
     assert sum(row.startswith("| null | 10 | at most 0.096 | ") for row in rows) == 1
     assert "| null | 100 | at most 0.065 | 0.0410 | 2,000 |" in rows
     assert not any("other" in row for row in rows)
-    assert "missed what was asked of them: 0" in capsys.readouterr().out
+    assert "missed their target: 0" in capsys.readouterr().out
 
 
 def test_a_quick_look_writes_nothing(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +164,7 @@ def test_a_quick_look_writes_nothing(page: Page, capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().out
     assert "| null | 10 | at most 0.196 |" in told
     assert "(missed)" in told
-    assert "missed what was asked of them: 1" in told
+    assert "missed their target: 1" in told
 
 
 def test_lines_can_be_listed(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +175,7 @@ def test_lines_can_be_listed(page: Page, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_line_has_its_row_on_the_page(page: Page) -> None:
-    """And no row of these tables is without a line, but for the expected events of the treatment page."""
+    """And every row of these tables has a line, except the expected events on the page of effects."""
     text = page.path.read_text()
     for one in page.sections:
         below = text.split(f"## {one.title}\n")[1].split("\n## ")[0].splitlines()

@@ -1,4 +1,4 @@
-"""The rates, clusters and weights of simulated people are those that were asked for."""
+"""Simulated people have the requested rates, clusters and weights."""
 
 from __future__ import annotations
 

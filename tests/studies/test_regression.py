@@ -1,4 +1,4 @@
-"""Errors of the likelihood paper's regressions, interval by interval."""
+"""Errors of the regressions of the likelihood paper, by interval."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_curves_hold_at_both_levels(name: str) -> None:
 
 
 def test_the_levels_differ_when_activity_is_related_to_the_outcome() -> None:
-    """The test above can fail: at the wrong level the residuals are far from zero."""
+    """Shows that the test above can fail: at the wrong level, the residuals are far from zero."""
     table = scores(ROWS, 6, **DESIGNS["active"])
     columns = table.columns
     rows = rows_of(columns, "group=a")
@@ -96,7 +96,7 @@ def test_densities_users_and_correlation() -> None:
     assert abs(standard_errors(counts[:-1], 5.0)) < LIMIT
     assert np.all(np.diff(columns["user"]) >= 0)
     assert len({*zip(columns["user"].tolist(), columns["group"].tolist(), strict=True)}) == len(counts)
-    # Two rows of a user: both positive more often than if independent.
+    # Two rows of a user are both positive more often than independent rows.
     pair = np.flatnonzero(np.diff(columns["user"]) == 0)
     residual = columns["outcome"] - np.where(
         a, *(table.curves[f"group={g}"](columns["score"], "aggregate") for g in "ab")

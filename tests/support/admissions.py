@@ -10,7 +10,7 @@ import isonomy as iso
 
 
 def admissions(rows: int = 2_000, seed: int = 0) -> dict[str, Any]:
-    """Women apply where fewer are admitted; within a department there is no difference."""
+    """Women apply to the department that admits fewer; within departments there is no difference."""
     rng = np.random.default_rng(seed)
     sex = np.where(rng.random(rows) < 0.5, "f", "m")
     hard = rng.random(rows) < np.where(sex == "f", 0.8, 0.3)
@@ -27,7 +27,7 @@ RATE: dict[str, Any] = {"metric": "selection_rate", "prediction": "admitted", "g
 
 
 def stratified(data: object, **options: Any) -> iso.FlagResult:
-    """`flag` with ``given``, whose result is this one."""
+    """`flag` with ``given``, with its result type."""
     result = iso.flag(data, **options)
     assert isinstance(result, iso.FlagResult)
     return result

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from isonomy.scores.smoothing.targets import SUMS, ScoreBins, ScoreCells
+from isonomy.scores.smoothing.targets import SUMS, ScoreCells, threshold_bins
 
 
 def cells(score: np.ndarray, outcome: np.ndarray, present: float = 0.5) -> ScoreCells:
     """One group."""
-    bins = ScoreBins.of(0.0, 1.0, present)
-    place = np.clip(np.floor((score - present) / bins.step) + bins.before, 0, bins.size - 1).astype(int)
+    bins = threshold_bins(0.0, 1.0, present)
+    place = bins.index(score)
     rows, total, square = (
         np.bincount(place, w, bins.size)[None].astype(np.float64) for w in (np.ones(score.size), outcome, outcome**2)
     )

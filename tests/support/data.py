@@ -1,4 +1,4 @@
-"""Where the public datasets are: the folder in ISONOMY_DATA, or shared/data beside the project."""
+"""The location of the public datasets: the folder in ISONOMY_DATA, or shared/data next to the project."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def folder() -> Path | None:
-    """The folder of public datasets, or None where there is none."""
+    """The folder of public datasets, or None if there is none."""
     beside = Path(__file__).resolve().parents[3] / "shared" / "data"
     place = Path(os.environ.get("ISONOMY_DATA", beside))
     return place if place.is_dir() else None

@@ -21,7 +21,7 @@ def frame(columns: Columns) -> pl.DataFrame:
 
 
 def pandas(columns: Columns) -> Any:
-    """A pandas frame; text as objects, as people have it."""
+    """A pandas frame; text has the dtype object, as is common."""
     library = pytest.importorskip("pandas")
     return library.DataFrame({name: list(v) if np.asarray(v).dtype.kind in "UO" else v for name, v in columns.items()})
 
@@ -32,12 +32,12 @@ def duckdb(columns: Columns) -> Any:
 
 
 def ibis(columns: Columns) -> Any:
-    """An Ibis table, which DuckDB holds."""
+    """An Ibis table on DuckDB."""
     return pytest.importorskip("ibis").memtable(frame(columns).to_arrow())
 
 
 def spark(session: Any, columns: Columns) -> Any:
-    """A Spark frame, made of arrow and not of pandas: Spark warns about pandas 3."""
+    """A Spark frame, made from arrow because Spark warns about pandas 3."""
     return session.createDataFrame(frame(columns).to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 

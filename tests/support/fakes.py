@@ -1,4 +1,4 @@
-"""Small results of every verdict, with labels nobody should trust, for report, audit, command line and browser."""
+"""Small results with every verdict and with hostile labels, for tests of report, audit, command line and browser."""
 
 from __future__ import annotations
 
@@ -39,13 +39,27 @@ HOSTILE = (
 )
 
 
+# An audit file for the rows of `isonomy.simulate.decisions`.
+AUDIT = """\
+fail_on = []
+[data]
+path = "decisions.parquet"
+[columns]
+outcome = "outcome"
+prediction = "prediction"
+groups = ["race"]
+[[tests]]
+kind = "flag"
+metric = "tpr"
+"""
+
 register({"made_up": lambda note: str(note.values["text"])})
 
 
 @storable
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FakeResult(Evidence):
-    """Differences between groups, made up."""
+    """Made-up differences between groups."""
 
     method: ClassVar[str] = "Numbers made up for a test of the report."
     references: ClassVar[tuple[str, ...]] = ("Nobody (1900). On nothing. Journal of Examples 1, 1-2.",)
@@ -63,7 +77,7 @@ class FakeResult(Evidence):
     ci_high: FloatArray = column()
     pvalue: FloatArray = column()
     verdicts: tuple[Verdict, ...] = column(name="verdict")
-    decider: int = 0  # which finding decided
+    decider: int = 0  # the finding that decided
 
     def deciding(self) -> str:
         return self.findings()[self.decider] if self.decider else Evidence.deciding(self)

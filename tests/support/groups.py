@@ -1,4 +1,4 @@
-"""What the tests of the empirical-likelihood method share: small tables, and likelihoods of known rows."""
+"""Shared by the tests of empirical likelihood: small tables, and likelihoods of known rows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from isonomy.groups import Estimate
-from isonomy.groups.flag import FlagPlan
+from isonomy.groups.disparities import ComparisonPlan
 from isonomy.groups.likelihood.means import Binary, Real
-from isonomy.groups.likelihood.profile import Kind, Profile
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.results import QUESTIONS
@@ -28,14 +28,11 @@ EVERY_TYPE: Columns = {
 }
 
 
-def planned(source: Any, *, alternative: Any = None, **options: Any) -> FlagPlan:
-    """The plan of `flag`, or without an alternative of `certify`."""
-    if alternative is None:
-        asked = QUESTIONS["certify"].planned(source, options)
-    else:
-        asked = QUESTIONS["flag"].planned(source, {**options, "alternative": alternative})
-    assert isinstance(asked, FlagPlan)
-    return asked
+def planned(kind: str, source: Any, **options: Any) -> ComparisonPlan:
+    """The plan of `flag` or `certify`."""
+    plan = QUESTIONS[kind].planned(source, options)
+    assert isinstance(plan, ComparisonPlan)
+    return plan
 
 
 def counted(a: tuple[int, int], b: tuple[int, int], **more: tuple[int, int]) -> Columns:
@@ -48,7 +45,7 @@ def counted(a: tuple[int, int], b: tuple[int, int], **more: tuple[int, int]) -> 
 
 
 def moved(shift: float, scale: float) -> tuple[Columns, Estimate]:
-    """160 exponential rows, their overlapping groups and an estimate, all in other units."""
+    """160 exponential rows, their overlapping groups and an estimate, all in different units."""
     rng = np.random.default_rng(11)
     sex = rng.choice(["u", "v"], size=160)
     loss, chosen = rng.exponential(size=160), sex == "u"
@@ -78,7 +75,7 @@ def skewed() -> tuple[IntArray, FloatArray]:
     return codes, rng.exponential(size=150) * (1 + codes)
 
 
-def against_others(kind: Kind, groups: Binary | Real) -> Profile:
+def against_others(kind: Kind, groups: Binary | Real) -> ProfileLikelihood:
     """Each group compared with all other rows."""
     every = np.arange(groups.n.size)
-    return Profile(kind, groups, every, other=groups.rest(), other_index=every)
+    return ProfileLikelihood(kind, groups, every, other=groups.rest(), partner=every)

@@ -1,4 +1,4 @@
-"""Projections in tests: the plan of a call, and the rows that a result lists, which a stored one no longer has."""
+"""Projections in tests: the plan of a call, and the rows that a result lists (a stored result does not)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def planned(source: Source, **options: Any) -> ProjectPlan:
 
 
 def listed(result: ProjectionResult) -> MovedRows:
-    """Who would have to move."""
+    """The rows that would have to move."""
     assert result.plan is not None
     return result.plan

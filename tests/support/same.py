@@ -1,4 +1,4 @@
-"""Are two results, tables, arrays or JSON documents the same numbers?"""
+"""Compare the numbers of two results, tables, arrays or JSON documents."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 
 def same(actual: object, expected: object, names: Sequence[str] = (), *, rel: float = 1e-9, abs: float = 1e-12) -> None:
-    """Assert that two things hold the same numbers; everything else in them must be equal.
+    """Assert that two objects have the same numbers and are otherwise equal.
 
     Parameters
     ----------
     actual, expected : object
-        Results (then give ``names``), or mappings, sequences, arrays and scalars, nested at will. NaN equals NaN.
+        Results (then give ``names``), or nested mappings, sequences, arrays and scalars. NaN equals NaN.
     names : sequence of str, optional
-        Attributes to compare; dots lead into attributes of attributes, as in "plan.distance".
+        Attributes to compare, with dots for nested ones: "plan.distance".
     rel, abs : float
-        Numbers a and b are the same if |a - b| <= abs + rel |b|; both 0 asks for equality to the last bit.
+        Numbers a and b are the same if |a - b| <= abs + rel |b|; if both are 0, they must be equal bit by bit.
 
     Examples
     --------

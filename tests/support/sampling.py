@@ -1,4 +1,4 @@
-"""How far a sample lies from the truth, in standard errors; and margins of simulated rates."""
+"""The distance of a sample from the truth in standard errors, and margins of simulated rates."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def standard_errors(values: ArrayLike, truth: float) -> float:
 
 
 def clustered(values: FloatArray, user: Any) -> float:
-    """A sum that should be zero, in standard errors, when the rows of a user depend on each other."""
+    """A sum that should be zero, in standard errors that allow for dependent rows of a user."""
     sums = np.bincount(user, values)
     return float(sums.sum() / np.sqrt((sums**2).sum())) if sums.any() else 0.0
 
 
 def rows_of(columns: Mapping[str, Any], label: str) -> BoolArray:
-    """The rows that a label such as "race=Black & sex=Female" holds."""
+    """The rows in the group of a label, for example "race=Black & sex=Female"."""
     parts = (part.split("=") for part in label.split(" & "))
     return np.asarray(np.logical_and.reduce([columns[column] == level for column, level in parts]))
 
 
 def binomial_margin(rate: float, tables: int, errors: float = 3.0) -> float:
-    """So many standard errors of a rate that is measured on so many simulated tables.
+    """A multiple of the standard error of a rate that is measured on simulated tables.
 
     >>> round(binomial_margin(0.05, 1_000), 4)
     0.0207

@@ -1,4 +1,4 @@
-"""The small tables that several tests start from: mappings of columns, drawn from a seed."""
+"""Small tables for several tests: mappings of columns, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Columns = dict[str, Any]
 
 
 def selected(**groups: Sequence[int]) -> Columns:
-    """One column of groups and their 0/1 values: ``selected(a=[1, 0], b=[1])``."""
+    """A column of groups and a column of 0/1 values: ``selected(a=[1, 0], b=[1])``."""
     return {
         "race": np.concatenate([[name] * len(values) for name, values in groups.items()]),
         "selected": np.concatenate([np.asarray(values, dtype=int) for values in groups.values()]),
@@ -23,7 +23,7 @@ def selected(**groups: Sequence[int]) -> Columns:
 
 
 def applicants(n: int = 600, seed: int = 11) -> Columns:
-    """Decisions about three races and two sexes, rates that differ, and a real-valued loss."""
+    """Decisions about three races and two sexes with different rates, and a real-valued loss."""
     rng = np.random.default_rng(seed)
     race = rng.choice(["a", "b", "c"], size=n, p=[0.5, 0.3, 0.2])
     sex = rng.choice(["f", "m"], size=n)
@@ -38,7 +38,7 @@ def applicants(n: int = 600, seed: int = 11) -> Columns:
 
 
 def decided(n: int = 2_000, shift: float = 0.0, seed: int = 0) -> Columns:
-    """Three groups, a score shifted for one of them and cut at 0.2, an outcome that depends on the score."""
+    """Three groups, a score that is shifted for one of them and cut at 0.2, and an outcome that depends on the score."""
     rng = np.random.default_rng(seed)
     group = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
     score = rng.normal(size=n) + shift * (group == "b")
@@ -54,9 +54,9 @@ def decided(n: int = 2_000, shift: float = 0.0, seed: int = 0) -> Columns:
 
 
 def programme(n: int = 4_000, seed: int = 0, groups: int = 2) -> Columns:
-    """A care programme: the score in use knows the need of the first group better than that of the others.
+    """A care program: the score in use measures the need of the first group better than that of the others.
 
-    ``need_score`` knows everyone's need equally well.
+    ``need_score`` measures the need of all groups equally well.
     """
     rng = np.random.default_rng(seed)
     group = rng.integers(0, groups, n)
@@ -81,17 +81,17 @@ def programme(n: int = 4_000, seed: int = 0, groups: int = 2) -> Columns:
 
 
 def experiment(rows: int = 20_000, seed: int = 0, **design: Any) -> Columns:
-    """A randomised experiment with predicted effects: `isonomy.simulate.uplift`, three groups, base rate 0.3."""
+    """A randomized experiment with predicted effects: `isonomy.simulate.uplift`, three groups, base rate 0.3."""
     return dict(iso.simulate.uplift(rows, seed, **{"groups": ["a", "b", "c"], "baseline": 0.3, **design}).columns)
 
 
 def uplift(rows: int = 30_000, **design: Any) -> Columns:
-    """A randomised experiment with six groups."""
+    """A randomized experiment with six groups."""
     return dict(iso.simulate.uplift(rows, **{"groups": 6, "baseline": 0.3, **design}).columns)
 
 
 def broken() -> Columns:
-    """Three sound groups, and one of every kind that cannot be answered."""
+    """Three valid groups, and one for each reason not to answer."""
     sound = experiment(12_000)
     n = 40
 
@@ -105,7 +105,7 @@ def broken() -> Columns:
     extra = [
         more("no control", 1, half),
         more("no treated", 0, half),
-        more("no event", half, half),  # outcomes among the treated only
+        more("no event", half, half),  # outcomes only among the treated
         more("constant", half, 1),
         more("one each", (np.arange(n) == 0).astype(int), half),
     ]
@@ -113,7 +113,7 @@ def broken() -> Columns:
 
 
 def trial(n: int = 400, seed: int = 0, real: bool = False) -> Columns:
-    """An experiment in which nothing depends on anything, under short names: g, t, y, f (effect), h (baseline)."""
+    """An experiment with independent columns and short names: g, t, y, f (effect), h (baseline)."""
     rng = np.random.default_rng(seed)
     y = rng.gamma(2.0, 1.0, n) if real else (rng.random(n) < 0.4).astype(float)
     return {
@@ -139,7 +139,7 @@ def scored(n: int = 1_500, seed: int = 0, slope: float = 1.0, groups: int = 2, p
 
 
 def margins(n: int = 3_000, power: float = 1.0, seed: int = 0) -> Columns:
-    """Groups a and b with unlike scores, of users with several rows: E[Y | s] is s, and s to a power in b."""
+    """Groups a and b with different scores and users with several rows: E[Y | s] is s in a, and a power of s in b."""
     rng = np.random.default_rng(seed)
     g = np.repeat(["a", "b"], n)
     s = np.concatenate([rng.beta(2, 3, n), rng.beta(3, 2, n)])
@@ -160,14 +160,14 @@ def rising(s: Any, g: Any) -> Any:
 
 
 def measured(n: int = 4_000, seed: int = 0) -> Columns:
-    """Scores that mean what they say, of 900 users."""
+    """Calibrated scores of 900 users."""
     rng = np.random.default_rng(seed)
     s = rng.beta(2, 3, n)
     return {"s": s, "g": rng.choice(["a", "b"], n), "y": (rng.random(n) < s).astype(int), "m": rng.integers(0, 900, n)}
 
 
 def users(n: int) -> Columns:
-    """What every method needs, in rows of users: a score cut at 0.25, a better decision, an outcome, an experiment."""
+    """Columns for every method, with several rows per user: a score cut at 0.25, a better decision, an outcome, a trial."""
     rng = np.random.default_rng(4)
     user, score = rng.integers(0, n // 5, n), rng.normal(size=n)
     chance = 1 / (1 + np.exp(-score))
@@ -185,7 +185,7 @@ def users(n: int) -> Columns:
 
 
 def write_partitions(table: pl.DataFrame, folder: Path) -> None:
-    """The table in a folder, partitioned by sex as engines write it."""
+    """Write the table to a folder that is partitioned by sex, as engines do."""
     for (sex,), part in table.group_by("sex"):
         place = folder / f"sex={sex}"
         place.mkdir(parents=True)
@@ -193,7 +193,7 @@ def write_partitions(table: pl.DataFrame, folder: Path) -> None:
 
 
 def two_scores(n: int = 1_500, slope: float = 1.0, seed: int = 0) -> Columns:
-    """The second outcome of one group is lower at the same score, unless the slope is 1."""
+    """The second outcome of one group is lower at equal scores, unless the slope is 1."""
     rng = np.random.default_rng(seed)
     g, a, b = np.repeat(["x", "y"], n), rng.beta(2, 3, 2 * n), rng.beta(2, 2, 2 * n)
     v = rng.random(2 * n) < np.where(g == "x", b, slope * b)
@@ -201,7 +201,7 @@ def two_scores(n: int = 1_500, slope: float = 1.0, seed: int = 0) -> Columns:
 
 
 def several(n: int = 3_000) -> Columns:
-    """Three groups with decisions of which one has fewer."""
+    """Decisions about three groups, one of which is selected less often."""
     rng = np.random.default_rng(0)
     g = rng.choice(["a", "b", "c"], n)
     p = (rng.uniform(size=n) < np.where(g == "a", 0.4, 0.6)).astype(int)

@@ -1,4 +1,4 @@
-"""`same` sees every difference, wherever it is, and nothing else."""
+"""`same` detects every difference at any depth, and only differences."""
 
 from __future__ import annotations
 

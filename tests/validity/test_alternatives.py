@@ -1,4 +1,4 @@
-"""Quick checks of size and power of `improvability`; the study's page has the long ones."""
+"""Quick checks of size and power of `improvability`; the simulations page has the long ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_size_and_power(run: Run) -> None:
 
 
 def test_the_largest_gap_cannot_be_resampled_as_it_is() -> None:
-    """The reason for one question per pair; its size is 0.17 with six groups."""
+    """The reason for one question per pair: the size is 0.17 with six groups."""
     share = float(PAGE.find("Size and power").find("6 groups, ties, bootstrap").measure(200)[0][0])
     assert share > 0.05 + 3 * (0.05 * 0.95 / 200) ** 0.5
 

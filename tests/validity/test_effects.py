@@ -1,4 +1,4 @@
-"""Quick checks of size, coverage and power of `treatment_bias`; the study's page has the long ones."""
+"""Quick checks of size, coverage and power of `treatment_bias`; the simulations page has the long ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("collapse", COLLAPSES)
 def test_collapsing_estimators(collapse: str) -> None:
-    """Both means have Monte Carlo error: ours of 30 tables, the specification's of 400 and of rounding."""
+    """Both means have Monte Carlo errors: ours that of 30 tables, the specified one that of 400 and rounding."""
     rng, case = np.random.default_rng(3), ("the model is right",)
     errors = np.array([collapsed(rng, collapse, case) for _ in range(30)])
     mean, spread = EXPECTED[collapse]
@@ -108,7 +108,7 @@ def test_the_family_wise_error_of_30_groups_with_few_events(name: str) -> None:
 
 
 def test_the_default_correction_makes_no_bias_of_a_common_error() -> None:
-    """500 tables in the study; here 10. What each strategy leaves, in units of 0.0001."""
+    """500 tables in the study, 10 here. The remaining bias of each strategy, in units of 0.0001."""
     section = PAGE.find("Remaining squared bias")
     names = [column.strip("`") for column in section.measured]
     for design in ("12, common", "60, none"):

@@ -1,4 +1,4 @@
-"""Quick checks of size, coverage and power of `flag` and `certify`; the study's page has the long ones."""
+"""Quick checks of size, coverage and power of `flag` and `certify`; the simulations page has the long ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_intervals_cover_when_the_reference_is_estimated(run: Run) -> None:
 
 
 def test_plugged_in_references_do_not_cover() -> None:
-    """0.70 in this design; 0.95 would fall below 0.85 on 60 tables about once in a thousand."""
+    """Coverage is 0.70 in this design; 0.95 would fall below 0.85 on 60 tables about once in a thousand."""
     joint, plugin = PAGE.find("The reference is estimated").find("2174 against 854, rate").measure(60)[0]
     assert float(plugin) < 0.85 < float(joint)
 
@@ -41,7 +41,7 @@ def test_the_interval_null_keeps_its_level(name: str) -> None:
 
 
 def test_the_published_p_value_of_an_interval_null_does_not() -> None:
-    """Its size is 0.1 where the ends meet; 500 tables put it within 0.04 of that."""
+    """Its size is 0.1 if the ends meet; with 500 tables it is within 0.04 of that."""
     _, published = interval_null(np.random.default_rng(4), 500, 0.0).mean(axis=0)
     assert published == pytest.approx(0.1, abs=3 * np.sqrt(0.09 / 500))
 
@@ -53,7 +53,7 @@ def test_table_3(name: str) -> None:
 
 
 def test_table_3_where_the_first_null_is_at_its_end() -> None:
-    """tau = 0.1, with nulls counted as the paper counts them: power 0.4805, on 300 tables and 2,000 of the paper's."""
+    """tau = 0.1, with nulls counted as in the paper: power 0.4805, on 300 tables here and 2,000 in the paper."""
     false, power = flagging(np.random.default_rng(5), 300, 0.1, drawn=True).mean(axis=0)
     assert false <= 0.05
     assert power == pytest.approx(0.4805, abs=3 * 0.5 * np.sqrt(1 / 300 + 1 / 2_000))

@@ -1,4 +1,4 @@
-"""Quick checks of size and power of `project`; the study's page has the long ones."""
+"""Quick checks of size and power of `project`; the simulations page has the long ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from support.sampling import binomial_margin
     ],
 )
 def test_size(name: str) -> None:
-    """100 tables: too few to prove the size, enough to catch a broken law."""
+    """100 tables are too few to prove the size, but enough to catch a broken law."""
     assert not PAGE.find("Rejected when the null holds").find(name).missed(100)
 
 
@@ -73,7 +73,7 @@ def test_rescaling_changes_no_p_value() -> None:
 
 
 def test_the_law_by_hand_is_the_law_that_is_used() -> None:
-    """The study's own arithmetic of Corollary 1 gives the p-value of `project` wherever the law is used."""
+    """Corollary 1 as computed in the study gives the p-value of `project` whenever the law is used."""
     rng = np.random.default_rng(10)
     for name in ("paper's design", "features times 0.01", "one distance of 9999"):
         for _ in range(5):
@@ -86,7 +86,7 @@ def test_the_law_by_hand_is_the_law_that_is_used() -> None:
 @pytest.mark.parametrize("design", ["weight", "cluster"])
 @pytest.mark.parametrize(("rows", "others", "rate"), [(40, 2_000, 0.05), (100, 4_000, 0.02)])
 def test_few_events_with_weights_or_clusters(design: str, rows: int, others: int, rate: float) -> None:
-    """A group without an event has no variance of its own: p was below 0.001 in 13 to 20 % of such tables."""
+    """A group without an event has an estimated variance of 0: p was below 0.001 in 13 to 20 % of such tables."""
     rng, tables = np.random.default_rng(11), 60
     options: dict[str, Any] = {design: design}
     group = np.repeat([0, 1], [others, rows])

@@ -1,4 +1,4 @@
-"""Quick checks of size and power of the tests of a score's meaning; the study's page has the long ones."""
+"""Quick checks of size and power of the tests of scores; the simulations page has the long ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_size_at_a_threshold() -> None:
 
 @pytest.mark.parametrize(("name", "power"), [("shifted by 0.05", 0.63), ("crossing at 0.5, slope 1.25", 0.6)])
 def test_power_against_planted_violations(name: str, power: float) -> None:
-    """A power below the page's, less three binomial standard errors of 30 tables."""
+    """The power on the page, minus three binomial standard errors of 30 tables."""
     rng = np.random.default_rng(1)
     draw = [rejected(parity(rng, lambda r: rows(r, (2_000, 2_000), identity, OTHERS[name]))) for _ in range(30)]
     assert np.mean(draw) >= power - binomial_margin(power, 30)

@@ -1,4 +1,4 @@
-"""What thresholds do on rows that had no part in finding them; quick forms of the lines of docs/validity."""
+"""Thresholds on new rows; quick versions of the lines of the simulations page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.sampling import binomial_margin
 def test_equal_groups_stay_equal_and_unequal_ones_come_nearer(target: str) -> None:
     rng = np.random.default_rng(3)
     after = [gap(EQUAL, target, fitted(rng, EQUAL, 5_000, target)) for _ in range(6)]
-    # One table in twenty is moved by chance, by 0.07 or so: three standard errors of a mean of six.
+    # One table in twenty moves by chance, by about 0.07: three standard errors of a mean of six.
     assert np.mean(after) <= before(EQUAL, target) + 0.01 + 3 * 0.07 * np.sqrt(0.05 * 0.95 / 6)
     after = [gap(LESS, target, fitted(rng, LESS, 5_000, target)) for _ in range(6)]
     assert np.mean(after) < before(LESS, target)

@@ -1,4 +1,4 @@
-"""Weights and clusters: size and coverage, quickly; docs/validity/weights.md has the full simulations."""
+"""Quick checks of size and coverage with weights and clusters; docs/weights_simulations.md has the long ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_size_and_coverage(line: str) -> None:
 
 
 def test_rows_taken_as_independent_would_not_do() -> None:
-    """The naive test rejects a third of true nulls or more: the measure can tell."""
+    """The naive test rejects a third of true nulls or more, so the check can fail."""
     ((_, _, naive, _),) = PAGE.find("`flag`").find("50, equal, 0.4, within groups, none").measure(200)
     assert isinstance(naive, float)
     assert naive > 0.25

@@ -18,68 +18,63 @@ _ALGORITHMS = alt.Scale(domain=["alternative", "status quo"], range=[theme.PALET
 _SHAPES = alt.Scale(domain=["alternative", "status quo"], range=["circle", "square"])
 _PVALUES = alt.Scale(type="sqrt", scheme="viridis", domain=[0, 1], reverse=True)
 _SHOWN = ["shown to be an alternative", "not shown"]
-_WIDE, _TALL = 60, 60  # cells of the heat map, and 100 points of contour: within the points a chart may have
+_CELLS = 60  # of the heat map on each axis: with the contour, within the points a chart may have
 
 
 def result_chart(result: ImprovabilityResult) -> alt.TopLevelMixin:
-    """Rounds beside the surface; of several candidates their frontier."""
+    """The rounds above the surface, or the frontier of several candidates."""
     if len(result.candidates) > 1:
         return theme.finish(frontier_chart(result))
     return theme.finish(alt.vconcat(rounds_chart(result), surface_chart(result.surface())))
 
 
 def frontier_chart(result: ImprovabilityResult) -> alt.TopLevelMixin:
-    """Each candidate's least gain in accuracy against its least cut in unfairness, with simultaneous limits.
+    """Each candidate's smallest gain in accuracy against its smallest cut in unfairness, with simultaneous limits.
 
-    What lies above and to the right of both lines is as accurate and less unequal.
+    A candidate above and to the right of both lines is as accurate and less unequal.
     """
-    kept = theme.thin(len(result.candidates), 60)
-    overall = result.lines("all")[kept, 0]
+    drawn = theme.thin(len(result.candidates), 60)
+    overall = result.lines("all")[drawn, 0]
     columns = {
         "candidate": [theme.short(result.candidate[i], 30) for i in overall],
         "shown": [_SHOWN[0] if result.verdicts[i] == "violation" else _SHOWN[1] for i in overall],
     }
     for name, criterion in (("gain", "accuracy"), ("cut", "unfairness")):
         for end, part in (("", "disparity"), (" low", "ci_low"), (" high", "ci_high")):
-            columns[f"{name}{end}"] = result.values(criterion, part)[kept].min(axis=1).tolist()
-    base = alt.Chart(theme.data(columns))
+            columns[f"{name}{end}"] = result.values(criterion, part)[drawn].min(axis=1).tolist()
     unit = " (share of the status quo's)" if result.scale == "ratio" else ""
     x, y = alt.X("cut:Q", title=f"cut in unfairness{unit}"), alt.Y("gain:Q", title=f"least gain in accuracy{unit}")
-    colour = alt.Color("shown:N", title=None, scale=alt.Scale(domain=_SHOWN, range=[theme.PALETTE[0], theme.RULE]))
-    zero = theme.data({"zero": [0.0]})
+    color = alt.Color("shown:N", title=None, scale=alt.Scale(domain=_SHOWN, range=[theme.PALETTE[0], theme.RULE]))
+    points = alt.Chart(theme.data(columns)).encode(x=x, y=y)
+    base = points.encode(color=color)
+    zero = alt.Chart(theme.data({"zero": [0.0]})).mark_rule(strokeDash=[4, 3])
     return alt.layer(
-        alt.Chart(zero).mark_rule(strokeDash=[4, 3]).encode(x="zero:Q"),
-        alt.Chart(zero).mark_rule(strokeDash=[4, 3]).encode(y=alt.datum(-result.margin)),
-        base.mark_rule().encode(x="cut low:Q", x2="cut high:Q", y=y, color=colour),
-        base.mark_rule().encode(x=x, y="gain low:Q", y2="gain high:Q", color=colour),
-        base.mark_point(filled=True, size=80, opacity=1).encode(
-            x=x, y=y, color=colour, tooltip=["candidate:N", "gain:Q", "cut:Q", "shown:N"]
-        ),
-        base.mark_text(align="left", dx=7, dy=-7).encode(x=x, y=y, text="candidate:N"),
+        zero.encode(x="zero:Q"),
+        zero.encode(y=alt.datum(-result.margin)),
+        base.mark_rule().encode(x="cut low:Q", x2="cut high:Q"),
+        base.mark_rule().encode(y="gain low:Q", y2="gain high:Q"),
+        base.mark_point(filled=True, size=80, opacity=1).encode(tooltip=["candidate:N", "gain:Q", "cut:Q", "shown:N"]),
+        points.mark_text(align="left", dx=7, dy=-7).encode(text="candidate:N"),
     ).properties(width=460, height=320)
 
 
 def rounds_chart(result: ImprovabilityResult) -> alt.HConcatChart:
-    """One dumbbell per round: where the status quo stands, where the alternative does."""
+    """For each criterion, one dumbbell per round: the status quo and the alternative."""
     shares = "estimate" in result.units()
     parts = []
-    for criterion in ("accuracy", "unfairness"):
-        unit = ("%" if criterion == "accuracy" else "points") if shares else ""
+    for criterion, unit in (("accuracy", "%"), ("unfairness", "points")):
         for lines in result.lines(criterion).T:
             metric, label = phrases.metric(result.metric[lines[0]]), result.labels[lines[0]]
             title = [f"{metric},", label] if criterion == "accuracy" else ["unfairness in", metric]
-            parts.append(
-                _dumbbells(
-                    result, lines, [*(theme.short(line, 40) for line in title), *([f"in {unit}"] if unit else [])], unit
-                )
-            )
+            title = [*(theme.short(line, 40) for line in title), *([f"in {unit}"] if shares else [])]
+            parts.append(_dumbbells(result, lines, title, unit if shares else ""))
     return alt.hconcat(*parts)
 
 
 def _dumbbells(result: ImprovabilityResult, lines: IntArray, title: list[str], unit: str) -> alt.LayerChart:
-    kept = lines[theme.thin(len(lines), 200)]
+    drawn = lines[theme.thin(len(lines), 200)]
     columns = {"round": result.rounds, "alternative": result.estimate, "status quo": result.reference}
-    rounds = theme.data({name: values[kept] for name, values in {**columns, "pvalue": result.pvalues}.items()})
+    rounds = theme.data({name: values[drawn] for name, values in {**columns, "pvalue": result.pvalues}.items()})
     y = alt.Y("round:O", title="round") if len(lines) > 1 else alt.Y("round:O", axis=None)
     bars = alt.Chart(rounds).mark_rule(color=theme.RULE).encode(y=y, x="alternative:Q", x2="status quo:Q")
     points = (
@@ -98,24 +93,18 @@ def _dumbbells(result: ImprovabilityResult, lines: IntArray, title: list[str], u
 
 
 def surface_chart(surface: SurfaceResult) -> alt.LayerChart:
-    """Heat map of median p-values, the contour of the level, and where it crosses the two axes."""
+    """Heat map of p-values, the contour of the level, and where it crosses the two axes."""
     gains, cuts = surface.grids
-    rows, columns = theme.thin(len(gains), _TALL), theme.thin(len(cuts), _WIDE)
+    rows, columns = theme.thin(len(gains), _CELLS), theme.thin(len(cuts), _CELLS)
     a, f = gains[rows], cuts[columns]
     low_a, low_f = np.meshgrid(a, f, indexing="ij")
     high_a, high_f = np.meshgrid(_next(a), _next(f), indexing="ij")
-    cells = theme.data(
-        {
-            "low_f": low_f.ravel(),
-            "high_f": high_f.ravel(),
-            "low_a": low_a.ravel(),
-            "high_a": high_a.ravel(),
-            "p": surface.pvalue.reshape(len(gains), len(cuts))[np.ix_(rows, columns)].ravel(),
-        }
-    )
+    p = surface.pvalue.reshape(len(gains), len(cuts))[np.ix_(rows, columns)]
+    drawn = {"low_f": low_f, "high_f": high_f, "low_a": low_a, "high_a": high_a, "p": p}
+    cells = theme.data({name: values.ravel() for name, values in drawn.items()})
     heat = (
         alt.Chart(cells)
-        .mark_rect(strokeWidth=1)  # stroked in its own colour: no seams between cells
+        .mark_rect(strokeWidth=1)  # stroked in the same color: no seams between cells
         .encode(
             x=alt.X("low_f:Q", title="required cut in unfairness", scale=alt.Scale(nice=False)),
             x2="high_f:Q",
@@ -139,8 +128,8 @@ def _next(grid: FloatArray) -> FloatArray:
 
 def _contour(surface: SurfaceResult) -> alt.Chart:
     gains, cuts = surface.grids
-    kept = theme.thin(len(cuts), 200)
-    f, reach = cuts[kept], surface.contour[kept]
+    drawn = theme.thin(len(cuts), 200)
+    f, reach = cuts[drawn], surface.contour[drawn]
     f, reach = np.append(f, _next(f)[-1]), np.append(reach, reach[-1])  # to the far side of the last cells
     beyond = np.isnan(reach) & np.append(False, ~np.isnan(reach[:-1]))  # the line ends by falling to the floor
     line = theme.data({"f": f, "a": np.where(beyond, gains[0], reach)})
@@ -148,16 +137,9 @@ def _contour(surface: SurfaceResult) -> alt.Chart:
 
 
 def _crossings(surface: SurfaceResult) -> alt.LayerChart:
-    points = [
-        (x, y, f"{v:.3g}")
-        for x, y, v in (
-            (surface.supported_fairness_gain, 0.0, surface.supported_fairness_gain),
-            (0.0, surface.supported_accuracy_gain, surface.supported_accuracy_gain),
-        )
-        if not np.isnan(v)
-    ]
+    cut, gain = surface.supported_fairness_gain, surface.supported_accuracy_gain
+    points = [(x, y, f"{x + y:.3g}") for x, y in ((cut, 0.0), (0.0, gain)) if not np.isnan(x + y)]
     columns = {name: [point[i] for point in points] for i, name in enumerate(("f", "a", "label"))}
     base = alt.Chart(theme.data(columns)).encode(x="f:Q", y="a:Q")
-    return base.mark_point(color="black", fill="white", size=80, opacity=1) + base.mark_text(
-        align="left", dx=8, dy=-8, fontWeight="bold"
-    ).encode(text="label:N")
+    labels = base.mark_text(align="left", dx=8, dy=-8, fontWeight="bold").encode(text="label:N")
+    return base.mark_point(color="black", fill="white", size=80, opacity=1) + labels

@@ -14,35 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isonomy.alternatives import words
-from isonomy.alternatives.options import (
-    PUBLISHED,
-    Above,
-    Crossfit,
-    Gain,
-    GroupAware,
-    Method,
-    Protected,
-    Scale,
-    Splits,
-)
+from isonomy.alternatives.options import PUBLISHED, Above, Crossfit, Gain, GroupAware, Method, Protected, Scale, Splits
 from isonomy.alternatives.recommendation import Recommendation, intersections, recommend
 from isonomy.alternatives.rules import rounds as merging
-from isonomy.alternatives.rules import trials as tests
 from isonomy.alternatives.rules.algorithm import People, SelectionRule
 from isonomy.alternatives.rules.comparison import Equivalence, Exceedance, Excess, Requirement, Requirements
 from isonomy.alternatives.rules.named import selection_rule
 from isonomy.alternatives.rules.rounds import GainCurves, Merge
-from isonomy.alternatives.rules.trials import Cases, SearchReport, Terms, Trial
-from isonomy.alternatives.rules.utilities import (
-    Criteria,
-    Utility,
-    UtilityLike,
-    Weights,
-    accuracy_utility,
-    fairness_utilities,
-)
+from isonomy.alternatives.rules.trials import Cases, SearchReport, Terms, Trial, run_trials, training_share
+from isonomy.alternatives.rules.utilities import Criteria, Utility, UtilityLike, accuracy_utility, fairness_utilities
 from isonomy.alternatives.surface import SurfaceResult
-from isonomy.errors import MissingRole, NotEnoughData, OneGroup, UnknownOption, UsageError
+from isonomy.errors import MissingRole, OneGroup, UnknownOption, UsageError
 from isonomy.frames import Group, Groups, Request
 from isonomy.frames.expressions import is_category, number, text
 from isonomy.frames.metrics import RATES
@@ -64,7 +46,7 @@ Basis = Literal["whole", "crossfit", "splits", "bootstrap", "published"]
 
 WEIGHT, CLUSTER = "weight of a row", "cluster of a row"
 LARGEST = 10**9  # numpy's hypergeometric draws, which make the splits, stop here
-FEW = 30  # rows in a denominator below which the law of the test is called rough
+FEW = 30  # rows in a denominator below which p-values are called approximate
 NEAR = 2.0  # standard errors within which the status quo's unfairness is called close to zero
 
 for part in (GainCurves, Requirements, Requirement, Exceedance, Excess, Equivalence):
@@ -99,23 +81,23 @@ for part in (GainCurves, Requirements, Requirement, Exceedance, Excess, Equivale
     topic="A less unequal alternative",
     badges={"violation": "Alternative shown", "inconclusive": "No alternative shown"},
     verdicts={
-        "violation": "one that is at least as accurate and less unequal exists.",
-        "inconclusive": "none that is at least as accurate and less unequal was shown to exist. Another search might "
-        "find one.",
+        "violation": "an algorithm that is at least as accurate and less unequal exists.",
+        "inconclusive": "no algorithm that is at least as accurate and less unequal was shown to exist. Another search "
+        "might find one.",
     },
     next_steps={
         "violation": (
-            "Have the alternative reviewed by those responsible for the model: it was found on these data and must be "
-            "tried on new data.",
+            "Have those responsible for the model review the alternative. It was found on these data and must be "
+            "tested on new data.",
             "Record the reason if it is not adopted.",
         ),
         "inconclusive": (
             "Do not report this as proof that no alternative exists: other features, rules or data may yield one.",
-            "Record which alternatives were searched for, and how.",
+            "Record which alternatives were tried, and how.",
         ),
     },
     looks={"violation": "shown"},
-    meaning="The status quo is the present rule; the alternative, or candidate, would replace it.",
+    meaning="The status quo is the rule in use; the alternative, or candidate, would replace it.",
 )
 def improvability(
     data: object = None,
@@ -143,8 +125,8 @@ def improvability(
     """Is there an alternative that is at least as accurate for every group and less unequal?
 
     Null hypothesis: no algorithm that the rule can find is at least as accurate as the status quo for every group and
-    less unequal between groups, by what ``gain`` requires. Both algorithms are judged on rows that no rule was fitted
-    on, where both select exactly the ``capacity``; the p-value is the largest over the components of the null. A
+    less unequal between groups, by as much as ``gain`` requires. Both algorithms are judged on rows that no rule was
+    fitted on, where both select exactly the ``capacity``; the p-value is the largest over the components of the null. A
     rejection shows that a less discriminatory alternative exists.
 
     Parameters
@@ -153,7 +135,7 @@ def improvability(
         Any frame. If a rule fits features, the columns it needs are read into memory; a ready ``candidate`` needs only
         grouped counts.
     outcome : str
-        The column y: 0/1 for ``accuracy``, ``tpr``, ``tnr``, ``fpr``; any number for the other utilities.
+        The column y: 0/1 for ``accuracy``, ``tpr``, ``tnr`` and ``fpr``; any number for the other utilities.
     groups : str or list
         A column, or several (their intersections are the groups).
     status_quo : str
@@ -161,16 +143,16 @@ def improvability(
     features : list of str, optional
         The columns a rule may use.
     candidate : str, list or mapping, optional
-        In place of a rule: a column of ready decisions or scores, tested on all rows. Several columns, or a mapping
-        from names to columns, are adjusted for one another, and the result is a dossier of all of them.
+        Instead of a rule: a column of ready decisions or scores, tested on all rows. Several columns, or a mapping from
+        names to columns, are adjusted for one another, and the result is a dossier of all of them.
     rule : str, estimator, callable, list or isonomy.group_aware, optional
         What finds the candidate: ``"linear"``, ``"lasso"``, ``"random_forest"``, ``"boosting"``,
         ``"group_thresholds"``, ``"milp"``, ``"reductions"``, any scikit-learn estimator, or any callable
         ``rule(training) -> algorithm``. From a list, the rule that does best on a part of the training rows is chosen.
         ``isonomy.group_aware("linear")`` lets the rule use the group.
     capacity : float or isonomy.above, optional
-        The share of rows selected by the highest scores: exactly that share of the rows both are judged on, with those
-        tied at the cut-off selected with equal probability. ``isonomy.above(0.5)`` selects scores strictly above 0.5.
+        The share of the rows to select: exactly the highest scores of the rows that both are judged on, with those tied
+        at the cut-off selected with equal probability. ``isonomy.above(0.5)`` selects scores strictly above 0.5.
     accuracy : str, Utility or mapping, default "outcome_among_selected"
         A name (see `isonomy.alternatives.READY`), a `Utility`, or a mapping ``{"utility": ..., "outcome": ...,
         "weights": ...}``. By default every group must gain; with weights there is one accuracy, over all rows
@@ -183,7 +165,7 @@ def improvability(
         scale="ratio")``.
     protected : group or isonomy.protected, optional
         One-sided unfairness: only gaps at the expense of this group count. Its label, its value, or a mapping;
-        ``isonomy.protected(group, "higher")`` says that higher values are the disadvantage.
+        ``isonomy.protected(group, "higher")`` declares higher values to be the disadvantage.
     method : {"published"}, isonomy.crossfit or isonomy.splits, optional
         By default ``isonomy.crossfit(folds=5, repeats=3)`` for a rule, and one test on all rows for ready candidates.
         ``isonomy.splits(7)`` makes rounds of split, select and test, merged as exchangeable p-values. ``"published"``
@@ -197,7 +179,7 @@ def improvability(
     min_size : int, default 10
         The fewest rows of a group in the table, or in either part of a split.
     n_jobs : int, default 1
-        Processes (the numbers are the same for any); -1 for every core.
+        Processes; -1 for every core. The numbers do not depend on it.
     progress : bool, default False
         Show a progress bar.
     rng : int or numpy.random.Generator, optional
@@ -216,9 +198,9 @@ def improvability(
 
     Notes
     -----
-    When it misleads: when rows are not independent, when the decision changes the outcome, and when rules are tried
-    until one rejects and are not named in ``tried``. Cross-fitting relies on rules that change little when a row does.
-    A result that does not reject says little: another rule might find an alternative.
+    The test misleads if rows are not independent, if the decision changes the outcome, and if rules are tried until one
+    rejects without being named in ``tried``. Cross-fitting relies on rules that change little when one row changes. A
+    result that does not reject shows little: another rule might find an alternative.
 
     References
     ----------
@@ -243,23 +225,22 @@ def improvability(
     plan = ImprovabilityPlan(call.source, **call.options)
     cases, members, dropped = read(plan)
     terms = plan.terms(members)
-    trials, reports = run_trials(cases, terms, plan, call.rng)
+    trials, reports = run_trials(cases, terms, call.rng, partial(run_tasks, plan))
     columns = estimate(trials, members, terms, plan)
     decisions = decide(columns, plan)
-    generator = call.rng.spawn(1)[0]  # whatever the verdict
+    generator = call.rng.spawn(1)[0]  # drawn whatever the verdict
     shown = decisions["verdict"] is Verdict.VIOLATION
     return ImprovabilityResult(
         **columns,
         **decisions,
-        **supported(trials, terms, plan),
-        null=words.null(plan.rule_name, terms.criteria),
+        null=words.null(terms.rule_name, terms.criteria),
         notes=notes(trials, reports, terms, plan),
         provenance=call.provenance(rows=cases.rows, dropped=dropped, grouping=plan.request.grouping),
         members=members,
-        rule=plan.rule_name,
+        rule=terms.rule_name,
         basis=plan.basis,
-        folds=terms.method.folds if isinstance(terms.method, Crossfit) else 0,
-        repeats=terms.method.repeats if isinstance(terms.method, Crossfit) else 0,
+        folds=getattr(terms.method, "folds", 0),
+        repeats=getattr(terms.method, "repeats", 0),
         tried=tuple(dict(entry) for entry in plan.tried or ()),
         margin=plan.gain.margin,
         scale=plan.gain.scale,
@@ -297,16 +278,15 @@ class ImprovabilityPlan(Plan):
     def __post_init__(self) -> None:
         if (self.rule is None) == (self.candidate is None):
             raise MissingRole("rule, candidate: give one of them; a rule finds the alternative, a candidate is one.")
-        ready, resampled = self.candidates, isinstance(self.settled, Splits) and self.settled.resamples is not None
+        ready, resampled = self.candidates, self.basis in ("bootstrap", "published")
+        outcomes = {self.outcome, *(u.outcome for u in self.utilities if u.outcome is not None)}
+        read = {"features": self.names, "candidate": ready.values(), "status_quo": (self.status_quo,)}
         refusals = (
             (self.n_jobs == 0, "n_jobs: 0 is not allowed; give a number of processes, or -1 for every core."),
+            (ready and self.names, "features: a ready candidate needs none; leave them out, or give a rule."),
             (
-                ready and self.names,
-                "features: nothing is fitted where the candidate is ready; leave it out, or give a rule.",
-            ),
-            (
-                ready and isinstance(self.settled, Crossfit),
-                "method: nothing is fitted where the candidate is ready; leave it out to use all rows.",
+                ready and self.basis == "crossfit",
+                "method: a ready candidate needs no cross-fitting; leave it out to use all rows.",
             ),
             (
                 len(ready) > 1 and self.settled is not None,
@@ -317,21 +297,19 @@ class ImprovabilityPlan(Plan):
                 "weight, cluster: the bootstrap resamples single rows; choose another method.",
             ),
             (
-                isinstance(self.gain.accuracy, Mapping) and self.weights is not None,
+                isinstance(self.gain.accuracy, Mapping) and accuracy_utility(self.accuracy)[1] is not None,
                 "gain: one accuracy is tested (accuracy has weights), so give one number for accuracy.",
             ),
+            *(
+                (name in outcomes, f"{argument}: {name!r} is an outcome, which is unknown when the decision is made.")
+                for argument, columns in read.items()
+                for name in sorted(columns)
+            ),
         )
+        _ = self.fairness_gains, self.fitted, self.request
         for refused, message in refusals:
             if refused:
                 raise UsageError(message)
-        _ = self.fairness_gains, self.fitted, self.request
-        outcomes = {self.outcome, *(u.outcome for u in self.utilities if u.outcome is not None)}
-        read = {"features": self.names, "candidate": ready.values(), "status_quo": (self.status_quo,)}
-        for argument, columns in read.items():
-            if later := sorted(outcomes & set(columns)):
-                raise UsageError(
-                    f"{argument}: {later[0]!r} is an outcome, which nobody knows when the decision is made."
-                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -340,26 +318,23 @@ class ImprovabilityPlan(Plan):
 
     @cached_property
     def candidates(self) -> dict[str, str]:
-        """The columns of ready candidates by the names they go by."""
+        """The columns of ready candidates, by name."""
         given = self.candidate
         if given is None:
             return {}
-        if isinstance(given, Mapping):
-            ready = {str(name): column for name, column in given.items()}
-        elif not isinstance(given, (str, Sequence)):
+        if not isinstance(given, (str, Sequence, Mapping)):
             raise UsageError(
                 f"candidate: {shown(given)}; give a column, a list of them, or a mapping of names to columns."
             )
-        else:
-            listed = [given] if isinstance(given, str) else list(given)
-            ready = {str(column): column for column in listed}
-            if len(ready) < len(listed):
-                raise UsageError(f"candidate: {listed!r} names a column twice.")
+        listed = [given] if isinstance(given, str) else list(given)
+        ready = {str(name): given[name] if isinstance(given, Mapping) else name for name in listed}
+        if not ready:
+            raise UsageError("candidate: none given; name at least one column, or give a rule.")
+        if len(ready) < len(listed):
+            raise UsageError(f"candidate: {listed!r} names a column twice.")
         for name, column_name in ready.items():
             if not isinstance(column_name, str):
                 raise UsageError(f"candidate: {shown(column_name)} is no column ({name!r}); name columns by text.")
-        if not ready:
-            raise UsageError("candidate: none given; name at least one column, or give a rule.")
         return ready
 
     @property
@@ -381,34 +356,20 @@ class ImprovabilityPlan(Plan):
     @property
     def merge(self) -> Merge:
         """How the p-values of rounds, or of candidates, become one."""
-        if not isinstance(self.settled, Splits):
+        if self.basis in ("whole", "crossfit"):
             return "smallest"
-        return "exchangeable" if self.settled.resamples is None else "median"
+        return "exchangeable" if self.basis == "splits" else "median"
 
     @property
     def attempts(self) -> int:
-        """How many alternatives were tried in all: each counts in the p-value."""
+        """How many alternatives were tried, each of which counts in the p-value."""
         return max(1, len(self.candidates)) + len(self.tried or ())
 
     @cached_property
     def utilities(self) -> tuple[Utility, ...]:
-        """The accuracy utility, then those of fairness, by their own names."""
+        """The accuracy utility, then the fairness utilities, as the call names them."""
         accuracy, _ = accuracy_utility(self.accuracy)
         return (accuracy, *fairness_utilities(self.fairness, accuracy))
-
-    @cached_property
-    def shares(self) -> list[bool]:
-        """Which utilities are shares of people. So is an outcome that another utility needs to be 0 or 1."""
-        binary = any(utility.binary_outcome and utility.outcome is None for utility in self.utilities)
-        return [
-            u.name in RATES or (binary and u.outcome is None and u.name.startswith("outcome_among_"))
-            for u in self.utilities
-        ]
-
-    @cached_property
-    def weights(self) -> Weights | None:
-        """The weights of groups in one accuracy; None where every group must gain."""
-        return accuracy_utility(self.accuracy)[1]
 
     @cached_property
     def fairness_gains(self) -> tuple[float, ...]:
@@ -422,15 +383,12 @@ class ImprovabilityPlan(Plan):
 
     @cached_property
     def fitted(self) -> tuple[SelectionRule | None, str]:
-        """The rule and what it is called; no rule if candidates are ready."""
-        if self.rule is None:
-            return None, words.CANDIDATE
-        return selection_rule(self.rule, features=self.names)
+        """The rule and its name; no rule if candidates are ready."""
+        return (None, words.CANDIDATE) if self.rule is None else selection_rule(self.rule, features=self.names)
 
-    @property
-    def rule_name(self) -> str:
-        """What the rule is called."""
-        return self.fitted[1]
+    def called(self, utility: Utility) -> str:
+        """What readers call a utility."""
+        return self.source.labels.metrics.get(utility.name, utility.name)
 
     @cached_property
     def columns(self) -> dict[str, str]:
@@ -444,10 +402,6 @@ class ImprovabilityPlan(Plan):
             **{f"features[{name}]": name for name in self.names},
         }
 
-    def called(self, utility: Utility) -> str:
-        """What readers call a utility."""
-        return self.source.labels.metrics.get(utility.name, utility.name)
-
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """The features that are not numbers, which are read as text."""
@@ -460,7 +414,7 @@ class ImprovabilityPlan(Plan):
 
     @cached_property
     def request(self) -> Request:
-        """Every distinct line with its count; or the columns themselves."""
+        """Every distinct line with its count, or the columns themselves."""
         source = self.source
         source.require(**self.columns)
         two_valued = any(u.binary_outcome and u.outcome is None for u in self.utilities)
@@ -486,32 +440,32 @@ class ImprovabilityPlan(Plan):
         return () if self.by_row else (self.request,)
 
     def terms(self, members: Sequence[Group]) -> Terms:
-        """What trials need, with what was said about groups in the order of the ``members``."""
+        """What trials need to know, with the options about groups in the order of the ``members``."""
         accuracy, *fairness = (replace(utility, name=self.called(utility)) for utility in self.utilities)
         protected = self.protected if isinstance(self.protected, Protected) else Protected(self.protected)
+        weights, gain = accuracy_utility(self.accuracy)[1], self.gain.accuracy
         worse = {"higher": "lower", "lower": "higher"}
         criteria = Criteria(
             accuracy,
             tuple(fairness),
             tuple(group.label for group in members),
-            weights=_by_group("accuracy", members, self.weights) if isinstance(self.weights, Mapping) else self.weights,
+            weights=_by_group("accuracy", members, weights) if isinstance(weights, Mapping) else weights,
             scale=self.gain.scale,
             protected=None if protected.group is None else _code("protected", members, protected.group),
-            # +1 where having less of the utility is the disadvantage, -1 where having more is.
+            # +1 if having less of the utility is the disadvantage, -1 if having more is.
             harm=tuple(1 if (protected.disadvantage or worse[u.better]) == "lower" else -1 for u in fairness),
             fairness_gains=self.fairness_gains,
+            capacity=None if isinstance(self.capacity, Above) else self.capacity,
+            threshold=self.capacity.threshold if isinstance(self.capacity, Above) else None,
         )
-        gain = self.gain.accuracy
         if isinstance(gain, Mapping):
             gains = tuple(_by_group("gain", members, gain).tolist())
         else:
             gains = (float(gain) - self.gain.margin,) * len(criteria.accuracies)
         return Terms(
             criteria=replace(criteria, accuracy_gains=gains),
-            capacity=None if isinstance(self.capacity, Above) else self.capacity,
-            threshold=self.capacity.threshold if isinstance(self.capacity, Above) else None,
             rule=self.fitted[0],
-            rule_name=self.rule_name,
+            rule_name=self.fitted[1],
             method=self.settled,
             alpha=self.alpha / self.attempts,
             min_size=self.min_size,
@@ -520,7 +474,6 @@ class ImprovabilityPlan(Plan):
 
 
 def _by_group(argument: str, groups: Sequence[Group], given: Mapping[str, float]) -> FloatArray:
-    """One number per group, in the order of the groups."""
     numbers = np.full(len(groups), np.nan)
     for key, value in given.items():
         numbers[_code(argument, groups, key)] = value
@@ -531,7 +484,7 @@ def _by_group(argument: str, groups: Sequence[Group], given: Mapping[str, float]
 
 
 def _code(argument: str, groups: Sequence[Group], given: object) -> int:
-    """Which group is meant: by its label, by its value, or by ``{column: value}``."""
+    """The group with this label, this value, or this ``{column: value}``."""
     for code, group in enumerate(groups):
         values = tuple(group.mapping.values())
         if isinstance(given, Mapping):
@@ -548,8 +501,8 @@ def _code(argument: str, groups: Sequence[Group], given: object) -> int:
 def read(plan: ImprovabilityPlan) -> tuple[Cases, tuple[Group, ...], Mapping[str, int]]:
     """The distinct lines the method needs, the groups, and the rows dropped.
 
-    Splits are drawn over lines in canonical order, so the order of rows, the engine that holds them, and whether equal
-    rows come once with a count or many times make no difference to any number.
+    Splits are drawn over lines in canonical order. So no number depends on the order of rows, on the engine that holds
+    them, or on whether equal rows come once with a count or many times.
     """
     source, levels = plan.source, {}
     if plan.by_row:
@@ -575,18 +528,18 @@ def read(plan: ImprovabilityPlan) -> tuple[Cases, tuple[Group, ...], Mapping[str
         raise UsageError(f"data: {lines.total:,.0f} rows; splits are drawn over fewer than {LARGEST:,}.")
     codes, *values = np.ascontiguousarray(lines.values.T)
     clusters = np.unique(values.pop(), return_inverse=True)[1] if cluster else None
-    each, count = values.pop(), np.rint(lines.counts).astype(np.int64)
-    found = dict(zip(plan.columns, values, strict=True))
+    mass, count = values.pop(), np.rint(lines.counts).astype(np.int64)
+    values_of = dict(zip(plan.columns, values, strict=True))
     named = [utility for utility in plan.utilities if utility.outcome is not None]
-    features = {name: found[f"features[{name}]"] for name in plan.names}
+    features = {name: values_of[f"features[{name}]"] for name in plan.names}
     labels = tuple(group.label for group in partition.groups)
     cases = Cases(
         people=People(features, codes.astype(np.intp), labels, levels),
-        outcomes={None: found["outcome"], **{u.outcome: found[f"outcome of {plan.called(u)}"] for u in named}},
-        status_quo=found["status_quo"],
-        candidates={name: found[f"candidate[{name}]"] for name in plan.candidates},
+        outcomes={None: values_of["outcome"], **{u.outcome: values_of[f"outcome of {plan.called(u)}"] for u in named}},
+        status_quo=values_of["status_quo"],
+        candidates={name: values_of[f"candidate[{name}]"] for name in plan.candidates},
         weight=count,
-        mass=each * (count.sum() / (each @ count)),
+        mass=mass * (count.sum() / (mass @ count)),
         cluster=clusters,
     )
     return cases, partition.groups, sample.dropped
@@ -595,43 +548,26 @@ def read(plan: ImprovabilityPlan) -> tuple[Cases, tuple[Group, ...], Mapping[str
 # ---- estimate
 
 
-def run_trials(
-    cases: Cases, terms: Terms, plan: ImprovabilityPlan, rng: np.random.Generator
-) -> tuple[list[Trial], list[SearchReport]]:
-    """The trials, and how each search behind them went."""
-    if terms.capacity is not None and terms.capacity * cases.rows < 1:
-        raise NotEnoughData(f"capacity: {terms.capacity:g} of {cases.rows:,} rows selects nobody; give a larger share.")
+def run_tasks(plan: ImprovabilityPlan, step: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The step for all tasks, in one process or several; their number changes no result."""
+    # One thread: sums over several threads differ in the last digit, and serial must equal parallel.
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    def run(step: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """All tasks; the number of processes changes no number."""
-        # One thread: sums over several threads differ in the last digit, and serial must equal parallel.
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    if plan.n_jobs == 1:
+        results: Iterable[Any] = (step(*task) for task in tasks)
+    else:
+        from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
 
-        if plan.n_jobs == 1:
-            results: Iterable[Any] = (step(*task) for task in tasks)
-        else:
-            from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
-
-            with parallel_config(backend="loky", inner_max_num_threads=1):
-                results = Parallel(n_jobs=plan.n_jobs, return_as="generator")(delayed(step)(*task) for task in tasks)
-        results = tracked(results, words.PROGRESS, len(tasks), bar=plan.progress)
-        with threadpool_limits(limits=1):
-            return list(results)
-
-    if isinstance(terms.method, Crossfit):
-        trial, reports = tests.crossfit(cases, terms, terms.method, rng, run)
-        return [trial], reports
-    if isinstance(terms.method, Splits):
-        trials = tests.rounds(cases, terms, terms.method, rng, run)
-        # A round that found nothing has a note of its own.
-        return trials, [trial["report"] for trial in trials if trial["requirements"] is not None]
-    return tests.ready(cases, terms, rng), []
+        with parallel_config(backend="loky", inner_max_num_threads=1):
+            results = Parallel(n_jobs=plan.n_jobs, return_as="generator")(delayed(step)(*task) for task in tasks)
+    with threadpool_limits(limits=1):
+        return list(tracked(results, words.PROGRESS, len(tasks), bar=plan.progress))
 
 
 def estimate(
     trials: Sequence[Trial], members: Sequence[Group], terms: Terms, plan: ImprovabilityPlan
 ) -> dict[str, Any]:
-    """The columns of every trial, one after the other, and what has one entry per trial."""
+    """The columns of every trial, one after the other, what has one entry per trial, and the gains supported."""
     parts = [trial_lines(trial, place, members, terms, plan) for place, trial in enumerate(trials)]
     columns = {
         name: sum((part[name] for part in parts), ())
@@ -639,13 +575,24 @@ def estimate(
         else np.concatenate([part[name] for part in parts])
         for name, values in parts[0].items()
     }
-    tested = [trial["requirements"] for trial in trials]
+    tested = tuple(trial["requirements"] for trial in trials)
+    before = np.stack([trial["status_quo"] for trial in trials])
+    values = np.split(before, [len(terms.criteria.accuracies)], axis=1)
+    curves = merging.curves(tested, *merging.default_grids(plan.gain.scale, *values), plan.merge, plan.attempts)
+    fairness, accuracy = (
+        merging.largest_supported(tested, kind, curves, plan.alpha, plan.gain.margin)
+        for kind in ("fairness", "accuracy")
+    )
     return {
         **columns,
         **{name: np.stack([trial[name] for trial in trials]) for name in ("cutoffs", "train_rows", "test_rows")},
         "undefined": np.array([0 if part is None else part.undefined for part in tested]),
         "distance": np.array([np.nan if part is None else part.distance for part in tested]),
         "details": tuple(dict(trial["report"].details) for trial in trials),
+        "curves": curves,
+        "requirements": tested,
+        "supported_fairness_gain": fairness,
+        "supported_accuracy_gain": accuracy,
     }
 
 
@@ -654,17 +601,20 @@ def trial_lines(
 ) -> dict[str, Any]:
     """The columns of one trial: its accuracies, its unfairness in each utility, and all of them together.
 
-    The p-value of all together is the largest.
+    The last has the largest p-value.
     """
-    criteria, rows = terms.criteria, trial["test_rows"]
+    criteria, rows, used = terms.criteria, trial["test_rows"], plan.utilities
     accuracies, fairness = len(criteria.accuracies), len(criteria.fairness)
     size, blank = accuracies + fairness + 1, ("",) * accuracies
     apart = criteria.weights is None  # each group has an accuracy
     pairs, theirs = ([criteria.pairs[q] for q in trial[name]] for name in ("pairs", "candidate_pairs"))
-    names = list(plan.candidates) or [plan.rule_name]
+    names = list(plan.candidates) or [terms.rule_name]
     disparity, low, high = np.vstack([trial["limits"], np.full(3, np.nan)]).T
     utilities = [criteria.accuracy.name] * accuracies + [utility.name for utility in criteria.fairness]
     in_rounds = isinstance(terms.method, Splits)
+    # Rates are shares of people. So is an outcome that another utility needs to be 0 or 1.
+    binary = any(utility.binary_outcome and utility.outcome is None for utility in used)
+    shares = [u.name in RATES or (binary and u.outcome is None and u.name.startswith("outcome_among_")) for u in used]
     return {
         "candidate": (names[0 if in_rounds else place],) * size,
         "criteria": (*("accuracy",) * accuracies, *("unfairness",) * fairness, "all"),
@@ -687,24 +637,7 @@ def trial_lines(
         "selected": np.full(size, trial["selected"][0]),
         "selected_status_quo": np.full(size, trial["selected"][1]),
         "candidate_pair": (*blank, *(f"{members[a]} against {members[b]}" for a, b in theirs), ""),
-        "share": np.array([*[plan.shares[0]] * accuracies, *plan.shares[1:], False]),
-    }
-
-
-def supported(trials: Sequence[Trial], terms: Terms, plan: ImprovabilityPlan) -> dict[str, Any]:
-    """The p-values over all gains that could be required, and the largest gains that the data support."""
-    requirements = tuple(trial["requirements"] for trial in trials)
-    before = np.stack([trial["status_quo"] for trial in trials])
-    accuracies = len(terms.criteria.accuracies)
-    grids = merging.default_grids(plan.gain.scale, before[:, :accuracies], before[:, accuracies:])
-    curves = merging.curves(requirements, *grids, plan.merge, plan.attempts)
-    return {
-        "curves": curves,
-        "requirements": requirements,
-        "supported_fairness_gain": merging.largest_supported(
-            requirements, "fairness", curves, plan.alpha, plan.gain.margin
-        ),
-        "supported_accuracy_gain": merging.largest_supported(requirements, "accuracy", curves, plan.alpha),
+        "share": np.array([*[shares[0]] * accuracies, *shares[1:], False]),
     }
 
 
@@ -712,25 +645,20 @@ def supported(trials: Sequence[Trial], terms: Terms, plan: ImprovabilityPlan) ->
 
 
 def decide(columns: Mapping[str, Any], plan: ImprovabilityPlan) -> dict[str, Any]:
-    """Conclude from the p-value of each candidate, or of all rounds together; every attempt made before counts.
+    """Conclude from the p-value of each candidate, or of all rounds together; every earlier attempt counts.
 
     The verdict on a candidate stands in its line for all criteria. Rounds have one verdict together.
     """
     overall = np.array(columns["criteria"]) == "all"
     trials = columns["pvalues"][overall]
-    several = plan.merge == "smallest"
-    single = [float(merging.combined(trials, plan.merge))]
-    concluded = conclude(
-        [*(trials if several else single), *[1.0] * len(plan.tried or ())], alpha=plan.alpha, adjust="holm"
-    )
+    tested = trials if plan.merge == "smallest" else [float(merging.combined(trials, plan.merge))]
+    concluded = conclude([*tested, *[1.0] * len(plan.tried or ())], alpha=plan.alpha, adjust="holm")
     adjusted = np.full(len(overall), np.nan)
-    verdicts = [Verdict.INCONCLUSIVE] * len(overall)
-    for place, line in enumerate(np.flatnonzero(overall)):
-        adjusted[line] = concluded.adjusted[place if several else 0]
-        verdicts[line] = concluded.verdicts[place if several else 0]
+    adjusted[overall] = concluded.adjusted[: len(tested)]
+    verdicts = iter(concluded.verdicts[: len(tested)] * (len(trials) // len(tested)))
     return {
         "adjusted_pvalue": adjusted,
-        "verdicts": tuple(verdicts),
+        "verdicts": tuple(next(verdicts) if whole else Verdict.INCONCLUSIVE for whole in overall),
         "verdict": concluded.verdict,
         "pvalue": float(merging.combined(trials, plan.merge, plan.attempts)),
         "median_pvalue": float(merging.median(trials)),
@@ -741,64 +669,54 @@ def notes(
     trials: Sequence[Trial], reports: Sequence[SearchReport], terms: Terms, plan: ImprovabilityPlan
 ) -> tuple[Note, ...]:
     """What the reader must know, with the rounds or candidates that each note is about."""
-    criteria, method, known = terms.criteria, terms.method, list(plan.candidates)
+    criteria, method, known, result = terms.criteria, terms.method, list(plan.candidates), list[Note]()
     in_rounds = isinstance(method, Splits)
-    tested = [trial for trial in trials if trial["requirements"] is not None]
-    found: list[Note] = []
+    tested = {place: trial for place, trial in enumerate(trials) if trial["requirements"] is not None}
+    tests = {place: trial["requirements"] for place, trial in tested.items()}
 
-    def add(code: str, holds: Callable[[Trial], Any], groups: Collection[str] = (), **values: Any) -> None:
-        """A note on the trials that can be judged and for which it ``holds``."""
-        places = [place for place, trial in enumerate(trials) if trial["requirements"] is not None and holds(trial)]
+    def add(code: str, places: Sequence[int], groups: Collection[str] = (), **values: Any) -> None:
         if places:
-            named(code, places, groups, **values)
-
-    def named(code: str, places: Sequence[int], groups: Collection[str], **values: Any) -> None:
-        names = [str(place + 1) if in_rounds else repr(known[place]) for place in places if in_rounds or terms.several]
-        found.append(Note(code, tuple(groups), {"trials": tuple(names), "rounds": in_rounds, **values}))
+            names = [str(p + 1) if in_rounds else repr(known[p]) for p in places if in_rounds or terms.several]
+            result.append(Note(code, tuple(groups), {"trials": tuple(names), "rounds": in_rounds, **values}))
 
     fits = method.folds * method.repeats if isinstance(method, Crossfit) else len(trials)
-    lost = [place for place, trial in enumerate(trials) if trial["requirements"] is None]
-    failures = [report for report in reports if not report.found]
-    if lost:
+    failures = [report for report in reports if not report.succeeded]
+    if lost := [place for place in range(len(trials)) if place not in tested]:
         report = trials[lost[0]]["report"]
-        named("nothing_found", lost, report.groups, rule=plan.rule_name, reason=report.note or "no reason given")
+        add("nothing_found", lost, report.groups, rule=terms.rule_name, reason=report.note or "no reason given")
     elif failures:
         values = {"folds": len(failures), "fits": fits, "reason": failures[0].note}
-        found.append(Note("folds_lost", values=values))
-    remarks = [report.note for report in reports if report.found and report.note]
+        result.append(Note("folds_lost", values=values))
+    remarks = [report.note for report in reports if report.succeeded and report.note]
     counted = {remark: remarks.count(remark) for remark in remarks}
-    found += [Note("rule_remark", values={"folds": k, "fits": fits, "remark": note}) for note, k in counted.items()]
-    late = [trial["report"] for trial in tested if trial["report"].status == Status.TIME_LIMIT]
-    gaps = [gap for report in late if not np.isnan(gap := report.details.get("gap", np.nan))]
-    add("solver_stopped", lambda trial: trial["report"] in late, gap=max(gaps, default=np.nan))
-    undefined = max((trial["requirements"].undefined for trial in tested), default=0)
+    result += [Note("rule_remark", values={"folds": k, "fits": fits, "remark": note}) for note, k in counted.items()]
+    late = [place for place, trial in tested.items() if trial["report"].status == Status.TIME_LIMIT]
+    gaps = [trials[place]["report"].details.get("gap", np.nan) for place in late]
+    add("solver_stopped", late, gap=max((gap for gap in gaps if not np.isnan(gap)), default=np.nan))
+    undefined = {place: part.undefined for place, part in tests.items() if part.undefined}
     resamples = terms.bootstrap.resamples if terms.bootstrap else 0
-    add("undefined_resamples", lambda trial: trial["requirements"].undefined, most=undefined, resamples=resamples)
-    fewest = min((trial["requirements"].fewest for trial in tested), default=np.inf)
-    metric = criteria.accuracy.name
-    add("few_in_denominator", lambda trial: trial["requirements"].fewest < FEW, fewest=fewest, utility=metric)
-    add("same_decisions", lambda trial: trial["identical"].all())
+    add("undefined_resamples", list(undefined), most=max(undefined.values(), default=0), resamples=resamples)
+    few = {place: part.fewest for place, part in tests.items() if part.fewest < FEW}
+    add("few_in_denominator", list(few), fewest=min(few.values(), default=np.inf), utility=criteria.accuracy.name)
+    same = {place: trial["identical"] for place, trial in tested.items()}
+    add("same_decisions", [place for place, identical in same.items() if identical.all()])
     for i, name in enumerate(criteria.accuracies):
-        group, resampled = (name,) if criteria.weights is None else (), terms.bootstrap is not None
-        add("untouched_group", partial(_untouched, i), group, name=name, bootstrap=resampled)
+        untouched = [place for place, identical in same.items() if identical[i] and not identical.all()]
+        group = (name,) if criteria.weights is None else ()
+        add("untouched_group", untouched, group, name=name, bootstrap=terms.bootstrap is not None)
     for k, utility in enumerate(criteria.fairness, start=len(criteria.accuracies)):
-        zero = [place for place, trial in enumerate(trials) if trial["status_quo"][k] == 0]
-        if criteria.protected is not None and zero:
-            named("not_disadvantaged", zero, (criteria.labels[criteria.protected],), utility=utility.name)
-    distance = float(np.median([trial["requirements"].distance for trial in tested])) if tested else np.inf
+        if criteria.protected is not None:
+            zero = [place for place, trial in enumerate(trials) if trial["status_quo"][k] == 0]
+            add("not_disadvantaged", zero, (criteria.labels[criteria.protected],), utility=utility.name)
+    distance = float(np.median([part.distance for part in tests.values()])) if tests else np.inf
     if distance < NEAR:
         names = ", ".join(utility.name for utility in criteria.fairness)
-        found.append(Note("near_fair", values={"utility": names, "distance": distance}))
-    ready = terms.rule is None and terms.capacity is None
-    if isinstance(method, Splits) and ready and tests.training_share(terms, method):
+        result.append(Note("near_fair", values={"utility": names, "distance": distance}))
+    ready = terms.rule is None and criteria.capacity is None
+    if isinstance(method, Splits) and ready and training_share(terms, method):
         several = len(criteria.pairs) > 1 and len(trials) == 1
-        found.append(Note("split_for_pairs" if several else "nothing_learned"))
-    return tuple(found)
-
-
-def _untouched(component: int, trial: Trial) -> bool:
-    """Whether one accuracy's decisions, and not all, are the same under both algorithms."""
-    return bool(trial["identical"][component]) and not trial["identical"].all()
+        result.append(Note("split_for_pairs" if several else "nothing_learned"))
+    return tuple(result)
 
 
 # ---- evidence
@@ -806,7 +724,7 @@ def _untouched(component: int, trial: Trial) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ImprovabilityResult(Evidence):
-    """The dossier: every trial and criterion, the p-value of all of them, and what it means.
+    """The dossier: every trial and criterion, and one p-value for all of them.
 
     A trial is a ready candidate, a round of splitting, or all folds together. Its lines are the accuracies (one per
     group, or one if accuracy is pooled or weighted), the unfairness in each fairness utility (between the status quo's
@@ -816,23 +734,23 @@ class ImprovabilityResult(Evidence):
     Attributes
     ----------
     pvalue : float
-        One p-value for all trials and all attempts named. The null is rejected if it is at most ``alpha``.
+        One p-value for all trials and all named attempts. The null is rejected if it is at most ``alpha``.
     median_pvalue : float
         The smallest median of the trials' p-values, compared with alpha / 2 in the paper.
     adjusted_pvalue, verdicts : array and tuple
-        In the line of all criteria: of every candidate, adjusted by Holm over candidates and earlier attempts; of all
-        rounds together.
+        In the line for all criteria: those of each candidate, adjusted by Holm over candidates and earlier attempts, or
+        those of all rounds together.
     supported_fairness_gain, supported_accuracy_gain : float
-        The largest gain at which the test still rejects, the other gain being 0: lower confidence bounds. NaN: none.
+        The largest gain at which the test still rejects if the other gain is 0: lower confidence bounds. NaN if none.
     recommended : Recommendation or None
         The rule's algorithm refitted on all rows if the test rejects, else None. Its estimates are not independent.
     cutoffs, train_rows, test_rows, undefined, distance, details : arrays and tuple
-        One entry per trial: cut-offs of candidate and status quo (NaN: ready decisions), rows that trained, rows judged
-        by group, resamples with an empty denominator, standard errors of the status quo's unfairness from zero, and
-        what the rule reports.
+        One entry per trial: cut-offs of the candidate and the status quo (NaN for ready decisions), training rows, rows
+        judged by group, resamples with an empty denominator, standard errors of the status quo's unfairness from zero,
+        and what the rule reports.
     requirements : tuple or None
-        The tests of each trial (None if nothing could be judged), for surfaces over other grids. JSON keeps them on
-        request only.
+        The tests of each trial (None if nothing could be judged), for surfaces over other grids. JSON keeps them only
+        on request.
     """
 
     method: ClassVar[str] = words.METHOD
@@ -903,13 +821,6 @@ class ImprovabilityResult(Evidence):
         """A column by trial: ``values("accuracy", "estimate")`` has one row per trial, one column per accuracy."""
         return np.asarray(getattr(self, name))[self.lines(criterion)]
 
-    def averages(self, lines: Sequence[int]) -> tuple[float, float]:
-        """Means of the alternative and the status quo over the lines in which an alternative was found."""
-        found = [i for i in lines if not np.isnan(self.estimate[i])]
-        if not found:
-            return np.nan, np.nan
-        return float(self.estimate[found].mean()), float(self.reference[found].mean())
-
     @property
     def round_pvalues(self) -> FloatArray:
         """The p-value of each trial: the largest of its criteria's."""
@@ -928,9 +839,9 @@ class ImprovabilityResult(Evidence):
 
     @property
     def log(self) -> tuple[dict[str, object], ...]:
-        """Everything that was tried: the attempts named, then those of this call, with its seed and p-values."""
+        """Everything that was tried: the named attempts, then those of this call with their seed and p-values."""
         seed = None if self.provenance.seed is None else self.provenance.seed.entropy
-        own: dict[str, dict[str, object]] = {
+        tested: dict[str, dict[str, object]] = {
             self.candidate[i]: {
                 "what": self.candidate[i],
                 "method": self.basis,
@@ -940,10 +851,10 @@ class ImprovabilityResult(Evidence):
             }
             for i in self.lines("all")[:, 0]
         }
-        return (*(dict(entry) for entry in self.tried), *own.values())
+        return (*(dict(entry) for entry in self.tried), *tested.values())
 
     def table(self) -> Columns:
-        """One row per trial and criterion, and what the rule reports of each trial."""
+        """One row per trial and criterion, with what the rule reports for each trial."""
         size = len(self.criteria) // self.trials
         reported = {
             f"rule {name}": np.repeat([details.get(name, np.nan) for details in self.details], size)
@@ -973,8 +884,7 @@ class ImprovabilityResult(Evidence):
         """Gains are percentages if they are ratios; sizes are, if all are shares or differences of shares."""
         gains = ("disparity", "ci_low", "ci_high") if self.scale == "ratio" else ()
         sizes = ("estimate", "reference") if self.share[np.array(self.criteria) != "all"].all() else ()
-        declared = {c.name: c.unit for c in self.declared().values() if c.unit}
-        return declared | dict.fromkeys(gains, "%") | dict.fromkeys(sizes, "%, unfairness in points")
+        return {**Evidence.units(self), **dict.fromkeys(gains, "%"), **dict.fromkeys(sizes, "%, unfairness in points")}
 
     def surface(
         self, accuracy_gains: ArrayLike | None = None, fairness_gains: ArrayLike | None = None
@@ -998,7 +908,7 @@ class ImprovabilityResult(Evidence):
         gains, cuts = np.meshgrid(curves.accuracy_gains, curves.fairness_gains, indexing="ij")
         return SurfaceResult(
             null=words.SURFACE_NULL,
-            # Some gain is supported exactly where the test of none rejects.
+            # Some gain is supported exactly if the test of no gain rejects.
             verdict=Verdict.INCONCLUSIVE if np.isnan(self.supported_fairness_gain) else Verdict.VIOLATION,
             notes=self.notes,
             provenance=self.provenance,
@@ -1030,10 +940,7 @@ class ImprovabilityResult(Evidence):
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked."""
-        distances = self.distance[~np.isnan(self.distance)]
-        middle = float(np.median(distances)) if len(distances) else float("nan")
-        known = self.test_rows[self.test_rows > 0]  # withheld groups have none
-        return words.assumptions(self, middle, int(known.min()) if known.size else 0)
+        return words.assumptions(self)
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
@@ -1050,34 +957,30 @@ class ImprovabilityResult(Evidence):
 
     def to_dict(self, *, rows: bool = False) -> dict[str, object]:
         """The result in plain JSON types, without the recommended algorithm itself. ``rows``: with the resamples."""
-        kept = None if self.recommended is None else replace(self.recommended, algorithm=None, inputs=None)
-        return Evidence.to_dict(replace(self, recommended=kept), rows=rows)
+        best = self.recommended and replace(self.recommended, algorithm=None, inputs=None)
+        return Evidence.to_dict(replace(self, recommended=best), rows=rows)
 
     # ---- disclosure
 
     def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
         """The names of the groups that are withheld, and of those that are not."""
-        labels = np.array([group.label for group in self.members])
-        hidden = (self.test_rows == 0).all(axis=0)
-        return frozenset(labels[hidden].tolist()), frozenset(labels[~hidden].tolist())
+        labels, shown = np.array([group.label for group in self.members]), self.test_rows.any(axis=0)
+        return frozenset(labels[~shown].tolist()), frozenset(labels[shown].tolist())
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy without resamples, and without the numbers of groups with fewer than ``minimum`` rows judged.
 
-        With one group withheld, every unfairness is: a gap between two groups would give the small one away.
+        If a group is withheld, so is every unfairness: a gap between two groups would reveal the small one.
         """
-        best = self.recommended
-        shown = None if best is None else replace(best, cutoff=None, algorithm=None, inputs=None)
-        bare = replace(self, requirements=None, cutoffs=None, recommended=shown)
+        best = self.recommended and replace(self.recommended, cutoff=None, algorithm=None, inputs=None)
+        bare = replace(self, requirements=None, cutoffs=None, recommended=best)
         fewest = self.test_rows.min(axis=0).astype(float)
         small = (fewest < minimum) | np.array([group.label in also for group in self.members], dtype=bool)
         small = withheld(self.members, fewest, small, minimum)
         if not small.any():
             return bare
-        hidden = {group.label for group, hide in zip(self.members, small, strict=True) if hide}
-        lines = np.array(
-            [kind == "unfairness" or label in hidden for kind, label in zip(self.criteria, self.labels, strict=True)]
-        )
+        hidden = [group.label for group, hide in zip(self.members, small, strict=True) if hide]
+        lines = np.isin(self.labels, hidden) | (np.array(self.criteria) == "unfairness")
         return replace(
             bare.hide(lines),
             verdict=self.verdict,

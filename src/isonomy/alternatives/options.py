@@ -15,14 +15,14 @@ Required = float | Mapping[str, float]
 
 @dataclass(frozen=True)
 class Crossfit(Option):
-    """Decide every row by rules fitted without it, and test once on all rows.
+    """Decide every row by rules fitted without it, and test once, on all rows.
 
     Parameters
     ----------
     folds : int, default 5
-        Parts of the rows; each is decided by a rule fitted on the others.
+        The number of parts; each is decided by a rule fitted on the others.
     repeats : int, default 3
-        How often the folds are drawn. Decisions are averaged.
+        How often the folds are drawn; decisions are averaged.
     """
 
     name: ClassVar[str] = "crossfit"
@@ -45,8 +45,8 @@ class Splits(Option):
         twice the median over rounds. By default the test is in closed form, cut-offs are those of the test part, and
         rounds are merged as exchangeable p-values.
     published : bool, default False
-        Use the paper's form of the bootstrap: it resamples the absolute gap, which over-rejects where the required gap
-        is within about three standard errors of 0, and its p-values can be 0. ``method="published"`` is
+        Use the paper's bootstrap of the absolute gap, which over-rejects if the required gap is within about three
+        standard errors of 0, and whose p-values can be 0. ``method="published"`` is
         ``splits(7, resamples=10_000, published=True)``.
     """
 
@@ -80,11 +80,11 @@ class Gain(Option):
         The required cut in unfairness: 0.1 asks for less than 0.9 times the status quo's, or for a difference of more
         than 0.1. A number, or a mapping by fairness utility.
     margin : float, default 0
-        The loss of accuracy that still counts as "as accurate", stated beforehand: 0.01 is one percent of the status
+        The loss of accuracy that still counts as "as accurate", fixed beforehand: 0.01 is one percent of the status
         quo's (``scale="ratio"``), or one hundredth of the utility's unit. A group whose decisions do not change meets
         any margin.
     scale : {"ratio", "difference"}, default "ratio"
-        What gains are measured in.
+        Whether gains are relative to the status quo, or differences in the utility's unit.
     """
 
     name: ClassVar[str] = "gain"
@@ -108,7 +108,7 @@ class Gain(Option):
         if ratio and self.margin >= 1:
             raise UsageError(f"margin: {self.margin:g}; a loss of everything requires nothing. Give less than 1.")
         if self.margin and self.accuracy:
-            raise UsageError("margin, accuracy: give one of them; a margin allows a loss, a gain asks for more.")
+            raise UsageError("margin, accuracy: give one of them; a margin allows a loss, a gain requires more.")
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class Protected(Option):
     group : str or mapping
         The group: its label, its value, or a mapping such as ``{"race": "Black"}``.
     disadvantage : {"lower", "higher"}, optional
-        The group is at a disadvantage if its utility is lower than another's, or higher. By default whichever is worse
-        for the utility.
+        Whether the group is at a disadvantage if its utility is lower than another's, or higher. By default, whichever
+        is worse for the utility.
     """
 
     name: ClassVar[str] = "protected"
@@ -131,7 +131,7 @@ class Protected(Option):
 
 @dataclass(frozen=True)
 class Above(Option):
-    """Select scores strictly above a threshold, in place of a capacity.
+    """Select scores strictly above a threshold, instead of a capacity.
 
     Parameters
     ----------

@@ -1,13 +1,14 @@
 """Can an analyst who re-runs the test until it rejects win? (section 5)
 
-An analyst may repeat the whole procedure in secret and report the run that suits. Under the null, and with the best
-number of re-runs for the analyst, how often does the test reject falsely: with one split (reject when p <= alpha), and
-with the median of K (reject when it is at most alpha / 2)?
+An analyst may repeat the whole procedure in secret and report the run that suits. Under the null, and with the number
+of re-runs that is best for the analyst, how often does the test reject falsely: with one split (reject if p <= alpha),
+and with the median of K (reject if it is at most alpha / 2)?
 
-p-values of splits of one table are exchangeable. They are modelled as p = Phi(sqrt(r) Z + sqrt(1 - r) e), with one Z
+The p-values of splits of one table are exchangeable. They are modeled as p = Phi(sqrt(r) Z + sqrt(1 - r) e), with one Z
 for the table and one e for each split; r = 0 is the independent case of Proposition 1, in which re-running pays most.
-Given Z splits are independent, so probabilities are one-dimensional integrals. The probability that a run rejects falls
-from 1 to 0 as Z grows, in a step that narrows to nothing as r tends to 1: only the step is integrated numerically.
+Given Z, splits are independent, so probabilities are one-dimensional integrals. The probability that a run rejects
+falls from 1 to 0 as Z grows, in a step that narrows to nothing as r tends to 1: only the step is integrated
+numerically.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Correlation = Annotated[float, Number(least=0, most=1)]
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """The analyst's best reply to a protocol, and what it does to the error rate."""
+    """The analyst's best reply to a protocol, and the error rate that results."""
 
     splits: int
     alpha: float
@@ -104,12 +105,12 @@ def manipulation(
     alpha : float, default 0.05
         The error rate.
     cost : float or callable, default 0.01
-        Of one train-test split, in units of the analyst's gain from a rejection: a run costs ``cost * splits``. Or a
-        function of the number of runs, increasing and convex.
+        The cost of one train-test split, in units of the analyst's gain from a rejection: a run costs ``cost *
+        splits``. Or an increasing, convex function of the number of runs.
     correlation : float, default 0
         Correlation of the splits' p-values on the normal scale, from 0 to 1.
     most : int, default 10_000
-        Runs are searched up to this number.
+        The largest number of runs considered.
 
     Examples
     --------
@@ -117,14 +118,14 @@ def manipulation(
     >>> one.reruns, round(one.false_rejection, 2), seven.reruns, seven.false_rejection < 0.05
     (45, 0.9, 1, True)
     """
-    charge = cost if callable(cost) else (lambda m, each=float(cost): each * splits * m)
+    charge = cost if callable(cost) else (lambda m, price=float(cost): price * splits * m)
     run = _run(splits, alpha, correlation)
     best, payoff = 1, -math.inf
     for m in range(1, most + 1):
         value = _at_least_once(m, *run) - float(charge(m))
         if value > payoff:  # ties go to the fewer runs, as in the paper
             best, payoff = m, value
-        elif 1 - float(charge(m)) < payoff:  # even a sure rejection would not pay any more
+        elif 1 - float(charge(m)) < payoff:  # even a certain rejection would no longer pay
             break
     chosen, honest = (_at_least_once(m, *run) for m in (best, 1))
     return Game(splits, alpha, correlation, best, chosen, honest, payoff)
@@ -134,10 +135,10 @@ def manipulation(
 def enough_splits(
     *, alpha: Alpha = 0.05, cost: Cost = 0.01, correlation: Correlation = 0.0, most: Draws = 1001
 ) -> Game:
-    """How many splits are enough: the smallest odd K > 1 whose best-reply false rejection is at most alpha.
+    """How many splits are enough: the smallest odd K > 1 at which the analyst's best reply rejects at most alpha.
 
-    Odd, because the smallest median of an even number needs only half of the p-values below the level. The parameters
-    are those of `manipulation`; K is searched up to ``most``.
+    K is odd because the smallest median of an even number needs only half of the p-values below the level. The
+    parameters are those of `manipulation`; K is searched up to ``most``.
 
     Examples
     --------
@@ -148,7 +149,7 @@ def enough_splits(
         game = manipulation(splits=splits, alpha=alpha, cost=cost, correlation=correlation)
         if game.false_rejection <= alpha:
             return game
-    raise UsageError(f"no K up to {most} holds false rejections at {alpha:g}: re-running costs too little.")
+    raise UsageError(f"no K up to {most} keeps false rejections at {alpha:g}: re-running costs too little.")
 
 
 def _at_least_once(reruns: int, weights: FloatArray, spared: FloatArray) -> float:
@@ -165,16 +166,16 @@ def _run(splits: int, alpha: float, correlation: float) -> tuple[FloatArray, Flo
     if correlation == 1:  # every split has the same p-value
         return np.array([level(alpha, splits)]), np.array([-np.inf])
     # One p-value is below the level with probability Phi(t), t = (cut - sqrt(r) Z) / sqrt(1 - r).
-    shared, own = math.sqrt(correlation), math.sqrt(1 - correlation)
+    shared, single = math.sqrt(correlation), math.sqrt(1 - correlation)
     never = float(ndtri(betaincinv(needed, splits - needed + 1, _TAIL)))
     always = -float(ndtri(betaincinv(splits - needed + 1, needed, _TAIL)))
-    low, high = (min(max((cut - own * t) / shared, -_FAR), _FAR) for t in (always, never))
+    low, high = (min(max((cut - single * t) / shared, -_FAR), _FAR) for t in (always, never))
     places, shares = np.polynomial.legendre.leggauss(_NODES)
     edges = np.linspace(low, high, _PANELS + 1)
     half = (high - low) / (2 * _PANELS)
     z = ((edges[:-1] + edges[1:]) / 2 + half * places[:, None]).ravel()
     weights = np.repeat(half * shares, _PANELS) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    spared = _spared(splits, needed, (cut - shared * z) / own)
+    spared = _spared(splits, needed, (cut - shared * z) / single)
     # Below the step every run rejects.
     return np.append(weights, ndtr(low)), np.append(spared, -np.inf)
 

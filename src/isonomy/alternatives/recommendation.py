@@ -1,4 +1,4 @@
-"""The alternative to adopt: the rule fitted again on all rows, once the test has rejected (section 3.1)."""
+"""The alternative to adopt: the rule fitted again on all rows, if the test rejects (section 3.1)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from isonomy.alternatives.rules.algorithm import Algorithm, People, applied, find
+from isonomy.alternatives.rules.algorithm import Algorithm, People, applied
 from isonomy.alternatives.rules.cutoffs import Selection
-from isonomy.alternatives.rules.named import RescaledScore, ShiftedScore
-from isonomy.alternatives.rules.trials import Cases, Terms, Trial, measure, select, training
+from isonomy.alternatives.rules.named import ShiftedScore
+from isonomy.alternatives.rules.trials import Cases, Terms, Trial, fit_rule, measure, select
 from isonomy.errors import UsageError
 from isonomy.frames import Grouping, Request, Source, open_source
 from isonomy.frames.expressions import text
@@ -34,7 +34,7 @@ class Inputs:
     labels: tuple[str, ...]
 
     def read(self, source: Source) -> People:
-        """The rows of another table as the algorithm sees them, in their own order."""
+        """The rows of another table as the algorithm sees them, in the order of the table."""
         source.require(**{f"features[{name}]": name for name in self.features})
         numeric = {name: name for name in self.features if name not in self.levels}
         keys = {f"text {name}": text(name) for name in self.levels}
@@ -57,11 +57,11 @@ class Inputs:
 @storable
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Recommendation:
-    """The algorithm that the rule makes of all rows (or the ready candidate), to be run on new ones; it can be pickled.
+    """The algorithm that the rule makes from all rows (or the ready candidate), to be run on new rows.
 
-    ``accuracy`` and ``fairness`` hold the candidate's and the status quo's values on the rows the algorithm was fitted
-    on: they are not independent evidence. Its cut-off is the mean of those on the rows it was judged on, which no rule
-    had seen (with a bootstrap, that of the rows it was fitted on). The algorithm itself is not kept in JSON.
+    It can be pickled; JSON does not keep the algorithm itself. ``accuracy`` and ``fairness`` hold the candidate's and
+    the status quo's values on the rows the algorithm was fitted on, so they are not independent evidence. The cut-off
+    is the mean of those on the rows judged, which no rule had seen (with a bootstrap, that of the training rows).
     """
 
     rule: str
@@ -76,19 +76,19 @@ class Recommendation:
 
     @property
     def estimator_(self) -> object:
-        """The fitted scikit-learn estimator, or whatever else the rule returned."""
+        """The fitted scikit-learn estimator, or what else the rule returned."""
         decide: object = self._fitted[0].decide
-        while isinstance(decide, (ShiftedScore, RescaledScore)):  # made of another algorithm's score
+        while isinstance(decide, ShiftedScore):  # made from another algorithm's score
             decide = decide.model
         return getattr(decide, "model", decide)
 
     @property
     def cutoff_(self) -> float | None:
-        """Scores above it are selected; None where the algorithm decides by itself."""
+        """Scores above it are selected; None if the algorithm makes the decisions."""
         return None if self.cutoff is None or np.isnan(self.cutoff) else self.cutoff
 
     def score(self, data: object) -> FloatArray:
-        """What the algorithm gives the rows of ``data``: scores, or decisions where it has no cut-off.
+        """The scores of the rows of ``data``, or their decisions if the algorithm has no cut-off.
 
         ``data`` needs the features, and the group columns only if the rule uses them.
         """
@@ -109,7 +109,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class ReadyColumn:
-    """A candidate that is a column of the data: its scores or decisions are the column's."""
+    """A candidate that is a column of the data."""
 
     column: str
 
@@ -128,7 +128,7 @@ def recommend(
 ) -> Recommendation | None:
     """Fit the rule on all rows and measure it on the same rows; None if the rule finds nothing.
 
-    Of several ready candidates (``columns`` by name), the one with the smallest p-value is recommended.
+    Among several ready candidates (``columns`` by name), the one with the smallest p-value is recommended.
     """
     criteria, name, masses = terms.criteria, terms.rule_name, cases.masses(cases.weight)
     before = select(cases.status_quo, terms, masses, "status_quo")
@@ -138,22 +138,22 @@ def recommend(
         values, column = cases.candidates[best], columns[best]
         algorithm, inputs = Algorithm(ReadyColumn(column)), Inputs((column,), {}, None, criteria.labels)
     else:
-        algorithm = find(terms.rule, name, training(cases, terms, cases.weight, before.share, rng))
+        algorithm = fit_rule(cases, terms, cases.weight, before.share, rng)
         algorithm, values = applied(algorithm, name, cases.people)
         if algorithm.decide is None:
             return None
         used = groups if getattr(terms.rule, "group_aware", True) else None
         inputs = Inputs(tuple(cases.people.features), cases.people.levels, used, criteria.labels)
-    if criteria.priced or terms.rule is None or terms.bootstrap or not terms.capacity:
+    if criteria.priced or terms.rule is None or terms.bootstrap or not criteria.capacity:
         after = select(values, terms, masses, f"rule {name!r}")
     else:
         cutoff = float(np.nanmean([trial["cutoffs"][0] for trial in trials]))
         after = Selection((values > cutoff).astype(float), np.zeros(len(values)), cutoff=cutoff)
-    measured = measure(cases, criteria, cases.weight, (before, after))
+    accuracy, fairness = np.split(measure(cases, criteria, (before, after)), [len(criteria.accuracies)])
     return Recommendation(
         rule=name,
-        accuracy=measured[: len(criteria.accuracies)],
-        fairness=measured[len(criteria.accuracies) :],
+        accuracy=accuracy,
+        fairness=fairness,
         selected=np.array([np.average(decided.share, weights=masses) for decided in (after, before)]),
         cutoff=after.cutoff,
         labels=criteria.labels,

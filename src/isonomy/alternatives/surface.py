@@ -22,8 +22,8 @@ class SurfaceResult(Evidence):
     """The p-value at every point of a grid of required gains, with the contour of alpha and its crossings.
 
     The lines run over fairness gains first, then accuracy gains. A point is ``supported`` if its p-value is at most
-    ``alpha``. ``supported_fairness_gain`` is where the contour crosses an accuracy gain of 0,
-    ``supported_accuracy_gain`` where it crosses a fairness gain of 0; NaN if even no gain at all is not supported.
+    ``alpha``. The contour crosses an accuracy gain of 0 at ``supported_fairness_gain`` and a fairness gain of 0 at
+    ``supported_accuracy_gain``; both are NaN if the test does not reject even without a required gain.
     """
 
     method: ClassVar[str] = words.METHOD
@@ -46,7 +46,7 @@ class SurfaceResult(Evidence):
 
     @property
     def contour(self) -> FloatArray:
-        """For each fairness gain the largest accuracy gain supported without a break from below; NaN where none."""
+        """For each fairness gain, the accuracy gain up to which every smaller one is supported; NaN if none is."""
         gains, cuts = self.grids
         steps = np.cumprod(self.supported.reshape(len(gains), len(cuts)), axis=0).sum(axis=0)
         return np.where(steps > 0, gains[np.maximum(steps, 1) - 1], np.nan)

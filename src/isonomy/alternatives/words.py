@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from isonomy.inference import Verdict
 from isonomy.results import Note, phrases, register
@@ -20,13 +22,13 @@ REFERENCES = (
     "health of populations, Science 366.",
 )
 CANDIDATE = "the candidate"
-COMPARED, ALTERNATIVES = "The alternative compared with the status quo", "The test"
 PROGRESS = "Rounds of fit and test"
-VARYING_PAIR = "the most unequal pair"  # where rounds chose different ones
+COMPARED, ALTERNATIVES = "The alternative compared with the status quo", "The test"
+VARYING_PAIR = "the most unequal pair"  # if rounds chose different ones
 STABLE = (
     "The rules fitted on different folds are similar: one row more or less changes few decisions.",
-    "Cannot be checked from one table. The folds share training rows; the level was simulated for linear rules, LASSO, "
-    "forests, boosting and nearest neighbors (docs/validity).",
+    "This cannot be checked from one table. The folds share training rows. The level was simulated for linear rules, "
+    "LASSO, forests, boosting and nearest neighbors.",
 )
 SURFACE_NULL = "at each point: no alternative gains that much in every accuracy and cuts every unfairness by that much."
 SURFACE_LIMITS = (
@@ -42,17 +44,18 @@ SURFACE_LIMITS = (
 def null(rule: str, criteria: Criteria) -> str:
     """The null hypothesis."""
     fairness = [phrases.metric(utility.name) for utility in criteria.fairness]
-    more, less = (
-        [_required(name, gain, criteria.scale, *words) for name, gain in zip(names, gains, strict=True)]
-        for names, gains, words in (
-            (criteria.accuracies, criteria.accuracy_gains, ("higher", "lower")),
-            (fairness, criteria.fairness_gains, ("smaller", "larger")),
-        )
-    )
+    higher = [
+        _required(name, gain, criteria.scale, "higher", "lower")
+        for name, gain in zip(criteria.accuracies, criteria.accuracy_gains, strict=True)
+    ]
+    smaller = [
+        _required(name, gain, criteria.scale, "smaller", "larger")
+        for name, gain in zip(fairness, criteria.fairness_gains, strict=True)
+    ]
     who = "the candidate is not" if rule == CANDIDATE else f"no algorithm that the rule {rule!r} can find is"
     return (
         f"{who} better than the status quo on all of these: {phrases.metric(criteria.accuracy.name)} "
-        f"({phrases.listed(more)}), and unfairness in {phrases.listed(less)}."
+        f"({phrases.listed(higher)}), and unfairness in {phrases.listed(smaller)}."
     )
 
 
@@ -87,16 +90,15 @@ def conclusion(r: ImprovabilityResult) -> str:
 def _subject(r: ImprovabilityResult) -> str:
     """Who meets the requirements, or did not meet them, with the verb."""
     if len(r.candidates) > 1:
+        if not r.reject:
+            return f"none of {len(r.candidates)} candidates met"
         shown = r.alternatives
-        meet = "meet" if len(shown) > 1 else "meets"
-        if r.reject:
-            return f"{phrases.listed(shown, len(shown))} {meet}"
-        return f"none of {len(r.candidates)} candidates met"
+        return f"{phrases.listed(shown, len(shown))} {'meet' if len(shown) > 1 else 'meets'}"
     if r.rule == CANDIDATE:
         return f"{r.rule} {'meets' if r.reject else 'did not meet'}"
     if r.reject:
         return f"an algorithm found by the rule {r.rule!r} meets"
-    return f"what the rule {r.rule!r} found did not meet"
+    return f"the algorithms found by the rule {r.rule!r} did not meet"
 
 
 def _basis(r: ImprovabilityResult) -> str:
@@ -109,30 +111,26 @@ def _basis(r: ImprovabilityResult) -> str:
             f"Every row was decided by rules fitted without it ({r.folds} folds, {often}), and one test used all rows"
         )
     elif r.trials == 1:
-        text = "One test"
+        text = "The test used one random split" if r.train_rows[0] else "The test used all rows"
     elif r.basis == "splits":
         text = f"The p-values of {r.trials} random splits were merged as exchangeable p-values"
     else:
-        text = f"The median p-value of {r.trials} random splits is {r.median_pvalue:.4f} and is doubled as a median"
+        text = f"The p-value is twice the median p-value of {r.trials} random splits, {r.median_pvalue:.4f}"
     attempts = r.curves.attempts
     return text if attempts == 1 else f"{text}; the p-value is adjusted for {attempts} attempts"
 
 
 def log(r: ImprovabilityResult, best: str) -> str:
-    """All alternatives that were tried, and whose figures follow."""
+    """All alternatives that were tried, and the one whose figures follow."""
     attempts = []
     for entry in r.log:
-        own = "adjusted pvalue" in entry
-        about = [
-            f"seed {value}" if key == "seed" else str(value)
-            for key, value in entry.items()
-            if key != "what" and not (own and key in ("method", "seed", "adjusted pvalue", "verdict"))
-        ]
-        if own:
-            p = phrases.pvalue(float(str(entry["adjusted pvalue"])))
-            about.append(f"adjusted {p}, {'shown' if entry['verdict'] == Verdict.VIOLATION else 'not shown'}")
-        attempts.append(f"{entry.get('what', 'an attempt')} ({', '.join(about)})" if about else str(entry.get("what")))
-    whose = f" The figures below are those of {best}." if best else ""
+        about = [f"seed {value}" if key == "seed" else str(value) for key, value in entry.items() if key != "what"]
+        if "adjusted pvalue" in entry:  # of this call
+            shown = "shown" if entry["verdict"] == Verdict.VIOLATION else "not shown"
+            about = [f"adjusted {phrases.pvalue(float(str(entry['adjusted pvalue'])))}, {shown}"]
+        what = str(entry.get("what", "an attempt"))
+        attempts.append(f"{what} ({', '.join(about)})" if about else what)
+    whose = f" The figures below are for the candidate {best!r}." if best else ""
     return f"Alternatives tried: {phrases.listed(attempts, len(attempts))}.{whose}"
 
 
@@ -145,21 +143,23 @@ def criterion(r: ImprovabilityResult, i: int) -> str:
 
 
 def effect(r: ImprovabilityResult, lines: Sequence[int]) -> str:
-    """One requirement: both algorithms, on average over the ``lines`` of the rounds, and the change if there is one."""
+    """One requirement: both algorithms, averaged over the ``lines`` of the rounds, and the change if there is one."""
     first = lines[0]
-    change = _change(r, first) if len(lines) == 1 else ""
-    tail = f"; {change}" if change else ""
-    new, old = (_size(r, first, value) for value in r.averages(lines))
+    # Rounds without an alternative are left out of the means.
+    known = [i for i in lines if r.estimate[i] == r.estimate[i]]
+    means = [float(part[known].mean()) if known else np.nan for part in (r.estimate, r.reference)]
+    new, old = (_size(r, first, value) for value in means)
+    change = f"; {_change(r, first)}" if len(lines) == 1 and r.ci_low[first] == r.ci_low[first] else ""
     if r.criteria[first] == "accuracy":
-        return f"{criterion(r, first)}: {new} with the alternative, {old} with the status quo{tail}."
+        return f"{criterion(r, first)}: {new} with the alternative, {old} with the status quo{change}."
     pairs = [{f"{r.labels[i]} against {r.against[i]}" for i in lines}, {r.candidate_pair[i] for i in lines}]
     pair, candidates = (names.pop() if len(names) == 1 else VARYING_PAIR for names in pairs)
     if len(r.members) == 2:
-        return f"{criterion(r, first)} ({pair}): {new} with the alternative, {old} with the status quo{tail}."
+        return f"{criterion(r, first)} ({pair}): {new} with the alternative, {old} with the status quo{change}."
     corrected = "" if r.in_rounds else "; corrected for choosing the largest gap"
     return (
         f"{criterion(r, first)}, between the two most unequal groups: {new} with the alternative ({candidates}), "
-        f"{old} with the status quo ({pair}{corrected}){tail}."
+        f"{old} with the status quo ({pair}{corrected}){change}."
     )
 
 
@@ -171,10 +171,8 @@ def _size(r: ImprovabilityResult, i: int, value: float) -> str:
 
 
 def _change(r: ImprovabilityResult, i: int) -> str:
-    """A gain with limits that hold for all gains at once; empty if there are none."""
+    """A gain, with limits that hold for all gains at once."""
     change, low, high = (_amount(float(part[i]), r.scale) for part in (r.disparity, r.ci_low, r.ci_high))
-    if r.ci_low[i] != r.ci_low[i]:
-        return ""
     what = "a cut" if r.criteria[i] == "unfairness" else "a gain"
     relative = " relative to the status quo" if r.scale == "ratio" else ""
     return f"{what} of {change}{relative} (simultaneous {100 * (1 - r.alpha):g} % limits {low} to {high})"
@@ -191,101 +189,88 @@ def supported(kind: str, gain: float, scale: str, alpha: float, margin: float = 
 
 
 def selected(r: ImprovabilityResult, lines: Sequence[int]) -> str:
-    """Shares selected of the rows judged, on average over the trials of these lines."""
-    new, old = (
-        phrases.share(float(sum(part[i] for i in lines) / len(lines))) for part in (r.selected, r.selected_status_quo)
-    )
+    """The shares selected, averaged over the trials of these lines."""
+    new, old = (phrases.share(float(part[lines].mean())) for part in (r.selected, r.selected_status_quo))
     return f"The alternative selects {new} of the rows judged, and the status quo {old}."
 
 
 def recommended(rule: str) -> str:
-    """What the recommended algorithm's own estimates are worth."""
+    """The caveat about the recommended algorithm's estimates."""
     return (
-        f"The recommended algorithm is the rule {rule!r} fitted again on all rows. Its own estimates come from the "
-        "rows it was fitted on and are not independent evidence. The evidence is the table of this result."
+        f"The recommended algorithm is the rule {rule!r} fitted again on all rows. Its estimates come from the rows it "
+        "was fitted on, so they are not independent evidence. The evidence is the table of this result."
     )
 
 
 # ---- notes
 
 
-def _where(note: Note) -> str:
-    """The rounds or candidates that a note is about."""
-    if not note.values["trials"]:
-        return "All rows"
-    names = note.values["trials"]
-    what = "Round" if note.values["rounds"] else "Candidate"
-    return f"{what}{'s' if len(names) > 1 else ''} {phrases.listed(names, limit=7)}"
+def _trials(sentence: Callable[[Note], str] | str) -> Callable[[Note], str]:
+    """A sentence about some trials, which begins with the rounds or candidates that it is about."""
+
+    def text(note: Note) -> str:
+        names = note.values["trials"]
+        what = f"{'Round' if note.values['rounds'] else 'Candidate'}{'s' if len(names) > 1 else ''}"
+        where = f"{what} {phrases.listed(names, limit=7)}" if names else "All rows"
+        return f"{where}: {sentence(note) if callable(sentence) else sentence.format(**note.values)}"
+
+    return text
 
 
 def _nothing_found(note: Note) -> str:
     rule, reason = note.values["rule"], note.values["reason"]
     who = "the candidate cannot" if rule == CANDIDATE else f"the rule {rule!r} found no algorithm that can"
-    return f"{_where(note)}: {who} be judged ({reason}), so the p-value is 1."
-
-
-def _folds_lost(note: Note) -> str:
-    folds, fits, reason = (note.values[name] for name in ("folds", "fits", "reason"))
-    return (
-        f"No algorithm was found in {folds} of {fits} fits ({reason.removesuffix('.')}); those folds keep the status "
-        "quo's decisions."
-    )
+    return f"{who} be judged ({reason}), so the p-value is 1."
 
 
 def _untouched_group(note: Note) -> str:
     resampled = note.values["bootstrap"]
     judged = "the gain is 0 and the test cannot reject" if resampled else "its accuracy counts as no lower"
-    same = f"both algorithms make the same decisions for everybody in {note.values['name']}"
-    return f"{_where(note)}: {same}, so {judged}."
-
-
-def _undefined_resamples(note: Note) -> str:
-    return (
-        f"{_where(note)}: some resamples had nobody in a denominator (at most {note.values['most']:,} of "
-        f"{note.values['resamples']:,}). They count as exceeding, which can only raise the p-value."
-    )
+    return f"both algorithms make the same decisions for everybody in {note.values['name']}, so {judged}."
 
 
 def _few_in_denominator(note: Note) -> str:
-    rows, metric = f"{note.values['fewest']:.0f}", phrases.metric(note.values["utility"])
-    return f"{_where(note)}: a denominator of the {metric} has only {rows} rows, so the p-value is approximate."
+    metric, rows = phrases.metric(note.values["utility"]), note.values["fewest"]
+    return f"a denominator of the {metric} has only {rows:.0f} rows, so the p-value is approximate."
 
 
 def _not_disadvantaged(note: Note) -> str:
     metric, group = phrases.metric(note.values["utility"]), phrases.listed(note.groups)
-    return f"{_where(note)}: {group} is not worse off in {metric} under the status quo, so nothing can be reduced."
+    return f"{group} is not worse off in {metric} under the status quo, so there is nothing to reduce."
 
 
 def _near_fair(note: Note) -> str:
     metric = phrases.metric(note.values["utility"])
     return (
-        f"The status quo's unfairness in {metric} is only {note.values['distance']:.1f} "
-        "standard errors from zero (median trial). The theory assumes that it is not zero. Close to zero the test has "
-        "little power, and its level is not guaranteed."
+        f"The status quo's unfairness in {metric} is only {note.values['distance']:.1f} standard errors from zero "
+        "(median trial). The theory assumes that it is not zero. Close to zero the test has little power, and its "
+        "level is not guaranteed."
     )
 
 
 def _solver_stopped(note: Note) -> str:
     gap = note.values["gap"]
     known = "no gap is certified" if gap != gap else f"the certified gap is at most {gap:.3g}"
-    return f"{_where(note)}: the solver stopped at its time limit; {known}."
-
-
-def _same_decisions(note: Note) -> str:
-    return f"{_where(note)}: the alternative makes the same decisions as the status quo for everybody."
+    return f"the solver stopped at its time limit; {known}."
 
 
 register(
     {
-        "nothing_found": _nothing_found,
-        "folds_lost": _folds_lost,
+        "nothing_found": _trials(_nothing_found),
+        "folds_lost": lambda note: (
+            "No algorithm was found in {folds} of {fits} fits ({reason}); those folds keep the status quo's "
+            "decisions.".format(**{**note.values, "reason": note.values["reason"].removesuffix(".")})
+        ),
         "rule_remark": "In {folds} of {fits} fits: {remark}",
-        "solver_stopped": _solver_stopped,
-        "undefined_resamples": _undefined_resamples,
-        "few_in_denominator": _few_in_denominator,
-        "same_decisions": _same_decisions,
-        "untouched_group": _untouched_group,
-        "not_disadvantaged": _not_disadvantaged,
+        "solver_stopped": _trials(_solver_stopped),
+        "undefined_resamples": _trials(
+            "some resamples had nobody in a denominator (at most {most:,} of {resamples:,}). They count as exceeding, "
+            "which can only raise the p-value."
+        ),
+        "few_in_denominator": _trials(_few_in_denominator),
+        "same_decisions": _trials("the alternative makes the same decisions as the status quo for everybody."),
+        "untouched_group": _trials(_untouched_group),
+        "not_disadvantaged": _trials(_not_disadvantaged),
         "near_fair": _near_fair,
         "nothing_learned": "The candidate's decisions are given and no cut-off has to be learned, so the training "
         "parts were not used. A single split tests on all rows.",
@@ -298,26 +283,23 @@ register(
 # ---- assumptions and limits
 
 
-def assumptions(r: ImprovabilityResult, distance: float, smallest: int) -> tuple[tuple[str, str], ...]:
+def assumptions(r: ImprovabilityResult) -> tuple[tuple[str, str], ...]:
     """What is assumed, and how it was checked."""
+    distances = r.distance[~np.isnan(r.distance)]
+    distance = phrases.number(float(np.median(distances)) if len(distances) else np.nan, 2)
+    smallest = r.test_rows[r.test_rows > 0].min(initial=r.test_rows.max())  # withheld groups have none
     many = " in the median trial" if r.trials > 1 else ""
+    rerun = " A single split is easily re-run until it rejects." if r.basis == "splits" and r.trials == 1 else ""
     return (
         r.rows_assumed(),
         phrases.SAMPLE,
-        (
-            "The status quo's unfairness is not zero.",
-            f"It is {phrases.number(distance, 2)} standard errors from zero{many}.",
-        ),
-        (
-            "There are enough rows for large-sample laws.",
-            f"The smallest group judged has {smallest:,} rows.",
-        ),
+        ("The status quo's unfairness is not zero.", f"It is {distance} standard errors from zero{many}."),
+        ("There are enough rows for large-sample laws.", f"The smallest group judged has {smallest:,} rows."),
         *((STABLE,) if r.basis == "crossfit" else ()),
         (
             "Utilities, requirements, margin, rules and candidates were fixed before the data were seen, and every "
             "attempt is listed.",
-            "Cannot be checked from the table. The seed, the options and the attempts named are in the result."
-            + (" A single split is easily re-run until it rejects." if r.basis == "splits" and r.trials == 1 else ""),
+            f"This cannot be checked from the table. The result lists the seed, the options and the attempts.{rerun}",
         ),
         ("Decisions do not change the outcome that is measured.", phrases.UNCHECKED),
     )
@@ -325,20 +307,21 @@ def assumptions(r: ImprovabilityResult, distance: float, smallest: int) -> tuple
 
 def limits(r: ImprovabilityResult) -> tuple[str, ...]:
     """What the result does not show."""
-    own = (
-        "The result does not show that no alternative exists: the rule may be unable to find it, or there may be too "
-        "few rows."
-    )
-    if r.reject and r.rule == CANDIDATE:
-        own = "The result shows that the candidate is better on the criteria compared. Others may be better still."
-    elif r.reject:
-        own = (
-            "The result shows that a better algorithm exists: a mixture of those the rule finds. It does not certify "
-            "the algorithm fitted on all rows."
+    if not r.reject:
+        first = (
+            "The result does not show that no alternative exists: the rule may be unable to find it, or there may be "
+            "too few rows."
+        )
+    elif r.rule == CANDIDATE:
+        first = "The result shows that the candidate is better on the criteria compared. Others may be better still."
+    else:
+        first = (
+            "The result shows that a better algorithm exists: a mixture of those that the rule finds. It does not "
+            "certify the algorithm fitted on all rows."
         )
     return (
-        own,
-        "The result compares the stated criteria on these rows. It does not say that either algorithm treats anyone "
+        first,
+        "The result compares the stated criteria on these rows. It does not show that either algorithm treats anyone "
         "equally in any other sense.",
         "Whether an alternative is feasible, lawful or cheap enough to adopt is not a statistical question.",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,14 +15,13 @@ from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.tails import normal_isf, normal_sf
 from isonomy.options import checked
 from isonomy.report import Document, Entry, wording
+from isonomy.report.document import FINGERPRINT
 from isonomy.report.markdown import comparison_markdown
 from isonomy.report.render import comparison_html
 from isonomy.results import Evidence, Movement, phrases
 
 ALPHA = 0.05
-_FINGERPRINT = "Fingerprint of the rows"
-# Options that may differ although the tests are the same.
-_UNCOMPARED = ("count", "missing", "missing_group")
+_UNCOMPARED = ("count", "missing", "missing_group")  # options that may differ although the tests are the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +32,9 @@ class Move:
     before: float
     after: float
     error: float  # the standard error of the change
-    pvalue: float
-    adjusted: float = np.nan  # by Holm, over every number that is compared
     kind: str = ""  # as in `Movement`; the error of a ratio is that of its logarithm
+    pvalue: float = np.nan
+    adjusted: float = np.nan  # by Holm, over every number that is compared
 
     @property
     def change(self) -> float:
@@ -43,12 +42,16 @@ class Move:
         return self.after / self.before if self.kind == "ratio" else self.after - self.before
 
     @property
+    def distance(self) -> float:
+        """The change in the units of its error."""
+        return float(np.log(self.change)) if self.kind == "ratio" else self.change
+
+    @property
     def interval(self) -> tuple[float, float]:
         """The interval of the change, for this number only."""
         reach = float(normal_isf(ALPHA)) * self.error
-        if self.kind == "ratio":
-            return self.change * float(np.exp(-reach)), self.change * float(np.exp(reach))
-        return self.change - reach, self.change + reach
+        ends = self.distance - reach, self.distance + reach
+        return (float(np.exp(ends[0])), float(np.exp(ends[1]))) if self.kind == "ratio" else ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,33 +111,40 @@ def compare(before: AuditResult, after: AuditResult) -> AuditComparison:
     """Compare two audits, test by test of the same id.
 
     The standard error of a change is the root of the sum of the two squared errors, which is right if the two tables
-    are independent. p-values are adjusted by Holm's method over all numbers compared. If both audits read the same
-    rows, only verdicts are compared.
+    are independent. p-values are adjusted by Holm's method over all numbers compared; opposite changes of two groups
+    that are compared with each other count once. If both audits read the same rows, only verdicts are compared.
     """
-    old = {entry.name: entry for entry in before.entries}
-    new = {entry.name: entry for entry in after.entries}
-    same = _fingerprint(before.document) == _fingerprint(after.document) != ""
-    names = list(dict.fromkeys([*old, *new]))
-    changes = [_change(name, old.get(name), new.get(name), same) for name in names]
+    old, new = ({entry.name: entry for entry in audit.entries} for audit in (before, after))
+    fingerprints = [dict(audit.document.facts).get(FINGERPRINT) for audit in (before, after)]
+    same = fingerprints[0] == fingerprints[1] is not None
+    changes = [_change(name, old.get(name), new.get(name), same) for name in dict.fromkeys([*old, *new])]
+    moves = [(change.name, move) for change in changes for move in change.numbers]
+    # Opposite changes of two groups that are compared with each other are one hypothesis.
+    hypotheses = [f"{name} {abs(move.distance):.9g} {move.error:.9g}" for name, move in moves]
+    adjusted = iter(adjust([move.pvalue for _, move in moves], "holm", same=hypotheses) if moves else ())
     notes = [wording.SAME_ROWS if same else wording.INDEPENDENT_ROWS]
-    if before.document.suppress_below != after.document.suppress_below:
-        notes.append(wording.other_minimum(before.document.suppress_below, after.document.suppress_below))
-    return AuditComparison(before.document, after.document, _adjusted(changes), tuple(notes))
-
-
-def _fingerprint(document: Document) -> str:
-    return dict(document.facts).get(_FINGERPRINT, "")
+    minimums = before.document.suppress_below, after.document.suppress_below
+    if minimums[0] != minimums[1]:
+        notes.append(wording.other_minimum(*minimums))
+    settled = tuple(
+        replace(change, numbers=tuple(replace(move, adjusted=float(next(adjusted))) for move in change.numbers))
+        for change in changes
+    )
+    return AuditComparison(before.document, after.document, settled, tuple(notes))
 
 
 def _change(name: str, old: Entry | None, new: Entry | None, same: bool) -> Change:
-    one = new or old
-    assert one is not None
-    change = Change(name, one.heading, _words(old), _words(new))
+    """One test in both audits, or the reason why its numbers are not compared."""
+    before, after = (wording.NOT_ASKED if entry is None else entry.badge for entry in (old, new))
+    heading = next(entry.heading for entry in (new, old) if entry is not None)
+    change = Change(name, heading, before, after)
     if old is None or new is None or old.result is None or new.result is None:
         return change
     if type(old.result) is not type(new.result):
         return replace(change, notes=(wording.OTHER_KIND,))
-    differing = _asked_differently(old.result.provenance.options, new.result.provenance.options)
+    options = [result.provenance.options for result in (old.result, new.result)]
+    names = [key for key in {**options[0], **options[1]} if key not in _UNCOMPARED]
+    differing = [key for key in names if options[0].get(key) != options[1].get(key)]
     if differing:
         return replace(change, notes=(wording.asked_differently(differing),))
     if same:
@@ -148,15 +158,6 @@ def _change(name: str, old: Entry | None, new: Entry | None, same: bool) -> Chan
     return replace(change, numbers=numbers, notes=() if numbers and against[0] == against[1] else (why,))
 
 
-def _words(entry: Entry | None) -> str:
-    return wording.NOT_ASKED if entry is None else entry.badge
-
-
-def _asked_differently(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
-    keys = [key for key in dict.fromkeys([*old, *new]) if key not in _UNCOMPARED]
-    return [key for key in keys if old.get(key) != new.get(key)]
-
-
 def _moves(old: Evidence, new: Evidence, before: Movement, after: Movement) -> Iterator[Move]:
     """The lines that are in both results, with the change of their number."""
     ratio = after.kind == "ratio"
@@ -165,21 +166,10 @@ def _moves(old: Evidence, new: Evidence, before: Movement, after: Movement) -> I
         if key not in places:
             continue
         i = places[key]
-        first, second = float(before.value[i]), float(after.value[j])
-        errors = np.array([before.error[i], after.error[j]])
-        if not np.isfinite([first, second, *errors]).all() or (ratio and min(first, second) <= 0):
+        values, errors = np.array([before.value[i], after.value[j]]), np.array([before.error[i], after.error[j]])
+        if not np.isfinite([*values, *errors]).all() or (ratio and values.min() <= 0):
             continue
-        moved = float(np.log(second / first)) if ratio else second - first
-        spread = float(np.hypot(*(errors / (first, second) if ratio else errors)))
-        if spread > 0:
-            yield Move(name, first, second, spread, float(normal_sf(moved / spread)), kind=after.kind)
-
-
-def _adjusted(changes: list[Change]) -> tuple[Change, ...]:
-    """Adjust the p-values over the numbers of all tests."""
-    pvalues = [move.pvalue for change in changes for move in change.numbers]
-    adjusted = iter(adjust(pvalues, "holm").tolist() if pvalues else [])
-    return tuple(
-        replace(change, numbers=tuple(replace(move, adjusted=next(adjusted)) for move in change.numbers))
-        for change in changes
-    )
+        error = float(np.hypot(*(errors / values if ratio else errors)))
+        move = Move(name, float(values[0]), float(values[1]), error, after.kind)
+        if move.error > 0:
+            yield replace(move, pvalue=float(normal_sf(move.distance / move.error)))

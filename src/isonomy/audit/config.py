@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import AfterValidator, Discriminator, Field, ValidationError, create_model, model_validator
+from pydantic.json_schema import GenerateJsonSchema
 
 from isonomy.audit.explain import explain
 from isonomy.audit.forms import (
@@ -28,7 +29,7 @@ from isonomy.audit.forms import (
     written,
 )
 from isonomy.errors import ConfigError
-from isonomy.frames.labels import NOTHING, Labels
+from isonomy.frames.groups import NOTHING, Labels
 from isonomy.options import Missing, MissingGroup, hints
 from isonomy.results import KINDS, Question, find_question
 from isonomy.results.questions import READING
@@ -60,6 +61,9 @@ class FileColumns(FileTable):
     """The columns that a candidate model may use."""
 
 
+ROLES = tuple(FileColumns.model_fields)
+
+
 class Test(FileTable):
     """What every test has in addition to the keywords of its function."""
 
@@ -82,10 +86,8 @@ class Test(FileTable):
 
     def own_options(self) -> dict[str, object]:
         """The function's keywords as the test gives them; ``false`` means that a role has no column in this test."""
-        given = {name: getattr(self, name) for name in self.model_fields_set if name not in Test.model_fields}
-        return {
-            name: value for name, value in given.items() if name not in FileColumns.model_fields or value is not False
-        }
+        names = [name for name in type(self).model_fields if name in self.model_fields_set - Test.model_fields.keys()]
+        return {name: value for name in names if (value := getattr(self, name)) is not False or name not in ROLES}
 
     def default_id(self) -> str:
         """The kind, with what distinguishes tests of one kind."""
@@ -102,24 +104,16 @@ def model_of(function: Callable[..., object]) -> type[Test]:
     kind = function.__name__
     fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
     for name, parameter in inspect.signature(function).parameters.items():
-        if name not in _ELSEWHERE:
-            description = written(hints(function)[name]).note or described(function).get(name)
-            fields[name] = _field(name, hints(function)[name], parameter, description)
+        if name in _ELSEWHERE:
+            continue
+        annotation, needed = hints(function)[name], parameter.default is parameter.empty
+        key, default = in_a_file(annotation), ... if needed else default_in_a_file(parameter.default)
+        if name in ROLES:  # may be left to [columns]; false means that a test does without it
+            key, default = key | None if needed else key | Literal[False] | None, None
+        description = written(annotation).note or described(function).get(name)
+        fields[name] = (key, Field(default=default, description=description))
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
-    title = kind.title().replace("_", "")
-    return create_model(title, __base__=Test, __doc__=summary, **fields)
-
-
-def _field(
-    name: str, annotation: object, parameter: inspect.Parameter, description: str | None
-) -> tuple[object, object]:
-    """A keyword as a key of the file. A role may be left to [columns]; false means that a test does without it."""
-    needed = parameter.default is parameter.empty
-    if name in FileColumns.model_fields:
-        role = in_a_file(annotation) | None
-        return role if needed else role | Literal[False], Field(default=None, description=description)
-    default = ... if needed else default_in_a_file(parameter.default)
-    return in_a_file(annotation), Field(default=default, description=description)
+    return create_model(kind.title().replace("_", ""), __base__=Test, __doc__=summary, **fields)
 
 
 MODELS: dict[str, type[Test]] = {kind: model_of(find_question(kind).function) for kind in KINDS}
@@ -207,17 +201,19 @@ class Words(FileTable):
         return Labels(**self.model_dump()) if self.model_fields_set else NOTHING
 
 
-def _tolerances() -> type[FileTable]:
-    kinds = {kind: annotation_of(kind, "tolerance") for kind in MODELS if "tolerance" in MODELS[kind].model_fields}
-    fields: dict[str, Any] = {kind: (in_a_file(annotation), None) for kind, annotation in kinds.items()}
-    summary = "The tolerance of every test of a kind that does not set its own."
-    return create_model("Tolerances", __base__=FileTable, __doc__=summary, **fields)
-
-
 if TYPE_CHECKING:
     Tolerances = FileTable
 else:
-    Tolerances = _tolerances()
+    Tolerances = create_model(
+        "Tolerances",
+        __base__=FileTable,
+        __doc__="The tolerance of every test of a kind that does not set its own.",
+        **{
+            kind: (in_a_file(annotation_of(kind, "tolerance")), None)
+            for kind, model in MODELS.items()
+            if "tolerance" in model.model_fields
+        },
+    )
 
 
 class Config(FileTable):
@@ -295,10 +291,14 @@ def read(path: str | Path) -> tuple[Config, str]:
     return parse(text.replace("\r\n", "\n"), str(place)), text
 
 
+class _SortedWords(GenerateJsonSchema):
+    """Words in alphabetical order: `typing` caches ``Literal[...] | None`` in the order in which it was first used."""
+
+    def literal_schema(self, schema: Any) -> dict[str, Any]:
+        return super().literal_schema(schema | {"expected": sorted(schema["expected"], key=str)})
+
+
 def schema() -> dict[str, object]:
     """The JSON schema of the audit file, for editors."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Config.model_json_schema(),
-        "title": "isonomy audit",
-    }
+    whole = Config.model_json_schema(schema_generator=_SortedWords)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole, "title": "isonomy audit"}

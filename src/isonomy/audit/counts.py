@@ -7,6 +7,7 @@ A 0/1 metric needs no single row, only the number of rows of each kind. `grouped
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from datetime import date
 from pathlib import Path
 
@@ -31,8 +32,8 @@ def grouped_query(config: Config, table: str | None = None) -> str:
             "file for the warehouse if each row may count once and independently."
         )
     keys: dict[str, list[float] | None] = {}  # column: the edges at which it is cut; None if its values are needed
-    for one in plan(config):
-        for column, edges in _columns(one):
+    for test in plan(config):
+        for column, edges in _columns(test):
             known = keys.setdefault(column, edges)
             keys[column] = None if known is None or edges is None else sorted({*known, *edges})
     selected = [
@@ -65,35 +66,36 @@ def on_counts(audit: Audit, path: Path) -> Audit:
     )
     columns = audit.config.columns
     others = {role: None for role in type(columns).model_fields if role not in (*_ROLES, "groups")}
-    counted = columns.model_copy(update=others)
-    config = audit.config.model_copy(update={"data": data, "filters": [], "columns": counted})
-    return audit.of_config(config)
+    update = {"data": data, "filters": [], "columns": columns.model_copy(update=others)}
+    counted = copy(audit)
+    counted.config = audit.config.model_copy(update=update)
+    return counted
 
 
-def _columns(one: PlannedTest) -> Iterator[tuple[str, list[float] | None]]:
+def _columns(test: PlannedTest) -> Iterator[tuple[str, list[float] | None]]:
     """The columns whose values a test counts, each with the edges at which it is cut."""
-    metric = one.options.get("metric")
-    if not one.test.question.from_counts or not _is_counted(metric):
+    metric = test.options.get("metric")
+    if not test.test.question.from_counts or not _is_counted(metric):
         raise ConfigError(
-            f"test {one.name!r} needs the rows themselves; only 0/1 metrics can be computed from counts. Leave it out "
+            f"test {test.name!r} needs the rows themselves; only 0/1 metrics can be computed from counts. Leave it out "
             "of the audit file for the warehouse."
         )
     needed = RATES[metric].roles if isinstance(metric, str) else () if isinstance(metric, OwnMetric) else _ROLES
-    for key, value in one.options.items():
-        named = form_of(annotation_of(one.kind, key)) == "column"
+    for key, value in test.options.items():
+        named = form_of(annotation_of(test.kind, key)) == "column"
         if named and key not in _ROLES and key not in ("score", "user") and value is not None:
-            raise ConfigError(f"test {one.name!r}: {key} needs the rows themselves, not counts.")
+            raise ConfigError(f"test {test.name!r}: {key} needs the rows themselves, not counts.")
         if (named and key in needed) or key in ("groups", "metric", "given"):
-            columns = written(annotation_of(one.kind, key)).columns(value)
+            columns = written(annotation_of(test.kind, key)).columns(value)
             yield from ((column, how.edges if isinstance(how, FileCut) else None) for column, how in columns)
-    yield from ((condition.column, None) for condition in one.test.filters)
+    yield from ((condition.column, None) for condition in test.test.filters)
 
 
 def _is_counted(metric: object) -> bool:
     if isinstance(metric, OwnMetric):
         return metric.binary
     several = metric if isinstance(metric, list) else [metric]
-    return all(one is None or (isinstance(one, str) and one in RATES) for one in several)
+    return all(name is None or (isinstance(name, str) and name in RATES) for name in several)
 
 
 def quoted(name: str) -> str:
@@ -111,9 +113,9 @@ def _table(config: Config) -> str:
 
 def _cut(column: str, edges: Iterable[float]) -> str:
     """One number for each interval: its lower edge, or one less than the first edge."""
-    name, at = quoted(column), sorted(edges)
-    inner = [f"WHEN {name} < {high!r} THEN {low!r}" for low, high in zip([at[0] - 1, *at], at, strict=False)]
-    return f"CASE WHEN {name} IS NULL THEN NULL {' '.join(inner)} ELSE {at[-1]!r} END"
+    name, ends = quoted(column), sorted(edges)
+    inner = [f"WHEN {name} < {high!r} THEN {low!r}" for low, high in zip([ends[0] - 1, *ends], ends, strict=False)]
+    return f"CASE WHEN {name} IS NULL THEN NULL {' '.join(inner)} ELSE {ends[-1]!r} END"
 
 
 def _condition(condition: Condition) -> str:

@@ -1,4 +1,4 @@
-"""What is wrong with an audit file, in words: the key, the value, what is allowed, what was probably meant."""
+"""Mistakes in an audit file, in words: the key, the value, the values allowed, and the near match."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Path = tuple[str | int, ...]
 
 
 def explain(error: ValidationError, raw: Mapping[str, object], file: str, text: str | None = None) -> str:
-    """Every mistake on a line of its own, in the order of the file."""
+    """One line for each mistake, in the order of the file."""
     mistakes: dict[Path, list[ErrorDetails]] = {}
     for item in error.errors(include_url=False):
         mistakes.setdefault(_path(item["loc"], raw, item["type"]), []).append(item)
@@ -46,10 +46,10 @@ def explain(error: ValidationError, raw: Mapping[str, object], file: str, text: 
     for path, items in mistakes.items():
         if any(len(other) > len(path) and other[: len(path)] == path for other in mistakes):
             continue  # a choice failed as a whole because of what is wrong inside it
-        at = line_of(text, path) if text else None
-        where = f"{file}, line {at}" if at else file
-        lines.append((at or 0, f"{where}: {_written(path)}{_message(path, items, raw)}"))
-    return "\n".join(line for _, line in sorted(lines, key=lambda pair: pair[0]))
+        line = line_of(text, path) if text else None
+        where = f"{file}, line {line}" if line else file
+        lines.append((line or 0, f"{where}: {_written(path)}{_message(path, items, raw)}"))
+    return "\n".join(message for _, message in sorted(lines, key=lambda pair: pair[0]))
 
 
 def _path(loc: Path, raw: object, kind: str) -> Path:
@@ -106,7 +106,7 @@ def _message(path: Path, items: list[ErrorDetails], raw: Mapping[str, object]) -
 
 
 def _moved(path: Path, raw: Mapping[str, object]) -> str:
-    """What takes the place of a key of earlier versions; empty if it was none."""
+    """What replaces a key of an earlier version; empty if the key never existed."""
     tests = raw.get("tests")
     if len(path) != 3 or path[0] != "tests" or not isinstance(tests, list):
         return ""
@@ -114,7 +114,7 @@ def _moved(path: Path, raw: Mapping[str, object]) -> str:
 
 
 def _alias(given: object, words: list[str]) -> str:
-    """What another library's name for a word is here."""
+    """Isonomy's word for another library's name."""
     from isonomy.audit.config import MODELS, annotation_of
 
     name = str(given).lower().replace("-", "_").replace(" ", "_")
@@ -134,7 +134,7 @@ def _group_hint(path: Path, given: object, raw: Mapping[str, object]) -> str:
     homes = [home for home in (test, raw.get("columns")) if isinstance(home, Mapping)]
     groups: object = next((home["groups"] for home in homes if home.get("groups")), [])
     listed = groups if isinstance(groups, list) else [groups]
-    columns = [one.get("column") if isinstance(one, Mapping) else one for one in listed]
+    columns = [spec.get("column") if isinstance(spec, Mapping) else spec for spec in listed]
     written = [f"{{{column} = {shown(given)}}}" for column in columns if isinstance(column, str)]
     forms = " or ".join(written[:3]) if written else f"{{column = {shown(given)}}}"
     return f" A group is written with its column: {forms}."

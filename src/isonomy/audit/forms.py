@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, g
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -30,11 +31,11 @@ from pydantic import (
 
 import isonomy
 from isonomy.alternatives import CRITERIA, READY, RULES
-from isonomy.frames import Metric, conditions, cut, where
-from isonomy.frames.conditions import Comparison, Operator, Scalar
-from isonomy.frames.metrics import BUNDLES, NAMES
+from isonomy.frames import Metric, cut, expressions, where
+from isonomy.frames.expressions import Comparison, Operator, Scalar
+from isonomy.frames.metrics import ALSO_CALLED, BUNDLES, NAMES, canonical
 from isonomy.groups import Estimate
-from isonomy.options import Option, RowOptions, form_of, hints, members
+from isonomy.options import COLUMN, Option, RowOptions, form_of, hints, members
 
 
 class FileTable(BaseModel):
@@ -44,23 +45,27 @@ class FileTable(BaseModel):
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
 
-    def as_written(self) -> dict[str, object]:
-        """The table as a mapping, as it was written."""
-        return self.model_dump(mode="python", exclude_unset=True)
-
     def as_argument(self) -> object:
         """What isonomy's functions take in its place."""
-        return self.as_written()
+        return plain(self)
 
     def columns_used(self) -> Iterator[UsedColumn]:
-        """The columns that the table names."""
-        return iter(())
+        """The columns that the table names, and what compares or cuts them."""
+        for name, info in type(self).model_fields.items():
+            value = getattr(self, name)
+            if COLUMN in info.metadata and value is not None:
+                yield value, self if isinstance(self, (Condition, Role, FileCut)) else None
+            for part in value if isinstance(value, list) else [value]:
+                yield from part.columns_used() if isinstance(part, FileTable) else ()
+
+
+ColumnName = Annotated[str, COLUMN]
 
 
 class Condition(FileTable):
     """Rows for which a column compares with a value, such as `{column = "age", op = "<", value = 25}`."""
 
-    column: str
+    column: ColumnName
     """The column's name."""
     op: Operator = "=="
     """How to compare. "in" and "not in" take a list; "is missing" and "is present" take no value."""
@@ -78,44 +83,35 @@ class Condition(FileTable):
         """The condition, for the rows of a table."""
         return Comparison(self.column, self.op, self.value)
 
-    def columns_used(self) -> Iterator[UsedColumn]:
-        """The column compared."""
-        yield self.column, self
-
 
 class Role(FileTable):
     """A 0/1 role given as a condition: 1 where a column has a value, such as `{column = "deny", equals = "no"}`."""
 
-    column: str
+    column: ColumnName
     """The column's name."""
     equals: Scalar | list[Scalar]
     """The value, or the values, that count as 1; any other counts as 0."""
 
     @model_validator(mode="after")
     def _value_fits(self) -> Role:
-        operator: Operator = "in" if isinstance(self.equals, list) else "=="
-        if problem := Comparison(self.column, operator, self.equals).problem():
+        if problem := self.comparison.problem():
             raise ValueError(f"equals: {problem}")
         return self
 
     @property
-    def condition(self) -> Condition:
+    def comparison(self) -> Comparison:
         """The condition under which the role is 1."""
-        return Condition(column=self.column, op="in" if isinstance(self.equals, list) else "==", value=self.equals)
+        return Comparison(self.column, "in" if isinstance(self.equals, list) else "==", self.equals)
 
     def as_argument(self) -> object:
         """The condition as an expression."""
-        return self.condition.comparison.expression()
-
-    def columns_used(self) -> Iterator[UsedColumn]:
-        """The column compared."""
-        yield self.column, self.condition
+        return self.comparison.expression()
 
 
 class FileCut(FileTable):
     """Groups made by cutting a numeric column, such as `{column = "age", edges = [25, 45]}`."""
 
-    column: str
+    column: ColumnName
     """The numeric column."""
     edges: list[float] = Field(min_length=1)
     """Increasing numbers; each interval includes its lower edge."""
@@ -130,12 +126,8 @@ class FileCut(FileTable):
         """The groups."""
         return cut(self.column, self.edges)
 
-    def columns_used(self) -> Iterator[UsedColumn]:
-        """The column that is cut."""
-        yield self.column, self
 
-
-UsedColumn = tuple[str, Condition | FileCut | None]  # a column, and what compares or cuts it
+UsedColumn = tuple[str, Condition | Role | FileCut | None]  # a column, and what compares or cuts it
 
 
 class FileWhere(FileTable):
@@ -148,13 +140,9 @@ class FileWhere(FileTable):
 
     def as_argument(self) -> object:
         """The group."""
-        condition = conditions.all_of(part.comparison for part in self.where)
+        condition = expressions.all_of(part.comparison for part in self.where)
         assert condition is not None  # the model requires at least one
         return where(self.name, condition)
-
-    def columns_used(self) -> Iterator[UsedColumn]:
-        """The columns compared."""
-        return ((part.column, part) for part in self.where)
 
 
 def _group_tag(given: object) -> str:
@@ -173,7 +161,11 @@ if TYPE_CHECKING:
     UtilityName = str
     RuleName = str
 else:
-    MetricName = Literal[(*NAMES, *BUNDLES)]
+    MetricName = Annotated[
+        Literal[(*NAMES, *BUNDLES)],
+        BeforeValidator(canonical),
+        Field(json_schema_extra=lambda schema: schema["enum"].extend(ALSO_CALLED)),
+    ]
     UtilityName = Literal[(*READY, *CRITERIA)]
     RuleName = Literal[RULES]
 
@@ -183,7 +175,7 @@ class OwnMetric(FileTable):
 
     name: str = Field(min_length=1)
     """What the metric is called in the report."""
-    value: str
+    value: ColumnName
     """The column to average."""
     where: list[Condition] = Field(default_factory=list)
     """Rows that count; without conditions, all."""
@@ -194,14 +186,9 @@ class OwnMetric(FileTable):
 
     def as_argument(self) -> object:
         """The metric."""
-        inside = conditions.all_of(part.comparison for part in self.where)
-        value = conditions.column(self.value)
+        inside = expressions.all_of(part.comparison for part in self.where)
+        value = expressions.column(self.value)
         return Metric(self.name, value=value, where=inside, binary=self.binary, quantile=self.quantile)
-
-    def columns_used(self) -> Iterator[UsedColumn]:
-        """The column averaged, and those compared."""
-        yield self.value, None
-        yield from ((part.column, part) for part in self.where)
 
 
 class EstimateOf(FileTable):
@@ -209,16 +196,12 @@ class EstimateOf(FileTable):
 
     value: float
     """The estimate."""
-    influence: str
+    influence: ColumnName
     """The column with each row's influence on it."""
 
     def as_argument(self) -> object:
         """The reference."""
         return Estimate(self.value, self.influence)
-
-    def columns_used(self) -> Iterator[UsedColumn]:
-        """The column of influences."""
-        yield self.influence, None
 
 
 def _reference_tag(given: object) -> str:
@@ -243,23 +226,15 @@ class UtilityOf(FileTable):
     """A utility that uses an outcome column of its own."""
 
     utility: UtilityName
-    outcome: str
-
-    def columns_used(self) -> Iterator[UsedColumn]:
-        """The outcome."""
-        yield self.outcome, None
+    outcome: ColumnName
 
 
 class AccuracyOf(FileTable):
     """An accuracy with an outcome column of its own, or with weights of the groups."""
 
     utility: UtilityName
-    outcome: str | None = None
+    outcome: Annotated[str | None, COLUMN] = None
     weights: Literal["pooled"] | dict[str, float] | None = None
-
-    def columns_used(self) -> Iterator[UsedColumn]:
-        """The outcome, if it is not that of the test."""
-        yield from () if self.outcome is None else ((self.outcome, None),)
 
 
 Utility = UtilityName | UtilityOf
@@ -268,7 +243,7 @@ Utility = UtilityName | UtilityOf
 class OptionTable(FileTable):
     """An option with options of its own: a table with one key, the option's name."""
 
-    options: ClassVar[Mapping[str, type[Option]]]
+    options: ClassVar[Mapping[str, Any]]  # the classes by their names
 
     @model_validator(mode="after")
     def _makes_an_option(self) -> OptionTable:
@@ -277,15 +252,15 @@ class OptionTable(FileTable):
         self.as_argument()  # checks the fields together
         return self
 
-    def given(self) -> tuple[type[Option], dict[str, object]]:
+    def given(self) -> tuple[Any, dict[str, object]]:
         """The option's class, and its fields that are set; a value that is not a table stands for the first."""
         (name,) = self.model_fields_set
         option, value = self.options[name], getattr(self, name)
         if isinstance(value, OptionFields):
             return option, {key: getattr(value, key) for key in value.model_fields_set}
-        return option, {next(iter(_keywords(option))): value}
+        return option, {next(iter(hints(option))): value}
 
-    def as_argument(self) -> Option:
+    def as_argument(self) -> object:
         """The option."""
         option, values = self.given()
         return option(**{name: ready(value) for name, value in values.items()})
@@ -294,28 +269,24 @@ class OptionTable(FileTable):
         """The columns that the option names."""
         option, values = self.given()
         for name, value in values.items():
-            yield from written(_keywords(option)[name]).columns(value)
+            yield from written(hints(option)[name]).columns(value)
 
 
 class OptionFields(FileTable):
     """The fields of an option."""
 
 
-def _keywords(option: Any) -> dict[str, object]:
-    return hints(option)
-
-
 @cache
-def _option_table(options: tuple[type[Option], ...]) -> type[OptionTable]:
+def _option_table(options: tuple[Any, ...]) -> type[OptionTable]:
     """How a file writes one of ``options``, from the annotations of their classes."""
     keys: dict[str, Any] = {}
     for option in options:
-        kind: Any = option
         summary = (inspect.getdoc(option) or "").partition("\n")[0]
         defaults = {part.name: ... if part.default is MISSING else part.default for part in fields(option)}
-        types = {name: in_a_file(annotation) for name, annotation in _keywords(option).items()}
+        types = {name: in_a_file(annotation) for name, annotation in hints(option).items()}
         parts: dict[str, Any] = {
-            name: (types[name], Field(default=defaults[name], description=described(kind).get(name))) for name in types
+            name: (types[name], Field(default=defaults[name], description=described(option).get(name)))
+            for name in types
         }
         whole = create_model(f"{option.__name__}Fields", __base__=OptionFields, __doc__=summary, **parts)
         first, *others = parts
@@ -366,7 +337,7 @@ def _no_condition(value: dict[str, str]) -> dict[str, str]:
 def plain(value: object) -> object:
     """A value of the file in plain types: tables as mappings."""
     if isinstance(value, FileTable):
-        return value.as_written()
+        return value.model_dump(mode="python", exclude_unset=True)
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
@@ -447,14 +418,14 @@ def written(annotation: object) -> Written:
 
 def in_a_file(annotation: object) -> Any:
     """An annotation as a file can express it: objects and arrays are left out, sequences are lists."""
-    options = tuple(one for one in members(annotation) if isinstance(one, type) and issubclass(one, Option))
-    others = [one for one in members(annotation) if one not in options]
-    kept = [part for member in others if (part := _member(member)) is not _UNWRITABLE]
+    kinds = members(annotation)
+    options = tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Option))
+    parts = [part for kind in kinds if kind not in options and (part := _member(kind)) is not _UNWRITABLE]
     if options:
-        kept.append(_option_table(options))
-    if not kept or kept == [None]:
+        parts.append(_option_table(options))
+    if not parts or parts == [None]:
         raise TypeError(f"{annotation!r} cannot be written in an audit file; give it a Form, and a row in FORMS")
-    return reduce(or_, kept) if len(kept) > 1 else kept[0]
+    return reduce(or_, parts) if len(parts) > 1 else parts[0]
 
 
 _UNWRITABLE = object()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from isonomy.audit import state
 from isonomy.errors import ConfigError, UsageError
@@ -19,18 +19,18 @@ from isonomy.report.markdown import outline
 from isonomy.report.paper import browser, print_pdf
 from isonomy.results import SCHEMA_VERSION, Evidence, from_dict
 from isonomy.results.columns import plain_value
+from isonomy.results.evidence import plain_option
 from isonomy.results.storage import check_version, typed
 
 NAME = "evidence.zip"
 MANIFEST = "MANIFEST.sha256"
-_MOMENT = (1980, 1, 1, 0, 0, 0)  # the first a zip file can hold
+_MOMENT = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 _OF_THE_RUN = ("Time", "Peak memory")  # facts that differ from run to run
 _READ_ME = """\
 The evidence of one audit. It does not record when it was made or how long that took, so the same rows, audit file,
 seed and versions produce the same bytes. MANIFEST.sha256 lists every other file (check it with: sha256sum -c
-MANIFEST.sha256). report.html opens in any browser and fetches nothing.
+MANIFEST.sha256). report.html opens in any browser and loads nothing from the network.
 """
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class AuditResult:
 
     @property
     def results(self) -> dict[str, Evidence]:
-        """The results of the tests that came to their end."""
+        """The results of the tests that finished."""
         return {entry.name: entry.result for entry in self.entries if entry.result is not None}
 
     def __getitem__(self, name: str) -> Evidence:
@@ -56,7 +56,7 @@ class AuditResult:
     @property
     def failing(self) -> tuple[Entry, ...]:
         """The tests whose verdict the audit fails on."""
-        return tuple(entry for entry in self.entries if entry.verdict in self.document.fail_on)
+        return self.document.failing
 
     @property
     def exit_code(self) -> int:
@@ -93,18 +93,12 @@ class AuditResult:
         document = self.document
         return {
             "schema_version": SCHEMA_VERSION,
-            "title": document.title,
-            "description": document.description,
-            "created": document.created,
-            "data": document.data,
-            "rows": document.rows,
-            "suppress_below": document.suppress_below,
+            **{name: getattr(document, name) for name in _DOCUMENT},
             "fail_on": list(document.fail_on),
             "tally": document.tally,
             "exit_code": self.exit_code,
             "provenance": dict(document.facts),
-            "config": document.config,
-            "tests": [_entry(entry) for entry in document.entries],
+            "tests": [_stored(entry) for entry in document.entries],
         }
 
     def to_json(self) -> str:
@@ -113,11 +107,18 @@ class AuditResult:
 
     @classmethod
     def from_json(cls, text: str) -> AuditResult:
-        """Rebuild an audit from results.json. A file edited by hand is refused or read as it is."""
+        """Rebuild an audit from results.json."""
         try:
             stored = json.loads(text)
             check_version("results.json", stored.get("schema_version"))
-            document = _document(stored)
+            document = typed(
+                Document(
+                    **{name: stored[name] for name in _DOCUMENT},
+                    fail_on=tuple(stored["fail_on"]),
+                    facts=tuple((name, str(value)) for name, value in stored["provenance"].items()),
+                    entries=tuple(map(_restored, stored["tests"])),
+                )
+            )
             for entry in document.entries:
                 Section(1, entry, 1, drawn=False)  # raises for words and tables of the wrong type
         except UsageError:
@@ -171,21 +172,23 @@ def read_results(path: str | Path) -> AuditResult:
         raise ConfigError(f"{place}: {error}") from None
 
 
-_PLAIN_FIELDS = ("kind", "title", "seconds", "peak_memory", "seed", "resumed", "error", "error_kind")
+# Fields that JSON holds as they are.
+_DOCUMENT = ("title", "description", "created", "data", "config", "rows", "suppress_below")
+_ENTRY = ("kind", "title", "seconds", "peak_memory", "seed", "resumed", "error", "error_kind")
 
 
-def _entry(entry: Entry) -> dict[str, object]:
+def _stored(entry: Entry) -> dict[str, object]:
     result = entry.result
     stored: dict[str, object] = {
         "id": entry.name,
-        **{name: getattr(entry, name) for name in _PLAIN_FIELDS},
+        **{name: getattr(entry, name) for name in _ENTRY},
         "verdict": entry.verdict,
         "question": entry.question,
         "truth": list(entry.truth),
         "words": dict(entry.words),
     }
     if result is None:
-        return stored
+        return stored | {"options": plain_option(entry.options)}
     return stored | {
         "null": result.null,
         "findings": list(result.findings()),
@@ -196,40 +199,10 @@ def _entry(entry: Entry) -> dict[str, object]:
     }
 
 
-_TEXTS = ("title", "description", "created", "data", "config")
-
-
-def _document(stored: Mapping[str, Any]) -> Document:
-    texts = {key: _checked(stored[key], str) for key in _TEXTS}
-    rows = stored["rows"]
-    return Document(
-        title=texts["title"],
-        description=texts["description"],
-        created=texts["created"],
-        data=texts["data"],
-        config=texts["config"],
-        rows=None if rows is None else _checked(rows, int),
-        suppress_below=_checked(stored["suppress_below"], int),
-        fail_on=tuple(_checked(verdict, str) for verdict in stored["fail_on"]),
-        facts=tuple((name, str(value)) for name, value in stored["provenance"].items()),
-        entries=tuple(_restored(test) for test in stored["tests"]),
-    )
-
-
-def _checked(value: object, kind: type[T]) -> T:
-    if not isinstance(value, kind):
-        raise TypeError(f"{str(value)[:40]!r} is a {type(value).__name__}")
-    return value
-
-
 def _restored(stored: Mapping[str, Any]) -> Entry:
-    plain = {name: stored[name] for name in _PLAIN_FIELDS}
-    _checked(stored["id"], str)
-    _checked(plain["kind"], str)
-    _checked(float(plain["seconds"]), float)
+    fields = {name: stored[name] for name in _ENTRY} | {name: stored.get(name, {}) for name in ("words", "options")}
     result = from_dict(stored["result"]) if "result" in stored else None
-    told = {"truth": tuple(stored["truth"]), "words": stored.get("words", {})}
-    return typed(Entry(name=stored["id"], **plain, **told, result=result))
+    return typed(Entry(name=stored["id"], truth=tuple(stored["truth"]), result=result, **fields))
 
 
 def write_pack(result: AuditResult) -> Path:
@@ -242,8 +215,10 @@ def write_pack(result: AuditResult) -> Path:
 
 
 def packed(result: AuditResult) -> bytes:
-    """The files of the pack, in one order, with no moment of their own."""
-    document = timeless(result.document)
+    """The files of the pack, always in the same order and without what differs from run to run."""
+    entries = tuple(replace(entry, seconds=0.0, peak_memory=None, resumed=False) for entry in result.entries)
+    facts = tuple((name, value) for name, value in result.document.facts if name not in _OF_THE_RUN)
+    document = replace(result.document, created="", entries=entries, facts=facts)
     environment = "".join(f"{name}: {value}\n" for name, value in document.facts)
     texts = {
         "README.txt": _READ_ME,
@@ -261,10 +236,3 @@ def packed(result: AuditResult) -> bytes:
         for name, content in {**contents, MANIFEST: sums.encode()}.items():
             archive.writestr(zipfile.ZipInfo(name, _MOMENT), content)
     return buffer.getvalue()
-
-
-def timeless(document: Document) -> Document:
-    """The document without what differs from run to run."""
-    entries = tuple(replace(entry, seconds=0.0, peak_memory=None, resumed=False) for entry in document.entries)
-    facts = tuple((name, value) for name, value in document.facts if name not in _OF_THE_RUN)
-    return replace(document, created="", entries=entries, facts=facts)

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import isonomy
-from isonomy.audit.config import Config, FileColumns, Test, annotation_of, required
+from isonomy.audit.config import ROLES, Config, Test, annotation_of, required
 from isonomy.audit.forms import Condition, FileCut, Role, plain, ready, written
 from isonomy.errors import ConfigError, IsonomyError, UnknownColumn, near
 from isonomy.frames import Reading, Request, Source
-from isonomy.frames.conditions import is_text
+from isonomy.frames.expressions import Schema, is_text
 from isonomy.frames.profile import FEW, ROWS
 from isonomy.frames.roles import with_conditions
-from isonomy.frames.sums import Schema
 from isonomy.numerics.randomness import named_seed
 from isonomy.options import form_of
 
@@ -73,7 +72,7 @@ def _planned(config: Config, name: str, test: Test) -> PlannedTest:
     options = test.own_options()
     keys = type(test).model_fields
     idle = test.question.idle(options)
-    for role in FileColumns.model_fields:
+    for role in ROLES:
         common = getattr(config.columns, role)
         if role in keys and role not in test.model_fields_set and role not in idle and common is not None:
             options[role] = common
@@ -91,83 +90,77 @@ def of_other_rows(planned: Sequence[PlannedTest]) -> list[bool]:
 
     The numbers of a withheld group could then be derived from both tests.
     """
-    filters = [[plain(condition) for condition in one.test.filters] for one in planned]
-    specified: list[dict[str, object]] = []
-    for one in planned:
-        written = [spec for key in ("groups", "given") for spec in _several(one.options.get(key))]
-        specified.append({str(getattr(spec, "column", spec)): plain(spec) for spec in written})
-    return [
-        any(
-            filters[i] != filters[j]
-            or any(specified[j].get(column, spec) != spec for column, spec in specified[i].items())
-            or any(
-                isinstance(spec, dict) and "name" in spec for k, spec in specified[j].items() if k not in specified[i]
-            )
-            for j in range(len(planned))
-            if j != i
+    described: list[tuple[object, dict[str, object]]] = []
+    for test in planned:
+        given = [test.options.get(key) for key in ("groups", "given")]
+        specs = [spec for value in given for spec in (value if isinstance(value, list) else [value]) if spec]
+        groups = {str(getattr(spec, "column", spec)): plain(spec) for spec in specs}
+        described.append(([plain(condition) for condition in test.test.filters], groups))
+
+    def differ(first: tuple[object, dict[str, object]], second: tuple[object, dict[str, object]]) -> bool:
+        (filters, groups), (other_filters, others) = first, second
+        added = [spec for column, spec in others.items() if column not in groups]
+        return (
+            filters != other_filters
+            or any(others.get(column, spec) != spec for column, spec in groups.items())
+            or any(isinstance(spec, dict) and "name" in spec for spec in added)
         )
-        for i in range(len(planned))
-    ]
 
-
-def _several(value: object) -> list[object]:
-    return value if isinstance(value, list) else [] if value is None else [value]
+    return [any(differ(first, second) for second in described if second is not first) for first in described]
 
 
 def refusals(planned: Iterable[PlannedTest], source: Source, file: str) -> None:
     """Raise everything that the tests would refuse about their options, at once. Reads the schema only."""
     problems = []
-    for i, one in enumerate(planned):
+    for i, test in enumerate(planned):
         try:
-            question = one.test.question
-            question.planned(*with_conditions(source, one.ready(), question.forms))
+            question = test.test.question
+            question.planned(*with_conditions(source, test.ready(), question.forms))
         except IsonomyError as error:
-            problems.append(
-                f"{file}: tests[{i}].{error}" if str(error)[:1].islower() else f"{file}: tests[{i}]: {error}"
-            )
+            problems.append(f"{file}: tests[{i}]{'.' if str(error)[:1].islower() else ': '}{error}")
     if problems:
         raise ConfigError("\n".join(problems))
 
 
 def absent(planned: Iterable[PlannedTest], source: Source, file: str) -> None:
     """Raise if no row has the value that a role counts as 1, which is then probably misspelled."""
-    looked_at: dict[str, str | None] = {}
-    problems = []
-    for i, one in enumerate(planned):
-        for key, value in one.options.items():
+    roles: dict[str, tuple[str, Role]] = {}  # by the key that gives the role
+    for i, test in enumerate(planned):
+        for key, value in test.options.items():
             if isinstance(value, Role):
-                if repr(value) not in looked_at:
-                    looked_at[repr(value)] = _absent(value, source)
-                problem = looked_at[repr(value)]
-                home = f"tests[{i}].{key}" if key in one.test.model_fields_set else f"columns.{key}"
-                problems += [f"{file}: {home}: {problem}"] if problem else []
+                roles[f"tests[{i}].{key}" if key in test.test.model_fields_set else f"columns.{key}"] = (
+                    repr(value),
+                    value,
+                )
+    missing: dict[str, str] = {}
+    for text, role in roles.values():
+        if text in missing or len(source.filter(role.comparison.expression()).head(1)):
+            continue
+        present = source.narrowed([role.column], None, hold=False).head(ROWS)[role.column].drop_nulls().unique().sort()
+        shown = [str(value) for value in present.head(FEW).to_list()]
+        holds = f"it holds {', '.join(shown)}{', ...' if len(present) > FEW else ''}" if shown else "it is empty"
+        close = near(str(role.equals), shown)
+        missing[text] = f"no row has {role.equals!r} in column {role.column!r}; {holds}.{close}"
+    problems = [f"{file}: {home}: {missing[text]}" for home, (text, _) in roles.items() if text in missing]
     if problems:
-        raise ConfigError("\n".join(dict.fromkeys(problems)))
+        raise ConfigError("\n".join(problems))
 
 
-def _absent(role: Role, source: Source) -> str | None:
-    if len(source.filter(role.condition.comparison.expression()).head(1)):
-        return None
-    present = source.narrowed([role.column], None, hold=False).head(ROWS)[role.column].drop_nulls().unique().sort()
-    shown = [str(value) for value in present.head(FEW).to_list()]
-    holds = f"it holds {', '.join(shown)}{', ...' if len(present) > FEW else ''}" if shown else "it is empty"
-    return f"no row has {role.equals!r} in column {role.column!r}; {holds}.{near(str(role.equals), shown)}"
-
-
-def used(config: Config, planned: Iterable[PlannedTest]) -> Iterator[tuple[str, str, Condition | FileCut | None]]:
+def used(
+    config: Config, planned: Iterable[PlannedTest]
+) -> Iterator[tuple[str, str, Condition | Role | FileCut | None]]:
     """Every column that the audit reads: the key that names it, its name, and what compares or cuts it."""
     for name in ("count", "weight", "cluster"):
         if (column := getattr(config.data, name)) is not None:
             yield f"data.{name}", column, None
     for i, condition in enumerate(config.filters):
         yield f"filters[{i}].column", condition.column, condition
-    for i, one in enumerate(planned):
-        at = f"tests[{i}]"
-        for j, condition in enumerate(one.test.filters):
-            yield f"{at}.filters[{j}].column", condition.column, condition
-        for key, value in one.options.items():
-            home = f"{at}.{key}" if key in one.test.model_fields_set else f"columns.{key}"
-            columns = () if value is None else written(annotation_of(one.kind, key)).columns(value)
+    for i, test in enumerate(planned):
+        for j, condition in enumerate(test.test.filters):
+            yield f"tests[{i}].filters[{j}].column", condition.column, condition
+        for key, value in test.options.items():
+            home = f"tests[{i}].{key}" if key in test.test.model_fields_set else f"columns.{key}"
+            columns = () if value is None else written(annotation_of(test.kind, key)).columns(value)
             yield from ((home, column, how) for column, how in columns)
 
 
@@ -177,7 +170,7 @@ def check(config: Config, planned: Iterable[PlannedTest], schema: Schema, file: 
     needed: dict[str, None] = {}
     tests = list(planned)
     # Keys that name a column of numbers: all except the person a row belongs to.
-    named = {key for one in tests for key in one.options if form_of(annotation_of(one.kind, key)) == "column"}
+    named = {key for test in tests for key in test.options if form_of(annotation_of(test.kind, key)) == "column"}
     numbers = {"count", "weight", *named} - {"user"}
     for key, column, how in used(config, tests):
         needed[column] = None
@@ -185,16 +178,16 @@ def check(config: Config, planned: Iterable[PlannedTest], schema: Schema, file: 
             problems.append(str(UnknownColumn(key, column, schema)))
         elif isinstance(how, FileCut) and not schema[column].is_numeric():
             problems.append(f"{key}: column {column!r} is {schema[column]}; only numbers can be cut.")
-        elif isinstance(how, Condition) and (problem := how.comparison.mismatch(schema[column])):
+        elif isinstance(how, (Condition, Role)) and (problem := how.comparison.mismatch(schema[column])):
             problems.append(f"{key}: {problem}.")
         elif how is None and key.rpartition(".")[2] in numbers and is_text(schema[column]):
             problems.append(
                 f"{key}: column {column!r} is text ({schema[column]}); numbers or booleans are needed. Recode it "
                 f'first, or specify what counts as 1: {{column = "{column}", equals = "yes"}}.'
             )
-    for i, one in enumerate(tests):
-        lacking = [name for name in required(one.kind) if name not in one.options]
-        problems += [f"tests[{i}].{n}: {one.kind} requires it; name a column here or in [columns]." for n in lacking]
+    for i, test in enumerate(tests):
+        lacking = [name for name in required(test.kind) if name not in test.options]
+        problems += [f"tests[{i}].{n}: {test.kind} requires it; name a column here or in [columns]." for n in lacking]
     if problems:
         raise ConfigError("\n".join(f"{file}: {problem}" for problem in dict.fromkeys(problems)))
     return list(needed)

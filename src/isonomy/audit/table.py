@@ -12,9 +12,9 @@ from isonomy.audit.config import Config, Data
 from isonomy.audit.forms import Condition
 from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
 from isonomy.frames import Reading, Source, open_source
-from isonomy.frames.conditions import all_of, is_text
-from isonomy.frames.labels import NOTHING, Labels
-from isonomy.frames.paths import files_at, refuse_unlike
+from isonomy.frames.adapt import files_at, refuse_unlike
+from isonomy.frames.expressions import all_of, is_text
+from isonomy.frames.groups import NOTHING, Labels
 from isonomy.frames.profile import ROWS, Fingerprint
 from isonomy.frames.profile import fingerprint as fingerprint_of
 from isonomy.results import Note
@@ -51,24 +51,16 @@ def open_table(data: Data, folder: Path, given: object = None, labels: Labels = 
     if given is not None:
         return Opened(_open(given, data, labels), f"a {type(given).__module__.split('.')[0]} table", None)
     if data.engine is not None:
+        queried = data
         if data.path is not None:
-            asked = data.model_copy(update={"query": "select * from data", "tables": {"data": data.path}})
-        else:
-            asked = data
-        behind = {
-            name: files_at(folder / path, f"data.tables.{name}")
-            for name, path in asked.tables.items()
-            if "://" not in path
-        }
-        for each in behind.values():
-            refuse_unlike(each)
-        native = _duckdb(asked, folder, behind) if data.engine == "duckdb" else _spark(asked, folder)
-        return Opened(
-            _open(native, data, labels),
-            data.path or f"a query run by {data.engine}",
-            None,
-            {file: _stamp(file) for each in behind.values() for file in each},
-        )
+            queried = data.model_copy(update={"query": "select * from data", "tables": {"data": data.path}})
+        local = {name: path for name, path in queried.tables.items() if "://" not in path}
+        tables = {name: files_at(folder / path, f"data.tables.{name}") for name, path in local.items()}
+        for files in tables.values():
+            refuse_unlike(files)
+        native = _duckdb(queried, folder, tables) if data.engine == "duckdb" else _spark(queried, folder)
+        stamps = {file: _stamp(file) for files in tables.values() for file in files}
+        return Opened(_open(native, data, labels), data.path or f"a query run by {data.engine}", None, stamps)
     if data.path is None:
         raise ConfigError("data: no path and no query; say where the rows are.")
     path = folder / data.path
@@ -76,8 +68,8 @@ def open_table(data: Data, folder: Path, given: object = None, labels: Labels = 
     # A csv file with a header only has text columns, which would be refused for their type.
     if ".csv" in path.suffixes and all(map(is_text, source.schema.values())) and not len(source.head(1)):
         raise EmptyFrame("data: the table has no rows.")
-    files = {file: _stamp(file) for file in files_at(path)}
-    return Opened(source, data.path, sum(size for size, _ in files.values()), files)
+    stamps = {file: _stamp(file) for file in files_at(path)}
+    return Opened(source, data.path, sum(size for size, _ in stamps.values()), stamps)
 
 
 def repeated(source: Source, config: Config) -> Note | None:
@@ -112,7 +104,7 @@ def _duckdb(data: Data, folder: Path, files: Mapping[str, Sequence[Path]]) -> ob
         connection = duckdb.connect(database, read_only=data.database is not None)
         statements = connection.extract_statements(str(data.query))
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            kinds = ", ".join(str(one.type).rpartition(".")[2] for one in statements) or "none"
+            kinds = ", ".join(str(statement.type).rpartition(".")[2] for statement in statements) or "none"
             raise ConfigError(f"data.query: exactly one SELECT statement is allowed; DuckDB reads: {kinds}.")
         allowed: list[str] = []
         for name, path in data.tables.items():
@@ -150,23 +142,28 @@ def _read(files: Sequence[str]) -> str:
 
 
 _ON_FILES = "spark.sql.runSQLOnFiles"  # whether a query may name files instead of tables
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 
 def _spark(data: Data, folder: Path) -> object:
-    """The query's answer. A query that does anything but select, or that names files of its own, is refused."""
+    """The result of the query. Spark's parser must find a single SELECT, and the query may not name files."""
     try:
         from pyspark import SparkContext
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
         raise ConfigError('data.engine: "spark" is not installed; pip install "isonomy[spark]".') from None
-    there = SparkContext._active_spark_context is not None or SparkSession.getActiveSession() is not None
-    session = SparkSession.builder.getOrCreate()
-    if not there:  # we started it, so we stop it; its workers would otherwise be killed with the process
+    running = SparkContext._active_spark_context is not None or SparkSession.getActiveSession() is not None
+    session: Any = SparkSession.builder.getOrCreate()
+    if not running:  # we started it, so we stop it; its workers would otherwise be killed with the process
         atexit.register(session.stop)
     before = session.conf.get(_ON_FILES, "true")
     try:
-        _refuse_commands(session, str(data.query))
+        plan = session._jsparkSession.sessionState().sqlParser().parsePlan(str(data.query))
+        for kind in ("Command", "ParsedStatement"):
+            if session._jvm.java.lang.Class.forName(f"{_LOGICAL}.{kind}").isInstance(plan):
+                found = plan.nodeName()
+                raise ConfigError(f"data.query: exactly one SELECT statement is allowed; Spark reads: {found}.")
         for name, path in data.tables.items():
             place = str(folder / path) if "://" not in path else path
             csv = path.endswith((".csv", ".csv.gz"))
@@ -178,15 +175,6 @@ def _spark(data: Data, folder: Path) -> object:
         raise ConfigError(f"data.query: Spark cannot run it ({error}).") from None
     finally:
         session.conf.set(_ON_FILES, str(before))
-
-
-def _refuse_commands(session: Any, query: str) -> None:
-    """Refuse everything but one statement that only reads, by Spark's own parser."""
-    plan = session._jsparkSession.sessionState().sqlParser().parsePlan(query)
-    logical = "org.apache.spark.sql.catalyst.plans.logical"
-    for kind in ("Command", "ParsedStatement"):
-        if session._jvm.java.lang.Class.forName(f"{logical}.{kind}").isInstance(plan):
-            raise ConfigError(f"data.query: exactly one SELECT statement is allowed; Spark reads: {plan.nodeName()}.")
 
 
 def narrow(opened: Opened, columns: Iterable[str], filters: list[Condition], in_memory: bool | None) -> Source:

@@ -31,8 +31,8 @@ ResultsFile = Annotated[Path, typer.Argument(help="results.json of an audit.", s
 AuditFile = Annotated[Path, typer.Argument(help="The audit file (TOML).", show_default=False)]
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"isonomy {__version__}")
         raise typer.Exit
 
@@ -80,9 +80,9 @@ def init(
 def audit(
     file: AuditFile,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the report; by default, the file's own.")
+        Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: output in the file.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Keep the tests an interrupted run finished.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep the tests that an interrupted run finished.")] = False,
     counts: Annotated[
         Path | None, typer.Option("--counts", help="The result of the query of `isonomy sql`, instead of the rows.")
     ] = None,
@@ -122,7 +122,7 @@ def validate(file: AuditFile, debug: Debug = False) -> None:
 def report(
     results: ResultsFile,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the report; by default, that of the results.")
+        Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: that of the results.")
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Also print report.pdf, with an installed Chromium.")] = False,
     debug: Debug = False,
@@ -140,7 +140,7 @@ def compare(
     old: Annotated[Path, typer.Argument(help="results.json of the earlier audit.", show_default=False)],
     new: Annotated[Path, typer.Argument(help="results.json of the later audit.", show_default=False)],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for compare.html and compare.md; none by default.")
+        Path | None, typer.Option("--output", "-o", help="Folder for compare.html and compare.md. Default: none.")
     ] = None,
     debug: Debug = False,
 ) -> None:

@@ -1,8 +1,7 @@
-"""The demo: a simulated lender and an audit file that states the truth. Everything else is as in a real audit."""
+"""The demo: a simulated lender, and an audit file that states the truth. Everything else is as in a real audit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -10,7 +9,7 @@ from string import Template
 from isonomy.audit.starter import toml
 from isonomy.audit.state import prepare, write
 
-_AGE = "Age plays no part in approval or repayment: people who would repay are approved equally often at every age."
+_AGE = "Age has no effect on approval or repayment: people who would repay are approved equally often at every age."
 _OFFER = "The model's error is the same in every race: no race is promised too much relative to the others."
 
 _SEXES = {"Female": "women", "Male": "men"}
@@ -37,12 +36,11 @@ def write_demo(folder: Path, rows: int, seed: int) -> Path:
             f'"race={race} & sex={sex}" = "{race} {who}"' for race in RACES for sex, who in _SEXES.items()
         ),
     }
-    truths = {name: _listed(sentences) for name, sentences in facts.items()}
+    truths = {
+        name: "\n".join(["[", *(f"  {toml(sentence)}," for sentence in sentences), "]"])
+        for name, sentences in facts.items()
+    }
     file = folder / "audit.toml"
     template = Template((files("isonomy.cli") / "demo.toml").read_text(encoding="utf-8"))
     write(file, template.substitute(rows=f"{rows:,}", seed=seed, **words, **truths))
     return file
-
-
-def _listed(sentences: Iterable[str]) -> str:
-    return "\n".join(["[", *(f"  {toml(sentence)}," for sentence in sentences), "]"])

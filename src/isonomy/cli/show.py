@@ -69,37 +69,27 @@ def _console(*, stderr: bool = False) -> Console:
 
 
 class Interrupted(Exception):
-    """Ctrl-C during an audit: the step it interrupted, and the number of tests that are kept."""
-
-    def __init__(self, what: str, done: int, total: int) -> None:
-        kept = f"{done} of {total} tests are finished and kept"
-        super().__init__(f"Interrupted at {what!r}: {kept}. No file is incomplete.")
-
-
-class _Watch:
-    """The current test, the progress of the audit, and the tests that are left."""
-
-    def __init__(self, audit: Audit, show: Callable[[str, int, int], None]) -> None:
-        self.names = audit.config.names
-        self.show = show
-        self.now = ("Opening the table", 0, len(self.names))
-
-    def tell(self, what: str, done: int, total: int) -> None:
-        """Remember and show."""
-        testing = done < total and what.startswith(self.names[done])
-        self.now = (self.names[done] if testing else what, done, total)
-        left = self.names[done + 1 :] if testing else []
-        self.show(f"{what}, then {', '.join(left)}" if left else what, done, total)
+    """Ctrl-C during an audit."""
 
 
 def run(audit: Audit, output: Path, *, resume: bool, debug: bool) -> AuditResult:
     """Run an audit with a progress bar; without a terminal, a long audit prints a line for each test."""
+    names, now = audit.config.names, ("Opening the table", 0)  # what is being done, and the tests that are finished
+
+    def report(what: str, done: int, total: int) -> None:
+        nonlocal now
+        testing = done < total and what.startswith(names[done])
+        now = (names[done] if testing else what, done)
+        left = names[done + 1 :] if testing else []
+        show(f"{what}, then {', '.join(left)}" if left else what, done, total)
+
     with contextlib.ExitStack() as stack:
-        watch = _Watch(audit, _shown(_console(stderr=True), stack, len(audit.config.tests)))
+        show = _shown(_console(stderr=True), stack, len(names))
         try:
-            return audit.run(output, resume=resume, progress=watch.tell, debug=debug)
+            return audit.run(output, resume=resume, progress=report, debug=debug)
         except KeyboardInterrupt:
-            raise Interrupted(*watch.now) from None
+            finished = f"{now[1]} of {len(names)} tests are finished and kept"
+            raise Interrupted(f"Interrupted at {now[0]!r}: {finished}. No file is incomplete.") from None
 
 
 def _shown(console: Console, stack: contextlib.ExitStack, total: int) -> Callable[[str, int, int], None]:
@@ -130,7 +120,7 @@ def _shown(console: Console, stack: contextlib.ExitStack, total: int) -> Callabl
 
 
 def finish(result: AuditResult, *, decide: bool) -> None:
-    """Print what was found and where the report is, and exit with the audit's exit code."""
+    """Print the findings and the path of the report, and exit with the audit's exit code."""
     from rich.table import Table
     from rich.text import Text
 
@@ -146,7 +136,7 @@ def finish(result: AuditResult, *, decide: bool) -> None:
     for entry in result.entries:
         badge = Text(entry.badge, style=_STYLES[entry.look])
         heading = (one_line(entry.heading, 160), "bold"), (f"  {one_line(entry.name, 60)}", "dim")
-        warned = [(f"\n! {one_line(warning, _FINDING)}", "yellow") for warning in _warnings(entry)]
+        warned = [(f"\n! {one_line(warning, _FINDING)}", "yellow") for warning in first_warnings(entry)]
         leads = [f"\n{one_line(lead, _FINDING)}" for lead in entry.leads]
         lines.add_row(badge, Text.assemble(*heading, *leads, *warned))
         lines.add_row()
@@ -158,8 +148,8 @@ def finish(result: AuditResult, *, decide: bool) -> None:
     raise typer.Exit(result.exit_code if decide or result.exit_code > 1 else 0)
 
 
-def _warnings(entry: Entry) -> list[str]:
-    """Rows left out, the first warnings, and the number of further ones."""
+def first_warnings(entry: Entry) -> list[str]:
+    """The rows left out, the first warnings, and the number of the others."""
     from isonomy.report import wording
     from isonomy.results import phrases
 
@@ -172,13 +162,13 @@ def _warnings(entry: Entry) -> list[str]:
 
 
 def wrote(paths: Iterable[Path]) -> None:
-    """Which files were written."""
+    """List the files that were written."""
     for path in paths:
         typer.echo(f"Wrote {path}")
 
 
 def comparison(compared: AuditComparison) -> None:
-    """What changed between two audits, as a table."""
+    """Print what changed between two audits, as a table."""
     from rich.table import Table
     from rich.text import Text
 
@@ -206,7 +196,7 @@ def valid(file: Path, tests: int, columns: list[str]) -> None:
 
 
 def started(guesses: list[str], output: Path) -> None:
-    """What was guessed, and what to do next."""
+    """Print the guesses, and what to do next."""
     from isonomy.report.text import one_line
 
     for guess in guesses:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from isonomy.effects import words
 from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Measure, Rest
-from isonomy.effects.estimators.errors import Errors, GroupEffects, arms_differ, effects_of, errors_of, errors_of_halves
-from isonomy.effects.estimators.events import INNER, equal_errors, events_behind, least_events, tests_of
-from isonomy.effects.estimators.moments import Bootstrap, Sums, resample_rows, resample_sums
+from isonomy.effects.estimators.errors import Errors, effects_of, errors_of, errors_of_halves
+from isonomy.effects.estimators.events import INNER, ByEvents, choose_laws, equal_errors, events_behind, least_events
+from isonomy.effects.estimators.moments import Bootstrap, resample_rows
+from isonomy.effects.estimators.ratio import Gap
 from isonomy.effects.experiment import (
     MOVED,
     Experiment,
@@ -20,16 +21,17 @@ from isonomy.effects.experiment import (
     Trial,
     TrialPart,
     check_measure,
+    designed_errors,
     idle_roles,
     read,
-    under_design,
 )
 from isonomy.frames import Groups
 from isonomy.inference import Verdict, conclude
+from isonomy.inference.effect import Effect, Hypothesis, Wald
 from isonomy.inference.multiplicity import adjust as adjusted
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
 from isonomy.numerics.status import Status
-from isonomy.numerics.tails import t_isf, t_sf
+from isonomy.numerics.tails import normal_isf
 from isonomy.options import Alpha, Column, Form, Names, Number, Power, RowOptions, Seeded, Whole, check
 from isonomy.results import Evidence, Note, column, note_if, open_call, question
 
@@ -132,13 +134,12 @@ def treatment_bias(
         "independent" (predicted and observed effects come from random halves, Assumption 1), or a 0/1 column: 0 for
         rows of predictions, 1 for rows of estimation.
     method : {"automatic", "welch", "published"} or iso.bootstrap(resamples, over), default "automatic"
-        "automatic": if a 0/1 outcome has fewer than 400 events in an arm, the law of the counts (ratios: conditional
-        binomial, mid-p; differences: score test corrected for skewness), and no verdict for a group with too few events
-        for any test; otherwise Welch's test and Fieller's interval. The law of the counts is not available with other
-        estimators, collapses or rests than the default, with splits, or with designs; a verdict then needs more events.
-        "welch": always Welch's test. "published": the paper's procedure, that is random halves (unless ``split`` names
-        a column), the pooled rest, equation (20) for ratios (16 with a ``baseline``), and t-tests with n_g - 2 degrees
-        of freedom (equations 25 and 27). ``iso.bootstrap()``: as "automatic", with standard errors from resamples.
+        "automatic": Welch's test and Fieller's interval; the law of the counts if a 0/1 outcome has fewer than 400
+        events in an arm (only with the default estimator, collapse and rest, without splits and designs), and no
+        verdict for a group with too few events for any test. "welch": always Welch's test. "published": the paper's
+        procedure, that is random halves (unless ``split`` names a column), the pooled rest, equation (20) for ratios
+        (16 with a ``baseline``), and t-tests with n_g - 2 degrees of freedom (equations 25 and 27).
+        ``iso.bootstrap()``: as "automatic", with standard errors from resamples.
     adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
         Adjustment for multiple groups, over all groups of the call. Two groups that are compared with each other are
         one hypothesis, which counts once.
@@ -162,12 +163,10 @@ def treatment_bias(
     Notes
     -----
     With the default, B_g = b exactly when mean_control[Y (f - b)] = mean_treated[Y]: a Welch test, and the interval
-    inverts it (Fieller). Limits of the bias combine those of the group and of the rest (MOVER).
+    inverts it (Fieller). Limits of the bias combine those of the group and of the rest (MOVER). With weights, clusters,
+    propensities or strata, the variance is that of the sums of influences over clusters, and rows are read into memory.
 
-    With weights, clusters, propensities or strata, means are weighted, and the variance is that of the sums of
-    influences over clusters; the columns named are read into memory.
-
-    When it misleads: if rows repeat people and no ``cluster`` says so (intervals are too short), or if the model was
+    When it misleads: if rows repeat people and no ``cluster`` is given (intervals are too short), or if the model was
     trained on the same rows. Groups with too few events, or with very skewed outcomes, get no verdict.
 
     References
@@ -194,7 +193,7 @@ def treatment_bias(
     return TreatmentBiasResult(
         **columns,
         **decide(columns, facts, plan),
-        null=words.null(plan.tolerance, plan.formula.measure),
+        null=words.null(plan.tolerance, plan.formula.measure, binary=trial.binary),
         notes=notes(columns, facts, plan),
         provenance=call.provenance(
             rows=trial.sample.rows,
@@ -237,86 +236,91 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
     check_measure(trial.parts[0], plan)
     plain = [_errors(part, plan) for part in trial.parts]
     errors, lost = _resampled(plain, trial, plan, rng)
-    errors, design = under_design(errors, trial, plan)
-    status = tuple(s for own, part in zip(errors, trial.parts, strict=True) for s in own.status[: len(part.groups)])
-    answered = np.array([s is Status.OK for s in status])
-    tests, laws = zip(
-        *(
-            tests_of(
-                *(own, first, part.sums, plan.formula),
-                alpha=plan.alpha,
-                tolerance=plan.tolerance or 0.0,
-                counted=plan.of_counts,
-            )
-            for own, first, part in zip(errors, plain, trial.parts, strict=True)
-        ),
-        strict=True,
-    )
-    events = [_events(own, part, plan) for own, part in zip(errors, trial.parts, strict=True)]
-
-    def joined(arrays: Sequence[FloatArray]) -> FloatArray:
-        return np.where(answered, trial.joined(arrays), np.nan)
-
-    tested = {name: joined([test[name] for test in tests]) for name in tests[0]}
-    disparity, low, high = joined([own.gap.value for own in errors]), tested["ci_low"], tested["ci_high"]
-    df, above, below, upward = tested["df"], tested["above"], tested["below"], disparity >= 0
-    near, far = np.where(upward, above, -below), np.where(upward, below, -above)
-    hypothesis = trial.hypotheses([own.in_rest for own in errors])
+    errors, design = designed_errors(errors, trial, plan)
+    reasons = trial.statuses(errors)
+    answered = np.array([reason is Status.OK for reason in reasons])
+    laws = [
+        choose_laws(error, first, part.sums, plan.formula, counted=plan.of_counts)
+        for error, first, part in zip(errors, plain, trial.parts, strict=True)
+    ]
+    tests = [_tests(*law, plan) for law in laws]
+    events = [_events(error, part, plan) for error, part in zip(errors, trial.parts, strict=True)]
+    hypothesis = trial.hypotheses([error.in_rest for error in errors])
     number, least = np.unique(hypothesis[answered]).size, 0.0
     if plan.method not in ("welch", "published") and plan.observed_effects is None:
         among = number if plan.adjust != "none" else 1
         least = least_events(among, plan.alpha, binary=trial.binary, counted=plan.of_counts)
-    omnibus = np.array(
-        [
-            _omnibus(own, np.isfinite(test["inner_low"]), law, seen >= least, len(part.groups))
-            for own, test, law, seen, part in zip(errors, tests, laws, events, trial.parts, strict=True)
-        ]
-    )
-    columns = {
+    omnibus = []
+    for error, law, number_of_events, part in zip(errors, laws, events, trial.parts, strict=True):
+        used = error.usable & (number_of_events >= least) & np.isfinite(error.error.standard_error + error.error.df)
+        used[len(part.groups) :] = False
+        omnibus.append(equal_errors(law[0], law[1], used, law[2]))
+
+    def joined(arrays: Sequence[FloatArray]) -> FloatArray:
+        return np.where(answered, trial.joined(arrays), np.nan)
+
+    columns: dict[str, Any] = {name: joined([test[name] for test in tests]) for name in tests[0]}
+    within = columns.pop("within_pvalue")
+    columns |= {
         "groups": trial.groups,
         "n": trial.joined([part.rows.sum(-1) for part in trial.parts]),
-        "estimate": joined([own.error.value for own in errors]),
-        "reference": joined([own.rest.value for own in errors]),
-        "disparity": disparity,
-        "ci_low": low,
-        "ci_high": high,
-        "statistic": tested["statistic"],
-        # P(|estimate| as large) at the edge of the tolerance; twice the tail if there is none.
-        "pvalue": np.minimum(t_sf(near, df) + t_sf(far, df), 1.0),
-        "standard_error": joined([own.gap.se for own in errors]),
-        "predicted": trial.joined([own.effects.predicted for own in errors]),
-        "observed": trial.joined([own.effects.observed for own in errors]),
-        "error_se": joined([own.error.se for own in errors]),
-        "error_low": tested["error_low"],
-        "error_high": tested["error_high"],
-        "error_pvalue": np.minimum(2 * t_sf(np.abs(tested["error_statistic"]), tested["error_df"]), 1.0),
+        "reference": joined([error.rest.value for error in errors]),
+        "predicted": trial.joined([error.effects.predicted for error in errors]),
+        "observed": trial.joined([error.effects.observed for error in errors]),
         "treated": trial.joined([part.rows[..., 1] for part in trial.parts]),
         "events": joined(events),
-        "inner_low": tested["inner_low"],
-        "inner_high": tested["inner_high"],
         "binary": trial.binary,
         "families": tuple(
             " & ".join(name for name, _ in part.groups[0].items) if part.groups else "" for part in trial.parts
         ),
-        "omnibus_statistic": omnibus[:, 0],
-        "omnibus_pvalue": omnibus[:, 1],
+        "omnibus_statistic": np.array([statistic for statistic, _ in omnibus]),
+        "omnibus_pvalue": np.array([pvalue for _, pvalue in omnibus]),
         "hypotheses": number,
-        "arms_differ": any(arms_differ(part.rows[: len(part.groups)]) for part in trial.parts),
+        "arms_differ": trial.arms_differ,
         "least_events": least,
         "design": design,
     }
-    # Had the predictions of a group been higher by c, its interval would have moved by c: so far to 0.
-    critical = np.where(upward, disparity - low, high - disparity)
-    columns["critical_bias"] = np.where(columns["events"] < least, np.nan, critical)
-    bounded = np.isfinite(columns["error_low"]) & np.isfinite(columns["error_high"])
+    few = answered & (columns["events"] < least)
+    # Had the predictions of a group been higher by c, its interval would have moved by c: its distance from 0.
+    bias, low, high = columns["disparity"], columns["ci_low"], columns["ci_high"]
+    columns["critical_bias"] = np.where(few, np.nan, np.where(bias >= 0, bias - low, high - bias))
     return columns, {
-        "reasons": status,
+        "reasons": reasons,
         "answered": answered,
-        "few": answered & (columns["events"] < least),
-        "unbounded": answered & ~bounded,
+        "few": few,
+        "unbounded": answered & ~(np.isfinite(columns["error_low"]) & np.isfinite(columns["error_high"])),
         "hypothesis": hypothesis,
-        "within_pvalue": np.maximum(t_sf(-above, df), t_sf(below, df)),
+        "within_pvalue": within,
         "lost": lost,
+    }
+
+
+def _tests(error: Effect, bias: Effect, few: BoolArray, plan: BiasPlan) -> dict[str, FloatArray]:
+    """Estimates, intervals and tests of the errors and biases of one partition."""
+    low, high = bias.limits(plan.alpha)
+    error_low, error_high = error.limits(plan.alpha)
+    inner = np.full((2, few.size), np.nan)
+    if isinstance(bias, ByEvents):
+        inner[:, few] = bias.counts.interval(INNER**2)
+    pvalue, within = bias.pvalue(), inner[0]
+    if plan.tolerance is not None:
+        pvalue = bias.test(Hypothesis(-plan.tolerance, plan.tolerance, "outside"))[1]
+        within = bias.within_pvalue(plan.tolerance)
+    return {
+        "estimate": error.value,
+        "disparity": bias.value,
+        "ci_low": low,
+        "ci_high": high,
+        "statistic": bias.root(0.0),
+        "pvalue": pvalue,
+        "standard_error": bias.standard_error,
+        "error_se": error.standard_error,
+        "error_low": error_low,
+        "error_high": error_high,
+        "error_pvalue": error.pvalue(),
+        "inner_low": inner[0],
+        "inner_high": inner[1],
+        "within_pvalue": within,
     }
 
 
@@ -325,53 +329,46 @@ def _errors(part: TrialPart, plan: BiasPlan) -> Errors:
         return errors_of(part.sums.moments(), plan.formula, part.known)
     prediction, estimation = (part.sums.moments(half) for half in HALVES)
     errors = errors_of_halves(prediction, estimation, plan.formula)
-    return errors.with_freedom(part.rows.sum(-1) - 2) if plan.published else errors
+    if not plan.published:
+        return errors
+    df = part.rows.sum(-1) - 2
+    error, rest = replace(errors.error, df=df), replace(errors.rest, df=df)
+    return replace(errors, error=error, rest=rest, gap=Gap(error, rest, df))
 
 
 def _events(errors: Errors, part: TrialPart, plan: BiasPlan) -> FloatArray:
-    """The events that each group's bias stands on; infinitely many if effects come from elsewhere."""
+    """The events that each group's bias is based on; infinitely many if effects come from elsewhere."""
     if plan.observed_effects is not None:
-        return np.full(errors.error.value.shape, np.inf)
+        return np.full(errors.in_rest.shape, np.inf)
     observed = part.sums if plan.divided is None else part.sums.part(HALVES[1])  # effects are observed in these alone
     rows = part.rows.sum(-1) if plan.designed else None
     return events_behind(errors, observed, plan.formula, alpha=plan.alpha, counted=plan.of_counts, rows=rows)
 
 
-def _omnibus(errors: Errors, counted: BoolArray, law: Any, enough: BoolArray, size: int) -> tuple[float, float]:
-    """The test that all groups which can be tested share one error."""
-    used = errors.usable & enough & np.isfinite(errors.error.variance + errors.error.df)
-    used[size:] = False
-    return equal_errors(errors.error, used, counted, law)
-
-
 def _resampled(
     errors: list[Errors], trial: Trial, plan: BiasPlan, rng: np.random.Generator
 ) -> tuple[list[Errors], float]:
-    """Errors of every partition with the bootstrap's variances, and the largest share of resamples that were lost."""
+    """Errors with the bootstrap's variances, and the largest share of a group's resamples that gave no number."""
     if plan.bootstrap is None:
         return errors, 0.0
     resamples, formula = plan.bootstrap.resamples, plan.formula
-
-    def drawn(sums: Sums, own: Errors) -> GroupEffects:
-        moments = resample_sums(sums, resamples, rng)
-        return effects_of(moments, formula, own.in_rest, fitted=sums.moments())
-
+    halves = (np.array([0]),) if plan.divided is None else HALVES
     if plan.by_rows:
         assert trial.lines is not None
-        moments = resample_rows(trial.lines, formula.columns, resamples, rng)
-        draws = [
-            effects_of(one, formula, own.in_rest, fitted=part.sums.moments())
-            for one, own, part in zip(moments, errors, trial.parts, strict=True)
-        ]
-    elif plan.divided is None:
-        draws = [drawn(part.sums, own) for part, own in zip(trial.parts, errors, strict=True)]
+        drawn = [[moments] for moments in resample_rows(trial.lines, formula.columns, resamples, rng)]
     else:
-        halves = [
-            [drawn(part.sums.part(half), own) for half in HALVES] for part, own in zip(trial.parts, errors, strict=True)
+        drawn = [[part.sums.part(half).resampled(resamples, rng) for half in halves] for part in trial.parts]
+    resampled, lost = [], 0.0
+    for error, moments, part in zip(errors, drawn, trial.parts, strict=True):
+        effects = [
+            effects_of(draws, formula, error.in_rest, fitted=part.sums.moments(half))
+            for draws, half in zip(moments, halves, strict=True)
         ]
-        draws = [prediction.observed_in(estimation) for prediction, estimation in halves]
-    pairs = list(zip(errors, draws, strict=True))
-    return [own.resampled(draw) for own, draw in pairs], max(own.lost(draw) for own, draw in pairs)
+        effect = effects[0].observed_in(effects[-1])
+        resampled.append(error.resampled(effect))
+        if error.usable.any():
+            lost = max(lost, float((~np.isfinite(effect.error[:, error.usable])).mean(0).max()))
+    return resampled, lost
 
 
 # ---- decide
@@ -403,7 +400,7 @@ def decide(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: BiasPlan)
 
 
 def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: BiasPlan) -> tuple[Note, ...]:
-    """What the reader must know about groups without an answer, and about the options chosen."""
+    """Notes about groups without an answer, and about the options."""
     labels, answered, few = np.array([str(group) for group in columns["groups"]]), facts["answered"], facts["few"]
     alone = answered & ~np.isfinite(columns["disparity"])
     uncertain = answered & ~few & np.isnan(columns["inner_low"]) & (columns["events"] < FEW_EVENTS)
@@ -426,8 +423,9 @@ def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: BiasPlan) 
 def unanswered(labels: Sequence[str] | AnyArray, status: Sequence[Status]) -> list[Note]:
     """One note per reason."""
     kinds = [kind for kind in dict.fromkeys(status) if kind is not Status.OK]
-    named = {kind: [str(label) for label, one in zip(labels, status, strict=True) if one is kind] for kind in kinds}
-    return [Note("no_effect", tuple(groups), {"status": kind.value}) for kind, groups in named.items()]
+    pairs = list(zip(labels, status, strict=True))
+    named = {kind: tuple(str(label) for label, reason in pairs if reason is kind) for kind in kinds}
+    return [Note("no_effect", groups, {"status": kind.value}) for kind, groups in named.items()]
 
 
 def other_measure(measure: Measure, answered: BoolArray, columns: Mapping[str, Any]) -> list[Note]:
@@ -452,9 +450,9 @@ class TreatmentBiasResult(Evidence):
 
     ``estimate`` is the group's error (predicted minus observed effect), ``reference`` the error of the other groups,
     and ``disparity`` their difference, the bias. ``critical_bias`` is the smallest estimate that rejects, before
-    adjustment: a true bias of that size is found half of the time. ``events`` are those that the smaller arm of a group
-    and of its rest stands on; groups with fewer than ``least_events`` are not tested. ``omnibus_pvalue`` tests, for
-    each of the ``families`` of groups, that all errors are equal.
+    adjustment: a true bias of that size is found half of the time. ``events`` are the events in the smaller arm that a
+    comparison is based on; groups with fewer than ``least_events`` are not tested. ``omnibus_pvalue`` tests, for each
+    of the ``families`` of groups, that all errors are equal.
     """
 
     method: ClassVar[str] = words.METHOD
@@ -489,7 +487,7 @@ class TreatmentBiasResult(Evidence):
     omnibus_statistic: FloatArray
     omnibus_pvalue: FloatArray
     hypotheses: int  # about biases: two groups that are compared with each other have one
-    arms_differ: bool  # treated shares do between groups, by more than 5 points and more than chance explains
+    arms_differ: bool  # treated shares differ between groups by more than 5 points and more than chance explains
     least_events: float
     measure: Measure
     alpha: float
@@ -505,20 +503,15 @@ class TreatmentBiasResult(Evidence):
         NaN for a group that was not tested.
         """
         check("power", power, Power)
-        critical, reach = float(t_isf(self.alpha / 2, np.inf)), float(t_isf(1 - power, np.inf))
-        below, above = self.disparity - self.ci_low, self.ci_high - self.disparity
-
-        def length(inner: FloatArray, outer: FloatArray) -> FloatArray:
-            """How far the limit at z_power is: the parabola through 0 and two known lengths."""
-            bend = (outer / critical - inner / INNER) / (critical - INNER)
-            return reach * (inner / INNER + bend * (reach - INNER))
-
-        far_below, far_above = (
-            length(self.disparity - self.inner_low, below),
-            length(self.inner_high - self.disparity, above),
-        )
-        skewed = np.fmax(below + far_above, above + far_below)
-        size = np.where(np.isfinite(self.inner_low), skewed, (critical + reach) * self.standard_error)
+        critical, reach = float(normal_isf(self.alpha)), float(normal_isf(1 - power, sides="one"))
+        outer = np.stack([self.disparity - self.ci_low, self.ci_high - self.disparity])
+        inner = np.stack([self.disparity - self.inner_low, self.inner_high - self.disparity])
+        # The limit at z_power: the parabola through 0 and two known lengths.
+        bend = (outer / critical - inner / INNER) / (critical - INNER)
+        length = reach * (inner / INNER + bend * (reach - INNER))
+        skewed = np.fmax(outer[0] + length[1], outer[1] + length[0])
+        normal = Wald(self.disparity, self.standard_error).detectable(self.alpha, power)
+        size = np.where(np.isfinite(self.inner_low), skewed, normal)
         return np.where(np.isfinite(self.adjusted_pvalue), size, np.nan)
 
     def findings(self) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 import numpy as np
@@ -11,34 +12,43 @@ import numpy as np
 from isonomy.effects import words
 from isonomy.effects.bias import other_measure, unanswered
 from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Relative, Rest
-from isonomy.effects.estimators.errors import arms_differ
+from isonomy.effects.estimators.designs import Clustered
+from isonomy.effects.estimators.errors import GroupEffects, effects_of
 from isonomy.effects.estimators.events import least_events
 from isonomy.effects.estimators.heldout import (
-    Evaluation,
-    Halves,
     Heldout,
-    beside_normal,
     densities,
+    density_and_normal,
     fewer_squares,
     judged,
+    multiple_of,
 )
-from isonomy.effects.estimators.shrinkage import PAPER, AnyStrategy, Custom, Form, name_of, strategies_of
+from isonomy.effects.estimators.moments import ArmMoments, Sums, draw_moments
+from isonomy.effects.estimators.shrinkage import (
+    PAPER,
+    AnyStrategy,
+    Custom,
+    Detected,
+    Form,
+    correction,
+    name_of,
+    strategies_of,
+)
 from isonomy.effects.experiment import (
     MOVED,
     Experiment,
     ObservedEffects,
     Trial,
+    TrialPart,
     check_measure,
     idle_roles,
-    read_buckets,
-    read_designed,
-    read_predicted,
+    read,
 )
-from isonomy.errors import UsageError
 from isonomy.frames import Groups, Request
 from isonomy.inference import Verdict, rejected
+from isonomy.inference.effect import Wald
 from isonomy.inference.multiplicity import adjust
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Column, RowOptions, Seeded, Whole
 from isonomy.results import Columns, Evidence, column, open_call, question
@@ -47,8 +57,8 @@ from isonomy.results.progress import tracked
 if TYPE_CHECKING:
     import altair as alt
 
-# The axis of what a group contributes: strategy, run, group.
-BY_GROUP = ("factor", "error", "bias", "bias_se", "error_pvalue", "bias_pvalue")
+BY_GROUP = ("factor", "error", "bias", "bias_se", "error_pvalue", "bias_pvalue")  # axes: strategy, run, group
+Halves = tuple[Sums | Clustered, ...]  # the rows of a half; with an inner split, also those of either part of it
 
 
 # ---- call
@@ -171,7 +181,7 @@ def evaluate_corrections(
     """
     call = open_call("evaluate_corrections", locals())
     plan = CorrectionsPlan(call.source, **call.options)
-    trial = read(plan, call.rng)
+    trial = read(plan, call.rng, plan.heldout.buckets)
     columns, facts = estimate(trial, plan, call.rng)
     return CorrectionsResult(
         **columns,
@@ -207,39 +217,41 @@ class CorrectionsPlan(Experiment):
     method: Literal["heldout", "published"] | Heldout
     progress: bool
 
-    def __post_init__(self) -> None:
-        if isinstance(self.measure, Relative) and self.measure.collapse == "positives_inverse":
-            raise UsageError(
-                'collapse: "positives_inverse" divides by the effect, so every correction needs another pass over the '
-                'rows; use another collapse, for instance "control_outcome".'
-            )
-        _ = self.chosen
-        if self.form == "multiplicative" and (self.published or self.measure == "difference"):
-            raise UsageError(
-                'form: "multiplicative" is for relative effects, which must stay above 0, and is not available with '
-                'method="published"; leave it out, or give "additive".'
-            )
-        super().__post_init__()
-        by_row = self.heldout.over == "rows"
-        refusals = (
+    def refusals(self) -> tuple[tuple[bool, str], ...]:
+        """Combinations of options that are not available."""
+        by_row, designed = self.by_rows, self.designed or self.by_rows
+        from_paper = all(strategy in PAPER for strategy in self.chosen)
+        return (
             (
-                (self.designed or by_row) and (self.published or self.heldout.split is not None),
-                'weight, cluster, propensity, over="rows": not available with split, nor with method="published"; '
+                isinstance(self.measure, Relative) and self.measure.collapse == "positives_inverse",
+                'collapse: "positives_inverse" divides by the effect, so every correction needs another pass over the '
+                'rows; use another collapse, for instance "control_outcome".',
+            ),
+            (
+                self.published and not from_paper,
+                f'strategies: method="published" has the paper\'s strategies: {", ".join(PAPER)}.',
+            ),
+            (
+                self.form == "multiplicative" and (self.published or self.measure == "difference"),
+                'form: "multiplicative" is for relative effects, which must stay above 0, and is not available with '
+                'method="published"; leave it out, or give "additive".',
+            ),
+            *Experiment.refusals(self),
+            (
+                designed and (self.published or self.heldout.split is not None),
+                'weight, cluster, propensity, over="rows": not available with split or with method="published"; '
                 "leave those out.",
             ),
             (
-                by_row and self.formula.estimator != "arm_means",
+                by_row and self.estimator != "arm_means",
                 'method: over="rows" is available with estimator="arm_means"; use over="cells".',
             ),
             (
-                (self.designed or by_row) and self.source.count is not None and self.source.cluster is None,
+                designed and self.source.count is not None and self.source.cluster is None,
                 "count: lines that stand for several rows cannot be split with weights, propensities or "
                 'over="rows"; give one line per row, or a cluster.',
             ),
         )
-        for refused, message in refusals:
-            if refused:
-                raise UsageError(message)
 
     @property
     def heldout(self) -> Heldout:
@@ -253,14 +265,11 @@ class CorrectionsPlan(Experiment):
         """None: rows are divided within each half."""
         return None
 
-    @property
+    @cached_property
     def chosen(self) -> tuple[AnyStrategy, ...]:
         """The strategies, "none" first."""
-        if not self.published:
-            return tuple(dict.fromkeys(("none", *strategies_of(self.strategies))))
-        named = strategies_of(PAPER if self.strategies is None else self.strategies)
-        if not all(one in PAPER for one in named):
-            raise UsageError(f'strategies: method="published" has the paper\'s strategies: {", ".join(PAPER)}.')
+        default = PAPER if self.published else None
+        named = strategies_of(default if self.strategies is None else self.strategies)
         return tuple(dict.fromkeys(("none", *named)))
 
     @property
@@ -269,17 +278,7 @@ class CorrectionsPlan(Experiment):
         return ()
 
 
-# ---- read
-
-
-def read(plan: CorrectionsPlan, rng: np.random.Generator) -> Trial:
-    """Sums of every partition with the rows, or whole clusters, spread at random over equal buckets."""
-    if plan.designed or plan.by_rows:
-        return read_designed(plan, plan.heldout.buckets, rng)
-    if plan.formula.estimator == "aipw":
-        return read_predicted(plan, rng, plan.heldout.buckets)
-    return read_buckets(plan, plan.heldout.buckets, rng)
-
+# ---- read: see `isonomy.effects.experiment.read`
 
 # ---- estimate
 
@@ -287,50 +286,28 @@ def read(plan: CorrectionsPlan, rng: np.random.Generator) -> Trial:
 def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
     """Find corrections on one half of the rows and judge them on the other, split by split and swap by swap.
 
-    The columns by strategy, the arrays by strategy, run and group, and what notes need to know.
+    The columns by strategy, the arrays by strategy, run and group, and the facts that notes need.
     """
     everybody = [np.ones(len(part.sums.n), dtype=bool) for part in trial.parts]
     least = least_events(np.unique(trial.hypotheses(everybody)).size, plan.alpha)
-    evaluation = Evaluation(
-        formula=plan.formula,
-        strategies=plan.chosen,
-        single=plan.published,
-        resamples=plan.heldout.resamples,
-        alpha=plan.alpha,
-        form=plan.form,
-        inner=plan.heldout.split,
-        least=least,
-    )
     check_measure(trial.parts[0], plan)
     samples = [part.clustered or part.sums for part in trial.parts]
     clustered = trial.parts[0].clustered is not None
-    runs, statistics = [], []
-    for part, sample, child in zip(trial.parts, samples, rng.spawn(len(samples)), strict=True):
-        halves = tracked(_halves(plan.heldout, child), words.PROGRESS, 2 * plan.heldout.splits, bar=plan.progress)
-        remainders, statistic = replace(evaluation, known=part.known).run(sample, len(part.groups), halves, child)
-        runs.append(remainders)
-        statistics.append(statistic)
+    parts = zip(trial.parts, samples, rng.spawn(len(samples)), strict=True)
+    runs = [_evaluate(part, sample, plan, least, child) for part, sample, child in parts]
     both = {name: np.concatenate([run[name] for run in runs], axis=-1) for name in runs[0]}
-    none, statistic = plan.chosen.index("none"), np.concatenate(statistics, axis=-1)
+    none, statistic = plan.chosen.index("none"), both["statistic"]
     # Groups that no half could answer: for the reason that all rows give twice as many events, or that halves alone do.
     whole = [
         judged(sample, plan.formula, 2 * least, part.known) for sample, part in zip(samples, trial.parts, strict=True)
     ]
-    reasons = [s for own, part in zip(whole, trial.parts, strict=True) for s in own.status[: len(part.groups)]]
     otherwise = Status.FEW_CLUSTERS if clustered else Status.FEW_EVENTS
     status = tuple(
         Status.OK if not lost else reason if reason is not Status.OK else otherwise
-        for reason, lost in zip(reasons, np.isnan(both["error"]).all((0, 1)), strict=True)
+        for reason, lost in zip(trial.statuses(whole), np.isnan(both["error"]).all((0, 1)), strict=True)
     )
     left = np.sqrt(np.maximum(_mean(both["bias"] ** 2 - both["bias_se"] ** 2), 0.0))
-    statistic_at, statistic_density = beside_normal(statistic)
-    # One sample per strategy: all its draws, of all partitions.
-    drawn = {
-        quantity: densities(
-            [np.concatenate([np.ravel(run[f"{quantity}_draws"][s]) for run in runs]) for s in range(len(plan.chosen))]
-        )
-        for quantity in ("error", "bias")
-    }
+    statistic_at, statistic_density = density_and_normal(statistic)
     columns: dict[str, Any] = {
         "groups": trial.groups,
         "status": status,
@@ -342,13 +319,17 @@ def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> t
         "factor_mean": _mean(both["factor"]),
         **{name: both[name] for name in BY_GROUP},
         "detection_statistic": statistic,
-        "density_at": drawn["bias"][0],
         "statistic_at": statistic_at,
         "statistic_density": statistic_density,
-        "arms_differ": any(arms_differ(part.rows[: len(part.groups)]) for part in trial.parts),
+        "arms_differ": trial.arms_differ,
     }
-    for quantity, (_, density, scale) in drawn.items():
+    for quantity in ("error", "bias"):
         remaining, pvalue = both[quantity], both[f"{quantity}_pvalue"]
+        # One sample per strategy: all its draws, of all partitions.
+        draws = [
+            np.concatenate([np.ravel(run[f"{quantity}_draws"][s]) for run in runs]) for s in range(len(plan.chosen))
+        ]
+        columns["density_at"], density, scale = densities(draws)
         columns |= {
             f"{quantity}_mean": _mean(remaining),
             f"{quantity}_rms": np.sqrt(_mean(remaining**2)),
@@ -358,12 +339,126 @@ def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> t
             f"{quantity}_scale": scale,
         }
     facts = {
-        "answered": np.array([one is Status.OK for one in status]),
-        "predicted": trial.joined([own.effects.predicted for own in whole]),
-        "observed": trial.joined([own.effects.observed for own in whole]),
+        "answered": np.array([reason is Status.OK for reason in status]),
+        "predicted": trial.joined([errors.effects.predicted for errors in whole]),
+        "observed": trial.joined([errors.effects.observed for errors in whole]),
         "binary": trial.binary,
     }
     return columns, facts
+
+
+def _evaluate(
+    part: TrialPart, sample: Sums | Clustered, plan: CorrectionsPlan, least: float, rng: np.random.Generator
+) -> dict[str, FloatArray]:
+    """What remains of the errors and biases of one partition, and the statistics of the bias before correction.
+
+    Axes: strategy, run, group; resamples: strategy, run, resample, group; statistics: run, group.
+    """
+    halves: list[tuple[IntArray, IntArray]] = []
+    for _ in range(plan.heldout.splits):
+        order = rng.permutation(plan.heldout.buckets)
+        first, second = np.sort(order[: order.size // 2]), np.sort(order[order.size // 2 :])
+        halves += [(first, second), (second, first)]
+    runs, statistics = [], []
+    for detection, mitigation in tracked(halves, words.PROGRESS, len(halves), bar=plan.progress):
+        detected, rest, predicted, statistic = _detect(_sets(sample, detection, plan), part.known, plan, least, rng)
+        statistics.append(statistic)
+        runs.append(list(_correct(_sets(sample, mitigation, plan), detected, rest, predicted, plan, least, rng)))
+    size = len(part.groups)
+    remaining = {
+        name: np.array([[left[name] for left in run] for run in runs]).swapaxes(0, 1)[..., :size] for name in runs[0][0]
+    }
+    return {**remaining, "statistic": np.array(statistics)[:, :size]}
+
+
+def _sets(sample: Sums | Clustered, buckets: IntArray, plan: CorrectionsPlan) -> Halves:
+    """The rows of a half; and, with an inner split, those that predicted and those that observed effects come from."""
+    inner = () if plan.heldout.split is None else (sample.part(buckets[::2]), sample.part(buckets[1::2]))
+    return (sample.part(buckets), *inner)
+
+
+def _effects(
+    sets: tuple[ArmMoments, ...],
+    fitted: tuple[ArmMoments, ...],
+    in_rest: BoolArray,
+    plan: CorrectionsPlan,
+    known: FloatArray | None = None,
+) -> GroupEffects:
+    """Effects of the sets; ``fitted``: the moments that slopes of an adjustment are taken from."""
+    pairs = zip(sets[-2:], fitted[-2:], strict=True)
+    first, *others = (effects_of(part, plan.formula, in_rest, known, fitted=fit) for part, fit in pairs)
+    if not others:
+        return first
+    forth, back = first.observed_in(others[0]), others[0].observed_in(first)
+    if plan.heldout.split == "independent":
+        return forth
+    return GroupEffects(*((getattr(forth, f.name) + getattr(back, f.name)) / 2 for f in fields(forth)))
+
+
+def _detect(
+    sets: Halves, known: FloatArray | None, plan: CorrectionsPlan, least: float, rng: np.random.Generator
+) -> tuple[Detected, Detected, FloatArray, FloatArray]:
+    """Errors of the groups and of their rests on the detection rows, predicted effects, statistics of the bias."""
+    moments = tuple(part.moments() for part in sets)
+    errors = judged(sets[0], plan.formula, least, known)
+    effects = _effects(moments, moments, errors.in_rest, plan, known)
+    if known is not None:  # effects as other studies of the same precision would have found them
+        noise = rng.standard_normal((plan.heldout.resamples, len(known)))
+        known = np.stack([known[:, 0] + known[:, 1] * noise, np.broadcast_to(known[:, 1], noise.shape)], -1)
+    replicates = tuple(part.resampled(plan.heldout.resamples, rng) for part in sets[-2:])
+    drawn = _effects(replicates, moments, errors.in_rest, plan, known)
+    error, rest_error = np.where(errors.usable, effects.error, np.nan), effects.rest_error
+    detected = Detected.from_draws(error, drawn.error, errors.error.df)
+    rest = Detected.from_draws(rest_error, drawn.rest_error, errors.rest.df)
+    gap = Detected.from_draws(error - rest_error, drawn.error - drawn.rest_error)
+    return detected, rest, effects.predicted, gap.root(0.0)
+
+
+def _correct(
+    sets: Halves,
+    detected: Detected,
+    rest: Detected,
+    predicted: FloatArray,
+    plan: CorrectionsPlan,
+    least: float,
+    rng: np.random.Generator,
+) -> Iterator[dict[str, FloatArray]]:
+    """What remains on held-out rows, strategy by strategy; all strategies see the same replicates."""
+    moments = tuple(part.moments() for part in sets)
+    held = judged(sets[0], plan.formula, least)
+    replicates = tuple(part.resampled(plan.heldout.resamples, rng) for part in sets[-2:])
+    answered = held.usable & np.isfinite(detected.value)
+    for strategy in plan.chosen:
+        shift = correction(strategy, detected, plan.alpha)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(shift == 0, 0.0, shift / detected.value)
+
+        def corrected(parts: tuple[ArmMoments, ...], shift: FloatArray = shift) -> tuple[ArmMoments, ...]:
+            if plan.form == "additive":
+                return tuple(part.shifted(shift) for part in parts)
+            return tuple(part.scaled(multiple_of(shift, predicted)) for part in parts)
+
+        left = []  # errors and biases, as estimated and as resampled
+        for drawn in (moments, replicates):
+            effects = _effects(corrected(drawn), corrected(moments), held.in_rest, plan)
+            rest_error = effects.rest_error
+            if plan.published:  # one factor for the whole rest
+                uncorrected = _effects(drawn, moments, held.in_rest, plan)
+                rest_error = uncorrected.rest_error - correction(strategy, rest, plan.alpha)
+            left += [np.where(answered, values, np.nan) for values in (effects.error, effects.error - rest_error)]
+        error, bias, error_draws, bias_draws = left
+        error_se, bias_se = (np.sqrt(draw_moments(draws)[0]) for draws in (error_draws, bias_draws))
+        yield {
+            "factor": np.where(answered, share, np.nan),
+            "error": error,
+            "bias": bias,
+            "bias_se": np.where(answered, bias_se, np.nan),
+            "bias_df": np.where(answered, held.gap.df, np.nan),
+            "error_pvalue": Wald(error, error_se, held.error.df).pvalue(),  # equation (50)
+            "bias_pvalue": Wald(bias, bias_se, held.gap.df).pvalue(),  # equation (51)
+            "error_draws": error_draws,
+            "bias_draws": bias_draws,
+        }
 
 
 def _mean(array: FloatArray) -> FloatArray:
@@ -371,16 +466,6 @@ def _mean(array: FloatArray) -> FloatArray:
     answered = np.isfinite(array)
     number = answered.sum((1, 2))
     return np.where(number > 0, np.where(answered, array, 0.0).sum((1, 2)) / np.maximum(number, 1), np.nan)
-
-
-def _halves(heldout: Heldout, rng: np.random.Generator) -> list[Halves]:
-    """Random halves of the buckets, each followed by its swap."""
-    halves: list[Halves] = []
-    for _ in range(heldout.splits):
-        order = rng.permutation(heldout.buckets)
-        one, two = np.sort(order[: heldout.buckets // 2]), np.sort(order[heldout.buckets // 2 :])
-        halves += [(one, two), (two, one)]
-    return halves
 
 
 # ---- decide

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import Annotated, Literal, ParamSpec, Protocol, Self, runtime_checkable
+from typing import Annotated, Any, Literal, Self
 
 import narwhals as nw
 import numpy as np
@@ -21,10 +20,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isonomy.effects import words
 from isonomy.effects.bias import other_measure
 from isonomy.effects.estimators.collapse import Aipw, AnyMeasure, Estimator, NamedMeasure, Regression
-from isonomy.effects.estimators.designs import laws_of, together
-from isonomy.effects.estimators.errors import constant_arm, effects_of, errors_of
+from isonomy.effects.estimators.designs import under_design
+from isonomy.effects.estimators.errors import effects_of, errors_of
 from isonomy.effects.estimators.heldout import multiple_of
-from isonomy.effects.estimators.moments import Bootstrap, resample_rows, resample_sums
+from isonomy.effects.estimators.moments import Bootstrap, resample_rows
+from isonomy.effects.estimators.ratio import all_groups
 from isonomy.effects.estimators.shrinkage import (
     DEFAULT,
     AnyStrategy,
@@ -37,16 +37,14 @@ from isonomy.effects.estimators.shrinkage import (
 )
 from isonomy.effects.experiment import Experiment, ObservedEffects, check_measure, read
 from isonomy.errors import DataError, UsageError, WrongType
-from isonomy.frames import Group, Request, Source, open_source
-from isonomy.frames.estimators import Column, as_tuple, column_of, eager, known_columns, refuse_empty, target
-from isonomy.inference.designs import FEWEST
+from isonomy.frames import Group, Request, open_source
+from isonomy.frames.estimators import Column, as_tuple, column_of, eager, known_columns, refuse_empty, renamed, target
 from isonomy.numerics.arrays import FloatArray, IntArray, ObjectArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Seeded, check_parameters, checked
 from isonomy.options import Form as FileForm
 from isonomy.results import phrases
 
-P = ParamSpec("P")
 MOVED = {
     "effect_column": "effect=...",
     "group_columns": "groups=...",
@@ -62,85 +60,58 @@ MOVED = {
 }
 
 
-def _refusing_moved(init: Callable[P, None]) -> Callable[P, None]:
-    """A constructor that refuses the keywords of earlier versions, and says what to write in their place."""
-
-    @wraps(init)
-    def construct(*args: P.args, **kwargs: P.kwargs) -> None:
-        for keyword in kwargs:
-            if keyword in MOVED:
-                raise UsageError(f"{keyword}: it has moved; write {MOVED[keyword]}.")
-        init(*args, **kwargs)
-
-    return construct
-
-
 class EffectCorrector(TransformerMixin, BaseEstimator):
-    """How should predicted effects be corrected so that no group's are off?
+    """How should predicted effects be corrected so that no group's effect is wrong?
 
     ``fit`` estimates the error of each group's predicted effect on a randomized experiment and decides how much of it
-    to trust; ``predict`` subtracts that share: f - gamma_g B_g (equation 33). Groups and treatment are columns of X.
+    to trust; ``predict`` subtracts that share: f - gamma_g B_g (equation 33). Groups and treatment are columns of X,
+    given by name or by number.
 
     Parameters
     ----------
     strategy : str or callable, default "empirical_bayes_mixture"
-        What to subtract. "empirical_bayes": errors shrunk toward their common mean, the more the less they differ
-        beyond chance (DerSimonian and Laird); "empirical_bayes_t": the same with a heavy tail that leaves outlying
-        groups where they are; "empirical_bayes_mixture": true errors are normal, or equal in most groups, around 0 or
-        any other value, averaged with the likelihood of each. From each group's own error: "none" 0; "mean" all of it;
+        What to subtract. From the errors of all groups: "empirical_bayes" shrinks them toward their common mean, more
+        if they differ little beyond chance (DerSimonian and Laird); "empirical_bayes_t" does so with a heavy tail that
+        leaves outlying groups where they are; "empirical_bayes_mixture" averages over true errors that are normal, or
+        equal in most groups, around 0 or any other value. From each group's own error: "none" 0; "mean" all of it;
         "significant" all of it if it is significant at ``alpha`` (42); "mse_plus" (46); "mse_minus" (47);
-        "positive_part" max(0, 1 - se^2 / B^2); see `correction_risk` for what each of these leaves. Or a function of
-        two arrays, the errors of all groups and their standard errors, that returns what to subtract from each group's.
+        "positive_part" max(0, 1 - se^2 / B^2); `correction_risk` compares these. Or a function of two arrays, the
+        errors of all groups and their standard errors, that returns what to subtract from each group's predictions.
     form : {"additive", "multiplicative"}, default "additive"
         Subtract the correction from every prediction of a group; or, for relative effects, multiply them so that the
         group's effect falls by it. A ratio then stays above 0, which subtracting does not ensure.
     effect : str or int, default "effect"
-        Column of X with the predicted effects: its name, or its number.
+        Column with the predicted effects.
     groups : str, int or list of them
-        Columns of X that say which group a row belongs to. Several mean their intersection.
-    treatment : str or int, default "treatment"
-        Column of X with the 0/1 assignment; needed by ``fit`` only.
-    baseline : str or int, optional
-        Column of X with the predicted outcome without treatment, as in `treatment_bias`; needed by ``fit`` only.
-    measure, estimator : optional
-        As in `treatment_bias`. The ``features`` of an estimator are columns of X, needed by ``fit`` only.
-    propensity : str or int, optional
-        Column of X with the known probability of treatment, as in `treatment_bias`; needed by ``fit`` only.
-    observed_effects : mapping of str to (float, float), optional
-        {group: (effect, standard error)} for effects estimated elsewhere, as in `treatment_bias`; ``fit`` then needs
-        neither treatment nor outcomes. Relative effects need ``baseline``.
+        Columns that define the groups. Several columns define their intersections.
+    treatment, baseline, propensity, weight, cluster : str or int, optional
+        Columns as in `treatment_bias`, needed by ``fit`` only; ``treatment`` is "treatment" by default. A group of
+        fewer than 10 effective clusters is left uncorrected.
+    measure, estimator, observed_effects : optional
+        As in `treatment_bias`. The ``features`` of an estimator are columns of X, needed by ``fit`` only. With
+        ``observed_effects`` ``fit`` needs neither treatment nor outcomes; relative effects need ``baseline``.
     method : {"automatic"} or iso.bootstrap(resamples, over), default "automatic"
-        Standard errors come from influence functions, or from the bootstrap.
+        Standard errors from influence functions, or from the bootstrap.
     alpha : float, default 0.05
         Error rate of the strategy "significant".
     unknown : {"error", "pooled"}, default "error"
-        What to do with a group that was not present in ``fit``: refuse it, or use the correction of all groups together
-        and warn.
-    weight, cluster : str or int, optional
-        Columns of X with the people each row stands for (only the proportions matter), and with what says which rows
-        belong together, as in `treatment_bias`; needed by ``fit`` only, with the default ``method``. A group of fewer
-        than 10 effective clusters is left uncorrected.
+        What to do with a group that was not in ``fit``: refuse it, or use the correction of all groups combined and
+        warn.
     random_state : int, Generator or None, default None
         Seed of the bootstrap.
 
     Attributes
     ----------
-    groups_ : tuple of Group
-        The groups of ``fit``.
-    status_ : tuple of Status
-        Whether each group's error could be estimated, or why not.
+    groups_, status_ : tuple
+        The groups of ``fit``, and whether each group's error could be estimated, or why not.
     error_, error_se_ : ndarray
         The error of each group and its standard error.
-    correction_ : ndarray
-        What is subtracted from the effect of each group.
-    factor_ : ndarray
-        ``correction_`` as a share of ``error_``.
+    correction_, factor_ : ndarray
+        What is subtracted from the effect of each group, and its share of ``error_``.
     multiple_ : ndarray
         What predictions of each group are multiplied by, if ``form`` is "multiplicative".
-    pooled_correction_ : float
-        What is subtracted for unknown groups with ``unknown="pooled"``.
-    pooled_multiple_ : float
-        The same as a multiple.
+    pooled_correction_, pooled_multiple_ : float
+        The same for unknown groups with ``unknown="pooled"``.
 
     Examples
     --------
@@ -153,7 +124,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
     (2,)
     """
 
-    @_refusing_moved
+    @renamed(MOVED)
     def __init__(
         self,
         strategy: Strategy | Borrowing | Custom = DEFAULT,
@@ -206,28 +177,26 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         moments = part.sums.moments()
         errors = errors_of(moments, plan.formula, part.known)
         if part.known is None:  # an arm that is all 0 or all 1 shows no spread to shrink its error by
-            errors = errors.without(constant_arm(part.sums), Status.FEW_EVENTS)
-        whole = errors.error.together(moments.n.sum(-1), errors.usable)
-        if part.lines is not None and part.design is not None and part.strata is not None:
-            whole = together(part.lines, part.design, errors, plan.formula, moments, part.strata)
-            error, bias, totals = laws_of(part.lines, part.design, errors, plan.formula, moments, part.strata)
-            errors = errors.under(error, bias, totals.effective < FEWEST)
+            errors = errors.without(part.sums.constant_arm, Status.FEW_EVENTS)
+        whole = all_groups(errors.error, moments.n.sum(-1), errors.usable)
+        if part.lines is not None:
+            errors, whole, _ = under_design(errors, part.lines, plan.formula, moments)
         effects, usable = errors.effects, errors.usable
         self.groups_, self.status_ = part.groups, errors.status
         self.error_ = np.where(usable, effects.error, np.nan)
-        detected = Detected.from_law(self.error_, np.where(usable, errors.error.se, np.nan), errors.error.df)
+        detected = Detected(self.error_, np.where(usable, errors.error.standard_error, np.nan), errors.error.df)
         if plan.bootstrap is not None:
-            resamples, columns = plan.bootstrap.resamples, plan.formula.columns
+            resamples = plan.bootstrap.resamples
             if plan.by_rows and trial.lines is not None:
-                drawn = resample_rows(trial.lines, columns, resamples, rng)[-1]
+                drawn = resample_rows(trial.lines, plan.formula.columns, resamples, rng)[-1]
             else:
-                drawn = resample_sums(part.sums, resamples, rng)
+                drawn = part.sums.resampled(resamples, rng)
             draws = effects_of(drawn, plan.formula, errors.in_rest, fitted=moments)
             detected = Detected.from_draws(self.error_, draws.error, errors.error.df)
-        self.error_se_ = np.where(usable, detected.se, np.nan)
+        self.error_se_ = np.where(usable, detected.standard_error, np.nan)
         self.pooled_correction_ = 0.0
         if self.unknown == "pooled":
-            pooled = correction(self.strategy, Detected.from_law(whole.value, whole.se, whole.df), self.alpha)
+            pooled = correction(self.strategy, Detected(whole.value, whole.standard_error, whole.df), self.alpha)
             self.pooled_correction_ = float(np.nan_to_num(pooled)[0])
         self.correction_ = np.where(usable, correction(self.strategy, detected, self.alpha), self.pooled_correction_)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -252,39 +221,53 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         if self.form == "multiplicative" and self.measure == "difference":
             raise UsageError('form: "multiplicative" is for relative effects; with differences give "additive".')
         if not groups:
-            raise UsageError("groups: none given; name the columns of X that say which group a row belongs to.")
+            raise UsageError("groups: none given; name the columns of X that define the group of a row.")
         refuse_empty(eager(X))
         validate_data(self, X, skip_check_array=True)
         experiment = self.observed_effects is None
         if experiment and y is None:
             raise UsageError("y: none given; pass the outcomes of the experiment, or observed_effects.")
-        roles = {"effect": self.effect} | ({"treatment": self.treatment} if experiment else {})
-        further = {
+        adjusted = self.estimator if isinstance(self.estimator, (Regression, Aipw)) else None
+        features = () if adjusted is None else as_tuple(adjusted.features)
+        roles = {
+            "effect": self.effect,
+            "treatment": self.treatment if experiment else None,
             "baseline": self.baseline,
             "weight": self.weight,
             "cluster": self.cluster,
             "propensity": self.propensity,
+            **{f"features[{i}]": name for i, name in enumerate(features)},
         }
-        adjusted = self.estimator if isinstance(self.estimator, (Regression, Aipw)) else None
-        features = {} if adjusted is None else dict(enumerate(as_tuple(adjusted.features)))
-        further |= {f"features[{i}]": name for i, name in features.items()}
-        roles |= {role: name for role, name in further.items() if name is not None}
-        outcomes: npt.ArrayLike = y if y is not None else ()
-        if not experiment:  # nobody's: effects come from elsewhere
-            outcomes = np.zeros(_read_rows(X, self.effect, {str(name): name for name in groups})[0].size)
-        source, names = _read_experiment(X, outcomes, sample_weight, groups, roles)
+        # Group columns keep their names, which labels show; the roles get names that no group column has.
+        table = {str(name): _values(X, name, "groups") for name in groups}
+        fresh = open_source(table).fresh
+        names = {role: fresh(role) for role, column in roles.items() if column is not None}
+        table |= {names[role]: _values(X, roles[role], role.partition("[")[0]) for role in names}
+        if experiment:
+            names["outcome"] = fresh("outcome")
+            table[names["outcome"]] = np.asarray(target(y)).ravel()
+        if sample_weight is not None:
+            given = np.asarray(sample_weight).ravel()
+            whole = given.dtype.kind != "f" or bool((given == np.floor(given)).all())
+            kind = "count" if whole else "weight"
+            if kind in names:
+                raise UsageError("sample_weight: not whole numbers, so weights, as weight is; give one of the two.")
+            names[kind] = fresh(f"sample_{kind}")
+            table[names[kind]] = given
+        count, weight, cluster = (names.get(role) for role in ("count", "weight", "cluster"))
+        source = open_source(table, count=count, weight=weight, cluster=cluster)
         if (source.designed or self.propensity is not None) and self.method != "automatic":
             raise UsageError(
                 "method: a bootstrap treats rows as independent; with weights, clusters or propensities leave it out."
             )
         if source.like_weights:
             warnings.warn(phrases.like_weights("sample_weight"), UserWarning, stacklevel=3)
-        named = None if adjusted is None else type(adjusted)([names[f"features[{i}]"] for i in features])
+        named = None if adjusted is None else type(adjusted)([names[f"features[{i}]"] for i in range(len(features))])
         return Experiment(
             source,
             effect=names["effect"],
             treatment=names.get("treatment"),
-            outcome=names["outcome"] if experiment else None,
+            outcome=names.get("outcome"),
             observed_effects=self.observed_effects,
             baseline=names.get("baseline"),
             propensity=names.get("propensity"),
@@ -333,36 +316,6 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
 # ---- read
 
 
-def _read_experiment(
-    X: object,
-    y: npt.ArrayLike,
-    sample_weight: npt.ArrayLike | None,
-    groups: Sequence[Column],
-    roles: Mapping[str, Column],
-) -> tuple[Source, dict[str, str]]:
-    """The columns of X that a corrector is fitted on, as a table, and the names of its roles there.
-
-    ``sample_weight``: whole numbers count equal rows, any others weigh them. ``roles`` may have a weight and a cluster.
-    Group columns keep their names, which the labels of groups show; the roles have names that no group column has.
-    """
-    keys = {str(name): _values(X, name, "groups") for name in groups}
-    fresh = open_source(keys).fresh
-    names = {role: fresh(role) for role in (*roles, "outcome")}
-    table = keys | {names[role]: _values(X, name, role.partition("[")[0]) for role, name in roles.items()}
-    table[names["outcome"]] = np.asarray(target(y)).ravel()
-    reading = {role: names[role] for role in ("weight", "cluster") if role in roles}
-    if sample_weight is not None:
-        given = np.asarray(sample_weight).ravel()
-        whole = given.dtype.kind != "f" or bool((given == np.floor(given)).all())
-        kind = "count" if whole else "weight"
-        if kind in reading:
-            raise UsageError("sample_weight: not whole numbers, so weights, as weight is; give one of the two.")
-        reading[kind] = fresh(f"sample_{kind}")
-        table[reading[kind]] = given
-    count, people, cluster = (reading.get(kind) for kind in ("count", "weight", "cluster"))
-    return open_source(table, count=count, weight=people, cluster=cluster), names
-
-
 def _read_rows(
     X: object, effect: Column, groups: Mapping[str, Column]
 ) -> tuple[FloatArray, tuple[Group, ...], IntArray]:
@@ -383,10 +336,11 @@ def _read_rows(
     return effects, partition.groups, partition.codes
 
 
-def _values(X: object, column: Column, argument: str) -> object:
+def _values(X: object, column: Column | None, argument: str) -> object:
     """One column of X, in a form that every frame library shares."""
     frame = eager(X)
     refuse_empty(frame)
+    assert column is not None
     values = column_of(np.asarray(X) if frame is None else frame, column, argument)
     if isinstance(values, nw.Series):
         if values.dtype in (nw.Int128, nw.UInt128):  # a group stays the one it is as text; other roles are numbers
@@ -405,14 +359,6 @@ def _values(X: object, column: Column, argument: str) -> object:
 # ---- predictions of any model
 
 
-@runtime_checkable
-class Predictor(Protocol):
-    """A fitted model; one with ``predict_proba`` is a classifier, and that is used."""
-
-    def predict(self, X: object, /) -> npt.ArrayLike:
-        """One prediction per row of ``X``."""
-
-
 @checked
 def predicted_effects(
     model: object,
@@ -420,7 +366,7 @@ def predicted_effects(
     *,
     measure: NamedMeasure = "relative",
     gives: NamedMeasure | None = None,
-    baseline: Annotated[npt.ArrayLike | Predictor | None, FileForm("baseline")] = None,
+    baseline: Annotated[Any, FileForm("baseline")] = None,
     column: int | None = None,
 ) -> FloatArray:
     """What effect does this model predict for each row of ``X``?
@@ -461,30 +407,43 @@ def predicted_effects(
         for name, value in (("gives", gives), ("baseline", baseline)):
             if value is not None:
                 raise UsageError(f"{name}: a pair of outcome models gives any effect by itself; leave it out.")
-        before, after = (_outcome(one, X, column) for one in model)
-        return _finite(after - before if measure == "difference" else _divide(after, before))
-    method: Callable[[object], npt.ArrayLike] | None = getattr(model, "effect", None) or getattr(model, "predict", None)
-    if method is None:
-        raise UsageError(f"model: {type(model).__name__} has neither effect(X) nor predict(X).")
-    effect, given = _single(np.asarray(method(X), dtype=float), column), gives or "difference"
-    if given == measure:
-        return _finite(effect)
-    if baseline is None:
-        raise UsageError(
-            f"baseline: the model gives a {given} effect; a {measure} one needs the outcome without treatment. "
-            f"Give it, or ask for measure={given!r} here and in the audit."
-        )
-    level = _outcome(baseline, X, None) if isinstance(baseline, Predictor) else np.asarray(baseline, dtype=float)
-    if level.shape != effect.shape:
-        raise UsageError(f"baseline: {level.size} values for {effect.size} rows.")
-    return _finite(1 + _divide(effect, level) if measure == "relative" else (effect - 1) * level)
+        before, after = (_outcome(part, X, column, "model") for part in model)
+        effect = after - before if measure == "difference" else _divide(after, before)
+    else:
+        method: Callable[[object], npt.ArrayLike] | None = getattr(model, "effect", getattr(model, "predict", None))
+        if method is None:
+            raise UsageError(f"model: {type(model).__name__} has neither effect(X) nor predict(X).")
+        effect, given = _single(np.asarray(method(X), dtype=float), column), gives or "difference"
+        if given != measure:
+            if baseline is None:
+                raise UsageError(
+                    f"baseline: the model predicts a {given} effect, and a {measure} effect needs the outcome without "
+                    f"treatment. Give it, or use measure={given!r} here and in the audit."
+                )
+            level = _outcome(baseline, X, None, "baseline")
+            if level.shape != effect.shape:
+                raise UsageError(f"baseline: {level.size} values for {effect.size} rows.")
+            effect = 1 + _divide(effect, level) if measure == "relative" else (effect - 1) * level
+    if not np.isfinite(effect).all():
+        raise DataError(f"model: {int((~np.isfinite(effect)).sum()):,} predicted effects are NaN or infinite.")
+    return effect
 
 
-def _outcome(model: Predictor, X: object, column: int | None) -> FloatArray:
-    """Predicted mean outcome: the probability of the last class, or the prediction."""
+def _outcome(model: Any, X: object, column: int | None, argument: str) -> FloatArray:
+    """Predicted mean outcomes: the probability of the last class, the prediction, or the numbers themselves."""
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=float)[:, -1]
-    return _single(np.asarray(model.predict(X), dtype=float), column)
+    if hasattr(model, "predict"):
+        return _single(np.asarray(model.predict(X), dtype=float), column)
+    try:
+        if argument == "baseline":
+            return np.asarray(model, dtype=float)
+    except (TypeError, ValueError):
+        pass
+    raise UsageError(
+        f"{argument}: {type(model).__name__} has neither predict_proba(X) nor predict(X)"
+        f"{' and is not an array of numbers' if argument == 'baseline' else ''}."
+    )
 
 
 def _single(predicted: FloatArray, column: int | None) -> FloatArray:
@@ -493,7 +452,7 @@ def _single(predicted: FloatArray, column: int | None) -> FloatArray:
         return predicted
     wide = predicted.reshape(len(predicted), -1)
     if wide.shape[1] > 1 and column is None:
-        raise UsageError(f"column: the model predicts {wide.shape[1]} effects per row; say which.")
+        raise UsageError(f"column: the model predicts {wide.shape[1]} effects per row; give the number of a column.")
     return wide[:, column or 0]
 
 
@@ -504,9 +463,3 @@ def _divide(top: FloatArray, bottom: FloatArray) -> FloatArray:
             "above zero, as a relative effect requires. Clip it, or use differences."
         )
     return top / bottom
-
-
-def _finite(effect: FloatArray) -> FloatArray:
-    if not np.isfinite(effect).all():
-        raise DataError(f"model: {int((~np.isfinite(effect)).sum()):,} predicted effects are NaN or infinite.")
-    return effect

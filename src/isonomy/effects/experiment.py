@@ -1,4 +1,4 @@
-"""The rows of a randomized experiment with predicted effects: what is asked of them, and their sums by group.
+"""The rows of a randomized experiment with predicted effects: the plan of a question, and sums by group.
 
 Every question about effects, and the corrector, reads an experiment in the same way: one grouped pass over the table,
 on its own engine, or rows in memory where they are needed. Rows are needed for AIPW (outcome models are fitted to
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import mul
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
@@ -31,22 +31,13 @@ from isonomy.effects.estimators.collapse import (
     Rest,
     cross_fitted,
 )
-from isonomy.effects.estimators.designs import Clustered, RandomizedStrata, laws_of, shares_within
-from isonomy.effects.estimators.errors import Errors, KnownEffects, as_differences, constant_arm, errors_of
-from isonomy.effects.estimators.moments import (
-    CONTROL,
-    TREATED,
-    Bootstrap,
-    ExperimentRows,
-    Product,
-    Sums,
-    column,
-    products,
-)
+from isonomy.effects.estimators.designs import Clustered, under_design
+from isonomy.effects.estimators.errors import Errors, arms_differ, as_differences, errors_of
+from isonomy.effects.estimators.moments import CONTROL, TREATED, Bootstrap, ExperimentRows, Sums, product, products
 from isonomy.errors import DataError, MissingRole, UsageError
 from isonomy.frames import Design, Group, Grouping, Groups, Partition, Request, Sample
 from isonomy.frames.expressions import Expression, either, number
-from isonomy.inference.designs import FEWEST, DesignEffect
+from isonomy.inference.designs import DesignEffect
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.options import Form, Names
@@ -54,7 +45,6 @@ from isonomy.results import Plan, phrases
 
 ObservedEffects = Annotated[Mapping[str, tuple[float, float]], Form("observed_effects")]
 INDEPENDENT = "independent"  # a split at random, instead of one by a column
-PUBLISHED = "published"
 
 # Keywords of earlier versions.
 MOVED = {
@@ -87,45 +77,16 @@ class Experiment(Plan):
     depth: int = 1
 
     def __post_init__(self) -> None:
-        if not all(isinstance(name, str) for name in self.strata):
-            raise UsageError(f"given: {self.given!r}; give column names.")
+        for refused, message in self.refusals():
+            if refused:
+                raise UsageError(message)
         if not self.observes and self.observed_effects is None:
             raise MissingRole(
                 "treatment, outcome: name both columns of the experiment, or pass each group's effect with its "
                 "standard error as observed_effects."
             )
         _ = self.formula
-        self._check_observed_effects()
-        if self.split is not None and not self.observes:
-            raise UsageError("split: effects passed as observed_effects are independent already; leave split out.")
-        by_column = None if self.split == INDEPENDENT else self.split
-        self.source.require(
-            effect=self.effect,
-            treatment=self.treatment,
-            outcome=self.outcome,
-            baseline=self.baseline,
-            split=by_column,
-            **{f"features[{i}]": name for i, name in enumerate(self.features)},
-            propensity=self.propensity,
-            **{f"given[{i}]": name for i, name in enumerate(self.strata)},
-        )
-        self._check_combinations()
-        _ = self.grouping
-
-    def _check_observed_effects(self) -> None:
-        """Effects that the caller passed are numbers with a standard error, and none is estimated in their place."""
-        if self.observed_effects is None:
-            return
-        if (self.rest, self.estimator) != ("standardized", "arm_means") or self.bootstrap or self.published:
-            raise UsageError(
-                'observed_effects: effects with known standard errors need rest="standardized", '
-                'estimator="arm_means" and the default method.'
-            )
-        if not isinstance(self.observed_effects, Mapping):
-            raise UsageError(
-                f"observed_effects: {self.observed_effects!r}; give a mapping of group to (effect, standard error)."
-            )
-        for label, pair in self.observed_effects.items():
+        for label, pair in (self.observed_effects or {}).items():
             try:
                 effect, se = (float(value) for value in pair)
             except (TypeError, ValueError):
@@ -134,11 +95,33 @@ class Experiment(Plan):
                 raise UsageError(
                     f"observed_effects: {label} has {pair!r}; give a finite effect and a standard error >= 0."
                 )
+        self.source.require(
+            **{role: getattr(self, role) for role in ("effect", "treatment", "outcome", "baseline", "propensity")},
+            split=None if self.split == INDEPENDENT else self.split,
+            **{f"features[{i}]": name for i, name in enumerate(self.features)},
+            **{f"given[{i}]": name for i, name in enumerate(self.strata)},
+        )
+        _ = self.grouping
 
-    def _check_combinations(self) -> None:
+    def refusals(self) -> tuple[tuple[bool, str], ...]:
         """Combinations of options that are not available."""
-        chosen = (self.split, self.rest, self.estimator, self.observed_effects, self.bootstrap, self.published)
-        refusals = (
+        known, default = self.observed_effects, (self.rest, self.estimator) == ("standardized", "arm_means")
+        plain = self.split is None and known is None and self.bootstrap is None and not self.published
+        return (
+            (not all(isinstance(name, str) for name in self.strata), f"given: {self.given!r}; give column names."),
+            (
+                known is not None and not isinstance(known, Mapping),
+                f"observed_effects: {known!r}; give a mapping of group to (effect, standard error).",
+            ),
+            (
+                known is not None and (not default or self.bootstrap is not None or self.published),
+                'observed_effects: effects with known standard errors need rest="standardized", '
+                'estimator="arm_means" and the default method.',
+            ),
+            (
+                self.split is not None and known is not None and not self.observes,
+                "split: effects passed as observed_effects are independent already; leave split out.",
+            ),
             (
                 self.split is not None and self.by_rows,
                 'method: a bootstrap over rows takes no split; use over="cells".',
@@ -148,14 +131,11 @@ class Experiment(Plan):
                 "propensity, given: give one of them; known propensities make strata redundant.",
             ),
             (
-                self.designed and chosen != (None, "standardized", "arm_means", None, None, False),
+                self.designed and not (plain and default),
                 "weight, cluster, propensity, given: available with the defaults of split, method, rest and "
                 "estimator, and without observed_effects.",
             ),
         )
-        for refused, message in refusals:
-            if refused:
-                raise UsageError(message)
 
     @cached_property
     def grouping(self) -> Grouping:
@@ -185,8 +165,8 @@ class Experiment(Plan):
 
     @property
     def published(self) -> bool:
-        """Whether the paper's procedure is asked for."""
-        return self.method == PUBLISHED
+        """Whether the paper's procedure is used."""
+        return self.method == "published"
 
     @property
     def bootstrap(self) -> Bootstrap | None:
@@ -207,13 +187,13 @@ class Experiment(Plan):
     def of_counts(self) -> bool:
         """Whether the law of the counts of a 0/1 outcome can be used: the error is a function of arm means alone.
 
-        A bootstrap does not replace it: resamples of few counts know no more than the counts do.
+        A bootstrap does not replace it: resamples of few counts contain no more information than the counts.
         """
         formula = self.formula
         plain = self.split is None and self.observed_effects is None and not self.designed
         default = (formula.estimator, formula.rest) == ("arm_means", "standardized")
         collapse = formula.measure == "difference" or formula.collapse == "control_outcome"
-        return self.method not in ("welch", PUBLISHED) and plain and default and collapse
+        return self.method not in ("welch", "published") and plain and default and collapse
 
     @cached_property
     def formula(self) -> Formula:
@@ -226,7 +206,7 @@ class Experiment(Plan):
             measure=measure,
             collapse=self._collapse(measure),
             estimator=cast("EstimatorName", adjusted or "arm_means"),
-            covariates=tuple(f"x:{i}" for i in range(len(self.features))),
+            covariates=tuple(f"features[{i}]" for i in range(len(self.features))),
             rest="pooled" if self.published else self.rest,
             outcomes=self.observes,
         )
@@ -276,11 +256,11 @@ class Experiment(Plan):
     @property
     def roles(self) -> dict[str, str]:
         """The columns that must hold numbers, by role."""
-        uses_baseline = any("h" in column(name).factors for name in self.formula.columns)
+        weighted = any("h" in product(name).split() for name in self.formula.columns)
         named = {
             "effect": self.effect,
             "outcome": self.outcome if self.observes else None,
-            "baseline": self.baseline if uses_baseline else None,
+            "baseline": self.baseline if weighted else None,
             "propensity": self.propensity,
         }
         features = {f"features[{i}]": name for i, name in enumerate(self.features)}
@@ -289,18 +269,17 @@ class Experiment(Plan):
     @property
     def terms(self) -> dict[str, str]:
         """The role behind each factor of a column."""
-        named = {"y": "outcome", "f": "effect", "h": "baseline"}
-        covariates = {name: f"features[{i}]" for i, name in enumerate(self.formula.covariates)}
-        return {term: role for term, role in (named | covariates).items() if role in self.roles}
+        named = {"y": "outcome", "f": "effect", "h": "baseline"} | {name: name for name in self.formula.covariates}
+        return {term: role for term, role in named.items() if role in self.roles}
 
     def request(self, *, sums: bool = True) -> Request:
-        """What is asked of the rows. ``sums``: with the sums of all products, where cells are wanted and not rows."""
+        """What is read. ``sums``: cells with the sums of all products, instead of rows."""
         split = None if self.divided == INDEPENDENT else self.divided
         binary = {"treatment": self.treatment if self.observes else None, "split": split}
         values = {term: number(self.roles[role]) for term, role in self.terms.items()}
 
-        def expression(product: Product) -> Expression:
-            return reduce(mul, (1.0 / values["f"] if term == "1/f" else values[term] for term in product.terms))
+        def expression(factors: str) -> Expression:
+            return reduce(mul, (1.0 / values["f"] if name == "1/f" else values[name] for name in factors.split()))
 
         keys = {}
         if "outcome" in self.roles:  # outcomes that are exactly 0, exactly 1, and anything else
@@ -311,7 +290,7 @@ class Experiment(Plan):
             binary={role: name for role, name in binary.items() if name is not None},
             numeric=self.roles,
             keys=keys,
-            values={name: expression(one) for name, one in products(self.formula.columns).items()} if sums else {},
+            values={name: expression(name) for name in products(self.formula.columns)} if sums else {},
         )
 
 
@@ -330,18 +309,17 @@ class TrialPart:
     """One partition of the rows: its named groups, and sums whose last group may be everybody else.
 
     ``members`` has a number for the people of each group, equal for the same people; ``rows`` counts rows by group and
-    arm. Where rows have weights, clusters, propensities or strata, sums are of masses, and ``lines``, ``design`` and
-    ``strata`` are there. ``clustered`` is there where buckets are of whole clusters.
+    arm; ``known`` has the effects that the caller gives, with their standard errors. Where rows have weights, clusters,
+    propensities or strata, sums are of masses, and ``lines`` has the rows of this partition with its design.
+    ``clustered`` is there where buckets are of whole clusters.
     """
 
     groups: tuple[Group, ...]
     sums: Sums
     members: IntArray
     rows: FloatArray
-    known: KnownEffects | None = None
+    known: FloatArray | None = None
     lines: ExperimentRows | None = None
-    design: Design | None = None
-    strata: RandomizedStrata | None = None
     clustered: Clustered | None = None
 
 
@@ -363,10 +341,20 @@ class Trial:
         """Whether every outcome is 0 or 1."""
         return all(part.sums.binary for part in self.parts)
 
+    @property
+    def arms_differ(self) -> bool:
+        """Whether treated shares differ between groups, by more than 5 points and more than chance explains."""
+        return any(arms_differ(part.rows[: len(part.groups)]) for part in self.parts)
+
     def joined(self, arrays: Sequence[AnyArray]) -> AnyArray:
         """One array per partition, groups last, as one array of the named groups."""
         pairs = zip(arrays, self.parts, strict=True)
         return np.concatenate([array[..., : len(part.groups)] for array, part in pairs], axis=-1)
+
+    def statuses(self, errors: Sequence[Errors]) -> list[Status]:
+        """Why each named group cannot be answered, or `Status.OK`."""
+        pairs = zip(errors, self.parts, strict=True)
+        return [status for error, part in pairs for status in error.status[: len(part.groups)]]
 
     def hypotheses(self, in_rest: Sequence[BoolArray]) -> IntArray:
         """A number for the bias of each group, equal for groups compared with the same people or with each other.
@@ -381,56 +369,57 @@ class Trial:
         return np.unique(np.concatenate(pairs), axis=0, return_inverse=True)[1].ravel()
 
 
-def read(plan: Experiment, rng: np.random.Generator) -> Trial:
-    """Sums of every partition; in two buckets where predicted and observed effects come from different rows."""
-    if plan.designed:
-        return read_designed(plan)
-    if plan.formula.estimator == "aipw":
-        return read_predicted(plan, rng)
-    if plan.divided == INDEPENDENT:
-        return read_buckets(plan, 2, rng)
-    trial = _from_cells(plan.source.cells(plan.request()), plan, 1 if plan.divided is None else 2)
-    if not plan.by_rows:
-        return trial
-    return replace(trial, lines=lines_of(plan.source.rows(plan.request(sums=False)), plan))
+def read(plan: Experiment, rng: np.random.Generator, buckets: int = 0) -> Trial:
+    """Sums of every partition, with the rows, or whole clusters, spread at random over equal ``buckets``, if any.
+
+    There are two buckets where predicted and observed effects come from different rows.
+    """
+    if plan.designed or (buckets and plan.by_rows):
+        return read_designed(plan, buckets, rng)
+    spread = buckets or (2 if plan.divided == INDEPENDENT else 0)
+    parts = spread or (1 if plan.divided is None else 2)
+    # A line that stands for several rows has a bucket for each of them.
+    if plan.formula.estimator == "aipw" or (spread and plan.source.count is not None):
+        return _from_rows(plan, rng, spread, parts)
+    source, request = plan.source, plan.request()
+    if spread:
+        row = source.fresh("row")
+        bucket = _hashed(nw.col(row).cast(nw.Int64), _coefficients(rng), spread)
+        source, request = source.numbered(row), replace(request, keys={**request.keys, "bucket": bucket})
+    cells = source.cells(request)
+    half, arm, kind = (_codes(cells, name) for name in ("bucket" if spread else "split", "treatment", "kind"))
+    sums = [
+        Sums.added(plan.formula.columns, (groups, parts), (group, half, arm, kind), cells.counts, cells.values)
+        for group, groups in map(_group_codes, cells.partitions)
+    ]
+    lines = lines_of(source.rows(plan.request(sums=False)), plan) if plan.by_rows else None
+    return trial_of(cells, sums, plan, lines)
 
 
-def read_buckets(plan: Experiment, buckets: int, rng: np.random.Generator) -> Trial:
-    """Sums with the rows spread at random over equal buckets."""
-    coefficients = _coefficients(rng)
-    if plan.source.count is not None:  # a line may stand for many rows: each of them has its own bucket
-        sample = plan.source.rows(plan.request(sums=False))
-        lines = lines_of(sample, plan)
-        return trial_of(sample, lines.sums(plan.formula.columns, *_spread(sample, buckets, rng), buckets), plan, lines)
-    row = plan.source.fresh("row")
-    request = plan.request()
-    bucket = _hashed(nw.col(row).cast(nw.Int64), coefficients, buckets)
-    numbered = plan.source.numbered(row)
-    return _from_cells(numbered.cells(replace(request, keys={**request.keys, "bucket": bucket})), plan, buckets)
-
-
-def read_predicted(plan: Experiment, rng: np.random.Generator, buckets: int | None = None) -> Trial:
-    """Sums with the outcomes that models fitted on other rows predict in either arm (AIPW)."""
+def _from_rows(plan: Experiment, rng: np.random.Generator, spread: int, parts: int) -> Trial:
+    """Sums of rows in memory: with the outcomes that models fitted on other rows predict in either arm (AIPW)."""
     sample = plan.source.rows(plan.request(sums=False))
     lines = lines_of(sample, plan)
-    features = np.stack([lines.factors[name] for name in plan.formula.covariates], -1)
-    predictions = {
-        name: cross_fitted(features, lines.factors["y"], lines.arm == arm, lines.weight, rng)
-        for name, arm in (("p0", CONTROL), ("p1", TREATED))
-    }
-    lines = replace(lines, factors={**lines.factors, **predictions})
+    if plan.formula.estimator == "aipw":
+        features = np.stack([lines.factors[name] for name in plan.formula.covariates], -1)
+        predictions = {
+            name: cross_fitted(features, lines.factors["y"], lines.arm == arm, lines.weight, rng)
+            for name, arm in (("p0", CONTROL), ("p1", TREATED))
+        }
+        lines = replace(lines, factors={**lines.factors, **predictions})
     line, weight, bucket = np.arange(sample.size), lines.weight, _codes(sample, "split")
-    parts = buckets or (1 if plan.divided is None else 2)
-    if plan.divided == INDEPENDENT or buckets is not None:
+    if spread:
         coefficients = _coefficients(rng)
         if sample.weight is None:
             bucket = _hashed(line, coefficients, parts)
         else:
-            line, weight, bucket = _spread(sample, parts, rng)
+            drawn = rng.multinomial(sample.weight.astype(np.int64), np.full(parts, 1 / parts)).astype(float)
+            line, bucket = np.nonzero(drawn)
+            weight = drawn[line, bucket]
     return trial_of(sample, lines.sums(plan.formula.columns, line, weight, bucket, parts), plan, lines)
 
 
-def read_designed(plan: Experiment, buckets: int = 0, rng: np.random.Generator | None = None) -> Trial:
+def read_designed(plan: Experiment, buckets: int, rng: np.random.Generator) -> Trial:
     """Sums of masses, and the lines that a design's variance needs one by one.
 
     With ``buckets``, whole clusters are spread over them at random; without clusters every row is one.
@@ -442,15 +431,16 @@ def read_designed(plan: Experiment, buckets: int = 0, rng: np.random.Generator |
     keys = {**request.keys, **{role: nw.col(name) for role, name in named.items()}}
     sample = plan.source.rows(replace(request, keys=keys, labels=named))
     trial = from_design(sample, lines_of(sample, plan), plan)
-    if rng is None:
+    if not buckets:
         return trial
-    every = np.arange(sample.size)
-    cluster = np.unique(sample.columns["cluster"], return_inverse=True)[1] if "cluster" in named else every
+    cluster = np.arange(sample.size)
+    if "cluster" in named:
+        cluster = np.unique(sample.columns["cluster"], return_inverse=True)[1]
     bucket = _hashed(cluster, _coefficients(rng), buckets)
     parts = []
     for part in trial.parts:
         assert part.lines is not None
-        (sums,) = part.lines.sums(plan.formula.columns, every, part.lines.weight, bucket, buckets)
+        (sums,) = part.lines.sums(plan.formula.columns, bucket=bucket, buckets=buckets)
         parts.append(replace(part, clustered=Clustered(sums, part.lines, cluster, bucket)))
     return replace(trial, parts=tuple(parts))
 
@@ -458,44 +448,39 @@ def read_designed(plan: Experiment, buckets: int = 0, rng: np.random.Generator |
 def from_design(sample: Sample, lines: ExperimentRows, plan: Experiment) -> Trial:
     """Sums of masses: weights, divided by the probability of the arm that each row is in."""
     count = np.ones(sample.size) if sample.count is None else sample.count
-    code = np.zeros(sample.size, dtype=np.intp)
+    stratum = np.zeros(sample.size, dtype=np.intp)
     for i in range(len(plan.strata)):
         values, codes = np.unique(sample.columns[f"given[{i}]"].astype(str), return_inverse=True)
-        code = code * len(values) + codes
-    every, one = np.arange(sample.size), np.zeros(sample.size, dtype=np.intp)
+        stratum = stratum * len(values) + codes
     base = Design(count, count, count, count, None) if sample.design is None else sample.design
-    designed: list[dict[str, Any]] = []
+    designed, rows = [], []
     for codes, groups in lines.groups:
-        chance = np.full(sample.size, 0.5)
+        share = np.full(sample.size, 0.5)
         if plan.propensity is not None:
-            chance = np.asarray(sample.columns["propensity"], dtype=float)
-            refuse_certain(plan.propensity, chance)
+            share = np.asarray(sample.columns["propensity"], dtype=float)
+            refuse_certain(plan.propensity, share)
         elif plan.strata:
-            chance = shares_within(codes, code, lines.arm, lines.weight)
-            alone = int(((chance <= 0) | (chance >= 1)).sum())
+            cell = np.unique(codes * (int(stratum.max(initial=0)) + 1) + stratum, return_inverse=True)[1]
+            treated, total = (np.bincount(cell, mass) for mass in (lines.weight * lines.arm, lines.weight))
+            share = (treated / total)[cell]
+            alone = int(((share <= 0) | (share >= 1)).sum())
             if alone:
                 raise DataError(
                     f"given: {alone:,} rows are in strata ({', '.join(plan.strata)}) of a group that have only one "
                     "arm; merge strata, or leave those rows out."
                 )
-        own_arm = np.where(lines.arm == TREATED, chance, 1 - chance)
+        chance = np.where(lines.arm == TREATED, share, 1 - share)
         place = codes * 2 + lines.arm
-        size, mass = (np.bincount(place, w, 2 * groups) for w in (count, lines.weight * (1 / own_arm)))
-        # Masses of at least one per row: the law of a design knows what they are worth, a mean must not divide by less.
+        size, mass = (np.bincount(place, w, 2 * groups) for w in (count, lines.weight * (1 / chance)))
+        # Masses of at least one per row: a design's law accounts for their scale, but means must not divide by less.
         most = float(np.max(size[mass > 0] / mass[mass > 0], initial=0.0)) or 1.0
-        design = base.scaled(1 / own_arm * most)
-        own = replace(lines, weight=design.mass, groups=((codes, groups),))
-        designed.append(
-            {
-                "sums": own.sums(plan.formula.columns, every, design.mass, one, 1)[0],
-                "rows": size.reshape(groups, 2).astype(float),
-                "lines": own,
-                "design": design,
-                "strata": RandomizedStrata(code, own_arm),
-            }
-        )
-    trial = trial_of(sample, [part["sums"] for part in designed], plan, lines)
-    return replace(trial, parts=tuple(replace(p, **own) for p, own in zip(trial.parts, designed, strict=True)))
+        design = base.scaled(1 / chance * most)
+        part = ((codes, groups),)
+        designed.append(replace(lines, weight=design.mass, groups=part, design=design, stratum=stratum, chance=chance))
+        rows.append(size.reshape(groups, 2).astype(float))
+    trial = trial_of(sample, [part.sums(plan.formula.columns)[0] for part in designed], plan, lines)
+    parts = zip(trial.parts, designed, rows, strict=True)
+    return replace(trial, parts=tuple(replace(part, lines=line, rows=number) for part, line, number in parts))
 
 
 def lines_of(sample: Sample, plan: Experiment) -> ExperimentRows:
@@ -516,24 +501,14 @@ def refuse_certain(column_name: str | None, propensity: FloatArray) -> None:
         raise DataError("treatment: all rows are in one arm; an experiment has both.")
     if certain:
         raise DataError(
-            f"propensity: column {column_name!r} is not strictly between 0 and 1 in {certain:,} rows; leave such rows "
+            f"propensity: column {column_name!r} is not strictly between 0 and 1 in {certain:,} rows; leave them "
             "out: nobody like them was in the other arm."
         )
 
 
-def _from_cells(cells: Sample, plan: Experiment, buckets: int) -> Trial:
-    bucket = "split" if "split" in cells.columns else "bucket"
-    half, arm, kind = (_codes(cells, name) for name in (bucket, "treatment", "kind"))
-    sums = [
-        Sums.added(plan.formula.columns, (groups, buckets), (group, half, arm, kind), cells.counts, cells.values)
-        for group, groups in map(_group_codes, cells.partitions)
-    ]
-    return trial_of(cells, sums, plan)
-
-
 def trial_of(sample: Sample, sums: Sequence[Sums], plan: Experiment, lines: ExperimentRows | None = None) -> Trial:
     """What was read, from the sums of every partition."""
-    if not all(np.isfinite(one.products).all() and np.isfinite(one.sums).all() for one in sums):
+    if not all(np.isfinite(part.products).all() and np.isfinite(part.sums).all() for part in sums):
         raise DataError(
             f"effect: column {plan.effect!r} contains 0, and collapse={plan.formula.collapse!r} divides by it; choose "
             "another collapse."
@@ -543,27 +518,20 @@ def trial_of(sample: Sample, sums: Sequence[Sums], plan: Experiment, lines: Expe
     there = np.ones(sample.size) if sample.count is None else sample.count
     numbers = np.where(there > 0, np.random.default_rng(0).integers(1, 2**62, size=there.size), 0)
     parts = []
-    for one, partition in zip(sums, sample.partitions, strict=True):
+    for added, partition in zip(sums, sample.partitions, strict=True):
         codes, groups = _group_codes(partition)
         total = np.zeros(groups, dtype=np.int64)
         np.add.at(total, codes, numbers)
         known = None
-        if plan.observed_effects is not None:
-            known = known_effects(plan.observed_effects, partition.groups, groups)
-        part = TrialPart(groups=partition.groups, sums=one, members=total * total, rows=one.counts.n, known=known)
+        if plan.observed_effects is not None:  # everybody else (the last, unnamed group) has no effect
+            known, given = np.full((groups, 2), np.nan), dict[object, tuple[float, float]](plan.observed_effects)
+            for i, group in enumerate(partition.groups):
+                values = [value for _, value in group.items] if len(group.items) == 1 else []
+                names = (group.label, *values, *map(str, values))
+                known[i] = next((given[name] for name in names if name in given), (np.nan, np.nan))
+        part = TrialPart(groups=partition.groups, sums=added, members=total * total, rows=added.counts.n, known=known)
         parts.append(part)
     return Trial(sample, tuple(parts), lines)
-
-
-def known_effects(effects: ObservedEffects, groups: tuple[Group, ...], size: int) -> KnownEffects:
-    """The caller's effects in the order of the groups; everybody else (the last, unnamed group) has none."""
-    by_name: Mapping[object, tuple[float, float]] = dict(effects.items())
-    pairs = np.full((size, 2), np.nan)
-    for i, group in enumerate(groups):
-        single = [value for _, value in group.items] if len(group.items) == 1 else []
-        names = (group.label, *single, *map(str, single))
-        pairs[i] = next((by_name[name] for name in names if name in by_name), (np.nan, np.nan))
-    return KnownEffects(pairs[:, 0], pairs[:, 1])
 
 
 def _codes(sample: Sample, name: str) -> IntArray:
@@ -572,7 +540,7 @@ def _codes(sample: Sample, name: str) -> IntArray:
 
 
 def _group_codes(partition: Partition) -> tuple[IntArray, int]:
-    """The group of each entry, and how many there are. Rows in no group become one last group: part of every rest."""
+    """The group of each entry, and the number of groups. Rows in no group become one last group, part of every rest."""
     outside, named = partition.codes < 0, len(partition.groups)
     return np.where(outside, named, partition.codes), named + bool(outside.any())
 
@@ -582,7 +550,7 @@ Numbers = TypeVar("Numbers", nw.Expr, IntArray)
 
 
 def _coefficients(rng: np.random.Generator) -> list[int]:
-    return [int(one) for one in rng.integers(1, _PRIME, size=6)]
+    return [int(number) for number in rng.integers(1, _PRIME, size=6)]
 
 
 def _hashed(row: Numbers, coefficients: Sequence[int], buckets: int) -> Numbers:
@@ -598,25 +566,17 @@ def _hashed(row: Numbers, coefficients: Sequence[int], buckets: int) -> Numbers:
     return mixed % buckets
 
 
-def _spread(sample: Sample, buckets: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray, IntArray]:
-    """Lines that stand for several rows: each line's rows spread over the buckets, as line, rows and bucket."""
-    assert sample.weight is not None
-    spread = rng.multinomial(sample.weight.astype(np.int64), np.full(buckets, 1 / buckets)).astype(float)
-    line, bucket = np.nonzero(spread)
-    return line, spread[line, bucket], bucket
-
-
 # ---- estimate
 
 
 def check_measure(part: TrialPart, plan: Experiment) -> None:
-    """Refuse predictions that are clearly differences if the caller did not say what they are."""
+    """Refuse predictions that are clearly differences if no measure was given."""
     if plan.measure is not None:
         return
     moments = part.sums.moments()
     errors = errors_of(moments, plan.formula, part.known)
     if part.known is None:  # an arm that is all 0 or all 1 shows no spread to judge by
-        errors = errors.without(constant_arm(part.sums), Status.FEW_EVENTS)
+        errors = errors.without(part.sums.constant_arm, Status.FEW_EVENTS)
     averages = as_differences(errors, moments.n)
     if averages is not None:
         predicted, difference, ratio = map(phrases.number, averages)
@@ -627,19 +587,19 @@ def check_measure(part: TrialPart, plan: Experiment) -> None:
         )
 
 
-def under_design(errors: Sequence[Errors], trial: Trial, plan: Experiment) -> tuple[list[Errors], DesignEffect | None]:
+def designed_errors(
+    errors: Sequence[Errors], trial: Trial, plan: Experiment
+) -> tuple[list[Errors], DesignEffect | None]:
     """Errors under the law of the design, if there is one, and the design effects of each group's bias."""
     if not plan.designed:
         return list(errors), None
-    under, effects = [], []
-    for own, part in zip(errors, trial.parts, strict=True):
+    designed, effects = [], []
+    for error, part in zip(errors, trial.parts, strict=True):
         assert part.lines is not None
-        assert part.design is not None
-        assert part.strata is not None
         moments = part.sums.moments()
-        error, bias, totals = laws_of(part.lines, part.design, own, plan.formula, moments, part.strata)
-        under.append(own.under(error, bias, totals.effective < FEWEST))
+        error, _, totals = under_design(error, part.lines, plan.formula, moments)
+        designed.append(error)
         with np.errstate(divide="ignore", invalid="ignore"):
-            effect = bias.effect * part.rows.sum(-1) / moments.n.sum(-1)  # compared with as many rows of weight 1
-        effects.append((effect, totals.own, totals.effective))
-    return under, DesignEffect(*(trial.joined(arrays) for arrays in zip(*effects, strict=True)))
+            effect = error.design_effect * part.rows.sum(-1) / moments.n.sum(-1)  # compared with rows of weight 1
+        effects.append((effect, totals.occupied, totals.effective))
+    return designed, DesignEffect(*(trial.joined(arrays) for arrays in zip(*effects, strict=True)))

@@ -11,9 +11,10 @@ from isonomy.effects.bias import TreatmentBiasResult
 from isonomy.effects.estimators.collapse import NamedMeasure
 from isonomy.effects.estimators.shrinkage import STRATEGIES, Loss, Strategy, risk_of, strategies_of
 from isonomy.errors import UsageError
-from isonomy.frames.sums import LARGEST
+from isonomy.frames.expressions import LARGEST
+from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import FloatArray
-from isonomy.numerics.tails import t_isf
+from isonomy.numerics.tails import normal_isf
 from isonomy.options import Alpha, Draws, Finite, Fraction, Positive, Power, checked, shown
 
 Sizes = dict[str, list[str] | FloatArray]
@@ -57,13 +58,13 @@ def correction_risk(
     [0.33, 0.86, 1.45, 1.41]
     """
     try:
-        at = np.linspace(0, 4, 81) if ratios is None else np.asarray(ratios, dtype=float)
+        points = np.linspace(0, 4, 81) if ratios is None else np.asarray(ratios, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        at = np.empty((0, 0))
-    if at.ndim != 1 or not np.isfinite(at).all():
+        points = np.empty((0, 0))
+    if points.ndim != 1 or not np.isfinite(points).all():
         raise UsageError(f"ratios: {shown(ratios)}; give a list of finite numbers.")
     chosen = cast("tuple[Strategy, ...]", strategies_of(strategies, STRATEGIES))
-    return {"ratio": at} | {name: risk_of(name, at, alpha, loss) for name in chosen}
+    return {"ratio": points} | {name: risk_of(name, points, alpha, loss) for name in chosen}
 
 
 @checked
@@ -156,7 +157,7 @@ def bias_sample_size(
     others = variance.sum() - variance
     rest = (np.square(variance).sum() - variance**2) / others**2
     hypotheses = len(labels) if len(labels) > 2 else 1  # two groups are each other's rest
-    rows = rows_for(variance * (1 + rest), bias, alpha / hypotheses, power)
+    rows = _rows_needed(variance * (1 + rest), bias, alpha / hypotheses, power)
     if spread is None:
         events = np.log(2 * hypotheses / alpha)
         rows = np.maximum(rows, np.ceil(events / np.minimum(after * treated, before * (1 - treated))))
@@ -165,9 +166,9 @@ def bias_sample_size(
 
 def _sizes_from_pilot(bias: float, pilot: TreatmentBiasResult, alpha: float, power: float) -> Sizes:
     # Half the interval over its quantile: the standard error of the law that was used, which no empty arm makes 0.
-    error = (pilot.ci_high - pilot.ci_low) / (2 * float(t_isf(pilot.alpha / 2, np.inf)))
+    error = (pilot.ci_high - pilot.ci_low) / (2 * float(normal_isf(pilot.alpha)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        rows = rows_for(pilot.n * error**2, bias, alpha / max(pilot.hypotheses, 1), power)
+        rows = _rows_needed(pilot.n * error**2, bias, alpha / max(pilot.hypotheses, 1), power)
         if pilot.least_events > 0:
             floor = np.ceil(pilot.n * pilot.least_events / pilot.events)
             rows = np.where(np.isfinite(error), np.maximum(rows, floor), np.nan)
@@ -175,11 +176,11 @@ def _sizes_from_pilot(bias: float, pilot: TreatmentBiasResult, alpha: float, pow
 
 
 def _labels(baseline: Rate, effect: Rate, groups: int | None) -> list[str]:
-    """The groups that were named, or as many as were asked for."""
+    """The names of the groups, or numbers if they have none."""
     named = [list(rate) for rate in (baseline, effect) if isinstance(rate, Mapping)]
     if named and (set(named[0]) != set(named[-1]) or groups not in (None, len(named[0]))):
         raise UsageError(
-            "baseline, effect, groups: they are not about the same groups; name the same ones, or leave out groups."
+            "baseline, effect, groups: they name different groups; name the same ones, or leave out groups."
         )
     labels = named[0] if named else [f"group {i + 1}" for i in range(2 if groups is None else groups)]
     if len(labels) < 2:
@@ -187,11 +188,9 @@ def _labels(baseline: Rate, effect: Rate, groups: int | None) -> list[str]:
     return labels
 
 
-def rows_for(variance: FloatArray | float, bias: float, alpha: float, power: float) -> FloatArray:
-    """Rows at which a bias is found with this power: (z_alpha/2 + z_power)^2 variance / bias^2."""
-    normal = float(t_isf(alpha / 2, np.inf) + t_isf(1 - power, np.inf))
-    with np.errstate(over="ignore"):
-        rows = np.ceil(np.asarray(variance, dtype=float) * np.square(normal / bias))
+def _rows_needed(variance: FloatArray, bias: float, alpha: float, power: float) -> FloatArray:
+    """Rows at which a bias is found with this power, given the variance of one row."""
+    rows = Wald(np.zeros(variance.shape), np.sqrt(variance)).rows_needed(bias, 1.0, alpha / 2, 1 - power)
     if (rows > MOST).any():
-        raise UsageError(f"bias: {bias:g} is not allowed; no number of rows shows one so small.")
+        raise UsageError(f"bias: {bias:g} is not allowed; no number of rows can show such a small bias.")
     return rows

@@ -16,24 +16,24 @@ import numpy as np
 from isonomy.effects import words
 from isonomy.effects.bias import other_measure
 from isonomy.effects.estimators.collapse import AnyMeasure, Relative
-from isonomy.effects.estimators.errors import Errors, arms_differ, errors_of
+from isonomy.effects.estimators.errors import errors_of
 from isonomy.effects.experiment import (
     Experiment,
     Trial,
     check_measure,
+    designed_errors,
     from_design,
     lines_of,
     refuse_certain,
     trial_of,
-    under_design,
 )
 from isonomy.errors import UsageError
 from isonomy.frames import Groups, Request, Sample
 from isonomy.inference import Verdict, rejected
 from isonomy.inference.designs import FEWEST, Influence, spread
+from isonomy.inference.effect import Wald
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.numerics.tails import t_isf, t_sf
 from isonomy.options import Alpha, Column, Fraction, Names, RowOptions, Whole
 from isonomy.results import Evidence, Note, column, open_call, phrases, question
 
@@ -199,12 +199,11 @@ def read(plan: PricePlan) -> tuple[Sample, list[Trial]]:
     sample = plan.source.rows(replace(request, numeric={**request.numeric, **corrected, **further}))
     lines, trials = lines_of(sample, plan), []
     for name in ("effect", *corrected):
-        own = replace(lines, factors={**lines.factors, "f": np.asarray(sample.columns[name], dtype=float)})
+        priced = replace(lines, factors={**lines.factors, "f": np.asarray(sample.columns[name], dtype=float)})
         if plan.designed:
-            trials.append(from_design(sample, own, plan))
+            trials.append(from_design(sample, priced, plan))
         else:
-            every = np.arange(sample.size), lines.weight, np.zeros(sample.size, dtype=np.intp)
-            trials.append(trial_of(sample, own.sums(plan.formula.columns, *every, 1), plan, own))
+            trials.append(trial_of(sample, priced.sums(plan.formula.columns), plan, priced))
     return sample, trials
 
 
@@ -212,7 +211,7 @@ def read(plan: PricePlan) -> tuple[Sample, list[Trial]]:
 
 
 def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Every quantity of every column with its change on the same rows, one line each; and what notes need to know."""
+    """Every quantity of every column with its change on the same rows, one line each; and the facts for notes."""
     first = trials[0]
     assert first.lines is not None
     lines = first.lines
@@ -223,48 +222,46 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
     refuse_certain(plan.propensity, p)
     check_measure(first.parts[0], plan)
     transformed = lines.factors["y"] * (lines.arm - p) / (p * (1 - p))
-
-    scored = []
+    scored, left = [], []
     for trial in trials:
         assert trial.lines is not None
-        effect = known = trial.lines.factors["f"]
+        effect = difference = trial.lines.factors["f"]
         if plan.formula.measure == "relative":
             baseline = np.nan if plan.baseline is None else np.asarray(sample.columns["baseline"], dtype=float)
-            known = (effect - 1) * baseline
-        rank_by = known if np.isfinite(known).all() else effect
-        scored.append(scores(transformed, known, rank_by, lines.weight, plan.budget))
-    before, *after = scored
-    reference = np.array([value for value, _ in before])
-    changes = np.array([[new - old for (old, _), (new, _) in zip(before, own, strict=True)] for own in after])
-    influences = [[influence for _, influence in before]]
-    influences += [[new - old for (_, old), (_, new) in zip(before, own, strict=True)] for own in after]
-    (_, *rows), (_, *freedom), few = _spreads(influences, lines.weight, sample)
-    errors, df = np.array(rows), np.array(freedom)
-    critical = t_isf(plan.alpha / 2, df)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pvalue = 2 * t_sf(np.abs(changes) / errors, df)
-    grouped = [
-        under_design([errors_of(part.sums.moments(), plan.formula) for part in trial.parts], trial, plan)[0]
-        for trial in trials
-    ]
-    bias_before, *bias_after = (_root_mean_bias(own, first) for own in grouped)
+            difference = (effect - 1) * baseline
+        rank_by = difference if np.isfinite(difference).all() else effect
+        scored.append(scores(transformed, difference, rank_by, lines.weight, plan.budget))
+        errors = [errors_of(part.sums.moments(), plan.formula) for part in trial.parts]
+        errors, _ = designed_errors(errors, trial, plan)
+        # The root mean square of the biases of all groups, without their sampling error.
+        squares = [np.where(e.usable, e.gap.value**2 - e.gap.standard_error**2, np.nan) for e in errors]
+        square = first.joined(squares)
+        left.append(np.sqrt(max(float(np.nanmean(square)), 0.0)) if np.isfinite(square).any() else np.nan)
+        if trial is first:
+            effects = [e.effects for e in errors]
+    values = np.array([[value for value, _ in quantities] for quantities in scored])
+    before, *after = ([influence for _, influence in quantities] for quantities in scored)
+    influences = [before, *([new - old for old, new in zip(before, column, strict=True)] for column in after)]
+    error, df, few = _spreads(influences, lines.weight, sample)
+    change = Wald((values[1:] - values[0]).ravel(), np.ravel(error[1:]), np.ravel(df[1:]))
+    low, high = change.limits(plan.alpha)
     columns = {
         "candidates": tuple(name for name in plan.columns for _ in QUANTITIES),
         "metric": QUANTITIES * len(plan.columns),
-        "estimate": np.array([[value for value, _ in own] for own in after]).ravel(),
-        "reference": np.tile(reference, len(plan.columns)),
-        "disparity": changes.ravel(),
-        "ci_low": (changes - critical * errors).ravel(),
-        "ci_high": (changes + critical * errors).ravel(),
-        "pvalue": np.where(few, np.nan, np.where(changes == 0, 1.0, pvalue)).ravel(),
-        "standard_error": errors.ravel(),
-        "bias_before": np.full(changes.size, bias_before),
-        "bias_after": np.repeat(np.array(bias_after), len(QUANTITIES)),
-        "arms_differ": any(arms_differ(part.rows[: len(part.groups)]) for part in first.parts),
+        "estimate": values[1:].ravel(),
+        "reference": np.tile(values[0], len(plan.columns)),
+        "disparity": change.value,
+        "ci_low": low,
+        "ci_high": high,
+        "pvalue": np.where(few, np.nan, np.where(change.value == 0, 1.0, change.pvalue())),
+        "standard_error": change.standard_error,
+        "bias_before": np.full(change.value.shape, left[0]),
+        "bias_after": np.repeat(left[1:], len(QUANTITIES)),
+        "arms_differ": first.arms_differ,
     }
     facts = {
-        "predicted": first.joined([own.effects.predicted for own in grouped[0]]),
-        "observed": first.joined([own.effects.observed for own in grouped[0]]),
+        "predicted": first.joined([effect.predicted for effect in effects]),
+        "observed": first.joined([effect.observed for effect in effects]),
         "binary": first.parts[0].sums.binary,
         "few_clusters": few,
     }
@@ -273,22 +270,16 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
 
 def _spreads(
     influences: Sequence[Sequence[FloatArray]], weight: FloatArray, sample: Sample
-) -> tuple[list[FloatArray], list[FloatArray], bool]:
+) -> tuple[FloatArray, FloatArray, bool]:
     """Standard errors and degrees of freedom of means with these influences; and whether clusters are too few."""
     if sample.design is None:
-        errors = [np.array([standard_error(one, weight) for one in row]) for row in influences]
-        return errors, [np.full(row.shape, np.inf) for row in errors], False
+        errors = np.array([[standard_error(influence, weight) for influence in row] for row in influences])
+        return errors, np.full(errors.shape, np.inf), False
     shares = [np.nan_to_num(np.stack(row, -1)) / weight.sum() for row in influences]
-    spreads = [spread(sample.design, Influence.of(share)) for share in shares]
-    known = [np.array([np.isfinite(one).all() for one in row]) for row in influences]
-    errors = [np.where(there, np.sqrt(one.variance), np.nan) for one, there in zip(spreads, known, strict=True)]
-    return errors, [one.df for one in spreads], bool((spreads[0].effective < FEWEST).any())
-
-
-def _root_mean_bias(errors: Sequence[Errors], trial: Trial) -> float:
-    """Root mean square of the biases of all groups, without their sampling error."""
-    square = trial.joined([np.where(own.usable, own.gap.value**2 - own.gap.se**2, np.nan) for own in errors])
-    return float(np.sqrt(max(float(np.nanmean(square)), 0.0))) if np.isfinite(square).any() else np.nan
+    spreads = [spread(sample.design, Influence.from_values(share)) for share in shares]
+    known = np.array([[np.isfinite(influence).all() for influence in row] for row in influences])
+    errors = np.where(known, np.sqrt([part.variance for part in spreads]), np.nan)
+    return errors, np.array([part.df for part in spreads]), bool((spreads[0].effective < FEWEST).any())
 
 
 def scores(
@@ -319,10 +310,10 @@ def qini(transformed: FloatArray, rank_by: FloatArray, weight: FloatArray) -> Sc
     above = 1 - np.cumsum(share) + share / 2
     gain = np.bincount(codes, weight * transformed) / weight.sum()
     below = np.cumsum(gain) - gain / 2
-    own = transformed * (0.5 - above[codes])
-    value = float(np.average(own, weights=weight))
+    gains = transformed * (0.5 - above[codes])
+    value = float(np.average(gains, weights=weight))
     others = below[codes]
-    return value, own - value - (others - np.average(others, weights=weight))
+    return value, gains - value - (others - np.average(others, weights=weight))
 
 
 def policy_value(transformed: FloatArray, rank_by: FloatArray, weight: FloatArray, budget: float) -> Score:
@@ -330,13 +321,13 @@ def policy_value(transformed: FloatArray, rank_by: FloatArray, weight: FloatArra
     codes, share = _ranks(rank_by, weight)
     above = 1 - np.cumsum(share)
     treated = np.clip((budget - above) / share, 0.0, 1.0)[codes]
-    own = transformed * treated
-    value = float(np.average(own, weights=weight))
+    gains = transformed * treated
+    value = float(np.average(gains, weights=weight))
     # Rows that join push others below the threshold: by the effect there, from the rows nearest to it.
     distance = np.abs(above + share / 2 - budget)[codes]
     near = distance <= np.quantile(distance, min(1.0, len(distance) ** -0.2))
     margin = float(np.average(transformed[near], weights=weight[near]))
-    return value, own - value - margin * (treated - budget)
+    return value, gains - value - margin * (treated - budget)
 
 
 def _ranks(values: FloatArray, weight: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -361,7 +352,7 @@ def decide(columns: Mapping[str, Any], plan: PricePlan) -> dict[str, Any]:
 
 
 def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: PricePlan) -> tuple[Note, ...]:
-    """What the reader must know about the measure, the propensities and the clusters."""
+    """Notes about the measure, the propensities and the clusters."""
     measure = plan.formula.measure
     return (
         *other_measure(measure, np.isfinite(facts["predicted"] + facts["observed"]), facts),
@@ -411,7 +402,7 @@ class PriceResult(Evidence):
         return words.price_headline(self) if self.answered else Evidence.headline(self)
 
     def findings(self) -> tuple[str, ...]:
-        """For each column what is left of the bias, and what changed."""
+        """For each column, the bias that is left and the changes."""
         sentences = []
         for i, metric in enumerate(self.metric):
             sentences += [words.trade(self, i)] if metric == QUANTITIES[0] else []

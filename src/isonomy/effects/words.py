@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -50,17 +50,22 @@ def meaning(options: Mapping[str, object]) -> str:
 
 # ---- bias
 
+Unit = Literal["ratio", "difference", "points"]
 
-def null(tolerance: float | None, measure: Measure) -> str:
-    """What is tested, for each group."""
-    limit = "equals" if tolerance is None else f"differs by at most {phrases.number(tolerance)} from"
+
+def null(tolerance: float | None, measure: Measure, *, binary: bool) -> str:
+    """The hypothesis about each group."""
+    limit = "equals"
+    if tolerance is not None:
+        points = measure == "difference" and binary
+        limit = f"differs by at most {(phrases.points if points else phrases.number)(tolerance)} from"
     return (
-        f"For each group: the error of its predicted effect (predicted minus observed; {UNITS[measure]}) {limit} "
-        "that of all other groups together."
+        f"For each group: the error of its predicted effect (predicted minus observed; {UNITS[measure]}) {limit} the "
+        "error of all other groups combined."
     )
 
 
-def unit(r: TreatmentBiasResult) -> Literal["ratio", "difference", "points"]:
+def unit(r: TreatmentBiasResult) -> Unit:
     """How effects are written: as ratios, as differences of means, or as differences of shares."""
     return "ratio" if r.measure == "relative" else "points" if r.binary else "difference"
 
@@ -76,9 +81,17 @@ def count(r: TreatmentBiasResult, order: IntArray, tested: int) -> str:
     """The groups with a bias, and how many have at most a small one."""
     biased = [r.labels[i] for i in order if r.verdicts[i] is Verdict.VIOLATION]
     within = sum(verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts)
-    small = f" For {within:,} groups, any bias was shown to be within the tolerance." if within else ""
-    names = f": {phrases.listed(biased)}" if biased else ""
-    return f"A bias was shown for {len(biased) or 'none'} of {tested:,} groups that could be tested{names}.{small}"
+    plural = "" if within == 1 else "s"
+    small = f" For {within:,} group{plural}, any bias was shown to be within the tolerance." if within else ""
+    if not tested:
+        return "No group could be tested."
+    if tested == 1:
+        shown = "A bias" if biased else "No bias"
+        return f"{shown} was shown for the only group that could be tested.{small}"
+    if not biased:
+        return f"No bias was shown for any of the {tested:,} groups that could be tested.{small}"
+    share = "all" if len(biased) == tested else f"{len(biased):,} of the"
+    return f"A bias was shown for {share} {tested:,} groups that could be tested: {phrases.listed(biased)}.{small}"
 
 
 _ENDS: Mapping[Verdict, str] = {
@@ -91,40 +104,46 @@ _ENDS: Mapping[Verdict, str] = {
 def finding(r: TreatmentBiasResult, i: int) -> str:
     """One group: its predicted and observed effect, and how its error compares with that of the others."""
     ratio = unit(r) == "ratio"
-    both = [phrases.number(effect) if ratio else _amount(r, effect) for effect in (r.predicted[i], r.observed[i])]
+    predicted, observed = (
+        phrases.number(effect) if ratio else _amount(r, effect) for effect in (r.predicted[i], r.observed[i])
+    )
     ends = float(r.ci_low[i]), float(r.ci_high[i])
     between = phrases.interval(*ends, r.alpha)
     if unit(r) == "points" and all(map(math.isfinite, ends)):
         between = f"{100 * (1 - r.alpha):g} % interval {phrases.percent(ends[0])} to {phrases.percent(ends[1])} points"
+    columns = [name for name, _ in r.groups[i].items]
+    alike = sum([name for name, _ in group.items] == columns for group in r.groups)
+    others = {1: "everybody else", 2: "the other group"}.get(alike, "the other groups combined")
+    noun = "effect" if ratio else "uplift"
     return (
-        f"{r.labels[i]} ({phrases.count(r.n[i])} rows): the predicted {'effect' if ratio else 'uplift'} is {both[0]} "
-        f"and the observed one is {both[1]}, an error of {_amount(r, r.estimate[i])}. The error of the other groups "
-        f"together is {_amount(r, r.reference[i])}. The difference between the two, the bias, is "
-        f"{_amount(r, r.disparity[i])} ({between}, adjusted {phrases.pvalue(r.adjusted_pvalue[i])}). "
-        f"{_ENDS[r.verdicts[i]]}"
+        f"{r.labels[i]} ({phrases.count(r.n[i])} rows): the predicted {noun} is {predicted} and the observed {noun} is "
+        f"{observed}, an error of {_amount(r, r.estimate[i])}. The error of {others} is {_amount(r, r.reference[i])}. "
+        f"The bias, which is the difference between these errors, is {_amount(r, r.disparity[i])} ({between}, adjusted "
+        f"{phrases.pvalue(r.adjusted_pvalue[i])}). {_ENDS[r.verdicts[i]]}"
     )
 
 
 def omnibus(r: TreatmentBiasResult, i: int) -> str:
     """The test that the errors of all groups of a family are equal."""
     return (
-        f"One test that the errors of all groups by {r.families[i]} are equal: {phrases.pvalue(r.omnibus_pvalue[i])} "
-        f"(Cochran's Q divided by its degrees of freedom: {phrases.number(r.omnibus_statistic[i])})."
+        f"A single test that the errors of all groups by {r.families[i]} are equal gives "
+        f"{phrases.pvalue(r.omnibus_pvalue[i])} (Cochran's Q divided by its degrees of freedom: "
+        f"{phrases.number(r.omnibus_statistic[i])})."
     )
 
 
 def detectable(r: TreatmentBiasResult, power: float) -> list[str]:
-    """What the data could have shown."""
+    """The biases that the data could have shown."""
     sizes = r.detectable(power)
     known = sizes[np.isfinite(sizes)]
     if not known.size:
         return []
     write = phrases.points if unit(r) == "points" else phrases.number
     least, most = (write(float(size)) for size in (known.min(), known.max()))
-    return [
-        f"A bias of {least} (in the most precisely measured group) to {most} (in the least precisely measured group) "
-        f"would be found with probability {power:g}, before adjusting for the number of groups."
-    ]
+    size = f"A bias of {least}"
+    if least != most:
+        size += f" (in the most precisely measured group) to {most} (in the least precisely measured group)"
+    return [f"{size} would be detected with probability {power:g}, before adjusting for the number of groups."]
 
 
 REASONS: Mapping[str, str] = {
@@ -134,23 +153,18 @@ REASONS: Mapping[str, str] = {
     Status.ZERO_BASELINE: "the mean outcome of the control rows is not above zero, so a relative effect has no "
     "denominator.",
     Status.TOO_SMALL: "an arm has too few rows to estimate a variance.",
-    Status.FEW_CLUSTERS: "there are fewer than 10 effective clusters, or rows by weight, to estimate spread from.",
-    Status.FEW_EVENTS: "an arm, of all rows or of a half, has too few outcomes of either kind to estimate their spread "
-    "from.",
+    Status.FEW_CLUSTERS: "there are fewer than 10 effective clusters (or effective rows, if rows have weights), too "
+    "few to estimate a standard error.",
+    Status.FEW_EVENTS: "an arm, in all rows or in a half, has too few outcomes of either kind to estimate their "
+    "spread.",
     Status.CONSTANT: "outcomes and predictions do not vary, so there is nothing to test.",
     Status.UNSUPPORTED: "no observed effect was given for it.",
     Status.FAILED: "the estimate is not finite.",
 }
-
-
-def _no_effect(note: Note) -> str:
-    return f"There is no answer for {phrases.listed(note.groups)}: {REASONS[note.values['status']]}"
-
-
-# Why a group needs so many events: for the law of counts, or for means that must be nearly normal.
+# Why a group needs a number of events: for the law of counts, or for means that must be nearly normal.
 _EVENTS = "fewer than {} events (or rows without the event) are expected in an arm"
 _TOO_FEW: Mapping[str, tuple[str, str]] = {
-    "counts": (_EVENTS, "among so many groups, no test could distinguish such a group from chance."),
+    "counts": (_EVENTS, "with this number of groups, no test could distinguish such a group from chance."),
     "normal": (
         _EVENTS,
         "with these options, tests require means that are nearly normal, which takes this many events for this many "
@@ -158,7 +172,7 @@ _TOO_FEW: Mapping[str, tuple[str, str]] = {
     ),
     "skewed": (
         "the outcomes are so skewed that they carry the information of fewer than {} events",
-        "among so many groups, no test could distinguish such a group from chance.",
+        "with this number of groups, no test could distinguish such a group from chance.",
     ),
 }
 
@@ -172,12 +186,12 @@ def _too_few_events(note: Note) -> str:
     )
 
 
-def _like(observed: str, other: str, none: str) -> Any:
+def _like(observed: str, other: str, advice: str) -> Callable[[Note], str]:
     def sentence(note: Note) -> str:
         predicted, seen = (phrases.number(note.values[name]) for name in ("predicted", "observed"))
         return (
             f"Predicted effects average {predicted}, while the observed {observed} average {seen}: the predictions "
-            f"look like {other}. {none}"
+            f"look like {other}. {advice}"
         )
 
     return sentence
@@ -186,53 +200,55 @@ def _like(observed: str, other: str, none: str) -> Any:
 # What a collapse of relative effects assumes.
 COLLAPSES: Mapping[CollapseName, str] = {
     "average": "Relative effects were averaged without weights. This is right only if outcomes without treatment do "
-    "not depend on what the predictions depend on.",
-    "positives": "The positives-only formula (20) is off whenever predicted effects vary with the outcome.",
-    "positives_inverse": "The collapse by 1/f is off if the model's heterogeneity has the wrong sign; do not base a "
+    "not depend on the variables that the predictions depend on.",
+    "positives": "The positives-only formula (20) is biased whenever predicted effects vary with the outcome.",
+    "positives_inverse": "The collapse by 1/f is biased if the model's heterogeneity has the wrong sign; do not base a "
     "test on it.",
 }
 register(
     {
-        "no_effect": _no_effect,
+        "no_effect": lambda note: (
+            f"There is no answer for {phrases.listed(note.groups)}: {REASONS[note.values['status']]}"
+        ),
         "unbounded_effect": "The control mean of {groups} cannot be distinguished from zero, so the interval of a "
-        "relative effect has no end.",
+        "relative effect is unbounded.",
         "no_rest": "There is nothing to compare {groups} with: only the error is given, not the bias.",
         "too_few_events": _too_few_events,
         "few_outcomes": lambda note: phrases.few(
             note.values["least"], "rows with an outcome above zero in an arm of", note.groups
         ),
         "lost_resamples": lambda note: (
-            f"{phrases.share(note.values['share'])} of the resamples of some group had an "
-            "empty arm or control mean and were left out."
+            f"{phrases.share(note.values['share'])} of the resamples of some group had an empty arm or a control mean "
+            "of zero and were left out."
         ),
         "like_differences": _like(
             "ratios",
             "differences",
-            "A relative effect is a ratio, and 1 means no effect; differences have to be asked for as another measure.",
+            'A relative effect is a ratio, and 1 means no effect. For differences, choose the measure "difference".',
         ),
         "like_ratios": _like(
             "differences",
             "ratios",
-            "A difference of shares is below 1, and 0 means no effect; ratios have to be asked for as another measure.",
+            'A difference of shares is below 1, and 0 means no effect. For ratios, choose the measure "relative".',
         ),
-        "pooled_rest": "The rest is pooled: if treated shares differ between groups, its effect is confounded by who "
-        "is in which arm.",
+        "pooled_rest": "The rest is pooled: if treated shares differ between groups, its effect is confounded by the "
+        "composition of the arms.",
         "shared_models": "Outcome models were fitted on other rows of the same table (cross-fitting). Groups share "
         "these models, so errors of different groups are independent only to first order.",
         **{f"collapse_{name}": sentence for name, sentence in COLLAPSES.items()},
-        "no_baseline": "Relative effects without a baseline column: the transformed-outcome loss is not known, and "
+        "no_baseline": "Without a baseline column, the transformed-outcome loss of relative effects is not known, and "
         "people are ranked by their ratios, which is not the order of their gains.",
-        "shares_differ": "Treated shares differ between groups, and one share was used for all: the gains of groups "
-        "that were treated more often look larger than they are. Name a column with the probability of treatment "
-        "(propensity).",
-        "price_clusters": "There are fewer than 10 effective clusters, or rows by weight: changes cannot be "
-        "distinguished from chance, and are not tested.",
+        "shares_differ": "Treated shares differ between groups, but the same share was used for all of them: the gains "
+        "of groups that were treated more often look larger than they are. Name a column with the probability of "
+        "treatment (propensity).",
+        "price_clusters": "There are fewer than 10 effective clusters (or effective rows, if rows have weights): "
+        "changes cannot be distinguished from chance and are not tested.",
     }
 )
 
 _UNCHECKED = "This cannot be checked from these columns"
 _ELSEWHERE = (
-    "The observed effects that were given are the true effects up to their standard errors.",
+    "The observed effects that were provided equal the true effects up to their standard errors.",
     "This cannot be checked here.",
 )
 # How a comparison of groups allows for treated shares that differ.
@@ -241,7 +257,7 @@ _SHARES: Mapping[Shares, str] = {
     "standardized": ", which the standardized comparison allows for",
     "pooled": ", which confounds the pooled rest",
     "propensity": ", which the propensities allow for",
-    "one share": ", which one share for all does not allow for: name a propensity column",
+    "one share": ", which a single share for all groups does not allow for: name a propensity column",
 }
 
 
@@ -261,7 +277,7 @@ def assumptions(
         r.rows_assumed(),
         (
             "The model was fitted on other rows.",
-            "This was not checked. On its own training rows a model's errors look too small.",
+            "This was not checked. On its own training rows, a model's errors look too small.",
         ),
     )
 
@@ -297,24 +313,24 @@ CORRECTIONS_LIMITS = (
 )
 UNKNOWN_GROUPS = (
     "groups: {} were not in the data that the corrector was fitted on; refit with them, or use "
-    'unknown="pooled" to give them the correction of all groups together.'
+    'unknown="pooled" to give them the correction of all groups combined.'
 )
-POOLED_GROUPS = "Groups that were not present in the fit get the correction of all groups together: {}."
+POOLED_GROUPS = "Groups that were not in the fit get the correction of all groups combined: {}."
 UNCORRECTED = "The error of {} could not be estimated: their predictions are left unchanged."
-CORRECTED_BY_ALL = "The error of {} could not be estimated: the correction of all groups together is used."
+CORRECTED_BY_ALL = "The error of {} could not be estimated: the correction of all groups combined is used."
 
 
 def remaining(r: CorrectionsResult, i: int) -> str:
-    """One strategy: what remains of the groups' biases on rows that were not used to find it."""
+    """The biases that remain after one strategy, on rows that were not used to find the correction."""
     left, before, raw = (phrases.number(values[i]) for values in (r.estimate, r.reference, r.bias_rms))
     tests = f"{phrases.share(r.bias_rejected[i])} of the tests for"
     if r.strategies[i] == "none":
         return (
-            f"Without correction, the biases have a root mean square of {left} ({raw} if the sampling error of the "
+            f"Without correction, the root mean square of the biases is {left} ({raw} if the sampling error of the "
             f"held-out rows is included). {tests} bias reject at {r.alpha:g}."
         )
     return (
-        f'With the correction "{_named(r.strategies[i])}", the biases have a root mean square of {left}, compared with '
+        f'With the correction "{_named(r.strategies[i])}", the root mean square of the biases is {left}, compared with '
         f"{before} without correction (less bias: {phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all corrections "
         f"compared). It is {raw} if the sampling error of the held-out rows is included. {tests} remaining bias reject "
         f"at {r.alpha:g}."
@@ -327,17 +343,20 @@ def _named(strategy: str) -> str:
 
 
 def less(r: CorrectionsResult) -> str:
-    """Whether a correction was shown to leave less bias: the headline of an evaluation."""
+    """The headline: whether a correction was shown to leave less bias."""
     shown, tried = int(r.shown.sum()), len(r.strategies) - 1
     if not tried:
         return "Nothing was compared: no correction was evaluated."
     if not shown:
+        corrections = "the correction was not" if tried == 1 else f"none of the {tried} corrections was"
         return (
-            f"Corrections compared: none of {tried} was shown to leave less bias than no correction, on rows that were "
-            "not used to find it."
+            f"Corrections compared: {corrections} shown to leave less bias than no correction, on rows that were not "
+            "used to find it."
         )
-    leave = "correction leaves" if tried == 1 else "corrections leave"
-    return f"Less bias shown: {shown} of {tried} {leave} less bias, and {_named(r.best)} leaves the least."
+    if tried == 1:
+        return f"Less bias shown: the correction {_named(r.best)} leaves less bias."
+    leave = "leaves" if shown == 1 else "leave"
+    return f"Less bias shown: {shown} of {tried} corrections {leave} less bias, and {_named(r.best)} leaves the least."
 
 
 # ---- price
@@ -367,17 +386,16 @@ def price(r: PriceResult, i: int) -> str:
 
 
 def trade(r: PriceResult, i: int) -> str:
-    """What was paid for."""
+    """The bias that a column of corrected effects leaves."""
     after, before = phrases.number(r.bias_after[i]), phrases.number(r.bias_before[i])
     return (
-        f"{r.candidates[i]}: the biases have a root mean square of {after} after the correction, compared with "
-        f"{before} before it, without sampling error."
+        f"{r.candidates[i]}: the root mean square of the biases, without sampling error, is {after} after the "
+        f"correction, compared with {before} before it."
     )
 
 
 def price_headline(r: PriceResult) -> str:
     """How many changes were shown."""
     shown, compared = int(r.shown.sum()), int(np.isfinite(r.adjusted_pvalue).sum())
-    number = "none" if not shown else str(shown)
-    were = "was" if shown < 2 else "were"
+    number, were = (str(shown), "was" if shown == 1 else "were") if shown else ("none", "was")
     return f"Price measured: {number} of {compared} changes of the ranking {were} shown to be more than chance."

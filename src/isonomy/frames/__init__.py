@@ -1,15 +1,15 @@
-"""Rows in: any frame, its roles, its groups and their intersections, its metrics, and grouped sums.
+"""From rows to small arrays: any frame, its roles, groups, metrics and designs, and grouped sums over it.
 
-The only part of isonomy that touches rows. Everything after it works on small arrays.
+Outside this folder only the heading *read* of a question sees rows.
 """
 
 from isonomy.frames.design import Design
-from isonomy.frames.groups import Group, Grouping, Groups, Partition, cut, where
-from isonomy.frames.labels import Labels
+from isonomy.frames.expressions import missing
+from isonomy.frames.groups import Group, Grouping, Groups, Labels, Partition, cut, where
 from isonomy.frames.metrics import Metric, MetricLike
 from isonomy.frames.request import Request, Sample
 from isonomy.frames.source import Reading, Source, open_source
-from isonomy.frames.sums import COUNT, Pass, aggregate, collect, missing
+from isonomy.frames.sums import COUNT, Pass, aggregate, collect
 
 __all__ = [
     "COUNT",

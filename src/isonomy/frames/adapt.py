@@ -1,17 +1,23 @@
-"""One door for every input: whatever holds the rows becomes a narwhals frame whose values mean one thing.
+"""Every input becomes a narwhals frame whose values mean the same, whatever holds the rows.
 
 Tables in memory become polars frames (pyarrow without a copy), so that nulls and comparisons behave alike whatever
 library made them. Then, on every engine, NaN becomes null, and narrow numbers become wide: a product in a user's
 expression must not overflow.
+
+A path is one file, a folder or a glob. Folders are entered once each, whatever links point to them. What is not a
+plain file (a pipe, a device) is refused: reading it would wait forever.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +25,6 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import DataError, DuplicateColumns, EmptyFrame, LengthMismatch, MixedTypes, UsageError, WrongType
-from isonomy.frames.paths import files_at
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,9 +35,11 @@ ACCEPTED = (
     "a pandas, polars (eager or lazy) or pyarrow table, a DuckDB relation, a PySpark DataFrame, an Ibis "
     "table, a mapping of arrays, or a path to parquet or csv"
 )
-_SEPARATORS = (";", "\t", "|")  # of csv files that have no commas between their columns
-_HEAD = 1_000  # lines looked at to see whether commas are decimal points
+MOST_FILES = 100_000  # files and folders visited at most
+_SEPARATORS = (";", "\t", "|")  # of csv files without commas between their columns
+_HEAD = 1_000  # lines read to decide whether commas are decimal points
 _COMMA = r"^\s*[+-]?\d+,\d+\s*$"
+_WILDCARDS = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +49,7 @@ class Input:
     frame: Lazy
     backend: str  # "pandas", "polars", "pyarrow", "duckdb", "pyspark", "ibis", "mapping", "path"
     lazy: bool  # an engine or a file holds the rows: they may not fit in memory
-    bytes: frozenset[str] = frozenset()  # columns of 8-bit integers, which are widened but have few values
+    bytes: frozenset[str] = frozenset()  # columns of 8-bit integers: widened, but with few values
 
 
 def adapt(data: object) -> Input:
@@ -55,7 +62,7 @@ def adapt(data: object) -> Input:
         return _uniform(nw.from_native(_from_mapping(data)).lazy(), "mapping", lazy=False)
     _refuse_duplicates(data)
     try:
-        frame = nw.from_native(data, pass_through=True)  # what is no frame comes back as it is
+        frame = nw.from_native(data, pass_through=True)  # anything else comes back unchanged
     except TypeError:
         raise UsageError(f"data: cannot read {type(data).__name__}; give {ACCEPTED}.") from None
     if not isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
@@ -70,7 +77,7 @@ def adapt(data: object) -> Input:
 
 
 def _series(column: nw.Series[Any]) -> pl.Series:
-    """A column; what has no type of its own in pandas stays as objects, and is refused if anybody asks for it."""
+    """A column as polars; pandas columns of mixed objects stay objects, and are refused when they are used."""
     import polars as pl
 
     if not column.implementation.is_pandas():
@@ -84,14 +91,15 @@ def _series(column: nw.Series[Any]) -> pl.Series:
 
 
 def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Input:
-    """NaN as null, narrow numbers wide. (DuckDB misses NaN read from parquet by ``is_nan``: ask what is a number.)"""
+    """NaN as null, narrow numbers wide. (DuckDB's ``is_nan`` misses NaN from parquet: test for numbers instead.)"""
     uniform: list[nw.Expr] = []
     try:
         schema = frame.collect_schema()
     except nw.exceptions.NarwhalsError as error:
         raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
     for name, dtype in schema.items():
-        _refuse_pattern(name)
+        if name == "*" or (name.startswith("^") and name.endswith("$")):  # engines would select other columns
+            raise UsageError(f"data: the column name {name!r} reads as a pattern of names; rename the column.")
         column = nw.col(name)
         if dtype.is_float():
             wide = column.cast(nw.Float64)
@@ -103,15 +111,9 @@ def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Input:
     return Input(frame.with_columns(*uniform) if uniform else frame, backend, lazy, few)
 
 
-def _refuse_pattern(name: str) -> None:
-    """Engines read such a name as a pattern for many columns, and would answer from another one."""
-    if name == "*" or (name.startswith("^") and name.endswith("$")):
-        raise UsageError(f"data: the column name {name!r} reads as a pattern of names; rename the column.")
-
-
 def _refuse_duplicates(data: object) -> None:
-    """Pandas, pyarrow and Spark allow two columns of one name; every later lookup would be ambiguous."""
-    if type(data).__module__.startswith("polars"):  # never has duplicates, and a lazy frame warns when asked
+    """Pandas, pyarrow and Spark allow two columns with the same name; every later lookup would be ambiguous."""
+    if type(data).__module__.startswith("polars"):  # never has duplicates, and a lazy frame would warn
         return
     names = getattr(data, "column_names", None)  # pyarrow
     if not isinstance(names, list):
@@ -137,7 +139,7 @@ def _scan(pattern: str) -> pl.LazyFrame:
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, UsageError):
             raise
-        raise UsageError(f"data: {pattern!r} is no path ({error}).") from None
+        raise UsageError(f"data: {pattern!r} is not a path ({error}).") from None
     folder = path if path.is_dir() else files[0] if files and files[0].is_dir() else None
     if folder is not None:
         if not (files if folder is path else files_at(folder)):
@@ -159,7 +161,7 @@ def _scan(pattern: str) -> pl.LazyFrame:
 
 
 def _scan_csv(files: str | list[Path]) -> pl.LazyFrame:
-    """Every row is looked at to type a column. Codes with a leading zero are text: 02139 and 2139 are two places."""
+    """Types are inferred from every row. Codes with a leading zero are text: 02139 and 2139 are two places."""
     import polars as pl
 
     try:
@@ -176,9 +178,9 @@ def _scan_csv(files: str | list[Path]) -> pl.LazyFrame:
 
 
 def _csv_reader(files: str | list[Path]) -> Callable[..., pl.LazyFrame]:
-    """How csv files are read: separated by commas or, where the first line then is one name, by what is in that name.
+    """A reader with the separator of the files: a comma, unless the first line would then be a single name.
 
-    Where spreadsheets separate by semicolons, commas are decimal points.
+    In files separated by semicolons, commas may be decimal points.
     """
     import polars as pl
 
@@ -196,7 +198,7 @@ def _csv_reader(files: str | list[Path]) -> Callable[..., pl.LazyFrame]:
 
 
 def _copies(text: pl.LazyFrame, names: Iterable[str]) -> list[str]:
-    """Columns under the name of another one (polars renames them). Equal copies are left out, others refused."""
+    """Columns with the name of another one (polars renames them). Equal copies are dropped, others refused."""
     import polars as pl
 
     known = list(names)
@@ -213,7 +215,7 @@ def _copies(text: pl.LazyFrame, names: Iterable[str]) -> list[str]:
 
 
 def first_line(error: Exception) -> str:
-    """What an engine said, on one line."""
+    """The first line of an engine's message."""
     return str(error).strip().partition("\n")[0]
 
 
@@ -256,7 +258,7 @@ def as_column(name: str, values: object) -> pl.Series:
 
 
 def _plain(value: object) -> object:
-    """A value of a list: numpy scalars as Python's, and what stands for nothing (None, NaN, NaT, NA) as None."""
+    """A value of a list: numpy scalars as Python's, and every missing value (None, NaN, NaT, NA) as None."""
     if isinstance(value, np.generic):
         value = value.item()
     missing = (
@@ -266,17 +268,101 @@ def _plain(value: object) -> object:
 
 
 def refuse_mixture(name: str, values: Sequence[object]) -> None:
-    """Raise if the values that are there have several types (numbers count as one)."""
-    kinds = {_kind(v) for v in values if _plain(v) is not None}
+    """Raise if the values have several types (all numbers count as one)."""
+    types = (((bool, np.bool_), "bool"), ((int, float, np.number), "number"))
+    kinds = {
+        next((name for kind, name in types if isinstance(value, kind)), type(value).__name__)
+        for value in values
+        if _plain(value) is not None
+    }
     if len(kinds) > 1:
         raise MixedTypes(
             f"data: column {name!r} mixes types ({', '.join(sorted(kinds))}); make it one type, for instance all text."
         )
 
 
-def _kind(value: object) -> str:
-    if isinstance(value, (bool, np.bool_)):
-        return "bool"
-    if isinstance(value, (int, float, np.number)):
-        return "number"
-    return type(value).__name__
+def files_at(path: Path, argument: str = "data") -> list[Path]:
+    """The files at ``path``, sorted; for a folder, the parquet files below it."""
+    if _WILDCARDS.search(str(path)) and not path.exists():
+        chosen = _matching(path, argument)
+    elif path.is_dir():
+        chosen = [file for file in _below(path, None, argument) if file.name.endswith(".parquet")]
+    else:
+        chosen = [path] if path.exists() else []
+    for file in chosen:
+        if not file.is_file() and not file.is_dir():
+            raise UsageError(
+                f"{argument}: {file} is not a plain file (a pipe, a socket or a device); name files to read."
+            )
+    return sorted(chosen)
+
+
+def refuse_unlike(files: Sequence[Path]) -> None:
+    """Raise if parquet files differ in their columns: engines would use those of the first file, and nulls."""
+    every = [file for path in files for file in (files_at(path) if path.is_dir() else [path])]
+    parquet = [file for file in every if ".csv" not in file.suffixes]
+    if len(parquet) < 2:
+        return
+    import polars as pl
+
+    try:
+        schemas = [pl.read_parquet_schema(file) for file in parquet]
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"data: the files cannot be read as parquet ({error}).") from None
+    first = f"{parquet[0].parent.name}/{parquet[0].name}"
+    for file, schema in zip(parquet, schemas, strict=True):
+        unlike = sorted(name for name in {**schemas[0], **schema} if schema.get(name) != schemas[0].get(name))
+        if unlike:
+            raise DataError(
+                f"data: {first} and {file.parent.name}/{file.name} differ in column {unlike[0]!r}. "
+                "Files of one table need the same columns and types."
+            )
+
+
+def _matching(path: Path, argument: str) -> list[Path]:
+    """The files and folders that match a glob; ** matches any number of folders, and names with a dot are hidden."""
+    first = next(i for i, part in enumerate(path.parts) if _WILDCARDS.search(part))
+    root, parts = Path(*path.parts[:first]), path.parts[first:]
+    if not root.is_dir():
+        return []
+    depth = None if "**" in parts else len(parts)
+    return [entry for entry in _below(root, depth, argument) if _fits(entry.relative_to(root).parts, parts)]
+
+
+def _fits(names: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether the names along a path match the parts of a glob."""
+    if not parts:
+        return not names
+    if parts[0] == "**" and _fits(names, parts[1:]):
+        return True
+    if not names or (names[0].startswith(".") and not parts[0].startswith(".")):
+        return False
+    return (
+        _fits(names[1:], parts) if parts[0] == "**" else fnmatchcase(names[0], parts[0]) and _fits(names[1:], parts[1:])
+    )
+
+
+def _below(root: Path, depth: int | None, argument: str) -> Iterator[Path]:
+    """The files and folders below a folder, each folder entered once."""
+    entered: set[tuple[int, int]] = set()
+    folders, visited = [(root, 1)], 0
+    while folders:
+        folder, level = folders.pop()
+        try:
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in entered:
+                continue
+            entered.add((status.st_dev, status.st_ino))
+            with os.scandir(folder) as listed:
+                entries = list(islice(listed, MOST_FILES + 1 - visited))
+            inner = [Path(entry.path) for entry in entries if entry.is_dir()]
+        except OSError:  # gone, or not readable
+            continue
+        visited += len(entries)
+        if visited > MOST_FILES:
+            raise UsageError(
+                f"{argument}: more than {MOST_FILES:,} files and folders below {root}; name the files more closely."
+            )
+        yield from (Path(entry.path) for entry in entries)
+        if depth is None or level < depth:
+            folders += [(path, level + 1) for path in inner]

@@ -1,7 +1,7 @@
 """Columns of X for scikit-learn estimators: numbers, groups and users from any eager frame or array.
 
-Groups and users travel as columns of X, named in the constructor, and not as fit metadata: so they survive pipelines,
-grid searches and cross-validation. Scikit-learn is loaded only when X is validated.
+Groups and users are columns of X, named in the constructor, and not fit metadata: so they survive pipelines, grid
+searches and cross-validation. Scikit-learn is imported only when X is validated.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from isonomy.errors import (
     UsageError,
     WrongType,
 )
-from isonomy.frames.checks import refuse_nested
-from isonomy.frames.sums import LARGEST
+from isonomy.frames.expressions import LARGEST
+from isonomy.frames.request import refuse_nested
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.options import refuse_endless, shown
 
@@ -37,7 +37,7 @@ Values = AnyArray | Series
 Levels = tuple[IntArray, list[Hashable]]
 Key = tuple[Hashable, ...]
 P = ParamSpec("P")
-_LARGE = (nw.Int128, nw.UInt128, nw.Decimal)  # numbers that no array of numpy holds as they are
+_LARGE = (nw.Int128, nw.UInt128, nw.Decimal)  # numbers that numpy arrays cannot hold exactly
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,13 +45,13 @@ class Columns:
     """The columns of X that an estimator uses, one entry per row."""
 
     numbers: FloatArray  # (rows, columns)
-    group: IntArray  # number of each row's group
-    keys: tuple[Key, ...]  # the values that each group stands for
-    user: IntArray | None  # number of each row's user
+    group: IntArray  # the group of each row
+    keys: tuple[Key, ...]  # the values of each group
+    user: IntArray | None  # the user of each row
 
 
 def renamed(places: Mapping[str, str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Refuse parameters of earlier versions in an estimator's ``__init__``, and say what to write in their place."""
+    """Refuse parameters of earlier versions in an estimator's ``__init__``, and name their replacements."""
 
     def mark(init: Callable[P, None]) -> Callable[P, None]:
         @wraps(init)  # scikit-learn reads the parameters from the signature
@@ -86,10 +86,10 @@ def read_columns(
     user: Column | None = None,
     reset: bool,
 ) -> Columns:
-    """Take the named columns of X and check them.
+    """Select the named columns of X and check them.
 
-    Only ``numbers``, which are scores, have to be numbers. ``reset``: whether this is a fit, which remembers the
-    columns of X on the ``estimator``, or a prediction (see `known_columns`).
+    Only ``numbers``, the scores, must be numeric. ``reset``: whether this is a fit, which stores the columns of X on
+    the ``estimator``, or a prediction (see `known_columns`).
     """
     from sklearn.utils.validation import check_array, validate_data
 
@@ -118,9 +118,9 @@ def read_columns(
 
 @contextmanager
 def about(argument: str, refused: type[Exception] | tuple[type[Exception], ...] = ValueError) -> Iterator[None]:
-    """Raise what scikit-learn refuses as an error of ours about the argument.
+    """Turn scikit-learn's refusals into errors about the argument.
 
-    (Of objects in an array scikit-learn wants a TypeError to be heard.)
+    (For objects in an array scikit-learn expects a TypeError to pass through.)
     """
     try:
         yield
@@ -131,16 +131,16 @@ def about(argument: str, refused: type[Exception] | tuple[type[Exception], ...] 
 
 
 def refuse_empty(frame: Eager | None) -> None:
-    """Raise if a frame has no rows; of an array scikit-learn says so itself."""
+    """Raise if a frame has no rows; for an array scikit-learn does."""
     if frame is not None and not len(frame):
         raise EmptyFrame("X: the table has no rows.")
 
 
 def known_columns(estimator: object, X: object, columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns of new rows that an estimator reads, which may come in another order and with others or without.
+    """The columns of new rows that an estimator reads; X may have them in another order, and others besides.
 
-    Columns of a frame are known by name: those that were chosen by number, by the name that number had in the fit.
-    Columns of an array have no names, so that new rows must have as many as there were in the fit.
+    Columns of a frame are found by name; those chosen by number, by the name that number had in the fit. Columns of an
+    array have no names, so new rows must have as many columns as in the fit.
     """
     from sklearn.utils.validation import validate_data
 
@@ -156,14 +156,14 @@ def known_columns(estimator: object, X: object, columns: Sequence[Column]) -> tu
 def eager(X: object) -> Eager | None:
     """X as a narwhals frame, or None if it is an array or a list."""
     refuse_endless("X", X)
-    # A sparse matrix may be a mapping too: scikit-learn refuses it in its own words.
+    # A sparse matrix may be a mapping too; scikit-learn refuses it.
     if X is None or (isinstance(X, (str, bytes, Mapping)) and not hasattr(X, "tocsr")):
         raise UsageError(f"X: a {type(X).__name__}; give a frame or an array with one row per person.")
     try:
         frame: object = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError:
         raise DuplicateColumns("X: more than one column has the same name; rename or drop one.") from None
-    if isinstance(frame, nw.LazyFrame):  # its rows have no order, so they cannot be matched with y
+    if isinstance(frame, nw.LazyFrame):  # without an order of rows they cannot be matched with y
         kind = f"{type(X).__module__.partition('.')[0]} {type(X).__name__}"
         raise UsageError(f"X: a {kind} is read row by row here; collect it into a frame (or an array) first.")
     return frame if isinstance(frame, nw.DataFrame) else None
@@ -176,7 +176,7 @@ def names_of(X: object) -> list[str] | None:
 
 
 def target(y: object) -> object:
-    """What was passed as y, in a form that numpy holds: whole numbers of 128 bits and decimals as floats."""
+    """y in a form that numpy can hold: integers of 128 bits and decimals as floats."""
     refuse_endless("y", y)
     values: object = nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(values, nw.Series):
@@ -191,32 +191,35 @@ def outcomes(y: AnyArray) -> FloatArray:
     try:
         return y.astype(np.float64)
     except (TypeError, ValueError):
+        kinds = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "durations"}
+        kind = kinds.get(y.dtype.kind, "values")
         raise UsageError(
-            f"y: holds {_kind(y)} such as {shown(y.tolist()[0])}; recode the outcome as 0 and 1, or numbers."
+            f"y: holds {kind} such as {shown(y.tolist()[0])}; recode the outcome as 0 and 1, or numbers."
         ) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Votes:
-    """The vote of each row, and the vote it would have without weights: some rows are worth fewer if theirs differ."""
+    """The vote of each row, and its vote without weights: rows with unequal weights are worth fewer rows."""
 
-    each: FloatArray
+    weighted: FloatArray
     equal: FloatArray
 
     def among(self, rows: IntArray | BoolArray) -> FloatArray:
-        """The votes of some rows, which sum to the number of users with equal weights that they are worth (Kish)."""
-        each, equal = self.each[rows], self.equal[rows]
-        largest = float(each.max(initial=0.0))
-        if self.each is self.equal or largest == 0:
-            return each
-        each = each / largest  # squares of large weights would overflow
-        return each * float(each.sum() / (each**2 / equal).sum())
+        """The votes of some rows, which sum to their effective number of users (Kish)."""
+        votes, equal = self.weighted[rows], self.equal[rows]
+        largest = float(votes.max(initial=0.0))
+        if self.weighted is self.equal or largest == 0:
+            return votes
+        votes = votes / largest  # squares of large weights would overflow
+        return votes * float(votes.sum() / (votes**2 / equal).sum())
 
 
 def votes(columns: Columns, sample_weight: object) -> Votes:
-    """The votes of rows. Without users a weight counts rows, as scikit-learn has it: 2 is a row that is there twice.
+    """The votes of rows. Without users a weight counts rows, as in scikit-learn: 2 equals two copies of the row.
 
-    With users it is the people that a user stands for, whose rows share them; only the proportions matter.
+    With users a weight is the number of people that a user stands for, shared by the user's rows; only proportions
+    matter.
     """
     from sklearn.utils.validation import _check_sample_weight
 
@@ -251,44 +254,48 @@ def column_of(X: Eager | AnyArray, name: Column, argument: str) -> Values:
 
 
 def series_of(values: object) -> Values:
-    """A series of any frame library, an array or a list, as a series or an array."""
+    """A series of any frame library, or an array, from a series, an array or a list."""
     series: object = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return series
-    # A list stays what it is: as one array 1 and "1" would be the same, and large whole numbers not all different.
+    # As a plain array a list would merge 1 and "1", and some large integers.
     return np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
 
 
 def levels(values: Values, argument: str) -> Levels:
-    """A number for each row, and the value it stands for (None: missing).
+    """A code for each row, and the value of each code (None: missing).
 
-    Values stay what they are in Python, whatever else is in the column: a row of one group has the same key alone, in
-    any batch, and in any frame library (1, 1.0 and numpy's 1 are equal keys).
+    Values keep their Python type, whatever else is in the column: a group has the same key in any batch and in any
+    frame library (1, 1.0 and numpy's 1 are equal keys).
     """
     if isinstance(values, nw.Series):
         refuse_nested({values.name: values.dtype}, argument, values.name)
+        if isinstance(values.dtype, nw.Datetime) and values.dtype.time_zone is not None:
+            values = values.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         if values.dtype in (nw.Datetime, nw.Duration):
-            values = _instants(values)
-    numbers = values.to_numpy() if isinstance(values, nw.Series) and _fits(values) else values
+            values = values.to_numpy()
+    numbers = values
+    if isinstance(values, nw.Series) and values.dtype not in _LARGE and not values.is_null().any():
+        numbers = values.to_numpy()
     if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "biufmM":
         distinct, codes = np.unique(numbers, return_inverse=True)
         return codes.astype(np.intp), [None if value != value else value for value in _scalars(distinct)]
     rows = values.to_list() if isinstance(values, nw.Series) else values.tolist()
     known: dict[Hashable, int] = {}
     try:
-        each = [known.setdefault(_key(value), len(known)) for value in rows]
+        codes = np.array([known.setdefault(_key(value), len(known)) for value in rows], dtype=np.intp)
     except TypeError:
         raise UsageError(
-            f"{argument}: holds values that cannot be told apart, such as lists; give text or numbers."
+            f"{argument}: holds values that cannot be compared, such as lists; give text or numbers."
         ) from None
     order = _sorted(list(known))
     rank = np.empty(len(known), dtype=np.intp)
     rank[[known[key] for key in order]] = np.arange(len(known))
-    return rank[np.array(each, dtype=np.intp)], order
+    return rank[codes], order
 
 
 def user_codes(values: Values, argument: str) -> IntArray:
-    """A number for each row's user; rows without one are refused, for they are not all the same person."""
+    """A code for each row's user; rows without one are refused, as they are not all the same person."""
     if len(values.shape) != 1:
         raise UsageError(f"{argument}: {len(values.shape)} dimensions are not allowed; give one user per row.")
     codes, keys = levels(values, argument)
@@ -299,7 +306,7 @@ def user_codes(values: Values, argument: str) -> IntArray:
 
 
 def _numbers(values: Values, argument: str) -> AnyArray:
-    """A column of numbers as an array; whole numbers of 128 bits and decimals are rounded to floats."""
+    """A column of numbers as an array; integers of 128 bits and decimals are rounded to floats."""
     if not isinstance(values, nw.Series):
         return values
     if values.dtype in _LARGE:
@@ -312,29 +319,12 @@ def _numbers(values: Values, argument: str) -> AnyArray:
     return values.to_numpy()
 
 
-def _fits(values: Series) -> bool:
-    """Whether an array of the column's values has them all, as they are."""
-    return values.dtype not in _LARGE and not values.is_null().any()
-
-
-def _instants(values: Series) -> AnyArray:
-    """Points in time, or lengths of it, in the unit they have; of a time zone, those of UTC."""
-    if isinstance(values.dtype, nw.Datetime) and values.dtype.time_zone is not None:
-        values = values.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    return values.to_numpy()
-
-
 def _scalars(values: AnyArray) -> list[Hashable]:
-    """Values of Python; instants that it has none for, being between microseconds, stay numpy's."""
+    """Python values; instants between microseconds, which Python cannot represent, stay numpy's."""
     if values.dtype.kind not in "mM":
         return list(values.tolist())
     whole = values.astype(f"{values.dtype.kind}8[us]")
-    return [us if same else own for own, us, same in zip(values, whole.tolist(), whole == values, strict=True)]
-
-
-def _kind(values: AnyArray) -> str:
-    """What an array holds, in a word."""
-    return {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "durations"}.get(values.dtype.kind, "values")
+    return [us if same else exact for exact, us, same in zip(values, whole.tolist(), whole == values, strict=True)]
 
 
 def _key(value: Hashable) -> Hashable:
@@ -346,7 +336,7 @@ def _key(value: Hashable) -> Hashable:
 
 
 def _sorted(keys: list[Hashable]) -> list[Hashable]:
-    """Values in order, numbers before text and missing last; types that have no order among each other by name."""
+    """Values in order: numbers before text, missing last; values without an order by their text."""
 
     def kind(key: Hashable) -> str:
         return "" if isinstance(key, Real) else type(key).__name__
@@ -358,11 +348,11 @@ def _sorted(keys: list[Hashable]) -> list[Hashable]:
 
 
 def _crossed(parts: list[Levels], size: int) -> tuple[IntArray, tuple[Key, ...]]:
-    """The combinations of levels that occur, and which of them each row has."""
+    """The combination of levels of each row, and the combinations that occur."""
     if not parts:
         return np.zeros(size, dtype=np.intp), ((),)
     shape = [len(values) for _, values in parts]
-    codes = np.ravel_multi_index([own for own, _ in parts], shape)
+    codes = np.ravel_multi_index([part for part, _ in parts], shape)
     distinct, group = np.unique(codes, return_inverse=True)
     places = np.unravel_index(distinct, shape)
     columns = [[values[i] for i in place] for (_, values), place in zip(parts, places, strict=True)]

@@ -1,42 +1,51 @@
 """Groups: levels of a column, cuts of a number, named conditions, and their intersections.
 
 A *dimension* is one thing people are grouped by. It becomes one key of the grouped pass, so the pass yields the
-finest cells; a *partition* is any set of dimensions taken together, rolled up from those cells in memory.
+finest cells; a *partition* is a set of dimensions, rolled up from those cells in memory. `Labels` are the words that
+results use for columns, values, groups and metrics.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import reduce
 from itertools import combinations, pairwise
 from math import comb
-from numbers import Integral
+from numbers import Integral, Number
+from operator import and_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import UnknownColumn, UsageError, WrongType
-from isonomy.frames.sums import Schema, missing
+from isonomy.errors import OneGroup, UnknownColumn, UnknownOption, UsageError, WrongType
+from isonomy.frames.adapt import Lazy
+from isonomy.frames.expressions import DType, Schema, is_text, missing
+from isonomy.frames.sums import code_column
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
-from isonomy.options import Form, check, shown
+from isonomy.options import Form, check, check_fields, shown
 
 if TYPE_CHECKING:
     import polars as pl
 
 Levels = tuple[IntArray, list[object]]
+Words = Mapping[str, str]
 
 MISSING = "(missing)"
-MOST_SETS = 10_000  # sets of dimensions that are taken together
+MOST_SETS = 10_000  # sets of dimensions
 MOST_LEVELS = 2_000_000  # of one column: a million groups take 2 GB
 CONDITION = ""  # the dimension under which a named condition is stored in a group's mapping
+ROW_COUNT, ROW_GROUP = "__c", "__g"  # columns of `Source.complete_rows`: the rows of a line, the number of its group
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A numeric column cut at ``edges``: below the first, between each two, from the last on."""
+    """A numeric column cut at ``edges``: below the first, between neighbors, from the last on."""
 
     column: str
     edges: tuple[float, ...]
@@ -52,7 +61,7 @@ class Cut:
         return (f"<{text[0]}", *between, f">={text[-1]}")
 
     def codes(self) -> nw.Expr:
-        """Which interval each row falls in, 0 upwards."""
+        """The interval of each row, from 0 up."""
         column = nw.col(self.column)
         code: nw.Expr = nw.lit(len(self.edges))
         for i, edge in reversed(list(enumerate(self.edges))):
@@ -66,6 +75,9 @@ class Where:
 
     name: str
     condition: nw.Expr
+
+    def __str__(self) -> str:
+        return f"{self.name}, where {self.condition}"
 
 
 # What callers write under ``groups``.
@@ -111,15 +123,8 @@ _SIDE = re.compile(rf"([<>]=?) ?({_NUMBER})")  # '<25', '>=65'
 _BETWEEN = re.compile(rf"({_NUMBER}) to <({_NUMBER})")  # '25 to <45'
 
 
-def _equation(name: str, value: str) -> str:
-    """'sex=f'; but 'age >= 65' and 'age 25 to <45', not 'age=>=65'."""
-    if side := _SIDE.fullmatch(value):
-        return f"{name} {side[1]} {side[2]}"
-    return f"{name} {value}" if _BETWEEN.fullmatch(value) else f"{name}={value}"
-
-
 def in_words(value: str) -> str:
-    """A value as people say it: '65 and over' for '>=65', 'under 25', '25 to under 45'; any other as it is."""
+    """A value in words: '65 and over' for '>=65', 'under 25', '25 to under 45'; any other unchanged."""
     if side := _SIDE.fullmatch(value):
         words = {"<": "under {}", "<=": "up to {}", ">": "over {}", ">=": "{} and over"}[side[1]]
         return words.format(side[2])
@@ -129,19 +134,19 @@ def in_words(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group of people: which value each dimension has. The label is derived, unless readers know another name."""
+    """One group of people: the value of each dimension. The label follows from them, unless there is a ``name``."""
 
     items: tuple[tuple[str, object], ...]
     name: str = field(default="", compare=False)
 
     @classmethod
-    def of(cls, mapping: Mapping[str, object]) -> Group:
+    def from_mapping(cls, mapping: Mapping[str, object]) -> Group:
         """The group in which each dimension has the given value."""
         return cls(tuple(mapping.items()))
 
     @property
     def mapping(self) -> Mapping[str, object]:
-        """The dimensions and their values; named conditions stand together under `CONDITION`."""
+        """The dimensions and their values; named conditions are joined under `CONDITION`."""
         mapping = dict(self.items)
         if CONDITION in mapping:
             mapping[CONDITION] = " & ".join(str(value) for name, value in self.items if name == CONDITION)
@@ -150,10 +155,16 @@ class Group:
     @property
     def label(self) -> str:
         """Reads like ``race=Black & sex=Female`` or ``age >= 65``; a named condition is its name."""
-        return self.name or " & ".join(
-            str(value) if name == CONDITION else _equation(name, MISSING if value is None else str(value))
-            for name, value in self.items
-        )
+        if self.name:
+            return self.name
+        parts = []
+        for name, value in self.items:
+            text = MISSING if value is None else str(value)
+            if side := _SIDE.fullmatch(text):  # 'age >= 65', not 'age=>=65'
+                text = f"{side[1]} {side[2]}"
+            apart = " " if side or _BETWEEN.fullmatch(text) else "="
+            parts.append(str(value) if name == CONDITION else f"{name}{apart}{text}")
+        return " & ".join(parts)
 
     def __str__(self) -> str:
         return self.label
@@ -161,7 +172,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dimension:
-    """One thing people are grouped by: the key it asks of the pass, and what its values are called."""
+    """One thing people are grouped by: its key in the pass, and the labels of its values."""
 
     name: str
     key: nw.Expr
@@ -169,7 +180,7 @@ class Dimension:
     condition: bool = False  # for a named condition: only the rows where it holds are a group
 
     def holds(self, value: object) -> nw.Expr:
-        """The rows at a level: a value, None for those without one; of a condition, False for those outside it."""
+        """The rows with a value; None: those without one; for a condition, False: those outside it."""
         if self.condition:
             return ~self.key if value is False else self.key
         if value is None:
@@ -179,11 +190,11 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
-    """The dimensions asked for, and how deep they are intersected. Made from the schema; no row is read."""
+    """The dimensions and the depth of their intersections, resolved against the schema; no row is read."""
 
     dimensions: tuple[Dimension, ...]
     depth: int = 1
-    strata: tuple[Dimension, ...] = ()  # what groups are compared within; not groups themselves
+    strata: tuple[Dimension, ...] = ()  # groups are compared within these, which are not groups themselves
 
     @property
     def every(self) -> tuple[Dimension, ...]:
@@ -196,7 +207,7 @@ class Grouping:
         return {dimension.name: dimension.key for dimension in self.every}
 
     def within(self, strata: Grouping) -> Grouping:
-        """The same groups, to be compared within the levels of other dimensions: people outside a condition too."""
+        """The same groups, compared within the levels of other dimensions, including people outside a condition."""
         both = {d.name for d in self.dimensions} & {d.name for d in strata.dimensions}
         if both:
             raise UsageError(
@@ -207,34 +218,34 @@ class Grouping:
 
     @property
     def subsets(self) -> Iterator[tuple[Dimension, ...]]:
-        """Every set of dimensions that is taken together, single ones first."""
+        """Every set of dimensions to intersect, single ones first."""
         for size in range(1, min(self.depth, len(self.dimensions)) + 1):
             yield from combinations(self.dimensions, size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
-    """Disjoint groups made by some dimensions, and which of them each cell (or row) belongs to."""
+    """Disjoint groups made by some dimensions, and the group of each cell (or row)."""
 
     dimensions: tuple[str, ...]
     groups: tuple[Group, ...]
     codes: IntArray = field(repr=False)  # one per cell; -1: in no group
-    titles: tuple[str, ...] = ()  # what readers call the dimensions
+    titles: tuple[str, ...] = ()  # the readers' names of the dimensions
 
     @property
     def title(self) -> str:
-        """The dimensions as readers know them: 'Race & sex'."""
+        """The readers' names of the dimensions: 'Race & sex'."""
         return " & ".join(self.titles or self.dimensions)
 
     def sum(self, values: AnyArray) -> FloatArray:
         """Total of ``values`` (one per cell) in each group."""
-        # Code -1 (in no group) is counted in a first bin that is then left out.
+        # Code -1 (in no group) has a first bin of its own, which is dropped.
         weights = np.asarray(values, dtype=np.float64)
         return np.bincount(self.codes + 1, weights=weights, minlength=len(self.groups) + 1)[1:].astype(np.float64)
 
 
 def grouping(schema: Schema, groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
-    """Resolve what the caller wrote under ``groups`` against the schema."""
+    """Resolve the argument ``groups`` against the schema."""
     if isinstance(groups, Grouping):
         return groups
     if isinstance(groups, (str, Cut, Where)):
@@ -282,55 +293,38 @@ def _dimension(schema: Schema, group: object, argument: str) -> Dimension:
 
 
 def key_name(dimension: str) -> str:
-    """The column of the finest cells that holds a dimension: a group may be called like a role."""
+    """The column of a dimension in the finest cells: a group may have the name of a role."""
     return f"group {dimension}"
 
 
 def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]:
-    """Roll cells (or rows) up to every group asked for, and to the strata, which come last."""
+    """Roll cells (or rows) up to every group, and to the strata, which come last."""
     levels = {d.name: _levels(d, cells[key_name(d.name)]) for d in grouping.every}
     subsets = [*grouping.subsets, *([grouping.strata] if grouping.strata else [])]
     return tuple(_partition(subset, levels, len(cells)) for subset in subsets)
 
 
 def _levels(dimension: Dimension, column: pl.Series) -> Levels:
-    """Code of each line along one dimension, and the value each code stands for, in sorted order, null last."""
+    """The code of each line along one dimension, and the value of each code, sorted with null last."""
     if dimension.condition:
         return np.where(column.fill_null(False).to_numpy(), 0, -1).astype(np.intp), [dimension.name]
-    values = column.unique().sort(nulls_last=True)
-    if len(values) > MOST_LEVELS:
+    codes, number = code_column(column)
+    first = np.full(number, -1)
+    first[codes] = np.arange(codes.size)
+    present = np.flatnonzero(first >= 0)
+    if present.size > MOST_LEVELS:
         raise UsageError(
-            f"groups: column {dimension.name!r} has {len(values):,} different values; at most {MOST_LEVELS:,} groups "
+            f"groups: column {dimension.name!r} has {present.size:,} different values; at most {MOST_LEVELS:,} groups "
             "can be held. It tells people apart, not groups: name another column, or cut a number with iso.cut."
         )
-    listed = values.to_list()
+    values = column[first[present]]
+    order = values.arg_sort(nulls_last=True).to_numpy()
+    rank = np.empty(number, dtype=np.intp)
+    rank[present[order]] = np.arange(present.size)
+    listed = values[order].to_list()
     if dimension.labels:
         listed = [None if value is None else dimension.labels[int(value)] for value in listed]
-    return _codes(column, values), listed
-
-
-def _codes(column: pl.Series, values: pl.Series) -> IntArray:
-    """Position of each line's value among ``values``, which are sorted, null last."""
-    import polars as pl
-
-    if column.dtype == pl.String:  # compare each text once, then numbers
-        numbers = pl.concat([values, column]).cast(pl.Categorical).to_physical()  # one cast: numbers are its own
-        column, values = numbers[len(values) :], numbers[: len(values)]
-    elif not column.dtype.is_integer() or column.dtype in (pl.Int128, pl.UInt128):
-        return column.rank("dense").fill_null(len(values)).to_numpy().astype(np.intp) - 1
-    known = values.drop_nulls().to_numpy()
-    order = np.argsort(known)
-    if not len(known):
-        return np.zeros(len(column), dtype=np.intp)
-    low, high = int(known[order[0]]), int(known[order[-1]])
-    lines = column.fill_null(low).to_numpy()
-    if high - low < 4 * len(column) + 1024:
-        position = np.zeros(high - low + 1, dtype=np.intp)
-        position[known - low] = np.arange(len(known))
-        codes = position[lines - low]
-    else:
-        codes = order[np.searchsorted(known[order], lines)]
-    return np.where(column.is_null().to_numpy(), len(values) - 1, codes) if column.null_count() else codes
+    return rank[codes], listed
 
 
 def _partition(subset: tuple[Dimension, ...], levels: Mapping[str, Levels], size: int) -> Partition:
@@ -343,7 +337,7 @@ def _partition(subset: tuple[Dimension, ...], levels: Mapping[str, Levels], size
         inside &= codes >= 0
         span *= len(values)
     names = tuple(d.name for d in subset)
-    if len(subset) == 1:  # every level is there, and a named group is listed even when nobody is in it
+    if len(subset) == 1:  # every level occurs, and a named group is listed even if it is empty
         return Partition(names, tuple(_groups(subset, levels, np.arange(span))), combined)
     combined[~inside] = -1
     present, codes = _distinct(combined, span)
@@ -351,7 +345,7 @@ def _partition(subset: tuple[Dimension, ...], levels: Mapping[str, Levels], size
 
 
 def _distinct(codes: IntArray, span: int) -> tuple[IntArray, IntArray]:
-    """The codes that occur (-1 apart), and each line's position among them."""
+    """The codes that occur (except -1), and each line's position among them."""
     if span > 4 * len(codes) + 1024:  # a table of all combinations would be larger than the data
         distinct, inverse = np.unique(codes, return_inverse=True)
         outside = int(len(distinct) > 0 and distinct[0] < 0)
@@ -361,14 +355,155 @@ def _distinct(codes: IntArray, span: int) -> tuple[IntArray, IntArray]:
     return np.flatnonzero(present), np.where(codes >= 0, position[codes], -1)
 
 
-def _groups(
-    subset: tuple[Dimension, ...],
-    levels: Mapping[str, Levels],
-    present: IntArray,
-) -> Iterator[Group]:
+def _groups(subset: tuple[Dimension, ...], levels: Mapping[str, Levels], present: IntArray) -> Iterator[Group]:
     values = [levels[dimension.name][1] for dimension in subset]
-    codes = np.unravel_index(present, [len(each) for each in values])
-    columns = [[each[i] for i in code] for each, code in zip(values, codes, strict=True)]
+    codes = np.unravel_index(present, [len(listed) for listed in values])
+    columns = [[listed[i] for i in code] for listed, code in zip(values, codes, strict=True)]
     names = [CONDITION if d.condition else d.name for d in subset]
     for row in zip(*columns, strict=True):
         yield Group(tuple(zip(names, row, strict=True)))
+
+
+def compared(partition: Partition) -> tuple[tuple[Group, ...], IntArray]:
+    """Groups that can be compared with one another, and codes: a named condition is compared with everybody else."""
+    groups, codes = partition.groups, partition.codes
+    if len(groups) == 1 and groups[0].items[0][0] == CONDITION:
+        rest = Group.from_mapping({CONDITION: f"not {groups[0].label}"})
+        return (*groups, rest), np.where(codes < 0, 1, codes)
+    if len(groups) < 2:
+        names = " & ".join(partition.dimensions)
+        raise OneGroup(f"groups: {names!r} has one group ({groups[0].label}); a comparison needs two.")
+    return groups, codes
+
+
+def with_groups(rows: Lazy, grouping: Grouping, groups: tuple[Group, ...]) -> Lazy:
+    """The rows of `Source.complete_rows` that belong to ``groups``, with the number of their group, `ROW_GROUP`."""
+    return rows.with_columns(group_number(grouping, groups).alias(ROW_GROUP)).filter(nw.col(ROW_GROUP) >= 0)
+
+
+def group_number(grouping: Grouping, groups: tuple[Group, ...]) -> nw.Expr:
+    """The number of the group of each row of `Source.complete_rows`; -1 for none."""
+    dimensions = {d.name: replace(d, key=nw.col(f"__d{i}")) for i, d in enumerate(grouping.dimensions)}
+    rest = len(groups) == 2 and groups[1].items[0][0] == CONDITION
+    code: nw.Expr = nw.lit(1 if rest else -1)
+    for number, group in reversed(list(enumerate(groups[:1] if rest else groups))):
+        levels = [dimensions[str(value) if name == CONDITION else name].holds(value) for name, value in group.items]
+        code = nw.when(reduce(and_, levels)).then(nw.lit(number)).otherwise(code)
+    return code
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Words for readers, by the names and values of the table. Anything without words keeps its name.
+
+    Parameters
+    ----------
+    columns : mapping, optional
+        Column names to words: ``{"pirat": "payments to income"}``.
+    values : mapping, optional
+        For each column, its values (as text) to words: ``{"sex": {"1": "men", "2": "women"}}``. The intervals of a cut
+        are values too: ``{"age": {"<25": "applicants under 25"}}``.
+    groups : mapping, optional
+        Whole groups, as results name them without labels, to words: ``{"race=Black & sex=2": "Black women"}``.
+    metrics : mapping, optional
+        Metric names to words: ``{"selection_rate": "approval rate"}``.
+    population : str, optional
+        Everybody: ``"all applicants"``.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> words = iso.Labels(values={"sex": {"1": "men", "2": "women"}}, metrics={"selection_rate": "approval rate"})
+    >>> table = {"sex": [1, 2] * 50, "ok": [0, 1, 1, 0] * 25}
+    >>> source = iso.open_source(table, labels=words)
+    >>> iso.flag(source, metric="selection_rate", prediction="ok", groups="sex").labels
+    ('men', 'women')
+    """
+
+    columns: Words = field(default_factory=dict)
+    values: Mapping[str, Words] = field(default_factory=dict)
+    groups: Words = field(default_factory=dict)
+    metrics: Words = field(default_factory=dict)
+    population: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def named(self, groups: Sequence[Group]) -> tuple[Group, ...]:
+        """The groups under the readers' names; groups whose names would coincide keep their own."""
+        names = [self._name(group) for group in groups]
+        times = Counter(names)
+        return tuple(
+            replace(group, name=name) if name and times[name] == 1 else group
+            for group, name in zip(groups, names, strict=True)
+        )
+
+    def _name(self, group: Group) -> str:
+        if group.label in self.groups:
+            return self.groups[group.label]
+        if not (self.columns or self.values):
+            return ""
+        words = []
+        for name, value in group.items:
+            text = MISSING if value is None else str(value)
+            column = self.columns.get(name, name)
+            given = text if name == CONDITION else self.values.get(name, {}).get(text)
+            words.append(f"{column} {in_words(text)}" if given is None else given)
+        return ", ".join(words)
+
+
+NOTHING = Labels()
+
+
+def belongs(group: Group, grouping: Grouping, schema: Schema) -> nw.Expr:
+    """The condition under which a row belongs to ``group``, the reference of a call, checked against the schema.
+
+    A level may be a value of a column, an interval of a cut in the ``grouping``, or a named condition of it: true for
+    those who meet it, false for those who do not.
+    """
+    dimensions = {d.name: d for d in grouping.dimensions}
+    parts = []
+    for name, value in group.items:
+        level = f"reference[{name!r}]"
+        named = dimensions.get(str(value) if name == CONDITION else name)
+        if named is not None and named.condition:
+            parts.append(named.holds(name == CONDITION or _truth(level, value)))
+        elif named is not None and named.labels:
+            if value not in named.labels:
+                raise UnknownOption(level, value, named.labels)
+            parts.append(named.holds(value))
+        elif name in schema:
+            known = None if value is None else _level(level, name, value, schema[name])
+            parts.append(Dimension(name, nw.col(name)).holds(known))
+        else:
+            raise UnknownColumn("reference", name, schema)
+    return reduce(and_, parts)
+
+
+def _truth(argument: str, value: object) -> bool:
+    """Whether the rows that meet a named condition belong, or those that do not."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise UnknownOption(argument, value, (True, False))
+    return bool(value)
+
+
+def _level(argument: str, name: str, value: object, dtype: DType) -> object:
+    """``value``, if a column of this type can hold it: engines differ in their errors about such comparisons."""
+    level = value.item() if isinstance(value, np.generic) else value
+    if isinstance(level, bool) and dtype.is_numeric():
+        return int(level)
+    if dtype == nw.Boolean:
+        return _truth(argument, value)
+    if isinstance(dtype, nw.Enum) and level not in dtype.categories:
+        raise UnknownOption(argument, value, dtype.categories)
+    for fits, kind, what in (
+        (dtype.is_numeric(), Number, "a number"),
+        (is_text(dtype), str, "text"),
+        (dtype in (nw.Date, nw.Datetime), date, "a date"),
+    ):
+        if fits and not isinstance(level, kind):
+            cut = " Its intervals are levels if iso.cut is among the groups." if kind is Number else ""
+            raise UsageError(f"{argument}: {value!r} is not a level of column {name!r} ({dtype}); give {what}.{cut}")
+    if not isinstance(level, (Number, str, date)):
+        raise UsageError(f"{argument}: {value!r} is not allowed; give one level of column {name!r}.")
+    return level

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from isonomy.errors import MissingRole, UnknownOption, UsageError
-from isonomy.frames.conditions import Comparison, Scalar
+from isonomy.frames.expressions import Comparison, Scalar
 from isonomy.frames.groups import Grouping
 from isonomy.frames.request import Request, Sample
 from isonomy.frames.source import Source
@@ -25,11 +25,11 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """A metric of your own: the mean of ``value`` over the rows where ``where`` holds.
+    """A custom metric: the mean of ``value`` over the rows in which ``where`` holds.
 
-    Both are narwhals expressions over the table's columns; without ``where`` every row counts. Say ``binary=True``
-    when the value is always 0 or 1 (or true or false): the audit then needs counts only. With ``quantile`` it is that
-    quantile of the value instead of its mean: 0.5 is the median.
+    Both are narwhals expressions over the table's columns; without ``where`` every row counts. Set ``binary=True`` if
+    the value is always 0 or 1 (or true or false): counts are then enough. With ``quantile`` the metric is that quantile
+    of the value instead of its mean; 0.5 is the median.
 
     >>> import isonomy as iso
     >>> thin = iso.Metric("thin-file approval", value=iso.col("ok"), where=iso.col("accounts") < 3, binary=True)
@@ -93,10 +93,7 @@ RATES: dict[str, _Rate] = {
     "accuracy": _Rate(_BOTH, _all, lambda k: k["outcome"] == k["prediction"]),
     "error_rate": _Rate(_BOTH, _all, lambda k: k["outcome"] != k["prediction"]),
 }
-# What those rates are called where one class of several is asked about.
-RATES |= {"recall": RATES["tpr"], "precision": RATES["ppv"]}
-
-# Scores are clipped here for the logarithm, so that one certain and wrong score does not make a whole group infinite.
+# Scores are clipped for the logarithm, so that a single certain and wrong score does not make a group infinite.
 _CLIP = 1e-15
 
 
@@ -114,7 +111,7 @@ MEANS: dict[str, tuple[tuple[str, ...], Callable[..., nw.Expr]]] = {
     "log_loss": (("outcome", "score"), _log_loss),
 }
 
-# Metrics that are no mean over rows: the roles they are computed from, and those that must be 0/1.
+# Metrics that are not a mean over rows: their roles, and those of them that must be 0/1.
 FUNCTIONALS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "balanced_accuracy": (_BOTH, _BOTH),
     "f1": (_BOTH, _BOTH),
@@ -124,26 +121,16 @@ FUNCTIONALS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 # Several metrics under one name.
 BUNDLES = {"equalized_odds": ("tpr", "fpr")}
-# Errors: less of them is better. Of any other metric more is.
-ERRORS = frozenset(
-    {
-        "fpr",
-        "fnr",
-        "false_discovery_rate",
-        "false_omission_rate",
-        "error_rate",
-        "mae",
-        "mse",
-        "rmse",
-        "brier",
-        "log_loss",
-    }
-)
+# Error metrics: lower is better. For all others, higher is better.
+ERRORS = frozenset({"fpr", "fnr", "false_discovery_rate", "false_omission_rate", "error_rate"})
+ERRORS |= {"mae", "mse", "rmse", "brier", "log_loss"}
 
 NAMES = (*RATES, *MEANS, *FUNCTIONALS)
+# Synonyms, which are accepted; results use the names above.
 ALSO_CALLED = {
     "true_positive_rate": "tpr",
     "true_positive": "tpr",
+    "recall": "tpr",
     "sensitivity": "tpr",
     "equal_opportunity": "tpr",
     "false_positive_rate": "fpr",
@@ -152,6 +139,7 @@ ALSO_CALLED = {
     "true_negative_rate": "tnr",
     "specificity": "tnr",
     "positive_predictive_value": "ppv",
+    "precision": "ppv",
     "predictive_parity": "ppv",
     "negative_predictive_value": "npv",
     "fdr": "false_discovery_rate",
@@ -160,7 +148,6 @@ ALSO_CALLED = {
     "statistical_parity": "selection_rate",
     "approval_rate": "selection_rate",
     "positive_rate": "selection_rate",
-    "calibration": "mean_error",
     "equalised_odds": "equalized_odds",
     "mean_absolute_error": "mae",
     "mean_squared_error": "mse",
@@ -178,23 +165,23 @@ ALSO_CALLED = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measure:
-    """A metric bound to the columns of a table: what to ask of the rows, and how to read the answer."""
+    """A metric bound to the columns of a table: the request for the rows, and how to read the answer."""
 
     name: str
     binary: bool
     request: Request
     _rate: _Rate | None = None
-    functional: str = ""  # which of `FUNCTIONALS` (or "quantile"), for a metric that is no mean over rows
+    functional: str = ""  # which of `FUNCTIONALS` (or "quantile"), for a metric that is not a mean over rows
     level: float | None = None  # of a quantile
     positive: Scalar | None = None  # the label that counts as 1
 
     @property
     def by_row(self) -> bool:
-        """Whether values are needed row by row: counts are enough where every column is 0/1."""
+        """Whether values are needed row by row; counts are enough if every column is 0/1."""
         return bool(self.request.numeric) or not (self.binary or self.functional)
 
     def roles(self, answer: Sample) -> dict[str, NDArray[np.float64]]:
-        """The columns of a metric that is no mean over rows."""
+        """The columns of a metric that is not a mean over rows."""
         keys = answer.columns
         if self.level is not None:
             values = np.asarray(keys["value"], dtype=np.float64)
@@ -202,21 +189,18 @@ class Measure:
         return {role: np.asarray(keys[role], dtype=np.float64) for role in FUNCTIONALS[self.functional][0]}
 
     def refuse_absent(self, answer: Sample) -> None:
-        """Raise if no row has the label that counts as 1: it is probably written in another way."""
+        """Raise if no row has the label that counts as 1: it is probably spelled differently."""
         keys = answer.columns
-        labelled = [role for role in self.request.binary if role in _BOTH]
-        if self.positive is not None and not any(bool((keys[role] == 1).any()) for role in labelled):
-            raise UsageError(f"positive: no row has {self.positive!r} as its {' or '.join(labelled)}.")
+        labeled = [role for role in self.request.binary if role in _BOTH]
+        if self.positive is not None and not any(bool((keys[role] == 1).any()) for role in labeled):
+            raise UsageError(f"positive: no row has {self.positive!r} as its {' or '.join(labeled)}.")
 
     def inside(self, answer: Sample) -> BoolArray:
         """Which cells (or rows) meet the metric's condition."""
         keys = answer.columns
         if self._rate is not None:
             return self._rate.inside({role: keys[role] for role in self._rate.roles})
-        if "inside" in keys:
-            return np.asarray(keys["inside"]) == 1
-        size = answer.size
-        return np.ones(size, dtype=bool)
+        return np.asarray(keys["inside"]) == 1 if "inside" in keys else np.ones(answer.size, dtype=bool)
 
     def value(self, answer: Sample) -> NDArray[np.float64]:
         """The metric's value in each cell (0 or 1) or row. Meaningful where `inside`."""
@@ -228,12 +212,20 @@ class Measure:
         return np.asarray(keys["value"], dtype=np.float64)
 
 
+def canonical(metric: Any) -> Any:
+    """A metric, or several, with the names used here in place of synonyms."""
+    if isinstance(metric, (list, tuple)):
+        return [canonical(entry) for entry in metric]
+    return ALSO_CALLED.get(metric, metric) if isinstance(metric, str) else metric
+
+
 def listed(metric: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric, ...]:
-    """The metrics asked for, one by one, each once."""
+    """The metrics of an argument, with bundles spelled out; raises for duplicates."""
     given = (metric,) if isinstance(metric, (str, Metric)) else tuple(metric) if isinstance(metric, Sequence) else ()
-    single = tuple(one for entry in given for one in BUNDLES.get(entry if isinstance(entry, str) else "", (entry,)))
-    names = [one.name if isinstance(one, Metric) else one for one in single]
-    if not single or not all(isinstance(one, (str, Metric)) for one in single):
+    given = tuple(map(canonical, given))
+    single = tuple(part for entry in given for part in BUNDLES.get(entry if isinstance(entry, str) else "", (entry,)))
+    names = [part.name if isinstance(part, Metric) else part for part in single]
+    if not single or not all(isinstance(part, (str, Metric)) for part in single):
         raise UsageError(
             f"metric: {metric!r}; give a name ({', '.join((*NAMES, *BUNDLES))}), an iso.Metric, or a list."
         )
@@ -242,51 +234,51 @@ def listed(metric: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric,
     return single
 
 
-def together(requests: Sequence[Request]) -> Request | None:
-    """One request whose pass has the cells of all of them; None if they differ in more than their 0/1 columns."""
+def shared_cells(requests: Sequence[Request]) -> Request | None:
+    """One request whose pass serves all of them; None if they differ in more than their 0/1 columns."""
     binary = {role: column for request in requests for role, column in request.binary.items()}
     plain = all(isinstance(column, str) or role in _BOTH for role, column in binary.items())
     alike = all(
-        _equal(request.binary.get(role, column), column) for request in requests for role, column in binary.items()
+        _identity(request.binary.get(role, column)) == _identity(column)
+        for request in requests
+        for role, column in binary.items()
     )
     simple = not any(request.numeric or request.values for request in requests)
     return replace(requests[0], binary=binary) if plain and alike and simple else None
 
 
-# What a metric calls its own columns, whichever they are.
-_OWN = ("inside", "value")
+def _identity(column: str | nw.Expr) -> tuple[str, bool]:
+    return (column, True) if isinstance(column, str) else (identity(column), False)
 
 
-def beside(requests: Sequence[Request]) -> Request:
-    """One request for the columns of all of them, row by row; `own_columns` are those of one."""
+# The columns of a custom metric, which differ between metrics.
+_CUSTOM = ("inside", "value")
 
-    def every(parts: Iterable[Mapping[str, V]]) -> dict[str, V]:
-        return {_beside(role, i): of for i, part in enumerate(parts) for role, of in part.items()}
+
+def shared_rows(requests: Sequence[Request]) -> Request:
+    """One request for the columns of all of them, row by row; `metric_columns` selects those of one."""
+
+    def renamed(parts: Iterable[Mapping[str, V]]) -> dict[str, V]:
+        return {_numbered(role, i): column for i, part in enumerate(parts) for role, column in part.items()}
 
     return Request(
         requests[0].grouping,
-        binary=every(one.binary for one in requests),
-        numeric=every(one.numeric for one in requests),
-        keys=every(one.keys for one in requests),
-        values=every(one.values for one in requests),
-        probabilities=tuple(dict.fromkeys(role for one in requests for role in one.probabilities)),
+        binary=renamed(request.binary for request in requests),
+        numeric=renamed(request.numeric for request in requests),
+        keys=renamed(request.keys for request in requests),
+        values=renamed(request.values for request in requests),
+        probabilities=tuple(dict.fromkeys(role for request in requests for role in request.probabilities)),
     )
 
 
-def own_columns(rows: Sample, place: int) -> Sample:
-    """The answer to `beside`, as the request at ``place`` names its columns."""
-    own = {role: rows.columns[name] for role in _OWN if (name := _beside(role, place)) in rows.columns}
-    return replace(rows, columns={**rows.columns, **own})
+def metric_columns(rows: Sample, place: int) -> Sample:
+    """The answer to `shared_rows`, with the column names of the request at ``place``."""
+    named = {role: rows.columns[name] for role in _CUSTOM if (name := _numbered(role, place)) in rows.columns}
+    return replace(rows, columns={**rows.columns, **named})
 
 
-def _beside(role: str, place: int) -> str:
-    return f"{role} of metric {place + 1}" if role in _OWN else role
-
-
-def _equal(one: str | nw.Expr, other: str | nw.Expr) -> bool:
-    if isinstance(one, str) or isinstance(other, str):
-        return isinstance(one, str) and isinstance(other, str) and one == other
-    return one is other or identity(one) == identity(other)
+def _numbered(role: str, place: int) -> str:
+    return f"{role} of metric {place + 1}" if role in _CUSTOM else role
 
 
 def measure(
@@ -301,19 +293,20 @@ def measure(
 ) -> Measure:
     """Bind a metric to a table's columns. Reads the schema only.
 
-    With ``positive`` the outcome and the prediction are 1 where they are that label, and 0 where they are another. A
-    0/1 metric is read from ``source.cells(measure.request)``, any other from ``source.rows(measure.request)``.
+    With ``positive`` the outcome and the prediction are 1 for that label and 0 for others. A 0/1 metric is read from
+    ``source.cells(measure.request)``, any other from ``source.rows(measure.request)``.
     """
     given = {"outcome": outcome, "prediction": prediction, "score": score}
     source.require(**given)
     if positive is not None:
         bound = measure(source, metric, grouping=grouping, outcome=outcome, prediction=prediction, score=score)
-        return _labelled(source, bound, positive)
+        return _with_label(source, bound, positive)
     if isinstance(metric, Metric):
-        return _own(source, metric, grouping)
+        return _custom(source, metric, grouping)
     if not isinstance(metric, str):
         raise UsageError(f"metric: {metric!r}; give a name ({', '.join(NAMES)}) or an iso.Metric.")
-    name = source.labels.metrics.get(metric, metric)
+    metric = str(canonical(metric))
+    name = {canonical(key): words for key, words in source.labels.metrics.items()}.get(metric, metric)
     if metric in RATES:
         rate = RATES[metric]
         return Measure(name, True, Request(grouping, binary=_roles(metric, rate.roles, given)), rate)
@@ -337,10 +330,10 @@ def measure(
             f"metric: {metric!r} needs to know of what; give an iso.Metric such as "
             'iso.Metric("median amount", value=iso.col("amount"), quantile=0.5).'
         )
-    raise UnknownOption("metric", metric, (*NAMES, *BUNDLES), ALSO_CALLED)
+    raise UnknownOption("metric", metric, (*NAMES, *BUNDLES), ALSO_CALLED | {"calibration": "mean_error"})
 
 
-def _labelled(source: Source, bound: Measure, positive: Scalar) -> Measure:
+def _with_label(source: Source, bound: Measure, positive: Scalar) -> Measure:
     """A metric whose outcome and prediction are labels, one of which counts as 1; a missing label stays missing."""
     if not any(role in _BOTH for role in bound.request.binary):
         raise UsageError(f"positive: the metric {bound.name!r} has no 0/1 outcome or prediction; leave it out.")
@@ -365,8 +358,8 @@ def _roles(metric: str, roles: tuple[str, ...], given: Mapping[str, str | None])
     return named
 
 
-def _own(source: Source, metric: Metric, grouping: Grouping | None) -> Measure:
-    """A user-made metric. A missing value matters only where the metric's condition holds."""
+def _custom(source: Source, metric: Metric, grouping: Grouping | None) -> Measure:
+    """A custom metric. A missing value matters only where the metric's condition holds."""
     source.check_expression(f"Metric({metric.name!r}) value", metric.value)
     value = metric.value.cast(nw.Float64)
     binary: dict[str, nw.Expr] = {}

@@ -1,6 +1,6 @@
-"""What the columns of an undescribed table look like: enough to guess what they mean, and no row of anybody.
+"""Profiles of a table's columns, from which their meaning can be guessed, and a fingerprint of a table.
 
-Enough of a table to tell whether two runs looked at the same rows.
+A fingerprint shows whether two runs read the same rows. Neither contains a row.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, Literal
 
 import narwhals as nw
 
-from isonomy.frames.checks import flag
+from isonomy.frames.expressions import flag, missing
 from isonomy.frames.source import Source
-from isonomy.frames.sums import COUNT, Pass, missing
+from isonomy.frames.sums import COUNT, Pass
 
 if TYPE_CHECKING:
     import polars as pl
 
 Kind = Literal["binary", "number", "text", "other"]
 
-ROWS = 200_000  # looked at
-FEW = 20  # values of a column that are listed
+ROWS = 200_000  # rows read
+FEW = 20  # values listed at most
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The first rows of one column: its kind, and its values where they are few."""
+    """The first rows of one column: its kind, and its values if they are few."""
 
     name: str
     kind: Kind
-    levels: int  # distinct values that are there
+    levels: int  # distinct values
     missing: bool
-    values: tuple[str | float, ...] = ()  # in order, where there are at most `FEW` of them
+    values: tuple[str | float, ...] = ()  # sorted, if there are at most `FEW`
     low: float = 0.0
     high: float = 0.0
 
@@ -44,13 +44,13 @@ class Profile:
 
 
 def profiles(source: Source, rows: int = ROWS) -> tuple[Profile, ...]:
-    """One profile for each column, from the first ``rows`` rows; none where the table is empty."""
+    """One profile for each column, from the first ``rows`` rows; none if the table is empty."""
     table = source.head(rows)
     return tuple(profile(column) for column in table) if len(table) else ()
 
 
 def distinct(source: Source, column: str, other: str, value: str | float, rows: int = ROWS) -> tuple[int, int]:
-    """How many values a column has among the first rows where another is ``value``, and where it is not."""
+    """The number of values of a column in the first rows in which another is ``value``, and in the others."""
     import polars as pl
     from polars import selectors
 
@@ -60,7 +60,7 @@ def distinct(source: Source, column: str, other: str, value: str | float, rows: 
 
 
 def profile(column: pl.Series) -> Profile:
-    """What a column looks like."""
+    """The profile of a column."""
     import polars as pl
 
     dtype = column.dtype
@@ -84,7 +84,7 @@ def profile(column: pl.Series) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The number of rows, and a digest of the schema and of a sum for each column. ``columns`` were looked at."""
+    """The number of rows, and a digest of the schema and of the sums of ``columns`` columns."""
 
     rows: int
     digest: str
@@ -92,7 +92,7 @@ class Fingerprint:
 
 
 def fingerprint(source: Source) -> Fingerprint:
-    """One pass: for each column its missing values and its total (for text, of lengths), to nine digits."""
+    """One pass: the missing values and the total of each column (of lengths, for text), to nine digits."""
     values: dict[str, nw.Expr] = {}
     for i, (name, dtype) in enumerate(source.schema.items()):
         column = nw.col(name)

@@ -1,8 +1,7 @@
-"""Roles that are no column of the table: arrays, which become its columns, and conditions, which are computed from it.
+"""Roles that are not columns of the table: arrays and conditions, which become columns before a test reads the table.
 
-Whoever has ``y_true``, ``y_pred`` and ``sensitive_features`` in hand needs no table; whoever has "yes" and "no" where 0
-and 1 are needed says which of the two counts, ``iso.col("deny") == "no"``. Either becomes a column before a test looks
-at the table, so that no test knows of it.
+With ``y_true``, ``y_pred`` and ``sensitive_features`` as arrays no table is needed. If a column has "yes" and "no"
+instead of 1 and 0, a condition says which counts as 1: ``iso.col("deny") == "no"``.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from isonomy.frames.sums import collect
 if TYPE_CHECKING:
     import polars as pl
 
-# What an array under these arguments is called if it has no name of its own.
+# The name of an array under these arguments, if it has none.
 UNNAMED = {"groups": "group", "given": "stratum"}
 
 
 def with_arrays(
     data: object, arguments: Mapping[str, Any], forms: Mapping[str, str | None]
 ) -> tuple[object, dict[str, Any]]:
-    """The table with the arrays among the ``arguments`` as further columns, and the arguments with their names.
+    """The table with the arrays among the ``arguments`` as columns, and the arguments with the columns' names.
 
     Parameters
     ----------
     data : object
-        A table, or None where there are arrays only.
+        A table, or None if there are only arrays.
     arguments : mapping
         The keywords of a call.
     forms : mapping
@@ -59,7 +58,7 @@ def with_arrays(
 
 
 def _arrays(argument: str, value: object, *, alone: bool) -> list[tuple[str, object]]:
-    """The arrays in an argument, each with a name; none where it names columns of the table."""
+    """The arrays in an argument, with names; an empty list if it names columns of the table."""
     name = UNNAMED.get(argument, argument)
     if isinstance(value, Mapping) and argument in UNNAMED:
         parts = [(str(key), _arrays(argument, part, alone=True)) for key, part in value.items()]
@@ -81,12 +80,12 @@ def _arrays(argument: str, value: object, *, alone: bool) -> list[tuple[str, obj
 
 
 def _plain(values: Sequence[object]) -> bool:
-    """Whether a list holds values and not columns, cuts or conditions of a table."""
+    """Whether a list holds values, as opposed to columns, cuts or conditions."""
     return len(values) > 0 and all(v is None or isinstance(v, (bool, int, float, str, np.generic)) for v in values)
 
 
 def _add(columns: dict[str, pl.Series], name: str, values: object, argument: str) -> str:
-    """Keep an array under its name, or that of its role where another array has it already; returns the name."""
+    """Add an array under its name, prefixed by its role if another array has the name; returns the name."""
     column = as_column(name, values)
     if name in columns and not columns[name].equals(column):
         name = f"{argument} {name}"
@@ -103,8 +102,8 @@ def _joined(data: object, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
         adapted = None if isinstance(data, Source) else adapt(data)
         if adapted is None or adapted.lazy:
             raise UsageError(
-                f"{next(iter(columns))}: an array cannot be laid beside rows that an engine or a file holds; add it to "
-                "them as a column."
+                f"{next(iter(columns))}: an array cannot be combined with rows that an engine or a file holds; add "
+                "it to them as a column."
             )
         table = collect(adapted.frame)
         lengths = {"data": len(table), **lengths}
@@ -114,17 +113,17 @@ def _joined(data: object, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
     return table.with_columns(*columns.values()) if data is not None else pl.DataFrame(list(columns.values()))
 
 
-# How a condition on one column prints, and what it says.
-_SAID = (
+# The printed form of conditions on one column, and their wording.
+_WORDING = (
     (re.compile(r"col\((.+?)\)\.__eq__\((.+)\)"), "{} is {}"),
     (re.compile(r"col\((.+?)\)\.is_in\(other=\[(.+)\]\)"), "{} is one of {}"),
 )
 
 
 def in_words(condition: object) -> str:
-    """What makes a role 1, for a record that people read: 'deny is no'."""
+    """A condition in words, for the provenance: 'deny is no'."""
     text = repr(condition)
-    for form, words in _SAID:
+    for form, words in _WORDING:
         if match := form.fullmatch(text):
             return words.format(*match.groups())
     return text
@@ -133,7 +132,7 @@ def in_words(condition: object) -> str:
 def with_conditions(
     source: Source, arguments: Mapping[str, Any], forms: Mapping[str, str | None]
 ) -> tuple[Source, dict[str, Any]]:
-    """The table with the conditions among the ``arguments`` as further columns, and the arguments with their names."""
+    """The table with the conditions among the ``arguments`` as columns, and the arguments with the columns' names."""
     named = dict(arguments)
     conditions = {
         argument: value

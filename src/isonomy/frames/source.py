@@ -1,31 +1,21 @@
-"""A table opened for auditing: what is in it, and the grouped passes already made over it."""
+"""A table opened for auditing: its columns, and the grouped passes already made over it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from itertools import count as count_up
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
 from isonomy import options
-from isonomy.errors import ComputedName, DataError, EmptyFrame, UnknownColumn, UsageError, WrongType
+from isonomy.errors import BadWeight, ComputedName, DataError, EmptyFrame, UnknownColumn, UsageError, WrongType
 from isonomy.frames.adapt import Input, Lazy, adapt, first_line
-from isonomy.frames.checks import (
-    COMPLETE,
-    check_types,
-    checked,
-    coded,
-    complete,
-    flag,
-    name_of,
-    refuse_bad_counts,
-    refuse_nested,
-)
 from isonomy.frames.design import (
     CELL,
     CLUSTER,
@@ -36,24 +26,32 @@ from isonomy.frames.design import (
     block_of,
     designed,
     masses_by,
-    parts_of,
-    refuse_bad_weights,
+    number_of_parts,
     refuse_cluster,
-    whole,
+    smallest_type,
 )
-from isonomy.frames.groups import Grouping, Partition, grouping, key_name, partitions
-from isonomy.frames.labels import NOTHING, Labels
-from isonomy.frames.request import Request, Sample
+from isonomy.frames.expressions import Schema, flag, missing
+from isonomy.frames.groups import NOTHING, ROW_COUNT, Grouping, Labels, Partition, grouping, key_name, partitions
+from isonomy.frames.request import (
+    COMPLETE,
+    Request,
+    Sample,
+    binary_code,
+    check_types,
+    complete,
+    name_of,
+    refuse_bad_counts,
+    refuse_nested,
+    role_expression,
+)
 from isonomy.frames.sums import (
     COUNT,
     Pass,
-    Schema,
     aggregate,
     collect,
     extremes,
     identity,
     in_order,
-    missing,
     number_rows,
     plain_keys,
     split,
@@ -64,12 +62,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-SAMPLE = 5_000  # lines whose counts are looked at for being a survey's weights
+SAMPLE = 5_000  # lines read to decide whether counts are a survey's weights
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a table is read: what its rows stand for, and what becomes of missing values."""
+    """How a table is read: what its rows stand for, and how missing values are treated."""
 
     count: str | None = None
     weight: str | None = None
@@ -79,16 +77,16 @@ class Reading:
 
 
 class Source:
-    """A table opened for auditing. It remembers the sums it was asked for, so that tests can share passes.
+    """A table opened for auditing. It keeps the sums it has made, so that tests can share passes.
 
-    ``frame`` is the narwhals frame, for the few computations that are more than a grouped sum.
+    ``frame`` is the narwhals frame, for computations other than grouped sums.
     """
 
     def __init__(
         self, origin: Input, reading: Reading, labels: Labels = NOTHING, computed: frozenset[str] = frozenset()
     ) -> None:
         self.frame = origin.frame
-        self.lines = origin.frame  # as given, those that stand for no row included: a plan numbers them all
+        self.lines = origin.frame  # including lines that stand for no row: a plan numbers them all
         self.backend = origin.backend
         self.lazy = origin.lazy
         self._bytes = origin.bytes
@@ -107,12 +105,12 @@ class Source:
                 raise WrongType(f"{argument}: column {column!r} is {self.schema[column]}; {kind}.")
         refuse_nested(self.schema, "cluster", reading.cluster)
         if (count := reading.count) is not None:
-            # A line that stands for no row is not there: the rows it stands for would not be either.
+            # A line that stands for no row is as if it were absent.
             self.frame = self.frame.filter((nw.col(count) != 0) | nw.col(count).is_null())
 
     @property
     def in_process(self) -> bool:
-        """Whether polars has the rows: its memory is ours."""
+        """Whether polars holds the rows, in the memory of this process."""
         return self.frame.implementation.is_polars()
 
     @cached_property
@@ -128,7 +126,7 @@ class Source:
                 raise UnknownColumn(argument, column, self.schema)
 
     def grouping(self, groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
-        """Resolve what the caller wrote under ``groups`` against the schema; no row is read."""
+        """Resolve the argument ``groups`` against the schema; no row is read."""
         resolved = grouping(self.schema, groups, depth, argument=argument)
         for dimension in resolved.dimensions:
             if dimension.condition:
@@ -136,14 +134,14 @@ class Source:
         return resolved
 
     def check(self, request: Request) -> None:
-        """Raise unless the columns of a request are there and of the types it needs. Reads no row."""
+        """Raise unless the columns of a request exist and have the types it needs. Reads no row."""
         check_types(self.schema, request, self.frame)
 
     def check_expression(self, argument: str, expr: nw.Expr, *, boolean: bool = False) -> None:
         """Raise unless the engine can evaluate ``expr`` to numbers (to true or false, if ``boolean``). Reads no row."""
         try:
             dtype = self.frame.head(0).select(expr.alias("value")).collect_schema()["value"]
-        except Exception as error:  # each engine has errors of its own
+        except Exception as error:  # every engine has its own errors
             columns = ", ".join(self.schema)
             raise UsageError(f"{argument}: cannot be evaluated: {first_line(error)} Columns: {columns}.") from error
         if boolean and dtype != nw.Boolean:
@@ -152,7 +150,7 @@ class Source:
             raise UsageError(f"{argument}: the expression gives {dtype}; give numbers.")
 
     def derived(self, frame: Lazy, computed: Iterable[str] = ()) -> Source:
-        """Another frame under the same options: rows left out, or columns of ours added."""
+        """Another frame under the same options, with rows left out or columns added."""
         origin = Input(frame, self.backend, self.lazy, self._bytes)
         return Source(origin, self.reading, self.labels, self._computed.union(computed))
 
@@ -161,15 +159,38 @@ class Source:
         origin = Input(self.frame, self.backend, self.lazy, self._bytes)
         return Source(origin, replace(self.reading, **reading), self.labels, self._computed)
 
+    def complete_rows(
+        self, numbers: Mapping[str, str], labels: Mapping[str, str] | None = None, grouping: Grouping | None = None
+    ) -> Lazy:
+        """The rows in which every named column has a value, with those columns under new names.
+
+        Those of ``numbers`` become Float64, those of ``labels`` keep their type; `ROW_COUNT` is the weight of a line.
+        A ``grouping`` adds the keys of its dimensions (``__d0``, ``__d1``, ...), for `with_groups`; rows without a
+        group are left out if the source drops them.
+        """
+        labels = labels or {}
+        absences = (missing(nw.col(column), self.schema[column]) for column in {**numbers, **labels}.values())
+        keys = [] if grouping is None else list(grouping.keys.values())
+        frame: Lazy = self.frame.filter(reduce(and_, (~absent for absent in absences))).select(
+            *(nw.col(column).cast(nw.Float64).alias(name) for name, column in numbers.items()),
+            *(nw.col(column).alias(name) for name, column in labels.items()),
+            (self.number * self.weight).alias(ROW_COUNT),
+            *(key.alias(f"__d{i}") for i, key in enumerate(keys)),
+        )
+        if self.missing_group == "drop":
+            for i in range(len(keys)):
+                frame = frame.filter(~nw.col(f"__d{i}").is_null())
+        return frame
+
     def filter(self, condition: nw.Expr) -> Source:
-        """The same table, restricted to the rows for which ``condition`` holds."""
+        """The same table, restricted to the rows in which ``condition`` holds."""
         return self.derived(self.frame.filter(condition))
 
     def narrowed(self, columns: Iterable[str], condition: nw.Expr | None, *, hold: bool) -> Source:
-        """The rows that meet ``condition``, with the named columns alone; ``hold`` reads them into memory once."""
-        kept = self.frame if condition is None else self.frame.filter(condition)
+        """The named columns of the rows that meet ``condition``; ``hold`` reads them into memory."""
+        rows = self.frame if condition is None else self.frame.filter(condition)
         wanted = set(columns)
-        chosen = kept.select(*(name for name in self.schema if name in wanted))
+        chosen = rows.select(*(name for name in self.schema if name in wanted))
         data = collect(chosen) if hold else chosen.to_native()
         return Source(adapt(data), self.reading, self.labels)
 
@@ -178,9 +199,9 @@ class Source:
         return collect(self.frame.head(rows))
 
     def distinct(self, column: str, rows: int) -> tuple[int, int]:
-        """How many different values a column has among the first rows, and how many rows those are."""
-        each = aggregate(self.frame.head(rows), {"value": nw.col(column)}, {})
-        counts = collect(aggregate(each, {}, {"rows": nw.col(COUNT)}))
+        """The number of distinct values of a column among the first rows, and the number of those rows."""
+        values = aggregate(self.frame.head(rows), {"value": nw.col(column)}, {})
+        counts = collect(aggregate(values, {}, {"rows": nw.col(COUNT)}))
         return (round(float(counts[COUNT][0])), round(float(counts["rows"][0]))) if len(counts) else (0, 0)
 
     def with_columns(self, columns: Mapping[str, nw.Expr]) -> Source:
@@ -188,36 +209,36 @@ class Source:
         return self.derived(self.frame.with_columns(*(expr.alias(name) for name, expr in columns.items())))
 
     def with_role(self, name: str, expr: nw.Expr) -> Source:
-        """The same table with one further column; asked for again, the same source with the sums it remembers."""
+        """The same table with one further column; the same call returns the same source, with its sums."""
         key = (name, identity(expr))
         if key not in self._with:
             source = self.derived(self.frame.with_columns(expr.alias(name)), [name])
-            self._with[key] = (expr, source)  # kept: an identity may be that of an object
+            self._with[key] = (expr, source)  # with the expression: an identity may be an object's id
         return self._with[key][1]
 
     def numbered(self, name: str) -> Source:
-        """The same table with a number for each row, from 0 in the order the engine holds them."""
+        """The same table with a number for each row, from 0 in the engine's order."""
         return self.derived(number_rows(self.frame, name, self.backend))
 
     def fresh(self, stem: str) -> str:
-        """A name like ``stem`` with which no column of the table begins."""
+        """A name that starts with ``stem`` and with which no column of the table begins."""
         tries = (f"{stem}{'_' * i}" for i in count_up())
         return next(name for name in tries if not any(column.startswith(name) for column in self.schema))
 
     @property
     def number(self) -> nw.Expr:
-        """How many rows each line stands for."""
+        """The number of rows of each line."""
         return nw.lit(1.0) if self.count is None else nw.col(self.count).cast(nw.Float64)
 
     @property
     def weight(self) -> nw.Expr:
-        """What each of a line's rows weighs, as the column has it."""
+        """The weight of each of a line's rows, as in the column."""
         column = self.reading.weight
         return nw.lit(1.0) if column is None else nw.col(column).cast(nw.Float64)
 
     @cached_property
     def like_weights(self) -> bool:
-        """Whether the counts look like a survey's weights: among the first lines many different, large numbers."""
+        """Whether the counts look like a survey's weights: many distinct, large numbers among the first lines."""
         if self.count is None:
             return False
         counts = collect(self.frame.select(nw.col(self.count).cast(nw.Float64)).head(SAMPLE))[self.count]
@@ -230,15 +251,15 @@ class Source:
         return self.reading.weight is not None or self.cluster is not None
 
     def sums(self, request: Pass) -> pl.DataFrame:
-        """One grouped pass (or the remembered one): keys, `COUNT` and values, cells in canonical order.
+        """One grouped pass, or the stored one: keys, `COUNT` and values, cells in canonical order.
 
-        Everything is weighted by the ``count`` column where there is one.
+        Everything is multiplied by the ``count`` column, if there is one.
         """
         import polars as pl
 
-        remembered, known = self._passes.get(request.identity, (Pass(request.keys, {}), None))
-        asked = {name: identity(expr) for name, expr in request.values.items()}
-        absent = {asked[n]: e for n, e in request.values.items() if asked[n] not in remembered.values}
+        stored, known = self._passes.get(request.identity, (Pass(request.keys, {}), None))
+        needed = {name: identity(expr) for name, expr in request.values.items()}
+        absent = {needed[n]: e for n, e in request.values.items() if needed[n] not in stored.values}
         if known is None or absent:
             fresh = self._pass(request.keys, absent)
             if known is not None:
@@ -247,10 +268,9 @@ class Source:
                     raise DataError("data: the table changed between two passes; audit a copy that does not change.")
                 fresh = known.hstack(fresh.select(list(absent)))
             known = fresh
-            # The expressions are kept with their sums: an identity may be that of an object.
-            kept = Pass(remembered.keys, {**remembered.values, **absent})
-            self._passes[request.identity] = (kept, known)
-        return known.select(*request.keys, COUNT, *(pl.col(column).alias(name) for name, column in asked.items()))
+            # The expressions are stored with their sums: an identity may be an object's id.
+            self._passes[request.identity] = (Pass(stored.keys, {**stored.values, **absent}), known)
+        return known.select(*request.keys, COUNT, *(pl.col(column).alias(name) for name, column in needed.items()))
 
     def _pass(self, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr]) -> pl.DataFrame:
         if self.count is None:
@@ -265,13 +285,13 @@ class Source:
         return cells.drop(COUNT, "bad counts").rename({"counts": COUNT})
 
     def extremes(self, column: nw.Expr, keys: Mapping[str, nw.Expr]) -> pl.DataFrame:
-        """The least and the largest finite value of ``column`` for each combination of ``keys``: low and high."""
+        """The smallest and the largest finite value of ``column`` for each combination of ``keys``: low and high."""
         return extremes(self.frame, column, keys)
 
     def prefetch(self, requests: Iterable[Request], tell: Callable[[int, int], None] | None = None) -> None:
         """Make the passes that ``requests`` will need, one for all requests with equal keys.
 
-        ``tell`` is told which pass is being made, from 1 up, and of how many.
+        ``tell`` is called with the number of each pass, from 1 up, and the number of passes.
         """
         merged: dict[tuple[tuple[str, str], ...], Pass] = {}
         for request in requests:
@@ -287,20 +307,20 @@ class Source:
     def cells(self, request: Request, shared: Request | None = None, apart: Sequence[nw.Expr] = ()) -> Sample:
         """Sums over the finest cells, with the values checked in the same pass.
 
-        ``shared`` is a request with further 0/1 columns, whose pass is made instead: what is missing in those does not
-        matter here. ``apart``: conditions, of which each cell meets one, for one pass each instead of one for all. Of
-        very many cells polars holds the rows until it has seen them all, and so holds fewer.
+        ``shared`` is a request with further 0/1 columns, whose pass is made instead; missing values in those columns do
+        not matter here. ``apart`` are conditions, one of which each cell meets, for one pass each: polars buffers all
+        rows when there are many cells, and separate passes need less memory.
         """
         import polars as pl
 
-        asked = self._asked(request)
-        plan = self._plan(asked if shared is None or self.designed else self._asked(shared))
+        full = self._with_design(request)
+        plan = self._plan(full if shared is None or self.designed else self._with_design(shared))
         if apart:
             table = pl.concat([self.filter(part).sums(plan) for part in apart], how="vertical_relaxed")
             table = in_order(table, list(plan.keys))
         else:
             table = self.sums(plan)
-        cells, dropped = self._complete(asked, table)
+        cells, dropped = self._complete(full, table)
         design = None
         if self.designed:
             count = cells[COUNT].to_numpy()
@@ -321,10 +341,13 @@ class Source:
         )
 
     def _masses(self, lines: pl.DataFrame) -> dict[str, FloatArray]:
-        """The sums of powers of the weights of each line's rows, which none of may be negative."""
-        if self.reading.weight is None:
+        """The sums of powers of the weights of each line's rows; raises for negative weights."""
+        if (column := self.reading.weight) is None:
             return dict.fromkeys((MASS, SECOND, FOURTH), lines[COUNT].to_numpy())
-        refuse_bad_weights(self.reading.weight, float(lines[name_of("design", "bad")].sum()))
+        if n := float(lines[name_of("design", "bad")].sum()):
+            raise BadWeight(
+                f"weight: column {column!r} has {n:,.0f} rows with a negative weight; weights are 0 or more."
+            )
         return {power: lines[name_of("design", power)].to_numpy() for power in (MASS, SECOND, FOURTH)}
 
     def _clusters(self, keys: Mapping[str, nw.Expr], cells: pl.DataFrame, scale: float) -> Iterator[Block]:
@@ -332,8 +355,9 @@ class Source:
         import polars as pl
 
         assert self.cluster is not None
-        parts = parts_of(float(cells[COUNT].sum())) if self.lazy else 1
-        place = cells.select(list(keys)).with_columns(pl.Series(CELL, np.arange(len(cells), dtype=whole(len(cells)))))
+        parts = number_of_parts(float(cells[COUNT].sum())) if self.lazy else 1
+        numbers = np.arange(len(cells), dtype=smallest_type(len(cells)))
+        place = cells.select(list(keys)).with_columns(pl.Series(CELL, numbers))
         mass = None if self.count is None and self.reading.weight is None else self.weight * self.number
         for frame in split(self.frame, self.cluster, parts) if parts > 1 else [self.frame]:
             table = masses_by(frame, nw.col(self.cluster), keys, mass, place)
@@ -344,12 +368,12 @@ class Source:
         """The requested columns row by row, checked as in `cells`. Lines whose ``count`` is 0 are left out."""
         import polars as pl
 
-        asked = self._asked(request)
-        plan = self._plan(asked)
-        numbers = {name_of("number", r): checked(self.schema, c)[0] for r, c in request.numeric.items()}
-        # Values are weighted in sums alone: here each row keeps its own.
-        own = {name_of("value", name): expr for name, expr in request.values.items()}
-        columns = {**plan.keys, **plan.values, **own} | {name: e.cast(nw.Float64) for name, e in numbers.items()}
+        full = self._with_design(request)
+        plan = self._plan(full)
+        numbers = {name_of("number", r): role_expression(self.schema, c)[0] for r, c in request.numeric.items()}
+        # Values are weighted in sums only: here each row keeps its own.
+        values = {name_of("value", name): expr for name, expr in request.values.items()}
+        columns = {**plan.keys, **plan.values, **values} | {name: e.cast(nw.Float64) for name, e in numbers.items()}
         columns[COUNT] = self.number
         if self.cluster is not None:
             columns[CLUSTER] = nw.col(self.cluster)
@@ -364,7 +388,7 @@ class Source:
             refuse_bad_counts(self.count, float(bad.sum()))
         table = plain_keys(table, [key_name(name) for name in request.grouping.keys] if request.grouping else [])
         counted = [name for name in columns if name.startswith(("missing ", "outside ", "design "))]
-        table, dropped = self._complete(asked, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))
+        table, dropped = self._complete(full, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))
         design = None
         if self.designed:
             masses = self._masses(table)
@@ -380,8 +404,8 @@ class Source:
             design=design,
         )
 
-    def _asked(self, request: Request) -> Request:
-        """The request and what the design needs of each row."""
+    def _with_design(self, request: Request) -> Request:
+        """The request with the columns of the design."""
         if request.grouping is not None:
             refuse_cluster(self.cluster, {dimension.name for dimension in request.grouping.dimensions})
         weight, cluster = self.reading.weight, self.cluster
@@ -392,7 +416,7 @@ class Source:
         )
 
     def _partitions(self, request: Request, cells: pl.DataFrame) -> tuple[Partition, ...]:
-        """The groups the cells (or rows) make up, under the names readers know."""
+        """The groups of the cells (or rows), under the readers' names."""
         rolled = () if request.grouping is None else partitions(request.grouping, cells)
         if self.labels is NOTHING:
             return rolled
@@ -408,7 +432,7 @@ class Source:
         )
 
     def _shared(self, request: Request, cells: pl.DataFrame) -> tuple[Partition, ...]:
-        """The same for requests that share a pass: the groups of one are those of the next, if no cell was left out."""
+        """The same for requests that share a pass: they have the same groups, unless a cell was left out."""
         if request.grouping is None:
             return ()
         keys = cells.select([key_name(dimension.name) for dimension in request.grouping.every])
@@ -417,12 +441,12 @@ class Source:
         return self._rolled[2]
 
     def _plan(self, request: Request) -> Pass:
-        """The pass behind a request: its own keys and values, and the checks that ride along."""
+        """The pass for a request: its keys and values, and those of the checks."""
         self.check(request)
         keys = {key_name(name): key for name, key in request.grouping.keys.items()} if request.grouping else {}
         for role, column in request.binary.items():
             few = isinstance(column, str) and column in self._bytes
-            keys[name_of("role", role)] = coded(*checked(self.schema, column), few=few)
+            keys[name_of("role", role)] = binary_code(*role_expression(self.schema, column), few=few)
         keys |= {name_of("key", name): expr for name, expr in request.keys.items()}
         plain = self.reading.weight is None
         values = {
@@ -430,22 +454,19 @@ class Source:
             for name, expr in request.values.items()
         }
         if not plain:
-            values |= {name_of("design", power): self._power(power) for power in (MASS, SECOND, FOURTH)}
+            square, known = self.weight * self.weight, ~missing(self.weight, nw.Float64())
+            # 0 where a weight is missing: such a row is not complete, and is left out.
+            for power, value in {MASS: self.weight, SECOND: square, FOURTH: square * square}.items():
+                values[name_of("design", power)] = nw.when(known).then(value).otherwise(0.0)
             values[name_of("design", "bad")] = flag(self.weight < 0)
         if request.needed:
-            absences = {role: missing(*checked(self.schema, column)) for role, column in request.needed.items()}
+            absences = {role: missing(*role_expression(self.schema, c)) for role, c in request.needed.items()}
             keys[COMPLETE] = ~nw.any_horizontal(*absences.values(), ignore_nulls=True)
             values |= {name_of("missing", role): flag(condition) for role, condition in absences.items()}
         for role in request.probabilities:
-            number = checked(self.schema, request.numeric[role])[0]
+            number = role_expression(self.schema, request.numeric[role])[0]
             values[name_of("outside", role)] = flag((number < 0) | (number > 1))
         return Pass(keys, values)
-
-    def _power(self, power: str) -> nw.Expr:
-        """A power of the weights, 0 where there is none: such a row is not complete, and is left out."""
-        square = self.weight * self.weight
-        value = {MASS: self.weight, SECOND: square, FOURTH: square * square}[power]
-        return nw.when(~missing(self.weight, nw.Float64())).then(value).otherwise(0.0)
 
     def _complete(self, request: Request, cells: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         if not len(cells):
@@ -454,14 +475,14 @@ class Source:
 
 
 def _held(values: pl.Series) -> AnyArray:
-    """A column as numpy holds it; whole numbers of 128 bits, which are only ever told apart, by their order."""
+    """A column as numpy holds it; integers of 128 bits, which are only compared, as their ranks."""
     import polars as pl
 
     return (values.rank("dense") if values.dtype in (pl.Int128, pl.UInt128) else values).to_numpy()
 
 
 def _single(cluster: pl.Series, mass: FloatArray, scale: float) -> Iterator[Block]:
-    """Rows as lines of their own: one entry for each row."""
+    """Rows as lines of their own."""
     yield block_of(cluster, np.arange(len(cluster)), mass * scale, len(cluster))
 
 
@@ -476,7 +497,7 @@ def open_source(
     missing_group: options.MissingGroup = "raise",
     labels: Labels = NOTHING,
 ) -> Source:
-    """Open any supported table. A `Source` passes through, so that an audit can share one.
+    """Open any supported table. A `Source` is returned as it is, so that an audit can share one.
 
     ``labels``: the words that results use for columns, values, groups and metrics.
     """

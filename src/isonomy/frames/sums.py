@@ -7,15 +7,18 @@ Summands are computed first and cast to Float64, and only ``col.sum()`` stands i
 * a float32 sum of twenty million 0.1's is off by 9 %;
 * DuckDB sums integers to Decimal, Spark cannot sum booleans.
 
-More than plain sums, asked of an engine: arrays of sums, extremes by key, and rows in parts by a hash.
+Besides sums: extremes by key, parts of the rows by a hash, codes of a column, and work on the rows of Spark's workers.
+The workers import this package, so it has to be installed there; every other question asks Spark for sums alone.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -23,17 +26,19 @@ import numpy as np
 
 from isonomy.errors import DataError, UsageError
 from isonomy.frames.adapt import Lazy, first_line
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
-DType = nw.dtypes.DType
-Schema = Mapping[str, DType]
+Entries = tuple[IntArray, FloatArray]  # places of an array, and the numbers to add there
+Work = Callable[[Mapping[str, AnyArray]], Iterable[Entries]]
 
 COUNT = "__count"
-ENGINES = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis")  # whose errors are about the table, not about us
-LARGEST = 1e70  # larger numbers count as infinite: no sum holds their fourth powers
+ENGINES = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis")  # their errors concern the table, not this package
+PART_ROWS = 2**20  # rows of one part: a Spark worker holds their columns
+_PLACE, _VALUE = "place", "value"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,10 +55,10 @@ class Pass:
 
 
 def identity(expr: nw.Expr) -> str:
-    """Text that is equal only for equal expressions, the values inside them and their types included.
+    """Text that is equal only for equal expressions, including the values inside them and their types.
 
-    (Their printed form is not enough: it prints 1 and "1" alike and abbreviates arrays.) An expression with a function
-    inside is equal to itself alone; whoever remembers its identity keeps it, so that the number is not used again.
+    (The printed form is not enough: it prints 1 and "1" alike and abbreviates arrays.) An expression with a function
+    inside is equal to itself only; whoever stores its identity keeps the expression too, so that its id is not reused.
     """
     try:
         return hashlib.sha256(pickle.dumps(expr)).hexdigest()
@@ -75,7 +80,7 @@ def aggregate(frame: Lazy, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.
     sums = (nw.len().alias(COUNT), *(nw.col(name).sum() for name in summed))
     if by:
         grouped = computed.select(*by, *summed).group_by(list(by)).agg(*sums)
-    else:  # no group by a constant: polars would hold every row; of no rows there is no line, as with keys
+    else:  # do not group by a constant: polars would buffer every row. An empty table yields no cells, as with keys.
         grouped = computed.select(*sums).filter(nw.col(COUNT) > 0)
     return grouped.select(
         *(nw.col(place).alias(name) for place, name in zip(by, keys, strict=True)),
@@ -96,32 +101,31 @@ def collect(frame: Lazy) -> pl.DataFrame:
                 raise
             raise DataError(f"data: the engine cannot read the table: {first_line(error)}") from error
     native: pl.LazyFrame = frame.to_native()
-    unlike = pl.exceptions.SchemaError, pl.exceptions.ColumnNotFoundError
     try:
         return native.collect(engine="streaming")
-    except unlike as error:
+    except (pl.exceptions.SchemaError, pl.exceptions.ColumnNotFoundError) as error:
         same = "Files of one table need the same columns and types."
         raise DataError(f"data: the table cannot be read: {first_line(error)}. {same}") from error
     except MemoryError:
         raise
-    except Exception as error:  # of polars, or of the caller's own function in a lazy frame
+    except Exception as error:  # from polars, or from the caller's own function in a lazy frame
         raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
-    except pl.exceptions.PanicException as error:  # no Exception: polars met what no file should hold
+    except pl.exceptions.PanicException as error:  # not an Exception: a damaged file
         raise DataError("data: the table cannot be read: a file is damaged, or changed while it was read.") from error
 
 
 def extremes(frame: Lazy, value: nw.Expr, keys: Mapping[str, nw.Expr]) -> pl.DataFrame:
-    """The least and the largest finite ``value`` for each combination of ``keys``: low and high."""
+    """The smallest and the largest finite ``value`` for each combination of ``keys``: low and high."""
     named = {f"key {i}": key for i, key in enumerate(keys.values())}
     columns = {"value": value.cast(nw.Float64), **named}
-    kept = frame.select(*(expr.alias(name) for name, expr in columns.items())).filter(nw.col("value").is_finite())
+    finite = frame.select(*(expr.alias(name) for name, expr in columns.items())).filter(nw.col("value").is_finite())
     ends = (nw.col("value").min().alias("low"), nw.col("value").max().alias("high"))
-    table = collect(kept.group_by(*named).agg(*ends) if named else kept.select(*ends))
+    table = collect(finite.group_by(*named).agg(*ends) if named else finite.select(*ends))
     return in_order(table.rename(dict(zip(named, keys, strict=True))), list(keys))
 
 
 def number_rows(frame: Lazy, name: str, backend: str) -> Lazy:
-    """The frame with a number for each row, in the order the engine holds them."""
+    """The frame with a number for each row, in the engine's order."""
     native = frame.to_native()
     kind = frame.implementation
     if kind.is_polars():
@@ -142,27 +146,20 @@ def number_rows(frame: Lazy, name: str, backend: str) -> Lazy:
     )
 
 
-def missing(expr: nw.Expr, dtype: DType) -> nw.Expr:
-    """Null, NaN or infinite. Never ``is_nan``: DuckDB misses NaN read from parquet that way."""
-    if dtype.is_float():
-        return expr.is_null() | ~(expr.abs() <= LARGEST)
-    return expr.is_null()
-
-
 def plain_keys(cells: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Key columns in types that are equal whatever engine they came from."""
+    """Key columns in types that do not depend on the engine."""
     return cells.with_columns(_plain(cells[key]) for key in keys)
 
 
 def in_order(cells: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Cells in the one order every engine agrees on."""
+    """Cells in the same order for every engine."""
     return plain_keys(cells, keys).sort(list(keys), nulls_last=True) if keys else cells
 
 
 def _plain(key: pl.Series) -> pl.Series:
     """One type for each kind of value: text, Int64, Float64, Boolean, dates. Whole floats become integers again.
 
-    (Pandas turns integers into floats when one is missing; the labels must not differ for that.)
+    (Pandas turns integers into floats when one is missing; labels must not depend on that.)
     """
     import polars as pl
 
@@ -174,7 +171,7 @@ def _plain(key: pl.Series) -> pl.Series:
     if kind.is_numeric():
         numbers = key.cast(pl.Float64).fill_nan(None)
         if kind.is_decimal() and numbers.n_unique() < key.n_unique():
-            return key  # Float64 would make one group of several
+            return key  # Float64 would merge distinct groups
         whole = numbers.drop_nulls()
         if len(whole) and bool((whole == whole.floor()).all()) and bool((whole.abs() < 2**53).all()):
             return numbers.cast(pl.Int64)
@@ -182,34 +179,74 @@ def _plain(key: pl.Series) -> pl.Series:
     return key
 
 
-Terms = Mapping[str, nw.Expr]
+def code_column(column: pl.Series) -> tuple[IntArray, int]:
+    """A code from 0 up for each line, equal for equal values and largest for null; and the number of codes.
+
+    Codes need not be in the order of the values, and some may stand for no value: integers that are dense enough are
+    their own codes.
+    """
+    import polars as pl
+
+    if column.dtype in (pl.Int128, pl.UInt128):
+        column = column.cast(pl.String)
+    if column.dtype == pl.String:
+        column = column.cast(pl.Categorical)
+    if isinstance(column.dtype, (pl.Categorical, pl.Enum)):
+        column = column.to_physical()
+    nulls = column.null_count()
+    span = 0
+    if column.dtype.is_integer() and nulls < len(column):
+        low, high = int(column.min()), int(column.max())  # type: ignore[arg-type]
+        if high - low < 4 * len(column) + 1024:
+            span = high - low + 1
+            column = (column if column.dtype == pl.UInt64 else column.cast(pl.Int64)) - low
+    if not span:
+        column = column.rank("dense").cast(pl.Int64) - 1
+        span = int(column.max()) + 1 if nulls < len(column) else 0  # type: ignore[arg-type]
+    codes = column.fill_null(span).cast(pl.Int32 if span < 2**31 - 1 else pl.Int64)
+    return codes.to_numpy(), span + bool(nulls)
 
 
-def sums_at(frame: Lazy, keys: Mapping[str, tuple[nw.Expr, int]], values: Terms) -> dict[str, FloatArray]:
+def code_array(values: AnyArray) -> tuple[IntArray, BoolArray | None]:
+    """The codes of an array's values, and which of them are known (None: all)."""
+    import polars as pl
+
+    column = pl.Series(values, strict=False)
+    if column.dtype == pl.Object:  # decimals, for example
+        column = pl.Series([None if value is None else str(value) for value in values.tolist()])
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+    known = column.is_not_null().to_numpy()
+    return code_column(column)[0].astype(np.intp), None if known.all() else known
+
+
+def sums_at(
+    frame: Lazy, keys: Mapping[str, tuple[nw.Expr, int]], values: Mapping[str, nw.Expr]
+) -> dict[str, FloatArray]:
     """Sums by keys that are whole numbers from 0 up, as arrays with one axis per key; COUNT is among them.
 
-    ``keys`` has the expression of each key and how many values it can have; where no row has them the sums are 0.
+    ``keys`` has the expression of each key and the number of its values; sums are 0 where no row has them.
     """
     table = collect(aggregate(frame, {name: key for name, (key, _) in keys.items()}, values))
-    at = tuple(table[name].to_numpy().astype(np.intp) for name in keys)
+    place = tuple(table[name].to_numpy().astype(np.intp) for name in keys)
     arrays = {}
     for name in (COUNT, *values):
         arrays[name] = np.zeros([size for _, size in keys.values()])
         if len(table):
-            arrays[name][at if at else ...] = table[name].to_numpy() if at else table[name][0]
+            arrays[name][place if place else ...] = table[name].to_numpy() if place else table[name][0]
     return arrays
 
 
 def count_persons(frame: Lazy, person: str, group: str, size: int) -> tuple[FloatArray, int]:
-    """Persons of each of ``size`` groups, and how many appear in several."""
-    each = aggregate(frame, {"person": nw.col(person), "group": nw.col(group)}, {})
-    persons = sums_at(each, {"group": (nw.col("group"), size)}, {})[COUNT]
-    several = aggregate(each, {"person": nw.col("person")}, {}).filter(nw.col(COUNT) > 1)
+    """The number of persons in each of ``size`` groups, and the number of persons in several."""
+    pairs = aggregate(frame, {"person": nw.col(person), "group": nw.col(group)}, {})
+    persons = sums_at(pairs, {"group": (nw.col("group"), size)}, {})[COUNT]
+    several = aggregate(pairs, {"person": nw.col("person")}, {}).filter(nw.col(COUNT) > 1)
     return persons, round(float(sums_at(several, {}, {})[COUNT]))
 
 
 def ends_at(frame: Lazy, key: nw.Expr, size: int, value: nw.Expr) -> tuple[FloatArray, FloatArray]:
-    """The least and the largest ``value`` for each ``key``, a whole number below ``size``; NaN without a row."""
+    """The smallest and the largest ``value`` for each ``key``, a whole number below ``size``; NaN without a row."""
     table = extremes(frame, value, {"key": key})
     ends = np.full((2, size), np.nan)
     ends[:, table["key"].to_numpy().astype(np.intp)] = table["low"].to_numpy(), table["high"].to_numpy()
@@ -217,18 +254,18 @@ def ends_at(frame: Lazy, key: nw.Expr, size: int, value: nw.Expr) -> tuple[Float
 
 
 def off_binary(column: str) -> nw.Expr:
-    """Above 0 where a number is neither 0 nor 1: (y (1 - y))^2, so that a sum of them is 0 only if all are."""
+    """Above 0 where a number is neither 0 nor 1: (y (1 - y))^2, so that their sum is 0 only if all are."""
     y = nw.col(column).cast(nw.Float64)
     return (y * (1.0 - y)) * (y * (1.0 - y))
 
 
 def position(column: nw.Expr, start: float, step: float, size: int) -> nw.Expr:
-    """Which of ``size`` intervals from ``start`` on a number lies in, those beyond in the outer ones; a whole float."""
+    """The interval of a number among ``size`` from ``start`` on, as a whole float; the outer ones have no end."""
     return ((column - start) * step).floor().clip(0, size - 1)
 
 
 def split(frame: Lazy, column: str, parts: int) -> list[Lazy]:
-    """The rows in parts of about equal size, by a hash of one column: rows of equal values are in one part."""
+    """The rows in parts of about equal size, by a hash of one column: rows with equal values are in one part."""
     native, engine = frame.to_native(), frame.implementation
     conditions: list[Any]
     if engine.is_polars():
@@ -245,3 +282,55 @@ def split(frame: Lazy, column: str, parts: int) -> list[Lazy]:
     else:
         conditions = [(native[column].hash() % parts + parts) % parts == k for k in range(parts)]
     return [nw.from_native(native.filter(condition)) for condition in conditions]
+
+
+def has_workers(frame: Lazy) -> bool:
+    """Whether Spark holds the rows."""
+    return frame.implementation.is_pyspark() or frame.implementation.is_pyspark_connect()
+
+
+def summed_parts(frame: Lazy, key: str | None, rows: int, work: Work) -> Entries:
+    """The results of ``work`` on each part of the rows, on Spark's workers, added up by place; places in order.
+
+    Parameters
+    ----------
+    frame : Lazy
+        The rows and columns that ``work`` takes, as arrays.
+    key : str or None
+        Rows with equal values of this column are in one part.
+    rows : int
+        About how many rows there are: parts have at most `PART_ROWS`.
+    work : callable
+        A function that workers can import, with its arguments bound.
+    """
+    native = frame.to_native()
+    if key is not None:
+        native = native.repartition(math.ceil(rows / PART_ROWS), key)
+    parts = nw.from_native(native.mapInArrow(partial(_entries, work), f"{_PLACE} long, {_VALUE} double"))
+    try:
+        table = collect(aggregate(parts, {_PLACE: nw.col(_PLACE)}, {_VALUE: nw.col(_VALUE)}))
+    except DataError as error:
+        if "No module named 'isonomy'" in str(error.__cause__):
+            raise UsageError(
+                "data: Spark's workers cannot import isonomy, which this test needs there; install it on them."
+            ) from error
+        raise
+    table = table.sort(_PLACE)
+    return table[_PLACE].to_numpy(), table[_VALUE].to_numpy()
+
+
+def _entries(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One part of the rows, on a worker."""
+    import polars as pl
+    import pyarrow as pa
+
+    held = list(batches)
+    if not sum(batch.num_rows for batch in held):
+        return
+    table = pl.from_arrow(pa.Table.from_batches(held))
+    assert isinstance(table, pl.DataFrame)
+    held.clear()
+    for place, value in work({name: table[name].rechunk().to_numpy() for name in table.columns}):
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(place.astype(np.int64)), pa.array(value.astype(np.float64))], names=[_PLACE, _VALUE]
+        )

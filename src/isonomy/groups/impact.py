@@ -1,4 +1,4 @@
-"""Adverse impact: each category's selection rate relative to that of the category selected most often, or of one named.
+"""Adverse impact: the selection rate of each category relative to the category selected most often, or to one named.
 
 The table that audits publish, with the uncertainty they lack.
 """
@@ -16,14 +16,14 @@ from isonomy.errors import MissingRole, UnknownOption, UsageError, near
 from isonomy.frames import Group, Grouping, Groups, Partition, Request, Sample
 from isonomy.frames.metrics import Measure, measure
 from isonomy.groups import words
-from isonomy.groups.likelihood.functionals import pair_effect
-from isonomy.groups.likelihood.impact import Impact, against_best, against_one, band, shortfall, unknown_bounds
+from isonomy.groups.likelihood.comparison import pair_effect
+from isonomy.groups.likelihood.impact import band, impact_ratios, shortfall, unknown_bounds
 from isonomy.inference import Verdict, conclude, rejected
 from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, spread
 from isonomy.inference.multiplicity import adjust as adjusted
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
-from isonomy.options import Alpha, Column, Form, Fraction, Number, RowOptions, Seeded, Whole, shown
+from isonomy.options import Alpha, Column, Form, Fraction, Number, RowOptions, Seeded, Whole
 from isonomy.results import Columns, Evidence, Movement, Note, Plan, column, note_if, open_call, phrases, question
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Comparator = Annotated[str | Mapping[str, object] | Group, Form("comparator")]
 Share = Annotated[float, Number(least=0, below=1)]
 Family = Literal["holm", "bonferroni", "bh", "by", "none"]
 
-# Cut-offs at which ratios are computed: quantiles of all scores, which reveal nothing about single people.
+# Cutoffs at which ratios are computed: quantiles of all scores, which reveal nothing about single people.
 CUTOFFS = np.arange(2, 100, 2) / 100
 MOST_GROUPS = 1_000  # categories described in words; the table has them all
 
@@ -43,7 +43,7 @@ MOST_GROUPS = 1_000  # categories described in words; the table has them all
 
 @question(
     "ImpactPlan",
-    asks="How often is each category selected beside the category it is compared with, and what do the data show?",
+    asks="How often is each category selected, relative to its comparator, and what do the data show?",
     topic="Impact ratios",
     speaks_of=("selected",),
     from_counts=True,
@@ -51,24 +51,25 @@ MOST_GROUPS = 1_000  # categories described in words; the table has them all
     verdicts={
         "violation": "an impact ratio is below the threshold, by more than chance explains.",
         "within_tolerance": "every impact ratio was shown to be at least the threshold.",
-        "inconclusive": "of at least one category these data do not show whether its impact ratio is below the "
+        "inconclusive": "for at least one category, these data do not show whether its impact ratio is below the "
         "threshold.",
     },
     next_steps={
         "violation": (
-            "Have the selection of the categories named reviewed, with counsel: what the law makes of a ratio is not a "
+            "Have the selection of these categories reviewed, with counsel: what the law makes of a ratio is not a "
             "statistical question.",
-            "Ask whether what was selected for is needed, and whether another way of selecting would differ less.",
-            "Compare within what the selection may rightly use, such as the job applied for.",
+            "Ask whether the selection criteria are needed, and whether other criteria would lead to smaller "
+            "differences.",
+            "Compare within legitimate factors, such as the job applied for.",
         ),
         "within_tolerance": (
-            "Record who chose the threshold and why: it is a custom, not the law's.",
+            "Record who chose the threshold and why: it is a convention, not the law's.",
             "Repeat the table for the next period, and for every stage of the selection.",
         ),
         "inconclusive": (
-            "Do not report this as equal treatment. An observed ratio below the threshold is one, even where chance "
+            "Do not report this as equal treatment. An observed ratio below the threshold remains one, even if chance "
             "can explain it.",
-            "Take several periods together if the categories are small.",
+            "Combine several periods if the categories are small.",
         ),
     },
 )
@@ -88,52 +89,48 @@ def adverse_impact(
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
 ) -> AdverseImpactResult:
-    """How often is each category selected beside the category selected most often, and what do the data show?
+    """How often is each category selected, relative to the one selected most often, and what do the data show?
 
-    The impact ratio of a category is its selection rate over that of its comparator. Three separate facts are given of
-    each: that the ratio as observed is below ``threshold``; that a difference was shown; that a ratio below the
-    threshold was shown (the verdict *violation*; *within tolerance* if a ratio of at least the threshold was).
+    The impact ratio of a category is its selection rate divided by that of its comparator. Three facts are reported
+    separately: whether the observed ratio is below ``threshold``; whether a difference was shown; and whether a ratio
+    below the threshold was shown (the verdict *violation*; *within tolerance* if a ratio of at least the threshold
+    was).
 
     Parameters
     ----------
     data : frame, mapping or path, optional
-        Any table, as in `isonomy.flag`; none is needed where every column is given as an array.
+        Any table, as in `isonomy.flag`; not needed if all columns are given as arrays.
     groups : str, cut, where or sequence of these
-        The categories. Each column is a table of its own with its own comparator and, with ``depth=2``, so is every
-        combination of two columns.
+        The categories. Each column is a table with its own comparator and, with ``depth=2``, so is every combination of
+        two columns.
     prediction : str, optional
         The decision, 1 for those selected.
     score : str, optional
-        A score. Without decisions, selected means above the median of all scores (ties are not above); with them, the
-        score adds the ratios by cut-off.
+        A score. Without decisions, selected means above the median of all scores (ties are not above); with decisions,
+        the score adds the ratios by cutoff.
     reference : {"highest"} or mapping, default "highest"
-        The category selected most often, in each table, or a level of every column of ``groups``, such as
+        The category selected most often in each table, or a level of every column of ``groups``, such as
         ``{"race": "White", "sex": "male"}``.
     threshold : float, default 0.8
-        The ratio that is asked about, a custom and nobody's law.
+        The ratio in question: a convention, not a law.
     alpha : float, default 0.05
         The error rate of tests and intervals.
     adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
-        How p-values are adjusted for the number of categories in all tables.
+        The adjustment of p-values for the number of categories in all tables.
     depth : int, default 1
-        How many columns are combined to a table.
+        How many columns are combined into a table.
     min_size : int, default 10
-        Categories with fewer rows are listed with their rate, without a ratio, and are nobody's comparator.
+        Categories with fewer rows are listed with their rate but without a ratio, and are not comparators.
     smallest_share : float, default 0.0
-        Categories with less than this share of a table's rows are treated in the same way.
+        Categories with a smaller share of a table's rows are treated in the same way.
     rng : int or Generator, optional
-        The seed of the band over cut-offs.
-    count : str, optional
-        A column with the number of rows each line stands for.
-    weight, cluster : str, optional
-        As in `isonomy.flag`. With weights, ``n`` and ``selected`` count rows, ``weighted_n`` and ``weighted_selected``
-        the people these rows stand for; rates, ratios and shortfalls are of those people. Weights whose average is
-        less than 1 are scaled to an average of 1 for these counts. The band over cut-offs is left out.
-    missing : {"raise", "drop"}, default "raise"
-        What to do about missing decisions and scores.
-    missing_group : {"raise", "level", "drop"}, default "raise"
-        What to do about missing categories: ``"level"`` counts them as unknown, and gives bounds for each ratio
-        whatever they are.
+        The seed of the band over cutoffs.
+    **rows
+        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. With weights, ``n``
+        and ``selected`` count rows, ``weighted_n`` and ``weighted_selected`` the people they stand for; rates, ratios
+        and shortfalls refer to people. Weights that average less than 1 are scaled to an average of 1 for these counts,
+        and there is no band over cutoffs. ``missing_group="level"`` counts missing categories as unknown, with bounds
+        for each ratio.
 
     Returns
     -------
@@ -143,16 +140,16 @@ def adverse_impact(
 
     Notes
     -----
-    The category selected most often is itself unknown. Its choice is part of the interval and of the p-values
-    (multiple comparisons with the best), which otherwise blame the runner-up: the interval is that of the smallest of
-    a category's ratios to all others. ``shortfall`` is the number of further selections of the category that would
-    reach the threshold, all else unchanged; ``shortfall_parity`` that of its comparator's rate.
+    The category selected most often is itself unknown. Intervals and p-values account for its choice (multiple
+    comparisons with the best); otherwise they would blame the runner-up. The interval is that of the smallest of a
+    category's ratios to all others. ``shortfall`` is the number of additional selections with which the category would
+    reach the threshold, all else unchanged; ``shortfall_parity`` that for the comparator's rate.
 
-    Where a category or its comparator has fewer than 20 selections, or 20 refusals, the likelihood ratio gives way to
-    the score statistic with its skewness counted, as in `isonomy.flag`.
+    If a category or its comparator has fewer than 20 selections or 20 rejections, the skewness-corrected score
+    statistic replaces the likelihood ratio, as in `isonomy.flag`.
 
-    When it misleads: rows that are not independent; applicants that differ between categories, which `isonomy.flag`
-    with ``given`` can compare like with like.
+    When it misleads: if rows are not independent, or if applicants differ between categories; `isonomy.flag` with
+    ``given`` compares like with like.
 
     References
     ----------
@@ -169,14 +166,13 @@ def adverse_impact(
     """
     call = open_call("adverse_impact", locals())
     plan = ImpactPlan(call.source, **call.options)
-    sample = read(plan)
-    tables = [Table(partition, sample, plan) for partition in sample.partitions]
+    sample, tables = read(plan)
     columns = estimate(tables, plan, call.rng)
     return AdverseImpactResult(
         **columns,
         **decide(columns, plan),
         design=design_effects(tables),
-        null=words.impact_null(plan.threshold),
+        null=words.IMPACT_NULL.format(phrases.number(plan.threshold)),
         notes=notes(tables, columns, plan, sample.dropped),
         provenance=call.provenance(rows=sample.rows, dropped=sample.dropped, random=plan.score is not None),
         threshold=plan.threshold,
@@ -221,14 +217,14 @@ class ImpactPlan(Plan):
 
     @cached_property
     def measure(self) -> Measure | None:
-        """What reads decisions; None where scores alone are given."""
+        """The decisions; None if there are only scores."""
         if self.prediction is None:
             return None
         return measure(self.source, "selection_rate", grouping=self.grouping, prediction=self.prediction)
 
     @cached_property
     def request(self) -> Request:
-        """Decisions are counted; scores have to be read row by row."""
+        """Decisions are counted; scores are read row by row."""
         request = Request(self.grouping) if self.measure is None else self.measure.request
         if self.score is None:
             return request
@@ -241,26 +237,19 @@ class ImpactPlan(Plan):
 
     @cached_property
     def levels(self) -> Mapping[str, object] | None:
-        """The level of every dimension that is compared with, or None for whoever is selected most often."""
+        """The comparator's level of every dimension; None for the category selected most often."""
         reference, dimensions = self.reference, [dimension.name for dimension in self.grouping.dimensions]
-        if isinstance(reference, str):
-            if reference == "highest":
-                return None
-            allowed = ("highest", "a mapping such as {'race': 'White', 'sex': 'male'}")
-            raise UnknownOption("reference", reference, allowed)
+        if isinstance(reference, str) and reference == "highest":
+            return None
         if not isinstance(reference, (Group, Mapping)):
-            raise UsageError(
-                f"reference: {shown(reference)} is not allowed; give 'highest', or a mapping such as "
-                "{'race': 'White', 'sex': 'male'}."
-            )
+            raise UnknownOption("reference", reference, ("highest", "a mapping such as {'race': 'White'}"))
         levels = dict(reference.items) if isinstance(reference, Group) else dict(reference)
         absent = [name for name in dimensions if name not in levels]
         unknown = [name for name in levels if name not in dimensions]
         if absent or unknown:
             raise UsageError(
-                f"reference: each table has its own; give a level of every one of {', '.join(dimensions)}, or "
-                f"'highest'. Without a level: {', '.join(absent) or 'none'}; not among the groups: "
-                f"{', '.join(unknown) or 'none'}."
+                f"reference: each table has its own; give a level of each of {', '.join(dimensions)}, or 'highest'. "
+                f"Without a level: {', '.join(absent) or 'none'}; not among the groups: {', '.join(unknown) or 'none'}."
             )
         return levels
 
@@ -268,17 +257,17 @@ class ImpactPlan(Plan):
 # ---- read
 
 
-def read(plan: ImpactPlan) -> Sample:
-    """One pass over the rows."""
-    return plan.source.cells(plan.request) if plan.score is None else plan.source.rows(plan.request)
+def read(plan: ImpactPlan) -> tuple[Sample, list[Table]]:
+    """One pass over the rows, and the tables it gives."""
+    sample = plan.source.cells(plan.request) if plan.score is None else plan.source.rows(plan.request)
+    return sample, [Table(partition, sample, plan) for partition in sample.partitions]
 
 
 class Table:
-    """The categories of one partition: masses, rows, and the rows whose category is unknown.
+    """The categories of one partition, and the rows whose category is unknown.
 
-    ``n`` and ``selected`` are by weight, ``rows`` and ``chosen`` count rows, ``people`` is how many people a row of
-    average weight stands for (weights whose average is less than 1 cannot count people, and stand for 1); ``above``
-    (cut-offs x categories) is the mass above each cut-off, where there is a score.
+    ``n`` and ``selected`` are by weight, ``rows`` and ``chosen`` count rows. ``people`` is how many people a row of
+    average weight stands for, at least 1. ``above`` (cutoffs x categories) is the mass above each cutoff.
     """
 
     def __init__(self, partition: Partition, sample: Sample, plan: ImpactPlan) -> None:
@@ -305,36 +294,35 @@ class Table:
 
     @cached_property
     def influence(self) -> Influence:
-        """What each line adds to the rate of its category, where rows have weights or clusters."""
+        """What each line adds to the rate of its category."""
         values = (self.decided - self.rate[self.codes]) / self.n[self.codes]
-        return Influence.of_groups(self.codes, values, self.n.size)
+        return Influence.from_groups(self.codes, values, self.n.size)
 
     @cached_property
     def spread(self) -> Spread:
-        """The spread of each rate over rows with weights, or over clusters."""
+        """The spread of each rate over weighted rows, or over clusters."""
         assert self.design is not None
         return spread(self.design, self.influence)
 
-    def law(self, used: IntArray, first: IntArray, second: IntArray) -> Law:
-        """The law of T for pairs of the categories ``used``: their rates vary together where clusters are in both."""
+    def law(self, i: IntArray, j: IntArray) -> Law:
+        """The law of T for pairs of categories, whose rates are dependent if clusters have rows in both."""
         assert self.design is not None
-        i, j, variance = used[first], used[second], self.rate * (1.0 - self.rate) / self.n
-        effect, totals = pair_effect(self.design, self.influence, variance, i, j)
+        effect, totals = pair_effect(self.design, self.influence, self.rate * (1.0 - self.rate) / self.n, i, j)
         return Law(effect, np.minimum(totals.df[i], totals.df[j]))
 
     def place(self, levels: Mapping[str, object]) -> int:
-        """Where in the table the named comparator is."""
+        """The position of the named comparator."""
         for place, group in enumerate(self.groups):
             if all(str(levels.get(name)) == str(value) for name, value in group.items):
                 return place
         dimensions = dict(self.groups[0].items) if self.groups else levels
-        label = Group.of({name: levels[name] for name in levels if name in dimensions}).label
+        label = Group.from_mapping({name: levels[name] for name in levels if name in dimensions}).label
         close = near(label, [str(group) for group in self.groups[:1000]])
         raise UsageError(f"reference: no row of the table {self.name!r} has {label}.{close}")
 
 
 def quantiles(values: FloatArray, mass: FloatArray, at: FloatArray) -> FloatArray:
-    """Quantiles of rows that each stand for ``mass``; halfway between two rows where one ends exactly there."""
+    """Quantiles of rows that each stand for ``mass``; halfway between two rows if one ends exactly there."""
     order = np.argsort(values, kind="stable")
     total = np.cumsum(mass[order])
     target = at * total[-1]
@@ -359,7 +347,7 @@ def estimate(tables: list[Table], plan: ImpactPlan, rng: np.random.Generator) ->
 
 
 def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[str, Any]:
-    """The columns of one table, with a comparator of its own; a comparison that was not made is NaN."""
+    """The columns of one table, which has its own comparator; NaN for comparisons that are not made."""
     n, size = table.n, table.n.size
     status = np.full(size, Status.OK, dtype=object)
     small = (table.rows < plan.min_size) | (n < plan.smallest_share * (n.sum() + table.unknown))
@@ -382,8 +370,9 @@ def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[st
     if used.size < 2:
         return columns
     own = None if reference is None else int(np.flatnonzero(used == reference)[0])
-    impact = _impact(table, used, own, plan)
-    best = int(used[impact.comparator[0]])
+    laws = None if table.design is None else lambda first, second: table.law(used[first], used[second])
+    place, ratios = impact_ratios(n[used], table.selected[used], own, plan.alpha, plan.threshold, laws)
+    best = int(used[place])
     status[best] = Status.REFERENCE
     if table.selected[best] == 0:
         status[used] = Status.ZERO_BASELINE
@@ -392,7 +381,7 @@ def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[st
     rate = float(table.rate[best])
     compared = {
         "reference": rate,
-        **{name: getattr(impact, part) for name, part in COMPARED.items() if part},
+        **ratios,
         "shortfall": shortfall(people[used], chosen[used], plan.threshold * rate),
         "shortfall_parity": shortfall(people[used], chosen[used], rate),
     }
@@ -403,43 +392,25 @@ def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[st
     for name, values in compared.items():
         columns[name][used] = values
     curves = band(n[used], table.above[:, used], own, plan.alpha, rng)
-    # The band takes rows as independent.
+    # The band assumes independent rows.
     for name, values in zip(BY_CUTOFF, curves if table.design is None else curves[:1], strict=False):
         columns[name][:, used] = values
     return columns
 
 
-# The columns of a comparison, and the part of an `Impact` each of them is.
-COMPARED = {
-    "reference": "",
-    "disparity": "ratio",
-    "ci_low": "low",
-    "ci_high": "high",
-    "difference": "difference",
-    "pvalue": "pvalue",
-    "below_pvalue": "below",
-    "at_least_pvalue": "at_least",
-    "shortfall": "",
-    "shortfall_parity": "",
-    "bound_low": "",
-    "bound_high": "",
-}
+# The columns of a comparison.
+COMPARED = (
+    *("reference", "disparity", "ci_low", "ci_high", "difference", "pvalue", "below_pvalue", "at_least_pvalue"),
+    *("shortfall", "shortfall_parity", "bound_low", "bound_high"),
+)
 BY_CUTOFF = ("cutoff_ratio", "cutoff_low", "cutoff_high")
 
 
-def _impact(table: Table, used: IntArray, reference: int | None, plan: ImpactPlan) -> Impact:
-    laws = None if table.design is None else lambda first, second: table.law(used, first, second)
-    n, selected = table.n[used], table.selected[used]
-    if reference is None:
-        return against_best(n, selected, plan.alpha, plan.threshold, laws)
-    return against_one(n, selected, reference, plan.alpha, plan.threshold, laws)
-
-
 def design_effects(tables: list[Table]) -> DesignEffect | None:
-    """How weights and clusters act on each category's rate."""
+    """The effect of weights and clusters on the rate of each category."""
     if tables[0].design is None:
         return None
-    totals = Spread.together([table.spread for table in tables])
+    totals = Spread.join([table.spread for table in tables])
     rate, n = (np.concatenate([getattr(table, name) for table in tables]) for name in ("rate", "n"))
     with np.errstate(all="ignore"):
         return totals.effect(totals.law(rate * (1.0 - rate) / n))
@@ -449,13 +420,13 @@ def design_effects(tables: list[Table]) -> DesignEffect | None:
 
 
 def decide(columns: Mapping[str, Any], plan: ImpactPlan) -> dict[str, Any]:
-    """Three separate facts of each category; p-values are adjusted over all categories of all tables.
+    """Three facts about each category; p-values are adjusted over all categories of all tables.
 
-    The ratio as observed is below the threshold; a difference was shown; a ratio below the threshold was shown, which
-    is the verdict.
+    The observed ratio is below the threshold; a difference was shown; a ratio below the threshold was shown, which is
+    the verdict.
     """
     comparators = columns["status"] == Status.REFERENCE
-    # The best of a table as observed is compared with the others too, but cannot be below.
+    # The observed best of a table is compared with the others too, but cannot be below them.
     untested = comparators & (plan.levels is None)
     below, equal = (np.where(untested, np.nan, columns[name]) for name in ("below_pvalue", "pvalue"))
     shown = conclude(
@@ -485,12 +456,10 @@ def notes(
 
     able = ~np.isin(status, (Status.TOO_SMALL, Status.FEW_CLUSTERS))
     alone = [table.name for table in tables if int(able[np.array(columns["tables"]) == table.name].sum()) < 2]
-    unknown = [
-        (table, {"unknown": table.unknown_rows, "rows": table.unknown_rows + table.rows.sum()}) for table in tables
-    ]
+    unknown = [{"table": t.name, "unknown": t.unknown_rows, "rows": t.unknown_rows + t.rows.sum()} for t in tables]
     return (
         *([Note("dropped", values=dropped)] if any(dropped.values()) else []),
-        *(Note("unknown_category", values={"table": table.name, **n}) for table, n in unknown if table.unknown_rows),
+        *(Note("unknown_category", values=values) for values in unknown if values["unknown"]),
         *note_if("left_out", having(Status.TOO_SMALL), least=plan.min_size, share=plan.smallest_share),
         *note_if("few_clusters", having(Status.FEW_CLUSTERS)),
         *note_if("nobody_selected", having(Status.ZERO_BASELINE)),
@@ -509,7 +478,7 @@ class AdverseImpactResult(Evidence):
     rows stand for, and the shortfalls count the same people; without weights the two are None.
 
     ``unknown`` is the number of rows without a category in each table. With a score, ``cutoffs`` are quantiles of all
-    scores, and ``cutoff_ratio``, ``cutoff_low``, ``cutoff_high`` (cut-offs x categories) the ratios there with a
+    scores, and ``cutoff_ratio``, ``cutoff_low``, ``cutoff_high`` (cutoffs x categories) the ratios there with a
     simultaneous band.
     """
 
@@ -553,16 +522,16 @@ class AdverseImpactResult(Evidence):
     chosen: str = "selected"
 
     def given_away(self, references: BoolArray, shown: BoolArray) -> bool:
-        """Whether a comparison that is shown, in the same table, gives one of the withheld ``references`` away."""
+        """Whether a comparison shown in the same table reveals one of the withheld ``references``."""
         tables = np.array(self.tables)
         return bool(np.isin(tables[references], tables[shown]).any())
 
     def headings(self) -> Mapping[str, str]:
-        """With weights, what counts rows and what counts people."""
+        """With weights, headings that distinguish rows from people."""
         return {**Evidence.headings(self), **({} if self.weighted_n is None else words.WEIGHTED_HEADINGS)}
 
     def pages(self) -> Mapping[str, Columns]:
-        """The table as it is published, then what the data show, what unknown categories leave open, shortfalls."""
+        """The table as it is published, what the data show, bounds for unknown categories, and shortfalls."""
         last = sorted(range(len(self.status)), key=lambda i: self.status[i] is Status.SUPPRESSED)
         whole = {name: [values[i] for i in last] for name, values in self.table().items()}
         parts = {title: names.split() for title, names in words.IMPACT_PAGES.items()}
@@ -576,26 +545,23 @@ class AdverseImpactResult(Evidence):
         return {title: {name: whole[name] for name in names} for title, names in parts.items()}
 
     def findings(self) -> tuple[str, ...]:
-        """Three separate facts, then the categories with the smallest ratios."""
+        """The three facts, then the categories, smallest ratios first."""
         compared = np.flatnonzero(~np.isnan(self.disparity))
         if not compared.size:
             return ()
         others = [int(i) for i in compared if self.status[i] is not Status.REFERENCE]
         order = sorted(others, key=lambda i: float(self.disparity[i]))[:MOST_GROUPS]
-        scored = [] if self.median is None else [words.median(self.median)]
-        best = [] if self.named else [words.BEST_CATEGORY]
+        scored = [] if self.median is None else [words.MEDIAN.format(phrases.number(self.median, 6))]
+        best = [] if self.named else [words.against_best("category", "is selected most often")]
         overview = words.impact_overview(self, others, compared.size)
         return (overview, *scored, *(words.impact_finding(self, i) for i in order), *best)
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or that it cannot be."""
+        """What is assumed, and how it was checked or why it cannot be."""
         return (self.rows_assumed(), phrases.SAMPLE, words.ASSUMED_NAMED if self.named else words.ASSUMED_BEST)
 
     def movement(self) -> Movement | str:
-        """The impact ratios, with standard errors from the counts of both categories.
-
-        The comparator's own ratio is not compared; with clusters, those in both categories are counted as if apart.
-        """
+        """The impact ratios, with standard errors that treat the rates of both categories as independent."""
         if self.provenance.options.get("weight") is not None:
             return words.WEIGHTED_RATIOS
         places = {pair: i for i, pair in enumerate(zip(self.tables, self.labels, strict=True))}
@@ -608,7 +574,7 @@ class AdverseImpactResult(Evidence):
         return Movement(self.disparity, np.where(self.compared_with(), np.nan, error), "ratio")
 
     def plot(self) -> alt.TopLevelMixin:
-        """Impact ratios with intervals and the threshold; with a score, the ratios at every cut-off too."""
+        """Impact ratios with intervals and the threshold; with a score, also the ratios by cutoff."""
         from isonomy.groups.charts import impact
 
         return impact(self)

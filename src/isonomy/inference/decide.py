@@ -1,8 +1,8 @@
 """The one rule that turns p-values and intervals into verdicts, for every test.
 
-*Violation*: the p-value, adjusted for everything else that was tested, is at most alpha. *Within tolerance*: the other
-way round was shown, that the whole interval lies inside the tolerance or that the p-value of "at least as large as the
-tolerance" is at most alpha. Anything else is *inconclusive*: a large p-value shows nothing. A violation outranks.
+*Violation*: the p-value, adjusted for the other tests, is at most alpha. *Within tolerance*: the whole interval lies
+inside the tolerance, or the p-value of "at least as large as the tolerance" is at most alpha. Anything else is
+*inconclusive*: a large p-value shows nothing. A violation takes precedence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Alternative = Literal["two-sided", "greater", "less"]
 
 
 class Verdict(StrEnum):
-    """What was shown. A large p-value shows nothing: it is inconclusive."""
+    """What was shown."""
 
     VIOLATION = "violation"
     WITHIN_TOLERANCE = "within_tolerance"
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
-    """The verdict on each hypothesis, and on all of them together; NaN for a hypothesis that was not tested."""
+    """Adjusted p-values (NaN: not tested), the verdict on each hypothesis, and the overall verdict."""
 
     adjusted: FloatArray
     verdicts: tuple[Verdict, ...]
@@ -48,7 +48,7 @@ def conclude(
     within_pvalue: npt.ArrayLike | None = None,
     concerned: npt.ArrayLike | None = None,
 ) -> Decisions:
-    """Adjust p-values for one another, and conclude.
+    """Adjust p-values for multiplicity, and conclude.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ def conclude(
     same : array_like, optional
         A label for each p-value, as in `isonomy.inference.multiplicity.adjust`: equal labels are one hypothesis.
     within : array_like of bool, optional
-        Which hypotheses were shown to lie within the tolerance; None where there is no tolerance.
+        Which effects were shown to lie within the tolerance; None if there is no tolerance.
     within_pvalue : array_like, optional
-        In place of ``within``: p-values of "at least as large as the tolerance", adjusted in the same way.
+        Instead of ``within``: p-values of "at least as large as the tolerance", adjusted in the same way.
     concerned : array_like of bool, optional
-        Which hypotheses count in the overall verdict; all, unless one is the reference itself.
+        Which hypotheses count in the overall verdict (default: all); the reference itself does not.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def rejected(pvalue: npt.ArrayLike, alpha: float) -> BoolArray:
 
 
 def settle(adjusted: npt.ArrayLike, alpha: float, within: npt.ArrayLike | None = None) -> tuple[Verdict, ...]:
-    """The verdict that follows from each adjusted p-value, and from whether the tolerance was shown to hold."""
+    """The verdict for each adjusted p-value; ``within``: whether the tolerance was shown to hold."""
     pvalues = np.atleast_1d(np.asarray(adjusted, dtype=float))
     shown = np.zeros(pvalues.shape, dtype=bool) if within is None else np.atleast_1d(np.asarray(within, dtype=bool))
     kinds = np.where(rejected(pvalues, alpha), 0, np.where(shown, 1, 2))
@@ -105,7 +105,7 @@ def settle(adjusted: npt.ArrayLike, alpha: float, within: npt.ArrayLike | None =
 
 
 def overall(verdicts: Sequence[Verdict]) -> Verdict:
-    """A violation anywhere is one; within tolerance only if everything was shown to be, and there was something."""
+    """A violation if there is any; within tolerance if there are verdicts and all of them are; else inconclusive."""
     if Verdict.VIOLATION in verdicts:
         return Verdict.VIOLATION
     every = bool(verdicts) and all(verdict is Verdict.WITHIN_TOLERANCE for verdict in verdicts)
@@ -115,9 +115,9 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
 def inside(
     low: npt.ArrayLike, high: npt.ArrayLike, tolerance: float | None, alternative: Alternative = "two-sided"
 ) -> BoolArray:
-    """Which intervals lie inside the tolerance; an interval that could not be had (NaN) lies inside nothing.
+    """Which intervals lie inside the tolerance; an unknown interval (NaN) does not.
 
-    A one-sided alternative asks about one side only: *greater* about the upper end, *less* about the lower.
+    A one-sided alternative limits one end only: *greater* the upper end, *less* the lower.
 
     >>> inside([-0.01, -0.2, float("nan")], [0.02, 0.02, 0.02], 0.05)
     array([ True, False, False])
@@ -133,5 +133,5 @@ def inside(
 
 
 def answered(verdict: Verdict, pvalues: npt.ArrayLike) -> bool:
-    """Whether anything was tested: no p-value at all is not a large p-value."""
+    """Whether anything was tested: a missing p-value is not a large p-value."""
     return verdict is not Verdict.INCONCLUSIVE or not bool(np.isnan(np.asarray(pvalues, dtype=float)).all())

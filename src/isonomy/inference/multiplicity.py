@@ -18,7 +18,7 @@ METHODS = ("bh", "by", "holm", "bonferroni", "none")
 
 
 def adjust(pvalues: npt.ArrayLike, method: str = "bh", same: npt.ArrayLike | None = None) -> FloatArray:
-    """P-values adjusted for how many there are: reject where the adjusted one is at most alpha.
+    """P-values adjusted for multiplicity: reject where the adjusted p-value is at most alpha.
 
     Parameters
     ----------
@@ -29,8 +29,8 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh", same: npt.ArrayLike | Non
         ``"by"`` (Benjamini and Yekutieli 2001): the same under any dependence, at the price of a factor of about log m;
         ``"holm"`` and ``"bonferroni"``: any false rejection at all, under any dependence; ``"none"``.
     same
-        A label for each p-value. Those with the same label test one hypothesis, such as two groups that are compared
-        with each other: it counts once, with the largest of its p-values.
+        A label for each p-value. P-values with the same label test one hypothesis, such as two groups compared with
+        each other; it counts once, with the largest of its p-values.
 
     Examples
     --------
@@ -74,10 +74,7 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh", same: npt.ArrayLike | Non
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """What was tested down a tree, in the order the hypotheses came.
-
-    ``adjusted`` is adjusted within the level and NaN where not tested; ``tested`` says which were.
-    """
+    """The outcome of testing down a tree; ``adjusted`` is adjusted within the level, NaN where not tested."""
 
     rejected: BoolArray
     adjusted: FloatArray
@@ -85,13 +82,13 @@ class Tree:
 
 
 def tree(pvalues: npt.ArrayLike, levels: npt.ArrayLike, parents: Sequence[Iterable[int]], alpha: float = 0.05) -> Tree:
-    """Which hypotheses are rejected level by level down a tree, each level adjusted by Benjamini-Hochberg on its own?
+    """Which hypotheses are rejected down a tree, with each level adjusted by Benjamini-Hochberg separately?
 
     A hypothesis without parents is tested at its level. Any other is tested if at least one of its parents was
     rejected; the group race=Black & sex=Female has the parents race=Black and sex=Female. Only those tested
     count in their level's adjustment.
 
-    Each level is adjusted on its own, so the false discovery rate over the whole tree is not held at ``alpha``.
+    The false discovery rate over the whole tree is therefore not controlled at ``alpha``.
 
     Parameters
     ----------
@@ -128,29 +125,29 @@ def tree(pvalues: npt.ArrayLike, levels: npt.ArrayLike, parents: Sequence[Iterab
 
 
 def intersections(pvalues: npt.ArrayLike, items: Sequence[Sequence[Hashable]], alpha: float = 0.05) -> Tree:
-    """`tree` over intersections: ``items`` are what each hypothesis intersects, its parents those with one item less.
+    """`tree` over intersections of ``items``: the parents of a hypothesis are those with one item less.
 
     >>> intersections([0.001, 0.6, 0.02], [["a"], ["b"], ["a", "b"]]).adjusted
     array([0.002, 0.6  , 0.02 ])
     """
-    sets = [frozenset(each) for each in items]
-    place = {each: i for i, each in enumerate(sets)}
-    parents = [[place[each - {item}] for item in each if each - {item} in place] for each in sets]
-    return tree(pvalues, [len(each) for each in items], parents, alpha)
+    sets = [frozenset(group) for group in items]
+    place = {group: i for i, group in enumerate(sets)}
+    parents = [[place[group - {item}] for item in group if group - {item} in place] for group in sets]
+    return tree(pvalues, [len(group) for group in items], parents, alpha)
 
 
 def siblings(pvalues: npt.ArrayLike, items: Sequence[Sequence[tuple[Hashable, Hashable]]]) -> FloatArray:
-    """Benjamini-Hochberg among the children of one node, each family on its own and none left out.
+    """Benjamini-Hochberg among the children of each node, with every family adjusted separately.
 
-    ``items`` are what each hypothesis intersects, as (column, level). Siblings share all but the level of the last.
+    A hypothesis intersects ``items``, as (column, level). Siblings share all but the level of the last.
 
     >>> siblings([0.01, 0.04, 0.03], [[("a", 1)], [("a", 2)], [("b", 1)]])
     array([0.02, 0.04, 0.03])
     """
     p = np.asarray(pvalues, dtype=float)
     families: dict[Hashable, list[int]] = {}
-    for i, each in enumerate(items):
-        families.setdefault((tuple(each[:-1]), each[-1][0] if each else None), []).append(i)
+    for i, group in enumerate(items):
+        families.setdefault((tuple(group[:-1]), group[-1][0] if group else None), []).append(i)
     adjusted = np.full(p.shape, np.nan)
     for family in families.values():
         adjusted[family] = adjust(p[family], "bh")
@@ -158,12 +155,12 @@ def siblings(pvalues: npt.ArrayLike, items: Sequence[Sequence[tuple[Hashable, Ha
 
 
 def max_t(pvalues: npt.ArrayLike, drawn: npt.ArrayLike, same: npt.ArrayLike | None = None) -> FloatArray:
-    """P-values adjusted step down by the law of the smallest of them, for any false rejection at all.
+    """P-values adjusted step down by the law of the smallest of them; controls the familywise error rate.
 
     Romano and Wolf (2005), in terms of p-values. ``drawn`` holds p-values of the same tests (draws x tests) where every
-    hypothesis is true, with the dependence the tests have: the k-th smallest p-value is held against the smallest
-    drawn among those not yet rejected. Never more than Holm's, which allows for any dependence, nor less than the
-    p-value itself, which the draws know only with an error. ``same``: as in `adjust`, for Holm's.
+    hypothesis is true, with the tests' dependence: the k-th smallest p-value is compared with the smallest drawn among
+    those not yet rejected. Never above Holm's, which allows any dependence, nor below the p-value itself, which the
+    draws only estimate. ``same``: as in `adjust`, for Holm's.
 
     >>> max_t([0.01, 0.2], [[0.5, 0.5], [0.3, 0.3], [0.004, 0.004]])
     array([0.02, 0.2 ])
@@ -185,7 +182,7 @@ def max_t(pvalues: npt.ArrayLike, drawn: npt.ArrayLike, same: npt.ArrayLike | No
 def false_discoveries(drawn: npt.ArrayLike, alpha: float, rejected: npt.ArrayLike) -> float:
     """The false discovery rate of Benjamini-Hochberg in p-values ``drawn`` (draws x tests) with their dependence.
 
-    The larger of two: every hypothesis is true; those ``rejected`` are false, and always found.
+    The larger of two rates: with every hypothesis true, and with those ``rejected`` false and always found.
     """
     p, false = np.asarray(drawn, dtype=float), np.asarray(rejected, dtype=bool)
     rates = []
@@ -204,7 +201,7 @@ def false_discoveries(drawn: npt.ArrayLike, alpha: float, rejected: npt.ArrayLik
 
 
 def smallest(pvalues: npt.ArrayLike) -> float:
-    """The smallest p-value that there is; NaN where nothing was tested."""
+    """The smallest p-value; NaN if nothing was tested."""
     given = np.asarray(pvalues, dtype=float)
     known = given[~np.isnan(given)]
     return float(known.min()) if known.size else float("nan")

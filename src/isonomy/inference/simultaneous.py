@@ -18,7 +18,7 @@ from isonomy.inference.multiplicity import smallest
 from isonomy.numerics import resampling
 from isonomy.numerics.arrays import FloatArray
 
-# Eigenvalues below this share of the largest are rounding (of a correlation made from sums) and taken as 0.
+# Eigenvalues below this share of the largest are rounding (in a correlation made from sums) and set to 0.
 RANK_TOLERANCE = 1e-10
 BLOCK_BYTES = 2**26
 
@@ -35,21 +35,21 @@ class SupT:
     alpha: float
 
     def pvalue(self, statistics: npt.ArrayLike) -> float:
-        """P(the largest of the points is at least the largest seen); NaN if every statistic is NaN."""
+        """The p-value of the largest statistic; NaN if every statistic is NaN."""
         return smallest(self.adjusted(statistics))
 
     def adjusted(self, statistics: npt.ArrayLike) -> FloatArray:
         """A p-value per point, adjusted for all of them: (1 + #{maxima >= statistic}) / (1 + draws)."""
-        return resampling.among(np.abs(np.asarray(statistics, dtype=float)), self.maxima)
+        return resampling.resampled_pvalues(np.abs(np.asarray(statistics, dtype=float)), self.maxima)
 
 
 def sup_t(correlation: npt.ArrayLike, *, alpha: float = 0.05, draws: int = 10_000, rng: np.random.Generator) -> SupT:
-    """How large is the largest of many correlated normal statistics, of either sign, by chance?
+    """How large is the largest absolute value of many correlated normal statistics by chance?
 
     Parameters
     ----------
     correlation
-        Points x points. May be singular. Points whose row is NaN (unsupported, no variance) take no part.
+        Points x points. May be singular. Points whose row is NaN (unsupported, no variance) are left out.
     draws
         Simulated maxima; the Monte Carlo error of a p-value p is sqrt(p (1 - p) / draws).
 
@@ -95,15 +95,14 @@ def square_root(covariance: npt.ArrayLike) -> FloatArray:
             "data: the covariance of its estimates is not positive semi-definite (smallest eigenvalue "
             f"{values[0]:.3g}); the numbers are too large, or hardly differ."
         )
-    kept = np.where(values > RANK_TOLERANCE * largest, values, 0.0)
-    return (vectors * np.sqrt(kept)) @ vectors.T
+    return (vectors * np.sqrt(np.where(values > RANK_TOLERANCE * largest, values, 0.0))) @ vectors.T
 
 
 def beyond_rounding(variance: npt.ArrayLike, parts: npt.ArrayLike) -> FloatArray:
-    """The variances of differences; NaN where all that is left of the ``parts`` they were taken from is rounding.
+    """The variances of differences; NaN where only rounding is left of the ``parts`` they come from.
 
-    Two estimates from the same rows of the same people differ by nothing, without variance: there is nothing to test.
-    The sums behind the parts leave some last digits all the same.
+    Two estimates from the same rows do not differ and have no variance: there is nothing to test, although sums leave
+    some last digits.
 
     Parameters
     ----------
@@ -129,23 +128,3 @@ def normal_draws(covariance: npt.ArrayLike, draws: int, rng: np.random.Generator
     """
     factor = square_root(covariance)
     return rng.standard_normal((draws, factor.shape[0])) @ factor
-
-
-def from_sums(per_cluster: npt.ArrayLike) -> FloatArray:
-    """The correlation of point estimates from their independent clusters' contributions (clusters x points).
-
-    The clusters' influence sums have mean zero by construction, so their second moments are their covariance (a
-    cluster sandwich). A point without variance gets NaN in its row and column, which `sup_t` leaves out.
-
-    >>> from_sums([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]])
-    array([[ 1., -1., nan],
-           [-1.,  1., nan],
-           [nan, nan, nan]])
-    """
-    sums = np.asarray(per_cluster, dtype=float)
-    covariance = sums.T @ sums
-    deviation = np.sqrt(np.diagonal(covariance))
-    deviation = np.where(deviation > 0, deviation, np.nan)
-    correlation = covariance / deviation[:, None] / deviation[None, :]
-    np.fill_diagonal(correlation, np.where(np.isnan(deviation), np.nan, 1.0))
-    return correlation

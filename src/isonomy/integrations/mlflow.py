@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from isonomy.errors import UsageError, shown
 
 if TYPE_CHECKING:
     from isonomy.audit import AuditResult
-    from isonomy.report import Entry
 
 _FOLDER = "isonomy"
 
@@ -36,51 +35,30 @@ def log_audit(audit: AuditResult, *, prefix: str = "isonomy", artifact_path: str
     ``isonomy.<test>.largest`` (the largest absolute disparity of a group) and ``isonomy.<test>.smallest_pvalue``.
     """
     from isonomy.audit import AuditResult
+    from isonomy.report.document import FINGERPRINT
 
     if not isinstance(audit, AuditResult):
-        raise UsageError(f"audit: {shown(audit)}; give what Audit.run() gives back.")
-    mlflow = _mlflow()
+        raise UsageError(f"audit: {shown(audit)}; give the result of Audit.run().")
+    try:
+        import mlflow
+    except ImportError:
+        raise UsageError('mlflow: not installed; pip install "isonomy[mlflow]".') from None
     tags = {f"{prefix}.exit_code": str(audit.exit_code)}
-    fingerprint = dict(audit.document.facts).get("Fingerprint of the rows")
+    fingerprint = dict(audit.document.facts).get(FINGERPRINT)
     if fingerprint:
         tags[f"{prefix}.fingerprint"] = fingerprint
     metrics: dict[str, float] = {}
     for entry in audit.entries:
-        name = f"{prefix}.{_plain(entry.name)}"
-        tags[f"{name}.verdict"] = entry.verdict
-        metrics |= {f"{name}.{key}": value for key, value in _numbers(entry).items()}
+        plain = re.sub(r"[^\w\-. /]", "_", entry.name)[:150]  # a name that MLflow accepts
+        tags[f"{prefix}.{plain}.verdict"] = entry.verdict
+        table = {} if entry.result is None else entry.result.table()
+        pvalue = "adjusted_pvalue" if "adjusted_pvalue" in table else "pvalue"
+        for key, column, pick in (("largest", "disparity", np.max), ("smallest_pvalue", pvalue, np.min)):
+            values = np.abs(np.asarray(table.get(column, ()), dtype=float))
+            if np.isfinite(values).any():
+                metrics[f"{prefix}.{plain}.{key}"] = float(pick(values[np.isfinite(values)]))
     mlflow.set_tags(tags)
     mlflow.log_metrics(metrics)
     with tempfile.TemporaryDirectory() as folder:
         audit.write(Path(folder) / "report")
         mlflow.log_artifacts(str(Path(folder) / "report"), artifact_path)
-
-
-def _numbers(entry: Entry) -> dict[str, float]:
-    """The largest disparity and the smallest p-value of a test, where it has them."""
-    if entry.result is None:
-        return {}
-    table = entry.result.table()
-    numbers = {}
-    for key, columns, pick in (
-        ("largest", ("disparity",), np.nanmax),
-        ("smallest_pvalue", ("adjusted_pvalue", "pvalue"), np.nanmin),
-    ):
-        name = next((column for column in columns if column in table), None)
-        values = np.abs(np.asarray(table[name], dtype=float)) if name else np.array([])
-        if np.isfinite(values).any():
-            numbers[key] = float(pick(values[np.isfinite(values)]))
-    return numbers
-
-
-def _plain(name: str) -> str:
-    """A name as MLflow takes it."""
-    return re.sub(r"[^\w\-. /]", "_", name)[:150]
-
-
-def _mlflow() -> Any:
-    try:
-        import mlflow
-    except ImportError:
-        raise UsageError('mlflow: not installed; pip install "isonomy[mlflow]".') from None
-    return mlflow

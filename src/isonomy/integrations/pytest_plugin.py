@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 class AuditFile(pytest.File):
-    """An audit file; it is run once, when the first of its tests is."""
+    """An audit file. It is run once, with the first of its tests."""
 
     _entries: dict[str, Entry] | None = None
 
@@ -67,24 +67,17 @@ class AuditTest(pytest.Item):
         """Fail by the audit's own rule; a test that found nothing to test fails too."""
         entry = self.parent.entry(self.name)
         if entry.fault is not None or entry.verdict in self.parent.audit.config.fail_on:
-            raise AuditFailed(entry)
+            words = entry.lead if entry.result is None else entry.result.summary()
+            raise AuditFailed(f"{entry.badge}: {entry.heading}\n\n{words}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The finding in words instead of a traceback."""
-        if isinstance(excinfo.value, AuditFailed):
-            entry = excinfo.value.entry
-            words = entry.lead if entry.result is None else entry.result.summary()
-            return f"{entry.badge}: {entry.heading}\n\n{words}"
-        return super().repr_failure(excinfo, style)
+        return str(excinfo.value) if isinstance(excinfo.value, AuditFailed) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Where the test is from."""
+        """The location of the test."""
         return self.path, None, f"isonomy: {self.name}"
 
 
 class AuditFailed(Exception):
     """A verdict that the audit fails on, or no answer."""
-
-    def __init__(self, entry: Entry) -> None:
-        super().__init__(entry.name)
-        self.entry = entry

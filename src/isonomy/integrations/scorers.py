@@ -1,4 +1,4 @@
-"""Fairness beside accuracy in a model search: disparities as scikit-learn scorers."""
+"""Disparities as scikit-learn scorers, for a model search that considers fairness as well as accuracy."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def disparity_scorer(
     """
 
     def scorer(estimator: Any, X: Any, y: Any) -> float:
-        gaps = [_widest(estimator, X, y, one, groups, between, depth, min_size) for one in listed(metric)]
+        gaps = [_widest(estimator, X, y, name, groups, between, depth, min_size) for name in listed(metric)]
         return -float(np.max(gaps))
 
     return scorer

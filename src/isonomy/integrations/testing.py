@@ -36,9 +36,9 @@ def assert_no_violation(
     audited
         Results, whole audits, or paths of audit files (which are run; nothing is written).
     fail_on
-        Verdicts that fail the test. ``("violation", "inconclusive")`` accepts only what was shown to be within
-        tolerance. It is the stricter rule, and the only one under which a small sample cannot pass for lack of
-        evidence. Tests that stopped with an error, and results in which nothing was tested, always fail.
+        Verdicts that fail the test. ``("violation", "inconclusive")`` accepts only differences that were shown to be
+        within tolerance: under this stricter rule, a small sample cannot pass for lack of evidence. Tests that stopped
+        with an error, and results in which nothing was tested, always fail.
 
     Examples
     --------
@@ -73,15 +73,14 @@ def assert_no_violation(
 def _unfolded(
     audited: Sequence[Evidence | AuditResult | str | Path],
 ) -> Iterator[tuple[str, Evidence | None, str | None]]:
-    """Name, result and error of everything that was audited."""
-    for one in audited:
-        if isinstance(one, Evidence):
-            yield one.provenance.call, one, None
-            continue
-        from isonomy.audit import Audit, AuditResult
+    """The name, result and error of every test."""
+    from isonomy.audit import Audit, AuditResult
 
-        if not isinstance(one, (AuditResult, str, Path)):
-            raise UsageError(f"assert_no_violation: {shown(one)}; give results, audits or the paths of audit files.")
-        done = one if isinstance(one, AuditResult) else Audit.from_toml(one).run()
-        for entry in done.entries:
-            yield entry.name, entry.result, entry.error
+    for given in audited:
+        if isinstance(given, Evidence):
+            yield given.provenance.call, given, None
+        elif isinstance(given, (AuditResult, str, Path)):
+            audit = given if isinstance(given, AuditResult) else Audit.from_toml(given).run()
+            yield from ((entry.name, entry.result, entry.error) for entry in audit.entries)
+        else:
+            raise UsageError(f"assert_no_violation: {shown(given)}; give results, audits or the paths of audit files.")

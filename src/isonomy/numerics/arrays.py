@@ -1,4 +1,4 @@
-"""The array types every module speaks of."""
+"""Array types."""
 
 from __future__ import annotations
 

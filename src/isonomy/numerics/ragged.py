@@ -1,4 +1,4 @@
-"""Rows of many groups held together: sorted by group, with the places where each group begins.
+"""Rows of many groups in one array: sorted by group, with the places where each group begins.
 
 One sort, then every per-group sum is a segment sum over contiguous memory, and a solver that works on a
 shrinking set of groups takes just their rows.
@@ -51,12 +51,12 @@ class Ragged:
 
     @property
     def n_groups(self) -> int:
-        """How many groups, empty ones included."""
+        """The number of groups, including empty ones."""
         return self.offsets.size - 1
 
     @property
     def n_rows(self) -> int:
-        """How many rows, all groups together."""
+        """The number of rows in all groups."""
         return int(self.offsets[-1])
 
     @property
@@ -89,11 +89,11 @@ class Ragged:
         return self._reduce(np.maximum, np.asarray(array, dtype=float), -np.inf)
 
     def repeat(self, per_group: npt.ArrayLike) -> AnyArray:
-        """One value per group, handed to each of its rows."""
+        """One value per group, repeated for each of its rows."""
         return np.repeat(np.asarray(per_group), self.sizes, axis=0)
 
     def positions(self, index: npt.ArrayLike) -> IntArray:
-        """Where the rows of the groups ``index`` are, group by group."""
+        """The positions of the rows of the groups ``index``, group by group."""
         groups = np.asarray(index, dtype=np.intp)
         sizes = self.offsets[groups + 1] - self.offsets[groups]
         before = np.cumsum(sizes) - sizes
@@ -104,8 +104,8 @@ class Ragged:
             raise LengthMismatch(f"{self.n_rows} rows are held, the array has shape {array.shape}.")
         starts = self.offsets[:-1]
         filled = self.offsets[1:] > starts
-        # reduceat answers an empty segment with its first element; leaving empty segments out leaves the
-        # others' ends where they were, since an empty segment ends where it begins.
+        # reduceat returns the first element for an empty segment. Leaving empty segments out does not move the
+        # ends of the others, since an empty segment ends where it begins.
         if filled.all():
             return ufunc.reduceat(array, starts, axis=0) if starts.size else np.empty(array.shape)
         result = np.full((self.n_groups, *array.shape[1:]), identity)

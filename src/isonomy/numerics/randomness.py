@@ -1,4 +1,4 @@
-"""Where randomness comes in, and the record that lets anyone draw it again."""
+"""Generators of random numbers, and the seeds that reproduce them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from isonomy.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """What was used to make a generator: ``entropy`` reproduces it through ``default_rng(entropy)``.
+    """The seed of a generator: ``entropy`` reproduces it through ``default_rng(entropy)``.
 
-    ``entropy`` is None when the caller brought a Generator, whose state is the caller's to record.
+    ``entropy`` is None if the caller passed a Generator, whose state only the caller can record.
     """
 
     entropy: int | None
@@ -27,9 +27,9 @@ def resolve(rng: int | np.random.Generator | None) -> tuple[np.random.Generator,
     None draws fresh entropy and records it, so that every run can be repeated.
     """
     if isinstance(rng, np.random.Generator):
-        return rng, Seed(None, "generator")  # it may have been drawn from already: its seed would not repeat it
+        return rng, Seed(None, "generator")  # it may have been used already, so its seed would not reproduce it
     if rng is None:
-        # 53 bits survive JSON readers that hold numbers as doubles.
+        # JSON readers that store numbers as doubles keep 53 bits.
         entropy = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(11))
         return np.random.default_rng(entropy), Seed(entropy, "drawn")
     if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)) or rng < 0:
@@ -38,6 +38,6 @@ def resolve(rng: int | np.random.Generator | None) -> tuple[np.random.Generator,
 
 
 def named_seed(seed: int, name: str) -> int:
-    """An integer seed for one named part of a larger run, unmoved by adding or reordering other parts."""
+    """An integer seed for a named part of a run, independent of the other parts and their order."""
     sequence = np.random.SeedSequence([seed, zlib.crc32(name.encode())])
     return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(11))

@@ -41,10 +41,9 @@ class Cells:
 
 
 def collapse(columns: Sequence[npt.ArrayLike], weights: npt.ArrayLike | None = None) -> Cells:
-    """Which distinct rows are there, and how often does each occur?
+    """The distinct rows, and how often each occurs.
 
-    The order of the cells depends on the rows as a set only, so draws made over them do not depend on the order in
-    which an engine returned the rows.
+    The order of the cells does not depend on the order of the rows, so neither do draws from them.
 
     Parameters
     ----------
@@ -103,13 +102,13 @@ def bootstrap_sums(cells: Cells, resamples: int, rng: np.random.Generator) -> Fl
 
 
 def pvalue(exceeding: npt.ArrayLike, resamples: int) -> FloatArray:
-    """The resampled p-value (1 + exceeding) / (1 + resamples): never 0, and valid as the observed one is a draw too."""
+    """The resampled p-value (1 + exceeding) / (1 + resamples): never 0, as the observed statistic is a draw too."""
     if resamples < 0 or np.any(np.asarray(exceeding) < 0) or np.any(np.asarray(exceeding) > resamples):
         raise UsageError(f"exceeding: must lie in 0..{resamples}.")
     return (1 + np.asarray(exceeding, dtype=float)) / (1 + resamples)
 
 
-def among(statistics: npt.ArrayLike, ascending: FloatArray) -> FloatArray:
+def resampled_pvalues(statistics: npt.ArrayLike, ascending: FloatArray) -> FloatArray:
     """The resampled p-value of each statistic among draws of it under the null, in ascending order; NaN for NaN."""
     values = np.asarray(statistics, dtype=float)
     exceeding = ascending.size - np.searchsorted(ascending, values, side="left")
@@ -159,7 +158,7 @@ def quantiles(
     """The quantiles of ``values``, each repeated ``weight`` times.
 
     Without ``linear``, the smallest value that a share ``levels`` of the weight does not exceed; weights may then be
-    any numbers. With it, numpy's default: linear between the neighbours, for weights that are whole numbers.
+    any numbers. With it, numpy's default: linear between neighbors, for weights that are whole numbers.
 
     Examples
     --------
@@ -171,7 +170,7 @@ def quantiles(
     order = np.argsort(values, kind="stable")
     reached, ordered = np.cumsum(weight[order]), values[order]
     if not linear:
-        # Sums of weights are off by some rounding: a level that is reached but for that is reached.
+        # Sums of weights have rounding errors: a level reached up to rounding counts as reached.
         place = np.searchsorted(reached, np.asarray(levels) * reached[-1] * (1 - 1e-12), side="left")
         return ordered[np.minimum(place, values.size - 1)]
     position = np.asarray(levels) * (int(reached[-1]) - 1)

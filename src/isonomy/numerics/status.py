@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a computation ended. Everything but `OK` is shown to the user beside the number it concerns."""
+    """How a computation ended. Everything but `OK` is shown to the user next to the number."""
 
     OK = "ok"
     REFERENCE = "reference"  # the reference level itself: nothing to test

@@ -1,7 +1,7 @@
-"""How far out is a value? Tail probabilities that keep their relative precision when they are tiny.
+"""Tail probabilities that keep their relative precision when they are tiny.
 
 Survival functions throughout, never one minus a distribution function. All are P(Q >= x), so that a
-statistic of 0 has p = 1 even where the law has a point mass at 0.
+statistic of 0 has p = 1 even if the law has a point mass at 0.
 
 The tail of a weighted sum of chi-squares by inverting its moment generating function.
 
@@ -56,7 +56,7 @@ def chi2_isf(p: npt.ArrayLike, df: npt.ArrayLike) -> Numbers:
 def weighted_chi2_sf(x: npt.ArrayLike, weights: npt.ArrayLike) -> Numbers:
     """P(sum of ``weights[j]`` times independent chi-squares with 1 df >= x), exactly.
 
-    The characteristic function is inverted on a contour through the saddlepoint (see `numerics.contour`):
+    The characteristic function is inverted on a contour through the saddlepoint (see the module):
     relative error about 1e-12 from p near 1 to below 1e-300 (1e-10 with 100,000 weights). Zero weights are ignored; one
     distinct weight is a plain chi-square.
     """
@@ -73,13 +73,13 @@ def weighted_chi2_isf(p: npt.ArrayLike, weights: npt.ArrayLike) -> Numbers:
     weight, df = _distinct(weights)
     if weight.size == 1:
         return weight[0] * chi2_isf(tails, df[0])
-    # Sandwiched: the largest weight's own chi-square is smaller, all df at the largest weight is larger.
+    # Bounds: the chi-square of the largest weight alone is smaller, all df at the largest weight is larger.
     low, high = weight[-1] * chi2_isf(tails, df[-1]), weight[-1] * chi2_isf(tails, df.sum())
 
-    def solve(one: float, a: float, b: float) -> float:
-        if not 0 < one < 1:
-            return {0.0: np.inf, 1.0: 0.0}.get(one, np.nan)
-        target = np.log(one)
+    def solve(tail: float, a: float, b: float) -> float:
+        if not 0 < tail < 1:
+            return {0.0: np.inf, 1.0: 0.0}.get(tail, np.nan)
+        target = np.log(tail)
         return root(lambda t: float(log_tail(np.asarray(t), weight, df)) - target, a * 0.999, b * 1.001).x
 
     solutions = [solve(*args) for args in zip(tails.flat, np.ravel(low), np.ravel(high), strict=True)]
@@ -99,7 +99,7 @@ def normal_isf(p: npt.ArrayLike, *, sides: Literal["two", "one"] = "two") -> Num
 
 
 def t_sf(t: npt.ArrayLike, df: npt.ArrayLike) -> Numbers:
-    """P(Student's t with ``df`` degrees of freedom >= t); the normal law's where they are infinite."""
+    """P(Student's t with ``df`` degrees of freedom >= t); of the normal law where they are infinite."""
     t, df = np.asarray(t, dtype=float), np.asarray(df, dtype=float)
     return np.where(np.isinf(df), special.ndtr(-t), special.stdtr(df, -t))[()]
 
@@ -111,7 +111,7 @@ def t_isf(p: npt.ArrayLike, df: npt.ArrayLike) -> Numbers:
 
 
 def t_as_rare(z: npt.ArrayLike, df: npt.ArrayLike) -> Numbers:
-    """The t whose tail, with ``df`` degrees of freedom, is that of the normal quantile ``z``."""
+    """The t with ``df`` degrees of freedom that has the tail of the normal quantile ``z``."""
     z, df = np.asarray(z, dtype=float), np.asarray(df, dtype=float)
     return np.where(np.isfinite(df), t_isf(special.ndtr(-z), df), z)[()]
 
@@ -119,7 +119,7 @@ def t_as_rare(z: npt.ArrayLike, df: npt.ArrayLike) -> Numbers:
 def rows_for(
     distance: npt.ArrayLike, error: FloatArray, rows: FloatArray, tails: Sequence[npt.ArrayLike], df: npt.ArrayLike
 ) -> FloatArray:
-    """The rows with which ``distance`` is as many standard errors as the Student quantiles of ``tails`` add up to.
+    """The rows with which ``distance``, in standard errors, is the sum of the Student quantiles of ``tails``.
 
     ``rows`` have the standard error ``error`` with ``df`` degrees of freedom, which grow in proportion to the rows.
     """
@@ -131,7 +131,7 @@ def rows_for(
 
 
 def _distinct(weights: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """The positive weights without repetition, ascending, and how often each occurs (its df); none: 1, 0 times."""
+    """The distinct positive weights, ascending, and how often each occurs (its df); without any: 1, 0 times."""
     given = np.asarray(weights, dtype=float).ravel()
     if not np.all(np.isfinite(given)) or np.any(given < 0):
         raise UsageError(f"weights: {given.tolist()} is not allowed; give finite numbers of at least 0.")
@@ -144,7 +144,7 @@ def _distinct(weights: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
 def interval_isf(room: npt.ArrayLike, p: float, df: npt.ArrayLike = np.inf) -> Numbers:
     """The u with P(Z > u) + P(Z > u + room) = p, for Z normal or Student's.
 
-    So far outside an interval null, ``room`` wide, an estimate has the p-value p.
+    An estimate that far outside an interval null of width ``room`` has the p-value p.
 
     >>> float(np.round(interval_isf(0.0, 0.05), 4)), float(np.round(interval_isf(9.0, 0.05), 4))
     (1.96, 1.6449)
@@ -161,11 +161,11 @@ def interval_isf(room: npt.ArrayLike, p: float, df: npt.ArrayLike = np.inf) -> N
 ComplexArray = npt.NDArray[np.complex128]
 Path = Callable[[FloatArray, FloatArray, IntArray], ComplexArray]
 
-# Truncation and discretisation are both pushed to exp(-DIGITS), about 1e-16.
+# Truncation and discretization errors are both pushed to exp(-DIGITS), about 1e-16.
 DIGITS = 37.0
 # kappa times the distance to the nearest branch point is at most this; at 1/4 the map's critical point is there.
 BEND = 3 / 16
-BLOCK = 2**21  # complex numbers held at once
+BLOCK = 2**21  # complex numbers in memory at once
 
 
 def log_tail(x: FloatArray, weights: FloatArray, dfs: FloatArray) -> FloatArray:
@@ -176,12 +176,12 @@ def log_tail(x: FloatArray, weights: FloatArray, dfs: FloatArray) -> FloatArray:
     result = np.where(values <= 0, 0.0, np.where(values == np.inf, -np.inf, np.nan))
     inside = np.flatnonzero((values > 0) & (values < np.inf))
     law = _Law(weights / weights[-1], dfs)
-    # Each side of the mean has its own path: the smaller of the two probabilities is the one integrated.
+    # Each side of the mean has its own path: the smaller of the two probabilities is integrated.
     for right in (True, False):
         index = inside[(values[inside] > law.mean) == right]
         if index.size:
             log = law.integrate(values[index], right)
-            # Rounding can leave a left tail above 1 only where the right one was the better choice.
+            # Rounding can leave a left tail above 1 only where the right tail was the better choice.
             result[index] = log if right else np.log1p(-np.minimum(np.exp(log), 1.0))
     return result.reshape(np.shape(x))
 
@@ -252,7 +252,7 @@ class _Law:
         h = 0.35 * np.minimum(2 * np.pi * strip / DIGITS, np.pi * np.sqrt(2 / (DIGITS * curvature)))
         total = np.empty(x.size)
         nodes = np.ceil(reach / h).astype(int)
-        # Points with like numbers of nodes go together, so that one long path does not lengthen the others.
+        # Points with similar numbers of nodes share a block, so that one long path does not lengthen the others.
         order = np.argsort(nodes, kind="stable")
         while order.size:
             size = max(1, BLOCK // (int(nodes[order[-1]]) * self.half.size))
@@ -265,7 +265,7 @@ class _Law:
         return np.asarray(peak + np.log(h * total / (2 * np.pi)))
 
     def _reach(self, log_integrand: Path, kappa: FloatArray, sigma: FloatArray) -> FloatArray:
-        """How far each path has to go. Flattens a path, in place, whose integrand would grow again on the way.
+        """The length of each path. Flattens a path, in place, whose integrand would grow again on the way.
 
         That happens when many small weights (nearly a normal variable, whose M grows to the right) stand beside
         a few large ones. The straight path, kappa = 0, never grows: every |1 - 2 w z| increases along it.

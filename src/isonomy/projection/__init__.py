@@ -7,7 +7,7 @@ from isonomy.projection.program.criteria import Discerning
 from isonomy.projection.program.tolerance import ToleranceCurve
 from isonomy.projection.project import MovedRows, ProjectionResult, project
 
-# What users construct is found here, whichever way it is imported.
+# Users may import these modules from here or as modules of the package.
 sys.modules |= {f"{__name__}.distances": distances, f"{__name__}.estimators": estimators}
 
 __all__ = ["Discerning", "MovedRows", "ProjectionResult", "ToleranceCurve", "distances", "estimators", "project"]

@@ -13,8 +13,7 @@ from isonomy.results import Columns, theme
 if TYPE_CHECKING:
     from isonomy.projection.project import ProjectionResult
 
-_COLOURS = alt.Scale(domain=[words.UP, words.DOWN], range=[theme.PALETTE[0], theme.PALETTE[1]])
-_COLOUR = theme.PALETTE[2]  # of both directions together
+_DIRECTIONS = alt.Scale(domain=[words.UP, words.DOWN], range=[theme.PALETTE[0], theme.PALETTE[1]])
 
 
 def projection(result: ProjectionResult) -> alt.TopLevelMixin:
@@ -33,11 +32,11 @@ def curve(result: ProjectionResult) -> alt.LayerChart | alt.FacetChart:
         "test": [words.WITHIN] * size + [words.BEYOND] * size,
     }
     x, y = alt.X("tolerance:Q", title="tolerance"), alt.Y("p:Q", title="p-value", scale=alt.Scale(domain=[0, 1]))
-    colour = alt.Color("test:N", title=None, legend=alt.Legend(orient="bottom", labelLimit=400))
+    color = alt.Color("test:N", title=None, legend=alt.Legend(orient="bottom", labelLimit=400))
     lines = alt.Chart(theme.data(points), title="p-value by tolerance").mark_line(point=True)
     level = alt.Chart(theme.data({"p": [result.alpha]})).mark_rule(strokeDash=[4, 4]).encode(y="p:Q")
     tips = ["test:N", _tip("tolerance:Q", ".4f"), _tip("p:Q", ".4f")]
-    return alt.layer(lines.encode(x=x, y=y, color=colour, tooltip=tips), level).properties(width=560, height=200)
+    return alt.layer(lines.encode(x=x, y=y, color=color, tooltip=tips), level).properties(width=560, height=200)
 
 
 def movement(result: ProjectionResult) -> alt.HConcatChart:
@@ -60,10 +59,10 @@ def movement(result: ProjectionResult) -> alt.HConcatChart:
         shares.encode(
             y=y,
             x=alt.X("share:Q", title="share of the group", axis=alt.Axis(format="%")),
-            color=alt.Color("direction:N", title=None, scale=_COLOURS, legend=alt.Legend(orient="bottom")),
+            color=alt.Color("direction:N", title=None, scale=_DIRECTIONS, legend=alt.Legend(orient="bottom")),
             tooltip=["group:N", "direction:N", _tip("share:Q", ".2%"), _tip("rows:Q", ",.1f")],
         ).properties(width=260),
-        means.mark_point(filled=True, size=60, opacity=1, color=_COLOUR)
+        means.mark_point(filled=True, size=60, opacity=1, color=theme.PALETTE[2])
         .encode(
             y=y,
             x=alt.X("mean:Q", title="distance", scale=alt.Scale(zero=True)),

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import mul
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
 
-import narwhals as nw
 import numpy as np
 
-from isonomy.errors import DataError, MissingRole, MissingValues, NotBinary, NotEnoughData, UsageError, choose
-from isonomy.frames import COUNT, Group, Grouping, Groups, Pass, Request
-from isonomy.frames.checks import flag
-from isonomy.frames.expressions import Expression, either, infinite, levels, number
+from isonomy.errors import DataError, MissingRole, MissingValues, UsageError, choose
+from isonomy.frames import Group, Grouping, Groups, Request
+from isonomy.frames.expressions import Expression, either, flag, infinite, levels, number
 from isonomy.frames.groups import CONDITION
 from isonomy.inference import conclude
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
@@ -22,22 +21,11 @@ from isonomy.numerics.tails import t_isf
 from isonomy.options import COLUMN, Alpha, Column, Finite, Number, RowOptions, Seeded
 from isonomy.projection import words
 from isonomy.projection.program import estimators
-from isonomy.projection.program.criteria import (
-    Comparisons,
-    Criterion,
-    Discerning,
-    comparisons,
-)
-from isonomy.projection.program.distances import (
-    ColumnDistance,
-    Distance,
-    PerGroup,
-    Score,
-)
-from isonomy.projection.program.inference import FEW, infer, plan_rows
+from isonomy.projection.program.criteria import Criterion, Discerning, comparisons
+from isonomy.projection.program.distances import ColumnDistance, Distance, PerGroup, Score
+from isonomy.projection.program.inference import FEW, ProjectionTest, plan_rows
 from isonomy.projection.program.law import Null
-from isonomy.projection.program.reading import TRACE, RowsByPasses, RowsInMemory
-from isonomy.projection.program.solve import whole
+from isonomy.projection.program.solve import round_to_rows
 from isonomy.projection.program.tolerance import (
     Tolerance,
     ToleranceCurve,
@@ -47,6 +35,7 @@ from isonomy.projection.program.tolerance import (
     tolerated,
     two_sided,
 )
+from isonomy.projection.read import TRACE, RowsByPasses, RowsInMemory, infer_threshold, refuse_levels_without_factor
 from isonomy.results import (
     Columns,
     Evidence,
@@ -121,8 +110,8 @@ def project(
 ) -> ProjectionResult:
     """How little would have to change for selection rates to look equal, and is that little enough to be chance?
 
-    Null hypothesis: the selection rates named by ``criterion`` are equal across groups (or differ by no more than
-    ``tolerance``). The statistic is the least total distance that rows would have to move, each across the decision
+    Null hypothesis: the selection rates named by ``criterion`` are equal across groups, or differ by no more than
+    ``tolerance``. The statistic is the least total distance that rows would have to move, each across the decision
     boundary, for the rates in the table to satisfy the null exactly; the plan lists those rows.
 
     Parameters
@@ -138,29 +127,25 @@ def project(
         are tested together. Not needed for a `Discerning` criterion.
     criterion : str or `Discerning`, default "equal_opportunity"
         "equal_opportunity" (rates among outcome 1), "predictive_equality" (among outcome 0), "equalized_odds" (both),
-        "statistical_parity" or "demographic_parity" (among all), or a `Discerning` tuple of your own.
+        "statistical_parity" or "demographic_parity" (among all), or a user-defined `Discerning` tuple.
     distance : str, `Distance` or fitted scikit-learn estimator, optional
         A column of distances, an object of `isonomy.projection.distances`, or a model whose boundary is known.
-    score : str, optional
-        Without ``distance``: the column on whose axis distances are measured, |score - threshold|.
-    threshold : float, optional
-        The cut-off of the score or of the estimator; other distances have none. By default, that of a score is inferred
-        from the decisions.
+    score, threshold : str and float, optional
+        Without ``distance``: the column on whose axis distances are measured, |score - threshold|. By default the
+        threshold is inferred from the decisions. An estimator takes a threshold too; other distances have none.
     reference : mapping of column to level, optional
-        The levels with which others are compared; by default the largest. Named conditions have no level: they are
-        compared with everybody else.
+        The levels with which others are compared; by default the largest.
     tolerance : float or mapping, optional
         Differences of rates up to this (5 percentage points are 0.05) belong to the null. A mapping names sides
         (``{"above": 0.05}``: at most 0.05 above the reference, with no limit below), rates (``{"tpr": 0.05, "fpr":
         0.1}``) or groups (``{"race=Black": 0.05, ...}``), and the others within them. ``{"above": 0}`` is a one-sided
         test of equality.
     method : {"corrected", "published"}, default "corrected"
-        "published" is the paper's procedure: its bandwidth N^(-1/5), its variances and its rule, without the
-        corrections and checks that the documentation of the method lists. It takes neither weights nor clusters, and no
-        bandwidth.
+        "published" is the paper's procedure: its bandwidth N^(-1/5), its variances and its rule, without our
+        corrections and checks. It takes neither weights nor clusters, and no bandwidth.
     bandwidth : float, optional
-        Of the density at the boundary, in units of the distance. Default 1.06 s N^(-1/5) with s = min(sd, IQR / 1.349)
-        of the signed distances: rescaling the distances changes no p-value, and outliers change it little.
+        Bandwidth of the density at the boundary, in units of the distance. Default 1.06 s N^(-1/5) with s = min(sd,
+        IQR / 1.349) of the signed distances: rescaling the distances changes no p-value.
     curve : bool, default False
         Whether to test every tolerance, on the side that ``tolerance`` names: the smallest that is not rejected, and
         the smallest that is shown to hold, are confidence limits for the largest difference.
@@ -209,7 +194,7 @@ def project(
     plan = ProjectPlan(call.source, **call.options)
     people = read(plan)
     columns, facts = estimate(people, plan, call.rng)
-    criterion_name = words.OWN if isinstance(plan.equality, Discerning) else plan.equality
+    criterion_name = words.USER_DEFINED if isinstance(plan.equality, Discerning) else plan.equality
     return ProjectionResult(
         **columns,
         **decide(facts, plan),
@@ -255,55 +240,43 @@ class ProjectPlan(Plan):
 
     def __post_init__(self) -> None:
         check_tolerance(self.tolerance, rates=not self.user_defined)
-        published = self.method == "published"
-        for refused, error in (
-            (
-                published and (self.curve or two_sided(self.tolerance)),
-                UsageError(
-                    'method: "published" has no law for a tolerance on both sides, and no curve; use '
-                    'tolerance={"above": ...} or {"below": ...}, or method="corrected".'
-                ),
-            ),
-            (
-                self.whole and self.source.reading.weight is not None,
-                UsageError("whole: rows with weights do not stand for whole people; leave whole or weight out."),
-            ),
-            (
-                published and self.source.designed,
-                UsageError('method: "published" takes neither weight nor cluster; use method="corrected".'),
-            ),
-            (
-                published and self.bandwidth is not None,
-                UsageError('method: "published" has a bandwidth of its own; leave bandwidth out.'),
-            ),
-            (self.prediction is None, MissingRole("prediction: name the 0/1 column of the decision.")),
-            (self.groups is None and not self.user_defined, MissingRole("groups: name the columns to compare.")),
-            (
-                self.outcome is None and self.equality != "statistical_parity" and not self.user_defined,
-                MissingRole(f"outcome: {self.equality} compares rates within an outcome; name its 0/1 column."),
-            ),
-        ):
+        published, needed = self.method == "published", not self.user_defined
+        if needed and self.groups is None:
+            raise MissingRole("groups: name the columns to compare.")
+        if needed and self.outcome is None and self.equality != "statistical_parity":
+            raise MissingRole(f"outcome: {self.equality} compares rates within an outcome; name its 0/1 column.")
+        refusals = {
+            'method: "published" has no law for a tolerance on both sides, and no curve; use tolerance={"above": ...} '
+            'or {"below": ...}, or method="corrected".': published and (self.curve or two_sided(self.tolerance)),
+            'method: "published" takes neither weight nor cluster; use method="corrected".': published
+            and self.source.designed,
+            'method: "published" has a bandwidth of its own; leave bandwidth out.': published
+            and self.bandwidth is not None,
+            "whole: rows with weights do not stand for whole people; leave whole or weight out.": self.whole
+            and self.source.reading.weight is not None,
+            "reference: a user-defined criterion does not use it: phi says what is compared.": self.user_defined
+            and self.reference is not None,
+            "distance, score: give one of them.": self.distance is not None and self.score is not None,
+        }
+        for message, refused in refusals.items():
             if refused:
-                raise error
+                raise UsageError(message)
         self.source.require(outcome=self.outcome, prediction=self.prediction, score=self.score)
-        _ = self.grouping, self.cost
+        _ = self.grouping
         for name, expr in self.u.items():
             self.source.check_expression(f"criterion {name!r}", expr)
-        for name in self.cost.reads:
+        for name in (*self.cost.columns, *(layer.column for layer in self.prices)):
             self.source.require(distance=name)
         for name in self.cost.columns:
             role = "distance" if self.score is None else "score"
-            self.source.check(Request(binary=self.binary, numeric={role: name}))
-        if self.reference is not None:
-            self._check_reference(self.reference)
+            self.source.check(Request(binary=self.request.binary, numeric={role: name}))
+        self._check_reference()
 
-    def _check_reference(self, reference: Mapping[str, object]) -> None:
+    def _check_reference(self) -> None:
         """A reference must be about a column that is compared; its level is checked once the levels are known."""
-        if self.user_defined:
-            raise UsageError("reference: a user-defined criterion does not use it: phi says what is compared.")
         dimensions = () if self.grouping is None else self.grouping.dimensions
         columns = [dimension.name for dimension in dimensions if not dimension.condition]
-        for name in reference:
+        for name in self.reference or ():
             if any(dimension.condition and dimension.name == name for dimension in dimensions) or not columns:
                 allowed = f"Allowed: {', '.join(columns)}." if columns else "There is no such column; leave it out."
                 raise UsageError(
@@ -328,19 +301,27 @@ class ProjectPlan(Plan):
         return None if self.groups is None else self.source.grouping(self.groups)
 
     @cached_property
+    def prices(self) -> tuple[PerGroup, ...]:
+        """The factors around the distance, outermost first."""
+        layers, distance = [], self.distance
+        while isinstance(distance, PerGroup):
+            layers.append(distance)
+            distance = distance.distance
+        return tuple(layers)
+
+    @cached_property
     def cost(self) -> Distance:
-        """What it costs a row to cross the boundary. A threshold that is not known yet is 0."""
-        if self.distance is not None and self.score is not None:
-            raise UsageError("distance, score: give one of them.")
-        if isinstance(self.distance, str | Distance):
+        """What it costs a row to cross the boundary, before its factors. A threshold that is not known yet is 0."""
+        distance = self.prices[-1].distance if self.prices else self.distance
+        if isinstance(distance, str | Distance):
             if self.threshold is not None:
                 raise UsageError(
                     f"threshold: {self.threshold!r} was given, and the distance uses none. Leave it out, or give score "
                     "(or an estimator) in place of distance."
                 )
-            return ColumnDistance(self.distance) if isinstance(self.distance, str) else self.distance
-        if self.distance is not None:
-            return estimators.distance(self.distance, threshold=self.threshold)
+            return ColumnDistance(distance) if isinstance(distance, str) else distance
+        if distance is not None:
+            return estimators.distance(distance, threshold=self.threshold)
         if self.score is None:
             raise MissingRole(
                 "distance: none given. Give score (a column; distance is measured on its axis), or distance: a column, "
@@ -349,51 +330,55 @@ class ProjectPlan(Plan):
         return Score(self.score, self.threshold or 0.0)
 
     @property
+    def factor(self) -> Expression | None:
+        """The factor of each row's distance, missing for a level without one; None for 1."""
+        return reduce(mul, (levels(layer.column, layer.factors) for layer in self.prices)) if self.prices else None
+
+    @cached_property
+    def signed(self) -> Expression | None:
+        """The (signed) distance, if it is an expression."""
+        plain = self.cost.expression()
+        return plain if plain is None or self.factor is None else plain * self.factor
+
+    @property
     def inferred(self) -> bool:
         """Whether the threshold of the score has to be inferred from the decisions."""
         return self.distance is None and self.threshold is None
 
     @property
-    def by_passes(self) -> bool:
-        """Whether grouped passes are enough: an engine holds the rows, and the distance is an expression."""
-        return self.source.lazy and self.cost.expression() is not None
-
-    @property
     def requests(self) -> tuple[Request, ...]:
         """The first pass over an engine's rows; none if rows are read, or a threshold has to be found first."""
-        return (self.first,) if self.by_passes and not self.inferred else ()
+        return (self.first,) if self.source.lazy and self.signed is not None and not self.inferred else ()
 
     @property
     def first(self) -> Request:
         """Cells, and sums of the distance and its square."""
-        distance = self.signed
-        finite = either(infinite(distance), 0.0, distance)
-        sums = {
-            "first": finite.abs(),
-            "second": finite * finite,
-            "infinite": flag(infinite(distance)),
-            "across": flag(self.across(0.0)),
-        }
-        return Request(self.grouping, self.binary, self.numeric, self.keys, sums)
+        assert self.signed is not None
+        finite = either(infinite(self.signed), 0.0, self.signed)
+        sums = {"first": finite.abs(), "second": finite * finite, "infinite": flag(infinite(self.signed))}
+        return replace(self.request, values={**sums, "across": flag(self.across(0.0))})
 
     def across(self, slack: float) -> Expression:
         """Whether a row is not on the side of its decision; for an unsigned distance, whether it is below 0."""
+        assert self.signed is not None
         if not self.cost.signed:
             return self.signed < 0
         return either(number(self.prediction) == 1.0, self.signed, -self.signed) < -slack
 
-    @property
-    def signed(self) -> Expression:
-        """The (signed) distance, if it is an expression."""
-        plain, factor = self.cost.expression(), self.cost.factor()
-        assert plain is not None
-        return plain if factor is None else plain * factor
-
-    @property
-    def binary(self) -> dict[str, str]:
-        """The 0/1 columns."""
-        outcome = {} if self.outcome is None else {"outcome": self.outcome}
-        return outcome | {"prediction": self.prediction}
+    @cached_property
+    def request(self) -> Request:
+        """The roles of every pass: groups, decisions, U; and what must not be missing, without which a row is out."""
+        binary = {"prediction": self.prediction}
+        binary = binary if self.outcome is None else {"outcome": self.outcome, **binary}
+        u = {name: number(expr) for name, expr in self.u.items()}
+        plain, needed = self.cost.expression(), dict[str, str | Expression](self.features)
+        if plain is not None:
+            columns = " ".join(map(repr, self.cost.columns[:3])) + " ..." * (len(self.cost.columns) > 3)
+            needed = {f"distance (from {columns})": either(infinite(plain), 0.0, plain)}  # infinite is not missing
+        if self.factor is not None:
+            needed["factors"] = self.factor
+        needed |= {f"criterion {name!r}": value for name, value in u.items()}
+        return Request(self.grouping, binary, needed, {f"u {name}": value for name, value in u.items()})
 
     @property
     def features(self) -> dict[str, str]:
@@ -405,23 +390,6 @@ class ProjectPlan(Plan):
         """The components of U of a user-defined criterion."""
         return self.criterion.u if isinstance(self.criterion, Discerning) else {}
 
-    @property
-    def keys(self) -> dict[str, Expression]:
-        """The components of U, as numbers."""
-        return {f"u {name}": number(expr) for name, expr in self.u.items()}
-
-    @property
-    def numeric(self) -> dict[str, str | Expression]:
-        """What must not be missing: the distance or what it is computed from, its factor, U."""
-        plain, factor = self.cost.expression(), self.cost.factor()
-        checked: dict[str, str | Expression] = dict(self.features)
-        if plain is not None:
-            columns = " ".join(map(repr, self.cost.columns[:3])) + " ..." * (len(self.features) > 3)
-            checked = {f"distance (from {columns})": either(infinite(plain), 0.0, plain)}  # infinite is not missing
-        if factor is not None:
-            checked["factors"] = factor
-        return checked | {f"criterion {name!r}": number(expr) for name, expr in self.u.items()}
-
 
 # ---- read
 
@@ -431,7 +399,7 @@ def read(plan: ProjectPlan) -> RowsInMemory | RowsByPasses:
     if plan.inferred:
         plan = replace(plan, threshold=infer_threshold(plan))
     try:
-        return RowsByPasses(plan) if plan.by_passes else RowsInMemory(plan)
+        return RowsByPasses(plan) if plan.source.lazy and plan.signed is not None else RowsInMemory(plan)
     except MissingValues:
         refuse_levels_without_factor(plan)
         raise
@@ -443,53 +411,19 @@ def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any]) -> MovedRows:
     cells, change = people.cells, facts["change"]
     if not np.array_equal(cells.count, facts["count"]):
         raise DataError("data: the table changed since it was tested; project it again before asking for the plan.")
-    rows = people.movers(whole(change, facts["constraint"]) if plan.whole else change.moved)
-    cell, names = rows.pop("cell"), cells.names
+    rows = people.movers(round_to_rows(change, facts["constraint"]) if plan.whole else change.moved)
+    cell, names, start = rows.pop("cell"), cells.names, rows.pop("start")
+    end = plan.cost.move(start)
     return MovedRows(
         **rows,
         group=tuple(names[i] for i in cell),
         outcome=np.full(cell.size, -1, dtype=np.intp) if cells.outcome is None else cells.outcome[cell],
         decision=cells.selected[cell],
-        features=plan.cost.columns if rows["end"].shape[1] else (),
+        features=() if end is None else plan.cost.columns,
+        start=np.empty((cell.size, 0)) if end is None else start,
+        end=np.empty((cell.size, 0)) if end is None else end,
         backend=plan.source.backend,
     )
-
-
-def infer_threshold(plan: ProjectPlan) -> float:
-    """The threshold behind the decisions: halfway between the highest score refused and the lowest selected."""
-    ends = plan.source.extremes(nw.col(plan.score or ""), {"decision": number(plan.prediction)}).to_dicts()
-    scores = {end["decision"]: end for end in ends if end["decision"] is not None}
-    if not scores.keys() <= {0, 1}:
-        raise NotBinary(
-            f"prediction: column {plan.prediction!r} has values that are neither 0 nor 1. Recode the column."
-        )
-    if len(scores) < 2:
-        raise NotEnoughData(
-            "prediction: every row has the same decision; there is no boundary to infer. Give threshold."
-        )
-    refused, selected = scores[0]["high"], scores[1]["low"]
-    if refused > selected:
-        raise DataError(
-            "threshold: none was given, and no one threshold separates the decisions: some rows are selected whose "
-            "scores are below those of rows that are not. Give the threshold, or a distance column."
-        )
-    return float(refused + selected) / 2
-
-
-def refuse_levels_without_factor(plan: ProjectPlan) -> None:
-    """Raise if `PerGroup` has no factor for some levels: they were forgotten, and are not missing."""
-    distance = plan.cost
-    while isinstance(distance, PerGroup):
-        level, factor = nw.col(distance.column), levels(distance.column, distance.factors)
-        without = plan.source.filter(factor.is_null() & ~level.is_null()).sums(Pass({"level": level}, {}))
-        if len(without):
-            names = ", ".join(sorted(map(repr, without["level"].to_list()))[:10])
-            known = ", ".join(map(repr, distance.factors))
-            raise MissingValues(
-                f"factors: {without[COUNT].sum():,.0f} rows have a level of {distance.column!r} without a factor: "
-                f"{names}. Given: {known}. Give one for each level."
-            )
-        distance = distance.distance
 
 
 # ---- estimate
@@ -502,42 +436,37 @@ def estimate(
 
     Returns the columns and numbers of the result, and the facts that only the decision and the plan need.
     """
-    cells = people.cells
+    cells, published = people.cells, plan.method == "published"
     moments = comparisons(cells, plan.equality, plan.reference)
     null = tolerated(plan.tolerance, moments.keys)
-    options: dict[str, Any] = {
-        "bandwidth": plan.bandwidth,
-        "tested": plan.cost.tested,
-        "published": plan.method == "published",
-    }
+    test = ProjectionTest(people, moments, bandwidth=plan.bandwidth, tested=plan.cost.tested, published=published)
     curve = None
     if plan.curve:
-        _, side = one_side(plan.tolerance)
-        curve = tolerance_curve(people, moments, side, alpha=plan.alpha, rng=rng.spawn(1)[0], **options)
-    facts = infer(people, moments, null, alpha=plan.alpha, rng=rng, **options)
-    change, df, size = facts["change"], facts["df"], len(moments.groups)
-    value, error, room, reference = np.zeros(size), np.full(size, np.nan), np.full((2, size), np.nan), moments.reference
+        curve = tolerance_curve(test, one_side(plan.tolerance)[1], alpha=plan.alpha, rng=rng.spawn(1)[0])
+    facts = test.against(null, alpha=plan.alpha, rng=rng)
+    change, size, reference = facts["change"], len(moments.groups), moments.reference
+    value, error, room = np.zeros(size), np.full(size, np.nan), np.full((2, size), np.nan)
     value[moments.event], error[moments.event] = moments.value, facts["standard_error"]
     room[:, moments.event] = null.low, null.high
-    margin = t_isf(plan.alpha / 2, df) * error
+    margin = t_isf(plan.alpha / 2, test.df) * error
     most = np.inf if plan.user_defined else 1.0  # rates differ by at most 1
-    detectable, needed = plan_rows(Null(*room), error, moments.rows, plan.alpha, df)
+    detectable, needed = plan_rows(Null(*room), error, moments.rows, plan.alpha, test.df)
     member = moments.member.T.astype(float)
     up, down = (member @ np.where(cells.selected == decision, change.moved, 0.0) for decision in (0, 1))
     up, down = (np.where(rows <= TRACE, 0.0, rows) for rows in (up, down))
     moved = float(change.moved.sum())
-    compared = reference != np.arange(size)
     with np.errstate(invalid="ignore", divide="ignore"):
         # The mean over a single row would be that row's own distance.
         mean = np.where(up + down > 1 + TRACE, (member @ change.cost) / (up + down), np.nan)
         average = float(np.float64(change.value) / moved)
+    numbers = ("tested_statistic", "pvalue", "critical_value", "wald_statistic", "wald_pvalue", "equivalence_pvalue")
     columns = {
         "groups": moments.groups,
         "against": tuple("" if i < 0 else moments.groups[i].label for i in reference),
         "outcome": moments.outcomes,
         "n": moments.rows,
         "estimate": moments.rate,
-        "reference": np.where(compared, moments.rate[reference], np.nan),
+        "reference": np.where(reference == np.arange(size), np.nan, moments.rate[reference]),
         "disparity": value,
         "ci_low": np.maximum(value - margin, -most),
         "ci_high": np.minimum(value + margin, most),
@@ -552,7 +481,7 @@ def estimate(
         "reach": (member * np.where(change.moved == 0, 0.0, change.reach)).max(axis=1),
         "statistic": change.value,
         "test_status": facts["status"],
-        **{name: facts[name] for name in NUMBERS},
+        **{name: facts[name] for name in (*numbers, "bandwidth", "weights")},
         "rows": cells.rows,
         "moved": moved,
         "overall_share": moved / cells.rows,
@@ -560,14 +489,13 @@ def estimate(
         "curve": curve,
     }
     used = np.any([cells.within(outcome) for outcome in set(moments.outcomes)], axis=0)
-    return columns, facts | {"comparisons": moments, "count": cells.count, "rows": cells.rows_of(used)}
-
-
-# The numbers of the test, by the names that `infer` gives them.
-NUMBERS = (
-    *("tested_statistic", "pvalue", "critical_value", "wald_statistic", "wald_pvalue", "equivalence_pvalue"),
-    *("bandwidth", "weights"),
-)
+    facts |= {
+        "test": test,
+        "constraint": test.constraint(null),
+        "count": cells.count,
+        "rows": float(cells.number @ used),
+    }
+    return columns, facts
 
 
 # ---- decide
@@ -576,43 +504,45 @@ NUMBERS = (
 def decide(facts: Mapping[str, Any], plan: ProjectPlan) -> dict[str, Any]:
     """The verdict by the rule of all tests: within tolerance is what the test of equivalence shows."""
     shown = conclude([facts["pvalue"]], alpha=plan.alpha, within_pvalue=[facts["equivalence_pvalue"]])
-    moments: Comparisons = facts["comparisons"]
-    status = np.full(len(moments.groups), Status.REFERENCE, dtype=object)
-    few = np.where(facts["few_events"], Status.FEW_EVENTS, Status.OK)
-    status[moments.event] = np.where(facts["constant"], Status.CONSTANT, few)
+    test: ProjectionTest = facts["test"]
+    status = np.full(len(test.moments.groups), Status.REFERENCE, dtype=object)
+    # A status that is about the distances leaves the comparisons to the Wald test.
+    untested = facts["status"] if facts["status"] in (Status.CONSTANT, Status.FEW_CLUSTERS) else Status.OK
+    few = np.where(facts["few_events"], Status.FEW_EVENTS, untested)
+    status[test.moments.event] = np.where(test.constant, Status.CONSTANT, few)
     return {"verdict": shown.verdict, "status": status}
 
 
 def notes(facts: Mapping[str, Any], plan: ProjectPlan) -> tuple[Note, ...]:
     """What the reader must know about comparisons that were not tested, and about the test that was used."""
-    moments: Comparisons = facts["comparisons"]
-    labels, outcomes = [group.label for group in moments.groups], dict.fromkeys(moments.outcomes)
+    test: ProjectionTest = facts["test"]
+    moments, status = test.moments, facts["status"]
+    labels = [group.label for group in moments.groups]
 
     def within(code: str, places: BoolArray) -> list[Note]:
-        events = moments.event[places]
-        named = {outcome: [labels[i] for i in events if moments.outcomes[i] == outcome] for outcome in outcomes}
-        return [note for outcome, groups in named.items() for note in note_if(code, groups, outcome=outcome)]
+        """A note for each outcome within which there are such comparisons."""
+        named: dict[int | None, list[str]] = {}
+        for i in moments.event[places]:
+            named.setdefault(moments.outcomes[i], []).append(labels[i])
+        return [Note(code, tuple(groups), {"outcome": outcome}) for outcome, groups in named.items()]
 
-    status: Status = facts["status"]
-    law = {Status.OK: "", Status.FEW_EVENTS: "", Status.CONSTANT: "project_all_constant"}.get(
-        status, f"project_{status}"
-    )
-    law = law if plan.cost.tested else "project_squared"
-    small = (
-        [] if plan.user_defined else sorted({label for label, n in zip(labels, moments.rows, strict=True) if n < FEW})
-    )
+    law = {Status.OK: "", Status.FEW_EVENTS: ""}.get(status, f"project_{status}")
+    if status is Status.CONSTANT:
+        law = "project_fixed_moments" if plan.user_defined else "project_no_variance"
+        law = "project_all_constant" if test.constant.all() else law
     conditions = {
-        law: law,
-        "project_published": plan.method == "published",
+        "project_pooled": facts["pooled"],
+        law if plan.cost.tested else "project_squared": law or not plan.cost.tested,
+        "project_published": test.published,
         "project_smoothed": facts["smoothed"],
         "project_permuted": facts["permuted"],
     }
+    small = {label for label, rows in zip(labels, moments.rows, strict=True) if rows < FEW and not plan.user_defined}
     scored = plan.cost.scored_by
     return (
-        *note_if("project_redundant", [labels[i] for i in moments.event[facts["redundant"]]]),
-        *(within("project_constant", facts["constant"]) if facts["left_out"] else ()),
-        *note_if("project_few_rows", small, least=FEW),
-        *([Note("project_pooled")] if facts["pooled"] else []),
+        *note_if("project_redundant", [labels[i] for i in moments.event[test.redundant]]),
+        *(within("project_constant", test.constant) if test.left_out else ()),
+        *note_if("project_few_rows", sorted(small), least=FEW),
         *within("project_few_events", facts["few_events"]),
         *(Note(code) for code, holds in conditions.items() if holds),
         *([Note("project_scored", values={"model": scored})] if scored else []),
@@ -666,10 +596,6 @@ class MovedRows:
         return as_frame(self.table(), backend, self.backend)
 
 
-# Columns that a group's reference could be worked out from.
-COMPARED = ("reference", "disparity", "ci_low", "ci_high", "detectable", "rows_needed")
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ProjectionResult(Evidence):
     """The least change that would make selection rates equal, the evidence against chance, and who would move.
@@ -678,20 +604,17 @@ class ProjectionResult(Evidence):
 
     Attributes
     ----------
-    statistic : float
-        s, the least total distance; infinite if no set of flips is enough, NaN if the solver stopped early.
-    tested_statistic : float
-        What the law judges: ``statistic``, or that of scores spread over the steps of their lattice.
-    pvalue : float
-        Of the projection's law, or of the Wald test if ``test_status`` is not OK; NaN if nothing is tested
-        (``test_status`` is "constant", "few_clusters" or "few_events").
-    critical_value : float
-        The ``tested_statistic`` at which the p-value is ``alpha``; NaN if ``test_status`` is not OK, because the Wald
-        test is on another scale.
+    statistic, tested_statistic : float
+        s, the least total distance; infinite if no set of flips is enough, NaN if the solver stopped early. The second
+        is the one that the law judges, with scores spread over the steps of their lattice if they lie on one.
+    pvalue, critical_value : float
+        Of the projection's law; the critical value is the ``tested_statistic`` at which the p-value is ``alpha``. If
+        ``test_status`` is not OK, the p-value is that of the Wald test, and the critical value is NaN. Both are NaN if
+        nothing is tested (``test_status`` is "constant", "few_clusters" or "few_events").
     wald_statistic, wald_pvalue : float
         The Wald test of the same rates (chi-square scale for the equality null).
     equivalence_pvalue : float
-        Of the test that shows every difference to lie within the tolerance, if small; NaN without a tolerance.
+        A small value shows that every difference lies within the tolerance; NaN without a tolerance.
     moved, overall_share, overall_distance : float
         Number of decisions that would have to flip, their share of all decisions, and their mean distance; NaN if there
         is no plan.
@@ -759,7 +682,7 @@ class ProjectionResult(Evidence):
 
     def units(self) -> Mapping[str, str]:
         """Rates in percent, and their differences in points; moments of a user-defined criterion as they are."""
-        return {} if self.criterion == words.OWN else Evidence.units(self)
+        return {} if self.criterion == words.USER_DEFINED else Evidence.units(self)
 
     def to_dict(self, *, rows: bool = False) -> dict[str, object]:
         """The result in plain JSON types. ``rows``: with the rows that would move."""
@@ -810,28 +733,21 @@ class ProjectionResult(Evidence):
         """A copy that withholds the numbers of small groups, and lists no single row of anybody."""
         few = self.moved_up + self.moved_down < minimum
         unlisted = replace(self, listing=None, reach=None, mean_distance=np.where(few, np.nan, self.mean_distance))
-        lines = list(zip(self.labels, self.outcome, strict=True))
-        base = [
-            lines.index((against, outcome)) if against else -1
-            for against, (_, outcome) in zip(self.against, lines, strict=True)
-        ]
+        place = {line: i for i, line in enumerate(zip(self.labels, self.outcome, strict=True))}
+        base = [place.get(line, -1) for line in zip(self.against, self.outcome, strict=True)]
         small = (self.n < minimum) | np.isnan(self.n) | np.isin(self.labels, list(also))
         # The groups compared with the same reference are everybody; moments of a user-defined criterion may overlap.
         parts = [
             Group(((against or CONDITION, label),)) for label, against in zip(self.labels, self.against, strict=True)
         ]
-        small = withheld(parts, self.n, small, minimum, kept=np.isin(np.arange(len(base)), base))
+        small = withheld(parts, self.n, small, minimum, references=np.isin(np.arange(len(base)), base))
         # A rate and its difference from the reference give the reference's rate away.
         derived = small | np.isin(base, np.flatnonzero(small))
         if not derived.any():
             return unlisted
-        changes: dict[str, Any] = {name: np.where(derived, np.nan, getattr(unlisted, name)) for name in COMPARED}
-        changes["status"] = tuple(
-            Status.SUPPRESSED if hide else old for old, hide in zip(self.status, derived, strict=True)
-        )
-        if derived.all():
-            changes["verdict"] = Verdict.INCONCLUSIVE
-        return replace(unlisted.hide(small), **changes)
+        numbers = ("reference", "disparity", "ci_low", "ci_high", "detectable", "rows_needed", "status", "verdict")
+        hidden = unlisted.hide(derived)
+        return replace(unlisted.hide(small), **{name: getattr(hidden, name) for name in numbers})
 
     def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
         """The names of the groups that are withheld, and of those that are not."""

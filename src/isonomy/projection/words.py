@@ -7,6 +7,7 @@ from math import isinf, isnan
 from typing import TYPE_CHECKING
 
 from isonomy.numerics.status import Status
+from isonomy.projection.program.criteria import OUTCOMES
 from isonomy.projection.program.tolerance import Tolerance, one_side
 from isonomy.results import Note, Verdict, phrases, register
 
@@ -18,16 +19,10 @@ REFERENCES = (
     "Si, N., Murthy, K., Blanchet, J. and Nguyen, V. A. (2021). Testing group fairness via optimal transport "
     "projections. ICML 2021.",
 )
-OWN = "discerning"  # the name of a user-defined criterion
+USER_DEFINED = "discerning"  # the name of a user-defined criterion
 WITHIN, BEYOND = "every difference is within the tolerance", "some difference is at least the tolerance"  # tested
 UP, DOWN = "refused to selected", "selected to refused"  # what a flip does to a decision
 _AMONG = {1: "among those with outcome 1", 0: "among those with outcome 0", None: "among all"}
-_WITHIN = {
-    "equal_opportunity": "Among those with outcome 1, ",
-    "predictive_equality": "Among those with outcome 0, ",
-    "equalized_odds": "Among those with outcome 1 and among those with outcome 0, ",
-    "statistical_parity": "",
-}
 
 
 # ---- the null, and what is compared
@@ -35,22 +30,39 @@ _WITHIN = {
 
 def null(criterion: str, tolerance: Tolerance | None) -> str:
     """The null hypothesis in words."""
-    amount, side = one_side(tolerance)
-    if criterion == OWN:
+    if criterion == USER_DEFINED:
         return f"The mean of C phi(U, E U) is {_near_zero(tolerance)} in every component."
-    if side != "both":
-        rates = f"no group's selection rate is more than {_amount(amount)} {side} that of its reference."
-    elif tolerance:
-        rates = f"the selection rate of every group differs from that of its reference by at most {_amount(amount)}."
-    else:
-        rates = "the selection rate of every group equals that of its reference."
-    sentence = _WITHIN[criterion] + rates
+    within = " and ".join(_AMONG[outcome] for outcome in OUTCOMES[criterion] if outcome is not None)
+    limit = _limit(tolerance)
+    rates = f"every group's selection rate {f'is {limit}' if limit else 'equals'} that of its reference."
+    sentence = f"{within}, {rates}" if within else rates
     return sentence[0].upper() + sentence[1:]
 
 
-def _compared(r: ProjectionResult) -> str:
-    """What is compared: a user-defined criterion may be about anything."""
-    return "moments" if r.criterion == OWN else "rates"
+def _limit(tolerance: Tolerance | None) -> str:
+    """How far a rate may be from its reference: 'within 0.0500 of', 'at most 0.0500 above'; empty if not at all."""
+    amount, side = one_side(tolerance)
+    if side != "both":
+        return f"at most {_amount(amount)} {side}" if amount else f"not {side}"
+    return f"within {_amount(amount)} of" if amount else ""
+
+
+def _near_zero(tolerance: Tolerance | None) -> str:
+    """A predicate for moments of a user-defined criterion that satisfy the null."""
+    amount, side = one_side(tolerance)
+    limit = _amount(amount)
+    both = f"within {limit} of 0" if amount else "0"
+    return {"both": both, "above": f"at most {limit}", "below": f"at least {'-' if amount else ''}{limit}"}[side]
+
+
+def _goal(r: ProjectionResult) -> str:
+    """A predicate for rates, or moments, that satisfy the null."""
+    if r.criterion == USER_DEFINED:
+        return _near_zero(r.tolerance)
+    amount, side = one_side(r.tolerance)
+    if side != "both":
+        return f"{_limit(r.tolerance)} those of their references"
+    return f"equal to within {_amount(amount)}" if amount else "equal"
 
 
 def _amount(amount: Tolerance | None) -> str:
@@ -65,22 +77,9 @@ def _entries(tolerance: Mapping[str, object]) -> Iterator[str]:
         yield f"{name}: {', '.join(_entries(inner))}" if isinstance(inner, Mapping) else f"{name} {inner:g}"
 
 
-def _goal(r: ProjectionResult) -> str:
-    """A predicate for rates that satisfy the null."""
-    amount, side = one_side(r.tolerance)
-    if r.criterion == OWN:
-        return _near_zero(r.tolerance)
-    if side != "both":
-        return f"at most {_amount(amount)} {side} those of their references"
-    return f"equal to within {_amount(amount)}" if amount else "equal"
-
-
-def _near_zero(tolerance: Tolerance | None) -> str:
-    """A predicate for moments of a user-defined criterion that satisfy the null."""
-    amount, side = one_side(tolerance)
-    limit = _amount(amount)
-    both = f"within {limit} of 0" if amount else "0"
-    return {"both": both, "above": f"at most {limit}", "below": f"at least {'-' if amount else ''}{limit}"}[side]
+def _compared(r: ProjectionResult) -> str:
+    """What is compared: a user-defined criterion may be about anything."""
+    return "moments" if r.criterion == USER_DEFINED else "rates"
 
 
 # ---- findings
@@ -108,7 +107,7 @@ def change(r: ProjectionResult) -> str:
         return f"No decision would have to change: the observed {_compared(r)} are already {_goal(r)}."
     return (
         f"The least change that makes these {_compared(r)} {_goal(r)} flips {phrases.count(r.moved)} of "
-        f"{phrases.count(r.rows)} decisions ({_percent(r.overall_share)}), over a total distance of "
+        f"{phrases.count(r.rows)} decisions ({phrases.share(r.overall_share)}), over a total distance of "
         f"{phrases.number(r.statistic)} ({phrases.number(r.overall_distance)} per decision on average)."
     )
 
@@ -140,9 +139,9 @@ def largest_difference(r: ProjectionResult) -> tuple[str, ...]:
     """Both confidence limits for the largest difference, by the tolerance curve."""
     if r.curve is None:
         return ()
-    confidence = f"{_percent(1 - r.alpha).replace('.0', '')} confidence"
+    confidence = f"{100 * (1 - r.alpha):g} % confidence"
     _, side = one_side(r.tolerance)
-    origin = "0" if r.criterion == OWN else "that of its reference"
+    origin = "0" if r.criterion == USER_DEFINED else "that of its reference"
     apart = f"{_compared(r)[:-1]} {f'differs from {origin}' if side == 'both' else f'is {side} {origin}'} by more than"
     least = f"With {confidence}, some {apart} {phrases.number(r.curve.least)}."
     if isnan(r.curve.least):
@@ -157,22 +156,18 @@ def largest_difference(r: ProjectionResult) -> tuple[str, ...]:
 
 def movers(r: ProjectionResult, i: int) -> str:
     """The rows of one group that would have to move."""
-    who = f"Rows in the moment {r.labels[i]!r}" if r.criterion == OWN else f"{r.labels[i]}, {_AMONG[r.outcome[i]]}"
-    both = ((r.moved_up[i], UP), (r.moved_down[i], DOWN))
-    ways = [f"{phrases.count(n)} from {way}" for n, way in both if n > 0.5]
+    ways = [f"{phrases.count(n)} from {way}" for n, way in ((r.moved_up[i], UP), (r.moved_down[i], DOWN)) if n > 0.5]
     average = "" if isnan(r.mean_distance[i]) else f", by {phrases.number(r.mean_distance[i])} on average"
     number = " and ".join(ways) or "less than one row"
-    return f"{who}: {_percent(r.share_moved[i])} would have to move ({number}){average}."
+    return f"{_who(r, i)}: {phrases.share(r.share_moved[i])} would have to move ({number}){average}."
 
 
 def planning(r: ProjectionResult, i: int) -> str:
     """What these rows could have shown about a group, and what its tolerance would need."""
-    own = r.criterion == OWN
-    who = r.labels[i] if own else f"{r.labels[i]}, {_AMONG[r.outcome[i]]}"
     if isnan(r.detectable[i]):
-        return f"{who}: these rows would not show even the largest possible difference in 80 % of samples."
-    amount = phrases.number(r.detectable[i]) if own else phrases.points(r.detectable[i])
-    shown = f"{who}: these rows would show a difference of {amount} in 80 % of samples."
+        return f"{_who(r, i)}: these rows would not show even the largest possible difference in 80 % of samples."
+    amount = phrases.number(r.detectable[i]) if r.criterion == USER_DEFINED else phrases.points(r.detectable[i])
+    shown = f"{_who(r, i)}: these rows would show a difference of {amount} in 80 % of samples."
     if isnan(r.rows_needed[i]):
         return shown
     return (
@@ -181,8 +176,8 @@ def planning(r: ProjectionResult, i: int) -> str:
     )
 
 
-def _percent(share: float) -> str:
-    return f"{share:.1%}".replace("%", " %")
+def _who(r: ProjectionResult, i: int) -> str:
+    return r.labels[i] if r.criterion == USER_DEFINED else f"{r.labels[i]}, {_AMONG[r.outcome[i]]}"
 
 
 # ---- the verdict
@@ -191,17 +186,17 @@ def _percent(share: float) -> str:
 def headline(r: ProjectionResult) -> str:
     """The verdict on an answered question."""
     amount, side = one_side(r.tolerance)
-    if r.criterion == OWN:
-        return _own_verdict(r)
+    if r.criterion == USER_DEFINED:
+        return _moments_verdict(r)
     if r.verdict is Verdict.WITHIN_TOLERANCE and side != "both":
         return (
             f"Within tolerance: every rate was shown to be less than {_amount(amount)} {side} that of its reference. "
             "Differences in the other direction were not tested."
         )
-    return r.asked.verdict(r.verdict.value, tolerant=bool(amount), beyond=bool(amount))
+    return r.definition.verdict(r.verdict.value, tolerant=bool(amount), beyond=bool(amount))
 
 
-def _own_verdict(r: ProjectionResult) -> str:
+def _moments_verdict(r: ProjectionResult) -> str:
     """The verdict on a user-defined criterion, whose moments need not be differences of rates."""
     goal = _near_zero(r.tolerance)
     if r.verdict is Verdict.VIOLATION:
@@ -219,26 +214,25 @@ def _own_verdict(r: ProjectionResult) -> str:
 # ---- notes
 
 
-def _among(note: Note) -> str:
+def _untested(note: Note, reason: str) -> str:
     outcome = note.values["outcome"]
-    return "" if outcome is None else f" {_AMONG[outcome]}"
+    among = "" if outcome is None else f" {_AMONG[outcome]}"
+    return f"Not tested{among}, because {reason}: {phrases.listed(note.groups)}."
 
 
 register(
     {
         "project_redundant": "These comparisons were left out because they follow from the others: {groups}.",
-        "project_constant": lambda note: (
-            f"Not tested{_among(note)}, because all rows that are compared have the same decision and the difference "
-            f"is exactly 0: {phrases.listed(note.groups)}."
+        "project_constant": lambda note: _untested(
+            note, "all rows that are compared have the same decision and the difference is exactly 0"
         ),
         "project_few_rows": lambda note: phrases.few(note.values["least"], "rows in", note.groups),
         "project_pooled": "Some groups are always or never selected, so their own rates have no variance. Variances "
         "are computed at the rates that hold under the null hypothesis.",
         "project_few_events": lambda note: (
-            f"Not tested{_among(note)}, because too few rows were selected or too few were refused: "
-            f"{phrases.listed(note.groups)}. With weights or clusters, each side of a comparison needs 8 effective "
-            "rows (or clusters) that were selected and 8 that were refused, or enough rows to expect 8 of each under "
-            "the null hypothesis. Merge small groups, or leave them out."
+            f"{_untested(note, 'too few rows were selected or too few were refused')} With weights or clusters, each "
+            "side of a comparison needs 8 effective rows (or clusters) that were selected and 8 that were refused, or "
+            "enough rows to expect 8 of each under the null hypothesis. Merge small groups, or leave them out."
         ),
         "project_squared": "The squared kernel cost has an infinite density at the boundary, which the theorem "
         "excludes. The plan is given without a p-value. The cost without the square can be tested.",
@@ -250,6 +244,11 @@ register(
         "lie near the threshold or, at the edge of the tolerance, fewer than 10 would be selected or refused. The "
         "p-value is that of the Wald test.",
         "project_all_constant": "The decisions do not vary, so nothing can be tested. There is no p-value.",
+        "project_no_variance": "The variance of the differences cannot be estimated: some groups are always selected "
+        "or never, and with weights or clusters the variance of a rate is estimated from that rate. Nothing is tested, "
+        "and there is no p-value.",
+        "project_fixed_moments": "The moments of this criterion do not vary, or not independently of one another. "
+        "Nothing is tested, and there is no p-value.",
         "project_few_clusters": "A compared group has fewer than 10 effective clusters, too few to estimate their "
         "variance. Nothing is tested, and there is no p-value.",
         "project_not_converged": "The solver stopped before it found the least change, because of a limit or of "

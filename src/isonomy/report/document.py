@@ -1,7 +1,8 @@
-"""What a report is made of: one entry per test, and what holds for all of them."""
+"""The contents of a report: one entry per test, and what applies to all of them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from isonomy.report import glossary, wording
 from isonomy.results import Evidence, Question, find_question
 
 FAILED = "failed"
+FINGERPRINT = "Fingerprint of the rows"  # the fact that tells whether two audits read the same rows
 VERDICTS = ("violation", "within_tolerance", "inconclusive")
 
 
@@ -43,22 +45,22 @@ class Entry:
     @property
     def verdict(self) -> str:
         """The result's verdict, or 'failed'."""
-        return self.result.verdict.value if self.result is not None and self.result.answered else FAILED
+        return FAILED if self.result is None or not self.result.answered else self.result.verdict.value
 
     @property
-    def asked(self) -> Question:
-        """The question of the test."""
+    def definition(self) -> Question:
+        """The question of the test, as it is declared."""
         return find_question(self.kind)
 
     @property
     def badge(self) -> str:
         """The verdict in the words of the question."""
-        return self.asked.badge(self.verdict)
+        return self.definition.badge(self.verdict)
 
     @property
     def look(self) -> str:
         """How the verdict is colored and counted."""
-        return self.asked.look(self.verdict)
+        return self.definition.look(self.verdict)
 
     @property
     def lead(self) -> str:
@@ -87,7 +89,7 @@ class Entry:
     def steps(self) -> tuple[str, ...]:
         """What to do next."""
         tolerant = self.result is None or self.given.get("tolerance", True) not in (None, 0)
-        return wording.next_steps(self.asked, self.verdict, tolerant=tolerant, stopped=self.result is None)
+        return wording.next_steps(self.definition, self.verdict, tolerant=tolerant, stopped=self.result is None)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -98,12 +100,12 @@ class Entry:
     @property
     def gloss(self) -> str:
         """The technical words of this test, explained."""
-        return glossary.gloss(self.asked, self.given, self.metrics, getattr(self.result, "words", {}))
+        return glossary.gloss(self.definition, self.given, self.metrics, getattr(self.result, "words", {}))
 
     @property
     def question(self) -> str:
         """What was asked, in plain words."""
-        return self.asked.asks if self.result is None else self.result.question
+        return self.definition.asks if self.result is None else self.result.question
 
     @property
     def heading(self) -> str:
@@ -111,9 +113,9 @@ class Entry:
         groups = []
         for spec in _several(self.given.get("groups")):
             name = spec.get("column") or spec.get("name") if isinstance(spec, Mapping) else spec
-            column = str(name).split(", cut at ")[0]
+            column = re.split(", (?:cut at|where) ", str(name))[0]
             groups.append(self.words.get(column, column))
-        return self.title or wording.topic(self.asked, self.metrics, groups) or self.question
+        return self.title or wording.topic(self.definition, self.metrics, groups) or self.question
 
 
 def _several(value: object) -> tuple[object, ...]:
@@ -134,6 +136,11 @@ class Document:
     fail_on: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()  # provenance of the whole run: name and value
     config: str = ""  # the audit file as it was read
+
+    @property
+    def failing(self) -> tuple[Entry, ...]:
+        """The tests whose verdict the audit fails on."""
+        return tuple(entry for entry in self.entries if entry.verdict in self.fail_on)
 
     @property
     def tally(self) -> dict[str, int]:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from markupsafe import Markup
 
 from isonomy.report import wording
@@ -14,6 +13,7 @@ from isonomy.report.document import Entry
 from isonomy.report.tables import MAXIMUM_ROWS, PageTable, table
 from isonomy.report.text import one_line, sentence, visible
 from isonomy.results import Evidence, phrases
+from isonomy.results.columns import plain_value
 from isonomy.results.theme import specification
 
 _LABELS = 200  # labels that are searched for in sentences; a report names only the first few of many groups
@@ -61,12 +61,8 @@ class Section:
         )
         self.null = sentence(result.null[:1].upper() + result.null[1:], labels)
         self.table_note, self.method = result.table_note(), result.method[:1].upper() + result.method[1:]
-        self.findings, self.warnings, self.limits = (
-            safe(result.findings()),
-            safe(result.warnings),
-            safe(result.limits()),
-        )
-        self.references = safe(result.references)
+        self.findings, self.warnings = safe(result.findings()), safe(result.warnings)
+        self.limits, self.references = safe(result.limits()), safe(result.references)
         self.assumptions = tuple(safe(pair) for pair in result.assumptions())
 
     @property
@@ -88,33 +84,19 @@ def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
     """The provenance of one result, as names and values."""
     facts = [("Test", entry.name), ("Kind", entry.kind)]
     if entry.result is not None:
-        facts += _provenance(entry.result)
-    else:
-        facts += _options(entry.options)
+        record = entry.result.provenance
+        facts += [("Function", f"isonomy.{record.call.removeprefix('isonomy.')}"), ("Version", record.version)]
+        facts += [("Rows used", phrases.count(record.rows))] if record.rows is not None else []
+        facts += [(f"Rows left out, {column} missing", phrases.count(n)) for column, n in record.dropped.items()]
+    # Settings have the names of the audit file; results.json also contains those that were not set.
+    settings = ((f"Setting {name}", _shown(value)) for name, value in entry.given.items())
+    facts += [(name, value) for name, value in settings if value != "none"]
     if entry.seed is not None:
         facts.append(("Seed of this test", str(entry.seed)))
     facts.append(("Time", f"{entry.seconds:.2f} s" + (" (kept from an earlier run)" if entry.resumed else "")))
     if entry.peak_memory is not None:
         facts.append(("Peak memory so far", f"{entry.peak_memory / 2**20:,.0f} MB"))
     return tuple((visible(name), visible(value)) for name, value in facts)
-
-
-def _provenance(result: Evidence) -> list[tuple[str, str]]:
-    record = result.provenance
-    facts = [
-        ("Function", f"isonomy.{record.call}".replace("isonomy.isonomy.", "isonomy.")),
-        ("Version", record.version),
-    ]
-    if record.rows is not None:
-        facts.append(("Rows used", phrases.count(record.rows)))
-    facts += [(f"Rows left out, {column} missing", phrases.count(n)) for column, n in record.dropped.items()]
-    return facts + _options(record.options)
-
-
-def _options(options: Mapping[str, object]) -> list[tuple[str, str]]:
-    """The settings, under their names in an audit file; results.json also contains those that were not set."""
-    shown = [(f"Setting {name}", _shown(value)) for name, value in options.items()]
-    return [(name, value) for name, value in shown if value != "none"]
 
 
 def _shown(value: object) -> str:
@@ -137,12 +119,7 @@ def chart(result: Evidence) -> Chart:
 
 def embedded(value: object) -> Markup:
     """JSON that cannot end the element in which it stands."""
-    text = json.dumps(value, allow_nan=False, default=_plain, separators=(",", ":"))
+    text = json.dumps(value, allow_nan=False, default=plain_value, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def _plain(value: object) -> object:
-    """Numpy numbers and enums that a chart's data may hold."""
-    return value.item() if isinstance(value, np.generic) else str(value)

@@ -1,4 +1,4 @@
-"""The report as one file: styles, charts, tables and scripts inside. It fetches nothing and runs no data."""
+"""The report as a single file with its styles, charts, tables and scripts. It loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -38,45 +38,43 @@ def html(document: Document) -> str:
 
 
 def _page(document: Document, rows: int) -> str:
-    sections = _within_budget([Section(i, entry, rows) for i, entry in enumerate(document.entries, start=1)])
+    sections = [Section(i, entry, rows) for i, entry in enumerate(document.entries, start=1)]
+    left = _CHART_BYTES
+    for part in sections:
+        left -= (size := len(part.chart.specification) if part.chart and part.chart.specification else 0)
+        if left < 0:
+            left, part.chart = left + size, Chart(None, wording.no_chart("the page would be too large"))
     charts = any(part.chart and part.chart.specification for part in sections)
-    scripts = [Markup(library())] if charts else []
-    scripts.append(Markup(template("report.js")))
-    return (
-        environment()
-        .get_template("report.html")
-        .render(
-            document=document,
-            title=visible(document.title),
-            description=sentence(document.description),
-            sections=sections,
-            tally=document.counts,
-            first=_FIRST_FINDINGS,
-            printed=PRINTED,
-            headline=wording.headline(document.counts),
-            suppression=wording.suppression(document.suppress_below),
-            facts=[(visible(name), visible(value)) for name, value in document.facts],
-            config=visible(document.config),
-            wording=wording,
-            reading=glossary.reading(" ".join([*(part.text for part in sections), *dict(document.facts)])),
-            style=Markup(template("report.css")),
-            scripts=scripts,
-            policy=policy(scripts),
-        )
+    scripts = [*([Markup(library())] if charts else []), Markup(template("report.js"))]
+    page = environment().get_template("report.html")
+    return page.render(
+        document=document,
+        title=visible(document.title),
+        description=sentence(document.description),
+        sections=sections,
+        tally=document.counts,
+        first=_FIRST_FINDINGS,
+        printed=PRINTED,
+        headline=wording.headline(document.counts),
+        suppression=wording.suppression(document.suppress_below),
+        facts=[(visible(name), visible(value)) for name, value in document.facts],
+        config=visible(document.config),
+        wording=wording,
+        reading=glossary.reading(" ".join([*(part.text for part in sections), *dict(document.facts)])),
+        style=Markup(template("report.css")),
+        scripts=scripts,
+        policy=policy(scripts),
     )
 
 
 def policy(scripts: list[Markup]) -> str:
     """What the browser may do: run exactly these scripts, and nothing else. A second defense behind the escaping."""
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def comparison_html(comparison: AuditComparison) -> str:
@@ -93,17 +91,6 @@ def comparison_html(comparison: AuditComparison) -> str:
         style=Markup(template("report.css")),
         policy=policy([]),
     )
-
-
-def _within_budget(sections: list[Section]) -> list[Section]:
-    left = _CHART_BYTES
-    for part in sections:
-        size = len(part.chart.specification) if part.chart and part.chart.specification else 0
-        if size > left:
-            part.chart = Chart(None, wording.no_chart("the page would be too large"))
-        else:
-            left -= size
-    return sections
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A result's table as cells: what is shown, what is sorted by, and what is downloaded."""
+"""A result's table as cells, with the text that is shown and the values for sorting and download."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from isonomy.results.columns import KEYS, VOCABULARY, Column, cell_text, place, 
 MAXIMUM_ROWS = 1_000
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_MINOR = ("size", "statistic", "direction", "status")  # of the vocabulary, what is shown only on request
-_SPARE = ("n", "reference", "estimate")  # of the vocabulary, what is shown only if there is room
+_MINOR = ("size", "statistic", "direction", "status")  # common columns that are shown only on request
+_SPARE = ("n", "reference", "estimate")  # common columns that are shown only if there is room
 _ROOM = 8  # columns that are shown at once
 _PAPER = 13  # columns that fit an upright page
 _BELOW = 10  # columns of the tables that paper prints below the first
 PRINTED = 100  # lines of a table on paper
 _LONG = 30  # a table with more lines is printed in two halves side by side
 _HALF = 7  # columns that fit half a page
-_RUN = 8  # lines about the same groups that are worth a heading of their own
+_RUN = 8  # lines about the same groups that get a heading of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PageColumn:
 
     @property
     def key(self) -> bool:
-        """Whether it says what a line is about: every part of a table that is printed in parts has it."""
+        """Whether the column says what a line is about: it is repeated in every part of a table printed in parts."""
         compared = self.name == "reference" and not self.numeric
         return not self.minor and (self.name in KEYS or compared)
 
@@ -59,7 +59,7 @@ class PageTable:
     columns: tuple[PageColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     total: int
-    title: str = ""  # what all lines are about, where that has no column
+    title: str = ""  # what all lines are about, if no column says so
 
     @property
     def long(self) -> bool:

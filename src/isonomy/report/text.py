@@ -46,7 +46,7 @@ def sentence(text: str, labels: Iterable[str] = ()) -> Markup:
 
 
 def _isolated(text: str, labels: list[str]) -> Markup:
-    strange = sorted({label for label in labels if label and right_to_left(label)}, key=len, reverse=True)
+    strange = sorted(filter(right_to_left, set(labels)), key=len, reverse=True)
     if not strange:
         return Markup(escape(text))
     pieces = re.split("(" + "|".join(map(re.escape, strange)) + ")", text)
@@ -63,8 +63,4 @@ def markdown(text: str) -> str:
     line = _MARKDOWN.sub(r"\\\1", one_line(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     line = re.sub(r":(?=\S)", r"\\:", line)  # no automatic links, no :emoji:
     line = re.sub(r"(?i)\bwww\.", r"www\\.", line)
-    return re.sub(r"^(\s*)([-+=]|\d+[.)])", lambda match: match[1] + _escaped_start(match[2]), line)
-
-
-def _escaped_start(start: str) -> str:
-    return f"\\{start}" if not start[:1].isdigit() else f"{start[:-1]}\\{start[-1]}"
+    return re.sub(r"^(\s*)(?:([-+=])|(\d+)([.)]))", r"\1\3\\\2\4", line)

@@ -57,10 +57,10 @@ IN_THE_REPORT = "The tables, intervals, warnings and statuses are in report.html
 NO_SCRIPT = "Charts, sorting and search need JavaScript. The tables contain every number in the charts."
 
 COMPARISON = "Comparison of two audits"
-NOT_ASKED = "Not asked"
+NOT_ASKED = "Not tested"
 OTHER_COMPARATOR = "Numbers are not compared where the comparator differs between the audits or is withheld in either."
-OTHER_KIND = "The audits ask different kinds of test here, so the numbers are not compared."
-SAME_ROWS = "Both audits read the same rows. Verdicts are compared; numbers differ only where the options do."
+OTHER_KIND = "The audits run different kinds of test under this id, so the numbers are not compared."
+SAME_ROWS = "Both audits read the same rows. Only verdicts are compared; numbers differ only where options do."
 INDEPENDENT_ROWS = (
     "Changes are judged as if the two tables were independent, which the files cannot show. If the same people are in "
     "both, the p-values are not exact, and a change that is within its error here may still be real."
@@ -68,13 +68,13 @@ INDEPENDENT_ROWS = (
 
 
 def compared(changed: int, both: int, alone: int, moved: int, numbers: int) -> str:
-    """Two audits in short: verdicts of tests asked in ``both``, and ``numbers`` that were compared."""
+    """Two audits in a sentence: the tests in ``both``, and the ``numbers`` that were compared."""
     if not both:
         return "The audits have no test in common, so nothing was compared."
     verdicts = _plural(changed, "verdict", "verdicts") if changed else "No verdict"
     mover = _plural(moved, "number", "numbers") if moved else "no number"
     numeric = f"{mover} changed by more than chance explains" if numbers else "no number was compared"
-    rest = f" {_plural(alone, 'test was', 'tests were')} asked in one audit only." if alone else ""
+    rest = f" {_plural(alone, 'test is', 'tests are')} in one audit only." if alone else ""
     return f"{verdicts} of {_plural(both, 'test', 'tests')} changed; {numeric}.{rest}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import altair as alt
@@ -16,10 +17,12 @@ WORDS = "{violation: 'difference shown', within_tolerance: 'within tolerance'}[d
 _HUNDREDTHS = "format(100 * datum.value, '~g')"  # shares in percent, their differences in points
 DRAWN = 80  # groups at most; the table has them all
 ROW = 18
+# The ticks of a logarithmic axis.
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
 
 def hundredths(unit: str) -> alt.Axis | alt.UndefinedType:
-    """The axis of shares, or of their differences, in a ``unit``; the usual one where there is none."""
+    """The axis of shares ("%") or of their differences ("points"); the usual axis without a ``unit``."""
     return alt.Axis(labelExpr=_HUNDREDTHS) if unit else alt.Undefined
 
 
@@ -42,20 +45,24 @@ def forest(
     reach: float = np.inf,
     ratio: bool = False,
     unit: str = "",
+    rules: Sequence[float] = (),
+    words: str = WORDS,
+    below: alt.LayerChart | alt.FacetChart | None = None,
 ) -> alt.TopLevelMixin:
     """One row per group: the column ``name`` as a point, with its interval from ``low`` to ``high``.
 
-    All columns are shown on hovering, and a column ``verdict`` as colour and shape (a column ``direction`` as shape,
-    where there is one). ``null``: its two ends in each group; ``reach``: how far the axis may go for the end of an
-    interval. ``ratio``: the values are ratios, on a logarithmic axis, and the tolerance is one. ``unit``: "%" of
-    shares, "points" of their differences. ``subtitle``: lines below the title.
+    All columns are shown on hovering. A column ``verdict`` is shown as color and shape, a column ``direction`` as
+    shape. ``null``: the two ends of the null in each group; ``reach``: how far the axis may extend for the end of an
+    interval. ``ratio``: the values and the tolerance are ratios, and the axis is logarithmic. ``unit``: "%" for shares,
+    "points" for their differences. ``subtitle``: lines below the title. ``rules``: values with a dashed line across the
+    chart; ``words``: the verdicts in the legend; ``below``: another chart.
     """
     groups = _distinct([theme.short(str(label)) for label in columns["group"]])
     numbers = [np.asarray(columns[end], dtype=np.float64) for end in (name, "low", "high")]
-    low, high = _cut_ratios(numbers) if ratio else _cut(numbers, reach)
+    low, high = _clipped(numbers, reach, ratio=ratio)
     beyond = {"left": numbers[1] < low, "right": numbers[2] > high}
     drawn = {**columns, "group": groups, "from": low, "to": high, **beyond}
-    if ratio:  # a ratio of 0 has no place on the axis: it stands at its edge
+    if ratio:  # a ratio of 0 has no place on the axis, and is drawn at its edge
         drawn["point"] = np.clip(numbers[0], low.min(initial=np.inf), high.max(initial=0.0))
     kinds = {key: "Q" if np.asarray(values).dtype.kind in "fiu" else "N" for key, values in columns.items()}
     base = alt.Chart(theme.data(drawn if null is None else {**drawn, "null": null[0]})).encode(
@@ -65,7 +72,9 @@ def forest(
         x=alt.X(
             "from:Q",
             title=f"{axis}, in {unit}" if unit else axis,
-            axis=hundredths(unit),
+            axis=alt.Axis(values=[x for x in TICKS if low.min(initial=1) <= x <= high.max(initial=1)])
+            if ratio
+            else hundredths(unit),
             # Rounded to powers of ten, the axis of ratios between 0.8 and 1.1 would go from 0.1 to 10.
             scale=alt.Scale(type="log", nice=False, padding=10) if ratio else alt.Scale(zero=False),
         ),
@@ -82,30 +91,27 @@ def forest(
         x="point:Q" if ratio else f"{name}:Q"
     )
     if "verdict" in columns:
-        verdicts, colours = list(theme.VERDICT_COLOURS), list(theme.VERDICT_COLOURS.values())
-        scale, shapes = alt.Scale(domain=verdicts, range=colours), ["diamond", "square", "circle"]
-        colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=None, orient="bottom", labelExpr=WORDS))
+        verdicts, colors = list(theme.VERDICT_COLORS), list(theme.VERDICT_COLORS.values())
+        scale, shapes = alt.Scale(domain=verdicts, range=colors), ["diamond", "square", "circle"]
+        color = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=None, orient="bottom", labelExpr=words))
         shape = alt.Shape("verdict:N", scale=alt.Scale(domain=verdicts, range=shapes))
         if any(columns.get("direction", ())):
-            ways = {"disfavoured": "triangle-down", "favoured": "triangle-up", "": "circle"}
+            ways = {"disfavored": "triangle-down", "favored": "triangle-up", "": "circle"}
             named = alt.Legend(title=None, orient="bottom", values=list(ways)[:2])
             shape = alt.Shape(
                 "direction:N", scale=alt.Scale(domain=list(ways), range=list(ways.values())), legend=named
             )
-        arrows = [arrow.encode(color=colour) for arrow in arrows]
-        bars, dots = bars.encode(color=colour), dots.encode(color=colour, shape=shape)
+        arrows = [arrow.encode(color=color) for arrow in arrows]
+        bars, dots = bars.encode(color=color), dots.encode(color=color, shape=shape)
     if tolerance is not None and null is not None:
         ends = (tolerance, 1.0 / tolerance) if ratio else (-tolerance, tolerance)
         null = np.full(null[0].shape, ends[0]), np.full(null[1].shape, ends[1])
-    nulls = [] if null is None else _nulls(base, None if tolerance is None else float(ratio), *null)
+    nulls = [rule("x", value) for value in rules]
+    nulls += [] if null is None else _nulls(base, None if tolerance is None else float(ratio), *null)
     height = max(60, ROW * len(groups))
-    chart = alt.layer(*nulls, bars, *arrows, dots).properties(width=480, height=height, title=titled(title, subtitle))
-    return theme.finish(chart)
-
-
-def titled(title: str, subtitle: Sequence[str]) -> str | alt.TitleParams:
-    """A title, with the lines of its subtitle if there are any."""
-    return alt.TitleParams(title, subtitle=list(subtitle)) if subtitle else title
+    heading = alt.TitleParams(title, subtitle=list(subtitle)) if subtitle else title
+    chart = alt.layer(*nulls, bars, *arrows, dots).properties(width=480, height=height, title=heading)
+    return theme.finish(chart if below is None else alt.vconcat(chart, below).resolve_scale(color="independent"))
 
 
 def _nulls(base: alt.Chart, equal: float | None, low: FloatArray, high: FloatArray) -> list[alt.Chart]:
@@ -129,37 +135,30 @@ def rule(axis: str, at: float = 0.0) -> alt.Chart:
     return line.encode(**{axis: "null:Q"})
 
 
-def _cut(numbers: Sequence[FloatArray], reach: float) -> tuple[FloatArray, FloatArray]:
-    """The ends of intervals (after the estimates), with infinite ones cut at the chart's edge."""
-    every = np.concatenate([*numbers, [0.0]])
-    finite = every[np.isfinite(every)]
+def _clipped(numbers: Sequence[FloatArray], reach: float, *, ratio: bool) -> tuple[FloatArray, FloatArray]:
+    """The ends of the intervals, clipped at the edges of the chart if they are infinite (for ratios, also 0)."""
+    every = np.concatenate([*numbers, [float(ratio)]])
+    finite = every[np.isfinite(every) & ((every > 0) | (not ratio))]
     margin = 0.1 * (float(np.ptp(finite)) or 1.0)
     left, right = max(float(finite.min()) - margin, -reach), min(float(finite.max()) + margin, reach)
+    if ratio:
+        left, right = float(finite.min()) / 1.2, float(finite.max()) * 1.2
     _, low, high = numbers
-    return np.clip(low, left, right), np.clip(high, left, right)
-
-
-def _cut_ratios(numbers: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """The ends of intervals of ratios, with 0 and infinity cut at the chart's edge."""
-    every = np.concatenate([*numbers, [1.0]])
-    finite = every[np.isfinite(every) & (every > 0)]
-    _, low, high = numbers
-    left, right = float(finite.min()) / 1.2, float(finite.max()) * 1.2
     return np.clip(low, left, right), np.clip(high, left, right)
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:
-    """Shortened labels may coincide; a number keeps them apart."""
-    times: dict[str, int] = {}
+    """Labels with a number after those that were equal once shortened."""
+    times: Counter[str] = Counter()
     result = []
     for label in labels:
-        times[label] = times.get(label, 0) + 1
+        times[label] += 1
         result.append(label if times[label] == 1 else f"{label} ({times[label]})")
     return result
 
 
 def curves(name: str, names: Sequence[str], x: str, at: FloatArray, **values: FloatArray) -> alt.Chart:
     """The base of a chart with one curve per name; ``values``, each of shape (names, points), become its columns."""
-    kept = theme.thin(at.size, max(2, theme.MAXIMUM_POINTS // max(1, len(names))))
-    columns = {name: np.repeat(np.array(names, dtype=object), kept.size), x: np.tile(at[kept], len(names))}
-    return alt.Chart(theme.data(columns | {key: part[:, kept].ravel() for key, part in values.items()}))
+    points = theme.thin(at.size, max(2, theme.MAXIMUM_POINTS // max(1, len(names))))
+    columns = {name: np.repeat(np.array(names, dtype=object), points.size), x: np.tile(at[points], len(names))}
+    return alt.Chart(theme.data(columns | {key: part[:, points].ravel() for key, part in values.items()}))

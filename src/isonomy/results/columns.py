@@ -53,9 +53,9 @@ _ENDS = {"se": "standard error", "low": "from", "high": "to", "pvalue": "p‑val
 class Column:
     """A column of a result's table.
 
-    ``unit`` is "%" for shares and "points" for their differences; ``count`` marks numbers of rows or people, by which a
-    group is small (``sizes=False``: it counts something else); ``whole`` marks other numbers that are shown without
-    decimals; ``withheld`` marks what is hidden for small groups; ``listed`` what the table shows.
+    ``unit`` is "%" for shares and "points" for their differences. ``count`` marks numbers of rows or people, which
+    decide whether a group is small unless ``sizes`` is false. ``whole`` marks other numbers that are shown without
+    decimals, ``withheld`` what is hidden for small groups, and ``listed`` what the table shows.
     """
 
     name: str
@@ -97,7 +97,7 @@ def column(
     name: str = "",
     default: Any = MISSING,
 ) -> Any:
-    """A field that is a column of the result's table; ``name``: what the table calls it, if not as the field."""
+    """A field that is a column of the result's table; ``name``: its name there, if it differs from the field's."""
     meaning = Column(name, heading, unit, count, count if sizes is None else sizes, whole, withheld, listed)
     return field(metadata={"column": meaning}, default=default)
 
@@ -118,16 +118,16 @@ def place(name: str) -> int:
     return VOCABULARY.index(name) if name in VOCABULARY else len(VOCABULARY)
 
 
-# ---- the values of a column as text: in notebooks, reports and the terminal
+# ---- the values of a column as text, for notebooks, reports and the terminal
 
 NOTHING = "–"
-# Verdicts on single groups, and why a group has none.
+# Verdicts on single groups, and the reasons why a group has none.
 MARKS = {
     "violation": "Shown",
     "within_tolerance": "Within tolerance",
     "inconclusive": "Inconclusive",
     "ok": "Tested",
-    "reference": "Compared with",
+    "reference": "Reference",
     "too_small": "Too few rows",
     "suppressed": "Withheld",
     "constant": "No variation",
@@ -140,7 +140,7 @@ MARKS = {
     "infeasible": "Cannot be reached",
     "no_treated": "Nobody treated",
     "no_control": "Everybody treated",
-    "zero_baseline": "Compared with zero",
+    "zero_baseline": "Reference is zero",
     "outside_range": "Outside the range of the data",
     "unbounded": "Unbounded interval",
     "not_converged": "Did not converge",

@@ -25,7 +25,7 @@ def withheld(
     small: BoolArray,
     minimum: int,
     *,
-    kept: BoolArray | None = None,
+    references: BoolArray | None = None,
     rows: float | None = None,
 ) -> BoolArray:
     """The ``small`` groups, and those whose numbers would reveal a small one.
@@ -35,27 +35,25 @@ def withheld(
     groups : sequence of Group
         A group that occurs several times, once for each metric, is withheld everywhere.
     size : ndarray
-        Their rows; NaN if they are already withheld.
+        The rows of each group; NaN if it is already withheld.
     small : ndarray
-        Those that are withheld in any case.
+        The groups that are withheld in any case.
     minimum : int
         The smallest number of rows that is published.
-    kept : ndarray, optional
-        Groups that others are compared with, which are withheld only if no other is left.
+    references : ndarray, optional
+        Groups that others are compared with. They are withheld only if no other group is left.
     rows : float, optional
         The number of all rows.
     """
     if small.all() or not small.any():
         return np.array(small, dtype=bool)
-    kept = np.zeros(len(groups), dtype=bool) if kept is None else kept
-    once = list(dict.fromkeys(groups))
-    place = {group: i for i, group in enumerate(once)}
+    place = {group: i for i, group in enumerate(dict.fromkeys(groups))}
     number = np.array([place[group] for group in groups], dtype=np.intp)
-    hidden, least, last = np.zeros(len(once), dtype=bool), np.full(len(once), np.nan), np.zeros(len(once), dtype=bool)
+    hidden, last, least = np.zeros(len(place), bool), np.zeros(len(place), bool), np.full(len(place), np.nan)
     np.logical_or.at(hidden, number, small)
+    np.logical_or.at(last, number, False if references is None else references)
     np.fmin.at(least, number, size)
-    np.logical_or.at(last, number, kept)
-    _complete(once, least, hidden, minimum, last, rows)
+    _complete(list(place), least, hidden, minimum, last, rows)
     return hidden[number]
 
 
@@ -83,7 +81,9 @@ def _complete(
         changed = False
         for parts, whole in families:
             inside = parts[hidden[parts]]
-            if not inside.size or (inside.size > 1 and _many(size[inside], minimum)):
+            # Groups withheld earlier have already been checked; their sizes are not known.
+            many = np.isnan(size[inside]).any() or size[inside].sum() >= minimum
+            if not inside.size or (inside.size > 1 and many):
                 continue
             changed |= hide(parts, whole)
         if not changed:
@@ -93,11 +93,6 @@ def _complete(
         telling = named & ~hidden & _telling(size, hidden, named, minimum, rows)
         hidden |= telling
         changed |= bool(telling.any())
-
-
-def _many(sizes: FloatArray, minimum: int) -> bool:
-    """Whether the groups have enough rows together. Groups withheld earlier have already been checked."""
-    return bool(np.isnan(sizes).any() or sizes.sum() >= minimum)
 
 
 def _families(groups: Sequence[Group]) -> list[Parts]:
@@ -115,22 +110,22 @@ def _families(groups: Sequence[Group]) -> list[Parts]:
 def _determined(families: Sequence[Parts], hidden: BoolArray) -> BoolArray:
     """The hidden groups that follow from the sums of all families together.
 
-    The sums determine a group unless it can change while they do not, that is, unless a random vector has a component
-    of it after projection on the changes that leave every sum as it is.
+    The sums determine a group unless it can change while every sum stays the same. A random vector is projected onto
+    the changes that preserve all sums: a group is determined if the projection has no component for it.
     """
     from scipy import sparse
     from scipy.sparse.linalg import lsmr
 
     place = np.cumsum(hidden) - 1
-    at: list[tuple[int, int, float]] = []
+    entries: list[tuple[int, int, float]] = []
     for number, (parts, whole) in enumerate(families):
-        at += [(number, int(place[i]), 1.0) for i in parts[hidden[parts]]]
+        entries += [(number, int(place[i]), 1.0) for i in parts[hidden[parts]]]
         if whole is not None and hidden[whole]:
-            at.append((number, int(place[whole]), -1.0))
+            entries.append((number, int(place[whole]), -1.0))
     determined = np.zeros(hidden.size, dtype=bool)
-    if not at:
+    if not entries:
         return determined
-    line, column, sign = (np.array(values) for values in zip(*at, strict=True))
+    line, column, sign = (np.array(values) for values in zip(*entries, strict=True))
     sums = sparse.csr_array((sign, (line, column)), shape=(len(families), int(hidden.sum())))
     draw = np.random.default_rng(0).standard_normal(sums.shape[1])
     projection = lsmr(sums, sums @ draw, atol=1e-13, btol=1e-13, conlim=0, maxiter=10 * sums.shape[1] + 100)[0]

@@ -1,9 +1,9 @@
-"""A result in a notebook: one piece of HTML that fetches nothing and runs nothing."""
+"""A result in a notebook: HTML that loads nothing from the network and runs no script."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -21,25 +21,22 @@ _SCALE = 2.0  # pixels for each of the page's
 
 def html(result: Evidence) -> str:
     """The verdict, the findings, the first rows of the table, and the chart. Every label is text."""
-    return "\n".join(_pieces(result))
-
-
-def _pieces(result: Evidence) -> Iterator[str]:
-    yield '<div style="max-width: 70em">'
-    yield f"<p><em>{escape(result.question)}</em></p>"
-    yield f"<p><strong>{escape(result.headline())}</strong></p>"
-    if design := phrases.designed(result.provenance.options, result.provenance.clusters):
-        yield f"<p>{escape(design)}</p>"
-    findings = result.findings()
-    yield _list(findings[:_FINDINGS])
-    if more := findings[_FINDINGS:]:
-        yield f"<details><summary>{len(more)} more findings</summary>{_list(more)}</details>"
-    if result.warnings:
-        yield f"<p>Warnings</p>{_list(result.warnings)}"
-    yield _picture(result)
-    columns = result.table()
-    yield table(columns, result.described(columns))
-    yield f"<details><summary>What this does not show</summary>{_list(result.limits())}</details></div>"
+    design = phrases.designed(result.provenance.options, result.provenance.clusters)
+    findings, columns = result.findings(), result.table()
+    more = findings[_FINDINGS:]
+    pieces = [
+        '<div style="max-width: 70em">',
+        f"<p><em>{escape(result.question)}</em></p>",
+        f"<p><strong>{escape(result.headline())}</strong></p>",
+        f"<p>{escape(design)}</p>" if design else "",
+        _list(findings[:_FINDINGS]),
+        f"<details><summary>{len(more)} more findings</summary>{_list(more)}</details>" if more else "",
+        f"<p>Warnings</p>{_list(result.warnings)}" if result.warnings else "",
+        _picture(result),
+        table(columns, result.described(columns)),
+        f"<details><summary>What this does not show</summary>{_list(result.limits())}</details></div>",
+    ]
+    return "\n".join(filter(None, pieces))
 
 
 def _list(texts: tuple[str, ...]) -> str:
@@ -71,13 +68,9 @@ def table(columns: Columns, described: Mapping[str, Column] | None = None) -> st
     described = described or {name: Column(name) for name in columns}
     total = max(len(values) for values in columns.values())
     head = "".join(f"<th>{escape(described[name].title)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(phrases.cut(cell, _CELL))}</td>" for cell in row) + "</tr>"
-        for row in zip(
-            *([cell_text(described[name], value) for value in values[:_ROWS]] for name, values in columns.items()),
-            strict=True,
-        )
-    )
+    cells = [[cell_text(described[name], value) for value in values[:_ROWS]] for name, values in columns.items()]
+    rows = ("".join(f"<td>{escape(phrases.cut(cell, _CELL))}</td>" for cell in row) for row in zip(*cells, strict=True))
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
     more = f"<p>The first {_ROWS} of {total:,} rows; to_frame() has them all.</p>" if total > _ROWS else ""
     return (
         f'<div style="overflow-x: auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}'

@@ -74,33 +74,25 @@ def provenance(
     return Provenance(
         call=call,
         version=__version__,
-        options={name: _plain(value) for name, value in options.items()},
+        options=plain_option(options),
         rows=rows,
         dropped=dict(dropped or {}),
-        remarks=() if source is None or not source.like_weights else (_like_weights(source.count),),
+        remarks=(Note("like_weights", values={"column": source.count}),) if source and source.like_weights else (),
         backend="polars" if source is None else source.backend,
         seed=seed,
         clusters=clusters,
     )
 
 
-def _like_weights(column: str | None) -> Note:
-    return Note("like_weights", values={"column": column})
-
-
-def _plain(value: object) -> object:
+def plain_option(value: Any) -> Any:
     """Options as numbers, text, tuples and mappings; expressions and objects as their text."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size <= 1000):
+        value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(key): plain_option(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return tuple(_plain(v) for v in value)
-    if isinstance(value, np.ndarray) and value.size <= 1000:
-        return tuple(_plain(v) for v in value.tolist())
-    if isinstance(value, np.generic):
-        return value.item()
-    return str(value)
+        return tuple(map(plain_option, value))
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,8 +111,8 @@ class Movement:
 class Evidence(ABC):
     """What every question returns: frozen, not iterable, of the annotated type on every path.
 
-    Columns have one entry per line of the table, on their last axis; ``groups`` and ``status`` have one per line too,
-    where lines are about groups. A subclass states in `findings` what was found, in `limits` what was not shown.
+    Columns have one entry per line of the table, on their last axis; so have ``groups`` and ``status`` if lines are
+    about groups. A subclass states in `findings` what was found, in `limits` what was not shown.
     """
 
     method: ClassVar[str]
@@ -144,7 +136,7 @@ class Evidence(ABC):
 
     def __post_init__(self) -> None:
         if isinstance(self.status, np.ndarray):  # numpy turns the members of an enum into strings
-            object.__setattr__(self, "status", tuple(Status(one) for one in self.status))
+            object.__setattr__(self, "status", tuple(map(Status, self.status)))
         remarks = tuple(remark for remark in self.provenance.remarks if remark not in self.notes)
         if remarks:
             object.__setattr__(self, "notes", (*remarks, *self.notes))
@@ -210,7 +202,7 @@ class Evidence(ABC):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each line is called: its group and, where there are several metrics, its metric."""
+        """The name of each line: its group and, if there are several metrics, its metric."""
         metrics = next((getattr(self, name) for name, c in self.declared().items() if c.name == "metric"), ())
         if len(set(metrics)) < 2:
             return self.labels
@@ -232,8 +224,8 @@ class Evidence(ABC):
     # ---- words
 
     @property
-    def asked(self) -> Question:
-        """The question this result answers."""
+    def definition(self) -> Question:
+        """The question this result answers, as it is declared."""
         from isonomy.results.questions import find_question
 
         return find_question(self.provenance.call)
@@ -241,7 +233,7 @@ class Evidence(ABC):
     @property
     def question(self) -> str:
         """What was asked, in a sentence."""
-        return self.asked.asks
+        return self.definition.asks
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -257,7 +249,7 @@ class Evidence(ABC):
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
-        return tuple(self.rows_assumed() if one == phrases.INDEPENDENT else one for one in self.always_assumed)
+        return tuple(self.rows_assumed() if pair == phrases.INDEPENDENT else pair for pair in self.always_assumed)
 
     def rows_assumed(self) -> tuple[str, str]:
         """What is assumed of the rows: that they are independent, or that their clusters are."""
@@ -270,7 +262,7 @@ class Evidence(ABC):
 
     @abstractmethod
     def plot(self) -> alt.TopLevelMixin:
-        """The chart of this result, from Altair."""
+        """The chart of this result, from Altair. ``plot().save("chart.svg")`` writes it to a file."""
 
     @property
     def answered(self) -> bool:
@@ -293,7 +285,7 @@ class Evidence(ABC):
             return phrases.unanswered(map(str, self.status))
         tolerance = self.provenance.options.get("tolerance", True)
         tolerant = tolerance not in (None, 0)
-        return self.asked.verdict(self.verdict.value, tolerant=tolerant, beyond=tolerant and tolerance is not True)
+        return self.definition.verdict(self.verdict.value, tolerant=tolerant, beyond=tolerant and tolerance is not True)
 
     def summary(self) -> str:
         """The result in words, for a terminal or an e-mail."""
@@ -328,10 +320,11 @@ class Evidence(ABC):
         if not self.groups or not sizes:
             return self
         counts = np.array([getattr(self, name) for name in sizes])
-        gone = [one is Status.SUPPRESSED or name in also for one, name in zip(self.status, self.labels, strict=True)]
-        few = (counts < minimum).any(axis=0) | np.array(gone, dtype=bool)
+        lines = zip(self.status, self.labels, strict=True)
+        hidden = np.array([status is Status.SUPPRESSED or label in also for status, label in lines], dtype=bool)
+        few = (counts < minimum).any(axis=0) | hidden
         compared = self.compared_with()
-        small = withheld(self.groups, counts.min(axis=0), few, minimum, kept=compared, rows=self.provenance.rows)
+        small = withheld(self.groups, counts.min(axis=0), few, minimum, references=compared, rows=self.provenance.rows)
         if (few & compared).any() or self.given_away(small & compared, ~small):
             raise NotEnoughData(
                 f"reference: the group that others are compared with has fewer than {minimum:,} rows, the minimum for "

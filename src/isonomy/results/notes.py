@@ -1,4 +1,4 @@
-"""Notes: what a reader must know about a result, as data. Sentences are made last.
+"""Notes: what a reader must know about a result, as data. They become sentences last.
 
 A topic registers its sentences once, by code::
 
@@ -24,7 +24,7 @@ SENTENCES: dict[str, Sentence] = {}
 @storable
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing to know: its code, the labels of the groups it is about, and the numbers in its sentence."""
+    """A fact for the reader: its code, the labels of the groups it is about, and the values in its sentence."""
 
     code: str
     groups: tuple[str, ...] = ()
@@ -53,19 +53,26 @@ def note_if(code: str, groups: Sequence[str], **values: Any) -> tuple[Note, ...]
 
 def without(notes: Sequence[Note], hidden: Collection[str]) -> tuple[Note, ...]:
     """The notes without the ``hidden`` groups; a note about them alone is dropped, and a last note says so."""
-    kept = [replace(note, groups=tuple(label for label in note.groups if label not in hidden)) for note in notes]
-    kept = [new for old, new in zip(notes, kept, strict=True) if new.groups or not old.groups]
-    return tuple(kept) if len(kept) == len(notes) else (*kept, Note("withheld"))
+    left = [replace(note, groups=tuple(label for label in note.groups if label not in hidden)) for note in notes]
+    left = [new for old, new in zip(notes, left, strict=True) if new.groups or not old.groups]
+    return tuple(left) if len(left) == len(notes) else (*left, Note("withheld"))
 
 
 register(
     {
         "dropped": lambda note: phrases.dropped(note.values),
         "like_weights": lambda note: phrases.like_weights(note.values["column"]),
-        "withheld": phrases.WITHHELD_WARNINGS,
-        "overlapping": lambda note: phrases.overlapping(note.groups),
-        "merged": phrases.MERGED,
-        "other_rows": phrases.OTHER_ROWS,
-        "repeated": lambda note: phrases.repeated(**note.values),
+        "withheld": "Warnings about groups whose numbers are withheld are withheld too.",
+        "overlapping": "Named groups may overlap with others: the numbers of a withheld group may follow by "
+        "subtraction from those of {groups} and of other groups. If they do, do not publish the named groups.",
+        "merged": "If the groups of one column are unions of groups of another, the numbers of a withheld group may "
+        "follow from both by subtraction. In that case publish only one of the two columns, or test their "
+        "intersections too.",
+        "other_rows": "This audit withholds groups, and this test uses other rows, or other cuts of a column, than "
+        "another test. The numbers of a withheld group may follow from both by subtraction. Use the same filters and "
+        "cuts in all tests, or publish only one of them.",
+        "repeated": "Some people appear more than once: {rows:,} rows belong to {people:,} people (column {user!r}). "
+        "This test assumes that rows are independent, so its errors may be too small. Name that column as the cluster "
+        "of the data to measure errors between people.",
     }
 )

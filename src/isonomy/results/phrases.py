@@ -6,13 +6,14 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 _CLUSTERS = 5  # groups whose clusters are described in words
 _FINDINGS = 50  # findings of a summary; a report has them all
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
-# A verdict in the words of its question: on a report's chip, and before the headline. An alternative that exists, or a
-# correction that helps, violates nothing.
+# A verdict in a few words, before its headline; a question may have words of its own, because an alternative that
+# exists, or a correction that helps, violates nothing.
 BADGES = {
     "violation": "Difference shown",
     "within_tolerance": "Within tolerance",
@@ -63,7 +64,6 @@ _PARTICIPLE = re.compile(
     r"(re|un|mis|over|under|with|for)?"
     r"(chosen|drawn|found|given|held|kept|left|let|lost|made|met|paid|put|sent|shown|sold|taken|told|won)"
 )
-BY_WEIGHT = " (by weight)"  # after a share or an average in which rows count by their weights
 UNANSWERED = "This is no evidence for or against equal treatment."
 # Why a group has no answer, by its status.
 REASONS = {
@@ -74,16 +74,6 @@ REASONS = {
     "suppressed": "every group is too small to be published",
 }
 ALONE = "only one group has enough rows, which leaves nothing to compare it with"
-MERGED = (
-    "If the groups of one column are unions of groups of another, the numbers of a withheld group may follow from both "
-    "by subtraction. In that case publish only one of the two columns, or test their intersections too."
-)
-WITHHELD_WARNINGS = "Warnings about groups whose numbers are withheld are withheld too."
-OTHER_ROWS = (
-    "This audit withholds groups, and this test uses other rows, or other cuts of a column, than another test. The "
-    "numbers of a withheld group may follow from both by subtraction. Use the same filters and cuts in all tests, or "
-    "publish only one of them."
-)
 UNTOLERANT = (
     "no difference was shown. Without a tolerance nothing more can be concluded: no number of rows can show that "
     "groups are equal."
@@ -113,26 +103,22 @@ def rows_assumed(weight: object, cluster: object) -> tuple[str, str]:
 def designed(options: Mapping[str, object], clusters: Sequence[tuple[str, int, float]] = ()) -> str:
     """How rows represent people in every number of a result; empty if each row is one person.
 
-    ``clusters``: of each group, their number and their effective number.
+    ``clusters``: for each group, its number of clusters and their effective number.
     """
     count, weight, cluster = (options.get(name) for name in ("count", "weight", "cluster"))
-    sentences = [
-        f"Each line of the table stands for the number of rows in {count}." if count else "",
-        f"Shares and averages count each row by its weight, the column {weight}; numbers of rows are not weighted."
-        if weight
-        else "",
-        f"Rows with the same {cluster} belong together, and all errors account for that." if cluster else "",
-        _worth(clusters, "clusters" if cluster else "rows") if clusters else "",
-    ]
-    return " ".join(filter(None, sentences))
-
-
-def _worth(clusters: Sequence[tuple[str, int, float]], what: str) -> str:
-    """The groups with the fewest effective clusters, and how many these are."""
-    fewest = sorted(clusters, key=lambda group: group[2])[:_CLUSTERS]
-    each = [f"{group} has {number:,} {what}, worth {worth:,.1f} of equal weight" for group, number, worth in fewest]
-    among = "" if len(clusters) <= _CLUSTERS else f", the fewest of {len(clusters):,} groups"
-    return f"{'; '.join(each)}{among}."
+    sentences = [f"Each line of the table stands for the number of rows in {count}."] if count else []
+    if weight:
+        sentences.append(
+            f"Shares and averages count each row by its weight, the column {weight}; numbers of rows are not weighted."
+        )
+    if cluster:
+        sentences.append(f"Rows with the same {cluster} belong together, and all errors account for that.")
+    if clusters:  # the groups with the fewest effective clusters
+        what, fewest = "clusters" if cluster else "rows", sorted(clusters, key=lambda group: group[2])[:_CLUSTERS]
+        worth = [f"{group} has {n:,} {what}, worth {size:,.1f} of equal weight" for group, n, size in fewest]
+        among = "" if len(clusters) <= _CLUSTERS else f", the fewest of {len(clusters):,} groups"
+        sentences.append(f"{'; '.join(worth)}{among}.")
+    return " ".join(sentences)
 
 
 SAMPLE = ("Rows are a sample of the population that the conclusion is about.", UNCHECKED)
@@ -171,8 +157,8 @@ def noun(name: str) -> str:
 
 def chosen(words: Mapping[str, str]) -> str:
     """What people with decision 1 are called: the words for the selection rate ('approved'), or 'selected'."""
-    own = words.get("selection_rate", "")
-    return own if _verbal(own) else "selected"
+    rate = words.get("selection_rate", "")
+    return rate if _verbal(rate) else "selected"
 
 
 def _verbal(words: str) -> bool:
@@ -273,20 +259,11 @@ def count(n: float) -> str:
 
 
 def like_weights(column: str | None) -> str:
-    """Counts that look like survey weights."""
+    """A warning about counts that look like survey weights."""
     return (
         f"The counts in {column!r} look like survey weights: many different, large numbers. Each line was treated as "
         "that many independent rows. If a line is one respondent, use the column as the weight instead; otherwise all "
         "errors are far too small."
-    )
-
-
-def repeated(people: int, rows: int, user: str) -> str:
-    """People who appear more than once, in a test that assumes that rows are independent."""
-    return (
-        f"People appear more than once ({count(people)} of them in {count(rows)} rows, by the column {user!r}), but "
-        "this test assumes that rows are independent, so its errors may be too small. Use that column as the cluster "
-        "of the data to measure errors between people."
     )
 
 
@@ -310,16 +287,8 @@ def about(sentence: str, labels: Sequence[str]) -> str:
     return sentence.format(listed(labels))
 
 
-def overlapping(labels: Sequence[str]) -> str:
-    """Named groups that are published although others are withheld."""
-    return (
-        f"Named groups may overlap with others: the numbers of a withheld group may follow by subtraction from those "
-        f"of {listed(labels)} and of other groups. If they do, do not publish the named groups."
-    )
-
-
 def few(least: int, rows: str, labels: Sequence[str]) -> str:
-    """Groups too small for large-sample laws; ``rows``: what there are fewer than ``least`` of."""
+    """Groups with fewer than ``least`` ``rows``, too few for large-sample theory."""
     return (
         f"Fewer than {least} {rows} {listed(labels)}: intervals and p-values rest on large-sample theory that may not "
         "hold there."
@@ -338,24 +307,17 @@ def summary(
     null: str,
     headline: str,
     design: str = "",
-    findings: Iterable[str],
-    warnings: Iterable[str],
-    limits: Iterable[str],
+    findings: Sequence[str],
+    warnings: Sequence[str],
+    limits: Sequence[str],
 ) -> str:
     """A result in words: what was asked, what was found, and how to read it."""
     lines = [question, "", headline, ""]
     lines += [design, ""] if design else []
-    every = list(findings)
-    lines += [_bullet(finding) for finding in every[:_FINDINGS]]
-    if more := every[_FINDINGS:]:
-        lines.append(_bullet(f"{len(more):,} more findings, in findings()."))
+    bullet = partial(textwrap.fill, width=100, initial_indent="  - ", subsequent_indent="    ", break_long_words=False)
+    lines += map(bullet, findings[:_FINDINGS])
+    if more := findings[_FINDINGS:]:
+        lines.append(bullet(f"{len(more):,} more findings, in findings()."))
     lines += ["", f"Tested: {null}"]
-    warned = [_bullet(warning) for warning in warnings]
-    if warned:
-        lines += ["", "Warnings", *warned]
-    lines += ["", "What this does not show", *(_bullet(limit) for limit in limits)]
-    return "\n".join(lines)
-
-
-def _bullet(text: str) -> str:
-    return textwrap.fill(text, 100, initial_indent="  - ", subsequent_indent="    ", break_long_words=False)
+    lines += ["", "Warnings", *map(bullet, warnings)] if warnings else []
+    return "\n".join([*lines, "", "What this does not show", *map(bullet, limits)])

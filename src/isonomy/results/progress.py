@@ -23,20 +23,16 @@ def listening(listener: Listener) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-def tracked(items: Iterable[T], what: str, total: int, *, bar: bool) -> Iterable[T]:
+def tracked(items: Iterable[T], what: str, total: int, *, bar: bool) -> Iterator[T]:
     """The items, one by one, with their progress reported to the listener or, if ``bar``, shown as a bar."""
     listener = _LISTENER.get()
-    if listener is not None:
-        return _reported(items, what, total, listener)
-    if not bar:
-        return items
-    from rich.progress import track
+    if listener is None and bar:
+        from rich.progress import track
 
-    return track(items, description=what, total=total)
-
-
-def _reported(items: Iterable[T], what: str, total: int, listener: Listener) -> Iterator[T]:
-    listener(what, 0, total)
+        yield from track(items, description=what, total=total)
+        return
+    report = listener or (lambda *_: None)
+    report(what, 0, total)
     for done, item in enumerate(items, start=1):
         yield item
-        listener(what, done, total)
+        report(what, done, total)

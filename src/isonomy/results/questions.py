@@ -1,4 +1,4 @@
-"""Questions: the public tests, what readers are told about them, and how a call of one is opened.
+"""Questions: the public tests, the words of their reports, and how a call of one is opened.
 
 A question is declared once, by a decorator over its function; the audit, the report, the comparison of two audits and
 the documentation find it in `QUESTIONS`. `KINDS` lists the names, in the order in which they are presented.
@@ -17,7 +17,7 @@ import numpy as np
 from isonomy.errors import UsageError
 from isonomy.frames import Grouping, Reading, Request, Source, open_source
 from isonomy.frames.roles import in_words, with_arrays, with_conditions
-from isonomy.inference.designs import clusters_of
+from isonomy.inference.designs import count_clusters
 from isonomy.numerics.randomness import Seed, resolve
 from isonomy.options import checked, form_of, hints
 from isonomy.results import phrases
@@ -57,13 +57,13 @@ class Plan:
 class Question:
     """A public test: its function, its plan, and its words.
 
-    ``asks`` is the question in a sentence. ``topic`` is what a report calls it: "{}" stands for its metrics, "{by}" for
+    ``asks`` is the question in a sentence. ``topic`` is its title in a report: "{}" stands for its metrics, "{by}" for
     its groups, which otherwise follow at the end. ``badges``, ``verdicts`` and ``next_steps`` are its words for a
-    verdict, where they differ from the common ones; ``looks`` is how a verdict that is no complaint is colored and
+    verdict, where they differ from the common ones; ``looks`` says how a verdict that is no complaint is colored and
     counted. ``meaning`` explains its technical words, perhaps from the options of the call; ``speaks_of`` lists the
-    words ("selected", "outcome 1") that its sentences use whatever its metric. ``from_counts``: with a 0/1 metric, it
-    can be answered from counts. ``moved``: keywords of earlier versions, and what to write instead. ``idle``: given the
-    options of an audit file, the column roles that the question would not use; they are then not taken from
+    words ("selected", "outcome 1") that its sentences use whatever its metric. ``from_counts``: it can be answered from
+    counts if its metric is 0/1. ``moved`` maps keywords of earlier versions to what replaces them. ``idle`` returns the
+    column roles that the question would not use with the options of an audit file; these are not taken from
     ``[columns]``.
     """
 
@@ -103,7 +103,7 @@ class Question:
     def verdict(self, verdict: str, *, tolerant: bool = True, beyond: bool = False) -> str:
         """A verdict in a sentence.
 
-        Not ``tolerant``: a tolerance could be set, and none was; ``beyond``: one was, and groups differ by more.
+        Not ``tolerant``: a tolerance could be set, and none was. ``beyond``: one was, and groups differ by more.
         """
         if verdict == "inconclusive" and not tolerant:
             sentence = phrases.UNTOLERANT
@@ -123,7 +123,7 @@ QUESTIONS: dict[str, Question] = {}
 
 
 def find_question(name: str) -> Question:
-    """The question of that name; its module is imported first where that is still to be done."""
+    """The question of that name; its module is imported if necessary."""
     import isonomy
 
     if name not in QUESTIONS and not hasattr(isonomy, name):
@@ -179,7 +179,7 @@ class Call:
         """The record of the call.
 
         ``random``: whether anything was drawn; ``grouping``: the groups whose clusters the result does not report
-        itself; ``chosen``: options settled on the way.
+        itself; ``chosen``: options that the call determined.
         """
         return provenance(
             self.name,
@@ -192,20 +192,18 @@ class Call:
         )
 
     def clusters(self, grouping: Grouping, everybody: str = "") -> tuple[tuple[str, int, float], ...]:
-        """The clusters of each group, and how many of equal mass they are worth; ``everybody`` names all rows."""
-        return clusters_of(self.source, grouping, everybody)
+        """The number and the effective number of clusters of each group; ``everybody`` names all rows."""
+        return count_clusters(self.source, grouping, everybody)
 
 
 def open_call(name: str, arguments: Options) -> Call:
-    """Open the table of a call. ``arguments``: the ``locals()`` of the public function, taken first thing."""
+    """Open the table of a call. ``arguments``: the ``locals()`` at the start of the public function."""
     given = {key: value for key, value in arguments.items() if key not in ("data", "rows")}
     forms = QUESTIONS[name].forms if name in QUESTIONS else {}
     data, given = with_arrays(arguments["data"], given | arguments["rows"], forms)
     rng, seed = resolve(given.pop("rng", None))
     source = open_source(data, **{key: given.pop(key) for key in READING if key in given})
-    asked = given
-    source, given = with_conditions(source, asked, forms)
-    conditions = {key: in_words(asked[key]) for key, name in given.items() if name is not asked[key]}
-    recorded = {key: value for key, value in (given | conditions).items() if key not in UNRECORDED}
-    recorded |= asdict(source.reading)
-    return Call(name, source, given, rng, seed, recorded)
+    source, options = with_conditions(source, given, forms)
+    conditions = {key: in_words(given[key]) for key, column in options.items() if column is not given[key]}
+    recorded = {key: value for key, value in (options | conditions).items() if key not in UNRECORDED}
+    return Call(name, source, options, rng, seed, recorded | asdict(source.reading))

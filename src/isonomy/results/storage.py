@@ -27,7 +27,7 @@ from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 
 SCHEMA_VERSION = 3  # 1: results held single rows; 2: warnings were text
-# The metadata of a field that lists single rows or raw values: it is stored only on request, and None otherwise.
+# The metadata of a field that lists single rows or raw values. It is stored only on request, and otherwise as None.
 OF_ROWS: Mapping[str, bool] = {"rows": True}
 
 _TAG = "$type"
@@ -50,7 +50,7 @@ storable(Verdict)
 
 
 def encode(value: object, *, rows: bool = False) -> Json:
-    """A value made of plain JSON types. ``rows``: with the fields marked `OF_ROWS`, which are None otherwise."""
+    """A value in plain JSON types. ``rows``: include the fields marked `OF_ROWS`, which are otherwise None."""
     match value:
         case Enum():
             return {_TAG: type(value).__name__, "value": value.value}
@@ -81,10 +81,9 @@ def encode(value: object, *, rows: bool = False) -> Json:
     if is_dataclass(value) and not isinstance(value, type):
         find_class(type(value).__name__)  # raises for what could not be read back
         shown = {
-            name: getattr(value, name) for name, f in _stored(type(value)).items() if rows or "rows" not in f.metadata
+            n: getattr(value, n) if rows or "rows" not in f.metadata else None for n, f in _stored(type(value)).items()
         }
-        stored = {name: encode(shown.get(name), rows=rows) for name in _stored(type(value))}
-        return {_TAG: type(value).__name__} | stored
+        return {_TAG: type(value).__name__} | {name: encode(part, rows=rows) for name, part in shown.items()}
     raise TypeError(f"cannot store a {type(value).__name__} in a result")
 
 
@@ -136,8 +135,7 @@ def decode(value: Json) -> Json:
     if issubclass(cls, Enum):
         return cls(value["value"])
     names: dict[str, str] = {name: part.name for name, part in _stored(cls).items()}
-    own = {str(names.get(name, name)): decode(item) for name, item in value.items() if name != _TAG}
-    return typed(cls(**own))
+    return typed(cls(**{str(names.get(name, name)): decode(item) for name, item in value.items() if name != _TAG}))
 
 
 def typed(part: D) -> D:
@@ -189,13 +187,14 @@ def _fits(value: object, annotation: object) -> bool:
     return not isinstance(kind, type) or kind is object or isinstance(value, kind)
 
 
-# Numbers, booleans, text, dates and objects: nothing that takes memory before its values are read.
+# Numbers, booleans, text, dates and objects; no type that would allocate memory before its values are read.
 _DTYPE = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|U\d+|M8(\[\w+\])?)|object")
 
 
 def _decode_array(value: dict[str, Json]) -> AnyArray:
     data, shape = value["data"], value["shape"]
-    if not isinstance(data, list) or not isinstance(shape, list) or math.prod(map(_size, shape)) != len(data):
+    whole = isinstance(shape, list) and all(isinstance(length, int) and length >= 0 for length in shape)
+    if not isinstance(data, list) or not whole or math.prod(shape) != len(data):
         raise ValueError("an array's shape does not fit its values")
     if not isinstance(value["dtype"], str) or not _DTYPE.fullmatch(value["dtype"]):
         raise ValueError(f"an array of {str(value['dtype'])[:40]!r}")
@@ -210,12 +209,6 @@ def _decode_array(value: dict[str, Json]) -> AnyArray:
     array = (flat.astype(np.str_) if text else flat).reshape(shape)  # as wide as the longest text
     array.flags.writeable = False
     return array
-
-
-def _size(length: Json) -> int:
-    if not isinstance(length, int) or length < 0:
-        raise ValueError("an array's shape is not made of whole numbers")
-    return length
 
 
 def find_class(name: object) -> type:
@@ -257,11 +250,9 @@ def from_dict(stored: Mapping[str, Json]) -> Any:
             raise TypeError(f"a {cls.__name__} is not a result")
         result.to_frame()  # raises for numbers of the wrong type or length
         result.summary()
-    except UsageError:
+    except (UsageError, MemoryError):
         raise
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever a file may hold instead of a result
+    except Exception as error:  # a file may hold anything instead of a result
         raise UsageError(f"from_json: not a stored result ({type(error).__name__}: {str(error)[:200]}).") from None
     return result
 

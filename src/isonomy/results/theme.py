@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from isonomy.results import phrases
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 # Color-blind safe (Okabe and Ito), with enough contrast on white and on dark grey.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A6D00", "#666666")
-VERDICT_COLOURS = {"violation": "#D55E00", "within_tolerance": "#009E73", "inconclusive": "#767676"}
+VERDICT_COLORS = {"violation": "#D55E00", "within_tolerance": "#009E73", "inconclusive": "#767676"}
 RULE = "#767676"
 MAXIMUM_POINTS = 5_000
 
@@ -35,28 +37,21 @@ LABEL_LENGTH = 60
 
 
 def short(label: str, length: int = LABEL_LENGTH) -> str:
-    """A label that fits beside an axis: one line, at most ``length`` characters."""
+    """A label that fits next to an axis: one line, at most ``length`` characters."""
     return phrases.cut(label, length)
 
 
 def data(columns: Mapping[str, object]) -> alt.InlineData:
     """Columns as inline chart data. Missing and non-finite numbers become null."""
     import altair as alt
-    import numpy as np
 
-    names = list(columns)
-    plain = [np.asarray(columns[name]).tolist() for name in names]
-    rows = [
-        {n: None if isinstance(v, float) and not np.isfinite(v) else v for n, v in zip(names, row, strict=True)}
-        for row in zip(*plain, strict=True)
-    ]
-    return alt.InlineData(values=rows)
+    plain = {name: np.asarray(values).tolist() for name, values in columns.items()}
+    known = {n: [None if isinstance(v, float) and not np.isfinite(v) else v for v in part] for n, part in plain.items()}
+    return alt.InlineData(values=[dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True)])
 
 
 def thin(size: int, limit: int = MAXIMUM_POINTS) -> IntArray:
     """Indices of at most ``limit`` of ``size`` points, evenly spaced, including both ends."""
-    import numpy as np
-
     return np.arange(size) if size <= limit else np.unique(np.linspace(0, size - 1, limit).astype(np.intp))
 
 
@@ -66,7 +61,7 @@ def finish(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """The Vega-Lite specification of a chart, with its data inside whatever their number."""
+    """The Vega-Lite specification of a chart, with all of its data."""
     import altair as alt
 
     with alt.data_transformers.enable("default", max_rows=None):

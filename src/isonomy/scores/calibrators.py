@@ -40,7 +40,7 @@ from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Draws, Finite, Fraction, Number, Positive, Seeded, check_parameters, checked
 from isonomy.scores import words
 from isonomy.scores.smoothing.kernels import Axis
-from isonomy.scores.smoothing.maps import Calibration, Fitter, Map, fit_surface, onto, same
+from isonomy.scores.smoothing.maps import Calibration, Fitter, fit_surface, identity, onto
 from isonomy.scores.smoothing.targets import Target
 from isonomy.scores.thresholds import Change, ThresholdsPlan, decide, estimate, read
 
@@ -56,10 +56,75 @@ _UNUSED: dict[Calibration, dict[str, object]] = {
 _MOVED = {"group_columns": "groups=", "user_column": "user="}
 
 
+# ---- what estimators share
+
+
+class GroupEstimator:
+    """A mixin: one model for each group that has enough users, and one for everybody."""
+
+    groups: Column | Sequence[Column]
+    user: Column | None
+    min_size: float
+    groups_: tuple[Key, ...]
+
+    def _columns(self, X: object, numbers: Sequence[Column], *, reset: bool) -> Columns:
+        """The numbers and groups of X; users are needed by ``fit`` only."""
+        groups, user = as_tuple(self.groups), self.user if reset else None
+        return read_columns(self, X, numbers=tuple(numbers), groups=groups, user=user, reset=reset)
+
+    def _required(self, y: object) -> object:
+        if y is None:
+            name = type(self).__name__
+            raise UsageError(f"y: This {name} estimator requires y to be passed, but the target y is None.")
+        return target(y)
+
+    def _same_length(self, y: FloatArray, columns: Columns) -> None:
+        if len(y) != len(columns.numbers):
+            raise UsageError(
+                f"y: {len(y)} rows for {len(columns.numbers)} rows of X (inconsistent numbers of samples)."
+            )
+
+    def _fit_groups(self, columns: Columns, vote: Votes, fit: Callable[[IntArray], M]) -> tuple[M, dict[Key, M]]:
+        """The model of everybody, and that of each group with at least ``min_size`` votes.
+
+        ``fit`` makes a model of the rows it is given; rows without a vote are left out.
+        """
+        counted = vote.weighted > 0
+        if not counted.any():
+            raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
+        pooled = fit(np.flatnonzero(counted))
+        models: dict[Key, M] = {(): pooled} if columns.keys == ((),) else {}
+        for number, key in enumerate(columns.keys):
+            members = columns.group == number
+            if key and vote.among(members).sum() >= max(self.min_size, np.finfo(float).tiny):
+                models[key] = fit(np.flatnonzero(members & counted))
+        self.groups_ = columns.keys
+        self.pooled_groups_ = tuple(key for key in columns.keys if key not in models)
+        return pooled, models
+
+    def _predict_groups(self, columns: Columns, predict: Callable[[Key, FloatArray], FloatArray]) -> FloatArray:
+        """Predictions group by group; warns about groups not seen in fit, which get the model of everybody."""
+        unknown = [key for key in columns.keys if key not in set(self.groups_)]
+        if unknown:
+            warnings.warn(words.unknown_groups(unknown), UserWarning, stacklevel=3)
+        members = [columns.group == number for number in range(len(columns.keys))]
+        parts = [predict(key, columns.numbers[rows]) for key, rows in zip(columns.keys, members, strict=True)]
+        predicted = np.empty((len(columns.numbers), *parts[0].shape[1:])) if parts else np.empty(0)
+        for rows, part in zip(members, parts, strict=True):
+            predicted[rows] = part
+        return predicted
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
+        if tags.regressor_tags is not None:
+            tags.regressor_tags.poor_score = True  # it uses few columns: not a model of the outcome from many features
+        return tags
+
+
 # ---- one score
 
 
-class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
+class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEstimator):
     """Make a score mean the same thing in every group, by calibrating each group separately.
 
     Each group's score s is replaced by an estimate of E[Y | S = s, G = g]; two groups with equal calibrated scores then
@@ -70,9 +135,8 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
     ----------
     method : {"near_unbiased", "published", "binning", "isotonic", "platt"}, default "near_unbiased"
         ``"near_unbiased"``: local-linear estimates at the edges of score bins, linear in between. ``"published"``: the
-        same with Nadaraya-Watson estimates, as in section 4.1 of the paper; they are biased where scores are not
-        spread evenly. ``"binning"``: the mean outcome of each bin. ``"isotonic"`` and ``"platt"``: scikit-learn's, by
-        group.
+        same with Nadaraya-Watson estimates (section 4.1 of the paper), which are biased if scores are not spread
+        evenly. ``"binning"``: the mean outcome of each bin. ``"isotonic"`` and ``"platt"``: scikit-learn's, by group.
     score_column : str or int, default 0
         The score, a column of X by name (frames) or number. (``score`` is the name of a method in scikit-learn.)
     groups : str, int or sequence of them, default ()
@@ -83,36 +147,29 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         Number of bins with equal shares of the scores; not used by "isotonic" and "platt".
     bandwidth : float, optional
         Of the kernel ("near_unbiased" and "published"). Default: the paper's rule with the group's number of users (or
-        rows), scaled to where most scores lie if some are not in [0, 1].
+        rows), scaled to the range of most scores if some are not in [0, 1].
     monotone : bool, default False
         Whether calibrated scores must not fall as the score rises. ("isotonic" always ensures this; a falling "platt"
         curve is replaced by the group's mean outcome.)
     onto : mapping or tuple, optional
         A group, such as ``{"sex": "Male"}`` or a tuple of values of ``groups``: other groups' scores are mapped onto
-        its score scale (no further than the scores seen in fit) instead of onto outcomes. Its own scores do not change.
+        its score scale instead of onto outcomes. Its own scores do not change.
     min_size : int, default 50
         A group with fewer users (rows) than this, or not seen in fit, gets the calibrator of everybody together.
 
     Attributes
     ----------
-    groups_ : tuple
-        The groups seen in fit (values of ``groups``).
-    pooled_groups_ : tuple
-        Those of them that are too small for a calibrator of their own.
-    calibrators_ : dict
-        The function of each group that has its own.
-    pooled_ : function
-        The function of everybody together.
+    groups_, pooled_groups_ : tuple
+        The groups seen in fit, and those of them that are too small for their own calibrator.
+    calibrators_, pooled_ : dict, function
+        The function of each group that has its own, and the function of everybody together.
 
     Notes
     -----
-    Calibrated scores lie within the range of the group's outcomes, so that those of 0/1 outcomes are probabilities. A
-    local line can leave this range where the curve bends; the estimate is then the nearest end of the range. A score
-    below or above all those seen in fit gets the value of the nearest one that was seen. With ``onto`` the result is a
-    score of that group instead of an outcome, and these bounds do not apply.
+    Calibrated scores lie within the range of the group's outcomes, except with ``onto``. A score beyond all those seen
+    in fit gets the value of the nearest one that was seen.
 
-    When it misleads: on the rows it was fitted on, and on groups so small that they get everybody's calibrator
-    (`pooled_groups_`).
+    When it misleads: on the rows it was fitted on, and on groups so small that they get everybody's calibrator.
 
     References
     ----------
@@ -169,31 +226,30 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
                     f"{name}: {value!r} has no effect with method={self.method!r}; leave it at {default!r}, or choose "
                     "another method."
                 )
-        columns = self._read(X, reset=True)
+        columns = self._columns(X, (self.score_column,), reset=True)
         with about("y", (TypeError, ValueError)):
-            outcome = outcomes(column_or_1d(required(self, y), warn=True))
-        same_length(outcome, columns)
+            outcome = outcomes(column_or_1d(self._required(y), warn=True))
+        self._same_length(outcome, columns)
         if not np.all(np.isfinite(outcome)):
             raise UsageError("y: Input y contains NaN or infinity.")
         if self.method == "platt" and not np.all((outcome == 0) | (outcome == 1)):
             raise UsageError('method: "platt" needs outcomes of 0 and 1; choose another method.')
         vote = votes(columns, sample_weight)
-        held = vote.each > 0
-        score = columns.numbers[:, 0]
-        axis = _axis(score[held], vote.each[held])
+        score, counted = columns.numbers[:, 0], vote.weighted > 0
+        axis = Axis.between(float(score[counted].min(initial=np.inf)), float(score[counted].max(initial=-np.inf)))
+        if not axis.unit and counted.any():
+            # One score far out must not widen every kernel.
+            axis = axis.focused_on(score[counted], vote.weighted[counted])
         # Between two score scales a curve need not be an outcome: bounds would only map unlike scores onto one.
         fitter = Fitter(self.method, self.bins, self.bandwidth, self.monotone, axis, bounded=self.onto is None)
-
-        def calibrate(rows: IntArray) -> Map:
-            return fitter(score[rows], outcome[rows], vote.among(rows))
-
-        self.pooled_, self.calibrators_, self.pooled_groups_ = by_group(columns, vote, self.min_size, calibrate)
-        self.groups_ = columns.keys
+        self.pooled_, self.calibrators_ = self._fit_groups(
+            columns, vote, lambda rows: fitter(score[rows], outcome[rows], vote.among(rows))
+        )
         if self.onto is not None:
             target = self._target(self.onto)
-            mapped = onto(self.calibrators_[target], score[held], vote.each[held], axis)
+            mapped = onto(self.calibrators_[target], score[counted], vote.weighted[counted], axis)
             self.pooled_ = mapped(self.pooled_)
-            self.calibrators_ = {k: same if k == target else mapped(own) for k, own in self.calibrators_.items()}
+            self.calibrators_ = {k: identity if k == target else mapped(m) for k, m in self.calibrators_.items()}
         return self
 
     def predict(self, X: object) -> FloatArray:
@@ -202,14 +258,8 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         A group not seen in fit gets the calibrator of everybody together, with a warning.
         """
         check_is_fitted(self)
-        columns = self._read(X, reset=False)
-        warn_unknown(columns, self.groups_)
-        score = columns.numbers[:, 0]
-        calibrated = np.empty(score.size)
-        for number, key in enumerate(columns.keys):
-            mine = columns.group == number
-            calibrated[mine] = self.calibrators_.get(key, self.pooled_)(score[mine])
-        return calibrated
+        columns = self._columns(X, (self.score_column,), reset=False)
+        return self._predict_groups(columns, lambda key, s: self.calibrators_.get(key, self.pooled_)(s[:, 0]))
 
     def transform(self, X: object) -> FloatArray:
         """Calibrated scores as a column, for the next step of a pipeline."""
@@ -219,15 +269,6 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         """The name of the column that `transform` makes."""
         check_is_fitted(self)
         return np.array(["calibrated_score"], dtype=object)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # it uses one column: not a model of the outcome from many features
-        return tags
-
-    def _read(self, X: object, *, reset: bool) -> Columns:
-        groups, user = as_tuple(self.groups), self.user if reset else None
-        return read_columns(self, X, numbers=(self.score_column,), groups=groups, user=user, reset=reset)
 
     def _target(self, wanted: Named) -> Key:
         """The group that scores are mapped onto."""
@@ -247,14 +288,6 @@ class GroupCalibrator(TransformerMixin, RegressorMixin, BaseEstimator):
         return key
 
 
-def _axis(score: FloatArray, vote: FloatArray) -> Axis:
-    if not score.size:
-        return Axis.of(0.0, 1.0)
-    axis = Axis.of(float(score.min()), float(score.max()))
-    # One score far out must not widen every kernel.
-    return axis if axis.unit else axis.focused_on(score, vote)
-
-
 # ---- several scores
 
 
@@ -265,7 +298,7 @@ class Model(Protocol):
         """Expected outcomes."""
 
 
-class Together:
+class Regressors:
     """One regressor per outcome, as one model."""
 
     def __init__(self, regressors: Sequence[Model]) -> None:
@@ -276,11 +309,11 @@ class Together:
         return np.column_stack([regressor.predict(scores) for regressor in self.regressors])
 
 
-class MultiObjectiveCalibrator(TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Calibrate scores S^1..S^K of outcomes Y^1..Y^K together, so that every weighted sum of them is in parity.
+class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Calibrate scores S^1..S^K of outcomes Y^1..Y^K jointly, so that every weighted sum of them is in parity.
 
     Each score is replaced by an estimate of E[Y^k | S^1..S^K, G]. By Theorem 2 of the paper the combined score
-    sum_k w_k S^k then means the same thing in every group whatever the weights. Calibration is estimated: at large n a
+    sum_k w_k S^k then means the same thing in every group, whatever the weights. Calibration is estimated: at large n a
     test can still reject, while the parity error falls.
 
     Parameters
@@ -351,18 +384,26 @@ class MultiObjectiveCalibrator(TransformerMixin, MultiOutputMixin, RegressorMixi
         check_parameters(self, self.get_params(deep=False))
         refuse_empty(eager(X))
         if self.estimator is not None:
-            _check_regressor(self.estimator)
+            if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+                raise UsageError(
+                    f"estimator: {self.estimator!r} is not allowed; give None or a scikit-learn regressor."
+                )
+            if not has_fit_parameter(self.estimator, "sample_weight"):
+                raise UsageError(
+                    f"estimator: {type(self.estimator).__name__}.fit takes no sample_weight, which carries the votes "
+                    "of users; choose a regressor that does."
+                )
         with about("y", (TypeError, ValueError)):
-            values = outcomes(check_array(required(self, y), dtype=None, ensure_2d=False, input_name="y"))
+            values = outcomes(check_array(self._required(y), dtype=None, ensure_2d=False, input_name="y"))
         self._flat = values.ndim == 1
         values = values[:, None] if self._flat else values
         if self.scores is not None and len(as_tuple(self.scores)) != values.shape[1]:
             raise UsageError(
-                f"scores: {len(as_tuple(self.scores))} scores for {values.shape[1]} outcomes; give one score for each "
+                f"scores: {len(as_tuple(self.scores))} given, and {values.shape[1]} outcomes; give one score for each "
                 "outcome, in the same order."
             )
-        columns = self._read(X, values.shape[1], reset=True)
-        same_length(values, columns)
+        columns = self._columns(X, self._score_columns(X, values.shape[1]), reset=True)
+        self._same_length(values, columns)
         vote = votes(columns, sample_weight)
 
         def model(rows: IntArray) -> Model:
@@ -370,22 +411,17 @@ class MultiObjectiveCalibrator(TransformerMixin, MultiOutputMixin, RegressorMixi
             if self.estimator is None:
                 return fit_surface(scores, observed, weight, self.bandwidth)
             fitted = [clone(self.estimator).fit(scores, outcome, sample_weight=weight) for outcome in observed.T]
-            return Together(fitted)
+            return Regressors(fitted)
 
-        self.pooled_, self.models_, self.pooled_groups_ = by_group(columns, vote, self.min_size, model)
-        self.groups_ = columns.keys
+        self.pooled_, self.models_ = self._fit_groups(columns, vote, model)
         self.n_outputs_ = values.shape[1]
         return self
 
     def predict(self, X: object) -> FloatArray:
         """Calibrated scores, one column per outcome, from the score and group columns alone."""
         check_is_fitted(self)
-        columns = self._read(X, self.n_outputs_, reset=False)
-        warn_unknown(columns, self.groups_)
-        calibrated = np.empty((len(columns.numbers), self.n_outputs_))
-        for number, key in enumerate(columns.keys):
-            mine = columns.group == number
-            calibrated[mine] = self.models_.get(key, self.pooled_).predict(columns.numbers[mine])
+        columns = self._columns(X, self._score_columns(X, self.n_outputs_), reset=False)
+        calibrated = self._predict_groups(columns, lambda key, s: self.models_.get(key, self.pooled_).predict(s))
         return calibrated[:, 0] if self._flat else calibrated
 
     def transform(self, X: object) -> FloatArray:
@@ -410,19 +446,11 @@ class MultiObjectiveCalibrator(TransformerMixin, MultiOutputMixin, RegressorMixi
             )
         return self.transform(X) @ chosen
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # it uses one column per outcome
-        return tags
-
-    def _read(self, X: object, outcomes: int, *, reset: bool) -> Columns:
-        groups, user = as_tuple(self.groups), self.user if reset else None
-        names = names_of(X)  # a lazy table is refused before its columns are asked for
-        scores = self._first(X, names, outcomes) if self.scores is None else as_tuple(self.scores)
-        return read_columns(self, X, numbers=scores, groups=groups, user=user, reset=reset)
-
-    def _first(self, X: object, names: Sequence[str] | None, outcomes: int) -> tuple[Column, ...]:
-        """The first columns that are neither group nor user."""
+    def _score_columns(self, X: object, outcomes: int) -> tuple[Column, ...]:
+        """The score columns; by default the first that are neither group nor user."""
+        names = names_of(X)  # a lazy table is refused before its columns are read
+        if self.scores is not None:
+            return as_tuple(self.scores)
         shape: tuple[int, ...] = getattr(X, "shape", ())
         width = len(names) if names is not None else shape[1] if len(shape) == 2 else outcomes
         taken = {*as_tuple(self.groups), *(() if self.user is None else (self.user,))}
@@ -435,20 +463,10 @@ class MultiObjectiveCalibrator(TransformerMixin, MultiOutputMixin, RegressorMixi
         return tuple(free[:outcomes]) or (0,)  # an X without columns is refused with scikit-learn's own words
 
 
-def _check_regressor(estimator: object) -> None:
-    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise UsageError(f"estimator: {estimator!r} is not allowed; give None or a scikit-learn regressor.")
-    if not has_fit_parameter(estimator, "sample_weight"):
-        raise UsageError(
-            f"estimator: {type(estimator).__name__}.fit takes no sample_weight, which carries the votes of users; "
-            "choose a regressor that does."
-        )
-
-
 # ---- thresholds
 
 
-class GroupThresholds(BaseEstimator):
+class GroupThresholds(GroupEstimator, BaseEstimator):
     """Decide new rows by group thresholds at which a rate, or the outcomes at the margin, are equal.
 
     `isonomy.equalize_thresholds` as a scikit-learn estimator: ``fit`` finds the thresholds, ``predict`` decides.
@@ -479,20 +497,14 @@ class GroupThresholds(BaseEstimator):
     thresholds_, lottery_, probability_ : numpy.ndarray
         One entry per group: people are selected from the threshold up, and with the probability from ``lottery_`` up
         to the threshold.
-    pvalue_ : float
-        The p-value of equality at the present threshold.
-    target_ : float
-        The common value aimed at.
+    pvalue_, target_ : float
+        The p-value of equality at the present threshold, and the common value aimed at.
     status_ : tuple
         How far each threshold can be relied on.
 
     Notes
     -----
-    When it misleads: as `isonomy.equalize_thresholds`. `predict` gives decisions, not predictions of the outcome.
-
-    References
-    ----------
-    As in `isonomy.equalize_thresholds`.
+    See `isonomy.equalize_thresholds`, also for references. `predict` gives decisions, not predictions of the outcome.
 
     Examples
     --------
@@ -543,31 +555,27 @@ class GroupThresholds(BaseEstimator):
         check_parameters(self, self.get_params(deep=False))
         if not as_tuple(self.groups):
             raise UsageError("groups: none given; name the columns of X that say which group a row belongs to.")
-        rows = self._read(X, reset=True)
+        rows = self._columns(X, (self.score_column,), reset=True)
         table: dict[str, object] = {"score": rows.numbers[:, 0], "group": rows.group}
         if rows.user is not None:
             table["user"] = rows.user
         if y is not None or self.target != "selection_rate":
-            outcome = outcomes(np.asarray(required(self, y)).ravel())
-            same_length(outcome, rows)
+            outcome = outcomes(np.asarray(self._required(y)).ravel())
+            self._same_length(outcome, rows)
             table["outcome"] = outcome
         if sample_weight is not None:
             table["weight"] = np.asarray(sample_weight).ravel()
+        shared = ("threshold", "target", "capacity", "change", "randomize", "alpha")
         plan = ThresholdsPlan(
             open_source(table, weight="weight" if "weight" in table else None),
+            **{name: getattr(self, name) for name in shared},
             outcome="outcome" if "outcome" in table else None,
             score="score",
-            threshold=self.threshold,
             groups="group",
-            target=self.target,
-            capacity=self.capacity,
-            change=self.change,
             direction="both",
-            randomize=self.randomize,
             user="user" if "user" in table else None,
             level=None,
             bandwidth=None,
-            alpha=self.alpha,
             resamples=0,
         )
         sample = read(plan)
@@ -589,66 +597,17 @@ class GroupThresholds(BaseEstimator):
     def predict_chance(self, X: object) -> FloatArray:
         """The chance of being selected: 0 or 1, or a value in between in a lottery."""
         check_is_fitted(self)
-        columns = self._read(X, reset=False)
+        columns = self._columns(X, (self.score_column,), reset=False)
         place = {key: k for k, key in enumerate(self.groups_)}
         unknown = [key for key in columns.keys if key not in place]
         if unknown and self.unknown == "error":
             raise UsageError(f"groups: {words.undecided_groups(unknown)}")
         if unknown:
             warnings.warn(words.present_groups(unknown), UserWarning, stacklevel=2)
-        at = np.array([place.get(key, len(place)) for key in columns.keys])[columns.group]
-        high, low = (np.append(values, self.threshold)[at] for values in (self.thresholds_, self.lottery_))
+        code = np.array([place.get(key, len(place)) for key in columns.keys])[columns.group]
+        high, low = (np.append(values, self.threshold)[code] for values in (self.thresholds_, self.lottery_))
         score = columns.numbers[:, 0]
-        return np.where(score >= high, 1.0, np.where(score >= low, np.append(self.probability_, 1.0)[at], 0.0))
-
-    def _read(self, X: object, *, reset: bool) -> Columns:
-        groups, user = as_tuple(self.groups), self.user if reset else None
-        return read_columns(self, X, numbers=(self.score_column,), groups=groups, user=user, reset=reset)
-
-
-# ---- what estimators share
-
-
-def by_group(
-    columns: Columns, vote: Votes, least: float, fit: Callable[[IntArray], M]
-) -> tuple[M, dict[Key, M], tuple[Key, ...]]:
-    """The model of everybody, that of each group with ``least`` votes or more, and the groups with fewer.
-
-    ``fit`` makes a model of the rows it is given; rows without a vote take no part.
-    """
-    held = vote.each > 0
-    if not held.any():
-        raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
-    pooled = fit(np.flatnonzero(held))
-    if columns.keys == ((),):
-        return pooled, {(): pooled}, ()
-    models: dict[Key, M] = {}
-    for number, key in enumerate(columns.keys):
-        mine = columns.group == number
-        if vote.among(mine).sum() >= max(least, np.finfo(float).tiny):
-            models[key] = fit(np.flatnonzero(mine & held))
-    return pooled, models, tuple(key for key in columns.keys if key not in models)
-
-
-def warn_unknown(columns: Columns, known: Sequence[Key]) -> None:
-    """Warn of groups that were not seen in fit: they get the calibrator of everybody together."""
-    unknown = [key for key in columns.keys if key not in set(known)]
-    if unknown:
-        warnings.warn(words.unknown_groups(unknown), UserWarning, stacklevel=3)
-
-
-def required(estimator: BaseEstimator, y: object) -> object:
-    """The outcomes given to ``fit``; refused if there are none."""
-    if y is None:
-        name = type(estimator).__name__
-        raise UsageError(f"y: This {name} estimator requires y to be passed, but the target y is None.")
-    return target(y)
-
-
-def same_length(y: FloatArray, columns: Columns) -> None:
-    """Refuse outcomes that are not those of the rows."""
-    if len(y) != len(columns.numbers):
-        raise UsageError(f"y: {len(y)} rows for {len(columns.numbers)} rows of X (inconsistent numbers of samples).")
+        return np.where(score >= high, 1.0, np.where(score >= low, np.append(self.probability_, 1.0)[code], 0.0))
 
 
 # ---- held-out users
@@ -659,7 +618,7 @@ def split_users(user: object, *, held_out: Fraction = 0.5, rng: Seeded = None) -
     """Mark a random share of users as held out: True for all rows of a held-out user.
 
     Rows of one user are alike; splitting them between fit and test would make a calibrator look better than it is.
-    Rows without a user are refused: they do not all belong to one person.
+    Rows without a user are refused, because they do not all belong to one person.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Charts of scores: curves with intervals, differences with their bands and the null, before against after."""
+"""Charts of scores: curves with intervals, and differences with their bands and the null."""
 
 from __future__ import annotations
 
@@ -26,22 +26,12 @@ Panel = alt.LayerChart | alt.FacetChart
 
 def parity(result: ParityResult) -> alt.TopLevelMixin:
     """Curves and differences of each table, one under the other."""
-    rows = [
-        (_curves(result, table, theme.short(table)), _differences(result, table))
-        for table in dict.fromkeys(result.tables)
-    ]
+    rows = [(_curves(result, table), _differences(result, table)) for table in dict.fromkeys(result.tables)]
     panels = [alt.hconcat(*row).resolve_scale(color="independent") for row in rows]
     return theme.finish(alt.vconcat(*panels).resolve_scale(color="independent"))
 
 
-def side_by_side(first: ParityResult, second: ParityResult, names: tuple[str, str]) -> alt.TopLevelMixin:
-    """The curves of two results beside each other, on one scale."""
-    tables = zip(dict.fromkeys(first.tables), dict.fromkeys(second.tables), strict=False)
-    rows = [[_curves(first, one, names[0]), _curves(second, other, names[1])] for one, other in tables]
-    return theme.finish(alt.vconcat(*(alt.hconcat(*row).resolve_scale(y="shared") for row in rows)))
-
-
-def _curves(result: ParityResult, table: str, title: str) -> Panel:
+def _curves(result: ParityResult, table: str) -> Panel:
     """Expected outcome by score and group, with pointwise intervals; the diagonal if scores lie in [0, 1]."""
     groups, grid = result.by_group(table), np.unique(result.score[result.lines_of(table)])
     numbers = {
@@ -55,7 +45,7 @@ def _curves(result: ParityResult, table: str, title: str) -> Panel:
         diagonal = alt.Chart(ends).mark_line(strokeDash=[4, 4], color=theme.RULE)
         under.append(diagonal.encode(x="score:Q", y="outcome:Q"))
     axis = ("Expected outcome", "%" if result.binary else "")
-    return _banded(base, "group", "outcome", axis, under, 2).properties(title=title)
+    return _banded(base, "group", "outcome", axis, under, 2).properties(title=theme.short(table))
 
 
 def _differences(result: ParityResult, table: str) -> Panel:

@@ -9,38 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
-from isonomy.errors import EmptyFrame, UsageError
+from isonomy.errors import UsageError
 from isonomy.frames import Groups
-from isonomy.frames.membership import compared
 from isonomy.inference import conclude
-from isonomy.inference.multiplicity import smallest
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.options import Alpha, Column, Names, Number, RowOptions, Seeded, Whole
-from isonomy.results import Columns, Plan, column, open_call, question
+from isonomy.results import Columns, column, open_call, question
 from isonomy.scores import words
 from isonomy.scores.pairs import MOST_PAIRS, PairEvidence, join_tables, line_status, pair_lines, pair_starts
-from isonomy.scores.read import (
-    NO_ROW_LEFT,
-    Level,
-    RowVotes,
-    ScoreRows,
-    read_votes,
-    refuse_many,
-    refuse_user_and_cluster,
-    score_rows,
-)
+from isonomy.scores.read import Level, RowVotes, ScorePlan, ScoreRows, read_votes, table_groups
 from isonomy.scores.smoothing.bands import walk
-from isonomy.scores.smoothing.contrasts import Pair, Smoother, enough, fit_curves, orthogonal
-from isonomy.scores.smoothing.families import Family
-from isonomy.scores.smoothing.kernels import Axis
-from isonomy.scores.smoothing.moments import VoteMoments
+from isonomy.scores.smoothing.contrasts import enough, fit_curves, orthogonal, pool
+from isonomy.scores.smoothing.kernels import Smoother
+from isonomy.scores.smoothing.moments import Pair, VoteMoments
 from isonomy.scores.smoothing.orders import STEPS, CompositePair, simplex, uniform
 
 if TYPE_CHECKING:
     import altair as alt
 
 MOST_SCORES = max(STEPS)
-MANY = 2**20  # rows on which composite scores are compared
+MOST_ROWS = 2**20
 
 
 # ---- call
@@ -78,8 +66,8 @@ def composite_parity(
     """Does every weighted sum of several scores mean the same thing for every group?
 
     Null hypothesis: for all nonnegative weights w, E[sum w_k Y^k | sum w_k S^k = s, G = g] is the same for all groups
-    (section 5 of the paper). The weights on a lattice of the simplex are tested together, by their joint law; the
-    weights under which groups differ most clearly are reported. Assumes that users are independent.
+    (section 5 of the paper). The weights on a lattice of the simplex are tested together, by their joint law. Users are
+    assumed to be independent. The order of scores is not tested.
 
     Parameters
     ----------
@@ -90,21 +78,19 @@ def composite_parity(
     groups, user, level, reference, alpha, resamples, depth, rng
         As in `predictive_parity`.
     **rows
-        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions` and
-        `predictive_parity`.
+        count, weight, cluster, missing, missing_group: see `isonomy.RowOptions` and `predictive_parity`.
 
     Returns
     -------
     CompositeResult
-        ``to_frame()`` has one row for each pair of groups and each choice of weights: table, group, against, the
-        weights, disparity (the clearest over all scores), pvalue (with these weights alone), adjusted_pvalue and
-        verdict (of the pair, over all weights), status. `pvalue` and `verdict` are those of all pairs together;
-        `worst_weights` has the weights under which each pair differs most clearly.
+        ``to_frame()`` has one row for each pair of groups and each choice of weights: the clearest ``disparity`` over
+        all scores, ``pvalue`` (with these weights alone), ``adjusted_pvalue`` and ``verdict`` (of the pair, over all
+        weights). `worst_weights` has the weights under which each pair differs most clearly.
 
     Notes
     -----
-    When it misleads: with few users, or weights between the points of the lattice (steps of 0.1 for two scores, 0.2
-    for three). The order of scores is not tested here.
+    When it misleads: with few users, or if groups differ only under weights between the points of the lattice (steps of
+    0.1 for two scores, 0.2 for three).
 
     References
     ----------
@@ -124,16 +110,14 @@ def composite_parity(
     """
     call = open_call("composite_parity", locals())
     plan = CompositePlan(call.source, **call.options)
-    families, votes = read(plan)
-    columns = estimate(families, plan, call.rng)
+    tables, votes = read(plan)
+    columns = estimate(tables, plan, call.rng)
     return CompositeResult(
         **columns,
         **decide(columns, plan),
         null=words.COMPOSITE_NULL,
         notes=(),
-        provenance=call.provenance(
-            rows=votes.rows, dropped=votes.dropped, level=plan.rows.level, grouping=plan.rows.grouping
-        ),
+        provenance=call.provenance(rows=votes.rows, dropped=votes.dropped, **plan.rows.provenance),
         scores=plan.columns[1],
         alpha=plan.alpha,
         binary=False,
@@ -144,30 +128,26 @@ def composite_parity(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CompositePlan(Plan):
-    """The call, and what follows from it and the schema. Rows are read once for all weights, in a pass of their own."""
+class CompositePlan(ScorePlan):
+    """The call, and what follows from it and the schema. Rows are read once for all weights, in a separate pass."""
 
     outcomes: str | Sequence[str]
     scores: str | Sequence[str]
-    groups: Groups
-    user: str | None
-    level: Level | None
     reference: Mapping[str, object] | None
     alpha: float
     resamples: int
-    depth: int
 
     def __post_init__(self) -> None:
         outcomes, scores = self.columns
         if len(outcomes) != len(scores) or not 2 <= len(scores) <= MOST_SCORES:
             raise UsageError(
-                f"scores: {len(scores)} scores for {len(outcomes)} outcomes; give 2 to {MOST_SCORES} scores, and an "
+                f"scores: {len(scores)} given, and {len(outcomes)} in outcomes; give 2 to {MOST_SCORES} scores, and an "
                 "outcome for each, in the same order."
             )
         for outcome, score in zip(outcomes, scores, strict=True):
             self.source.require(outcomes=outcome, scores=score)
         _ = self.rows
-        refuse_user_and_cluster(self.source, self.user)
+        self.refuse_user_and_cluster()
 
     @cached_property
     def columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -181,8 +161,7 @@ class CompositePlan(Plan):
     def rows(self) -> ScoreRows:
         """The columns of the first outcome and score; the groups and users are those of all."""
         (outcome, *_), (score, *_) = self.columns
-        roles: Any = {"outcome": outcome, "score": score, "user": self.user}
-        return score_rows(self.source, **roles, groups=self.groups, level=self.level, depth=self.depth)
+        return self.reading(outcome, score)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -193,80 +172,78 @@ class CompositePlan(Plan):
 # ---- read
 
 
-def read(plan: CompositePlan) -> tuple[list[list[Family]], RowVotes]:
+def read(plan: CompositePlan) -> tuple[list[list[VoteMoments]], RowVotes]:
     """The groups of every table under each composite score, from rows with all scores and outcomes."""
     parts = dict(zip(("outcomes", "scores"), plan.columns, strict=True))
     numeric = {f"{part}[{k}]": name for part in ("scores", "outcomes") for k, name in enumerate(parts[part])}
-    sample, votes = read_votes(plan.rows, numeric)
-    if sample.size > MANY:
+    votes = read_votes(plan.rows, numeric)
+    if votes.vote.size > MOST_ROWS:
         raise UsageError(
-            f"data: {sample.size:,} rows; composite scores are compared on at most {MANY:,}. Use a sample of users."
+            f"data: {votes.vote.size:,} rows; composite scores are compared on at most {MOST_ROWS:,}. Use a sample of "
+            "users."
         )
-    if not votes.vote.size:
-        raise EmptyFrame(NO_ROW_LEFT)
     user = np.arange(votes.vote.size) if votes.user is None else votes.user
     outcome, score = (
-        np.column_stack([sample.columns[f"{part}[{k}]"][votes.kept] for k in range(len(names))])
-        for part, names in parts.items()
+        np.column_stack([votes.numbers[f"{part}[{k}]"] for k in range(len(names))]) for part, names in parts.items()
     )
     tables = []
-    for partition in sample.partitions:
-        groups, codes = compared(partition)
-        refuse_many(partition, groups)
-        families = []
+    for partition in votes.partitions:
+        groups, codes = table_groups(partition)
+        composites = []
         for weight in plan.weights:
             s, y = score @ weight, outcome @ weight
-            axis = Axis.of(float(s.min()), float(s.max())).focused_on(s, votes.lines)
-            lines = (s, y, votes.vote, votes.lines, user)
-            sums = VoteMoments.of(axis, codes[votes.kept], len(groups), *lines, products=False)
-            families.append(Family(partition.titles or partition.dimensions, groups, sums, binary=False))
-        tables.append(families)
+            lines = (codes, s, y, votes.vote, votes.lines, user)
+            composites.append(
+                VoteMoments.from_rows(partition.title, groups, False, votes.axis(s), *lines, products=False)
+            )
+        tables.append(composites)
     return tables, votes
 
 
 # ---- estimate
 
 
-def estimate(tables: Sequence[Sequence[Family]], plan: CompositePlan, rng: np.random.Generator) -> dict[str, Any]:
+def estimate(tables: Sequence[Sequence[VoteMoments]], plan: CompositePlan, rng: np.random.Generator) -> dict[str, Any]:
     """Every pair of groups of each table, under all weights; ``pair_pvalue`` is for all weights together."""
     parts = []
-    for families, child in zip(tables, rng.spawn(len(tables)), strict=True):
-        pairs = families[0].pairs(plan.reference)
+    for composites, child in zip(tables, rng.spawn(len(tables)), strict=True):
+        pairs = composites[0].pairs(plan.reference)
         tests = [
-            uniform([_under_weights(family, pair) for family in families], pair, plan.resamples, draws)
+            uniform([under_weights(table, pair) for table in composites], pair, plan.resamples, draws)
             for pair, draws in zip(pairs, child.spawn(len(pairs)), strict=True)
         ]
+        pair_pvalue, pvalues, differences = zip(*tests, strict=True)
         parts.append(
             {
-                **pair_lines(families[0], pairs, len(plan.weights)),
+                **pair_lines(composites[0], pairs, len(plan.weights)),
                 "weights": np.tile(plan.weights.T, len(pairs)),
-                "disparity": np.concatenate([test.difference for test in tests]),
-                "pvalues": np.concatenate([test.each for test in tests]),
-                "pair_pvalue": np.repeat([test.pvalue for test in tests], len(plan.weights)),
+                "disparity": np.concatenate(differences),
+                "pvalues": np.concatenate(pvalues),
+                "pair_pvalue": np.repeat(pair_pvalue, len(plan.weights)),
             }
         )
     return join_tables(parts)
 
 
-def _under_weights(family: Family, pair: Pair) -> CompositePair:
+def under_weights(table: VoteMoments, pair: Pair) -> CompositePair:
     """Two groups under one composite score, by the orthogonal comparison at the published bandwidth."""
-    sums, grid = family.sums, family.default_grid
-    bandwidth = family.bandwidth(None, grid)
-    smoother = Smoother(grid, bandwidth.at(grid), 0)
-    fit = fit_curves(sums, smoother)
+    grid = table.default_grid
+    bandwidth = table.bandwidth(None, grid)
+    smoother = Smoother(grid, bandwidth.widths(grid), 0)
+    fit = fit_curves(table, smoother)
     usable = np.all(enough(fit.effective[list(pair)], fit.mean[list(pair)], binary=False), axis=0)
-    pooled = family.pooled(pair, bandwidth)
-    contrast = orthogonal(sums, pair, pooled, smoother, binary=False)
-    usable &= np.isfinite(np.diagonal(contrast.law(sums, pair)[0]))
-    return CompositePair(sums, contrast, usable, walk(sums, pair, pooled, binary=False))
+    pooled = pool(table, pair, bandwidth)
+    contrast = orthogonal(table, pair, pooled, smoother)
+    usable &= np.isfinite(np.diagonal(contrast.law(table, pair)[0]))
+    return CompositePair(table, contrast, usable, walk(table, pair, pooled))
 
 
 # ---- decide
 
 
 def decide(columns: Mapping[str, Any], plan: CompositePlan) -> dict[str, Any]:
-    """All pairs of all tables adjusted together; a pair's p-value is for all weights already."""
-    starts = pair_starts(columns)
+    """All pairs of all tables adjusted together; the p-value of a pair is already for all weights."""
+    starts = pair_starts(columns["tables"], columns["groups"], columns["opposite"])
     shown = conclude(columns["pair_pvalue"][starts], alpha=plan.alpha, adjust="holm")
     many = len(plan.weights)
     return {
@@ -289,17 +266,12 @@ class CompositeResult(PairEvidence):
     """
 
     method: ClassVar[str] = words.COMPOSITE_METHOD
-    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = words.PARITY_ASSUMPTIONS[1:]
-    never_shown: ClassVar[tuple[str, ...]] = words.PARITY_LIMITS
+    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = (words.SMOOTH,)
+    never_shown: ClassVar[tuple[str, ...]] = words.parity_limits(published=False)
 
     weights: FloatArray = column(listed=False, withheld=False)
     pair_pvalue: FloatArray = column("Pair: p‑value")
     scores: tuple[str, ...]
-
-    @property
-    def pvalue(self) -> float:
-        """The smallest of all pairs' p-values, adjusted."""
-        return smallest(self.adjusted_pvalue)
 
     @property
     def worst_weights(self) -> FloatArray:

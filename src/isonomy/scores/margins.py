@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import narwhals as nw
@@ -12,28 +13,19 @@ import numpy as np
 from isonomy.errors import refuse_percent
 from isonomy.frames import Groups, Reading, Request, Source
 from isonomy.frames.adapt import Input
-from isonomy.frames.checks import flag
+from isonomy.frames.expressions import flag
 from isonomy.inference import conclude, inside
-from isonomy.inference.multiplicity import smallest
+from isonomy.inference.effect import Wald
 from isonomy.numerics import tails
 from isonomy.options import Alpha, Also, Column, Finite, Positive, RowOptions, Tolerance, Whole
 from isonomy.results import Columns, Note, note_if, open_call, question
 from isonomy.scores import words
 from isonomy.scores.pairs import MOST_PAIRS, OutcomeEvidence, join_tables, line_status, pair_lines
-from isonomy.scores.read import Level, ScorePlan, ScoreSums, rows_above
-from isonomy.scores.smoothing.bands import beyond
-from isonomy.scores.smoothing.contrasts import (
-    GroupCurves,
-    Pair,
-    Smoother,
-    enough,
-    fit_curves,
-    means,
-    orthogonal,
-    users_near,
-)
-from isonomy.scores.smoothing.families import Family
-from isonomy.scores.smoothing.kernels import Bandwidth, Kernel
+from isonomy.scores.read import Level, ScorePlan, ScoreRows, ScoreSums, rows_above
+from isonomy.scores.smoothing.bands import judge
+from isonomy.scores.smoothing.contrasts import enough, fit_curves, means, orthogonal, pool, supported, users_near
+from isonomy.scores.smoothing.kernels import Kernel, Smoother
+from isonomy.scores.smoothing.moments import VoteMoments
 
 if TYPE_CHECKING:
     import altair as alt
@@ -41,8 +33,8 @@ if TYPE_CHECKING:
 EdgeFit = Annotated[Literal["local-quadratic", "local-linear", "published"], Also({"nadaraya_watson": "published"})]
 PairAdjustment = Literal["holm", "bonferroni", "bh", "by", "none"]
 DEGREES = {"local-quadratic": 2, "local-linear": 1, "published": 0}
-FEWEST = 2.0  # effective users beside the threshold
-BESIDE = 0.25  # of a bandwidth: how near to a threshold some rows must be
+FEWEST = 2.0  # effective users next to the threshold
+NEXT_TO = 0.25  # of a bandwidth: how near to the threshold these must be
 
 
 # ---- call
@@ -85,9 +77,9 @@ def marginal_outcomes(
     """Do people who only just got a positive decision have the same outcomes in every group?
 
     Null hypothesis: E[Y | S = threshold, G = g] is the same for all groups (Definition 5 of the paper), where the
-    decision is positive when S >= threshold. Only outcomes from the threshold up are read, so they may be missing below
-    it. At user level a user's vote is split over all of the user's rows with a score, including those below the
-    threshold: keep these rows in the table. Assumes that users are independent.
+    decision is positive if S >= threshold. Only outcomes from the threshold up are read, so they may be missing below
+    it. At user level a user's vote is split over all of the user's rows with a score, so keep the rows below the
+    threshold in the table. Users are assumed to be independent.
 
     Parameters
     ----------
@@ -98,31 +90,27 @@ def marginal_outcomes(
     threshold : float
         The decision is positive for scores of at least this number.
     bandwidth : float or "cross-validation", optional
-        Width of the kernel above the threshold. Default: the paper's rule at the threshold, with the users
-        (or rows) of the average group above it.
+        Width of the kernel above the threshold. Default: the paper's rule, with the users (or rows) of the average
+        group above the threshold.
     method : {"local-quadratic", "local-linear", "published"}, default "local-quadratic"
-        The local polynomial in the score by which a group's outcome, and the *difference* between two groups, is
-        estimated near the threshold. The part that both groups' curves have in common is removed first, however steep
-        it is. ``"local-linear"`` keeps a bias from curvature. ``"published"``: the paper's Nadaraya-Watson, which has a
-        bias of order h at an edge.
+        The local polynomial for a group's outcome, and for the *difference* between two groups after the curve that
+        they share has been removed. ``"local-linear"`` keeps a bias from curvature. ``"published"``: the paper's
+        Nadaraya-Watson means, which have a bias of order h at an edge.
     adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
         How p-values are adjusted for the number of pairs of groups that are compared.
     **rows
-        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions` and
-        `predictive_parity`.
+        count, weight, cluster, missing, missing_group: see `isonomy.RowOptions` and `predictive_parity`.
 
     Returns
     -------
     MarginalResult
-        ``to_frame()`` has one row for each pair of groups: table, group, against, n, estimate, reference, disparity,
-        ci_low, ci_high, pvalue, adjusted_pvalue, verdict, status, and more. `pvalue` and `verdict` are those of all
-        pairs together.
+        ``to_frame()`` has one row for each pair of groups. `pvalue` and `verdict` are those of all pairs together.
 
     Notes
     -----
     When it misleads: if people near the threshold were handled differently (overrides), or if the difference between
-    two groups changes faster just above it than the bandwidth can follow. ``disparity`` is not ``estimate -
-    reference``: these two have a bias where the curve is steep, and the disparity does not.
+    two groups changes within a bandwidth above the threshold. ``disparity`` is not ``estimate - reference``: these two
+    have a bias where the curve is steep, and the disparity does not.
 
     References
     ----------
@@ -145,15 +133,13 @@ def marginal_outcomes(
     plan = MarginalPlan(call.source, **call.options)
     sums = read(plan)
     columns = estimate(sums, plan)
-    binary, level = sums.families[0].binary, plan.rows.level
+    binary, reading = sums.tables[0].binary, plan.rows.provenance
     return MarginalResult(
         **columns,
         **decide(columns, plan),
         null=words.marginal_null(plan.threshold, plan.tolerance, binary=binary),
         notes=notes(sums, columns, plan),
-        provenance=call.provenance(
-            rows=sums.rows, dropped=sums.dropped, random=False, level=level, grouping=plan.rows.grouping
-        ),
+        provenance=call.provenance(rows=sums.rows, dropped=sums.dropped, random=False, **reading),
         threshold=float(plan.threshold),
         alpha=plan.alpha,
         binary=binary,
@@ -167,6 +153,8 @@ def marginal_outcomes(
 class MarginalPlan(ScorePlan):
     """The call, and what follows from it and the schema."""
 
+    outcome: str
+    score: str
     threshold: float
     bandwidth: float | Literal["cross-validation"] | None
     method: str
@@ -176,6 +164,15 @@ class MarginalPlan(ScorePlan):
     tolerance: float | None
     alpha: float
 
+    def __post_init__(self) -> None:
+        _ = self.rows
+        self.refuse_user_and_cluster()
+
+    @cached_property
+    def rows(self) -> ScoreRows:
+        """The columns that are read."""
+        return self.reading(self.outcome, self.score)
+
 
 # ---- read
 
@@ -183,24 +180,22 @@ class MarginalPlan(ScorePlan):
 def read(plan: MarginalPlan) -> ScoreSums:
     """The rows from the threshold up."""
     sums = rows_above(plan.rows, float(plan.threshold))
-    refuse_percent(sums.families[0].binary, plan.tolerance)
+    refuse_percent(sums.tables[0].binary, plan.tolerance)
     return sums
 
 
 def groups_below(plan: MarginalPlan) -> tuple[str, ...]:
-    """Groups of which no row has a score from the threshold up."""
+    """Groups without a row from the threshold up."""
     source = plan.source
     # Rows below the threshold are not part of the test: a group that is missing there is no error.
-    origin = Input(source.frame, source.backend, source.lazy)
     unknown = source.missing_group if source.missing_group == "level" else "drop"
-    whole = Source(origin, Reading(missing="drop", missing_group=unknown))
+    whole = Source(Input(source.frame, source.backend, source.lazy), Reading(missing="drop", missing_group=unknown))
     above = flag(nw.col(plan.score) >= float(plan.threshold))
     cells = whole.cells(Request(grouping=plan.rows.grouping, keys={"above": above}))
-    counts = [partition.sum(cells.columns["above"] * cells.count) for partition in cells.partitions]
     return tuple(
         group.label
-        for partition, sizes in zip(cells.partitions, counts, strict=True)
-        for group, n in zip(partition.groups, sizes, strict=True)
+        for partition in cells.partitions
+        for group, n in zip(partition.groups, partition.sum(cells.columns["above"] * cells.count), strict=True)
         if n == 0
     )
 
@@ -210,32 +205,25 @@ def groups_below(plan: MarginalPlan) -> tuple[str, ...]:
 
 def estimate(sums: ScoreSums, plan: MarginalPlan) -> dict[str, Any]:
     """The columns of all tables: the outcomes of both groups at the threshold, and their difference."""
-    tables = []
-    for family in sums.families:
-        numbers = at_threshold(
-            family,
-            float(plan.threshold),
-            bandwidth=plan.bandwidth,
-            method=plan.method,
-            kernel=plan.kernel,
-            reference=plan.reference,
-            tolerance=plan.tolerance,
-        )
+    tables, critical = [], float(tails.normal_isf(plan.alpha))
+    options: Any = {name: getattr(plan, name) for name in ("bandwidth", "method", "kernel", "reference")}
+    for table in sums.tables:
+        numbers, difference = at_threshold(table, float(plan.threshold), **options)
         first, second = numbers["pairs"].T
-        wide = tails.t_as_rare(float(tails.normal_isf(plan.alpha)), numbers["df"]) * numbers["se"]
-        critical = float(tails.normal_isf(plan.alpha)) * numbers["estimate_se"]
-        outcomes = {"": numbers["estimate"]}
-        outcomes |= {"_low": outcomes[""] - critical, "_high": outcomes[""] + critical}
+        outcome = Wald(numbers["estimate"], numbers["estimate_se"])
+        columns: dict[str, Any] = {}
+        for end, values in zip(("", "_low", "_high"), (outcome.value, *outcome.band(critical)), strict=True):
+            columns |= {f"estimate{end}": values[first], f"reference{end}": values[second]}
+        low, high = difference.band(critical)
         tables.append(
             {
-                **pair_lines(family, numbers["pairs"]),
-                **{f"estimate{end}": values[first] for end, values in outcomes.items()},
-                **{f"reference{end}": values[second] for end, values in outcomes.items()},
-                "disparity": numbers["disparity"],
-                "se": numbers["se"],
-                "ci_low": numbers["disparity"] - wide,
-                "ci_high": numbers["disparity"] + wide,
-                "pvalues": numbers["pvalue"],
+                **pair_lines(table, numbers["pairs"]),
+                **columns,
+                "disparity": difference.value,
+                "se": difference.standard_error,
+                "ci_low": low,
+                "ci_high": high,
+                "pvalues": judge(difference, plan.tolerance)[1],
                 "effective_n": numbers["effective_n"][first],
                 "reference_effective_n": numbers["effective_n"][second],
                 "bandwidth": np.full(first.size, numbers["bandwidth"]),
@@ -245,57 +233,48 @@ def estimate(sums: ScoreSums, plan: MarginalPlan) -> dict[str, Any]:
 
 
 def at_threshold(
-    family: Family,
+    table: VoteMoments,
     threshold: float,
     *,
     bandwidth: float | Literal["cross-validation"] | None = None,
     method: str = "local-quadratic",
     kernel: Kernel = "gaussian",
     reference: Mapping[str, object] | None = None,
-    tolerance: float | None = None,
-) -> dict[str, Any]:
-    """Outcomes of the groups of one table at the threshold, and the differences of its pairs; NaN where unsupported.
+) -> tuple[dict[str, Any], Wald]:
+    """Outcomes of the groups of one table at the threshold, and the differences of its ``pairs``; NaN if unsupported.
 
-    Of each group: estimate, estimate_se, effective_n. Of each of the ``pairs``: disparity, se, df, pvalue.
+    Of each group: estimate, estimate_se, effective_n.
     """
-    sums, point, degree = family.sums, np.array([threshold]), DEGREES[method]
-    widths = family.bandwidth(bandwidth, point, published=not degree)
-    smoother = Smoother(point, widths.at(point), degree, kernel)
-    fit = fit_curves(sums, smoother)
+    point, degree = np.array([threshold]), DEGREES[method]
+    widths = table.bandwidth(bandwidth, point, published=not degree)
+    smoother = Smoother(point, widths.widths(point), degree, kernel)
+    fit = fit_curves(table, smoother)
     # A curve that begins far from the threshold is not known there.
-    reach = replace(smoother, width=BESIDE * smoother.width)
-    beside = users_near(sums, range(sums.size), reach)[:, 0] >= FEWEST
-    supported = enough(fit.effective, fit.mean, binary=family.binary)[:, 0] & beside
-    pairs = np.array(family.pairs(reference))
-    contrasts = [_difference(family, widths, smoother, fit, (int(i), int(j))) for i, j in pairs]
-    compared = (beside if degree else supported)[pairs].all(axis=1)  # a group without events can be compared
-    difference, se, df = (np.where(compared, values, np.nan) for values in zip(*contrasts, strict=True))
-    return {
-        "estimate": np.where(supported, fit.beta[0][:, 0], np.nan),
-        "estimate_se": np.where(supported, fit.errors(sums)[:, 0], np.nan),
+    reach = replace(smoother, width=NEXT_TO * smoother.width)
+    near = users_near(table, range(table.size), reach)[:, 0] >= FEWEST
+    known = enough(fit.effective, fit.mean, binary=table.binary)[:, 0] & near
+    pairs = table.pairs(reference)
+    numbers = np.full((3, len(pairs)), np.nan)
+    for k, (i, j) in enumerate(pairs):
+        if degree:  # a group without events can be compared
+            pooled = pool(table, (i, j), widths)
+            if not (near[i] and near[j] and supported(table, (i, j), pooled, smoother, fit).all()):
+                continue
+            contrast = orthogonal(table, (i, j), pooled, smoother)
+        elif known[i] and known[j]:
+            contrast = means(table, (i, j), None, smoother, fit.users[[i, j]])
+        else:
+            continue
+        law = contrast.law(table, (i, j))[1]
+        numbers[:, k] = law.value[0], law.standard_error[0], np.asarray(law.df)[0]
+    outcomes = {
+        "estimate": np.where(known, fit.beta[0][:, 0], np.nan),
+        "estimate_se": np.where(known, fit.errors(table)[:, 0], np.nan),
         "effective_n": fit.effective[:, 0],
-        "pairs": pairs,
-        "disparity": difference,
-        "se": se,
-        "df": df,
-        "pvalue": beyond(difference, se, df, tolerance)[1],
+        "pairs": np.array(pairs),
         "bandwidth": float(smoother.width[0]),
     }
-
-
-def _difference(
-    family: Family, bandwidth: Bandwidth, smoother: Smoother, fit: GroupCurves, pair: Pair
-) -> tuple[float, float, float]:
-    """The difference of two groups at the threshold, its standard error and its degrees of freedom."""
-    if not smoother.degree:
-        contrast = means(family.sums, pair, None, smoother, fit.users[list(pair)])
-    else:
-        pooled = family.pooled(pair, bandwidth)
-        if not family.supported(pair, pooled, smoother, fit).all():
-            return np.nan, np.nan, np.nan
-        contrast = orthogonal(family.sums, pair, pooled, smoother, binary=family.binary)
-    covariance, df = contrast.law(family.sums, pair)
-    return float(contrast.estimate[0]), float(contrast.errors(covariance)[0]), float(df[0])
+    return outcomes, Wald(*numbers)
 
 
 # ---- decide
@@ -305,28 +284,24 @@ def decide(columns: Mapping[str, Any], plan: MarginalPlan) -> dict[str, Any]:
     """All pairs of all tables adjusted together."""
     within = inside(columns["ci_low"], columns["ci_high"], plan.tolerance)
     shown = conclude(columns["pvalues"], alpha=plan.alpha, adjust=plan.adjust, within=within)
-    return {
-        "status": line_status(columns["disparity"]),
-        "adjusted_pvalue": shown.adjusted,
-        "verdicts": shown.verdicts,
-        "verdict": shown.verdict,
-    }
+    tests = {"adjusted_pvalue": shown.adjusted, "verdicts": shown.verdicts, "verdict": shown.verdict}
+    return {"status": line_status(columns["disparity"]), **tests}
 
 
 def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: MarginalPlan) -> tuple[Note, ...]:
     """What the reader must know about the scores, the method, and groups whose outcome is not known."""
-    known: list[Note] = [] if sums.families[0].sums.axis.unit else [Note("outside_unit")]
+    known = [] if sums.tables[0].axis.unit else [Note("outside_unit")]
     if plan.method == "published":
         known.append(Note("published_margin"))
     known.extend(note_if("nobody_above", groups_below(plan)))
     tables = np.array(columns["tables"], dtype=object)
-    for family in sums.families:
-        lines = np.flatnonzero(tables == family.title)
+    for table in sums.tables:
+        lines = np.flatnonzero(tables == table.title)
         few = {columns["groups"][i] for i in lines if np.isnan(columns["estimate"][i])}
         few |= {columns["opposite"][i] for i in lines if np.isnan(columns["reference"][i])}
-        labels = [group.label for group in family.groups if group in few]
+        labels = [group.label for group in table.groups if group in few]
         known.extend(note_if("few_at_threshold", labels, width=float(columns["bandwidth"][lines[0]])))
-        if family.sums.spanning:
+        if table.spanning:
             known.append(Note("spanning_above"))
     return tuple(known)
 
@@ -336,18 +311,13 @@ def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: MarginalPlan) -> tu
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MarginalResult(OutcomeEvidence):
-    """Outcomes of those at the threshold, one line for each pair of groups; see `isonomy.marginal_outcomes`."""
+    """Outcomes of people at the threshold, one line for each pair of groups; see `isonomy.marginal_outcomes`."""
 
     method: ClassVar[str] = words.MARGINAL_METHOD
     always_assumed: ClassVar[tuple[tuple[str, str], ...]] = words.MARGINAL_ASSUMPTIONS
     never_shown: ClassVar[tuple[str, ...]] = words.MARGINAL_LIMITS
 
     threshold: float
-
-    @property
-    def pvalue(self) -> float:
-        """The smallest of all pairs' p-values, adjusted."""
-        return smallest(self.adjusted_pvalue)
 
     def pages(self) -> Mapping[str, Columns]:
         """The differences, then the outcomes of both groups."""

@@ -12,13 +12,14 @@ import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.frames import Group, Groups, Request, aggregate
-from isonomy.frames.membership import GROUP, LINES, coded, complete_rows
+from isonomy.frames.groups import ROW_COUNT, ROW_GROUP, with_groups
 from isonomy.frames.sums import sums_at
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Column, Names, Positive, RowOptions
-from isonomy.results import Columns, Note, Plan, Provenance, column, note_if, open_call, phrases, question
+from isonomy.results import Columns, Note, Provenance, column, note_if, open_call, phrases, question
 from isonomy.results.columns import columns_of
 from isonomy.results.evidence import as_frame, read_only
+from isonomy.scores.pairs import join_tables
 from isonomy.scores.read import (
     COUNTED,
     OUTCOME,
@@ -26,19 +27,20 @@ from isonomy.scores.read import (
     USER,
     VOTE,
     Level,
+    ScorePlan,
     ScoreRows,
     ScoreSums,
     grid_points,
     read_sums,
     refuse_several,
-    score_rows,
 )
-from isonomy.scores.smoothing.contrasts import Smoother, fit_curves
-from isonomy.scores.smoothing.families import Family, Widths
-from isonomy.scores.smoothing.kernels import Axis
-from isonomy.scores.smoothing.orders import ECE_BINS, ROUNDING, ece_and_auc
+from isonomy.scores.smoothing.contrasts import fit_curves
+from isonomy.scores.smoothing.kernels import Axis, Smoother, Widths
+from isonomy.scores.smoothing.moments import VoteMoments
 
 OVERALL = "overall"
+ECE_BINS = 10
+ROUNDING = 1e-9  # of a bin, or of all votes: engines sum votes in different orders, and must find the same bins
 
 
 # ---- call
@@ -70,9 +72,8 @@ def calibration_metrics(
     groups : str, cut or where
         One set of groups.
     **rows
-        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. Nothing is tested,
-        so ``cluster`` changes no measure: the result has the number of clusters of each group and how many clusters of
-        equal weight they are worth (clusters, effective_clusters).
+        count, weight, cluster, missing, missing_group: see `isonomy.RowOptions`. ``cluster`` changes no measure; it
+        adds the number and the effective number of clusters of each group.
 
     Returns
     -------
@@ -80,13 +81,11 @@ def calibration_metrics(
         ``to_frame()`` has one row for each score, overall and by group. ``calibration_error``: mean over the grid of
         abs(f_g(s) - s), summed over groups in the overall row (the paper's Table 1). ``parity_error``: mean over the
         grid of abs(f_g(s) - f_h(s)), summed over ordered pairs in the overall row (Table 2) and over the other groups
-        in the row of a group. ``ece``: expected calibration error, the mean over 10 bins of abs(mean outcome - mean
-        score). The bins have equal width for scores in [0, 1] (Guo et al., 2017). Otherwise each has a tenth of the
-        votes, in order of the score; equal scores share a bin, and one extreme score moves no bin. ``auc``, for
-        outcomes of 0 and 1: the probability that a positive scores above a negative, where equal scores count half.
-        ECE and AUC are exact on every engine. All measures use the votes of the level. f is the Nadaraya-Watson
-        estimate at the paper's bandwidth (scaled to the range of most scores, if some are not in [0, 1]).
-        ``provenance.dropped`` counts the rows that were left out, and ``warnings`` explains why numbers are NaN.
+        in the row of a group. f is the Nadaraya-Watson estimate at the paper's bandwidth. ``ece``: expected calibration
+        error, the mean over 10 bins of abs(mean outcome - mean score); bins of equal width for scores in [0, 1] (Guo et
+        al., 2017), otherwise bins with a tenth of the votes each. ``auc``, for outcomes of 0 and 1: the probability
+        that a positive scores above a negative; equal scores count half. All measures use the votes of the level, and
+        ``warnings`` explains why numbers are NaN.
 
     Notes
     -----
@@ -130,14 +129,11 @@ def calibration_metrics(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MetricsPlan(Plan):
+class MetricsPlan(ScorePlan):
     """The call, and what follows from it and the schema."""
 
     outcome: str
     score: str | Sequence[str] | Mapping[str, str]
-    groups: Groups
-    user: str | None
-    level: Level | None
     grid: float | Sequence[float] | None
     bandwidth: Widths
 
@@ -149,9 +145,7 @@ class MetricsPlan(Plan):
     @cached_property
     def rows(self) -> dict[str, ScoreRows]:
         """The columns that are read, by the name under which a score is reported."""
-        score = self.score
-        if isinstance(score, str):
-            score = [score]
+        score = [self.score] if isinstance(self.score, str) else self.score
         if isinstance(score, Mapping):
             columns = dict(score)
         else:
@@ -162,8 +156,7 @@ class MetricsPlan(Plan):
                 f"score: {self.score!r} is not allowed; give a column, several, or names for them such as "
                 '{"before": "s", "after": "s_calibrated"}.'
             )
-        roles: dict[str, Any] = {"outcome": self.outcome, "groups": self.groups, "user": self.user, "level": self.level}
-        return {name: score_rows(self.source, score=column, **roles) for name, column in columns.items()}
+        return {name: self.reading(self.outcome, column) for name, column in columns.items()}
 
     @cached_property
     def points(self) -> FloatArray | None:
@@ -185,14 +178,14 @@ def read_ranks(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis) -> FloatA
     labels = {} if rows.user is None else {USER: rows.user}
     counted = {} if source.count is None else {COUNTED: source.count}
     numbers = {SCORE: rows.score, OUTCOME: rows.outcome, **counted}
-    frame = complete_rows(source, numbers, labels, rows.grouping)
+    frame = source.complete_rows(numbers, labels, rows.grouping)
     frame = frame if counted else frame.with_columns(nw.lit(1.0).alias(COUNTED))
-    vote = nw.col(LINES) / nw.col(COUNTED).sum().over(USER) if rows.level == "user" else nw.col(LINES)
-    frame = coded(frame.with_columns(vote.alias(VOTE)), rows.grouping, groups)
+    vote = nw.col(ROW_COUNT) / nw.col(COUNTED).sum().over(USER) if rows.level == "user" else nw.col(ROW_COUNT)
+    frame = with_groups(frame.with_columns(vote.alias(VOTE)), rows.grouping, groups)
     weight, total, score = nw.col("weight"), nw.col("total"), nw.col("score")
     lines = []
-    for part, size in ((frame.with_columns(nw.lit(0).alias(GROUP)), 1), (frame, len(groups))):
-        keys = {"group": nw.col(GROUP), "score": nw.col(SCORE)}
+    for part, size in ((frame.with_columns(nw.lit(0).alias(ROW_GROUP)), 1), (frame, len(groups))):
+        keys = {"group": nw.col(ROW_GROUP), "score": nw.col(SCORE)}
         by_score = aggregate(part, keys, {"weight": nw.col(VOTE), "total": nw.col(VOTE) * nw.col(OUTCOME)})
         ranked = by_score.with_columns((weight - total).alias("negative")).with_columns(
             weight.cum_sum().over("group", order_by="score").alias("reached"),
@@ -204,10 +197,13 @@ def read_ranks(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis) -> FloatA
         pairs = total * (nw.col("passed") - nw.col("negative") / 2)
         values = {"weight": weight, "total": total, "gap": total - weight * score, "pairs": pairs}
         sums = sums_at(ranked, {"group": (nw.col("group"), size), "bin": (bins, ECE_BINS)}, values)
-        for g in range(size):
-            votes, positive, above = (float(sums[name][g].sum()) for name in ("weight", "total", "pairs"))
-            lines.append(ece_and_auc(sums["gap"][g], votes, positive, above))
-    return np.array(lines)
+        votes, positive, above = (sums[name].sum(axis=1) for name in ("weight", "total", "pairs"))
+        # Votes of 1/n add up to whole numbers only almost: a group with one outcome must not seem to have two.
+        mixed = np.minimum(positive, votes - positive) > ROUNDING * votes
+        with np.errstate(divide="ignore", invalid="ignore"):
+            auc = np.where(mixed, above / (positive * (votes - positive)), np.nan)
+            lines.append(np.stack([np.abs(sums["gap"]).sum(axis=1) / np.where(votes > 0, votes, np.nan), auc], axis=1))
+    return np.concatenate(lines)
 
 
 # ---- estimate
@@ -215,37 +211,31 @@ def read_ranks(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis) -> FloatA
 
 def estimate(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> tuple[dict[str, Any], tuple[Note, ...]]:
     """The columns of all scores, and why some of their numbers are NaN."""
-    columns: dict[str, list[Any]] = {name: [] for name in MEASURED}
+    parts: list[dict[str, Any]] = []
     notes: list[Note] = []
-    for name, part in sums.items():
-        family = part.families[0]
-        labels = [OVERALL, *(group.label for group in family.groups)]
-        errors, lost, points = calibration(family, plan)
-        ranks = read_ranks(plan.rows[name], family.groups, family.sums.axis)
-        auc = ranks[:, 1] if family.binary else np.full(len(labels), np.nan)
-        rows = np.array([family.sums.rows.sum(), *family.sums.rows])
-        values = ((name,) * len(labels), tuple(labels), rows, *errors, ranks[:, 0], auc)
-        for column_name, value in zip(MEASURED, values, strict=True):
-            columns[column_name].append(value)
+    for name, score in sums.items():
+        table = score.tables[0]
+        labels = [OVERALL, *(group.label for group in table.groups)]
+        errors, lost, points = calibration(table, plan)
+        ranks = read_ranks(plan.rows[name], table.groups, table.axis)
+        auc = ranks[:, 1] if table.binary else np.full(len(labels), np.nan)
+        size = np.array([table.rows.sum(), *table.rows])
+        keys = {"score": (name,) * len(labels), "group": tuple(labels), "size": size}
+        parts.append(
+            {**keys, "calibration_error": errors[0], "parity_error": errors[1], "ece": ranks[:, 0], "auc": auc}
+        )
         far = {label: int(n) for label, n in zip(labels[1:], lost, strict=True) if n}
         notes += note_if("no_row_near", list(far), score=name, lost=far, points=points)
         single = [label for label, value in zip(labels, auc, strict=True) if np.isnan(value)]
-        notes += note_if("auc_one_outcome" if family.binary else "auc_not_binary", single, score=name)
-    joined = {
-        name: sum(parts, ()) if isinstance(parts[0], tuple) else np.concatenate(parts)
-        for name, parts in columns.items()
-    }
-    return joined, tuple(notes)
+        notes += note_if("auc_one_outcome" if table.binary else "auc_not_binary", single, score=name)
+    return join_tables(parts), tuple(notes)
 
 
-MEASURED = ("score", "group", "size", "calibration_error", "parity_error", "ece", "auc")
-
-
-def calibration(family: Family, plan: MetricsPlan) -> tuple[FloatArray, FloatArray, int]:
+def calibration(table: VoteMoments, plan: MetricsPlan) -> tuple[FloatArray, FloatArray, int]:
     """Calibration and parity errors, overall and of each group; the grid points near which a group has no row."""
-    points = family.default_grid if plan.points is None else plan.points
-    width = family.bandwidth(plan.bandwidth, points, published=family.sums.axis.unit).at(points)
-    curve = fit_curves(family.sums, Smoother(points, width, 0)).mean
+    points = table.default_grid if plan.points is None else plan.points
+    width = table.bandwidth(plan.bandwidth, points, published=table.axis.unit).widths(points)
+    curve = fit_curves(table, Smoother(points, width, 0)).mean
     from_score = np.abs(curve - points).mean(axis=1)
     from_others = np.abs(curve[:, None] - curve[None, :]).mean(axis=2).sum(axis=1)
     errors = np.array([[values.sum(), *values] for values in (from_score, from_others)])

@@ -15,31 +15,30 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.results import Columns, Evidence, Status, column
 from isonomy.results.disclosure import withheld
 from isonomy.scores import words
-from isonomy.scores.smoothing.families import Family
+from isonomy.scores.smoothing.moments import Pair, VoteMoments
 
 MOST_PAIRS = 1_000  # in the findings; the table has them all
-OUTCOMES = ("estimate", "estimate_low", "estimate_high", "reference", "reference_low", "reference_high")
-# The columns of a group, and what they are called where the group is the one compared with.
-GROUP_NUMBERS = {
+# The columns of a group, and their names on the side of the group that it is compared with.
+SIDES = {
     "estimate": "reference",
     "estimate_low": "reference_low",
     "estimate_high": "reference_high",
     "n": "reference_n",
+    "effective_n": "reference_effective_n",
 }
-DIFFERENCES = ("disparity", "se", "ci_low", "ci_high")
 
 
-def pair_lines(family: Family, pairs: Sequence[tuple[int, int]], repeats: int = 1) -> dict[str, Any]:
+def pair_lines(table: VoteMoments, pairs: Sequence[Pair], repeats: int = 1) -> dict[str, Any]:
     """The columns that say which groups of a table each line is about, ``repeats`` lines for each pair."""
     first, second = np.repeat(np.array(pairs), repeats, axis=0).T
-    opposite = tuple(family.groups[g] for g in second)
+    opposite = tuple(table.groups[g] for g in second)
     return {
-        "tables": (family.title,) * first.size,
-        "groups": tuple(family.groups[g] for g in first),
+        "tables": (table.title,) * first.size,
+        "groups": tuple(table.groups[g] for g in first),
         "opposite": opposite,
         "against": tuple(group.label for group in opposite),
-        "n": family.sums.rows[first],
-        "reference_n": family.sums.rows[second],
+        "n": table.rows[first],
+        "reference_n": table.rows[second],
     }
 
 
@@ -53,15 +52,15 @@ def join_tables(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def pair_starts(columns: Mapping[str, Any]) -> IntArray:
-    """The first line of each pair."""
-    keys = list(zip(columns["tables"], columns["groups"], columns["opposite"], strict=True))
-    return np.array([i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]], dtype=np.intp)
-
-
 def line_status(disparity: FloatArray) -> tuple[Status, ...]:
     """The status of each line: a difference that could not be estimated is unsupported."""
     return tuple(Status.OK if known else Status.UNSUPPORTED for known in np.isfinite(disparity))
+
+
+def pair_starts(tables: Sequence[str], groups: Sequence[Group], opposite: Sequence[Group]) -> IntArray:
+    """The first line of each pair."""
+    keys = list(zip(tables, groups, opposite, strict=True))
+    return np.array([i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]], dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -69,11 +68,6 @@ class PairEvidence(Evidence):
     """Evidence whose lines compare ``groups`` with ``opposite``. ``binary``: every outcome is 0 or 1."""
 
     references: ClassVar[tuple[str, ...]] = words.REFERENCES
-    # Columns that are withheld with one of the two groups; the others are withheld with either.
-    of_group: ClassVar[tuple[str, ...]] = ("n", "estimate", "estimate_low", "estimate_high", "effective_n")
-    of_opposite: ClassVar[tuple[str, ...]] = (
-        *("reference_n", "reference", "reference_low", "reference_high", "reference_effective_n"),
-    )
 
     opposite: tuple[Group, ...]
     tables: tuple[str, ...] = column("Table", name="table", withheld=False)
@@ -87,9 +81,16 @@ class PairEvidence(Evidence):
     alpha: float
     binary: bool
 
+    @property
+    def pvalue(self) -> float:
+        """The smallest adjusted p-value of all pairs."""
+        return smallest(self.adjusted_pvalue)
+
     def units(self) -> Mapping[str, str]:
         """Outcomes of 0 and 1 in percent, and their differences in points."""
-        return dict.fromkeys(OUTCOMES, "%") | dict.fromkeys(DIFFERENCES, "points") if self.binary else {}
+        outcomes = [name for side in SIDES.items() for name in side if not name.endswith("n")]
+        differences = ("disparity", "se", "ci_low", "ci_high")
+        return dict.fromkeys(outcomes, "%") | dict.fromkeys(differences, "points") if self.binary else {}
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
@@ -98,7 +99,7 @@ class PairEvidence(Evidence):
 
     def starts(self) -> IntArray:
         """The first line of each pair."""
-        return pair_starts({"tables": self.tables, "groups": self.groups, "opposite": self.opposite})
+        return pair_starts(self.tables, self.groups, self.opposite)
 
     def lines_of(self, table: str) -> IntArray:
         """The lines of a table."""
@@ -110,7 +111,7 @@ class PairEvidence(Evidence):
         return overall([self.verdicts[i] for i in lines]), smallest(self.adjusted_pvalue[lines])
 
     def deciding_first(self) -> list[str]:
-        """The tables; those whose verdict is that of all come first, by their p-values.
+        """The tables; those that share the overall verdict come first, by their p-values.
 
         One table that was not compared keeps all of them from being within tolerance.
         """
@@ -126,16 +127,15 @@ class PairEvidence(Evidence):
         lines = self.lines_of(table)
         points = lines.size // np.isin(self.starts(), lines).sum()
         numbers: dict[str, dict[str, FloatArray]] = {}
-        for names, groups in ((GROUP_NUMBERS, self.groups), (GROUP_NUMBERS.values(), self.opposite)):
+        for names, groups in ((SIDES, self.groups), (SIDES.values(), self.opposite)):
             for i in lines[::points]:
-                columns = {
-                    name: getattr(self, side)[i : i + points] for name, side in zip(GROUP_NUMBERS, names, strict=True)
-                }
+                sides = zip(SIDES, names, strict=True)
+                columns = {name: getattr(self, side)[i : i + points] for name, side in sides}
                 numbers.setdefault(groups[i].label, columns)
         return numbers
 
     def paged(self, pages: Mapping[str, str]) -> dict[str, Columns]:
-        """The table in several pages, each with the columns that are named."""
+        """The table in several pages, each with the named columns."""
         whole = self.table()
         return {title: {name: whole[name] for name in names.split()} for title, names in pages.items()}
 
@@ -153,11 +153,14 @@ class PairEvidence(Evidence):
         return self.without(first, second)
 
     def without(self, first: BoolArray, second: BoolArray) -> Self:
-        """A copy without the numbers of small groups: ``first`` and ``second`` mark them on either side of a line."""
+        """A copy without the numbers of small groups: ``first`` and ``second`` mark them on either side of a line.
+
+        Columns of one of the two groups are withheld with that group, the others with either.
+        """
         hidden = Evidence.hide(self, first | second)
         shown: dict[str, Any] = {
             name: np.where(mask, np.nan, getattr(self, name))
-            for mask, names in ((first, self.of_group), (second, self.of_opposite))
+            for mask, names in ((first, SIDES), (second, SIDES.values()))
             for name in names
             if hasattr(self, name)
         }
@@ -170,7 +173,7 @@ class PairEvidence(Evidence):
         return hidden, frozenset(group.label for group in sizes) - hidden
 
     def _sizes(self) -> dict[Group, float]:
-        """The rows of each group; NaN where they are withheld."""
+        """The rows of each group; NaN if they are withheld."""
         sizes = dict(zip(self.opposite, self.reference_n, strict=True))
         return {**dict(zip(self.groups, self.n, strict=True)), **sizes}
 
@@ -192,6 +195,11 @@ class OutcomeEvidence(PairEvidence):
     reference_effective_n: FloatArray = column("Reference: effective number")
     bandwidth: FloatArray = column("Bandwidth", withheld=False)
 
+    @property
+    def published_method(self) -> bool:
+        """Whether this is the paper's procedure."""
+        return self.provenance.options.get("method") == "published"
+
     def table_note(self) -> str:
-        """That a difference is not that of the two columns beside it, unless it is."""
-        return "" if self.provenance.options.get("method") == "published" else words.OWN_DIFFERENCE
+        """Why a difference is not exactly that of the two columns next to it."""
+        return "" if self.published_method else words.DIRECT_DIFFERENCE

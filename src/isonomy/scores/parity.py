@@ -27,11 +27,21 @@ from isonomy.scores.pairs import (
     pair_lines,
     pair_starts,
 )
-from isonomy.scores.read import Level, ScorePlan, ScoreSums, grid_points, read_sums
-from isonomy.scores.smoothing.bands import Adjustment, Band, Judgment, Test, walk
-from isonomy.scores.smoothing.contrasts import GroupCurves, Pair, Smoother, enough, fit_curves, means, orthogonal
-from isonomy.scores.smoothing.families import Family, Widths
-from isonomy.scores.smoothing.kernels import POOLED, RESIDUAL, Bandwidth, Kernel
+from isonomy.scores.read import Level, ScorePlan, ScoreRows, ScoreSums, grid_points, read_sums
+from isonomy.scores.smoothing.bands import Adjustment, Judgment, Test, walk
+from isonomy.scores.smoothing.contrasts import (
+    POOLED,
+    RESIDUAL,
+    GroupCurves,
+    enough,
+    fit_curves,
+    means,
+    orthogonal,
+    pool,
+    supported,
+)
+from isonomy.scores.smoothing.kernels import Bandwidth, Kernel, Smoother, Widths
+from isonomy.scores.smoothing.moments import Pair, VoteMoments
 from isonomy.scores.smoothing.orders import interval_means, ordering
 
 if TYPE_CHECKING:
@@ -41,9 +51,9 @@ Comparison = Annotated[
     Literal["omnibus", "orthogonal", "cumulative", "trend", "residual", "published"],
     Also({"nadaraya_watson": "published"}),
 ]
-FEWEST = 2.0  # effective users at a score, where the paper's method has no rule of its own
-ORDER = 0.1  # the share of alpha that the order of scores has; the differences between groups have the rest
-MANY = 0.2  # of the comparisons at a score: fewer that were not made change little of what was seen
+FEWEST = 2.0  # effective users at a score; the paper's method has no rule
+ORDER = 0.1  # the share of alpha for the order of scores; the differences between groups have the rest
+MANY = 0.2  # of the comparisons at a score: fewer that were not made hardly matter
 TESTS: Mapping[str, Test] = {"cumulative": "walk", "trend": "trend", "omnibus": "all"}  # others compare points alone
 
 
@@ -94,46 +104,37 @@ def predictive_parity(
 
     Null hypothesis: E[Y | S = s, G = g] is the same for all groups at every score (Definition 1 of the paper), and the
     scores are in order (Definition 2): no group has better outcomes at lower scores than another at higher ones. The
-    verdict is about both parts. Assumes that users are independent. The rows of one user may be dependent, and a user
+    verdict covers both parts. Users are assumed to be independent; the rows of one user may be dependent, and a user
     may appear in several groups.
 
     Parameters
     ----------
     data : table
-        Any table isonomy reads. Queries of more than 16 million rows are read in parts, each with all the rows of some
-        users.
-    outcome : str
-        Column of outcomes: 0/1, or any number.
-    score : str
-        Column of scores, in any unit. The bandwidth rule is scaled to the range of most scores; a few extreme scores
-        do not change it.
+        Any table isonomy reads. Queries of more than 16 million rows are read in parts.
+    outcome, score : str
+        Columns of outcomes (0/1, or any number) and of scores, in any unit.
     groups : str, cut, where, or several of them
         Columns, `isonomy.cut` or `isonomy.where`. A `where` is compared with everybody else.
     user : str, optional
-        Column that identifies the user a row belongs to. None: rows are independent.
+        Column that identifies the user of each row. Default: rows are independent.
     level : {"user", "aggregate"}, optional
-        ``"user"``: each user has one vote, split evenly over all of the user's rows. ``"aggregate"``: each row has one
-        vote; users, if given, still determine the variance. Default: "user" if ``user`` is given.
+        ``"user"``: each user has one vote, split evenly over the user's rows. ``"aggregate"``: each row has one vote;
+        users, if given, still determine the variance. Default: "user" if ``user`` is given.
     grid : float or sequence of float, optional
         Scores at which groups are compared, in increasing order. Default: the 1, 5, 10, ..., 95, 99 % quantiles. A grid
-        also limits the test: the cumulative sums, the trend and the order then use only rows with scores from its first
-        to its last point, and the verdict says nothing about other scores. (Curves are smooth: rows within a bandwidth
-        of a point still count towards it.)
+        also limits the test to scores from its first to its last point; the verdict says nothing about other scores.
     bandwidth : float, sequence of float or "cross-validation", optional
-        Width of the kernel: a number, or one number per grid point. Default: the paper's rule,
+        Width of the kernel: a number, or one per grid point. Default: the paper's rule,
         max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5)/10), where n is the number of users (or rows) of the average group
-        and [0, 1] is scaled to the range of most scores. ``"cross-validation"``: that rule times the factor, from 1/4
-        to 2, whose local line best predicts the mean outcome of a bin of scores from the other bins.
+        and [0, 1] is scaled to the range of most scores. ``"cross-validation"``: that rule times a factor from 1/4 to
+        2 that predicts the outcomes of a bin of scores best from the other bins.
     method : {"omnibus", "orthogonal", "cumulative", "trend", "residual", "published"}, default "omnibus"
-        ``"orthogonal"``: near each score, Y - pooled(S) is regressed on 1_g - share(S), so that neither the outcome
-        curve nor the groups' shares bias the difference; the test uses the largest difference over the grid.
-        ``"cumulative"``: sums of (1_g - share(S)) (Y - pooled(S)) in score order; the comparison needs no bandwidth.
-        ``"trend"``: the level and the slope of these sums over the order of scores. ``"omnibus"``: the smallest p-value
-        of these three, by their joint law. ``"residual"``: each group's mean residual from the pooled curve; it rejects
-        too often where the scores of one group lie between those of another. ``"published"``: the paper's whole
-        procedure, which compares Nadaraya-Watson means at the paper's bandwidth, requires no minimum number of users
-        near a score, uses Bonferroni's adjustment over the grid, and does not test the order. It rejects too often when
-        groups have different scores.
+        ``"orthogonal"``: near each score, Y - pooled(S) is regressed on 1_g - share(S); the test uses the largest
+        difference over the grid. ``"cumulative"``: sums of (1_g - share(S)) (Y - pooled(S)) in score order.
+        ``"trend"``: the level and the slope of these sums. ``"omnibus"``: the smallest p-value of these three, by their
+        joint law. ``"residual"``: each group's mean residual from the pooled curve; it rejects too often if the scores
+        of one group lie between those of another. ``"published"``: the paper's procedure, with Nadaraya-Watson means
+        and Bonferroni's adjustment; it rejects too often if groups have different scores, and does not test the order.
     kernel : {"gaussian", "gaussian4", "gaussian6"}, default "gaussian"
         The kernel. ``"gaussian4"`` and ``"gaussian6"`` are of higher order.
     reference : mapping, optional
@@ -143,50 +144,41 @@ def predictive_parity(
         with ``method="published"``, which allows no other. All pairs in all tables are adjusted by Holm's method.
     tolerance : float, optional
         Differences up to this size are part of the null hypothesis. The verdict is "within tolerance" if two one-sided
-        tests at alpha show this at every supported score (at every score of the grid, if one is given), and if the
-        same is shown for the order.
+        tests at alpha show this at every supported score (at every score of a given grid) and for the order.
     order : bool or float, optional
         Whether the order of scores is tested too. A number is the tolerance of that test: how much better outcomes at
-        lower scores may be. True: the same ``tolerance`` as for differences. False: not tested, and the test of
-        differences has the whole of ``alpha``. Default: True, but False with ``method="published"`` and with a grid of
-        one score, which has no order.
+        lower scores may be. Default: True, with ``tolerance``; False with ``method="published"`` or a single score.
     alpha : float, default 0.05
         The error rate.
     resamples : int, default 2000
-        Number of normal draws for sup-t, the cumulative test and the order, 100 or more. No row is resampled.
+        Number of normal draws for sup-t, the cumulative test and the order. No row is resampled.
     depth : int, default 1
         How many columns of ``groups`` are crossed: 2 compares their pairwise intersections too.
     rng : int or numpy.random.Generator, optional
-        The seed or generator of the draws. If it is None, a fresh seed is used and recorded.
+        The seed or generator of the draws. Default: a fresh seed, which is recorded.
     **rows
-        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. At user level, a
-        user's vote is the mean weight of the user's rows. ``cluster`` is for rows that belong together where there is
-        no user: each row keeps its vote, and clusters determine the variance.
+        count, weight, cluster, missing, missing_group: see `isonomy.RowOptions`. At user level, a user's vote is the
+        mean weight of the user's rows. ``cluster`` is for rows that belong together if there is no user.
 
     Returns
     -------
     ParityResult
-        ``to_frame()`` has one row for each pair of groups and each score: table, group, against, score, estimate,
-        reference, disparity, ci_low, ci_high, pvalue, adjusted_pvalue, verdict (of the pair), status, and more.
-        `pvalue` and `verdict` are about both parts of the null hypothesis, `parity_pvalue` and `ordering_pvalue` about
-        one part each (NaN if it was not tested). ``disparity`` is estimated directly and is not
-        ``estimate - reference`` (see Notes).
+        ``to_frame()`` has one row for each pair of groups and each score. `pvalue` and `verdict` are about both parts
+        of the null hypothesis, `parity_pvalue` and `ordering_pvalue` about one part each (NaN if it was not tested).
 
     Notes
     -----
-    When it misleads: where few users have scores near a grid point, the point is reported as unsupported and is not
-    tested. (Ten effective events and ten non-events are needed in either group, among users within a bandwidth whose
-    scores occur in the other group too.) A difference over a range narrower than the bandwidth is smoothed away.
+    When it misleads: a point near which few users have scores is unsupported and is not tested. (Ten effective events
+    and ten non-events are needed in either group, among users within a bandwidth whose scores occur in both groups.) A
+    difference over a range narrower than the bandwidth is smoothed away.
 
-    Differences between groups have nine tenths of ``alpha`` and the order has one tenth. P-values are divided by these
-    shares, so that all of them are compared with ``alpha``. With ``order=False`` differences have all of ``alpha``, and
-    their p-values are not divided. The test of the order divides the scores into ten intervals and compares the mean
-    outcome of one group in a lower interval with that of another group in a higher one.
+    Differences have nine tenths of ``alpha`` and the order has one tenth; p-values are divided by these shares, so that
+    all are compared with ``alpha``. Without the order, differences have all of ``alpha``.
 
-    A difference is an average over a bandwidth, and has less bias than the difference of the two curves next to it. Its
-    band is robust: it is centered on a local parabola, so that it covers a difference that bends (Calonico, Cattaneo
-    and Farrell 2018). Scores are replaced by the mean of their bin, of 1,024 bins on the axis, which changes a number
-    by about (bin / bandwidth)^2 / 24 of itself.
+    ``disparity`` is an average over a bandwidth. It has less bias than ``estimate - reference``, and is not equal to
+    it. Its band is centered on a local parabola, so that it covers a difference that bends (Calonico, Cattaneo and
+    Farrell 2018). Scores are replaced by the mean of their bin, of 1,024 bins on the axis, which changes a number by
+    about (bin / bandwidth)^2 / 24 of itself.
 
     References
     ----------
@@ -209,14 +201,13 @@ def predictive_parity(
     plan = ParityPlan(call.source, **call.options)
     sums = read(plan)
     columns, orders = estimate(sums, plan, call.rng)
-    binary, level = sums.families[0].binary, plan.rows.level
-    null = words.parity_null(level, plan.tolerance, plan.range, order=plan.order_tested, binary=binary)
+    binary = sums.tables[0].binary
     return ParityResult(
         **columns,
         **decide(columns, orders, plan),
-        null=null,
+        null=words.parity_null(plan.rows.level, plan.tolerance, plan.range, order=plan.order_tested, binary=binary),
         notes=notes(sums, columns, plan),
-        provenance=call.provenance(rows=sums.rows, dropped=sums.dropped, level=level, grouping=plan.rows.grouping),
+        provenance=call.provenance(rows=sums.rows, dropped=sums.dropped, **plan.rows.provenance),
         alpha=plan.alpha,
         tolerance=plan.tolerance,
         binary=binary,
@@ -230,6 +221,8 @@ def predictive_parity(
 class ParityPlan(ScorePlan):
     """The call, and what follows from it and the schema."""
 
+    outcome: str
+    score: str
     grid: float | Sequence[float] | None
     bandwidth: Widths
     method: str
@@ -242,20 +235,26 @@ class ParityPlan(ScorePlan):
     resamples: int
 
     def __post_init__(self) -> None:
-        ScorePlan.__post_init__(self)
-        asked = bool(self.order)
-        if self.single and (asked or self.method in ("cumulative", "trend")):
-            needs = f"order={self.order!r}" if asked else f"method={self.method!r}"
+        _ = self.rows
+        self.refuse_user_and_cluster()
+        ordered = bool(self.order)
+        if self.single and (ordered or self.method in ("cumulative", "trend")):
+            needs = f"order={self.order!r}" if ordered else f"method={self.method!r}"
             raise UsageError(
                 f"grid: {self.grid!r} is a single score, and {needs} needs a range of scores; give two or more."
             )
-        refused = {"order": asked and self.order, "adjust": self.adjust not in (None, "bonferroni") and self.adjust}
+        refused = {"order": ordered and self.order, "adjust": self.adjust not in (None, "bonferroni") and self.adjust}
         for name, value in refused.items():
             if self.published and value:
                 raise UsageError(
                     f"{name}: {value!r} is not part of the paper's procedure; leave {name} at None with "
                     'method="published", or choose another method.'
                 )
+
+    @cached_property
+    def rows(self) -> ScoreRows:
+        """The columns that are read."""
+        return self.reading(self.outcome, self.score)
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -279,13 +278,8 @@ class ParityPlan(ScorePlan):
 
     @property
     def published(self) -> bool:
-        """Whether the paper's procedure is asked for."""
+        """Whether this is the paper's procedure."""
         return self.method == "published"
-
-    @property
-    def adjustment(self) -> Adjustment:
-        """How points are adjusted for one another."""
-        return self.adjust or ("bonferroni" if self.published else "sup-t")
 
     @property
     def order_tested(self) -> bool:
@@ -297,6 +291,10 @@ class ParityPlan(ScorePlan):
         """How much better outcomes at lower scores may be."""
         return self.tolerance if self.order is None or isinstance(self.order, bool | np.bool_) else float(self.order)
 
+    def within(self, table: VoteMoments) -> BoolArray | None:
+        """The sites to which a grid limits the test; None: all."""
+        return None if self.range is None else table.between(*self.range)
+
 
 # ---- read
 
@@ -304,7 +302,7 @@ class ParityPlan(ScorePlan):
 def read(plan: ParityPlan) -> ScoreSums:
     """All rows with a score and an outcome."""
     sums = read_sums(plan.rows)
-    refuse_percent(sums.families[0].binary, plan.tolerance)
+    refuse_percent(sums.tables[0].binary, plan.tolerance)
     return sums
 
 
@@ -312,123 +310,89 @@ def read(plan: ParityPlan) -> ScoreSums:
 
 
 def estimate(sums: ScoreSums, plan: ParityPlan, rng: np.random.Generator) -> tuple[dict[str, Any], list[Reversal]]:
-    """The columns of all tables, and the test of each table's order; p-values are as if there were no other table."""
+    """The columns of all tables, and the test of each table's order; p-values are not adjusted for other tables."""
     tables, orders = [], []
-    for family, child in zip(sums.families, rng.spawn(len(sums.families)), strict=True):
+    for table, child in zip(sums.tables, rng.spawn(len(sums.tables)), strict=True):
         curve_draws, order_draws = child.spawn(2)
-        tables.append(compare(family, plan, curve_draws))
+        tables.append(compare(table, plan, curve_draws))
         if plan.order_tested:
-            orders.append(reversal(family, plan, order_draws))
+            means_by_interval = interval_means(table, plan.within(table))
+            labels = [group.label for group in table.groups]
+            options = (plan.order_tolerance, plan.alpha, plan.resamples, order_draws)
+            orders.append(Reversal(table=table.title, **ordering(means_by_interval, labels, *options)))
     return join_tables(tables), orders
 
 
-def reversal(family: Family, plan: ParityPlan, rng: np.random.Generator) -> Reversal:
-    """The order of scores in one table."""
-    within = None if plan.range is None else family.sums.between(*plan.range)
-    means_by_interval = interval_means(family.sums, binary=family.binary, within=within)
-    worst = ordering(means_by_interval, plan.order_tolerance, plan.alpha, plan.resamples, rng)
-    better, worse = (family.groups[g].label if g >= 0 else "" for g in (worst.better, worst.worse))
-    return Reversal(
-        table=family.title,
-        pvalue=worst.pvalue,
-        limit=worst.limit,
-        better=better,
-        worse=worse,
-        score=worst.at,
-        higher_score=worst.above,
-        difference=worst.difference,
-    )
-
-
-def compare(family: Family, plan: ParityPlan, rng: np.random.Generator) -> dict[str, Any]:
+def compare(table: VoteMoments, plan: ParityPlan, rng: np.random.Generator) -> dict[str, Any]:
     """The columns of one table: the curves of both groups, and their difference with its band, at each score.
 
-    Curves have pointwise intervals, differences bands that hold at all supported points together.
+    Curves have pointwise intervals; differences have bands that hold at all supported points together.
     """
-    sums, published = family.sums, plan.published
-    grid = family.default_grid if plan.points is None else plan.points
-    bandwidth = family.bandwidth(plan.bandwidth, grid, published=published)
-    smoother = Smoother(grid, bandwidth.at(grid), 0 if published else 1, plan.kernel)
-    fit = fit_curves(sums, smoother)
+    published = plan.published
+    grid = table.default_grid if plan.points is None else plan.points
+    bandwidth = table.bandwidth(plan.bandwidth, grid, published=published)
+    smoother = Smoother(grid, bandwidth.widths(grid), 0 if published else 1, plan.kernel)
+    fit = fit_curves(table, smoother)
     # An interval around a local line misses curves that bend; one around a local parabola does not.
-    robust = fit if published else fit_curves(sums, replace(smoother, degree=2))
-    supported = _averaged(fit) if published else enough(fit.effective, fit.mean, binary=family.binary)
-    pairs = family.pairs(plan.reference)
+    robust = fit if published else fit_curves(table, replace(smoother, degree=2))
+    known = _averaged(fit) if published else enough(fit.effective, fit.mean, binary=table.binary)
+    pairs = table.pairs(plan.reference)
     bands = [
-        band(family, plan, bandwidth, smoother, fit, pair, child)
+        band(table, plan, bandwidth, smoother, fit, pair, child)
         for pair, child in zip(pairs, rng.spawn(len(pairs)), strict=True)
     ]
-    half = float(tails.normal_isf(plan.alpha)) * robust.errors(sums)
-    limits = (0.0, 1.0) if family.binary else (-np.inf, np.inf)
-    curves = {
-        "": fit.beta[0],
-        "_low": robust.beta[0] - half,
-        "_high": robust.beta[0] + half,
-    }
-    curves = {end: np.where(supported, np.clip(values, *limits), np.nan) for end, values in curves.items()}
+    half = float(tails.normal_isf(plan.alpha)) * robust.errors(table)
+    curves = {"": fit.beta[0], "_low": robust.beta[0] - half, "_high": robust.beta[0] + half}
+    limits = (0.0, 1.0) if table.binary else (-np.inf, np.inf)
     first, second = np.array(pairs).T
-    columns = {f"estimate{end}": values[first].ravel() for end, values in curves.items()}
-    columns |= {f"reference{end}": values[second].ravel() for end, values in curves.items()}
-    columns |= {name: np.concatenate([getattr(one, part) for one in bands]) for name, part in BAND.items()}
+    columns: dict[str, Any] = {}
+    for end, values in curves.items():
+        shown = np.where(known, np.clip(values, *limits), np.nan)
+        columns |= {f"estimate{end}": shown[first].ravel(), f"reference{end}": shown[second].ravel()}
+    columns["pair_pvalue"] = np.repeat([one.pop("pair_pvalue") for one in bands], grid.size)
+    columns |= {name: np.concatenate([part[name] for part in bands]) for name in bands[0]}
     return {
-        **pair_lines(family, pairs, grid.size),
+        **pair_lines(table, pairs, grid.size),
         **columns,
         "score": np.tile(grid, len(pairs)),
         "bandwidth": np.tile(smoother.width, len(pairs)),
         "effective_n": fit.effective[first].ravel(),
         "reference_effective_n": fit.effective[second].ravel(),
-        "pair_pvalue": np.repeat([one.overall for one in bands], grid.size),
     }
-
-
-# The columns of a difference, and the part of a `Band` each of them is.
-BAND = {
-    "disparity": "difference",
-    "se": "se",
-    "ci_low": "low",
-    "ci_high": "high",
-    "pointwise_low": "pointwise_low",
-    "pointwise_high": "pointwise_high",
-    "pvalues": "pvalue",
-    "adjusted_pvalue": "adjusted",
-}
 
 
 def _averaged(fit: GroupCurves) -> BoolArray:
     """Where the paper's average is compared: the group has enough people, and some of them are near the score."""
-    supported: BoolArray = (fit.users >= FEWEST) & (fit.effective >= 1.0)
-    return supported
+    return np.asarray((fit.users >= FEWEST) & (fit.effective >= 1.0))
 
 
 def band(
-    family: Family,
+    table: VoteMoments,
     plan: ParityPlan,
     bandwidth: Bandwidth,
     smoother: Smoother,
     fit: GroupCurves,
     pair: Pair,
     rng: np.random.Generator,
-) -> Band:
-    """The difference of two groups at each score, by the method that was asked for."""
-    sums, chosen = family.sums, list(pair)
-    bounds = (-1.0, 1.0) if family.binary else (-np.inf, np.inf)
-    test = TESTS.get(plan.method, "points")
-    judgment = Judgment(plan.adjustment, plan.alpha, plan.tolerance, plan.resamples, bounds, test)
+) -> dict[str, Any]:
+    """The difference of two groups at each score, by the chosen method."""
+    chosen, test = list(pair), TESTS.get(plan.method, "points")
+    bounds = (-1.0, 1.0) if table.binary else (-np.inf, np.inf)
+    adjust = plan.adjust or ("bonferroni" if plan.published else "sup-t")
+    judgment = Judgment(adjust, plan.alpha, plan.tolerance, plan.resamples, bounds, test)
     average = replace(smoother, degree=0)
     if plan.published:
-        contrast = means(sums, pair, None, average, fit.users[chosen])
-        return judgment.band(sums, pair, contrast, None, np.all(_averaged(fit)[chosen], axis=0), None, rng)
-    pooled = family.pooled(pair, bandwidth, RESIDUAL if plan.method == "residual" else POOLED)
-    usable = family.supported(pair, pooled, smoother, fit)
-    if plan.method == "residual":
-        contrast = means(sums, pair, pooled, average, fit.users[chosen])
-        return judgment.band(sums, pair, contrast, None, usable, None, rng)
-    contrast, robust = (
-        orthogonal(sums, pair, pooled, replace(smoother, degree=degree), binary=family.binary) for degree in (0, 2)
-    )
-    within = None if plan.range is None else sums.between(*plan.range)
-    path = None if test == "points" else walk(sums, pair, pooled, binary=family.binary, within=within)
-    return judgment.band(sums, pair, contrast, robust, usable, path, rng)
+        contrast = means(table, pair, None, average, fit.users[chosen])
+        return judgment.band(table, pair, contrast, None, np.all(_averaged(fit)[chosen], axis=0), None, rng)
+    residual = plan.method == "residual"
+    pooled = pool(table, pair, bandwidth, RESIDUAL if residual else POOLED)
+    usable = supported(table, pair, pooled, smoother, fit)
+    if residual:
+        contrast = means(table, pair, pooled, average, fit.users[chosen])
+        return judgment.band(table, pair, contrast, None, usable, None, rng)
+    contrast, robust = (orthogonal(table, pair, pooled, replace(smoother, degree=degree)) for degree in (0, 2))
+    path = None if test == "points" else walk(table, pair, pooled, plan.within(table))
+    return judgment.band(table, pair, contrast, robust, usable, path, rng)
 
 
 # ---- decide
@@ -437,18 +401,17 @@ def band(
 def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: ParityPlan) -> dict[str, Any]:
     """Parity is both: equal outcomes, and scores in order. Holm's method over all pairs, and over all tables' orders.
 
-    Each p-value is divided by its part's share of alpha, so that either is compared with alpha and both together are
-    wrong at most that often; where the order is not tested, the differences have the whole of alpha. Within tolerance
-    are pairs whose pointwise intervals all lie inside (two one-sided tests at every score), and orders of which every
-    reversal was shown to be at most the tolerance.
+    Each p-value is divided by its part's share of alpha, so that both are compared with alpha and together are wrong at
+    most that often; if the order is not tested, the differences have all of alpha. A pair is within tolerance if all
+    its pointwise intervals lie inside (two one-sided tests at every score), an order if every reversal was shown to be
+    at most the tolerance.
     """
-    starts = pair_starts(columns)
-    # Every score that was asked for has to be within the tolerance; on the default grid only those that are known.
+    starts = pair_starts(columns["tables"], columns["groups"], columns["opposite"])
+    # Every score of a given grid has to be within the tolerance; of the default grid only those that are known.
     least, most = (np.fmin, np.fmax) if plan.points is None else (np.minimum, np.maximum)
     ends = least.reduceat(columns["pointwise_low"], starts), most.reduceat(columns["pointwise_high"], starts)
-    share = 1 - ORDER if orders else 1.0
     pairs = conclude(
-        np.minimum(columns["pair_pvalue"][starts] / share, 1.0),
+        np.minimum(columns["pair_pvalue"][starts] / (1 - ORDER if orders else 1.0), 1.0),
         alpha=plan.alpha,
         adjust="holm",
         within=inside(*ends, plan.tolerance),
@@ -475,19 +438,24 @@ def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: ParityP
 
 def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: ParityPlan) -> tuple[Note, ...]:
     """What the reader must know about the scores, the method, and comparisons that were not made."""
-    known: list[Note] = [] if sums.families[0].sums.axis.unit else [Note("outside_unit")]
+    known = [] if sums.tables[0].axis.unit else [Note("outside_unit")]
     if plan.published:
         known.append(Note("published_parity"))
     tables, lost = np.array(columns["tables"], dtype=object), np.isnan(columns["disparity"])
-    for family in sums.families:
-        lines, table = tables == family.title, {"table": family.title}
-        if np.unique(columns["score"][lines]).size == 1:
-            known.append(Note("single_score", values=table))
-        if family.sums.spanning:
-            known.append(Note("spanning", values=table))
+    for table in sums.tables:
+        lines, values = tables == table.title, {"table": table.title}
+        scores = np.unique(columns["score"][lines])
+        occupied = table.site[table.weight.sum(axis=0) > 0]
+        outside = int(((scores < occupied[0]) | (scores > occupied[-1])).sum())
+        if plan.points is not None and outside:
+            known.append(Note("grid_outside", values=values | {"outside": outside, "points": scores.size}))
+        if scores.size == 1:
+            known.append(Note("single_score" if plan.points is None else "single_point", values=values))
+        if table.spanning:
+            known.append(Note("spanning", values=values))
         if lost[lines].sum() >= MANY * lines.sum():
-            numbers = {"lost": int(lost[lines].sum()), "comparisons": int(lines.sum())}
-            known.append(Note("scores_not_compared", values=table | numbers))
+            code = "scores_without_users" if plan.published else "scores_not_compared"
+            known.append(Note(code, values=values | {"lost": int(lost[lines].sum()), "comparisons": int(lines.sum())}))
     return tuple(known)
 
 
@@ -519,43 +487,52 @@ class ParityResult(OutcomeEvidence):
     """Whether a score means the same thing for every group; see `isonomy.predictive_parity`.
 
     One line for each pair of groups and each score. ``pair_pvalue``, ``pair_adjusted_pvalue`` and ``verdicts`` are
-    those of the pair, over all scores. ``orders`` has the test of the order in each table, if it was asked for.
+    those of the pair, over all scores. ``orders`` has the test of the order in each table, if it was tested.
     """
 
     method: ClassVar[str] = words.PARITY_METHOD
-    always_assumed: ClassVar[tuple[tuple[str, str], ...]] = words.PARITY_ASSUMPTIONS
-    never_shown: ClassVar[tuple[str, ...]] = words.PARITY_LIMITS
 
     score: FloatArray = column("Score", withheld=False)
     pair_pvalue: FloatArray = column("Pair: p‑value")
     pair_adjusted_pvalue: FloatArray = column("Pair: adjusted p‑value")
-    pointwise_low: FloatArray = column(listed=False)  # of the interval that two one-sided tests at alpha are
+    pointwise_low: FloatArray = column(listed=False)  # the interval of two one-sided tests at alpha
     pointwise_high: FloatArray = column(listed=False)
     tolerance: float | None
     orders: tuple[Reversal, ...]
 
     @property
     def pvalue(self) -> float:
-        """The p-value of both parts: the smallest of all pairs' and all orders', adjusted."""
+        """The p-value of both parts: the smallest adjusted one of all pairs and all orders."""
         return smallest([self.parity_pvalue, self.ordering_pvalue])
 
     @property
     def parity_pvalue(self) -> float:
-        """P-value of equal outcomes alone (Definition 1): the smallest of all pairs', adjusted."""
+        """P-value of equal outcomes alone (Definition 1): the smallest adjusted one of all pairs."""
         return smallest(self.pair_adjusted_pvalue)
 
     @property
     def ordering_pvalue(self) -> float:
-        """P-value of the order alone (the second part of Definition 2), adjusted; NaN where it was not tested."""
+        """P-value of the order alone (the second part of Definition 2), adjusted; NaN if it was not tested."""
         return smallest([test.pvalue for test in self.orders])
 
     @property
     def ordering_verdict(self) -> Verdict:
-        """Violation if a reversed order was shown; within tolerance if all reversals were shown to be.
-
-        Inconclusive where the order was not tested.
-        """
+        """The verdict on the order alone; inconclusive if it was not tested."""
         return overall([test.verdict for test in self.orders])
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        normal = words.PUBLISHED_NORMAL if self.published_method else words.NORMAL
+        return (*PairEvidence.assumptions(self), normal, words.SMOOTH)
+
+    def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
+        return words.parity_limits(published=self.published_method)
+
+    def headline(self) -> str:
+        """The verdict as a sentence; only about what was tested."""
+        sentence = super(ParityResult, self).headline()
+        return sentence if self.orders else sentence.replace(words.OR_REVERSED, "")
 
     def pages(self) -> Mapping[str, Columns]:
         """The pairs, then the differences at each score."""
@@ -584,9 +561,7 @@ class ParityResult(OutcomeEvidence):
         if np.isnan(self.pair_adjusted_pvalue[lines]).all():
             return [words.scores_not_compared(table, ordered=ordered)]
         known = lines[np.isfinite(self.disparity[lines])]
-        compared = known if known.size else lines
-        groups = {group for i in compared for group in (self.groups[i], self.opposite[i])}
-        overview = words.parity_table(self, lines.tolist(), len(groups), np.unique(self.score[known]).size)
+        overview = words.parity_table(self, lines, known)
         if not known.size:
             return [overview, words.NOWHERE]
         clearest = [
@@ -598,7 +573,7 @@ class ParityResult(OutcomeEvidence):
         return [overview, *(words.parity_pair(self, i) for i in clearest[:MOST_PAIRS])]
 
     def without(self, first: BoolArray, second: BoolArray) -> Self:
-        """A copy without the numbers of small groups, nor the reversals that name one."""
+        """A copy without the numbers of small groups, and without the reversals that name one."""
         hidden = PairEvidence.without(self, first, second)
         names = {group.label for group, hide in zip(self.groups, first, strict=True) if hide}
         names |= {group.label for group, hide in zip(self.opposite, second, strict=True) if hide}
@@ -607,14 +582,8 @@ class ParityResult(OutcomeEvidence):
         orders = tuple(replace(test, **blank) if names & {test.better, test.worse} else test for test in self.orders)
         return replace(hidden, orders=orders, verdict=overall([*hidden.verdicts, *(test.verdict for test in orders)]))
 
-    def plot(
-        self, beside: ParityResult | None = None, names: tuple[str, str] = ("before", "after")
-    ) -> alt.TopLevelMixin:
-        """Curves with intervals, and differences with their bands and the null.
-
-        With ``beside`` another result, the curves of both side by side: before and after a correction, or user level
-        against aggregate; ``names`` are their titles.
-        """
+    def plot(self) -> alt.TopLevelMixin:
+        """Curves with intervals, and differences with their bands and the null."""
         from isonomy.scores import charts
 
-        return charts.parity(self) if beside is None else charts.side_by_side(self, beside, names)
+        return charts.parity(self)

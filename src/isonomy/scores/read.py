@@ -17,18 +17,16 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import EmptyFrame, MissingRole, MissingValues, OneGroup, UsageError
-from isonomy.frames import Group, Grouping, Groups, Request, Sample, Source, missing
+from isonomy.frames import Group, Grouping, Groups, Request, Source, missing
 from isonomy.frames.adapt import Lazy
-from isonomy.frames.checks import refuse_nested
-from isonomy.frames.groups import CONDITION, Partition
-from isonomy.frames.membership import GROUP, LINES, code_of, compared, complete_rows, person_codes, without_value
-from isonomy.frames.sums import LARGEST, ends_at, off_binary, position, split, sums_at
-from isonomy.frames.workers import has_workers, summed_parts
-from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from isonomy.frames.expressions import LARGEST, flag
+from isonomy.frames.groups import CONDITION, ROW_COUNT, ROW_GROUP, Partition, compared, group_number
+from isonomy.frames.request import refuse_nested
+from isonomy.frames.sums import code_array, ends_at, has_workers, off_binary, split, summed_parts, sums_at
+from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.results import Plan
 from isonomy.results.progress import tracked
-from isonomy.scores.smoothing.families import Family
-from isonomy.scores.smoothing.kernels import BINS, Axis
+from isonomy.scores.smoothing.kernels import BINS, Axis, Bins
 from isonomy.scores.smoothing.moments import VoteMoments
 
 Level = Literal["user", "aggregate"]
@@ -36,8 +34,8 @@ HELD = 2**24  # rows of a query or file that are read at once; more are read in 
 MOST_GROUPS = 100
 NO_USER, NOT_BINARY = "no user", "not binary"
 NO_ROW_LEFT = "data: no rows are left; the user is missing in every row."
-SCORE, OUTCOME, VOTE, USER, COUNTED, EACH = "__s", "__y", "__w", "__u", "__n", "__e"
-_FAMILY = 2**40  # places of the sums of one family: the products of 100 groups have 2^36
+SCORE, OUTCOME, VOTE, USER, COUNTED, USER_ROWS = "__s", "__y", "__w", "__u", "__n", "__e"
+_FAMILY = 2**40  # places of the sums of one table: the products of 100 groups have 2^36
 
 
 # ---- which rows
@@ -47,7 +45,7 @@ _FAMILY = 2**40  # places of the sums of one family: the products of 100 groups 
 class ScoreRows:
     """The columns that a question about a score reads, and whether users or rows have one vote each.
 
-    ``each``: a column with the number of all rows of a row's user, where not all of them are read.
+    ``user_rows``: a column with the number of all rows of a row's user, if not all of them are read.
     """
 
     source: Source
@@ -56,81 +54,64 @@ class ScoreRows:
     grouping: Grouping
     user: str | None
     level: Level
-    each: str | None = None
+    user_rows: str | None = None
 
     @property
     def person(self) -> str | None:
-        """The column of whom or what is independent of the others: the user, or the cluster."""
+        """The column that identifies independent units: the user, or the cluster."""
         return self.user or self.source.cluster
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What the record of a call says about reading."""
+        return {"level": self.level, "grouping": self.grouping}
 
     @cached_property
     def checks(self) -> Request:
         """The rows of each group, and how many outcomes are not 0/1 or have no user."""
         values = {NOT_BINARY: off_binary(self.outcome)}
         if self.user is not None:
-            values[NO_USER] = without_value(self.source, self.user)
+            values[NO_USER] = flag(missing(nw.col(self.user), self.source.schema[self.user]))
         return Request(grouping=self.grouping, numeric={"outcome": self.outcome, "score": self.score}, values=values)
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The passes an audit can share: where an engine holds the rows, how many there are is asked first."""
+        """The passes an audit can share: an engine that holds the rows is first asked for their number."""
         return (self.checks,) if self.source.lazy else ()
-
-
-def score_rows(
-    source: Source,
-    *,
-    outcome: str,
-    score: str,
-    groups: Groups,
-    user: str | None,
-    level: Level | None,
-    depth: int = 1,
-) -> ScoreRows:
-    """Check the columns of a call against the schema. The level is "user" if a user is given, else "aggregate"."""
-    source.require(outcome=outcome, score=score, user=user)
-    refuse_nested(source.schema, "user", user)
-    chosen: Level = level or ("aggregate" if user is None else "user")
-    if chosen == "user" and user is None:
-        raise MissingRole('level: "user" needs a column that identifies users; pass user=<column>.')
-    rows = ScoreRows(source, outcome, score, source.grouping(groups, depth), user, chosen)
-    source.check(rows.checks)
-    return rows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScorePlan(Plan):
-    """The call of a question that compares the outcomes of groups at the same score."""
+    """The call of a question about outcomes at a score."""
 
-    outcome: str
-    score: str
     groups: Groups
     user: str | None
     level: Level | None
-    depth: int
+    depth: int = 1
 
-    def __post_init__(self) -> None:
-        _ = self.rows
-        refuse_user_and_cluster(self.source, self.user)
+    def reading(self, outcome: str, score: str) -> ScoreRows:
+        """The columns to read, checked against the schema. The level is "user" if a user is given, else "aggregate"."""
+        source, user = self.source, self.user
+        source.require(outcome=outcome, score=score, user=user)
+        refuse_nested(source.schema, "user", user)
+        level: Level = self.level or ("aggregate" if user is None else "user")
+        if level == "user" and user is None:
+            raise MissingRole('level: "user" needs a column that identifies users; pass user=<column>.')
+        rows = ScoreRows(source, outcome, score, source.grouping(self.groups, self.depth), user, level)
+        source.check(rows.checks)
+        return rows
 
-    @cached_property
-    def rows(self) -> ScoreRows:
-        """The columns that are read."""
-        roles: Any = {"outcome": self.outcome, "score": self.score, "user": self.user, "level": self.level}
-        return score_rows(self.source, **roles, groups=self.groups, depth=self.depth)
-
-
-def refuse_user_and_cluster(source: Source, user: str | None) -> None:
-    """Refuse two columns that say which rows belong together."""
-    if user is not None and source.cluster not in (None, user):
-        raise UsageError(
-            f"cluster: {source.cluster!r} cannot be combined with user={user!r}, which already says which rows belong "
-            "together. Give one of the two, or the same column for both."
-        )
+    def refuse_user_and_cluster(self) -> None:
+        """Refuse two columns that say which rows belong together."""
+        if self.user is not None and self.source.cluster not in (None, self.user):
+            raise UsageError(
+                f"cluster: {self.source.cluster!r} cannot be combined with user={self.user!r}, which already says "
+                "which rows belong together. Give one of the two, or the same column for both."
+            )
 
 
 def refuse_several(grouping: Grouping, reason: str = "") -> None:
-    """Refuse groups that are not those of one column."""
+    """Refuse groups of more than one column."""
     if len(grouping.dimensions) != 1:
         raise UsageError(f"groups: give one column (or one named condition){reason}.")
 
@@ -153,18 +134,18 @@ def grid_points(grid: float | Sequence[float] | None) -> FloatArray | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreSums:
-    """The sums over the rows of every table of groups, how many rows were read, and how many were left out."""
+    """The sums over the rows of every table of groups, the number of rows read, and the rows left out."""
 
-    families: tuple[Family, ...]
+    tables: tuple[VoteMoments, ...]
     rows: int
     dropped: Mapping[str, int]
 
 
 def read_sums(rows: ScoreRows, axis: Axis | None = None) -> ScoreSums:
-    """Read the rows and add them up; many of them part by part, so that no more than a part is ever held.
+    """Read the rows and sum them; many rows part by part, so that no more than a part is held at once.
 
-    A part has all the rows of some users, so that the sums of parts add up; Spark's workers read them. The axis is that
-    of the rows' own scores unless one is given.
+    A part has all the rows of some users, so that the sums of parts add up; Spark's workers read them. Without an axis,
+    the axis is that of the rows' scores.
     """
     source = rows.source
     if has_workers(source.frame):
@@ -172,37 +153,36 @@ def read_sums(rows: ScoreRows, axis: Axis | None = None) -> ScoreSums:
     number = source.cells(rows.checks).rows if source.lazy else 0
     if number <= HELD:
         return _held(rows, axis, None)
-    axis = axis or axis_of(complete_rows(source, {SCORE: rows.score, OUTCOME: rows.outcome}))
+    axis = axis or axis_of(source.complete_rows({SCORE: rows.score, OUTCOME: rows.outcome}))
     known = tuple(compared(partition)[0] for partition in source.cells(rows.checks).partitions)
     parts = split(source.frame, rows.person or rows.score, -(-number // HELD))
     read = [
         _held(replace(rows, source=source.derived(part)), axis, known)
         for part in tracked(parts, "Part of the rows", len(parts), bar=False)
     ]
-    families = tuple(
-        replace(
-            part[0], sums=reduce(add, (family.sums for family in part)), binary=all(family.binary for family in part)
-        )
-        for part in zip(*(sums.families for sums in read), strict=True)
-    )
+    tables = tuple(reduce(add, part) for part in zip(*(sums.tables for sums in read), strict=True))
     dropped = Counter[str]()
     for sums in read:
         dropped.update(sums.dropped)
-    return ScoreSums(families, sum(sums.rows for sums in read), dict(dropped))
+    return ScoreSums(tables, sum(sums.rows for sums in read), dict(dropped))
 
 
 def axis_of(frame: Lazy) -> Axis:
     """The axis of the scores of a table."""
     low, high = ends_at(frame, nw.lit(0), 1, nw.col(SCORE))
     if np.isnan(low[0]):
-        return Axis.of(0.0, 1.0)  # there is no score; reading the rows will raise
-    whole = Axis.of(float(low[0]), float(high[0]))
+        return Axis.between(0.0, 1.0)  # there is no score; reading the rows will raise
 
     def histogram(axis: Axis) -> FloatArray:
-        bins = position(nw.col(SCORE), axis.low, BINS / axis.length, BINS)
-        return sums_at(frame, {"bin": (bins, BINS)}, {"n": nw.col(LINES)})["n"]
+        return sums_at(frame, {"bin": (bin_of(axis.bins), BINS)}, {"n": nw.col(ROW_COUNT)})["n"]
 
-    return whole.focused(histogram)
+    return Axis.between(float(low[0]), float(high[0])).focused(histogram)
+
+
+def bin_of(bins: Bins) -> nw.Expr:
+    """The bin of each score, as `Bins.index`: a whole number as a float."""
+    place = ((nw.col(SCORE) - bins.anchor) * (1.0 / bins.step)).floor() + bins.before
+    return place.clip(0, bins.size - 1)
 
 
 def without_users(rows: ScoreRows, n: int, dropped: Mapping[str, int]) -> dict[str, int]:
@@ -218,73 +198,78 @@ def without_users(rows: ScoreRows, n: int, dropped: Mapping[str, int]) -> dict[s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowVotes:
-    """What each row that has a user counts. Weights are not scaled, so that the parts of a table have one scale."""
+    """The rows that have a user, and their votes. Weights are not scaled, so the parts of a table have one scale."""
 
+    numbers: Mapping[str, FloatArray]
+    partitions: Sequence[Partition]  # with the codes of these rows
     vote: FloatArray
-    lines: FloatArray | None  # rows that each line stands for, where they are counted
+    lines: FloatArray | None  # the number of rows that each line stands for, if they are counted
     user: IntArray | None
-    kept: BoolArray | slice  # the rows with a user
     rows: int
     dropped: Mapping[str, int]
 
+    def axis(self, score: FloatArray) -> Axis:
+        """The axis of these scores."""
+        if not score.size:
+            raise EmptyFrame(NO_ROW_LEFT)
+        return Axis.between(float(score.min()), float(score.max())).focused_on(score, self.lines)
 
-def read_votes(rows: ScoreRows, numeric: Mapping[str, str | nw.Expr]) -> tuple[Sample, RowVotes]:
+
+def read_votes(rows: ScoreRows, numeric: Mapping[str, str | nw.Expr]) -> RowVotes:
     """The rows in which the columns ``numeric`` have values, and the vote of each."""
     source = rows.source
     keys = {} if rows.person is None else {"user": nw.col(rows.person)}
     weights = {} if source.reading.weight is None else {"weight": source.reading.weight}
-    each = {} if rows.each is None else {"each": nw.col(rows.each)}
-    request = Request(grouping=rows.grouping, numeric={**numeric, **weights}, keys=keys, values=each)
+    sizes = {} if rows.user_rows is None else {"user_rows": nw.col(rows.user_rows)}
+    request = Request(grouping=rows.grouping, numeric={**numeric, **weights}, keys=keys, values=sizes)
     sample = source.rows(request)
-    user, known = (None, None) if rows.person is None else person_codes(sample.columns["user"])
-    kept: BoolArray | slice = slice(None)
-    lines, dropped = sample.count, dict(sample.dropped)
-    if user is not None and known is not None:
+    user, known = (None, None) if rows.person is None else code_array(sample.columns["user"])
+    dropped, lines = dict(sample.dropped), sample.count
+    if known is not None and user is not None:
         userless = round(float((~known).sum() if lines is None else lines[~known].sum()))
-        dropped = without_users(rows, userless, dropped)
-        user, kept = user[known], known
-    lines = None if lines is None else lines[kept]
-    vote = sample.columns.get("weight", np.ones(sample.size))[kept] * (1.0 if lines is None else lines)
+        dropped, user = without_users(rows, userless, dropped), user[known]
+    chosen = slice(None) if known is None else known
+    lines = None if lines is None else lines[chosen]
+    columns = {name: sample.columns[name][chosen] for name in (*numeric, *weights, *sizes)}
+    vote = columns.get("weight", np.ones(sample.size)[chosen]) * (1.0 if lines is None else lines)
     if user is not None and rows.level == "user":
-        vote = vote / (np.bincount(user, weights=lines)[user] if rows.each is None else sample.columns["each"][kept])
+        vote = vote / (np.bincount(user, weights=lines)[user] if rows.user_rows is None else columns["user_rows"])
     number = vote.size if lines is None else round(float(lines.sum()))
-    return sample, RowVotes(vote, lines, user, kept, number, dropped)
+    partitions = [replace(partition, codes=partition.codes[chosen]) for partition in sample.partitions]
+    return RowVotes(columns, partitions, vote, lines, user, number, dropped)
 
 
 def _held(rows: ScoreRows, axis: Axis | None, known: Sequence[tuple[Group, ...]] | None) -> ScoreSums:
     """The sums of a table (or of a part of one, whose groups are ``known``) that fits into memory."""
-    sample, votes = read_votes(rows, rows.checks.numeric)
-    score, outcome = (sample.columns[name][votes.kept] for name in ("score", "outcome"))
-    if not score.size and axis is None:
-        raise EmptyFrame(NO_ROW_LEFT)
+    votes = read_votes(rows, rows.checks.numeric)
+    score, outcome = votes.numbers["score"], votes.numbers["outcome"]
     if axis is None:
-        axis = Axis.of(float(score.min()), float(score.max())).focused_on(score, votes.lines)
+        axis = votes.axis(score)
     binary = bool(np.all(outcome * (1 - outcome) == 0))
-    families = []
-    for number, partition in enumerate(sample.partitions):
-        groups, codes = compared(partition) if known is None else _among(known[number], partition)
-        refuse_many(partition, groups)
-        lines = (score, outcome, votes.vote, votes.lines, votes.user)
-        sums = VoteMoments.of(axis, codes[votes.kept], len(groups), *lines, products=None if known is None else True)
-        families.append(Family(partition.titles or partition.dimensions, groups, sums, binary))
-    return ScoreSums(tuple(families), votes.rows, votes.dropped)
+    tables = []
+    for number, partition in enumerate(votes.partitions):
+        groups, codes = table_groups(partition, None if known is None else known[number])
+        lines = (codes, score, outcome, votes.vote, votes.lines, votes.user)
+        products = None if known is None else True
+        tables.append(VoteMoments.from_rows(partition.title, groups, binary, axis, *lines, products=products))
+    return ScoreSums(tuple(tables), votes.rows, votes.dropped)
 
 
-def refuse_many(partition: Partition, groups: Sequence[Group]) -> None:
-    """Refuse more groups than can be compared with one another."""
+def table_groups(partition: Partition, known: tuple[Group, ...] | None = None) -> tuple[tuple[Group, ...], IntArray]:
+    """The groups of a table that are compared, and their codes. ``known``: all groups, if this is a part of it."""
+    if known is None:
+        groups, codes = compared(partition)
+    else:
+        places = np.array([known.index(group) for group in partition.groups], dtype=np.intp)
+        rest = len(known) - 1 if known[-1].items[0][0] == CONDITION else -1
+        groups, codes = known, np.append(places, rest)[partition.codes]
     if len(groups) > MOST_GROUPS:
         name = " & ".join(partition.dimensions)
         raise UsageError(
             f"groups: {name!r} has {len(groups):,} groups, and at most {MOST_GROUPS} can be compared with one "
             "another. Combine some of them; for a column of numbers, use iso.cut."
         )
-
-
-def _among(groups: tuple[Group, ...], partition: Partition) -> tuple[tuple[Group, ...], IntArray]:
-    """The groups of a whole table, and the codes of a part of it among them."""
-    places = np.array([groups.index(group) for group in partition.groups], dtype=np.intp)
-    rest = len(groups) - 1 if groups[-1].items[0][0] == CONDITION else -1
-    return groups, np.append(places, rest)[partition.codes]
+    return groups, codes
 
 
 def _by_workers(rows: ScoreRows, axis: Axis | None) -> ScoreSums:
@@ -296,40 +281,37 @@ def _by_workers(rows: ScoreRows, axis: Axis | None) -> ScoreSums:
     if checks.rows == userless:
         raise EmptyFrame(NO_ROW_LEFT)
     numbers = {SCORE: rows.score, OUTCOME: rows.outcome} | ({} if source.count is None else {COUNTED: source.count})
-    numbers |= {} if rows.each is None else {EACH: rows.each}
+    numbers |= {} if rows.user_rows is None else {USER_ROWS: rows.user_rows}
     labels = {} if rows.person is None else {USER: rows.person}
-    people = complete_rows(source, numbers, labels, rows.grouping)
+    people = source.complete_rows(numbers, labels, rows.grouping)
     axis = axis or axis_of(people)
-    families = []
-    for partition in checks.partitions:
-        families.append((partition.titles or partition.dimensions, compared(partition)[0]))
-        refuse_many(partition, families[-1][1])
-    codes = [code_of(rows.grouping, groups).alias(f"{GROUP}{i}") for i, (_, groups) in enumerate(families)]
-    lines = people.select(*numbers, *labels, nw.col(LINES).alias(VOTE), *codes)
-    sizes = tuple(len(groups) for _, groups in families)
-    work = partial(_part_entries, axis, sizes, by_user=rows.person is not None and rows.level == "user")
+    titles = [partition.title for partition in checks.partitions]
+    tables = [table_groups(partition)[0] for partition in checks.partitions]
+    codes = [group_number(rows.grouping, groups).alias(f"{ROW_GROUP}{i}") for i, groups in enumerate(tables)]
+    lines = people.select(*numbers, *labels, nw.col(ROW_COUNT).alias(VOTE), *codes)
+    by_user = rows.person is not None and rows.level == "user"
+    work = partial(_part_entries, axis, tuple(tables), by_user=by_user)
     place, value = summed_parts(lines, USER if labels else None, checks.rows, work)
-    ends = np.searchsorted(place, _FAMILY * np.arange(len(sizes) + 1))
-    sums = [
-        VoteMoments.from_entries(axis, size, place[a:b] - k * _FAMILY, value[a:b], users=bool(labels))
-        for k, (size, a, b) in enumerate(zip(sizes, ends[:-1], ends[1:], strict=True))
-    ]
+    ends = np.searchsorted(place, _FAMILY * np.arange(len(tables) + 1))
     binary = not float(checks.values[NOT_BINARY].sum()) > 0
-    read = tuple(Family(*family, moments, binary) for family, moments in zip(families, sums, strict=True))
-    return ScoreSums(read, checks.rows - userless, dropped)
+    read = [
+        VoteMoments.from_entries(title, groups, binary, axis, place[a:b] - k * _FAMILY, value[a:b], users=bool(labels))
+        for k, (title, groups, a, b) in enumerate(zip(titles, tables, ends[:-1], ends[1:], strict=True))
+    ]
+    return ScoreSums(tuple(read), checks.rows - userless, dropped)
 
 
 def _part_entries(
-    axis: Axis, sizes: tuple[int, ...], columns: Mapping[str, AnyArray], *, by_user: bool
+    axis: Axis, tables: Sequence[tuple[Group, ...]], columns: Mapping[str, AnyArray], *, by_user: bool
 ) -> Iterator[tuple[IntArray, FloatArray]]:
-    """The moments of every family of groups among some users' rows, family after family."""
+    """The sums of every table of groups among some users' rows, table after table."""
     lines, vote = columns.get(COUNTED), columns[VOTE]
-    user = None if USER not in columns else person_codes(columns[USER])[0]
+    user = None if USER not in columns else code_array(columns[USER])[0]
     if by_user and user is not None:
-        vote = vote / (columns[EACH] if EACH in columns else np.bincount(user, weights=lines)[user])
-    for k, size in enumerate(sizes):
-        values = (columns[SCORE], columns[OUTCOME], vote, lines, user)
-        sums = VoteMoments.of(axis, columns[f"{GROUP}{k}"], size, *values, products=True)
+        vote = vote / (columns[USER_ROWS] if USER_ROWS in columns else np.bincount(user, weights=lines)[user])
+    for k, groups in enumerate(tables):
+        values = (columns[f"{ROW_GROUP}{k}"], columns[SCORE], columns[OUTCOME], vote, lines, user)
+        sums = VoteMoments.from_rows("", groups, True, axis, *values, products=True)
         yield from ((place + k * _FAMILY, value) for place, value in sums.entries())
 
 
@@ -344,19 +326,19 @@ def rows_above(rows: ScoreRows, threshold: float) -> ScoreSums:
     """
     source = rows.source
     column, unknown = nw.col(rows.score), missing(nw.col(rows.score), source.schema[rows.score])
-    kept = (column >= threshold) | unknown
-    axis = axis_of(complete_rows(source, {SCORE: rows.score}))  # of all rows with a score
+    read = (column >= threshold) | unknown
+    axis = axis_of(source.complete_rows({SCORE: rows.score}))  # of all rows with a score
     if rows.level == "user" and (user := rows.user) is not None:
         lost = unknown | ((column >= threshold) & missing(nw.col(rows.outcome), source.schema[rows.outcome]))
         if (weight := source.reading.weight) is not None:
             lost = lost | missing(nw.col(weight), source.schema[weight])
         if source.missing_group == "drop":
             lost = reduce(or_, (key.is_null() for key in rows.grouping.keys.values()), lost)
-        each = source.fresh("rows of the user")
+        column_name = source.fresh("rows of the user")
         number = nw.when(lost).then(nw.lit(0.0)).otherwise(source.number)
-        source, rows = source.with_columns({each: number.sum().over(user)}), replace(rows, each=each)
+        source, rows = source.with_columns({column_name: number.sum().over(user)}), replace(rows, user_rows=column_name)
     with from_threshold(rows, threshold):
-        return read_sums(replace(rows, source=source.filter(kept)), axis)
+        return read_sums(replace(rows, source=source.filter(read)), axis)
 
 
 @contextmanager

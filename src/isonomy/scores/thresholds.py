@@ -13,14 +13,14 @@ import numpy as np
 from isonomy.errors import MissingRole, NotBinary, NotEnoughData, UsageError
 from isonomy.frames import COUNT, Group, Groups, Request, aggregate, missing
 from isonomy.frames.adapt import Lazy
-from isonomy.frames.checks import flag
-from isonomy.frames.membership import GROUP, LINES, coded, compared, complete_rows
+from isonomy.frames.expressions import flag
+from isonomy.frames.groups import ROW_COUNT, ROW_GROUP, compared, with_groups
 from isonomy.frames.sums import count_persons, ends_at, sums_at
 from isonomy.inference import conclude, multiplicity, rejected
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Column, Finite, Fraction, Number, Positive, RowOptions, Seeded
-from isonomy.results import Columns, Evidence, Note, Plan, column, note_if, open_call, phrases, question
+from isonomy.results import Columns, Evidence, Note, column, note_if, open_call, phrases, question
 from isonomy.scores import words
 from isonomy.scores.margins import at_threshold
 from isonomy.scores.read import (
@@ -32,41 +32,27 @@ from isonomy.scores.read import (
     USER,
     VOTE,
     Level,
+    ScorePlan,
     ScoreRows,
     axis_of,
+    bin_of,
     from_threshold,
     refuse_several,
-    refuse_user_and_cluster,
     rows_above,
-    score_rows,
     without_users,
 )
-from isonomy.scores.smoothing.families import Family
-from isonomy.scores.smoothing.kernels import Axis, Bandwidth
+from isonomy.scores.smoothing import targets
+from isonomy.scores.smoothing.kernels import Axis, Bandwidth, Bins
 from isonomy.scores.smoothing.margins import MarginCurves, margins_after
-from isonomy.scores.smoothing.targets import (
-    PARTS,
-    SUMS,
-    Direction,
-    Response,
-    ScoreBins,
-    ScoreCells,
-    Target,
-    ThresholdSearch,
-    accuracy,
-    blocks_of,
-    metrics_of,
-    present_rates,
-    rates_after,
-    responses,
-)
+from isonomy.scores.smoothing.moments import VoteMoments
+from isonomy.scores.smoothing.targets import Direction, ScoreCells, Target
 
 if TYPE_CHECKING:
     import altair as alt
 
 Change = Literal["shown", "all"]
 APART = 0.1  # of a bandwidth: scores nearer than this are one point of a curve
-_KNOWN, _PART, _TOGETHER, _WEIGHT = "__k", "__p", "__t", "__v"
+_KNOWN, _PART, _UNIT, _WEIGHT = "__k", "__p", "__t", "__v"
 
 
 # ---- call
@@ -111,12 +97,10 @@ def equalize_thresholds(
 ) -> ThresholdsResult:
     """Which group thresholds would make a rate, or the outcomes at the margin, equal, and what would they cost?
 
-    The function first tests whether groups differ at the present threshold. Groups that were not shown to differ keep a
-    common threshold. The others get thresholds at which the metric is the same for all and as many people are selected
-    as before. `isonomy.GroupThresholds` is the same as an estimator that decides new rows.
-
-    Null hypothesis: at the present threshold the metric is the same in all groups. Assumes that rows (users, if given)
-    are independent, and that new rows are like these.
+    Null hypothesis: at the present threshold the metric is the same in all groups. Groups that were not shown to differ
+    keep a common threshold. The others get thresholds at which the metric is the same for all and as many people are
+    selected as before. Rows (users, if given) are assumed to be independent, and new rows to be like these.
+    `isonomy.GroupThresholds` is the same as an estimator that decides new rows.
 
     Parameters
     ----------
@@ -126,7 +110,7 @@ def equalize_thresholds(
         Column of outcomes, 0/1; any number for outcomes at the margin, for which outcomes below the present threshold
         are not read. Not needed for selection rates.
     threshold : float
-        The present threshold: the decision is positive when the score reaches it.
+        The present threshold: the decision is positive if the score reaches it.
     groups : str, cut or where
         One column or condition: thresholds are set for disjoint groups.
     target : {"outcome_at_margin", "selection_rate", "tpr", "fpr", "equalized_odds", "predictive_value"}
@@ -156,26 +140,23 @@ def equalize_thresholds(
     rng : int or numpy.random.Generator, optional
         The seed of the draws. Default: a fresh seed, which is recorded.
     **rows
-        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. Only the
-        proportions of weights matter. Without a cluster, the rows of a user vary together.
+        count, weight, cluster, missing, missing_group: see `isonomy.RowOptions`. Only the proportions of weights
+        matter. Without a cluster, the rows of a user vary together.
 
     Returns
     -------
     ThresholdsResult
         ``to_frame()`` has one row per group: ``estimate`` is the new threshold, with ``ci_low`` and ``ci_high``;
         ``reference`` is the present one; then the metrics and the selection rate before and after, and how many more
-        people of the group are selected, with an interval. The result also has the change in accuracy, and the
-        ``pvalue`` and the ``verdict`` on the present threshold.
+        people of the group are selected, with an interval.
 
     Notes
     -----
-    A group with fewer than 10 effective events or non-events keeps the present threshold and has the status
-    "unsupported". With outcomes at the margin, a threshold below the present one rests on a linear extrapolation and
-    has the status "extrapolated". The status is "infeasible" if the group misses the common value by more than its
-    standard error (coarse scores) or, with outcomes at the margin, if nobody or everybody would be above its threshold
-    or its outcomes fall as the score rises: do not use such a threshold. If the next score above a threshold, among the
-    groups that share it, is more than a tenth of the bandwidth away (few distinct scores), that score is the threshold:
-    it selects the same people.
+    A group with fewer than 10 effective events or non-events keeps the present threshold ("unsupported"). With outcomes
+    at the margin, a threshold below the present one rests on a linear extrapolation ("extrapolated"). A threshold is
+    "infeasible" if the group misses the common value by more than its standard error (coarse scores) or, with outcomes
+    at the margin, if nobody or everybody would be above it or outcomes fall as the score rises: do not use it. If the
+    next score above a threshold is more than a tenth of the bandwidth away, that score is the threshold.
 
     When it misleads: below the present threshold, where nobody's outcome is known; on rows that the score's model was
     fitted on. Intervals treat the choice of the groups that are moved as known. Display (2) of the paper integrates f F
@@ -207,13 +188,13 @@ def equalize_thresholds(
     plan = ThresholdsPlan(call.source, **call.options)
     sample = read(plan)
     columns = decide(estimate(sample, plan, call.rng), sample, plan)
-    number, grouping = round(float(columns["size"].sum())), plan.rows.grouping
+    number = round(float(columns["size"].sum()))
     return ThresholdsResult(
         **columns,
         null=words.thresholds_null(plan.target, plan.present, plan.words),
-        provenance=call.provenance(rows=number, dropped=sample.dropped, level=plan.rows.level, grouping=grouping),
+        provenance=call.provenance(rows=number, dropped=sample.dropped, **plan.rows.provenance),
         metric=plan.target,
-        metrics=metrics_of(plan.target),
+        metrics=targets.metrics_of(plan.target),
         threshold=plan.present,
         direction=plan.direction,
         change=plan.change,
@@ -228,20 +209,17 @@ def equalize_thresholds(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ThresholdsPlan(Plan):
+class ThresholdsPlan(ScorePlan):
     """The call, and what follows from it and the schema."""
 
     outcome: str | None
     score: str
     threshold: float
-    groups: Groups
     target: Target
     capacity: float | None
     change: Change
     direction: Direction
     randomize: bool
-    user: str | None
-    level: Level | None
     bandwidth: float | None
     alpha: float
     resamples: int
@@ -249,23 +227,26 @@ class ThresholdsPlan(Plan):
     def __post_init__(self) -> None:
         if self.outcome is None and self.target != "selection_rate":
             raise MissingRole(f"outcome: needed for target={self.target!r}; name the column of outcomes.")
-        counts = "has no effect with target={target!r}, which counts rows; leave it at None, or choose {margin}."
-        no_margin = "True is not allowed with {margin}: a lottery has no margin."
+        margin, counts = 'target="outcome_at_margin"', f"has no effect with target={self.target!r}, which counts rows"
         one_way = 'thresholds that move in one direction only cannot keep a rate; leave direction at "both".'
-        refusals = {
-            "bandwidth": (self.bandwidth is not None and not self.margin, f"{self.bandwidth!r} {counts}"),
-            "level": (self.level is not None and not self.margin, f"{self.level!r} {counts}"),
-            "randomize": (self.randomize and self.margin, no_margin),
-            "capacity": (self.direction != "both" and self.capacity is not None, one_way),
-            "randomize ": (self.direction != "both" and self.randomize, one_way),
-        }
-        for name, (refused, reason) in refusals.items():
-            if refused:
-                reason = reason.format(target=self.target, margin='target="outcome_at_margin"')
-                raise UsageError(f"{name.strip()}: {reason}")
+        refusals = (
+            ("bandwidth", self.bandwidth, not self.margin, f"{counts}; leave it at None, or choose {margin}."),
+            ("level", self.level, not self.margin, f"{counts}; leave it at None, or choose {margin}."),
+            (
+                "randomize",
+                self.randomize or None,
+                self.margin,
+                f"is not allowed with {margin}: a lottery has no margin.",
+            ),
+            ("capacity", self.capacity, self.direction != "both", f"is not allowed: {one_way}"),
+            ("randomize", self.randomize or None, self.direction != "both", f"is not allowed: {one_way}"),
+        )
+        for name, value, refused, reason in refusals:
+            if value is not None and refused:
+                raise UsageError(f"{name}: {value!r} {reason}")
         refuse_several(self.rows.grouping, ": thresholds are set for disjoint groups")
         if self.margin:
-            refuse_user_and_cluster(self.source, self.user)
+            self.refuse_user_and_cluster()
 
     @property
     def present(self) -> float:
@@ -279,11 +260,8 @@ class ThresholdsPlan(Plan):
 
     @cached_property
     def rows(self) -> ScoreRows:
-        """The columns that are read; where there is no outcome, the score stands in for it."""
-        outcome = self.score if self.outcome is None else self.outcome
-        return score_rows(
-            self.source, outcome=outcome, score=self.score, groups=self.groups, user=self.user, level=self.level
-        )
+        """The columns that are read; without an outcome, the score takes its place."""
+        return self.reading(self.score if self.outcome is None else self.outcome, self.score)
 
     @cached_property
     def words(self) -> dict[str, str]:
@@ -300,8 +278,8 @@ class ThresholdsSample:
 
     groups: tuple[Group, ...]
     cells: ScoreCells
-    parts: ScoreCells | None  # of independent parts of the table, where people may have several rows
-    margin: Family | None  # the rows from the present threshold up, for outcomes at the margin
+    parts: ScoreCells | None  # of independent parts of the table, if people may have several rows
+    margin: VoteMoments | None  # the rows from the present threshold up, for outcomes at the margin
     axis: Axis
     average: float  # users (or rows) of the average group whose outcomes at the margin are read
     binary: bool
@@ -311,11 +289,16 @@ class ThresholdsSample:
     def selected(self, *limits: FloatArray) -> dict[str, FloatArray]:
         """Count rows, known outcomes and their total: ``reached`` each of the limits by group (limits, 3, G), and all.
 
-        ``lowest`` is the lowest score from the last limit up (NaN: none); ``lines`` are rows whatever they weigh.
+        ``lowest`` is the lowest score from the last limit up (NaN: none); ``lines`` are rows, whatever their weights.
         """
-        size, group, score = limits[0].size, nw.col(GROUP), nw.col(SCORE)
-        sums = {"rows": nw.col(LINES), "known": nw.col(_KNOWN), "total": nw.col(_KNOWN) * nw.col(OUTCOME)}
-        conditions = [score >= _by_group(group, limit) for limit in limits]
+        size, group, score = limits[0].size, nw.col(ROW_GROUP), nw.col(SCORE)
+        sums = {"rows": nw.col(ROW_COUNT), "known": nw.col(_KNOWN), "total": nw.col(_KNOWN) * nw.col(OUTCOME)}
+        conditions = []
+        for limit in limits:
+            of_group: nw.Expr = nw.lit(float(limit[-1]))
+            for g in range(size - 1):
+                of_group = nw.when(group == g).then(nw.lit(float(limit[g]))).otherwise(of_group)
+            conditions.append(score >= of_group)
         values = {
             f"{name} {k}": nw.when(above).then(value).otherwise(nw.lit(0.0))
             for k, above in enumerate(conditions)
@@ -331,86 +314,71 @@ class ThresholdsSample:
         }
 
 
-def _by_group(group: nw.Expr, values: FloatArray) -> nw.Expr:
-    """The value of each row's group."""
-    expr: nw.Expr = nw.lit(float(values[-1]))
-    for g in range(values.size - 1):
-        expr = nw.when(group == g).then(nw.lit(float(values[g]))).otherwise(expr)
-    return expr
-
-
 def read(plan: ThresholdsPlan) -> ThresholdsSample:
-    """Where the scores of all rows lie, and the outcomes that the target needs."""
+    """The scores of all rows, and the outcomes that the target needs."""
     source, rows, present = plan.source, plan.rows, plan.present
     groups, dropped, binary, size = check_rows(plan)
-    margin = rows_above(rows, present).families[0] if plan.margin else None
-    outcome = nw.col(rows.outcome)
+    margin = rows_above(rows, present).tables[0] if plan.margin else None
+    outcome, weight = nw.col(rows.outcome), source.reading.weight
     lost = missing(outcome, source.schema[rows.outcome])
-    names = {"known": source.fresh("known"), "outcome": source.fresh("outcome")}
-    table = source.with_columns(
-        {
-            names["known"]: 1.0 - flag(lost),
-            names["outcome"]: nw.when(lost).then(nw.lit(0.0)).otherwise(outcome.cast(nw.Float64)),
-        }
-    )
-    counted = {} if source.count is None else {COUNTED: source.count}
-    numbers = {SCORE: rows.score, _KNOWN: names["known"], OUTCOME: names["outcome"]} | counted
-    if (weight := source.reading.weight) is not None:
-        numbers[_WEIGHT] = weight  # a row without one is left out
-    labels = {} if rows.user is None else {USER: rows.user}
-    together = source.cluster or rows.user  # rows that vary together
-    if together is None and weight is not None:
-        table = table.numbered(together := source.fresh("row"))  # weighted rows, each by itself
-    labels |= {} if together is None else {_TOGETHER: together}
-    people = coded(complete_rows(table, numbers, labels, rows.grouping), rows.grouping, groups)
-    people = people if counted else people.with_columns(nw.lit(1.0).alias(COUNTED))
+    known, filled = source.fresh("known"), source.fresh("outcome")
+    zero_if_lost = nw.when(lost).then(nw.lit(0.0)).otherwise(outcome.cast(nw.Float64))
+    table = source.with_columns({known: 1.0 - flag(lost), filled: zero_if_lost})
+    numbers = {SCORE: rows.score, _KNOWN: known, OUTCOME: filled}
+    numbers |= {} if source.count is None else {COUNTED: source.count}
+    numbers |= {} if weight is None else {_WEIGHT: weight}  # a row without one is left out
+    unit = source.cluster or rows.user  # rows that vary together
+    if unit is None and weight is not None:
+        table = table.numbered(unit := source.fresh("row"))  # weighted rows, each by itself
+    labels = {name: column for name, column in ((USER, rows.user), (_UNIT, unit)) if column is not None}
+    people = with_groups(table.complete_rows(numbers, labels, rows.grouping), rows.grouping, groups)
+    people = people if source.count is not None else people.with_columns(nw.lit(1.0).alias(COUNTED))
     if weight is not None:  # only the proportions of weights matter
-        total = float(sums_at(people, {}, {"weight": nw.col(LINES)})["weight"])
-        people = people.with_columns((nw.col(LINES) * (size / total)).alias(LINES))
-    if not plan.margin:  # rows without the outcome have been reported; with missing="drop" they take no part
+        total = float(sums_at(people, {}, {"weight": nw.col(ROW_COUNT)})["weight"])
+        people = people.with_columns((nw.col(ROW_COUNT) * (size / total)).alias(ROW_COUNT))
+    if not plan.margin:  # rows without the outcome have been reported; with missing="drop" they are left out
         people = people.filter(nw.col(_KNOWN) > 0)
     above = flag(nw.col(SCORE) >= present)
-    vote = nw.col(LINES) * nw.col(_KNOWN) * above
+    vote = nw.col(ROW_COUNT) * nw.col(_KNOWN) * above
     by_user = rows.user is not None and rows.level == "user"
     if by_user:  # votes are those of `rows_above`
         rows_of_user = (nw.col(COUNTED) * (1.0 - above * (1.0 - nw.col(_KNOWN)))).sum().over(USER)
         vote = nw.when(vote > 0).then(vote / rows_of_user).otherwise(nw.lit(0.0))
-    people = people.with_columns((nw.col(LINES) * nw.col(_KNOWN)).alias(_KNOWN), vote.alias(VOTE))
+    people = people.with_columns((nw.col(ROW_COUNT) * nw.col(_KNOWN)).alias(_KNOWN), vote.alias(VOTE))
     axis = axis_of(people)
-    bins = ScoreBins.of(axis.low, axis.high, present)
-    cells = _binned(people, bins, len(groups))
-    if together is None:
-        average = cells.vote.sum() / len(groups)
-        return ThresholdsSample(groups, cells, None, margin, axis, average, binary, dropped, people)
-    named = USER if rows.user is not None else _TOGETHER if source.cluster is not None else None
-    users = cells.vote.sum()
-    if named is not None:
-        users = count_persons(people.filter(nw.col(VOTE) > 0), named, GROUP, len(groups))[0].sum()
-    everybody = aggregate(people, {_TOGETHER: nw.col(_TOGETHER)}, {})
-    numbered = everybody.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=_TOGETHER).alias(_PART))
-    pieces = min(PARTS, round(float(sums_at(everybody, {}, {})[COUNT])))
-    people_in_parts = people.join(numbered.select(_TOGETHER, nw.col(_PART) % pieces), on=_TOGETHER, how="inner")
-    parts = _binned(people_in_parts, bins.joined, len(groups), pieces)
-    if by_user and cells.vote.any():  # only proportions matter: in the unit of users with a row from the threshold up
-        cells, parts = (part.rated(users / cells.vote.sum()) for part in (cells, parts))
+    bins = targets.threshold_bins(axis.low, axis.high, present)
+    cells, parts = binned(people, bins, len(groups)), None
+    users = float(cells.vote.sum())
+    if unit is not None:
+        named = USER if rows.user is not None else _UNIT if source.cluster is not None else None
+        if named is not None:
+            users = float(count_persons(people.filter(nw.col(VOTE) > 0), named, ROW_GROUP, len(groups))[0].sum())
+        units = aggregate(people, {_UNIT: nw.col(_UNIT)}, {})
+        numbered = units.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=_UNIT).alias(_PART))
+        pieces = min(targets.PARTS, round(float(sums_at(units, {}, {})[COUNT])))
+        in_parts = people.join(numbered.select(_UNIT, nw.col(_PART) % pieces), on=_UNIT, how="inner")
+        parts = binned(in_parts, targets.join_bins(bins), len(groups), pieces)
+        if by_user and cells.vote.any():  # only proportions matter: in the unit of users with a row above the threshold
+            factor = users / cells.vote.sum()
+            cells, parts = (replace(c, vote=c.vote * factor, voted=c.voted * factor) for c in (cells, parts))
     return ThresholdsSample(groups, cells, parts, margin, axis, users / len(groups), binary, dropped, people)
 
 
 def check_rows(plan: ThresholdsPlan) -> tuple[tuple[Group, ...], Mapping[str, int], bool, int]:
-    """The groups, the rows left out, whether every outcome is 0 or 1, and how many rows there are.
+    """The groups, the rows left out, whether every outcome is 0 or 1, and the number of rows.
 
-    Raises where the table cannot answer.
+    Raises if the table cannot answer.
     """
     source, rows, present = plan.source, plan.rows, plan.present
     score = nw.col(rows.score)
     above = source.filter((score >= present) | missing(score, source.schema[rows.score]))
     scores = source.cells(Request(grouping=rows.grouping, numeric={"score": rows.score}))
     with from_threshold(rows, present):
-        found = (above if plan.margin else source).cells(rows.checks)
-        selected = found if plan.margin else above.cells(rows.checks)
-        groups, _ = compared(found.partitions[0])
-    if not plan.margin and plan.capacity is None and selected.rows == found.rows:
-        if scores.rows > found.rows and plan.outcome is not None:
+        cells = (above if plan.margin else source).cells(rows.checks)
+        selected = cells if plan.margin else above.cells(rows.checks)
+        groups, _ = compared(cells.partitions[0])
+    if not plan.margin and plan.capacity is None and selected.rows == cells.rows:
+        if scores.rows > cells.rows and plan.outcome is not None:
             raise UsageError(
                 f"outcome: {rows.outcome!r} is not known for anybody with a score below {present:g}, and "
                 f"target={plan.target!r} needs these outcomes too; use target='outcome_at_margin', which needs the "
@@ -426,28 +394,25 @@ def check_rows(plan: ThresholdsPlan) -> tuple[tuple[Group, ...], Mapping[str, in
                 f"groups: {group.label} has no row at or above the threshold; its margin cannot be estimated.",
                 "groups: one group has no row at or above the threshold; its margin cannot be estimated.",
             )
-    binary = not float(found.values[NOT_BINARY].sum()) > 0
+    binary = not float(cells.values[NOT_BINARY].sum()) > 0
     if not binary and plan.target not in ("outcome_at_margin", "selection_rate"):
         raise NotBinary(
             f"outcome: column {rows.outcome!r} has values that are neither 0 nor 1, and target={plan.target!r} counts "
             "positives. Recode the column."
         )
-    userless = 0 if rows.user is None else round(float(found.values[NO_USER].sum()))
-    whole = scores if plan.margin else found
+    userless = 0 if rows.user is None else round(float(cells.values[NO_USER].sum()))
+    whole = scores if plan.margin else cells
     return groups, without_users(rows, userless, whole.dropped), binary, whole.rows
 
 
-def _binned(people: Lazy, bins: ScoreBins, groups: int, parts: int | None = None) -> ScoreCells:
+def binned(people: Lazy, bins: Bins, groups: int, parts: int | None = None) -> ScoreCells:
     """The rows of each group in each bin, of each part of the table if there are ``parts``."""
-    # From the present threshold, so that a score that equals it is not below it by some rounding.
-    place = ((nw.col(SCORE) - bins.present) * (1.0 / bins.step)).floor() + bins.before
     keys = {} if parts is None else {"part": (nw.col(_PART), parts)}
-    keys |= {"group": (nw.col(GROUP), groups), "bin": (place.clip(0, bins.size - 1), bins.size)}
-    y, known = nw.col(OUTCOME), nw.col(_KNOWN)
-    values = {"rows": nw.col(LINES), "known": known, "total": known * y, "square": known * y * y}
-    values |= {"vote": nw.col(VOTE), "voted": nw.col(VOTE) * y}
+    keys |= {"group": (nw.col(ROW_GROUP), groups), "bin": (bin_of(bins), bins.size)}
+    y, known, vote = nw.col(OUTCOME), nw.col(_KNOWN), nw.col(VOTE)
+    values = dict(zip(targets.SUMS, (nw.col(ROW_COUNT), known, known * y, known * y * y, vote, vote * y), strict=True))
     sums = sums_at(people, keys, values)
-    return ScoreCells(bins, *(sums[name] for name in SUMS))
+    return ScoreCells(bins, *(sums[name] for name in targets.SUMS))
 
 
 # ---- estimate
@@ -456,45 +421,47 @@ def _binned(people: Lazy, bins: ScoreBins, groups: int, parts: int | None = None
 def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Generator) -> dict[str, Any]:
     """The thresholds at which the metric is equal, for groups that were shown to differ (or for all)."""
     cells, parts, present = sample.cells, sample.parts, plan.present
-    bandwidth = Bandwidth.of(sample.axis, sample.average, plan.bandwidth, np.array([present]))
-    now = present_rates(cells, parts, plan.target) if sample.margin is None else present_margins(sample, plan)
+    bandwidth = Bandwidth.checked(sample.axis, sample.average, plan.bandwidth, np.array([present]))
+    now = targets.present_rates(cells, parts, plan.target) if sample.margin is None else present_margins(sample, plan)
     if now["known"].sum() < 2:
         raise NotEnoughData(words.too_few(plan.target, present, bool(now["known"].any()), plan.words))
-    adjusted = pairwise(now["pvalue"])
-    apart = rejected(adjusted, plan.alpha) if plan.change == "shown" else ~np.eye(len(adjusted), dtype=bool)
-    blocks = blocks_of(now["value"].mean(axis=0), apart, now["known"])
-    curves: Callable[[ScoreCells], list[Response]] = partial(responses, target=plan.target)
+    pairs = np.triu_indices(len(sample.groups), 1)
+    adjusted = np.full(now["pvalue"].shape, np.nan)
+    adjusted[pairs] = multiplicity.adjust(now["pvalue"][pairs], "holm")
+    apart = rejected(np.fmin(adjusted, adjusted.T), plan.alpha)
+    if plan.change == "all":
+        apart = ~np.eye(len(adjusted), dtype=bool)
+    blocks = targets.blocks_of(now["value"].mean(axis=0), apart, now["known"])
+    curves: Callable[[ScoreCells], list[targets.Response]] = partial(targets.responses, target=plan.target)
     if plan.margin:
         pooled = None if parts is None else parts.pooled(blocks)
-        curves = MarginCurves.of(cells.pooled(blocks), pooled, bandwidth).responses
+        curves = MarginCurves.build(cells.pooled(blocks), pooled, bandwidth).responses
     rule = (plan.target, present, plan.capacity, plan.direction, bool(plan.randomize))
-    search = ThresholdSearch(*rule, blocks, curves, plan.margin)
+    search = targets.ThresholdSearch(*rule, blocks, curves)
     solution = search.solve(cells)
     low, high, probability = solution.by_group(blocks, present)
     counts = sample.selected(np.full(high.size, present), low, high)
     plain = low == high
-    chosen = on_lattice(counts, blocks, high, present, bandwidth.at(np.maximum(high, present)))
+    chosen = on_lattice(counts, blocks, high, present, bandwidth.widths(np.maximum(high, present)))
     low, high = np.where(plain, chosen, low), np.where(plain, chosen, high)
-    before, reached, size = counts["reached"][0], counts["reached"][1:], counts["all"]
+    before, reached, everybody = counts["reached"][0], counts["reached"][1:], counts["all"]
     after = probability * reached[0] + (1 - probability) * reached[1]
     ends = search.intervals(cells, parts, plan.resamples, plan.alpha, rng)
-    # An interval holds the threshold where that was moved to a score.
-    limits = {
-        f"{name}_{side}": np.where(plain, pick(value, ends[end][k]), ends[end][k])
-        for name, end, value in (("thresholds", "high", high), ("lottery", "low", low))
-        for k, (side, pick) in enumerate((("low", np.fmin), ("high", np.fmax)))
-    }
     if plan.margin:
         levels = margins_after(cells, parts, bandwidth, search, high, now)
     else:
         exact = plan.target != "equalized_odds" or plan.randomize
-        levels = rates_after(plan.target, after, size, now["rows"], blocks, solution, exact=exact)
-    certain = sample.binary and plan.outcome is not None and bool(np.all(size[0] == size[1]))
-    right = [accuracy(part, size) if certain else np.nan for part in (before, after)]
-    gained, changed = ends["share"] * counts["lines"], ends["accuracy"] if certain else np.full(2, np.nan)
+        levels = targets.rates_after(plan.target, after, everybody, now["rows"], blocks, solution, exact=exact)
+    certain = sample.binary and plan.outcome is not None and bool(np.all(everybody[0] == everybody[1]))
+    right = [targets.accuracy(part, everybody) if certain else np.nan for part in (before, after)]
+    gain = (after[0] - before[0]) * (counts["lines"] / everybody[0])  # rows, whatever their weights
     return {
-        **limits,
         **levels,
+        # Every interval holds its estimate: samples are drawn in wider bins than those in which thresholds are found.
+        "thresholds_low": np.fmin(high, ends["high"][0]),
+        "thresholds_high": np.fmax(high, ends["high"][1]),
+        "lottery_low": np.fmin(low, ends["low"][0]),
+        "lottery_high": np.fmax(low, ends["low"][1]),
         "groups": sample.groups,
         "size": counts["lines"],
         "blocks": blocks,
@@ -504,64 +471,56 @@ def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Gene
         "probability": probability,
         "target": solution.target,
         "before": now["value"],
-        "rate_before": before[0] / size[0],
-        "rate_after": after[0] / size[0],
-        "selected_change": (after[0] - before[0]) * (counts["lines"] / size[0]),  # rows, whatever they weigh
-        "selected_change_low": gained[0],
-        "selected_change_high": gained[1],
-        "overall_before": float(before[0].sum() / size[0].sum()),
-        "overall_after": float(after[0].sum() / size[0].sum()),
+        "rate_before": before[0] / everybody[0],
+        "rate_after": after[0] / everybody[0],
+        "selected_change": gain,
+        "selected_change_low": np.fmin(gain, ends["share"][0] * counts["lines"]),
+        "selected_change_high": np.fmax(gain, ends["share"][1] * counts["lines"]),
+        "overall_before": float(before[0].sum() / everybody[0].sum()),
+        "overall_after": float(after[0].sum() / everybody[0].sum()),
         "accuracy_before": right[0],
         "accuracy_after": right[1],
-        "accuracy_change_low": float(changed[0]),
-        "accuracy_change_high": float(changed[1]),
+        "accuracy_change_low": float(np.fmin(ends["accuracy"][0], right[1] - right[0])) if certain else np.nan,
+        "accuracy_change_high": float(np.fmax(ends["accuracy"][1], right[1] - right[0])) if certain else np.nan,
         "known": now["known"],
-        "known_share": float(size[1].sum() / size[0].sum()),
+        "known_share": float(everybody[1].sum() / everybody[0].sum()),
         "reached": solution.reached,
         "lowered": np.minimum(low, high) < present - 1e-12 * max(1.0, abs(present)),
     }
 
 
-# Columns of the estimate that decide how a threshold is to be taken, and are not reported themselves.
+# Columns of the estimate that decide how far a threshold can be relied on, and are not reported themselves.
 DOUBTS = ("known", "known_share", "reached", "lowered", "met", "falling", "beyond_reach")
 
 
 def present_margins(sample: ThresholdsSample, plan: ThresholdsPlan) -> dict[str, Any]:
     """Outcomes at the present threshold, and p-values of pairs of groups: those of `marginal_outcomes`."""
     assert sample.margin is not None
-    now = at_threshold(sample.margin, plan.present, bandwidth=plan.bandwidth)
+    now, difference = at_threshold(sample.margin, plan.present, bandwidth=plan.bandwidth)
     place = [sample.margin.groups.index(group) for group in sample.groups]
     value, se, effective = (now[name][place][None] for name in ("estimate", "estimate_se", "effective_n"))
     pvalue = np.full((len(sample.margin.groups),) * 2, np.nan)
     first, second = now["pairs"].T
-    pvalue[first, second] = pvalue[second, first] = now["pvalue"]
+    pvalue[first, second] = pvalue[second, first] = difference.pvalue()
     known = np.isfinite(value[0])
     pvalue = np.where(known[:, None] & known[None, :], pvalue[np.ix_(place, place)], np.nan)
     return {"value": value, "se": se, "rows": effective, "known": known, "pvalue": pvalue}
 
 
-def pairwise(pvalue: FloatArray) -> FloatArray:
-    """P-values of pairs (G, G), adjusted for the number of pairs."""
-    above_diagonal = np.triu_indices(len(pvalue), 1)
-    adjusted = np.full(pvalue.shape, np.nan)
-    adjusted[above_diagonal] = multiplicity.adjust(pvalue[above_diagonal], "holm")
-    return np.fmin(adjusted, adjusted.T)
-
-
 def on_lattice(
     counts: Mapping[str, FloatArray], blocks: IntArray, high: FloatArray, present: float, width: FloatArray
 ) -> FloatArray:
-    """The thresholds, where scores lie on a lattice: one for all groups of a block.
+    """The thresholds if scores lie on a lattice: one for all groups of a block.
 
-    A threshold that selects the same people as before is the present one, and where the lowest score selected is
-    another point of the curve, that is the threshold.
+    A threshold that selects the same people as before is the present one. If the lowest score selected is another point
+    of the curve, that score is the threshold.
     """
     chosen, selected = np.full(high.size, present), counts["reached"][:, 0]
     for block in range(int(blocks.max()) + 1):
-        mine = blocks == block
-        if np.any(selected[2, mine] != selected[0, mine]):
-            lowest = np.fmin.reduce(counts["lowest"][mine])  # NaN where nobody is selected
-            chosen[mine] = np.where(lowest - high[mine] > APART * width[mine], lowest, high[mine])
+        members = blocks == block
+        if np.any(selected[2, members] != selected[0, members]):
+            lowest = np.fmin.reduce(counts["lowest"][members])  # NaN if nobody is selected
+            chosen[members] = np.where(lowest - high[members] > APART * width[members], lowest, high[members])
     return chosen
 
 
@@ -574,7 +533,7 @@ def decide(columns: Mapping[str, Any], sample: ThresholdsSample, plan: Threshold
     moved = int(columns["blocks"].max()) > 0 or plan.capacity is not None
     sound = np.ones(known.size, dtype=bool)
     if plan.margin and moved:
-        # Together they keep the rate: if one group has no margin any more, the others were moved to make up for it.
+        # Together they keep the rate: if one group no longer has a margin, the others were moved to make up for it.
         sound = (rate > 0) & ((rate < 1) | (columns["rate_before"] == 1))
         sound &= ~columns["falling"] & ~columns["beyond_reach"]
         sound &= plan.direction != "both" or bool(sound[known].all())
@@ -593,31 +552,31 @@ def notes(
     columns: Mapping[str, Any], sample: ThresholdsSample, plan: ThresholdsPlan, *, moved: bool
 ) -> tuple[Note, ...]:
     """What the reader must know about the outcomes, the rate that was to be kept, and single groups."""
-    labels, known, rate = [group.label for group in sample.groups], columns["known"], columns["rate_after"]
+    labels, known, rate = np.array([g.label for g in sample.groups], object), columns["known"], columns["rate_after"]
     wanted = columns["overall_before"] if plan.capacity is None else plan.capacity
-    kept = columns["reached"] and abs(columns["overall_after"] - wanted) <= 1e-3
     unknown = 0 if plan.margin or plan.outcome is None else sample.dropped.get(plan.outcome, 0)
     shares = {"before": wanted, "after": columns["overall_after"], "rate": plan.words["selection_rate"]}
+    known_share = columns["known_share"]
 
-    def those(which: BoolArray) -> list[str]:
-        return [label for label, chosen in zip(labels, which, strict=True) if chosen]
+    def about(code: str, which: BoolArray, **values: Any) -> tuple[Note, ...]:
+        return note_if(code, labels[which].tolist(), **values)
 
-    found = [
+    listed = [
         *([Note("outcome_left_out", values={"rows": unknown})] if unknown else []),
-        *([Note("outcome_of_some", values={"share": columns["known_share"]})] if columns["known_share"] < 1 else []),
-        *note_if("threshold_stays", those(~known), margin=plan.margin, name=plan.words[plan.target]),
+        *([Note("outcome_of_some", values={"share": known_share})] if known_share < 1 else []),
+        *about("threshold_stays", ~known, margin=plan.margin, name=plan.words[plan.target]),
     ]
     if plan.direction != "both":
-        found.append(Note("one_way", values=shares | {"direction": plan.direction}))
-    elif not kept:
-        found.append(Note("rate_not_kept", values=shares))
+        listed.append(Note("one_way", values=shares | {"direction": plan.direction}))
+    elif not columns["reached"] or abs(columns["overall_after"] - wanted) > 1e-3:
+        listed.append(Note("rate_not_kept", values=shares))
     if not moved:
-        return tuple(found)
-    found += note_if("outcomes_fall", those(columns["falling"]))
-    found += note_if("nobody_at_threshold", those(known & (rate == 0)))
-    found += note_if("everybody_at_threshold", those(known & (rate == 1)))
-    # Metrics that differ after by more than their standard errors, between groups with thresholds of their own.
-    for metric, after, se in zip(metrics_of(plan.target), columns["after"], columns["se"], strict=True):
+        return tuple(listed)
+    listed += about("outcomes_fall", columns["falling"])
+    listed += about("nobody_at_threshold", known & (rate == 0))
+    listed += about("everybody_at_threshold", known & (rate == 1))
+    # Metrics that differ by more than their standard errors afterwards, between groups with different thresholds.
+    for metric, after, se in zip(targets.metrics_of(plan.target), columns["after"], columns["se"], strict=True):
         low, high = int(np.nanargmin(after)), int(np.nanargmax(after))
         apart = after[high] - after[low] > max(float(np.hypot(se[low], se[high])), 1e-6)
         if apart and columns["blocks"][low] != columns["blocks"][high]:
@@ -628,8 +587,8 @@ def notes(
                 "share": sample.binary or metric != "outcome_at_margin",
                 "odds": plan.target == "equalized_odds" and not plan.randomize,
             }
-            found.append(Note("still_differ", (labels[low], labels[high]), values))
-    return tuple(found)
+            listed.append(Note("still_differ", (labels[low], labels[high]), values))
+    return tuple(listed)
 
 
 # ---- evidence
@@ -641,8 +600,8 @@ class ThresholdsResult(Evidence):
 
     ``before``, ``after`` and ``se`` have one line for each of the ``metrics``; ``target`` is their common value.
     Groups of one number in ``blocks`` share a threshold; -1 keeps the present one. From ``lottery`` up to the threshold
-    people are selected with the ``probability``; where both are equal there is no lottery. ``pvalue`` is that of
-    equality at the present threshold, adjusted for all pairs of groups.
+    people are selected with the ``probability``; if both are equal there is no lottery. ``pvalue`` is that of equality
+    at the present threshold, adjusted for all pairs of groups.
     """
 
     method: ClassVar[str] = words.THRESHOLDS_METHOD
@@ -666,8 +625,8 @@ class ThresholdsResult(Evidence):
     selected_change: FloatArray = column("More or fewer selected", count=True, sizes=False)
     selected_change_low: FloatArray = column("More or fewer, from", whole=True)
     selected_change_high: FloatArray = column("More or fewer, to", whole=True)
-    metric: str  # what was asked to be equal
-    metrics: tuple[str, ...]  # the rates that this means
+    metric: str  # the target
+    metrics: tuple[str, ...]  # its rates
     blocks: IntArray
     pvalue: float
     target: float
@@ -683,25 +642,6 @@ class ThresholdsResult(Evidence):
     binary: bool = False  # whether every outcome is 0 or 1
     words: Mapping[str, str] = field(default_factory=lambda: words.TARGETS)  # what metrics are called
     chosen: str = "selected"  # what people above their threshold are
-
-    def margin_of(self, values: FloatArray) -> FloatArray:
-        """What is said of outcomes at the margin; NaN if others were made equal."""
-        return values[0] if self.metric == "outcome_at_margin" else np.full(len(self.groups), np.nan)
-
-    @property
-    def marginal_before(self) -> FloatArray:
-        """The outcomes at the present margin, if these were made equal."""
-        return self.margin_of(self.before)
-
-    @property
-    def marginal_after(self) -> FloatArray:
-        """The outcomes at the new margins, if these were made equal."""
-        return self.margin_of(self.after)
-
-    @property
-    def marginal_se(self) -> FloatArray:
-        """Their standard errors; NaN where they are extrapolated."""
-        return self.margin_of(self.se)
 
     @property
     def moved(self) -> list[int]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from isonomy.inference import Verdict, multiplicity, overall
 from isonomy.results import Note, Status, phrases, register
 
 if TYPE_CHECKING:
-    from isonomy.numerics.arrays import FloatArray
+    from isonomy.numerics.arrays import FloatArray, IntArray
     from isonomy.scores.composites import CompositeResult
     from isonomy.scores.margins import MarginalResult
-    from isonomy.scores.pairs import OutcomeEvidence
+    from isonomy.scores.pairs import OutcomeEvidence, PairEvidence
     from isonomy.scores.parity import ParityResult, Reversal
     from isonomy.scores.thresholds import ThresholdsResult
-
-Ends = tuple[float, float]  # low and high, or before and after
 
 REFERENCES = (
     'C. DiCiccio, B. Hsu, Y. Yu, P. Nandy, K. Basu, "Detection and Mitigation of Algorithmic Bias via Predictive Rate '
@@ -30,15 +28,15 @@ REFERENCES = (
 
 # ---- pairs of groups
 
-PAIR_VERDICTS = {
-    Verdict.VIOLATION: "a difference was shown",
-    Verdict.WITHIN_TOLERANCE: "any difference at the compared scores was shown to be within the tolerance",
-    Verdict.INCONCLUSIVE: "no difference was shown",
-}
-OWN_DIFFERENCE = (
-    "The difference is estimated directly, with less bias; it is not exactly the estimate minus the reference."
+DIRECT_DIFFERENCE = (
+    "The difference is not exactly the estimate minus the reference. It is estimated in one step, from outcomes "
+    "relative to the curve that both groups share, which removes the bias that each estimate has where this curve is "
+    "steep."
 )
-_BANDWIDTH = "Not checked here. Results at half and at twice the bandwidth would show whether it holds."
+SMOOTH = (
+    "Expected outcomes change little within one bandwidth.",
+    "Not checked here. Results at half and at twice the bandwidth would show whether it holds.",
+)
 _CLUSTERED = (
     "Users are independent of one another.",
     "This cannot be checked from the table; it follows from how the rows were collected.",
@@ -51,8 +49,18 @@ _UNCLUSTERED = (
 
 
 def independent(clustered: bool, rows: tuple[str, str]) -> tuple[str, str]:
-    """Who is assumed to be independent of whom. ``clustered``: users are known; ``rows``: what is assumed of those."""
+    """The assumption about independence. ``clustered``: users are known; ``rows``: the assumption if they are not."""
     return _CLUSTERED if clustered else _UNCLUSTERED if rows == phrases.INDEPENDENT else rows
+
+
+def sentence(text: str, **formats: Callable[[float], str]) -> Callable[[Note], str]:
+    """The sentence of a note, with ``formats`` for its numbers."""
+
+    def write(note: Note) -> str:
+        numbers = {name: form(note.values[name]) for name, form in formats.items()}
+        return text.format(**{**note.values, **numbers, "groups": phrases.listed(note.groups)})
+
+    return write
 
 
 def outcome(value: float, binary: bool) -> str:
@@ -67,12 +75,21 @@ def _same(tolerance: float | None, binary: bool) -> str:
 
 
 def _size(difference: float, binary: bool) -> str:
-    """A difference of outcomes without its sign: of shares in points (``binary``), of any numbers as it is."""
+    """A difference of outcomes without its sign: of shares in points (``binary``), of other numbers as it is."""
     return phrases.points(difference) if binary else phrases.number(abs(difference))
 
 
+def _shown(r: PairEvidence, i: int) -> str:
+    """What was shown about a pair of groups: 'no difference larger than the tolerance of 5.0 points was shown'."""
+    tolerance = r.provenance.options.get("tolerance")
+    larger = "" if tolerance is None else f" larger than the tolerance of {_size(tolerance, r.binary)}"
+    if r.verdicts[i] is Verdict.WITHIN_TOLERANCE:
+        return f"any difference was shown to be within the tolerance of {_size(tolerance or 0.0, r.binary)}"
+    return f"{'a' if r.verdicts[i] is Verdict.VIOLATION else 'no'} difference{larger} was shown"
+
+
 def _compared(r: OutcomeEvidence, i: int, kind: str = "") -> str:
-    """'12.0 points lower than that of b (95 % interval 4.0 to 20.0)'; of any numbers, the interval has their sign."""
+    """'12.0 points lower than that of b (95 % interval 4.0 to 20.0)'; intervals of other numbers have a sign."""
     difference, ends = r.disparity[i], (r.ci_low[i], r.ci_high[i])
     if r.binary:
         size, interval = phrases.apart(difference, ends, r.alpha, kind).split(", ", 1)
@@ -85,20 +102,15 @@ def _compared(r: OutcomeEvidence, i: int, kind: str = "") -> str:
 # ---- predictive parity
 
 PARITY_METHOD = "Predictive rate parity: comparison of outcomes at equal scores between groups, with sums by user"
-PARITY_LIMITS = (
-    phrases.NOT_PROOF,
-    "Scores near which a group has few people were not compared. Differences at these scores are unknown.",
-    "A difference over a range of scores narrower than the bandwidth may be missed, because estimates average over "
-    "the bandwidth.",
-    "Equal outcomes at each score say nothing about who receives which score, or about errors in the recorded outcome.",
+OR_REVERSED = ", or higher scores mean lower outcomes"  # in the headline, if the order was tested
+NORMAL = (
+    "Sums over users are approximately normal at each score compared.",
+    "Checked at each score: both groups are expected to have at least 10 people with the outcome and 10 without it, "
+    "among those with scores within about one bandwidth.",
 )
-PARITY_ASSUMPTIONS = (
-    (
-        "Sums over users are approximately normal at each score compared.",
-        "Checked at each score: both groups are expected to have at least 10 people with the outcome and 10 without "
-        "it, among those with scores within about one bandwidth.",
-    ),
-    ("Expected outcomes change little within one bandwidth.", _BANDWIDTH),
+PUBLISHED_NORMAL = (
+    NORMAL[0],
+    "Not checked: the published procedure compares groups at every score with some people near it, however few.",
 )
 PARITY_PAGES = {
     "Pairs of groups": "table group against n reference_n pair_pvalue pair_adjusted_pvalue verdict",
@@ -117,16 +129,37 @@ register(
         "scores cannot be read as probabilities.",
         "published_parity": "The published (Nadaraya-Watson) test rejects too often when groups have different scores, "
         "even if the score means the same for all groups. The default omnibus test does not.",
-        "single_score": "Only one score was compared in the table {table}; the test compares mean outcomes.",
+        "single_score": "Nearly all scores are equal in the table {table}, so the test compares mean outcomes.",
+        "single_point": "Groups were compared at a single score in the table {table}. The verdict says nothing about "
+        "other scores.",
+        "grid_outside": "{outside:,} of the {points:,} scores of the grid lie outside the range of the scores in the "
+        "table {table}, where no group has rows.",
         "spanning": _SPANNING + " of the table {table}; " + _ACCOUNTED,
         "scores_not_compared": "{lost:,} of {comparisons:,} comparisons at a score were not made in the table {table}: "
         "near the score, each group needs at least 10 people with the outcome and 10 without it (30 people if outcomes "
         "are not 0 and 1) whose scores occur in both groups.",
+        "scores_without_users": "{lost:,} of {comparisons:,} comparisons at a score were not made in the table "
+        "{table}, because a group has almost nobody near the score.",
     }
 )
 
 
-def parity_null(level: str, tolerance: float | None, ends: Ends | None, *, order: bool, binary: bool) -> str:
+def parity_limits(*, published: bool) -> tuple[str, ...]:
+    """What the test does not show. ``published``: the paper's procedure, which requires few people near a score."""
+    few = "almost nobody" if published else "few people"
+    return (
+        phrases.NOT_PROOF,
+        f"Scores near which a group has {few} were not compared. Differences at these scores are unknown.",
+        "A difference over a range of scores narrower than the bandwidth may be missed, because estimates average over "
+        "the bandwidth.",
+        "Equal outcomes at each score say nothing about who receives which score, or about errors in the recorded "
+        "outcome.",
+    )
+
+
+def parity_null(
+    level: str, tolerance: float | None, ends: tuple[float, float] | None, *, order: bool, binary: bool
+) -> str:
     """The null hypothesis. ``ends``: the lowest and the highest score that are compared, if not all are."""
     votes = "user" if level == "user" else "row"
     at = "every score"
@@ -143,31 +176,32 @@ def scores_not_compared(table: str, *, ordered: bool) -> str:
     return f"By {table}, no score has enough people near it in two groups to compare them{tested}."
 
 
-def parity_table(r: ParityResult, lines: Sequence[int], groups: int, scores: int) -> str:
-    """The test of one table: so many of its groups were compared, at so many scores."""
-    tables = len(set(r.tables))
-    allowed = f", adjusted for {tables} tables" if tables > 1 else ""
+def parity_table(r: ParityResult, lines: IntArray, known: IntArray) -> str:
+    """The test of one table, by its ``lines``; at those that are ``known``, groups were compared at a score."""
+    compared = known if known.size else lines
+    groups = len({group for i in compared for group in (r.groups[i], r.opposite[i])})
+    scores, tables = len(set(r.score[known])), len(set(r.tables))
     where = f"at {scores} {'score' if scores == 1 else 'scores'}" if scores else "over all scores together"
-    compared = f"{groups} groups compared {where}"
-    pvalue = multiplicity.smallest([r.pair_adjusted_pvalue[i] for i in lines])
-    evidence = f"({phrases.pvalue(pvalue)}{allowed}; {compared})"
-    beyond = "" if r.tolerance is None else f" by more than {_size(r.tolerance, r.binary)}"
     outcomes = f"By {r.tables[lines[0]]}, expected outcomes at the same score"
+    tolerance = "" if r.tolerance is None else _size(r.tolerance, r.binary)
     verdict = overall([r.verdicts[i] for i in lines])
     if verdict is Verdict.WITHIN_TOLERANCE:
-        most = _size(r.tolerance or 0.0, r.binary)
-        return (
-            f"{outcomes} were shown to differ between groups by at most {most}, at every score compared ({compared})."
-        )
+        shown = f"were shown to differ between groups by at most {tolerance}, at every score compared"
+        return f"{outcomes} {shown} ({groups} groups compared {where})."
     shown = "were shown" if verdict is Verdict.VIOLATION else "were not shown"
-    return f"{outcomes} {shown} to differ between groups{beyond} {evidence}."
+    beyond = f" by more than {tolerance}" if tolerance else ""
+    adjusted = f", adjusted for {tables} tables" if tables > 1 else ""
+    pvalue = phrases.pvalue(multiplicity.smallest(r.pair_adjusted_pvalue[lines]))
+    return (
+        f"{outcomes} {shown} to differ between groups{beyond} ({pvalue}{adjusted}; {groups} groups compared {where})."
+    )
 
 
 def parity_pair(r: ParityResult, i: int) -> str:
-    """What was shown of two groups, and the difference at the score where it is clearest: line ``i``."""
+    """What was shown about two groups, and the difference at the score where it is clearest: line ``i``."""
     first, second = r.labels[i], r.against[i]
     return (
-        f"{first} against {second}: {PAIR_VERDICTS[r.verdicts[i]]} ({phrases.pvalue(r.pair_adjusted_pvalue[i])}, "
+        f"{first} against {second}: {_shown(r, i)} ({phrases.pvalue(r.pair_adjusted_pvalue[i])}, "
         f"adjusted for all pairs compared). The difference is clearest at a score of {phrases.number(r.score[i])}, "
         f"where the expected outcome of {first} is {_compared(r, i, 'simultaneous ')}."
     )
@@ -203,12 +237,12 @@ COMPOSITE_NULL = (
 
 
 def composite_pair(r: CompositeResult, i: int) -> str:
-    """What was shown of two groups under all weights, and the weights under which it is clearest: line ``i``."""
+    """What was shown about two groups under all weights, and where it is clearest: line ``i``."""
     weights = zip(r.scores, r.weights[:, i], strict=True)
     named = phrases.listed([f"{phrases.number(weight)} for {name}" for name, weight in weights])
     some = "at least one choice" if r.verdicts[i] is Verdict.VIOLATION else "any choice"
     return (
-        f"{r.labels[i]} against {r.against[i]}: {PAIR_VERDICTS[r.verdicts[i]]} for {some} of weights "
+        f"{r.labels[i]} against {r.against[i]}: {_shown(r, i)} for {some} of weights "
         f"({phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all weights and pairs). The difference is clearest "
         f"with weights of {named}, where the expected composite outcomes differ by {phrases.signed(r.disparity[i])}."
     )
@@ -228,7 +262,7 @@ MARGINAL_ASSUMPTIONS = (
         "The decision is positive exactly when the score reaches the threshold.",
         "Not checked here: decisions are not read.",
     ),
-    ("Expected outcomes are smooth just above the threshold.", _BANDWIDTH),
+    ("Expected outcomes are smooth just above the threshold.", SMOOTH[1]),
 )
 MARGINAL_PAGES = {
     "Differences at the threshold": "table group against disparity ci_low ci_high pvalue adjusted_pvalue verdict "
@@ -238,22 +272,18 @@ MARGINAL_PAGES = {
 }
 
 
-def _few_at_threshold(note: Note) -> str:
-    return (
-        f"Too few people are just above the threshold to estimate the outcome of {phrases.listed(note.groups)}: at "
-        "least 10 with the outcome and 10 without it are needed within "
-        f"{phrases.number(note.values['width'])} of the threshold, and some of them must be close to it. If there are "
-        "few distinct scores, use one of them as the threshold."
-    )
-
-
 register(
     {
         "published_margin": "The published (Nadaraya-Watson) estimate is biased at the edge of the data, where the "
         "threshold is, and the bias differs between groups with different outcomes above it. The default, local "
         "quadratic regression, does not have this bias.",
         "nobody_above": "No row of {groups} has a score at or above the threshold, so the outcomes there are unknown.",
-        "few_at_threshold": _few_at_threshold,
+        "few_at_threshold": sentence(
+            "Too few people are just above the threshold to estimate the outcome of {groups}: at least 10 with the "
+            "outcome and 10 without it are needed within {width} of the threshold, and some of them must be close to "
+            "it. If there are few distinct scores, use one of them as the threshold.",
+            width=phrases.number,
+        ),
         "spanning_above": f"{_SPANNING}; {_ACCOUNTED}",
     }
 )
@@ -273,18 +303,16 @@ def margins_not_compared(table: str) -> str:
 def marginal_pair(r: MarginalResult, i: int) -> str:
     """The difference of two groups at the threshold."""
     first, second = r.labels[i], r.against[i]
+    shown, kind = _shown(r, i), "unadjusted " if len(r.groups) > 1 else ""
+    standard = f" {shown[0].upper()}{shown[1:]}."
     if r.verdicts[i] is Verdict.VIOLATION:
         higher = first if r.disparity[i] > 0 else second
         standard = (
             f" The outcome at the margin is higher for {higher}: if higher outcomes are better, this group is held to "
             "a higher standard."
         )
-    elif r.verdicts[i] is Verdict.WITHIN_TOLERANCE:
-        standard = " The difference was shown to be within the tolerance."
-    else:
-        standard = " No difference was shown."
     return (
-        f"{first} against {second}: at the threshold, the expected outcome of {first} is {_compared(r, i)}; "
+        f"{first} against {second}: at the threshold, the expected outcome of {first} is {_compared(r, i, kind)}; "
         f"{phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all pairs compared.{standard}"
     )
 
@@ -359,46 +387,12 @@ EXTRAPOLATED = (
 )
 
 
-def _outcome_left_out(note: Note) -> str:
-    return (
-        f"{phrases.count(note.values['rows'])} rows without an outcome were left out. Every number here, including who "
-        "is selected, covers only people whose outcome is known. If outcomes are known mostly for people who were "
-        "selected, these people do not represent everybody; equal outcomes at the margin need only the outcomes of the "
-        "selected."
-    )
-
-
-def _outcome_of_some(note: Note) -> str:
-    return (
-        f"The outcome is known for {phrases.share(note.values['share'])} of everybody. Shares selected count "
-        "everybody; outcomes at the margin count only people whose outcome is known. Outcomes below the present "
-        "threshold are extrapolated from those above it, and the effect of the thresholds on accuracy is not known."
-    )
-
-
 def _threshold_stays(note: Note) -> str:
     name = note.values["name"]
     few = "outcomes just above the threshold" if note.values["margin"] else f"rows to estimate the {name}"
     return (
         f"The threshold does not change where there are too few {few} (at least 10 people with the outcome and 10 "
         f"without are needed): {phrases.listed(note.groups)}."
-    )
-
-
-def _one_way(note: Note) -> str:
-    verb = "raised" if note.values["direction"] == "raise" else "lowered"
-    before, after = (phrases.share(note.values[when]) for when in ("before", "after"))
-    return (
-        f"Thresholds were only {verb}: the overall {note.values['rate']} moves from {before} to {after} instead of "
-        "being kept."
-    )
-
-
-def _rate_not_kept(note: Note) -> str:
-    before, after = (phrases.share(note.values[when]) for when in ("before", "after"))
-    return (
-        f"The overall {note.values['rate']} could not be kept: the target is {before}, and {after} is reached. The "
-        "reason is that many scores at a threshold are equal, or that curves are too flat."
     )
 
 
@@ -414,11 +408,31 @@ def _still_differ(note: Note) -> str:
 
 register(
     {
-        "outcome_left_out": _outcome_left_out,
-        "outcome_of_some": _outcome_of_some,
+        "outcome_left_out": sentence(
+            "{rows} rows without an outcome were left out. Every number here, including who is selected, covers only "
+            "people whose outcome is known. If outcomes are known mostly for people who were selected, these people do "
+            "not represent everybody; equal outcomes at the margin need only the outcomes of the selected.",
+            rows=phrases.count,
+        ),
+        "outcome_of_some": sentence(
+            "The outcome is known for {share} of everybody. Shares selected count everybody; outcomes at the margin "
+            "count only people whose outcome is known. Outcomes below the present threshold are extrapolated from "
+            "those above it, and the effect of the thresholds on accuracy is not known.",
+            share=phrases.share,
+        ),
         "threshold_stays": _threshold_stays,
-        "one_way": _one_way,
-        "rate_not_kept": _rate_not_kept,
+        "one_way": sentence(
+            "Thresholds move in one direction only: the overall {rate} changes from {before} to {after} instead of "
+            "being kept.",
+            before=phrases.share,
+            after=phrases.share,
+        ),
+        "rate_not_kept": sentence(
+            "The overall {rate} could not be kept: the target is {before}, and {after} is reached. The reason is that "
+            "many scores at a threshold are equal, or that curves are too flat.",
+            before=phrases.share,
+            after=phrases.share,
+        ),
         "outcomes_fall": "Outcomes fall as the score rises in {groups}. Thresholds cannot make outcomes at the margin "
         "equal there; correct the score first.",
         "nobody_at_threshold": "Nobody would be selected at the new threshold of {groups}.",
@@ -429,7 +443,7 @@ register(
 
 
 def target_words(labels: Mapping[str, str]) -> dict[str, str]:
-    """What every metric is called in a sentence: in the readers' words where there are ``labels``, else in ours."""
+    """What every metric is called in a sentence: the readers' words if there are ``labels``, else ours."""
     given = {name: labels.get(name) or labels.get("ppv" if name == "predictive_value" else "") for name in TARGETS}
     return {name: phrases.noun(label) if label else TARGETS[name] for name, label in given.items()}
 
@@ -443,7 +457,7 @@ def target_headings(metrics: Sequence[str], names: Mapping[str, str]) -> dict[st
 
 
 def threshold_meaning(options: Mapping[str, object]) -> str:
-    """Who counts as selected where thresholds decide, whatever was decided."""
+    """Who counts as selected if thresholds decide, whatever was decided."""
     score, threshold = options.get("score"), options.get("threshold")
     if not isinstance(score, str) or not isinstance(threshold, (int, float)):
         return ""
@@ -460,12 +474,12 @@ def thresholds_null(target: str, threshold: float, names: Mapping[str, str]) -> 
 
 
 def thresholds_headline(r: ThresholdsResult) -> str:
-    """What was shown of the present threshold, and what was done."""
+    """What was shown about the present threshold, and what was done."""
     if r.verdict is Verdict.VIOLATION:
-        return (
-            "Difference shown: groups differ at the present threshold. With the new thresholds they would agree, "
-            "except for differences that chance may explain."
-        )
+        shown = "Difference shown: groups differ at the present threshold."
+        if Status.INFEASIBLE in r.status or any(note.code == "still_differ" for note in r.notes):
+            return f"{shown} The new thresholds do not make all of them agree; see the warnings and the table."
+        return f"{shown} With the new thresholds they would agree, except for differences that chance may explain."
     if r.change == "all" and r.moved:
         return (
             "Inconclusive: groups were not shown to differ at the present threshold. Thresholds were moved anyway, as "
@@ -474,11 +488,11 @@ def thresholds_headline(r: ThresholdsResult) -> str:
     return "Inconclusive: groups were not shown to differ at the present threshold, and they keep a common one."
 
 
-def too_few(target: str, threshold: float, one: bool, names: Mapping[str, str]) -> str:
-    """Why no thresholds are set: fewer than two groups tell what the present one does."""
+def too_few(target: str, threshold: float, single: bool, names: Mapping[str, str]) -> str:
+    """Why no thresholds are set: fewer than two groups have enough rows."""
     where = "just above it" if target == "outcome_at_margin" else "in a group"
     return (
-        f"threshold: {'one group has' if one else 'no group has'} enough rows to estimate the {names[target]} "
+        f"threshold: {'one group has' if single else 'no group has'} enough rows to estimate the {names[target]} "
         f"at {threshold:g}, and thresholds are set by comparing two or more groups. At least 10 people with the "
         f"outcome and 10 without are needed {where}: combine small groups, or give a threshold with more people near "
         "it."
@@ -486,7 +500,7 @@ def too_few(target: str, threshold: float, one: bool, names: Mapping[str, str]) 
 
 
 def common_target(r: ThresholdsResult) -> str:
-    """The number all thresholds aim at, where any is moved, and the share of everybody selected."""
+    """The value that all thresholds aim at, if any is moved, and the share of everybody selected."""
     before, after = (phrases.share(share) for share in (r.overall_before, r.overall_after))
     chosen = f"{r.chosen[:1].upper()}{r.chosen[1:]}"
     if not r.moved:
@@ -498,7 +512,7 @@ def common_target(r: ThresholdsResult) -> str:
 
 
 def shared_threshold(blocks: Sequence[Sequence[str]]) -> str:
-    """Which groups have one threshold together."""
+    """Groups that share a threshold."""
     return f"These groups were not shown to differ and share a threshold: {'; '.join(map(phrases.listed, blocks))}."
 
 
@@ -513,15 +527,14 @@ def threshold_finding(r: ThresholdsResult, i: int) -> str:
     ends = [(name, r.before[k, i], r.after[k, i]) for k, name in enumerate(r.metrics)]
     if "selection_rate" not in r.metrics:
         ends.append(("selection_rate", r.rate_before[i], r.rate_after[i]))
+    stays, old, new = r.threshold == r.thresholds[i], phrases.number(r.threshold), phrases.number(r.thresholds[i])
+    interval = phrases.interval(r.thresholds_low[i], r.thresholds_high[i], r.alpha)
+    moved = f"stays at {old}" if stays else f"moves from {old} to {new} ({interval})"
     changes = []
     for name, before, after in ends:
         old, new = _level(r, name, before), _level(r, name, after)
-        changes.append(f"{r.words[name]} {old}" if before == after else f"{r.words[name]} from {old} to {new}")
-    old, new = phrases.number(r.threshold), phrases.number(r.thresholds[i])
-    moved = f"stays at {old}"
-    if r.threshold != r.thresholds[i]:
-        interval = phrases.interval(r.thresholds_low[i], r.thresholds_high[i], r.alpha)
-        moved = f"moves from {old} to {new} ({interval})"
+        same = old if stays else f"unchanged at {old}"
+        changes.append(f"{r.words[name]} {same if old == new else f'from {old} to {new}'}")
     if r.lottery[i] < r.thresholds[i]:
         moved += f", by lottery from {phrases.number(r.lottery[i])} up (chance {phrases.number(r.probability[i])})"
     return f"{r.labels[i]}: threshold {moved}{caution}; {'; '.join(changes)}."

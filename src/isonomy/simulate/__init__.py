@@ -1,4 +1,4 @@
-"""Data whose truth is known: for the demonstration, the documentation, and whoever wants to try a test first.
+"""Simulated data with a known truth, for the demonstration, the documentation, and anyone who wants to try a test.
 
 Every design is a function of the number of rows, a seed and its options, and returns a `Simulated`: the same seed gives
 the same data, in memory or written to parquet in bounded memory, from a thousand to a hundred million rows.

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from isonomy.errors import UnknownOption, UsageError
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.options import checked
 from isonomy.simulate.simulated import Block, Simulated, Truth, members, probability, shares
 
@@ -36,26 +36,29 @@ def decisions(
     fpr: float = 0.3,
     planted: Planted | None = None,
 ) -> Simulated:
-    """A model's decisions, whose error rates differ between groups exactly as planted.
+    """A model's decisions, with error rates that differ between groups exactly as planted.
 
     Columns: one per group column (``race`` and ``sex`` by default), ``outcome`` (0/1), ``prediction`` (0/1), ``score``
     in (0, 1) with prediction = (score >= 0.5).
 
-    Group columns are independent with the given shares. In a finest cell the outcome has probability ``base_rate``,
-    and score = Phi(Z), Z normal with variance 1 and the mean that gives the cell its ``tpr`` (outcome 1) or ``fpr``
-    (outcome 0).
+    Group columns are independent, with the given shares. In each finest cell the outcome has probability
+    ``base_rate``, and score = Phi(Z), where Z is normal with variance 1 and the mean that gives the cell its ``tpr``
+    (outcome 1) or ``fpr`` (outcome 0).
 
     Parameters
     ----------
-    rows, seed : int
-        How many rows, and which.
+    rows : int
+        The number of rows.
+    seed : int, default 0
+        The same seed gives the same rows.
     groups : mapping of column to {level: share}, optional
+        The group columns, their levels and the shares of these.
     base_rate, tpr, fpr : float
-        Of every cell in which nothing else is planted.
+        The rates of every cell in which nothing else is planted.
     planted : mapping of label to {quantity: shift}, optional
-        A label is a level or an intersection ("race=Black & sex=Female"), a quantity one of base_rate, tpr, fpr,
-        selection_rate (shifts tpr and fpr alike). Shifts of all labels that hold a cell add up. ``{}``, and the
-        default with ``groups`` of your own, plant nothing: every rate is equal in every group.
+        A label is a level or an intersection ("race=Black & sex=Female"); a quantity is one of base_rate, tpr, fpr and
+        selection_rate (which shifts tpr and fpr alike). The shifts of all labels that contain a cell add up. ``{}``,
+        and the default if ``groups`` is given, plant nothing: every rate is equal in every group.
 
     Returns
     -------
@@ -106,7 +109,14 @@ def _rates(
     """base_rate, tpr and fpr of every finest cell."""
     value = {q: np.full(len(cells), float(v)) for q, v in zip(_PLANTABLE, (*usual, 0.0), strict=True)}
     for label, shifts in planted.items():
-        inside = _inside(names, cells, label)
+        inside = np.ones(len(cells), dtype=bool)
+        for part in label.split(" & "):
+            column, _, level = part.partition("=")
+            if column not in names:
+                raise UnknownOption("planted", label, [f"{c}={n}" for c, (ns, _) in names.items() for n in ns])
+            if level not in names[column][0]:
+                raise UnknownOption(f"planted {column}", level, names[column][0])
+            inside &= cells[:, list(names).index(column)] == names[column][0].index(level)
         for quantity, shift in shifts.items():
             if quantity not in _PLANTABLE:
                 raise UnknownOption(f"planted[{label!r}]", quantity, _PLANTABLE)
@@ -117,19 +127,6 @@ def _rates(
         probability("tpr with what is planted", value["tpr"] + both),
         probability("fpr with what is planted", value["fpr"] + both),
     )
-
-
-def _inside(names: Names, cells: IntArray, label: str) -> BoolArray:
-    """Which cells belong to a label such as "race=Black & sex=Female"."""
-    inside = np.ones(len(cells), dtype=bool)
-    for part in label.split(" & "):
-        column, _, level = part.partition("=")
-        if column not in names:
-            raise UnknownOption("planted", label, [f"{c}={n}" for c, (ns, _) in names.items() for n in ns])
-        if level not in names[column][0]:
-            raise UnknownOption(f"planted {column}", level, names[column][0])
-        inside &= cells[:, list(names).index(column)] == names[column][0].index(level)
-    return inside
 
 
 def rates_by_group(names: Names, cells: IntArray, masses: FloatArray) -> Truth:

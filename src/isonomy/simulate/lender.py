@@ -1,18 +1,17 @@
 """A lender with known, planted bias: one table for all five questions.
 
-The story. An application has three standard normal features given race and sex: income (log scale; a little lower on
-average in two groups), length of credit history (shorter on average in those groups, and shortest for Black women), and
-cash flow (alike in all groups). Repayment depends on income and cash flow, not on credit history. The lender's score
-uses income and credit history and means what it says for White and Asian applicants; so it understates the repayment of
-those with short histories. The candidate score uses income and cash flow. An offer of a higher limit was randomized;
-the lender's uplift model overstates its effect for applicants of 60 and older. Age has no part in credit: there every
-group is treated alike.
+An application has three features, standard normal given race and sex: x1, income (on a log scale; a little lower on
+average in two groups); x2, length of credit history (shorter on average in those groups, and shortest for Black women);
+and x3, cash flow (the same in all groups). Repayment depends on income and cash flow, not on credit history. The
+lender's score uses income and credit history. It is calibrated for White and Asian applicants, and therefore
+understates the repayment of those with short histories. The candidate score uses income and cash flow. An offer of a
+higher limit was randomized; the lender's uplift model overstates its effect for applicants aged 60 and older. Age has
+no effect on approval or repayment.
 
-Repayment is known for every application, approved or not. An applicant's features are drawn anew at each application,
-so approvals and offers of one applicant are independent; repayments are not, and applicants who repay more come back
-more often. Rates are those of rows (each application one vote); the score's meaning is given at both levels.
+Repayment is known for every application, approved or not. Features are drawn anew at each application, so the approvals
+and offers of one applicant are independent; repayments are not, and applicants who repay more come back more often.
+Rates are rates of rows (each application counts once); the score's meaning is given for users and for rows.
 
-The features are x1 (income), x2 (length of credit history) and x3 (cash flow), standard normal given race and sex.
 Arrays have one value per cell of race and sex, in the order of `CELLS`.
 """
 
@@ -30,7 +29,7 @@ from scipy.special import ndtr, ndtri
 from isonomy.numerics.arrays import FloatArray
 from isonomy.results.phrases import number, points, share
 from isonomy.simulate.decisions import Names, rates, rates_by_group
-from isonomy.simulate.simulated import Array, Block, Simulated, Truth, members
+from isonomy.simulate.simulated import Block, Simulated, Truth, members
 from isonomy.simulate.uplift import effects_by_group
 
 # ---- the numbers of the design
@@ -81,9 +80,9 @@ class LenderScore:
         return ndtr((self.mean - float(ndtri(self.threshold))) / self.sd)
 
     def approved_and_repaid(self) -> FloatArray:
-        """P(approved and repaid), rows counted alike."""
-        at = (float(ndtri(self.threshold)) - self.mean) / self.sd
-        return np.asarray(sum(w * both_above(at, -(_INDEX + shift) / _TOTAL, self.correlation) for w, shift in _ROWS))
+        """P(approved and repaid), with every row counted once."""
+        cut = (float(ndtri(self.threshold)) - self.mean) / self.sd
+        return np.asarray(sum(w * both_above(cut, -(_INDEX + shift) / _TOTAL, self.correlation) for w, shift in _ROWS))
 
 
 @cache
@@ -108,13 +107,14 @@ def candidate_score() -> LenderScore:
 
 
 def repayment() -> FloatArray:
-    """P(repaid), rows counted alike."""
+    """P(repaid), with every row counted once."""
     return np.asarray(sum(w * ndtr((_INDEX + shift) / _TOTAL) for w, shift in _ROWS))
 
 
 def curve(label: str, score: ArrayLike, level: str = "user") -> FloatArray:
     """P(repaid) at a value of the lender's score in a group: for the average applicant, or the average row."""
-    inside = cells_of(label)
+    levels = {part.partition("=")[2] for part in label.split(" & ") if not part.startswith("age_band=")}
+    inside = np.array([float(levels <= set(cell)) for cell in CELLS])
     mean, sd = status_quo_score().mean, status_quo_score().sd
     _, income, history = WEIGHTS
     # What a cell's applicants repay above (or below) what their score says, on the probit scale.
@@ -126,12 +126,6 @@ def curve(label: str, score: ArrayLike, level: str = "user") -> FloatArray:
     effects = ((1.0, 0.0),) if level == "user" else _ROWS
     f = sum(w * ndtr(z + excess + shift / _RESIDUAL) for w, shift in effects)
     return np.asarray((weight * f).sum(-1) / weight.sum(-1))
-
-
-def cells_of(label: str) -> FloatArray:
-    """1 for the cells that a label such as "race=Black & sex=Female" holds; age has no part in credit."""
-    levels = {part.partition("=")[2] for part in label.split(" & ") if not part.startswith("age_band=")}
-    return np.array([float(levels <= set(cell)) for cell in CELLS])
 
 
 def both_above(a: ArrayLike, b: ArrayLike, correlation: ArrayLike) -> FloatArray:
@@ -165,13 +159,18 @@ _COLUMNS: Names = {
 
 def truth() -> Truth:
     """The planted facts for each of the five questions, and in words."""
-    flag = _flag()
+    cells = np.array(list(product(range(4), range(2), range(3))), dtype=np.intp)
+    masses = _masses(status_quo_score())[:, None, :] * BAND_SHARE[None, :, None]
+    flag = rates_by_group(_COLUMNS, cells, masses.reshape(len(cells), -1))
+    labels = [f"{column}={level}" for column, (levels, _) in _COLUMNS.items() for level in levels]
+    labels += [f"race={race} & sex={sex}" for race, sex in CELLS]
+    curves = {label: {level: curve(label, _GRID, level) for level in ("user", "aggregate")} for label in labels}
     answers = {
         "flag": flag,
         "project": _project(flag["groups"]),
         "improvability": _improvability(),
         "treatment_bias": _treatment(),
-        "predictive_parity": _parity(),
+        "predictive_parity": {"grid": _GRID, "groups": curves},
     }
     return {**answers, "facts": _facts(answers)}
 
@@ -181,12 +180,6 @@ def _masses(score: LenderScore) -> FloatArray:
     approved, repaid, both = score.approved(), repayment(), score.approved_and_repaid()
     parts = [np.ones(8), both, approved - both, repaid - both, 1 - approved - repaid + both]
     return np.stack(parts, axis=1) * SHARE[:, None]
-
-
-def _flag() -> Truth:
-    cells = np.array(list(product(range(4), range(2), range(3))), dtype=np.intp)
-    masses = _masses(status_quo_score())[:, None, :] * BAND_SHARE[None, :, None]
-    return rates_by_group(_COLUMNS, cells, masses.reshape(len(cells), -1))
 
 
 def _project(groups: Mapping[str, Mapping[str, float]]) -> Truth:
@@ -217,7 +210,7 @@ def _improvability() -> Truth:
 
 
 def _treatment() -> Truth:
-    """E v = 0 and E v^2 = 1/3, as in `uplift`; age has no part in acceptance, only in the model's error."""
+    """E v = 0 and E v^2 = 1/3, as in `uplift`; age affects only the model's error, not acceptance."""
     observed = EFFECT * (1 + TREND * HETEROGENEITY / 3)
     groups: Truth = {}
     for column, (levels, shares) in _COLUMNS.items():
@@ -228,13 +221,6 @@ def _treatment() -> Truth:
         labels = [f"{column}={level}" for level in levels]
         groups |= effects_by_group(True, labels, shares, np.full(len(levels), OFFERED), sums)
     return {"measure": "relative", "groups": groups}
-
-
-def _parity() -> Truth:
-    labels = [f"{column}={level}" for column, (levels, _) in _COLUMNS.items() for level in levels]
-    labels += [f"race={race} & sex={sex}" for race, sex in CELLS]
-    groups = {label: {at: curve(label, _GRID, at) for at in ("user", "aggregate")} for label in labels}
-    return {"grid": _GRID, "groups": groups}
 
 
 def _facts(answers: Truth) -> dict[str, tuple[str, ...]]:
@@ -248,32 +234,34 @@ def _facts(answers: Truth) -> dict[str, tuple[str, ...]]:
     )
     old = answers["treatment_bias"]["groups"][f"age_band={BANDS[2]}"]
     curves = answers["predictive_parity"]["groups"]
-    at = list(_GRID).index(THRESHOLD)
+    place = list(_GRID).index(THRESHOLD)
     return {
         "flag": (
-            f"Of Black applicants who repay, {share(black)} are approved; of White applicants, {share(white)}.",
-            f"The lowest rate is that of Black women: {share(tpr['race=Black & sex=Female'])}.",
-            "White and Asian applicants are approved alike, and so are all age bands.",
+            f"{share(black)} of Black applicants who repay are approved, and {share(white)} of White applicants.",
+            f"Black women have the lowest rate: {share(tpr['race=Black & sex=Female'])}.",
+            "White and Asian applicants have the same rate, and so have all age bands.",
         ),
         "project": (
-            f"Of those who repay, Black applicants are approved {points(white - black)} less often than White.",
-            "White and Asian applicants are approved alike, and so are all age bands.",
+            f"Among those who repay, the approval rate of Black applicants is {points(white - black)} lower than that "
+            "of White applicants.",
+            "White and Asian applicants have the same rate, and so have all age bands.",
         ),
         "improvability": (
-            f"The candidate narrows the largest difference in approval of those who repay from {points(before)} to "
+            f"The candidate reduces the largest difference in approval of those who repay from {points(before)} to "
             f"{points(after)}.",
-            f"In every race it raises the share of right decisions by {points(low)} or more.",
-            f"In every race it raises repayment among the approved by {points(high)} or more.",
+            f"In every race it raises the share of correct decisions by at least {points(low)}.",
+            f"In every race it raises repayment among the approved by at least {points(high)}.",
         ),
         "treatment_bias": (
-            f"For ages {BANDS[2].replace('-', ' to ')} the predicted effect is {number(old['predicted'])}, the true "
-            f"{number(old['observed'])}.",
-            "For the other age bands the predicted effect is right, which is too low beside the rest's: a bias is a "
-            "group's error less that of the rest. Between races and sexes the error does not differ.",
+            f"For ages {BANDS[2].replace('-', ' to ')} the predicted effect is {number(old['predicted'])}, and the "
+            f"true effect is {number(old['observed'])}.",
+            "For the other age bands the predicted effect is correct. Their bias is negative all the same, because a "
+            "bias is the error of a group minus the error of the other groups. The error is the same in every race "
+            "and sex.",
         ),
         "predictive_parity": (
-            f"At score {THRESHOLD:g}, {share(curves['race=Black']['user'][at])} of Black applicants repay, and "
-            f"{share(curves['race=White']['user'][at])} of White applicants.",
+            f"At a score of {THRESHOLD:g}, {share(curves['race=Black']['user'][place])} of Black applicants repay, and "
+            f"{share(curves['race=White']['user'][place])} of White applicants.",
             "The score means the same for White and Asian applicants, and in every age band.",
         ),
     }
@@ -283,7 +271,7 @@ def _facts(answers: Truth) -> dict[str, tuple[str, ...]]:
 
 
 def lender(rows: int = 30_000, seed: int = 0) -> Simulated:
-    """A lender's applications: who is approved, who repays, what an offer does; biased in known ways.
+    """A lender's loan applications, with planted, known bias in approvals, scores and predicted effects.
 
     Columns: ``user`` (applicant), ``race``, ``sex``, ``age``, ``age_band`` ("21-29", "30-59", "60-79"), ``income``
     (thousands a year), ``credit_history`` (years), ``cash_flow`` (share of income left each month), ``score`` (the
@@ -292,17 +280,17 @@ def lender(rows: int = 30_000, seed: int = 0) -> Simulated:
     ``predicted_effect`` (relative effect of the offer on acceptance), ``predicted_baseline`` (acceptance without
     offer).
 
-    The five questions, what was planted, and what is truly alike:
+    What was planted for the five questions, and what is equal:
 
-    * flag, certify: approval of those who repay (tpr) is lower for Black and, less, for Hispanic applicants, lowest for
-      Black women; White and Asian alike; all age bands alike.
-    * project: the same decisions; score against threshold 0.7.
+    * flag, certify: approval of those who repay (tpr) is lower for Black applicants and, by less, for Hispanic
+      applicants, and lowest for Black women; it is equal for White and Asian applicants, and in all age bands.
+    * project: the same decisions, with the score and the threshold 0.7.
     * improvability: the candidate has a higher repayment rate among the approved and a higher accuracy in every race,
       and less unequal approval and true positive rates.
-    * treatment_bias: the predicted effect is 0.25 too high for ages 60-79 and right for the others; by race and by sex
-      the error is the same in every group, so the bias is 0.
-    * predictive_parity: at the same score Black applicants repay more often; White and Asian alike; age bands alike.
-      The candidate score has parity in every group at the user level.
+    * treatment_bias: the predicted effect is 0.25 too high for ages 60-79 and correct for the others; the error is the
+      same in every race and sex, so that the bias there is 0.
+    * predictive_parity: at the same score Black applicants repay more often; White and Asian applicants repay equally
+      often, and so do all age bands. The candidate score has parity in every group at the user level.
 
     Truth: ``flag`` (as in `decisions`, over race, sex, age_band), ``project`` (threshold, disparity against the first
     level by criterion), ``improvability`` (threshold, capacity, rates by race and algorithm, their largest difference
@@ -354,16 +342,12 @@ def _draw(rng: np.random.Generator, start: int, units: int) -> Block:
         "credit_history": 10 * np.exp(0.5 * x2),
         "cash_flow": 0.15 + 0.05 * x3,
         "score": score,
-        "approved": _flags(score >= THRESHOLD),
+        "approved": (score >= THRESHOLD).astype(np.int8),
         "candidate": candidate,
-        "candidate_approved": _flags(candidate >= candidate_score().threshold),
-        "repaid": _flags(latent > -index),
-        "offer": _flags(offer),
-        "accepted": _flags(accepted),
+        "candidate_approved": (candidate >= candidate_score().threshold).astype(np.int8),
+        "repaid": (latent > -index).astype(np.int8),
+        "offer": offer.astype(np.int8),
+        "accepted": accepted.astype(np.int8),
         "predicted_effect": effect + EFFECT_ERROR[band],
         "predicted_baseline": without,
     }
-
-
-def _flags(condition: Array) -> Array:
-    return condition.astype(np.int8)

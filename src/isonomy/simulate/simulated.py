@@ -1,8 +1,8 @@
-"""Rows that can be drawn again: a design, its truth, and its data in memory or in a file.
+"""Data that can be drawn again: a design, its truth, and its rows in memory or in a file.
 
-Rows come in blocks of `BLOCK` units (rows, or users with all their rows), each with its own generator, made from
-(seed, name of the design, number of the block). So the data depend on the seed and the number of rows alone, never on
-how much is held in memory at once.
+Rows come in blocks of `BLOCK` units (rows, or users with all their rows). Each block has its own generator, made from
+the seed, the name of the design and the number of the block. The data therefore depend only on the seed and the number
+of rows, never on how much is held in memory at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Array = NDArray[Any]
 Truth = dict[str, Any]  # numbers and labels in mappings of any depth
 Seed = Annotated[int, Number(least=0, whole=True)]
 
-BLOCK = 65_536  # units per block: part of what "same seed, same data" means, so never an argument
+BLOCK = 65_536  # units per block; never an argument, because the data of a seed depend on it
 
 Each = float | Mapping[str, float] | Sequence[float]  # one number for all groups, one per group in order, or by name
 Groups = int | Sequence[str] | Mapping[str, float]  # how many groups, their names, or their names and shares
@@ -43,7 +43,7 @@ class Simulated:
     """A simulated table and what is true of it.
 
     ``truth`` holds plain numbers in nested mappings, ``columns`` numpy arrays by name, ``frame()`` a polars frame.
-    Nothing is drawn or integrated before it is asked for.
+    Everything is computed when it is first used.
     """
 
     name: str
@@ -103,13 +103,11 @@ class Simulated:
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(block,))))
 
     def _blocks(self) -> Iterator[Block]:
-        """Blocks whose rows add up to the table's; a design of users cuts short at most the table's last user.
-
-        Blocks ask for about as many users as are still needed, so that few rows are drawn in vain.
-        """
+        """Blocks that together have the rows of the table; only the last user of the table may be cut short."""
         number = start = 0
         missing = self.rows
         while missing > 0:
+            # About as many users as are still needed, so that few rows are discarded.
             units = min(BLOCK, missing if self.rows_per_unit == 1 else int(1.02 * missing / self.rows_per_unit) + 16)
             block = self.draw(self._rng(number), start, units)
             yield {name: column[:missing] for name, column in block.items()}
@@ -119,16 +117,9 @@ class Simulated:
 # ---- the arguments of designs: shares, probabilities, one value per group
 
 
-def _numbers(argument: str, value: ArrayLike) -> FloatArray:
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise UsageError(f"{argument}: {shown(value)} is not allowed; give numbers.") from None
-
-
 def probability(argument: str, value: ArrayLike) -> FloatArray:
-    """The value as an array if it lies in [0, 1] throughout, otherwise `UsageError`."""
-    values = _numbers(argument, value)
+    """The value as an array; raises unless every number lies in [0, 1]."""
+    values = np.asarray(value, dtype=np.float64)
     if not np.all((values >= 0) & (values <= 1)):
         raise UsageError(f"{argument}: {values.tolist()!r} is not allowed; probabilities lie between 0 and 1.")
     return values
@@ -158,14 +149,14 @@ def group_shares(groups: Groups) -> tuple[tuple[str, ...], FloatArray]:
     return names, np.full(len(names), 1 / len(names))
 
 
-def each(argument: str, value: Each, names: Sequence[str], default: float = 0.0) -> FloatArray:
+def per_group(argument: str, value: Each, names: Sequence[str], default: float = 0.0) -> FloatArray:
     """One value per group: a number for all, a sequence in order, or a mapping with ``default`` for the rest."""
     if isinstance(value, Mapping):
         unknown = [name for name in value if name not in names]
         if unknown:
             raise UnknownOption(argument, unknown[0], names)
         value = [value.get(name, default) for name in names]
-    values = _numbers(argument, value)
+    values = np.asarray(value, dtype=np.float64)
     if values.ndim > 1 or (values.ndim == 1 and len(values) != len(names)):
         raise UsageError(f"{argument}: give one number, or {len(names)} of them (one per group).")
     if not np.all(np.isfinite(values)):

@@ -1,4 +1,4 @@
-"""A randomized experiment and an uplift model that is wrong about some groups by a known amount."""
+"""A randomized experiment, and an uplift model that is wrong about some groups by a known amount."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from isonomy.simulate.simulated import (
     Groups,
     Simulated,
     Truth,
-    each,
     group_shares,
     members,
+    per_group,
     probability,
 )
 
@@ -56,8 +56,10 @@ def uplift(
 
     Parameters
     ----------
-    rows, seed : int
-        How many rows, and which.
+    rows : int
+        The number of rows.
+    seed : int, default 0
+        The same seed gives the same rows.
     groups : int, sequence of names, or {name: share}
         A number names them a, b, ...; g000, g001, ... above 26.
     measure : "relative" or "difference"
@@ -94,10 +96,10 @@ def uplift(
     relative = measure == "relative"
     usual = 1.25 if relative else 0.05
     names, share = group_shares(groups)
-    arm = probability("treated", each("treated", treated, names, 0.5))
-    base = each("baseline", baseline, names, 0.1)
-    true = each("effect", usual if effect is None else effect, names, usual)
-    wrong = each("error", error, names)
+    arm = probability("treated", per_group("treated", treated, names, 0.5))
+    base = per_group("baseline", baseline, names, 0.1)
+    true = per_group("effect", usual if effect is None else effect, names, usual)
+    wrong = per_group("error", error, names)
     slope = heterogeneity if predicted_heterogeneity is None else predicted_heterogeneity
     tilt = trend if predicted_trend is None else predicted_trend
 
@@ -106,8 +108,13 @@ def uplift(
         change = true[g] * (1 + heterogeneity * v)
         return without, without * change if relative else without + change
 
-    every = np.arange(len(names))[:, None]
-    _check_means(outcome, *means(every, np.linspace(-1, 1, 201)[None, :]))
+    extremes = means(np.arange(len(names))[:, None], np.linspace(-1, 1, 201)[None, :])
+    low, high = float(np.min(extremes)), float(np.max(extremes))
+    if low < 0 or (outcome == "binary" and high > 1):
+        raise UsageError(
+            f"baseline, effect, trend and heterogeneity give mean outcomes between {low:.3g} and {high:.3g}; "
+            + ("a binary outcome needs [0, 1]." if outcome == "binary" else "a positive outcome needs means above 0.")
+        )
 
     def draw(rng: np.random.Generator, start: int, units: int) -> Block:
         g = members(rng, units, share)
@@ -141,15 +148,6 @@ def uplift(
         return {"measure": measure, "outcome": outcome, "groups": effects_by_group(relative, labels, share, arm, sums)}
 
     return Simulated(name=f"uplift {measure} {outcome}", rows=rows, seed=seed, draw=draw, facts=facts)
-
-
-def _check_means(outcome: str, without: FloatArray, treated: FloatArray) -> None:
-    low, high = min(without.min(), treated.min()), max(without.max(), treated.max())
-    if low < 0 or (outcome == "binary" and high > 1):
-        raise UsageError(
-            f"baseline, effect, trend and heterogeneity give mean outcomes between {low:.3g} and {high:.3g}; "
-            + ("a binary outcome needs [0, 1]." if outcome == "binary" else "a positive outcome needs means above 0.")
-        )
 
 
 def effects_by_group(

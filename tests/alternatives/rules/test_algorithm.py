@@ -22,7 +22,7 @@ def test_the_training_part_is_what_it_says(data: dict[str, Any], fit: dict[str, 
     iso.improvability(data, **fit, rule=rule)
     first = parts[0]
     assert len(first.people) == len(first.outcome) == len(first.status_quo) == 2000
-    assert first.capacity == 0.1
+    assert first.criteria.capacity == 0.1
     assert first.people.matrix().shape == (2000, 2)
     assert first.people.matrix(group_aware=True).shape == (2000, 3)
     assert set(np.unique(first.status_quo)) == {0.0, 1.0}

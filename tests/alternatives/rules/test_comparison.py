@@ -7,9 +7,17 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from isonomy.alternatives.rules.comparison import Equivalence, Exceedance, Excess, assess, compare_resamples, excess
-from isonomy.alternatives.rules.cutoffs import Selection, selection
-from isonomy.alternatives.rules.influence import Judged, RateMoments, moments, worth
+from isonomy.alternatives.rules.comparison import (
+    Equivalence,
+    Exceedance,
+    Excess,
+    assess,
+    compare_resamples,
+    exceedance,
+    excess,
+)
+from isonomy.alternatives.rules.cutoffs import Selection, select
+from isonomy.alternatives.rules.influence import Judged, RateMoments, moments
 from isonomy.alternatives.rules.utilities import READY, Criteria
 from isonomy.numerics.arrays import FloatArray
 
@@ -20,27 +28,25 @@ def test_exceedance_is_the_definition_at_every_delta(seed: int) -> None:
     gain, base = rng.normal(), rng.normal()
     gains, bases = gain + rng.normal(size=200), base + 2 * rng.normal(size=200)
     gains[:3] = np.nan
-    exceedance = Exceedance.of(gain, base, gains, bases)
+    test = exceedance(gain, base, gains, bases)
     for delta in rng.normal(size=20):
         t, t_star = gain - delta * base, gains - delta * bases
         with np.errstate(invalid="ignore"):
             exceeding = int((t_star - t >= t).sum()) + 3
-        assert exceedance.count(delta) == exceeding
-        assert exceedance.pvalue(delta) == pytest.approx((1 + exceeding) / 201)
-        assert Exceedance.of(gain, base, gains, bases, added=0).pvalue(delta) == pytest.approx(exceeding / 200)
+        assert test.count(delta) == exceeding
+        assert test.pvalue(delta) == pytest.approx((1 + exceeding) / 201)
+        assert exceedance(gain, base, gains, bases, added=0).pvalue(delta) == pytest.approx(exceeding / 200)
 
 
 def test_ties_exceed() -> None:
     """An alternative equal to the status quo never looks better: p = 1."""
-    exceedance = Exceedance.of(0.0, 0.5, np.zeros(100), np.full(100, 0.5))
-    assert exceedance.pvalue(0.0) == 1.0
-    flat = Exceedance.of(0.2, 0.0, np.full(10, 0.4), np.zeros(10))
+    assert exceedance(0.0, 0.5, np.zeros(100), np.full(100, 0.5)).pvalue(0.0) == 1.0
+    flat = exceedance(0.2, 0.0, np.full(10, 0.4), np.zeros(10))
     assert flat.pvalue(3.0) == 1.0
 
 
 def test_pvalue_is_never_zero() -> None:
-    exceedance = Exceedance.of(10.0, 1.0, np.full(99, 10.0), np.ones(99))
-    assert exceedance.pvalue(0.0) == pytest.approx(0.01)
+    assert exceedance(10.0, 1.0, np.full(99, 10.0), np.ones(99)).pvalue(0.0) == pytest.approx(0.01)
 
 
 def test_empty_denominators_count_as_exceeding() -> None:
@@ -153,12 +159,9 @@ def test_limits_cover_all_gains_at_once() -> None:
         group, y = rng.integers(0, 2, n), rng.poisson(2, n).astype(float)
         first, second = ((rng.random(n) < 0.3 + 0.2 * group).astype(float) for _ in range(2))
         none = np.zeros(n)
-        asked = Judged(
-            {}, {None: y}, group, np.ones(n, dtype=np.int64), (Selection(first, none), Selection(second, none))
-        )
-        values = worth(form, asked)
-        estimates = moments(form, asked, values, (0, 0))
-        _, limits = assess(form, estimates, values, np.zeros(2, dtype=bool), 0.05, rng)
+        both = (Selection(first, none), Selection(second, none))
+        judged = Judged(form, {}, {None: y}, group, np.ones(n, dtype=np.int64), both)
+        _, limits = assess(judged, moments(judged, (0, 0)), np.zeros(2, dtype=bool), 0.05, rng)
         low, high = limits[:2, 1], limits[:2, 2]
         covered.append(bool((low <= 0).all() and (high >= 0).all() and (limits[2:, 1] <= 0).all()))
     assert np.mean(covered) > 0.95 - 3 * np.sqrt(0.05 * 0.95 / 200)
@@ -171,12 +174,11 @@ def test_a_group_decided_as_before_meets_any_margin_at_a_capacity_too() -> None:
     before = y + rng.normal(0, 3, 1_000)
     after, b = before.copy(), np.flatnonzero(group == 1)
     after[b[np.argsort(y[b] + rng.normal(0, 0.1, len(b)))]] = np.sort(before[b])
-    weight = np.ones(1_000, dtype=np.int64)
-    both = [selection(s, weight, "s", capacity=0.2, threshold=None) for s in (before, after)]
-    asked = Judged({}, {None: y}, group, weight, (both[0], both[1]))
-    form = Criteria(READY["tpr"], (READY["tpr"],), ("a", "b"), accuracy_gains=(0.0, 0.0), fairness_gains=(0.0,))
-    values, same = worth(form, asked), np.array([True, False])
-    requirements, limits = assess(form, moments(form, asked, values, (0,)), values, same, 0.05, rng)
+    weight, tpr = np.ones(1_000, dtype=np.int64), READY["tpr"]
+    form = Criteria(tpr, (tpr,), ("a", "b"), accuracy_gains=(0.0, 0.0), fairness_gains=(0.0,), capacity=0.2)
+    both = [select(s, weight, form, "s") for s in (before, after)]
+    judged = Judged(form, {}, {None: y}, group, weight, (both[0], both[1]))
+    requirements, limits = assess(judged, moments(judged, (0,)), np.array([True, False]), 0.05, rng)
     untouched = requirements.accuracy[0]
     assert [float(untouched.pvalue(gain)) for gain in (0.0, -0.01, 0.01)] == [0, 0, 1]
     assert limits[0].tolist() == [0, 0, 0]

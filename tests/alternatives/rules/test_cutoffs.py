@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.alternatives.rules.cutoffs import at_capacity, decisions, fold, selection, split
+from isonomy.alternatives.rules.cutoffs import at_capacity, fold, select, split
+from isonomy.alternatives.rules.utilities import READY, Criteria
 from isonomy.errors import DataError
 
 
@@ -20,17 +21,21 @@ def test_split_draws_whole_rows() -> None:
     assert every.tolist() == weight.tolist()
 
 
-def test_decisions() -> None:
-    scores, learn = np.array([0.1, 0.4, 0.7, 0.9]), np.ones(4, dtype=np.int64)
-    ready = decisions(np.array([0.0, 1.0]), learn[:2], "x", capacity=0.5, threshold=None)
+def criteria(capacity: float | None = None, threshold: float | None = None) -> Criteria:
+    return Criteria(READY["accuracy"], (READY["tpr"],), ("a", "b"), capacity=capacity, threshold=threshold)
+
+
+def test_decisions_and_the_papers_cutoffs() -> None:
+    scores, weight = np.array([0.1, 0.4, 0.7, 0.9]), np.ones(4, dtype=np.int64)
+    ready = select(np.array([0.0, 1.0]), weight[:2], criteria(0.5), "x", learn=True)
     assert ready.share.tolist() == [0, 1]
     assert np.isnan(ready.cutoff)
-    assert decisions(scores, learn, "x", capacity=None, threshold=0.7).share.tolist() == [0, 0, 0, 1]
-    cut = decisions(scores, learn, "x", capacity=0.5, threshold=None)
+    assert select(scores, weight, criteria(threshold=0.7), "x").share.tolist() == [0, 0, 0, 1]
+    cut = select(scores, weight, criteria(0.5), "x", learn=True)
     assert cut.share.tolist() == [0, 0, 1, 1]
     assert cut.cutoff == pytest.approx(0.55)
     with pytest.raises(DataError, match=r"x: .*capacity"):
-        decisions(scores, learn, "x", capacity=None, threshold=None)
+        select(scores, weight, criteria(), "x")
 
 
 def test_folds_are_disjoint_and_about_equal() -> None:
@@ -45,7 +50,7 @@ def test_folds_are_disjoint_and_about_equal() -> None:
 def test_exactly_the_capacity_is_selected(capacity: float, distinct: int) -> None:
     rng = np.random.default_rng(1)
     values, weight = rng.integers(0, distinct, 500).astype(float), rng.integers(1, 4, 500)
-    result = selection(values + 2.0, weight, "x", capacity=capacity, threshold=None)
+    result = select(values + 2.0, weight, criteria(capacity), "x")
     assert np.average(result.share, weights=weight) == pytest.approx(capacity, abs=1e-12)
     assert result.edge.sum() == pytest.approx(1)
     order = np.argsort(values)

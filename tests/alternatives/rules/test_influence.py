@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.alternatives.rules.cutoffs import Selection, selection
-from isonomy.alternatives.rules.influence import Judged, RateMoments, moments, worth
+from isonomy.alternatives.rules.cutoffs import Selection, select
+from isonomy.alternatives.rules.influence import Judged, RateMoments, moments
 from isonomy.alternatives.rules.utilities import CANDIDATE, READY, STATUS_QUO, Criteria
 from isonomy.numerics.arrays import FloatArray
 
@@ -25,20 +25,20 @@ def scored(n: int, seed: int, *, rounded: bool) -> dict[str, Any]:
     return {"g": group, "y": y, "s": [np.round(s) if rounded else s for s in (s0, s1)]}
 
 
-def lines(data: dict[str, Any]) -> Judged:
-    weight = np.ones(len(data["y"]), dtype=np.int64)
-    selections = [selection(s, weight, "s", capacity=CAPACITY, threshold=None) for s in data["s"]]
-    return Judged({}, {None: data["y"]}, data["g"], weight, (selections[0], selections[1]))
-
-
 def criteria(**more: Any) -> Criteria:
     utility, rate = READY["outcome_among_selected"], READY["selection_rate"]
-    return Criteria(utility, (utility, rate), ("a", "b"), accuracy_gains=(0.0, 0.0), fairness_gains=(0.0, 0.0), **more)
+    gains: dict[str, Any] = {"accuracy_gains": (0.0, 0.0), "fairness_gains": (0.0, 0.0)}
+    return Criteria(utility, (utility, rate), ("a", "b"), capacity=CAPACITY, **gains, **more)
+
+
+def lines(data: dict[str, Any], **more: Any) -> Judged:
+    weight, form = np.ones(len(data["y"]), dtype=np.int64), criteria(**more)
+    before, after = (select(s, weight, form, "s") for s in data["s"])
+    return Judged(form, {}, {None: data["y"]}, data["g"], weight, (before, after))
 
 
 def known(data: dict[str, Any]) -> RateMoments:
-    asked = lines(data)
-    return moments(criteria(), asked, worth(criteria(), asked), (0, 0))
+    return moments(lines(data), (0, 0))
 
 
 def rates(data: dict[str, Any]) -> FloatArray:
@@ -68,19 +68,18 @@ def test_standard_errors_are_those_of_resampling_with_new_cutoffs(rounded: bool)
     ours, theirs = np.sqrt(np.diagonal(estimates.covariance)[:8]), np.std(draws, axis=0)
     np.testing.assert_allclose(ours, theirs, rtol=0.15)
     fixed = lines(data)
-    before, after = (Selection(one.share, 0 * one.edge) for one in fixed.selections)
-    learned = Judged({}, fixed.outcomes, fixed.group, fixed.weight, (before, after))
-    naive = moments(criteria(), learned, worth(criteria(), learned), (0, 0))
+    before, after = (Selection(part.share, 0 * part.edge) for part in fixed.selections)
+    naive = moments(replace(fixed, selections=(before, after)), (0, 0))
     # A fixed cut-off would make the selection rates of both groups vary together; a capacity makes them opposite.
     assert estimates.covariance[4, 5] < 0 <= naive.covariance[4, 5] + 1e-9
 
 
 def test_pooled_accuracy_is_that_of_all_rows() -> None:
     data = scored(1_000, 1, rounded=False)
-    asked, form = lines(data), criteria(weights="pooled")
-    estimates = moments(form, asked, worth(form, asked), (0, 0))
+    judged = lines(data, weights="pooled")
+    estimates = moments(judged, (0, 0))
     for a in (0, 1):
-        d = asked.selections[a].share
+        d = judged.selections[a].share
         assert estimates.estimates[8 + a] == pytest.approx((data["y"] * d).sum() / d.sum())
 
 
@@ -95,14 +94,13 @@ def test_more_groups_use_every_row(ready: dict[str, Any]) -> None:
 
 def test_doubled_rows_halve_the_variance() -> None:
     data = scored(800, 2, rounded=True)
-    asked = lines(data)
-    twice = Judged(asked.features, asked.outcomes, asked.group, 2 * asked.weight, asked.selections)
-    one, two = (moments(criteria(), part, worth(criteria(), part), (0, 0)) for part in (asked, twice))
-    np.testing.assert_allclose(two.estimates, one.estimates)
-    np.testing.assert_allclose(two.covariance, one.covariance / 2)
+    judged = lines(data)
+    once, twice = (moments(part, (0, 0)) for part in (judged, replace(judged, weight=2 * judged.weight)))
+    np.testing.assert_allclose(twice.estimates, once.estimates)
+    np.testing.assert_allclose(twice.covariance, once.covariance / 2)
 
 
-def three(rng: np.random.Generator, rates: tuple[tuple[float, float], ...], n: int) -> tuple[Criteria, Judged]:
+def three(rng: np.random.Generator, rates: tuple[tuple[float, float], ...], n: int) -> Judged:
     """Selection rates of each group under the status quo and the candidate."""
     group = rng.integers(0, len(rates), n)
     both = tuple(
@@ -112,31 +110,30 @@ def three(rng: np.random.Generator, rates: tuple[tuple[float, float], ...], n: i
     utility, size = READY["selection_rate"], len(rates)
     labels = tuple("abcdef"[:size])
     form = Criteria(utility, (utility,), labels, accuracy_gains=(0.0,) * size, fairness_gains=(0.0,))
-    return form, Judged({}, {None: np.zeros(n)}, group, np.ones(n, dtype=np.int64), (both[0], both[1]))
+    return Judged(form, {}, {None: np.zeros(n)}, group, np.ones(n, dtype=np.int64), (both[0], both[1]))
 
 
 def test_the_worst_of_several_gaps_does_not_depend_on_how_rows_are_collapsed_or_groups_called() -> None:
-    form, rows = three(np.random.default_rng(4), ((0.6, 0.5), (0.42, 0.5), (0.44, 0.5)), 300)
+    rows = three(np.random.default_rng(4), ((0.6, 0.5), (0.42, 0.5), (0.44, 0.5)), 300)
     key = 4 * rows.group + 2 * rows.selections[0].share.astype(int) + rows.selections[1].share.astype(int)
     _, first, count = np.unique(key, return_index=True, return_counts=True)
     none = np.zeros(len(first))
     both = [Selection(d.share[first], none) for d in rows.selections]
-    cells = Judged({}, {None: none}, rows.group[first], count, (both[0], both[1]))
+    cells = Judged(rows.criteria, {}, {None: none}, rows.group[first], count, (both[0], both[1]))
     renamed = replace(rows, group=np.array([2, 0, 1])[rows.group])
-    one, *others = (moments(form, part, worth(form, part)) for part in (rows, cells, renamed))
+    plain, *others = (moments(part) for part in (rows, cells, renamed))
     for other in others:
-        np.testing.assert_allclose(other.estimates[-1], one.estimates[-1])
-        np.testing.assert_allclose(other.covariance[-1, -1], one.covariance[-1, -1])
-    np.testing.assert_allclose(others[0].covariance, one.covariance)
-    assert one.worst == others[0].worst
+        np.testing.assert_allclose(other.estimates[-1], plain.estimates[-1])
+        np.testing.assert_allclose(other.covariance[-1, -1], plain.covariance[-1, -1])
+    np.testing.assert_allclose(others[0].covariance, plain.covariance)
+    assert plain.worst == others[0].worst
 
 
 def test_the_worst_of_several_gaps_is_not_overestimated() -> None:
     """Three pairs of four groups tie at 0.2: the largest of their estimates is too large, ours is not."""
     naive, ours = [], []
     for seed in range(150):
-        form, rows = three(np.random.default_rng(seed), ((0.6, 0.5), (0.4, 0.5), (0.4, 0.5), (0.4, 0.5)), 400)
-        known = moments(form, rows, worth(form, rows))
+        known = moments(three(np.random.default_rng(seed), ((0.6, 0.5), (0.4, 0.5), (0.4, 0.5), (0.4, 0.5)), 400))
         naive.append(np.ptp(known.estimates[:4]))
         ours.append(known.estimates[-1])
         assert known.covariance[-1, -1] >= 0

@@ -125,13 +125,13 @@ def test_gaps_two_sided_and_one_sided() -> None:
     utility = READY["tpr"]
     both = Criteria(utility, (utility,), ("a", "b", "c"))
     assert both.pairs == ((0, 1), (0, 2), (1, 2))
-    gap = both.gaps(_rates(0.5, 0.7, 0.4), 0)
+    gap = both.gaps(_rates(0.5, 0.7, 0.4))[0]
     np.testing.assert_allclose(both.unfairness(gap)[0], [0.2, 0.1, 0.3])
     one = Criteria(utility, (utility,), ("a", "b", "c"), protected=0, harm=(1,))
     assert one.pairs == ((1, 0), (2, 0))
-    np.testing.assert_allclose(one.unfairness(one.gaps(_rates(0.5, 0.7, 0.4), 0))[0], [0.2, 0.0])
+    np.testing.assert_allclose(one.unfairness(one.gaps(_rates(0.5, 0.7, 0.4)))[0, 0], [0.2, 0.0])
     other = Criteria(utility, (utility,), ("a", "b", "c"), protected=0, harm=(-1,))
-    np.testing.assert_allclose(other.unfairness(other.gaps(_rates(0.5, 0.7, 0.4), 0))[0], [0.0, 0.1])
+    np.testing.assert_allclose(other.unfairness(other.gaps(_rates(0.5, 0.7, 0.4)))[0, 0], [0.0, 0.1])
 
 
 def test_accuracy_forms() -> None:

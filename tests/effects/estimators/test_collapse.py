@@ -84,8 +84,8 @@ def test_a_constant_effect_collapses_to_itself(collapse: CollapseName) -> None:
 def test_columns_in_order() -> None:
     assert Formula().columns == ("y", "yf")
     assert Formula(measure="difference", collapse="average").columns == ("y", "f")
-    assert Formula(estimator="regression", covariates=("x:0",)).columns == ("y", "yf", "x:0")
-    assert Formula(estimator="aipw", covariates=("x:0",)).columns == ("y", "yf", "p0", "p1", "fp0")
+    assert Formula(estimator="regression", covariates=("features[0]",)).columns == ("y", "yf", "features[0]")
+    assert Formula(estimator="aipw", covariates=("features[0]",)).columns == ("y", "yf", "p0", "p1", "fp0")
     assert Formula(collapse="average", outcomes=False).columns == ("f", "h")
     assert Formula(collapse="normalized", outcomes=False).columns == ("h", "hf")
     assert Formula(measure="difference", collapse="average", outcomes=False).columns == ("f",)
@@ -96,8 +96,10 @@ def test_slopes_are_those_of_least_squares_within_the_arm() -> None:
     rows = rng.normal(size=(2, 200, 4))
     rows[..., 0] += 2 * rows[..., 2] - rows[..., 3]
     products = np.einsum("ani,anj->aij", rows, rows)[None]
-    moments = ArmMoments.from_sums(("y", "yf", "x:0", "x:1"), np.full((1, 2), 200.0), rows.sum(1)[None], products)
-    fitted = slopes(moments, Formula(estimator="regression", covariates=("x:0", "x:1")))
+    moments = ArmMoments.from_sums(
+        ("y", "yf", "features[0]", "features[1]"), np.full((1, 2), 200.0), rows.sum(1)[None], products
+    )
+    fitted = slopes(moments, Formula(estimator="regression", covariates=("features[0]", "features[1]")))
     assert set(fitted) == {(CONTROL, "y"), (TREATED, "y"), (CONTROL, "yf")}
     for arm in (CONTROL, TREATED):
         design = np.column_stack([np.ones(200), rows[arm][:, 2:]])
@@ -107,7 +109,7 @@ def test_slopes_are_those_of_least_squares_within_the_arm() -> None:
 
 def test_predictions_enter_with_slope_one() -> None:
     moments = ArmMoments(("y", "f", "p0", "p1"), np.ones((1, 2)), np.ones((1, 2, 4)), None)
-    fitted = slopes(moments, Formula("difference", "average", "aipw", ("x:0",)))
+    fitted = slopes(moments, Formula("difference", "average", "aipw", ("features[0]",)))
     np.testing.assert_array_equal(fitted[CONTROL, "y"], [[0, 0, 1, 0]])
     np.testing.assert_array_equal(fitted[TREATED, "y"], [[0, 0, 0, 1]])
     assert slopes(moments, Formula()) == {}

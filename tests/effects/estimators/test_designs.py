@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.effects.corrections import CorrectionsPlan, read
-from isonomy.effects.estimators.designs import Clustered, shares_within
+from isonomy.effects.estimators.designs import Clustered
+from isonomy.effects.estimators.moments import ExperimentRows
 from isonomy.errors import DataError, UsageError
-from isonomy.frames import open_source
 from isonomy.results import Status
-from isonomy.results.questions import QUESTIONS
 from support.tables import experiment
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
@@ -120,11 +118,6 @@ def test_bad_calls(options: dict[str, Any], error: type[Exception], words: str) 
         iso.treatment_bias({**table(), "one": np.ones(6_000)}, **ROLES, **options)
 
 
-def test_shares_within_strata() -> None:
-    group, stratum, arm = np.array([0, 0, 0, 1]), np.array([0, 0, 1, 0]), np.array([1, 0, 1, 0])
-    np.testing.assert_allclose(shares_within(group, stratum, arm, np.ones(4)), [0.5, 0.5, 1, 0])
-
-
 LEFT = ("bias", "bias_se", "bias_pvalue", "error", "error_pvalue", "factor", "adjusted_pvalue", "estimate")
 
 
@@ -136,15 +129,6 @@ def shops(rows: int = 4_000) -> dict[str, Any]:
 
 def evaluated(made: dict[str, Any], **options: Any) -> iso.CorrectionsResult:
     return iso.evaluate_corrections(made, **{**ROLES, "method": iso.heldout(2, 40), "rng": 1, **options})
-
-
-def clustered(made: dict[str, Any], **reading: Any) -> Clustered:
-    source = open_source(made, **reading)
-    asked = QUESTIONS["evaluate_corrections"].planned(source, ROLES)
-    assert isinstance(asked, CorrectionsPlan)
-    (part,) = read(asked, np.random.default_rng(0)).parts
-    assert part.clustered is not None
-    return part.clustered
 
 
 def test_doubled_weights_leave_the_same_bias() -> None:
@@ -176,28 +160,20 @@ def test_copied_rows_in_one_cluster_leave_the_same_bias() -> None:
         np.testing.assert_allclose(getattr(twice, name), getattr(plain, name), rtol=1e-6, atol=1e-9)
 
 
-def test_a_cluster_is_never_in_both_halves() -> None:
-    one = clustered(shops(), cluster="shop")
-    for shop in range(150):
-        assert len(np.unique(one.bucket[one.cluster == shop])) == 1
-    parts = [one.part(np.arange(first, 20, 2)) for first in (0, 1)]
-    assert sum(part.lines.arm.size for part in parts) == 4_000
-    np.testing.assert_allclose(sum(part.moments().n for part in parts), one.moments().n)
-
-
 def test_resampled_variance_is_that_of_cluster_totals() -> None:
     """Of the mean outcome of a group's controls: the variance of the ratio of cluster totals, by hand."""
     made = shops()
-    one = clustered(made, cluster="shop", weight="w")
-    ((group, _),) = one.lines.groups
-    draws = one.resampled(4_000, np.random.default_rng(2)).mean[:, 0, 0, 0]
-    here = (group == 0) & (one.lines.arm == 0)
-    y, w, shop = one.lines.factors["y"][here], one.lines.weight[here], one.cluster[here]
-    mean = (w * y).sum() / w.sum()
-    totals = np.bincount(shop, w * (y - mean), 150)
-    by_hand = np.sqrt(150 / 149 * (totals**2).sum()) / w.sum()
-    assert draws.std() == pytest.approx(by_hand, rel=0.05)  # Monte Carlo: 1.1 %, the ratio's curvature beside it
-    assert one.moments().mean[0, 0, 0] == pytest.approx(mean)
+    group, y, w = np.unique(made["group"], return_inverse=True)[1], made["outcome"].astype(float), made["w"]
+    factors = {"y": y, "f": made["effect"]}
+    lines = ExperimentRows(factors, made["treatment"].astype(np.intp), made["outcome"], w, ((group, 3),))
+    sample = Clustered(lines.sums(("y", "yf"))[0], lines, made["shop"], np.zeros(4_000, dtype=np.intp))
+    draws = sample.resampled(4_000, np.random.default_rng(2)).mean[:, 0, 0, 0]
+    here = (group == 0) & (lines.arm == 0)
+    mean = (w * y)[here].sum() / w[here].sum()
+    totals = np.bincount(made["shop"][here], (w * (y - mean))[here], 150)
+    by_hand = np.sqrt(150 / 149 * (totals**2).sum()) / w[here].sum()
+    assert draws.std() == pytest.approx(by_hand, rel=0.05)  # Monte Carlo: 1.1 %, and the ratio's curvature
+    assert sample.moments().mean[0, 0, 0] == pytest.approx(mean)
 
 
 def test_groups_of_few_clusters_are_listed() -> None:

@@ -9,14 +9,15 @@ from scipy import stats
 from isonomy.effects.estimators.events import (
     CountGap,
     CountLaw,
-    EventCounts,
     binomial_tails,
     crossing,
     law_of,
     normal_quantile,
     skewed_tails,
+    welch_q,
 )
-from isonomy.effects.estimators.ratio import Ratio
+from isonomy.effects.estimators.moments import EventCounts
+from isonomy.inference.effect import Fieller
 
 
 def gaussian(value: float, sd: float) -> CountLaw:
@@ -54,9 +55,9 @@ def test_crossings_of_falling_functions() -> None:
 
 def test_two_normal_laws_differ_by_a_normal_law() -> None:
     gap = CountGap(gaussian(1.0, 0.3), gaussian(0.2, 0.4))
-    assert gap.quantile(0.0)[0] == pytest.approx(0.8 / 0.5, rel=1e-8)
-    assert gap.quantile(1.3)[0] == pytest.approx(-1.0, rel=1e-8)
-    low, high = gap.limits(1.96)
+    assert gap.root(0.0)[0] == pytest.approx(0.8 / 0.5, rel=1e-8)
+    assert gap.root(1.3)[0] == pytest.approx(-1.0, rel=1e-8)
+    low, high = gap.interval(1.96**2)
     assert (low[0], high[0]) == pytest.approx((0.8 - 0.98, 0.8 + 0.98), rel=1e-8)
 
 
@@ -66,15 +67,28 @@ def test_the_quantile_at_a_limit_is_its_own_and_swapping_changes_the_sign_alone(
     variance = counts.variance
     top = 1.2 * rate[:, 0] - rate[:, 1]
     tt = 1.44 * variance[:, 0] + variance[:, 1]
-    error = Ratio(top, rate[:, 0], tt, 1.2 * variance[:, 0], variance[:, 0], np.array([np.inf]))
+    error = Fieller(top, rate[:, 0], tt, 1.2 * variance[:, 0], variance[:, 0], np.array([np.inf]))
     one, other = law_of(counts, error, np.zeros(1), relative=True), gaussian(0.1, 0.2)
-    low, high = CountGap(one, other).limits(2.5)
-    assert CountGap(one, other).quantile(low)[0] == pytest.approx(2.5, rel=1e-6)
-    assert CountGap(one, other).quantile(high)[0] == pytest.approx(-2.5, rel=1e-6)
-    assert CountGap(other, one).quantile(0.0)[0] == pytest.approx(-CountGap(one, other).quantile(0.0)[0], rel=1e-6)
+    low, high = CountGap(one, other).interval(2.5**2)
+    assert CountGap(one, other).root(low)[0] == pytest.approx(2.5, rel=1e-6)
+    assert CountGap(one, other).root(high)[0] == pytest.approx(-2.5, rel=1e-6)
+    assert CountGap(other, one).root(0.0)[0] == pytest.approx(-CountGap(one, other).root(0.0)[0], rel=1e-6)
 
 
 def test_expected_events_of_the_smaller_arm() -> None:
     counts = EventCounts(np.array([[300.0, 100.0]]), np.array([[30.0, 0.0]]))
     assert counts.expected(np.array([1.0]), relative=True)[0] == pytest.approx(7.5)
     assert counts.expected(np.array([0.0]), relative=False)[0] == pytest.approx(7.5)
+
+
+def test_welchs_test_is_that_of_scipy() -> None:
+    rng = np.random.default_rng(1)
+    samples = [rng.normal(0.1 * i, 1 + i, 12 + 5 * i) for i in range(4)]
+    means = np.array([s.mean() for s in samples])
+    variances = np.array([s.var(ddof=1) / s.size for s in samples])
+    statistic, pvalue = welch_q(means, variances, np.array([s.size - 1.0 for s in samples]))
+    expected = stats.f_oneway(*samples, equal_var=False)
+    assert statistic == pytest.approx(expected.statistic, rel=1e-10)
+    assert pvalue == pytest.approx(expected.pvalue, rel=1e-8)
+    large = welch_q(means, variances, np.full(4, np.inf))
+    assert large[1] == pytest.approx(stats.chi2.sf(3 * large[0], 3))

@@ -5,12 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.effects.estimators.ratio import Gap, Ratio, of_others, plain, standardized_rest
-from isonomy.numerics.tails import t_isf, t_sf
+from isonomy.effects.estimators.ratio import (
+    Gap,
+    all_groups,
+    plain_ratio,
+    satterthwaite,
+    standardized_rest,
+    total_of_others,
+)
+from isonomy.inference.effect import Fieller
 
 
-def ratios() -> Ratio:
-    return Ratio(
+def gap_of(left: Fieller, right: Fieller) -> Gap:
+    return Gap(left, right, satterthwaite(left, right))
+
+
+def ratios() -> Fieller:
+    return Fieller(
         top=np.array([0.03, -0.02, 0.10]),
         bottom=np.array([0.10, 0.20, 0.05]),
         tt=np.array([1e-4, 2e-4, 3e-4]),
@@ -22,47 +33,45 @@ def ratios() -> Ratio:
 
 def test_an_end_of_the_interval_fed_back_has_p_equal_to_alpha() -> None:
     law = ratios()
-    for end in law.limits(t_isf(0.025, law.df)):
-        np.testing.assert_allclose(2 * t_sf(np.abs(law.statistic(end)), law.df), 0.05, rtol=1e-9)
+    for end in law.limits(0.05):
+        np.testing.assert_allclose(law.pvalue(end), 0.05, rtol=1e-9)
 
 
 def test_an_end_of_the_interval_of_a_difference_fed_back_too() -> None:
-    gap = Gap(ratios(), plain(np.array([0.1, 0.0, -0.2]), np.array([0.01, 0.02, 0.003])))
-    for end in gap.limits(t_isf(0.025, gap.df)):
-        np.testing.assert_allclose(2 * t_sf(np.abs(gap.statistic(end)), gap.df), 0.05, rtol=1e-6)
+    gap = gap_of(ratios(), plain_ratio(np.array([0.1, 0.0, -0.2]), np.array([0.01, 0.02, 0.003])))
+    for end in gap.limits(0.05):
+        np.testing.assert_allclose(gap.pvalue(end), 0.05, rtol=1e-6)
 
 
 def test_a_difference_reads_the_same_from_either_side() -> None:
-    one, two = ratios(), Ratio(*(np.roll(getattr(ratios(), n), 1) for n in ("top", "bottom", "tt", "tb", "bb", "df")))
-    forth, back = Gap(one, two), Gap(two, one)
-    np.testing.assert_allclose(forth.statistic(), -back.statistic(), rtol=1e-9)
-    np.testing.assert_allclose(forth.limits(2.0)[0], -back.limits(2.0)[1], rtol=1e-12)
+    one, two = ratios(), Fieller(*(np.roll(getattr(ratios(), n), 1) for n in ("top", "bottom", "tt", "tb", "bb", "df")))
+    forth, back = gap_of(one, two), gap_of(two, one)
+    np.testing.assert_allclose(forth.root(), -back.root(), rtol=1e-9)
+    np.testing.assert_allclose(forth.interval(4.0)[0], -back.interval(4.0)[1], rtol=1e-12)
 
 
 def test_a_bottom_of_one_gives_estimate_and_standard_error() -> None:
-    law = plain(np.array([0.3]), np.array([0.04]))
-    np.testing.assert_allclose(law.limits(1.96), ([0.3 - 1.96 * 0.2], [0.3 + 1.96 * 0.2]))
-    np.testing.assert_allclose(law.statistic(0.1), [1.0])
-    gap = Gap(law, plain(np.array([0.1]), np.array([0.05])))
-    np.testing.assert_allclose(gap.limits(2.0), ([0.2 - 0.6], [0.2 + 0.6]))
-    np.testing.assert_allclose(gap.statistic(), [0.2 / 0.3])
+    law = plain_ratio(np.array([0.3]), np.array([0.04]))
+    np.testing.assert_allclose(law.interval(1.96**2), ([0.3 - 1.96 * 0.2], [0.3 + 1.96 * 0.2]))
+    np.testing.assert_allclose(law.root(0.1), [1.0])
+    gap = gap_of(law, plain_ratio(np.array([0.1]), np.array([0.05])))
+    np.testing.assert_allclose(gap.interval(4.0), ([0.2 - 0.6], [0.2 + 0.6]))
+    np.testing.assert_allclose(gap.root(), [0.2 / 0.3])
 
 
 def test_a_bottom_that_may_be_zero_leaves_the_interval_open() -> None:
-    law = Ratio(*(np.array([v]) for v in (0.01, 0.01, 1e-3, 0.0, 1e-3, 50.0)))
-    low, high = law.limits(2.0)
+    law = Fieller(*(np.array([v]) for v in (0.01, 0.01, 1e-3, 0.0, 1e-3, 50.0)))
+    low, high = law.interval(4.0)
     assert low[0] == -np.inf
     assert high[0] == np.inf
-    gap = Gap(law, plain(np.array([0.0]), np.array([1.0])))
-    assert np.isfinite(gap.statistic()).all()
+    gap = gap_of(law, plain_ratio(np.array([0.0]), np.array([1.0])))
+    assert np.isfinite(gap.root()).all()
 
 
 def test_far_tails_keep_their_digits() -> None:
-    gap = Gap(plain(np.array([3.0]), np.array([0.01])), plain(np.array([0.0]), np.array([0.0])))
-    np.testing.assert_allclose(gap.statistic(), [30.0], rtol=1e-9)
-    np.testing.assert_allclose(
-        t_sf(gap.statistic(), gap.df), 4.906713927148187e-198, rtol=1e-9
-    )  # scipy.stats.norm.sf(30)
+    gap = gap_of(plain_ratio(np.array([3.0]), np.array([0.01])), plain_ratio(np.array([0.0]), np.array([0.0])))
+    np.testing.assert_allclose(gap.root(), [30.0], rtol=1e-9)
+    np.testing.assert_allclose(gap.pvalue(), 2 * 4.906713927148187e-198, rtol=1e-9)  # 2 scipy.stats.norm.sf(30)
 
 
 def test_the_standardized_rest_by_hand() -> None:
@@ -82,17 +91,19 @@ def test_unusable_groups_take_no_part_in_the_rest() -> None:
 
 
 def test_no_rest_is_no_number() -> None:
-    law = plain(np.array([0.1]), np.array([0.01]))
+    law = plain_ratio(np.array([0.1]), np.array([0.01]))
     assert np.isnan(standardized_rest(law, np.array([10.0]), np.array([True])).value).all()
-    assert np.isnan(Gap(law, standardized_rest(law, np.array([10.0]), np.array([True]))).statistic()).all()
+    assert np.isnan(gap_of(law, standardized_rest(law, np.array([10.0]), np.array([True]))).root()).all()
 
 
 def test_others() -> None:
-    np.testing.assert_array_equal(of_others(np.array([1.0, 2.0, 4.0]), np.array([True, True, False])), [2.0, 1.0, 3.0])
+    np.testing.assert_array_equal(
+        total_of_others(np.array([1.0, 2.0, 4.0]), np.array([True, True, False])), [2.0, 1.0, 3.0]
+    )
 
 
 def test_all_groups_as_one() -> None:
     law, size = ratios(), np.array([100.0, 300.0, 600.0])
-    whole = law.together(size, np.array([True, True, False]))
+    whole = all_groups(law, size, np.array([True, True, False]))
     assert whole.value[0] == pytest.approx((100 * 0.03 - 300 * 0.02) / (100 * 0.1 + 300 * 0.2))
     assert whole.value.shape == (1,)

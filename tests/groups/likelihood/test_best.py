@@ -9,10 +9,9 @@ import pytest
 
 import isonomy as iso
 from isonomy.errors import UsageError
-from isonomy.groups.likelihood.disparity import AgainstBest, every_pair, widest
-from isonomy.groups.likelihood.links import LOG, Linked
 from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import Kind, Profile
+from isonomy.groups.likelihood.profile import LOG, Kind, Linked, ProfileLikelihood
+from isonomy.inference.effect import AgainstBest, every_pair, widest
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 
 ONES, ROWS = np.array([50.0, 60.0, 30.0, 58.0]), np.full(4, 100.0)
@@ -23,20 +22,20 @@ TABLE = {
 RATE: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
 
 
-def pair(i: int, j: int) -> Profile:
+def pair(i: int, j: int) -> ProfileLikelihood:
     means = Linked(Binary(ROWS, ONES), LOG)
-    return Profile(Kind.DISJOINT, means, np.array([i]), other=means, other_index=np.array([j]))
+    return ProfileLikelihood(Kind.DISJOINT, means, np.array([i]), other=means, partner=np.array([j]))
 
 
 @pytest.mark.parametrize("group", range(4))
 def test_limits_and_p_values_are_those_of_the_pairs(group: int) -> None:
-    result = iso.flag(TABLE, **RATE, reference="highest", scale="ratio", null=0.8, alternative="less")
+    result = iso.flag(TABLE, **RATE, reference="highest", scale="ratio", null=iso.null(0.8, side="less"))
     others = [pair(group, j) for j in range(4) if j != group]
     low = min(float(np.exp(p.interval(chi2_isf(0.05, 1))[0][0])) for p in others)
     high = min(float(np.exp(p.interval(chi2_isf(0.05 / 3, 1))[1][0])) for p in others)
     assert result.ci_low[group] == pytest.approx(min(low, 1.0), rel=1e-9)
     assert result.ci_high[group] == pytest.approx(min(high, 1.0), rel=1e-9)
-    ratios = [float(np.exp(p.disparity[0])) for p in others]
+    ratios = [float(np.exp(p.value[0])) for p in others]
     assert result.disparity[group] == pytest.approx(min(1.0, *ratios))
     tails = [
         0.5 * float(chi2_sf(p.statistic(np.log(0.8))[0], 1)) if r < 0.8 else 1.0
@@ -48,7 +47,7 @@ def test_limits_and_p_values_are_those_of_the_pairs(group: int) -> None:
 def test_within_is_shown_by_the_largest_p_value_unadjusted() -> None:
     means = Linked(Binary(ROWS, ONES), LOG)
     first, second = every_pair(4)
-    best = AgainstBest(Profile(Kind.DISJOINT, means, first, other=means, other_index=second), first)
+    best = AgainstBest(ProfileLikelihood(Kind.DISJOINT, means, first, other=means, partner=second), first)
     least = min(float(pair(1, j).statistic(np.log(0.8))[0]) for j in (0, 2, 3))
     assert best.statistic(np.log(0.8))[1] == pytest.approx(least)
     assert np.isinf(best.statistic(0.1)).all()
@@ -84,12 +83,12 @@ def test_groups_without_a_case_and_groups_that_are_too_small() -> None:
     ("options", "message"),
     [
         (
-            {"reference": "highest", "alternative": "greater"},
-            "alternative: 'greater' is not allowed with reference='hi",
+            {"reference": "highest", "null": iso.null(side="greater")},
+            "is not allowed with reference='highest', beyond which no group lies; use side='less'",
         ),
         (
-            {"reference": "lowest", "uncertainty": "plugin"},
-            "uncertainty: 'plugin' would take the lowest group as known",
+            {"reference": "lowest", "method": "published"},
+            "method: 'published' is not available with reference='lowest', an estimated choice",
         ),
         ({"reference": "best"}, "reference: 'best' is not allowed"),
     ],
@@ -108,11 +107,13 @@ def test_the_intervals_cover_with_all_groups_tied(groups: int, rate: float) -> N
     covered = gaps = 0
     for _ in range(300):
         means = Linked(Binary(np.full(groups, 200), rng.binomial(200, rate, groups)), LOG)
-        pairs = Profile(Kind.DISJOINT, means, first, other=means, other_index=second)
+        pairs = ProfileLikelihood(Kind.DISJOINT, means, first, other=means, partner=second)
         low, high = AgainstBest(pairs, first).interval(chi2_isf(0.05, 1))
         covered += int(low[0] <= 0 <= high[0])
-        half = Profile(Kind.DISJOINT, means, first[first < second], other=means, other_index=second[first < second])
-        gaps += int(widest(half, 0.05, half.own_index.size)[1] == 0)
+        half = ProfileLikelihood(
+            Kind.DISJOINT, means, first[first < second], other=means, partner=second[first < second]
+        )
+        gaps += int(widest(half, 0.05, half.group.size)[1] == 0)
     margin = 3 * np.sqrt(0.05 * 0.95 / 300)
     assert covered / 300 >= 0.95 - margin
     assert gaps / 300 >= 0.95 - margin

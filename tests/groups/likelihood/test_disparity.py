@@ -9,28 +9,29 @@ import pytest
 
 import isonomy as iso
 from isonomy.groups import Estimate
-from isonomy.groups.flag import Method
-from isonomy.groups.likelihood.disparity import Against, Hypothesis, Interval
 from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import Kind, Profile
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
+from isonomy.groups.options import LikelihoodKind as Method
+from isonomy.inference.decide import Alternative
+from isonomy.inference.effect import Hypothesis, Interval
 
-ONE = Profile(Kind.FIXED, Binary([200], [60]), np.array([0]), theta=np.array([0.25]))  # disparity 0.05
+ONE = ProfileLikelihood(Kind.FIXED, Binary([200], [60]), np.array([0]), theta=np.array([0.25]))  # disparity 0.05
 REFERENCES = ["population", "rest", {"race": "a"}, 0.45, {"sex": "f"}]
 
 
 def test_one_sided_nulls_have_half_the_tail_on_one_side_and_one_on_the_other() -> None:
-    two = Hypothesis(0.0, 0.0, "two-sided").test(ONE)[1]
-    assert Hypothesis(0.0, 0.0, "greater").test(ONE)[1] == pytest.approx(two / 2)
-    assert Hypothesis(0.0, 0.0, "less").test(ONE)[1] == 1.0
-    assert Hypothesis(0.0, 0.0, "less").test(ONE)[0] == 0.0
+    two = ONE.test(Hypothesis(0.0, 0.0, "two-sided"))[1]
+    assert ONE.test(Hypothesis(0.0, 0.0, "greater"))[1] == pytest.approx(two / 2)
+    assert ONE.test(Hypothesis(0.0, 0.0, "less"))[1] == 1.0
+    assert ONE.test(Hypothesis(0.0, 0.0, "less"))[0] == 0.0
 
 
 def test_an_interval_null_meets_the_two_sided_one_as_its_ends_meet() -> None:
-    two = Hypothesis(0.0, 0.0, "two-sided").test(ONE)[1]
-    assert Hypothesis(0.0, 0.0, "outside").test(ONE)[1] == pytest.approx(two)
-    assert Hypothesis(0.0, 0.0, "outside-published").test(ONE)[1] == pytest.approx(two / 2)
-    assert Hypothesis(0.0, 0.1, "outside").test(ONE)[1] == 1.0
-    far = Hypothesis(-0.2, 0.0, "outside").test(ONE)[1]
+    two = ONE.test(Hypothesis(0.0, 0.0, "two-sided"))[1]
+    assert ONE.test(Hypothesis(0.0, 0.0, "outside"))[1] == pytest.approx(two)
+    assert ONE.test(Hypothesis(0.0, 0.0, "outside-published"))[1] == pytest.approx(two / 2)
+    assert ONE.test(Hypothesis(0.0, 0.1, "outside"))[1] == 1.0
+    far = ONE.test(Hypothesis(-0.2, 0.0, "outside"))[1]
     assert far == pytest.approx(two / 2, rel=1e-6)
 
 
@@ -45,19 +46,19 @@ def test_testing_at_an_interval_end_gives_alpha(lender: dict[str, Any], referenc
             depth=2,
             prediction="selected",
             reference=reference,
-            method=method,
             adjust="none",
-            **more,
+            **{"method": method, **more},
         )
 
     first = ask(alpha=0.1)
     for j in np.flatnonzero(~np.isnan(first.pvalue))[[0, -1]]:
         for end in (first.ci_low[j], first.ci_high[j]):
             assert ask(null=float(end)).pvalue[j] == pytest.approx(0.1, abs=1e-6)
-    for side, end_name in (("greater", "ci_low"), ("less", "ci_high")):
-        bound = ask(alternative=side, interval="one-sided", alpha=0.03)
+    bounds: tuple[tuple[Alternative, str], ...] = (("greater", "ci_low"), ("less", "ci_high"))
+    for side, end_name in bounds:
+        bound = ask(null=iso.null(side=side), method=iso.likelihood(method, interval="one-sided"), alpha=0.03)
         end = float(getattr(bound, end_name)[1])
-        assert ask(null=end, alternative=side).pvalue[1] == pytest.approx(0.03, abs=1e-6)
+        assert ask(null=iso.null(end, side=side)).pvalue[1] == pytest.approx(0.03, abs=1e-6)
 
 
 @pytest.mark.parametrize("reference", ["population", "rest", {"race": "a"}, 1.2], ids=str)
@@ -75,22 +76,22 @@ def test_testing_at_an_interval_end_gives_alpha_for_an_estimate(lender: dict[str
     data = lender | {"psi": lender["selected"] - rate}
     options: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
     options["reference"] = Estimate(rate, "psi")
-    sides: list[tuple[Against, Interval]] = [
+    sides: list[tuple[Alternative, Interval]] = [
         ("two-sided", "pointwise"),
         ("greater", "one-sided"),
         ("less", "one-sided"),
     ]
     for side, interval in sides:
-        first = iso.flag(data, alternative=side, interval=interval, **options)
+        first = iso.flag(data, null=iso.null(side=side), method=iso.likelihood(interval=interval), **options)
         for end in (first.ci_low[0], first.ci_high[0]):
             if np.isfinite(end):
-                again = iso.flag(data, alternative=side, null=float(end), **options)
+                again = iso.flag(data, null=iso.null(float(end), side=side), **options)
                 assert again.pvalue[0] == pytest.approx(0.05, abs=1e-6)
 
 
 def test_simultaneous_intervals_use_sidaks_level(lender: dict[str, Any]) -> None:
     kwargs: dict[str, Any] = {"metric": "selection_rate", "groups": ["race", "sex"], "prediction": "selected"}
-    together = iso.flag(lender, interval="simultaneous", alpha=0.05, **kwargs)
+    together = iso.flag(lender, method=iso.likelihood(interval="simultaneous"), alpha=0.05, **kwargs)
     alone = iso.flag(lender, alpha=1 - 0.95 ** (1 / 5), **kwargs)
     assert together.ci_low == pytest.approx(alone.ci_low)
     assert together.ci_high == pytest.approx(alone.ci_high)

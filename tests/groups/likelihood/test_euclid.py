@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.groups.likelihood.euclid import Euclidean
 from isonomy.groups.likelihood.means import Binary, Real
-from isonomy.groups.likelihood.profile import Kind, Profile
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
+from isonomy.groups.likelihood.variants import Euclidean
 from isonomy.numerics.ragged import Ragged
 from support.groups import against_others, real, skewed
 
@@ -37,14 +37,14 @@ def test_the_euclidean_minimum_is_found_on_every_scale(kind: Kind, spread: float
     rng = np.random.default_rng(3)
     x, y = rng.normal(0.2, 1.0, size=50), 0.1 + spread * rng.normal(size=40)
     means = Real(Ragged.from_codes(np.repeat([0, 1], [50, 40]), 2, np.r_[x, y]))
-    problem = Profile(kind, means, np.array([0]), other=means, other_index=np.array([1]))
+    problem = ProfileLikelihood(kind, means, np.array([0]), other=means, partner=np.array([1]))
     result = Euclidean(problem, 90.0)
     near = np.r_[0.0, np.geomspace(1e-12, 10.0, 6000)]
     for null in (0.0, 0.003, -0.2, 0.6):
         fits = (x.mean() - null, means.mean[1], means.mean[1] + 50 * null / 40, problem.reference[0])
         theta = np.concatenate([fit + sign * near for fit in fits for sign in (-1.0, 1.0)])
         index = np.zeros(theta.size, dtype=np.intp)
-        tu = float(result._uncentred(np.full(theta.size, null), theta, index).min())
+        tu = float(result._uncentered(np.full(theta.size, null), theta, index).min())
         # The search steps by 0.5 %, which a minimum notices in the square.
         assert result.statistic(null)[0] == pytest.approx(tu / (1 - tu / 90), rel=1e-4)
 
@@ -69,7 +69,7 @@ def test_the_euclidean_statistic_at_an_interval_end_is_the_critical_value(kind: 
 
 
 def test_a_euclidean_interval_without_an_end_is_infinite() -> None:
-    problem = Euclidean(Profile(Kind.FIXED, Binary([3], [1]), np.array([0]), theta=np.array([0.5])), 10.0)
+    problem = Euclidean(ProfileLikelihood(Kind.FIXED, Binary([3], [1]), np.array([0]), theta=np.array([0.5])), 10.0)
     low, high = problem.interval(10.0)
     assert low[0] == -np.inf
     assert high[0] == np.inf

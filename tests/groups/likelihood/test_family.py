@@ -9,7 +9,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.errors import UsageError
-from isonomy.groups.likelihood.disparity import Against, Hypothesis, null_pvalues
+from isonomy.inference.effect import Against, Hypothesis, null_pvalues
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less", "outside"])

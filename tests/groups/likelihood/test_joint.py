@@ -30,7 +30,7 @@ def test_disjoint_groups_add_up() -> None:
 
 @pytest.mark.parametrize("ones", [0, 3, 20])
 def test_counts_have_the_binomial_likelihood_even_at_their_edge(ones: int) -> None:
-    data = Patterns.of_counts(np.array([0, 0]), 1, np.array([0.0, 1.0]), np.array([20.0 - ones, float(ones)]))
+    data = Patterns.from_counts(np.array([0, 0]), 1, np.array([0.0, 1.0]), np.array([20.0 - ones, float(ones)]))
     joint = data.likelihood(known(np.ones((1, 1)), np.array([0.3])), NONE)
     expected = Binary([20], [ones]).statistic(np.array([0.3]), np.array([0]))[0]
     assert joint.statistic == pytest.approx(expected, rel=1e-6)

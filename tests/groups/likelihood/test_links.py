@@ -9,9 +9,8 @@ import pytest
 from scipy.special import expit, logit, xlogy
 
 import isonomy as iso
-from isonomy.groups.likelihood.links import IDENTITY, LOG, LOGIT, Link, Linked
 from isonomy.groups.likelihood.means import Binary, Real
-from isonomy.groups.likelihood.profile import Kind, Profile, odds_in_whole
+from isonomy.groups.likelihood.profile import IDENTITY, LOG, LOGIT, Kind, Link, Linked, ProfileLikelihood, odds_in_whole
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.tails import chi2_isf
 
@@ -24,8 +23,8 @@ EVERY = np.arange(len(COUNTS))
 CRITICAL = float(chi2_isf(0.05, 1))
 
 
-def pairs(kind: Kind, link: Link) -> Profile:
-    return Profile(kind, Linked(GROUP, link), EVERY, other=Linked(REFERENCE, link), other_index=EVERY)
+def pairs(kind: Kind, link: Link) -> ProfileLikelihood:
+    return ProfileLikelihood(kind, Linked(GROUP, link), EVERY, other=Linked(REFERENCE, link), partner=EVERY)
 
 
 def deviance(ones: float, n: float, rate: Any) -> Any:
@@ -69,7 +68,7 @@ def test_odds_in_the_whole_are_the_least_over_share_and_rates() -> None:
     """The four cells' probabilities, searched over a grid, against the ratio of two shares."""
     k, n, c, m = COUNTS[0]
     problem = odds_in_whole(GROUP, EVERY[:1], REFERENCE, EVERY[:1])
-    assert np.exp(problem.disparity[0]) == pytest.approx((k / (n - k)) / ((k + c) / (n + m - k - c)))
+    assert np.exp(problem.value[0]) == pytest.approx((k / (n - k)) / ((k + c) / (n + m - k - c)))
     theta, share = np.linspace(0.2, 0.5, 1201)[:, None], np.linspace(0.2, 0.6, 1201)
     for odds in (0.7, 1.3):
         # The group's share among the rows with 0, v, and among those with 1, odds v; the whole's rate is theta.
@@ -97,7 +96,7 @@ def test_a_linked_mean_is_a_mean(link: Link) -> None:
     for natural in (GROUP, Real(rows)):
         means, index = Linked(natural, link), np.array([0, 0])
         at = np.array([0.05, -0.08])
-        point, near = means.at(at, index), means.at(at + 1e-6, index)
+        point, near = means.point(at, index), means.point(at + 1e-6, index)
         assert (near.mean - point.mean) / 1e-6 == pytest.approx(point.dmean, rel=1e-4)
         assert (near.multiplier - point.multiplier) / 1e-6 == pytest.approx(point.dmultiplier, rel=1e-4)
         slope = (near.statistic - point.statistic) / (near.mean - point.mean)

@@ -27,7 +27,7 @@ def test_binary_curve_agrees_with_the_closed_form_along_its_length(ones: int) ->
     group = Binary([10], [ones])
     multipliers = np.linspace(-8, 8, 41)
     index = np.zeros(41, dtype=int)
-    point = group.at(multipliers, index)
+    point = group.point(multipliers, index)
     assert np.all((point.mean >= 0) & (point.mean <= 1))
     assert np.all(np.diff(point.mean) <= 1e-15)
     inside = (point.mean > 0) & (point.mean < 1)

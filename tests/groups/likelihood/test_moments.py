@@ -22,7 +22,7 @@ def test_power_series_and_rows_give_the_same_sums() -> None:
 def test_power_series_is_refused_where_its_remainder_is_not_negligible() -> None:
     rng = np.random.default_rng(0)
     group = real(rng.lognormal(0, 3, size=5_000))
-    w = 0.9 / group.radius
+    w = 0.9 / group.moments.radius
     assert not group.moments.sums(w, np.array([0]))[1].any()
     assert ORDER % 2 == 0  # the bound on the remainder needs an even last power
 

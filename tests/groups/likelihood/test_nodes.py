@@ -1,4 +1,4 @@
-"""Bins with matched moments against the rows they stand for, where that is hardest: heavy tails, atoms, far groups."""
+"""LogBins with matched moments against the rows they stand for, where that is hardest: heavy tails, atoms, far groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from isonomy.groups.likelihood.lines import FINE, Bins, bins, quadrature
+from isonomy.groups.likelihood.lines import FINE, LogBins, choose_bins, quadrature
 from isonomy.numerics.arrays import FloatArray
 
 RNG = np.random.default_rng(0)
@@ -22,7 +22,7 @@ SHAPES: dict[str, FloatArray] = {
 }
 
 
-def sorted_into(values: FloatArray, sorting: Bins) -> tuple[FloatArray, FloatArray]:
+def sorted_into(values: FloatArray, sorting: LogBins) -> tuple[FloatArray, FloatArray]:
     """The values and weights that stand for all rows, by one grouped pass."""
     column = nw.col("x")
     rows = nw.from_native(pl.DataFrame({"x": values}))
@@ -32,9 +32,9 @@ def sorted_into(values: FloatArray, sorting: Bins) -> tuple[FloatArray, FloatArr
     return sorting.nodes(lines["bin"].to_numpy(), lines["len"].to_numpy().astype(float), sums)[1:]
 
 
-def chosen(values: FloatArray) -> Bins:
+def chosen(values: FloatArray) -> LogBins:
     count, first, second = (np.array([np.sum(values**k)]) for k in range(3))
-    sorting = bins(count, first, second, values.min(), values.max())
+    sorting = choose_bins(count, first, second, values.min(), values.max())
     assert sorting is not None
     return sorting
 
@@ -82,12 +82,12 @@ def test_two_rows_come_back_as_they_were() -> None:
 
 def test_a_narrow_group_far_away_has_finer_bins() -> None:
     count, mean, deviation = np.full(3, 1e6), np.array([0.0, 1.0, 1e4]), np.ones(3)
-    sorting = bins(count, count * mean, count * (mean**2 + deviation**2), -5.0, 1e4 + 5)
+    sorting = choose_bins(count, count * mean, count * (mean**2 + deviation**2), -5.0, 1e4 + 5)
     assert sorting is not None
-    assert (np.abs(mean - sorting.centre) + sorting.scale).max() / sorting.fine <= 1 / FINE
+    assert (np.abs(mean - sorting.center) + sorting.scale).max() / sorting.fine <= 1 / FINE
 
 
 def test_no_bins_where_they_would_be_as_many_as_rows() -> None:
     one = np.ones(1_000)
-    assert bins(10 * one, one, 10 * one, -1.0, 1.0) is None  # a thousand groups of ten rows
-    assert bins(one[:1] * 1e6, one[:1] * 1e6, one[:1] * 1e6, 1.0, 1.0) is None  # all rows alike
+    assert choose_bins(10 * one, one, 10 * one, -1.0, 1.0) is None  # a thousand groups of ten rows
+    assert choose_bins(one[:1] * 1e6, one[:1] * 1e6, one[:1] * 1e6, 1.0, 1.0) is None  # all rows alike

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.groups.flag import Method
 from isonomy.groups.likelihood.joint import Patterns, _Dual
 from isonomy.groups.likelihood.overlap import Overlapping, Pair
+from isonomy.groups.options import LikelihoodKind as Method
 from isonomy.numerics.arrays import FloatArray
 from support.groups import moved
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from isonomy.groups.likelihood.euclid import Euclidean
 from isonomy.groups.likelihood.joint import Functions, Patterns
 from isonomy.groups.likelihood.means import Binary, Means, Real
-from isonomy.groups.likelihood.profile import Kind, Profile
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
+from isonomy.groups.likelihood.variants import Euclidean
 from isonomy.numerics.tails import chi2_isf
 from support.groups import against_others, real, skewed
 
@@ -49,7 +49,7 @@ def test_the_curve_reaches_the_minimum_over_the_reference(kind: Kind, name: str)
     assert problem.other is not None
     result = problem.statistic(0.12)
     for j in range(3) if name == "binary" else (2,):
-        expected = directly(kind, problem.own, problem.other, j, 0.12)
+        expected = directly(kind, problem.groups, problem.other, j, 0.12)
         assert result[j] == pytest.approx(expected, rel=1e-7, abs=1e-7)
 
 
@@ -64,7 +64,7 @@ def test_the_statistic_at_an_interval_end_is_the_critical_value(kind: Kind, name
 
 
 def test_a_fixed_reference_of_only_zeros_has_a_one_sided_interval() -> None:
-    problem = Profile(Kind.FIXED, Binary([50], [0]), np.array([0]), theta=np.array([0.0]))
+    problem = ProfileLikelihood(Kind.FIXED, Binary([50], [0]), np.array([0]), theta=np.array([0.0]))
     low, high = problem.interval(3.84)
     assert low[0] == 0.0
     assert high[0] == pytest.approx(1 - np.exp(-3.84 / 100), rel=1e-10)
@@ -93,16 +93,16 @@ def test_the_population_curve_is_the_general_joint_likelihood() -> None:
 def test_perfectly_separated_groups_have_a_finite_binomial_statistic() -> None:
     counts = Binary([30, 40], [0, 40])
     both = np.arange(2)
-    problem = Profile(Kind.NESTED, counts, both, other=counts.rest(), other_index=both)
+    problem = ProfileLikelihood(Kind.NESTED, counts, both, other=counts.rest(), partner=both)
     pooled = 2 * (30 * np.log(70 / 30) + 40 * np.log(70 / 40))
     assert problem.statistic(0.0) == pytest.approx(pooled)
     low, high = problem.interval(3.84)
-    assert (low < problem.disparity).all()
-    assert (problem.disparity < high).all()
+    assert (low < problem.value).all()
+    assert (problem.value < high).all()
 
 
 def test_the_standard_error_agrees_with_the_curvature() -> None:
     for kind in (Kind.DISJOINT, Kind.NESTED):
         problem = against_others(kind, GROUPS["real"])
         step = 1e-3 * problem.standard_error
-        assert problem.statistic(problem.disparity + step) == pytest.approx(1e-6, rel=5e-3)
+        assert problem.statistic(problem.value + step) == pytest.approx(1e-6, rel=5e-3)

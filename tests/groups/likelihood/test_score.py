@@ -11,20 +11,28 @@ from scipy.optimize import minimize_scalar
 from statsmodels.stats.proportion import test_proportions_2indep as two_rates
 
 import isonomy as iso
-from isonomy.groups.likelihood.links import IDENTITY, LOG, LOGIT, Link
 from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import Kind, Profile, few_cases, linked, odds_in_whole
+from isonomy.groups.likelihood.profile import (
+    IDENTITY,
+    LOG,
+    LOGIT,
+    Kind,
+    Link,
+    ProfileLikelihood,
+    linked,
+    odds_in_whole,
+)
 from isonomy.numerics.tails import chi2_isf
 
 COUNTS = Binary([100, 60, 100, 40], [5, 4, 0, 1]), Binary([1_000, 300, 500, 2_000], [20, 3, 10, 0])
 EVERY = np.arange(4)
 
 
-def pairs(kind: Kind = Kind.DISJOINT, link: Link = IDENTITY) -> Profile:
+def pairs(kind: Kind = Kind.DISJOINT, link: Link = IDENTITY) -> ProfileLikelihood:
     own, other = COUNTS
     if kind is Kind.NESTED and link is LOGIT:
-        return odds_in_whole(own, EVERY, other, EVERY).few_scored()
-    return Profile(kind, linked(own, link), EVERY, other=linked(other, link), other_index=EVERY).few_scored()
+        return odds_in_whole(own, EVERY, other, EVERY).scoring_few()
+    return ProfileLikelihood(kind, linked(own, link), EVERY, other=linked(other, link), partner=EVERY).scoring_few()
 
 
 @pytest.mark.parametrize(("compare", "link", "at"), [("diff", IDENTITY, 0.0), ("ratio", LOG, 1.5)])
@@ -83,9 +91,9 @@ def test_the_level_of_rare_rates_by_enumeration(rows: int, others: int) -> None:
     ones, cases = (each.ravel() for each in np.meshgrid(k, c, indexing="ij"))
     every = np.arange(ones.size)
     own, other = Binary(np.full(ones.size, rows), ones), Binary(np.full(ones.size, others), cases)
-    problem = Profile(Kind.DISJOINT, own, every, other=other, other_index=every)
+    problem = ProfileLikelihood(Kind.DISJOINT, own, every, other=other, partner=every)
     plain, scored = (
-        float(chance[one.statistic(0.0) >= chi2_isf(0.05, 1)].sum()) for one in (problem, problem.few_scored())
+        float(chance[one.statistic(0.0) >= chi2_isf(0.05, 1)].sum()) for one in (problem, problem.scoring_few())
     )
     assert scored <= 0.05
     if rows != others and min(rows, others) == 100:
@@ -105,7 +113,7 @@ def test_the_statistic_at_an_interval_end_is_the_critical_value(kind: Kind, link
 
 def test_a_known_reference_has_wilsons_interval_but_for_the_skewness() -> None:
     counts = Binary([80], [6])
-    problem = Profile(Kind.FIXED, counts, np.array([0]), theta=np.array([0.0])).few_scored()
+    problem = ProfileLikelihood(Kind.FIXED, counts, np.array([0]), theta=np.array([0.0])).scoring_few()
     low, high = problem.interval(1.0)  # at one standard error nothing is counted
     z, n, p = 1.0, 80, 6 / 80
     middle, half = (p + z**2 / 2 / n) / (1 + z**2 / n), z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / 4 / n**2)
@@ -113,18 +121,19 @@ def test_a_known_reference_has_wilsons_interval_but_for_the_skewness() -> None:
 
 
 def test_many_cases_keep_the_likelihood_ratio() -> None:
-    many = Profile(
-        Kind.DISJOINT, Binary([200], [30]), np.array([0]), other=Binary([400], [90]), other_index=np.array([0])
+    many = ProfileLikelihood(
+        Kind.DISJOINT, Binary([200], [30]), np.array([0]), other=Binary([400], [90]), partner=np.array([0])
     )
-    assert many.few_scored().statistic(0.0) == many.statistic(0.0)
-    assert few_cases(Binary([100, 100, 100], [19, 20, 81]), np.arange(3)).tolist() == [True, False, True]
+    assert many.scoring_few().statistic(0.0) == many.statistic(0.0)
+    few = ProfileLikelihood(Kind.FIXED, Binary([100, 100, 100], [19, 20, 81]), np.arange(3), theta=np.zeros(3))
+    assert few.scoring_few().scored.tolist() == [True, False, True]
 
 
 def test_flag_tests_rates_of_few_cases_by_their_score_unless_asked_not_to() -> None:
     data = {"g": np.repeat(["a", "b"], [100, 1_000]), "p": np.r_[np.zeros(100), np.ones(20), np.zeros(980)]}
     options: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g", "reference": {"g": "b"}}
-    ours, paper = iso.flag(data, **options), iso.flag(data, **options, correction=None)
+    ours, paper = iso.flag(data, **options), iso.flag(data, **options, method=iso.likelihood(correction=None))
     assert paper.pvalue[0] < 0.05 < ours.pvalue[0]
     assert paper.ci_high[0] < 0 < ours.ci_high[0]
-    plugin = iso.flag(data, **options, uncertainty="plugin")
+    plugin = iso.flag(data, **options, method="published")
     assert plugin.statistic[0] == pytest.approx(-200 * np.log(0.98))

@@ -12,10 +12,10 @@ from isonomy import errors
 from isonomy.frames import Group, Partition, Sample
 from isonomy.projection import Discerning
 from isonomy.projection.program import criteria as module
-from isonomy.projection.program.criteria import Coding, total
+from isonomy.projection.program.criteria import Coding
 from support.tables import decided
 
-RACES = tuple(Group.of({"race": level}) for level in "abc")
+RACES = tuple(Group.from_mapping({"race": level}) for level in "abc")
 OLD = (Group((("", "old"),)),)
 
 
@@ -35,10 +35,9 @@ def test_codes_come_apart_again(counted: int, monkeypatch: pytest.MonkeyPatch) -
     u = rng.choice([0.5, 2.0], 500)
     rows = sample(race, old, outcome=outcome, prediction=selected, **{"u score": u})
     coding = Coding(rows, ["score"])
-    cell, codes = coding.dense(coding.code(rows))
-    cells = coding.cells(codes, total(cell, None, codes.size))
+    cell, cells = coding.lines, coding.cells
+    assert (coding.locate(rows) == cell).all()
     assert cells.rows == 500
-    assert (np.diff(codes) > 0).all()
     assert (cells.codes[0][cell] == race).all()
     assert (cells.codes[1][cell] == old).all()
     assert cells.outcome is not None
@@ -50,12 +49,10 @@ def test_codes_come_apart_again(counted: int, monkeypatch: pytest.MonkeyPatch) -
 
 def test_names_of_cells() -> None:
     row = sample([2], [-1], outcome=[0], prediction=[1])
-    coding = Coding(row)
-    assert coding.cells(coding.code(row), np.ones(1)).names == ["race=c & not old"]
+    assert Coding(row).cells.names == ["race=c & not old"]
     columns = {"prediction": np.array([1]), "u women": np.array([1.0]), "u men": np.array([0.0])}
     row = Sample(columns, None, (), {}, 1)
-    alone = Coding(row, ["women", "men"])
-    cells = alone.cells(alone.code(row), np.ones(1))
+    cells = Coding(row, ["women", "men"]).cells
     assert cells.names == ["women=1 & men=0"]
     assert cells.outcome is None
 

@@ -269,6 +269,8 @@ def test_few_clusters_are_not_tested() -> None:
     assert np.isnan(result.pvalue)
     assert result.verdict is iso.Verdict.INCONCLUSIVE
     assert any("fewer than 10 effective clusters" in w for w in result.warnings)
+    assert sorted(result.status) == [Status.FEW_CLUSTERS, Status.REFERENCE]
+    assert np.isnan(result.ci_low).all()
     for options, message in (
         ({"whole": True}, "whole: rows with weights"),
         ({"method": "published"}, "neither weight nor"),
@@ -293,6 +295,21 @@ def test_one_comparison_of_clusters_is_a_t_test() -> None:
     difference = np.nansum(np.abs(result.disparity))
     assert result.wald_statistic == pytest.approx(difference**2 / variance, rel=1e-9)
     assert result.wald_pvalue == pytest.approx(2 * stats.t.sf(difference / np.sqrt(variance), df), rel=1e-9)
+
+
+@pytest.mark.parametrize("design", ["weight", "cluster"])
+def test_rates_of_0_and_1_have_no_variance_with_weights_or_clusters(design: str) -> None:
+    """One group is always selected, the other never: decisions vary, but no rate has a variance."""
+    group = np.repeat(["a", "b"], 200)
+    data = {"g": group, "c": (group == "a").astype(int), "d": np.linspace(0.1, 1.0, 400), "w": np.arange(400) % 7 + 1}
+    options: dict[str, Any] = {design: "w" if design == "weight" else np.arange(400) // 4}
+    result = iso.project(data, distance="d", **PARITY, **options)
+    assert result.test_status is Status.CONSTANT
+    assert sorted(result.status) == [Status.CONSTANT, Status.REFERENCE]
+    assert np.isnan(result.pvalue)
+    assert np.abs(result.disparity).max() == 1.0
+    assert any("some groups are always selected or never" in w for w in result.warnings)
+    assert not any("do not vary" in w for w in result.warnings)
 
 
 # --- few events with weights or clusters -------------------------------------------------------------------------

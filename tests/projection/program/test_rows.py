@@ -7,17 +7,17 @@ import pytest
 from scipy import stats
 
 from isonomy.frames import Group, Partition, Sample
-from isonomy.numerics.arrays import FloatArray
-from isonomy.projection.program.criteria import Coding, DecisionCells, total
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.projection.program.criteria import Coding, DecisionCells
 from isonomy.projection.program.rows import (
     MeasuredArrays,
     SingleRows,
     SortedRows,
     fractions,
+    mean_tie,
     robust,
     smallest,
-    spread_out,
-    tie,
+    smooth,
 )
 
 
@@ -38,7 +38,7 @@ def test_splitting_loses_no_row_and_no_distance(weighted: bool) -> None:
         segments = segments.where(~wide) + rows.split(segments.where(wide)) if wide.any() else segments
     assert (segments.low == segments.high).all()
     single = SingleRows(distance[finite], group[finite], None if weight is None else weight[finite]).coarse()
-    assert single.exact
+    assert (single.low == single.high).all()
     assert single.count.sum() == segments.count.sum()
 
 
@@ -58,13 +58,11 @@ def test_the_smallest_and_their_ties() -> None:
 def drawn(distance: FloatArray) -> tuple[MeasuredArrays, FloatArray]:
     rng = np.random.default_rng(1)
     decision, outcome = rng.integers(0, 2, distance.size), rng.integers(0, 2, distance.size)
-    groups = tuple(Group.of({"group": level}) for level in "ab")
+    groups = tuple(Group.from_mapping({"group": level}) for level in "ab")
     partition = Partition(("group",), groups, rng.integers(0, 2, distance.size))
     sample = Sample({"outcome": outcome, "prediction": decision}, None, (partition,), {}, distance.size)
     coding = Coding(sample)
-    cell, codes = coding.dense(coding.code(sample))
-    cells = coding.cells(codes, total(cell, None, codes.size))
-    return MeasuredArrays(distance, cell, cells), np.where(decision == 1, distance, -distance)
+    return MeasuredArrays(distance, coding.lines, coding.cells), np.where(decision == 1, distance, -distance)
 
 
 def test_sums_at_the_boundary() -> None:
@@ -80,7 +78,7 @@ def test_ties_are_told_apart_by_the_side_they_are_on() -> None:
     rows, signed = drawn(np.full(100, 0.1))
     n = np.array([(signed > 0).sum(), (signed < 0).sum()], dtype=float)
     assert rows.boundary(1.0).tie == pytest.approx((n**2).sum() / 100 - 1)
-    assert tie(0.0, 0.0) == 0.0
+    assert mean_tie(0.0, 0.0) == 0.0
 
 
 def test_the_spread_is_the_smaller_of_two() -> None:
@@ -93,16 +91,16 @@ def test_the_spread_is_the_smaller_of_two() -> None:
 
 
 # Two cells: refused and selected.
-CELLS = DecisionCells(np.array([90.0, 90.0]), np.array([0, 1]), None, (), (), np.empty((2, 0)))
+ROWS = np.array([90.0, 90.0])
+CELLS = DecisionCells(ROWS, np.array([0, 1]), None, (), (), np.empty((2, 0)), (), ROWS)
 
 
-def places(
-    refused: list[float], selected: list[float], rows: float = 30.0
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def places(refused: list[float], selected: list[float], rows: float = 30.0) -> tuple[FloatArray, IntArray, FloatArray]:
     cell = np.repeat([0, 1], [len(refused), len(selected)])
-    parts = spread_out(CELLS, cell, np.array([*refused, *selected]), np.full(cell.size, rows))
+    parts = smooth(CELLS, cell, np.array([*refused, *selected]), np.full(cell.size, rows))
     assert parts is not None
-    return parts[0], np.asarray(parts[1], dtype=float), parts[2]
+    assert parts.weight is not None
+    return parts.distance, parts.cell, parts.weight
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.03, 0.1])
@@ -132,14 +130,14 @@ def test_rows_that_cannot_move_stay() -> None:
 )
 def test_what_is_no_lattice(refused: list[float], selected: list[float], rows: float) -> None:
     cell = np.repeat([0, 1], [len(refused), len(selected)])
-    assert spread_out(CELLS, cell, np.array([*refused, *selected]), np.full(cell.size, rows)) is None
+    assert smooth(CELLS, cell, np.array([*refused, *selected]), np.full(cell.size, rows)) is None
 
 
 def test_heaped_scores_are_no_lattice() -> None:
     cell, distance = np.repeat([0, 1], 5), np.tile(np.arange(5) + 0.5, 2)
     for heap, lattice in ((40.0, True), (300.0, False)):
         count = np.where(distance == 2.5, heap, 40.0)
-        assert (spread_out(CELLS, cell, distance, count) is not None) == lattice
+        assert (smooth(CELLS, cell, distance, count) is not None) == lattice
 
 
 def test_many_rows_cost_no_more_than_their_places() -> None:

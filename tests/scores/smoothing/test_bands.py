@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from isonomy.inference.effect import Wald
 from isonomy.numerics.tails import t_as_rare
 from isonomy.scores import predictive_parity
-from isonomy.scores.smoothing.bands import CHECKPOINTS, Trend, Walk, beyond, intervals, normal_score, span, walk
+from isonomy.scores.smoothing.bands import CHECKPOINTS, Trend, Walk, intervals, judge, normal_score, span, walk
 from isonomy.scores.smoothing.contrasts import Pooled
-from isonomy.scores.smoothing.kernels import BINS, Axis
-from isonomy.scores.smoothing.moments import VoteMoments
+from isonomy.scores.smoothing.kernels import BINS
 from support.tables import scored
+from support.votes import moments as moments_of
 
 
 def path(step: list[float], allowed: list[float]) -> Walk:
@@ -48,9 +49,9 @@ def test_sums_are_those_of_the_rows() -> None:
     n = 2_000
     s, g = (rng.integers(0, BINS, n) + 0.5) / BINS, rng.integers(0, 2, n)
     y = (rng.random(n) < s).astype(float)
-    moments = VoteMoments.of(Axis.of(0.0, 1.0), g, 2, s, y, np.ones(n))
+    moments = moments_of(g, 2, s, y, np.ones(n))
     pooled = Pooled(moments.site, np.full(BINS, 0.5))
-    one = walk(moments, (0, 1), pooled, binary=True)
+    one = walk(moments, (0, 1), pooled)
     assert one.known
     assert one.step.size == CHECKPOINTS
     marks = np.where(g == 0, 0.5, -0.5) * (y - s)
@@ -65,9 +66,9 @@ def test_sums_are_those_of_the_rows_in_a_range() -> None:
     n = 8_000
     s, g = (rng.integers(0, BINS, n) + 0.5) / BINS, rng.integers(0, 2, n)
     y = (rng.random(n) < s).astype(float)
-    moments = VoteMoments.of(Axis.of(0.0, 1.0), g, 2, s, y, np.ones(n))
+    moments = moments_of(g, 2, s, y, np.ones(n))
     within = (moments.site >= 0.2) & (moments.site <= 0.5)
-    one = walk(moments, (0, 1), Pooled(moments.site, np.full(BINS, 0.5)), binary=True, within=within)
+    one = walk(moments, (0, 1), Pooled(moments.site, np.full(BINS, 0.5)), within=within)
     held = (s >= 0.2) & (s <= 0.5)
     marks = np.where(held, np.where(g == 0, 0.5, -0.5) * (y - s), 0.0)
     assert one.known
@@ -76,7 +77,7 @@ def test_sums_are_those_of_the_rows_in_a_range() -> None:
     assert np.all(one.allowed > 0)  # the intervals are those of the range
     own = moments.covariance(dict(enumerate(one.functionals)))
     assert np.trace(own) == pytest.approx((marks**2).sum())
-    nowhere = walk(moments, (0, 1), Pooled(moments.site, np.full(BINS, 0.5)), binary=True, within=np.zeros(BINS, bool))
+    nowhere = walk(moments, (0, 1), Pooled(moments.site, np.full(BINS, 0.5)), within=np.zeros(BINS, bool))
     assert not nowhere.known
 
 
@@ -85,22 +86,22 @@ def test_the_variance_of_few_events_has_a_floor() -> None:
     n = 4_000
     g, s = np.arange(n) % 2, np.linspace(0, 1, n)
     y = (np.arange(n) % 100 == 0) & (np.arange(n) < n // 2)  # all of them of the first group, and half of the expected
-    moments = VoteMoments.of(Axis.of(0.0, 1.0), g, 2, s, y.astype(float), np.ones(n))
-    one = walk(moments, (0, 1), Pooled(np.full(BINS, 0.01), np.full(BINS, 0.5)), binary=True)
+    moments = moments_of(g, 2, s, y.astype(float), np.ones(n))
+    one = walk(moments, (0, 1), Pooled(np.full(BINS, 0.01), np.full(BINS, 0.5)))
     own = moments.covariance(dict(enumerate(one.functionals)))
     assert one.least == pytest.approx(n / 4 * 0.01 * 0.99)
     assert np.trace(own) * one.factor(own) == pytest.approx(one.least)
     assert one.factor(4 * own) == 1.0  # and is no ceiling
-    several = VoteMoments.of(Axis.of(0.0, 1.0), g, 2, s, y.astype(float), np.ones(n), user=np.arange(n) // 2 // 2)
-    assert walk(several, (0, 1), Pooled(np.full(BINS, 0.01), np.full(BINS, 0.5)), binary=True).least == 0.0
+    several = moments_of(g, 2, s, y.astype(float), np.ones(n), user=np.arange(n) // 2 // 2)
+    assert walk(several, (0, 1), Pooled(np.full(BINS, 0.01), np.full(BINS, 0.5))).least == 0.0
 
 
 def test_few_events_are_not_judged() -> None:
     n = 400
     y = (np.arange(n) < 6).astype(float)
-    moments = VoteMoments.of(Axis.of(0.0, 1.0), np.arange(n) % 2, 2, np.linspace(0, 1, n), y, np.ones(n))
+    moments = moments_of(np.arange(n) % 2, 2, np.linspace(0, 1, n), y, np.ones(n))
     pooled = Pooled(np.full(BINS, 0.015), np.full(BINS, 0.5))
-    assert not walk(moments, (0, 1), pooled, binary=True).known
+    assert not walk(moments, (0, 1), pooled).known
 
 
 def test_intervals_hold_equal_votes() -> None:
@@ -120,21 +121,21 @@ def test_the_statistic_is_that_of_wald() -> None:
     lines = np.column_stack([np.ones(8), np.arange(8)])
     sums = lines.T @ step
     wald = sums @ np.linalg.solve(lines.T @ covariance @ lines, sums)
-    trend = Trend.of(trended(step, np.ones(8)), covariance)
+    trend = Trend.fit(trended(step, np.ones(8)), covariance)
     assert trend.statistic(None) ** 2 == pytest.approx(wald)
     assert trend.pvalue(trend.statistic(None)) == pytest.approx(stats.chi2.sf(wald, 2))
-    few = Trend.of(trended(step, np.ones(8), 12.0), covariance)
+    few = Trend.fit(trended(step, np.ones(8), 12.0), covariance)
     assert few.pvalue(few.statistic(None)) == pytest.approx(stats.f.sf(wald * 11 / (2 * 12), 2, 11))
 
 
 def test_draws_from_the_law_have_even_pvalues() -> None:
     steps = np.random.default_rng(1).normal(size=(4_000, 10))
-    drawn = Trend.of(trended(np.zeros(10), np.ones(10)), np.eye(10)).drawn(steps)
+    drawn = Trend.fit(trended(np.zeros(10), np.ones(10)), np.eye(10)).drawn(steps)
     assert stats.kstest(drawn, "uniform").pvalue > 0.01
 
 
 def test_a_tolerance_takes_off_what_it_could_add_to_a_trend() -> None:
-    trend = Trend.of(trended(np.full(10, 0.3), np.ones(10)), np.eye(10))
+    trend = Trend.fit(trended(np.full(10, 0.3), np.ones(10)), np.eye(10))
     assert trend.statistic(None) == pytest.approx(3 / np.sqrt(10))
     assert trend.statistic(0.1) == pytest.approx(2 / np.sqrt(10), rel=1e-3)
     assert trend.statistic(0.3) == pytest.approx(0.0, abs=1e-12)
@@ -143,11 +144,11 @@ def test_a_tolerance_takes_off_what_it_could_add_to_a_trend() -> None:
 def test_one_interval_has_a_level_and_no_line() -> None:
     covariance = np.zeros((4, 4))
     covariance[1, 1] = 2.0
-    trend = Trend.of(trended([0, 3, 0, 0], [0, 1, 0, 0]), covariance)
+    trend = Trend.fit(trended([0, 3, 0, 0], [0, 1, 0, 0]), covariance)
     assert trend.statistic(None) == pytest.approx(3 / np.sqrt(2))
     assert trend.pvalue(trend.statistic(None)) == pytest.approx(stats.chi2.sf(4.5, 1))
     assert trend.statistic(1.0) == pytest.approx(2 / np.sqrt(2))
-    nothing = Trend.of(trended(np.zeros(4), np.zeros(4)), np.zeros((4, 4)))
+    nothing = Trend.fit(trended(np.zeros(4), np.zeros(4)), np.zeros((4, 4)))
     assert nothing.pvalue(nothing.statistic(None)) == 1.0
     assert nothing.drawn(np.ones((3, 4))).tolist() == [1.0] * 3
 
@@ -175,9 +176,10 @@ def test_normal_scores_are_as_rare_as_student_statistics() -> None:
 
 def test_a_tolerance_moves_the_null() -> None:
     difference, se, df = np.array([0.05, 0.2, 0.2]), np.full(3, 0.05), np.full(3, np.inf)
-    _, none = beyond(difference, se, df, None)
+    effect = Wald(difference, se, df)
+    _, none = judge(effect, None)
     np.testing.assert_allclose(none, 2 * stats.norm.sf([1, 4, 4]))
-    _, allowed = beyond(difference, se, df, 0.1)
+    _, allowed = judge(effect, 0.1)
     np.testing.assert_allclose(allowed, [1.0, *[(2 * stats.norm.sf(2) + 2 * stats.norm.sf(6)) / 2] * 2])
 
 

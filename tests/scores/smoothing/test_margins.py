@@ -20,9 +20,9 @@ def sample(power: float, n: int = 40_000, seed: int = 0) -> tuple[np.ndarray, np
 
 def test_thresholds_and_outcomes_are_inverse() -> None:
     one = cells(*sample(1.0))
-    (curve,) = MarginCurves.of(one, None, Bandwidth(Axis.of(0.0, 1.0), 20_000)).responses(one)
+    (curve,) = MarginCurves.build(one, None, Bandwidth(Axis.between(0.0, 1.0), 20_000)).responses(one)
     for outcome in (0.4, 0.55, 0.7):
-        assert curve.at(curve.threshold(outcome)) == pytest.approx(outcome)
+        assert curve.metric(curve.threshold(outcome)) == pytest.approx(outcome)
         assert curve.threshold(outcome) == pytest.approx(outcome, abs=0.04)  # below 0.5 along a line
     assert curve.threshold(2.0) == pytest.approx(1.0, abs=0.01)  # no further than the data
 
@@ -30,14 +30,14 @@ def test_thresholds_and_outcomes_are_inverse() -> None:
 def test_a_level_curve_keeps_its_threshold() -> None:
     rng = np.random.default_rng(1)
     one = cells(rng.random(5_000), np.arange(5_000) % 2 * 1.0)
-    (curve,) = MarginCurves.of(one, None, Bandwidth(Axis.of(0.0, 1.0), 2_500)).responses(one)
-    assert curve.threshold(curve.at(0.5)) == pytest.approx(0.5, abs=0.01)
+    (curve,) = MarginCurves.build(one, None, Bandwidth(Axis.between(0.0, 1.0), 2_500)).responses(one)
+    assert curve.threshold(curve.metric(0.5)) == pytest.approx(0.5, abs=0.01)
 
 
 def test_the_common_outcome_keeps_the_rate() -> None:
     both = [cells(*sample(power, seed=k)) for k, power in enumerate((1.0, 1.5))]
-    bandwidth = Bandwidth(Axis.of(0.0, 1.0), 20_000)
-    curves = [MarginCurves.of(one, None, bandwidth).responses(one)[0] for one in both]
+    bandwidth = Bandwidth(Axis.between(0.0, 1.0), 20_000)
+    curves = [MarginCurves.build(one, None, bandwidth).responses(one)[0] for one in both]
     wanted = sum(curve.positives(0.5) for curve in curves)
     target, reached = common_value(curves, wanted)
     assert reached
@@ -51,7 +51,7 @@ def test_at_the_present_threshold_it_is_the_marginal_outcome() -> None:
     expected = marginal_outcomes(data, outcome="y", score="s", groups="g", threshold=0.5, bandwidth=0.1)
     one, two = cells(s, y), cells(t, z)
     both = ScoreCells(one.bins, *(np.concatenate([getattr(c, n) for c in (one, two)]) for n in one.__slots__[1:]))
-    width = Bandwidth.of(Axis.of(0.0, 1.0), 4_000, 0.1, np.array([0.5]))
+    width = Bandwidth.checked(Axis.between(0.0, 1.0), 4_000, 0.1, np.array([0.5]))
     value, covariance = margin_at(np.full(2, 0.5), both, None, width)
     outcome = np.append(expected.estimate, expected.reference)
     half = np.append(expected.estimate_high, expected.reference_high) - outcome
@@ -69,12 +69,12 @@ def test_the_scatter_of_parts_is_that_of_their_sum() -> None:
 def test_a_straight_curve_is_read_from_further_than_one_that_bends() -> None:
     rng = np.random.default_rng(3)
     s = rng.random(40_000)
-    bandwidth = Bandwidth(Axis.of(0.0, 1.0), 20_000)
+    bandwidth = Bandwidth(Axis.between(0.0, 1.0), 20_000)
     widths = []
     for chance in (s, 0.5 + 0.4 * np.sin(25 * (s - 0.5))):
         one = cells(s, (rng.random(s.size) < chance).astype(float))
-        margins = MarginCurves.of(one, None, bandwidth)
-        widths.append(margins.curves[0].width / bandwidth.at(margins.points))
+        margins = MarginCurves.build(one, None, bandwidth)
+        widths.append(margins.curves[0].width / bandwidth.widths(margins.points))
     assert widths[0].mean() > 2
     assert widths[1].mean() < 1.3
     assert min(own.min() for own in widths) == pytest.approx(1.0)
@@ -82,7 +82,7 @@ def test_a_straight_curve_is_read_from_further_than_one_that_bends() -> None:
 
 def test_a_given_bandwidth_is_taken_as_it_is() -> None:
     one = cells(*sample(1.0, 4_000))
-    margins = MarginCurves.of(one, None, Bandwidth.of(Axis.of(0.0, 1.0), 4_000, 0.07, np.array([0.5])))
+    margins = MarginCurves.build(one, None, Bandwidth.checked(Axis.between(0.0, 1.0), 4_000, 0.07, np.array([0.5])))
     np.testing.assert_allclose(margins.curves[0].width, 0.07)
     np.testing.assert_allclose(margins.lines[0].width, 0.14)
 
@@ -91,11 +91,11 @@ def test_parts_of_one_row_each_choose_the_same_widths() -> None:
     """Each part having some of the rows, the spread between parts is that of the rows."""
     s, y = sample(1.0, 20_000)
     part = np.arange(s.size) % 100
-    one, bandwidth = cells(s, y), Bandwidth(Axis.of(0.0, 1.0), 20_000)
+    one, bandwidth = cells(s, y), Bandwidth(Axis.between(0.0, 1.0), 20_000)
     each = [cells(s[part == k], y[part == k]).joined for k in range(100)]
     names = one.__slots__[1:]
     parts = ScoreCells(each[0].bins, *(np.stack([getattr(own, name) for own in each]) for name in names))
-    alone, together = (MarginCurves.of(one, own, bandwidth).curves[0].width for own in (None, parts))
+    alone, together = (MarginCurves.build(one, own, bandwidth).curves[0].width for own in (None, parts))
     assert np.mean(alone == together) > 0.5
 
 
@@ -104,6 +104,6 @@ def test_the_aim_is_met_from_many_rows() -> None:
     errors = []
     for seed in range(4):
         one = cells(*sample(1.0, 200_000, seed))
-        (curve,) = MarginCurves.of(one, None, Bandwidth(Axis.of(0.0, 1.0), 100_000)).responses(one)
-        errors.append(abs(curve.at(0.43) - 0.43))
+        (curve,) = MarginCurves.build(one, None, Bandwidth(Axis.between(0.0, 1.0), 100_000)).responses(one)
+        errors.append(abs(curve.metric(0.43) - 0.43))
     assert np.mean(errors) < 0.005

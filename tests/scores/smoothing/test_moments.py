@@ -9,10 +9,10 @@ import pytest
 
 from isonomy.numerics.arrays import FloatArray
 from isonomy.scores.smoothing import moments as module
-from isonomy.scores.smoothing.kernels import BINS, Axis
+from isonomy.scores.smoothing.kernels import BINS
 from isonomy.scores.smoothing.moments import VoteMoments
-
-AXIS = Axis.of(0.0, 1.0)
+from support.votes import AXIS, groups
+from support.votes import moments as moments_of
 
 
 def rows(n: int = 600, seed: int = 0) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def moments(
 ) -> VoteMoments:
     score, outcome, vote = (columns[name][chosen] for name in ("score", "outcome", "vote"))
     person = columns["user"][chosen] if user else None
-    return VoteMoments.of(AXIS, columns["group"][chosen], 2, score, outcome, vote, None, person, products=products)
+    return moments_of(columns["group"][chosen], 2, score, outcome, vote, None, person, products=products)
 
 
 def functional(seed: int = 1) -> FloatArray:
@@ -41,7 +41,7 @@ def functional(seed: int = 1) -> FloatArray:
 def by_hand(columns: dict[str, Any], a: int, b: int, user: bool) -> FloatArray:
     """Products of sums of each user (or row), in a loop."""
     f = functional()
-    bins = AXIS.bin(columns["score"])
+    bins = AXIS.bins.index(columns["score"])
     each = columns["vote"][:, None] * (f[0, bins] + columns["outcome"][:, None] * f[1, bins])
     person = columns["user"] if user else np.arange(each.shape[0])
     total = np.zeros((3, 3))
@@ -79,12 +79,9 @@ def votes_of_users(seed: int = 0) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("heavy", [2, 7, 512])
-@pytest.mark.parametrize("at_once", [7, 2**21])
-def test_rows_with_equal_votes_are_counted(monkeypatch: pytest.MonkeyPatch, heavy: int, at_once: int) -> None:
+def test_rows_with_equal_votes_are_counted(monkeypatch: pytest.MonkeyPatch, heavy: int) -> None:
     columns, f = votes_of_users(), functional()
     monkeypatch.setattr(module, "HEAVY", heavy)
-    monkeypatch.setattr(module, "_ROWS", at_once)
-    monkeypatch.setattr(module._Rows, "in_order", None)  # the way of other votes
     monkeypatch.setattr(module, "_PAIRS", 100)
     summed = moments(columns, products=True)
     for g in (0, 1):
@@ -118,19 +115,19 @@ def test_parts_add_up(user: bool) -> None:
 def test_a_bin_stands_at_the_mean_of_its_scores() -> None:
     half = 0.25 / BINS
     score = np.array([half, 3 * half, 0.5])
-    one = VoteMoments.of(AXIS, np.zeros(3, dtype=int), 1, score, np.zeros(3), np.array([1.0, 3.0, 1.0]))
+    one = moments_of(np.zeros(3, dtype=int), 1, score, np.zeros(3), np.array([1.0, 3.0, 1.0]))
     assert one.site[0] == pytest.approx(2.5 * half)
-    assert one.site[AXIS.bin(np.array([0.5]))[0]] == 0.5
-    assert one.site[7] == AXIS.centers[7]
+    assert one.site[AXIS.bins.index(np.array([0.5]))[0]] == 0.5
+    assert one.site[7] == AXIS.bins.centers[7]
 
 
 def test_a_line_that_stands_for_rows_is_as_many_rows() -> None:
     columns, f = rows(60), functional()
     count = np.arange(60) % 3 + 1
     group, score, outcome = (np.repeat(columns[name], count) for name in ("group", "score", "outcome"))
-    long = VoteMoments.of(AXIS, group, 2, score, outcome, np.ones(score.size))
+    long = moments_of(group, 2, score, outcome, np.ones(score.size))
     lines = count.astype(float)
-    short = VoteMoments.of(AXIS, columns["group"], 2, columns["score"], columns["outcome"], lines, lines)
+    short = moments_of(columns["group"], 2, columns["score"], columns["outcome"], lines, lines)
     np.testing.assert_allclose(short.covariance({0: f, 1: f}), long.covariance({0: f, 1: f}), rtol=1e-9)
     np.testing.assert_allclose(short.rows, long.rows)
 
@@ -147,7 +144,10 @@ def test_entries_of_parts_make_the_whole(user: bool) -> None:
             values.append(value)
     place, at = np.unique(np.concatenate(places), return_inverse=True)
     sums = np.bincount(at, np.concatenate(values)).astype(np.float64)
-    joined, whole = VoteMoments.from_entries(AXIS, 2, place, sums, users=user), moments(columns, user=user)
+    joined, whole = (
+        VoteMoments.from_entries("g", groups(2), False, AXIS, place, sums, users=user),
+        moments(columns, user=user),
+    )
     for name in ("place", "weight", "total", "rows", "users", "spanning"):
         np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), rtol=1e-12)
     for a, b in ((0, 0), (0, 1), (1, 0)):

@@ -9,10 +9,9 @@ import pytest
 
 import isonomy as iso
 from isonomy.scores import calibration_metrics, composite_parity, predictive_parity
-from isonomy.scores.smoothing.kernels import Axis
-from isonomy.scores.smoothing.moments import VoteMoments
 from isonomy.scores.smoothing.orders import STEPS, IntervalMeans, interval_means, ordering, simplex
 from support.tables import measured, scored, two_scores
+from support.votes import moments
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 
@@ -26,38 +25,38 @@ def means(value: list[list[float]], se: float = 0.02) -> IntervalMeans:
 
 
 def judged(one: IntervalMeans, tolerance: float | None = None) -> Any:
-    return ordering(one, tolerance, 0.05, 500, np.random.default_rng(0))
+    return ordering(one, ["a", "b"], tolerance, 0.05, 500, np.random.default_rng(0))
 
 
 def test_a_reversed_order_is_detected() -> None:
     order = judged(means([[0.6, 0.7], [0.1, 0.3]]))
-    assert (order.better, order.worse, order.at, order.above) == (0, 1, 0.2, 0.8)
-    assert order.difference == pytest.approx(0.3)
-    assert order.pvalue < 0.01
-    assert judged(means([[0.1, 0.7], [0.1, 0.7]])).pvalue > 0.5
+    assert [order[name] for name in ("better", "worse", "score", "higher_score")] == ["a", "b", 0.2, 0.8]
+    assert order["difference"] == pytest.approx(0.3)
+    assert order["pvalue"] < 0.01
+    assert judged(means([[0.1, 0.7], [0.1, 0.7]]))["pvalue"] > 0.5
 
 
 def test_a_tolerance_for_reversals() -> None:
     falling = means([[0.6, 0.55], [0.6, 0.55]], se=0.005)
-    assert judged(falling).pvalue < 0.01
+    assert judged(falling)["pvalue"] < 0.01
     allowed = judged(falling, 0.1)
-    assert allowed.pvalue == 1.0
+    assert allowed["pvalue"] == 1.0
     # The upper limit of the largest reversal: 0.05 and 1.65 standard errors of a difference.
-    assert allowed.limit == pytest.approx(0.05 + 1.645 * 0.005 * np.sqrt(2), abs=1e-4)
+    assert allowed["limit"] == pytest.approx(0.05 + 1.645 * 0.005 * np.sqrt(2), abs=1e-4)
 
 
 def test_nothing_supported_is_nothing_tested() -> None:
     none = means([[0.2, 0.7], [0.2, 0.7]])
     none.supported[:] = False
-    assert np.isnan(judged(none).pvalue)
-    assert np.isnan(judged(none).limit)
+    assert np.isnan(judged(none)["pvalue"])
+    assert np.isnan(judged(none)["limit"])
 
 
 def test_means_of_intervals_are_means_of_rows() -> None:
     rng = np.random.default_rng(0)
     s, g = rng.integers(0, 10, 3_000) / 10 + 0.05, rng.integers(0, 2, 3_000)
     y = rng.normal(size=3_000)
-    one = interval_means(VoteMoments.of(Axis.of(0.0, 1.0), g, 2, s, y, np.ones(3_000)), binary=False)
+    one = interval_means(moments(g, 2, s, y, np.ones(3_000), binary=False))
     assert np.all(np.diff(one.score) > 0)
     cell = np.argmin(np.abs(s[:, None] - one.score), axis=1)
     for k in range(2):

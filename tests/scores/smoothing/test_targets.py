@@ -10,21 +10,19 @@ import pytest
 from isonomy.scores.smoothing.targets import (
     COARSE,
     FINE,
-    RATIOS,
     SUMS,
-    ScoreBins,
     ScoreCells,
     above,
     blocks_of,
     common_value,
-    cut_up,
     equal_odds,
+    join_bins,
     metrics_of,
-    one_way,
     ratio,
     resampled,
     responses,
-    within,
+    split_tie,
+    threshold_bins,
 )
 from support.cells import cells, groups
 
@@ -33,13 +31,13 @@ from support.cells import cells, groups
     ("low", "high", "present"), [(0.0, 1.0, 0.3), (-5.0, 3.0, 2.9), (0.0, 1.0, 7.0), (2.0, 2.0, 2.0)]
 )
 def test_the_present_threshold_is_an_edge(low: float, high: float, present: float) -> None:
-    bins = ScoreBins.of(low, high, present)
-    for one in (bins, bins.joined):
+    bins = threshold_bins(low, high, present)
+    for one in (bins, join_bins(bins)):
         assert one.edges[one.before] == present
         assert one.edges[0] <= low
         assert one.edges[-1] >= high
         assert one.edges.size == one.size + 1 == one.centers.size + 1
-    assert (bins.size, bins.joined.size) == (FINE, COARSE)
+    assert (bins.size, join_bins(bins).size) == (FINE, COARSE)
 
 
 def test_sums_from_each_edge_up() -> None:
@@ -75,6 +73,9 @@ def test_parts_are_drawn_as_wholes() -> None:
     assert np.std(means) == pytest.approx(0.5 / np.sqrt(50), rel=0.12)  # 50 parts, not 1,000 rows
 
 
+METRICS = ("selection_rate", "tpr", "fpr", "predictive_value")
+
+
 def by_hand(metric: str, s: np.ndarray, y: np.ndarray, t: float) -> float:
     chosen = s >= t
     return {
@@ -85,17 +86,20 @@ def by_hand(metric: str, s: np.ndarray, y: np.ndarray, t: float) -> float:
     }[metric]
 
 
-@pytest.mark.parametrize("metric", RATIOS)
+@pytest.mark.parametrize("metric", METRICS)
 def test_metrics_are_the_rows(metric: str) -> None:
     scores, outcomes, both = groups()
-    numerator, denominator = ratio(both, metric)
+    selected = both.above
+    numerator, denominator = (
+        np.broadcast_to(part, selected[0].shape) for part in ratio(metric, selected, selected[..., :1])
+    )
     for place in (both.bins.before, both.bins.before + 100, both.bins.before - 1_000):
         for g in range(2):
             expected = by_hand(metric, scores[g], outcomes[g], both.bins.edges[place])
             assert numerator[g, place] / denominator[g, place] == pytest.approx(expected, abs=2e-4)
 
 
-@pytest.mark.parametrize("target", [*RATIOS, "equalized_odds"])
+@pytest.mark.parametrize("target", [*METRICS, "equalized_odds"])
 def test_all_agree_and_as_many_are_selected(target: Any) -> None:
     scores, outcomes, both = groups()
     curves = responses(both, target)
@@ -105,7 +109,7 @@ def test_all_agree_and_as_many_are_selected(target: Any) -> None:
     thresholds = [curve.threshold(value) for curve in curves]
     assert sum((s >= t).sum() for s, t in zip(scores, thresholds, strict=True)) == pytest.approx(wanted, abs=5)
     for g, t in enumerate(thresholds):
-        assert curves[g].at(t) == pytest.approx(value)
+        assert curves[g].metric(t) == pytest.approx(value)
         measured = np.mean([by_hand(m, scores[g], outcomes[g], t) for m in metrics_of(target)])
         assert measured == pytest.approx(value, abs=0.005 if target == "predictive_value" else 5e-4)
 
@@ -128,16 +132,6 @@ def test_two_groups_have_the_smallest_largest_difference_of_odds() -> None:
     assert ours <= min(largest(t) for t in np.linspace(0.2, 0.6, 81)) + 2e-3
 
 
-def test_one_way() -> None:
-    _, _, both = groups()
-    for target, raised in (("tpr", min), ("predictive_value", max)):
-        curves = responses(both, target)  # type: ignore[arg-type]
-        now = [curve.at(0.5) for curve in curves]
-        assert one_way(curves, 0.5, "raise") == raised(now)
-    assert [within(t, 0.5, "raise") for t in (0.4, 0.6)] == [0.5, 0.6]
-    assert [within(t, 0.5, "lower") for t in (0.4, 0.6)] == [0.4, 0.5]
-
-
 def test_groups_that_do_not_differ_share_a_block() -> None:
     apart = np.zeros((4, 4), dtype=bool)
     apart[0, 2] = apart[2, 0] = True
@@ -154,9 +148,10 @@ def test_equal_odds_by_lot() -> None:
     assert reached
     chances = []
     for rule, s, y in zip(rules, scores, outcomes, strict=True):
-        assert rule.low <= rule.high
-        assert 0 <= rule.probability <= 1
-        chance = np.where(s >= rule.high, 1.0, np.where(s >= rule.low, rule.probability, 0.0))
+        low, high, probability = rule
+        assert low <= high
+        assert 0 <= probability <= 1
+        chance = np.where(s >= high, 1.0, np.where(s >= low, probability, 0.0))
         np.testing.assert_allclose([chance[y == 1].mean(), chance[y == 0].mean()], pair, atol=5e-4)
         chances.append(chance.sum())
     assert sum(chances) == pytest.approx(wanted, abs=10)
@@ -166,14 +161,13 @@ def test_ties_are_cut_up_by_lot_or_taken_whole() -> None:
     score = np.repeat([0.1, 0.6, 0.8], [50, 40, 10])
     (curve,) = responses(cells(score, np.zeros(100)), "selection_rate")
     half = curve.threshold(0.4)
-    rule = cut_up(half, curve, randomize=True)
-    assert rule.low <= 0.6 < rule.high
-    assert rule.probability == pytest.approx(0.75)  # 10 for certain and three quarters of 40
-    assert (score >= cut_up(half, curve, randomize=False).low).sum() == 50
-    assert (score >= cut_up(curve.threshold(0.2), curve, randomize=False).low).sum() == 10
+    low, high, probability = split_tie(half, curve, randomize=True)
+    assert low <= 0.6 < high
+    assert probability == pytest.approx(0.75)  # 10 for certain and three quarters of 40
+    assert (score >= split_tie(half, curve, randomize=False)[0]).sum() == 50
+    assert (score >= split_tie(curve.threshold(0.2), curve, randomize=False)[0]).sum() == 10
 
 
 def test_single_scores_are_no_tie() -> None:
     (curve,) = responses(cells(np.linspace(0, 1, 1_000), np.zeros(1_000)), "selection_rate")
-    rule = cut_up(0.5123, curve, randomize=True)
-    assert rule.low == rule.high == 0.5123
+    assert split_tie(0.5123, curve, randomize=True) == (0.5123, 0.5123, 1.0)

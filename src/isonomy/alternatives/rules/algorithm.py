@@ -1,4 +1,4 @@
-"""What a rule is given, what it returns, and how both are guarded.
+"""What a rule is given, what it returns, and what happens if it fails.
 
 A rule is any callable ``rule(training) -> algorithm``; an algorithm is any callable ``algorithm(people) -> values``,
 where values are 0/1 decisions, or scores that the capacity or the threshold turns into decisions. A rule that fails has
@@ -57,17 +57,15 @@ Decide = Callable[[People], ArrayLike]
 class Training:
     """The rows a rule may learn from, one entry per person, and what its algorithm must achieve.
 
-    ``criteria`` holds the utilities, the required gains (less the margin) and the protected group.
+    ``criteria`` holds the utilities, the required gains, the protected group, the capacity and the threshold.
     """
 
     people: People
     outcomes: Mapping[str | None, FloatArray]  # None: the outcome of the call; else the column a utility names
     status_quo: FloatArray  # the status quo's decisions
     criteria: Criteria
-    capacity: float | None
-    threshold: float | None
     rng: np.random.Generator
-    weight: FloatArray | None = None  # what each row weighs; None: alike
+    weight: FloatArray | None = None  # what each row weighs; None: all the same
 
     @property
     def outcome(self) -> FloatArray:
@@ -75,9 +73,9 @@ class Training:
         return self.outcomes[None]
 
     @property
-    def scored(self) -> bool:
-        """Whether a capacity or a threshold will turn scores into decisions."""
-        return self.capacity is not None or self.threshold is not None
+    def masses(self) -> FloatArray:
+        """What each row weighs."""
+        return np.ones(len(self.people)) if self.weight is None else self.weight
 
     def take(self, index: IntArray) -> Training:
         """The training rows at ``index``."""
@@ -88,7 +86,7 @@ class Training:
 
 
 def stratified(training: Training, share: float) -> tuple[IntArray, IntArray]:
-    """Row numbers in two parts: ``share`` of each group, outcome and decision in the first, at least one."""
+    """Row numbers in two parts: the first has ``share`` of each group, outcome and decision, and at least one row."""
     y = training.outcome
     high = y > np.median(y) if len(np.unique(y)) > 2 else y == y.max()
     strata = 4 * training.people.group + 2 * high + (training.status_quo > 0.5)
@@ -101,9 +99,9 @@ def stratified(training: Training, share: float) -> tuple[IntArray, IntArray]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Algorithm:
-    """A candidate algorithm with remarks of its rule.
+    """A candidate algorithm with remarks of its rule, which may return this instead of a bare callable.
 
-    A rule may return this in place of a bare callable. ``decide`` is None if nothing was found; the p-value is then 1.
+    ``decide`` is None if nothing was found; the p-value is then 1.
     """
 
     decide: Decide | None
@@ -153,11 +151,10 @@ def applied(algorithm: Algorithm, name: str, people: People) -> tuple[Algorithm,
     except (TypeError, ValueError):
         return _failed(f"rule {name!r} returned values that are not numbers; numbers are needed."), nothing
     if numbers.shape != (len(people),):
-        reason = f"rule {name!r} returned shape {numbers.shape}; one value for each of {len(people)} rows is needed."
-        return _failed(reason), nothing
-    if not np.isfinite(numbers).all():
-        n = int((~np.isfinite(numbers)).sum())
-        return _failed(f"rule {name!r} returned {n} NaN or infinite values; finite numbers are needed."), nothing
+        needed = f"one value for each of {len(people)} rows is needed."
+        return _failed(f"rule {name!r} returned shape {numbers.shape}; {needed}"), nothing
+    if wrong := int((~np.isfinite(numbers)).sum()):
+        return _failed(f"rule {name!r} returned {wrong} NaN or infinite values; finite numbers are needed."), nothing
     return algorithm, numbers
 
 

@@ -14,10 +14,10 @@ one-sided tests that are combined into an `Equivalence`.
 *By the bootstrap* (`resample` and `compare_resamples`; sections 3.2 and 4 of the paper): T(delta) = g - delta c is
 compared with the bootstrap law of T* - T. A resample exceeds if T* - T >= T, that is, if g* - 2g >= delta (c* - 2c): a
 half-line of deltas whose end does not depend on delta. Sorting these ends once gives the p-value at every delta, so a
-whole surface costs no more than a point. Both sides carry the same sqrt(l), which cancels; the paper's p-value line
-scales only one of them. |F1| < (1 - delta) |F0| is tested as two one-sided questions. The paper bootstraps |F1|
-itself, which has a kink at 0: |F1*| cannot fall below 0, so hardly any resample exceeds if |F1| happens to be near 0,
-and the test over-rejects where (1 - delta) |F0| is within two or three standard errors of 0 (docs: up to 0.26 at
+whole surface costs no more than a point. Both sides have the same factor sqrt(l), which cancels; the paper's formula
+for the p-value scales only one of them. |F1| < (1 - delta) |F0| is tested as two one-sided hypotheses. The paper
+bootstraps |F1| itself, which has a kink at 0: |F1*| cannot fall below 0, so hardly any resample exceeds if |F1| happens
+to be near 0, and the test over-rejects if (1 - delta) |F0| is within two or three standard errors of 0 (up to 0.26 at
 nominal 0.05). ``published=True`` is that form; far from the kink the two agree.
 """
 
@@ -25,12 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from isonomy.alternatives.rules.influence import RateMoments, Worth, gap_forms
+from isonomy.alternatives.rules.influence import Judged, RateMoments, gap_forms
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
 from isonomy.inference.simultaneous import RANK_TOLERANCE, sup_t
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
@@ -40,52 +39,15 @@ from isonomy.numerics.tails import t_as_rare, t_sf
 _TIE = 1e-12  # relative: a tie lost to rounding must count as exceeding, never as evidence
 
 
-@runtime_checkable  # a stored result is checked for it
-class Tested(Protocol):
-    """One part of the null: does a gain exceed delta times its base?"""
-
-    def pvalue(self, delta: ArrayLike) -> FloatArray:
-        """p-value at each delta."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Requirement:
-    """One accuracy or one unfairness: the values of both algorithms, and what must all be shown."""
-
-    candidate: float
-    status_quo: float
-    parts: tuple[Tested, ...]
-
-    def pvalue(self, delta: ArrayLike) -> FloatArray:
-        """The largest p-value of the parts, at each delta."""
-        return largest(self.parts, delta)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Requirements:
-    """All parts of the null, for a candidate and the status quo on the same rows."""
-
-    accuracy: tuple[Requirement, ...]
-    fairness: tuple[Requirement, ...]
-    undefined: int  # resamples in which some denominator was empty
-    fewest: float  # the smallest denominator
-    distance: float  # of the status quo's unfairness from zero, in standard errors; the smallest
-
-
-def largest(parts: Sequence[Tested], delta: ArrayLike) -> FloatArray:
-    """The largest p-value of the parts, at each delta."""
-    return np.asarray(np.max([part.pvalue(delta) for part in parts], axis=0))
-
-
-# ---- in closed form
+# ---- tests of one part
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Excess:
     """Does the ``gain`` exceed delta times the ``base``? A normal law, from their variances and covariance.
 
-    ``noise`` is what rounding leaves of a variance that is 0. ``identical``: both algorithms decide alike wherever it
-    matters, so the gain is 0 and nothing was estimated. ``df`` is the number of clusters less one.
+    ``noise`` is what rounding leaves of a variance that is 0. ``identical``: both algorithms make the same decisions
+    for everybody concerned, so the gain is 0 and nothing was estimated. ``df`` is the number of clusters minus 1.
     """
 
     gain: float
@@ -99,14 +61,14 @@ class Excess:
     df: float = np.inf
 
     def moments(self, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The gain less delta times its base, and the variance of that."""
+        """The gain minus delta times its base, and the variance of that."""
         variance = self.variance - 2 * delta * self.covariance + delta**2 * self.base_variance
         return self.gain - delta * self.base, variance
 
     def pvalue(self, delta: ArrayLike) -> FloatArray:
         """One-sided p-value at each delta.
 
-        Without any variance, a gain that is large enough has 1 / (1 + rows): rows that are all alike never give 0.
+        Without any variance it is 1 / (1 + rows) for a gain that is large enough: equal rows never give 0.
         """
         excess, variance = self.moments(np.asarray(delta, dtype=float))
         certain = self.identical | (variance <= self.noise)
@@ -118,17 +80,17 @@ class Excess:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Equivalence:
-    """Is a gap F1 between -c and c, where c is what the status quo's gap leaves?
+    """Is a gap F1 between -c and c, where c is the gap that the required cut leaves of the status quo's?
 
     With u <= v the distances of F1 from both ends in standard errors and r < 0 their correlation, the p-value is
 
         P(u <= Z <= u + (v - u) / -r),    Z standard normal,
 
-    in place of P(Z >= u): at the end that u is measured from, v - r u is independent of u, and given it everything that
+    instead of P(Z >= u): at the end that u is measured from, v - r u is independent of u, and given it everything that
     rejects at this p-value or a smaller one lies between these two. So the level holds wherever F1 and c are, and the
-    power is never lower. For a c without error, r = -1, it is the uniformly most powerful unbiased test of
-    equivalence. Nothing is shown unless c is shown to be above 0. ``step`` is half of the distance between values that
-    F1 can take: an F1 that is 0 because rows are few is no evidence.
+    power is never lower. If c is known without error, r = -1, it is the uniformly most powerful unbiased test of
+    equivalence. Nothing is shown unless c is shown to be above 0. ``step`` is half the distance between the values that
+    F1 can take: an F1 that is 0 because there are few rows is not evidence.
     """
 
     upper: Excess
@@ -156,11 +118,68 @@ class Equivalence:
         return np.asarray(np.where(usable, np.minimum(one_sided, sharper), one_sided), dtype=float)
 
 
-Form = tuple[FloatArray, FloatArray | None]  # a gain and its base as linear forms; no base: it is 1
+@dataclass(frozen=True, slots=True, eq=False)
+class Exceedance:
+    """How many resamples exceed, as a function of delta."""
+
+    rising: FloatArray  # sorted: exceeds for every delta from here up
+    falling: FloatArray  # sorted: exceeds for every delta down from here
+    always: int  # exceeds whatever delta is; resamples with an empty denominator among them
+    resamples: int
+    added: int = 1  # to both counts, so that a p-value is never 0; the paper adds nothing
+
+    def count(self, delta: ArrayLike) -> NDArray[np.int64]:
+        """Number of resamples exceeding at each delta."""
+        up = np.searchsorted(self.rising, delta, side="right")
+        down = len(self.falling) - np.searchsorted(self.falling, delta, side="left")
+        return np.asarray(self.always + up + down, dtype=np.int64)
+
+    def pvalue(self, delta: ArrayLike) -> FloatArray:
+        """p-value at each delta: (1 + exceeding) / (1 + resamples), or the paper's exceeding / resamples."""
+        return np.asarray((self.added + self.count(delta)) / (self.added + self.resamples), dtype=float)
+
+
+# ---- all parts of the null
+
+
+Tested = Excess | Equivalence | Exceedance  # one part of the null
+Form = tuple[FloatArray, FloatArray | None]  # a gain and its base as linear forms; without a base it is 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requirement:
+    """One accuracy or one unfairness: the values of both algorithms, and what must all be shown."""
+
+    candidate: float
+    status_quo: float
+    parts: tuple[Tested, ...]
+
+    def pvalue(self, delta: ArrayLike) -> FloatArray:
+        """The largest p-value of the parts, at each delta."""
+        return largest(self.parts, delta)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requirements:
+    """All parts of the null, for a candidate and the status quo on the same rows."""
+
+    accuracy: tuple[Requirement, ...]
+    fairness: tuple[Requirement, ...]
+    undefined: int  # resamples in which some denominator was empty
+    fewest: float  # the smallest denominator
+    distance: float  # of the status quo's unfairness from zero, in standard errors; the smallest
+
+
+def largest(parts: Sequence[Tested | Requirement], delta: ArrayLike) -> FloatArray:
+    """The largest p-value of the parts, at each delta."""
+    return np.asarray(np.max([part.pvalue(delta) for part in parts], axis=0))
+
+
+# ---- in closed form
 
 
 def excess(known: RateMoments, gain: FloatArray, base: FloatArray | None, *, identical: bool = False) -> Excess:
-    """The test of two linear forms of the estimates; no base: gains are differences, and it is 1."""
+    """The test of two linear forms of the estimates; without a base, gains are differences and it is 1."""
     c = np.zeros(len(gain)) if base is None else base
     spread = known.covariance @ np.column_stack([gain, c])
     return Excess(
@@ -177,94 +196,83 @@ def excess(known: RateMoments, gain: FloatArray, base: FloatArray | None, *, ide
 
 
 def assess(
-    criteria: Criteria, known: RateMoments, worths: Worth, identical: BoolArray, alpha: float, rng: np.random.Generator
+    judged: Judged, known: RateMoments, identical: BoolArray, alpha: float, rng: np.random.Generator
 ) -> tuple[Requirements, FloatArray]:
     """The requirements in closed form, and each gain with simultaneous limits: (accuracies and utilities, 3).
 
-    ``identical`` says for which accuracies both algorithms decide alike.
+    ``identical`` says for which accuracies both algorithms make the same decisions.
     """
-    size, n_cells = len(known.estimates), int(np.prod((len(criteria.utilities), 2, len(criteria.labels))))
-    unit = np.eye(size)
+    criteria, size = judged.criteria, len(known.estimates)
+    unit, ratio, two_sided = np.eye(size), criteria.scale == "ratio", criteria.protected is None
+    n_cells = judged.sums[:, :, 0].size
     if isinstance(criteria.weights, str):
         accuracies = unit[n_cells : n_cells + 2, :, None]
     else:
-        rates = unit[:, :n_cells].reshape(size, len(criteria.utilities), 2, len(criteria.labels))
+        rates = unit[:, :n_cells].reshape(size, *judged.sums[:, :, 0].shape)
         accuracies = np.moveaxis(criteria.accuracy_of(rates, rates), 1, 0)  # (2, columns, components)
-    ratio = criteria.scale == "ratio"
-    accuracy: list[Requirement] = []
-    forms: list[list[Form]] = []
+    accuracy, fairness, forms, distance = [], [], [], np.inf
     for i in range(accuracies.shape[2]):
         base = accuracies[STATUS_QUO, :, i]
-        gain = accuracies[CANDIDATE, :, i] - base if not identical[i] else np.zeros(size)
-        question = excess(known, gain, base if ratio else None, identical=bool(identical[i]))
-        level = float(base @ known.estimates)
-        accuracy.append(Requirement(level + question.gain, level, (question,)))
-        forms.append([(gain, base if ratio else None)])
-    gaps, distance = gap_forms(criteria, size), np.inf
-    fairness: list[Requirement] = []
-    two_sided = criteria.protected is None
+        form = (np.zeros(size) if identical[i] else accuracies[CANDIDATE, :, i] - base, base if ratio else None)
+        test = excess(known, *form, identical=bool(identical[i]))
+        value = float(base @ known.estimates)
+        accuracy.append(Requirement(value + test.gain, value, (test,)))
+        forms.append([form])
+    gaps = gap_forms(criteria, size)[:, :, CANDIDATE]
     for k, gap in enumerate(gaps):
         base = unit[size - len(gaps) + k]
-        pairs: list[Form] = [
-            (base - side * gap[:, CANDIDATE, p], base if ratio else None)
-            for p in range(gap.shape[2])
-            for side in ((1, -1) if two_sided else (1,))
-        ]
+        signed = [side * column for column in gap.T for side in ((1, -1) if two_sided else (1,))]
+        pairs = [(base - column, base if ratio else None) for column in signed]
         sides = [excess(known, *pair) for pair in pairs]
+        parts: list[Tested] = [*sides]
         if two_sided:
-            covariances = [
-                float(first[0] @ known.covariance @ second[0])
-                for first, second in zip(pairs[::2], pairs[1::2], strict=True)
-            ]
-            steps = _steps(criteria, worths, k)
-            parts: list[Tested] = list(map(Equivalence, sides[::2], sides[1::2], covariances, steps))
+            ends = zip(pairs[::2], pairs[1::2], strict=True)
+            covariances = [float(upper[0] @ known.covariance @ lower[0]) for upper, lower in ends]
+            parts = list(map(Equivalence, sides[::2], sides[1::2], covariances, _steps(judged, k)))
         else:
             # A protected group that is not worse off has no disadvantage to cut: the status quo's must be shown too.
-            parts = [*sides, excess(known, base, np.zeros(size))]
+            parts.append(excess(known, base, np.zeros(size)))
         worst = excess(known, base, None)
-        unfair = float(criteria.unfairness(known.estimates @ gap[:, CANDIDATE]).max())
+        unfair = float(criteria.unfairness(known.estimates @ gap).max())
         fairness.append(Requirement(unfair, max(worst.gain, 0.0), tuple(parts)))
         forms.append(pairs)
         if worst.variance > worst.noise:
-            distance = min(distance, abs(worst.gain) / np.sqrt(worst.variance))
+            distance = min(distance, float(abs(worst.gain) / np.sqrt(worst.variance)))
     limits = _limits(known, forms, alpha, rng)
     if ratio:  # unfairness cannot fall by more than all of itself
         limits[len(accuracy) :] = np.minimum(limits[len(accuracy) :], 1.0)
-    fewest = float(worths.sums[:, :, 1].min())
-    return Requirements(tuple(accuracy), tuple(fairness), 0, fewest, float(distance)), limits
+    fewest = float(judged.sums[:, :, 1].min())
+    return Requirements(tuple(accuracy), tuple(fairness), 0, fewest, distance), limits
 
 
-def _steps(criteria: Criteria, worths: Worth, k: int) -> list[float]:
+def _steps(judged: Judged, k: int) -> list[float]:
     """Half of what one row can change in the candidate's gap of each pair, by the larger of its two groups."""
-    which = criteria.utilities.index(criteria.fairness[k])
-    values = np.unique(worths.values[:, which, CANDIDATE, 0])
+    criteria = judged.criteria
+    utility = criteria.utilities.index(criteria.fairness[k])
+    values = np.unique(judged.values[:, utility, CANDIDATE, 0])
     smallest = float(np.diff(values).min()) if len(values) > 1 else 0.0
-    denominators = worths.sums[which, CANDIDATE, 1]
+    denominators = judged.sums[utility, CANDIDATE, 1]
     return [0.5 * smallest / max(denominators[list(pair)].max(), 1.0) for pair in criteria.pairs]
 
 
 def _limits(known: RateMoments, forms: Sequence[Sequence[Form]], alpha: float, rng: np.random.Generator) -> FloatArray:
-    """Each requirement's gain, and limits that hold for all at once; unfairness falls by the smallest of its gains."""
-    pairs = [pair for part in forms for pair in part]
-    parts = [excess(known, *pair) for pair in pairs]
-    gradients = []
-    for (gain, base), part in zip(pairs, parts, strict=True):
-        usable = part.base if part.base > 0 else np.nan
-        gradients.append(gain if base is None else (gain - part.gain / usable * base) / usable)
-    estimates = np.array([part.gain / (part.base if part.base > 0 else np.nan) for part in parts])
-    jacobian = np.array(gradients)
-    covariance = np.where(np.isnan(jacobian).any(axis=1), np.nan, 1.0)[:, None] * (
-        np.nan_to_num(jacobian) @ known.covariance @ np.nan_to_num(jacobian).T
-    )
+    """Each requirement's gain with limits that hold for all at once; unfairness falls by the smallest of its gains."""
+    estimates, gradients = [], []
+    for gain, base in (form for part in forms for form in part):
+        c = 1.0 if base is None else float(base @ known.estimates)
+        c = c if c > 0 else np.nan
+        estimates.append(gain @ known.estimates / c)
+        gradients.append(gain if base is None else (gain - estimates[-1] * base) / c)
+    jacobian, undefined = np.nan_to_num(gradients), np.isnan(estimates)
+    covariance = jacobian @ known.covariance @ jacobian.T
     noise = RANK_TOLERANCE * (jacobian**2 @ np.diagonal(known.covariance))
     variance = np.diagonal(covariance)
-    deviation = np.sqrt(np.where(variance > noise, variance, np.nan))
-    with np.errstate(invalid="ignore"):
-        correlation = covariance / deviation[:, None] / deviation
+    deviation = np.sqrt(np.where((variance > noise) & ~undefined, variance, np.nan))
+    correlation = covariance / deviation[:, None] / deviation
     np.fill_diagonal(correlation, np.where(np.isnan(deviation), np.nan, 1.0))
     critical = float(t_as_rare(sup_t(correlation, alpha=alpha, rng=rng).critical, known.df))
-    margin = np.where(np.isnan(estimates), np.nan, np.nan_to_num(critical * np.nan_to_num(deviation)))
-    rows = np.stack([estimates, estimates - margin, estimates + margin], axis=1)
+    margin = np.nan_to_num(critical * np.nan_to_num(deviation))
+    rows = np.array(estimates)[:, None] + np.outer(margin, [0.0, -1.0, 1.0])
     ends = np.cumsum([len(part) for part in forms])[:-1]
     return np.stack([part.min(axis=0) for part in np.split(rows, ends)])
 
@@ -272,40 +280,14 @@ def _limits(known: RateMoments, forms: Sequence[Sequence[Form]], alpha: float, r
 # ---- by the bootstrap
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Exceedance:
-    """How many resamples exceed, as a function of delta."""
-
-    rising: FloatArray  # sorted: exceeds for every delta from here up
-    falling: FloatArray  # sorted: exceeds for every delta down from here
-    always: int  # exceeds whatever delta is; resamples with an empty denominator among them
-    resamples: int
-    added: int = 1  # to both counts, so that a p-value is never 0; the paper adds nothing
-
-    @classmethod
-    def of(cls, gain: float, base: float, gains: FloatArray, bases: FloatArray, added: int = 1) -> Exceedance:
-        """From the observed gain and base and their resampled values (NaN: undefined)."""
-        a = gains - 2 * gain + _TIE * (abs(gain) + abs(base))
-        b = bases - 2 * base
-        undefined = np.isnan(a) | np.isnan(b)
-        up, down, flat = (~undefined & side for side in (b < 0, b > 0, b == 0))
-        return cls(
-            rising=np.sort(a[up] / b[up]),
-            falling=np.sort(a[down] / b[down]),
-            always=int(undefined.sum() + (a[flat] >= 0).sum()),
-            resamples=len(gains),
-            added=added,
-        )
-
-    def count(self, delta: ArrayLike) -> NDArray[np.int64]:
-        """Number of resamples exceeding at each delta."""
-        up = np.searchsorted(self.rising, delta, side="right")
-        down = len(self.falling) - np.searchsorted(self.falling, delta, side="left")
-        return np.asarray(self.always + up + down, dtype=np.int64)
-
-    def pvalue(self, delta: ArrayLike) -> FloatArray:
-        """p-value at each delta: (1 + exceeding) / (1 + resamples), or the paper's exceeding / resamples."""
-        return np.asarray((self.added + self.count(delta)) / (self.added + self.resamples), dtype=float)
+def exceedance(gain: float, base: float, gains: FloatArray, bases: FloatArray, added: int = 1) -> Exceedance:
+    """From the observed gain and base and their resampled values (NaN: undefined)."""
+    a = gains - 2 * gain + _TIE * (abs(gain) + abs(base))
+    b = bases - 2 * base
+    undefined = np.isnan(a) | np.isnan(b)
+    up, down, flat = (~undefined & side for side in (b < 0, b > 0, b == 0))
+    always = int(undefined.sum() + (a[flat] >= 0).sum())
+    return Exceedance(np.sort(a[up] / b[up]), np.sort(a[down] / b[down]), always, len(gains), added)
 
 
 def resample(
@@ -332,9 +314,9 @@ def compare_resamples(
 ) -> Requirements:
     """The requirements on observed and resampled sums.
 
-    ``worst`` is, for each fairness utility, the status quo's most unequal pair, chosen on other rows. The largest gap
-    over pairs is not differentiable where two pairs tie, so its bootstrap over-rejects; each pair of the candidate is
-    compared with one fixed pair of the status quo instead.
+    ``worst`` is the status quo's most unequal pair in each fairness utility, chosen on other rows. The largest gap over
+    pairs is not differentiable if two pairs tie, so its bootstrap over-rejects; instead, each pair of the candidate is
+    compared with one fixed pair of the status quo.
     """
     rates, rates_star = rates_of(observed), rates_of(draws)
     a, a_star = criteria.accuracy_of(rates, observed), criteria.accuracy_of(rates_star, draws)
@@ -342,9 +324,9 @@ def compare_resamples(
     ratio, added = criteria.scale == "ratio", 0 if published else 1
 
     def exceeds(gain: float, base: float, gains: FloatArray, bases: FloatArray) -> Exceedance:
-        if ratio:
-            return Exceedance.of(float(gain), float(base), gains, bases, added)
-        return Exceedance.of(float(gain), 1.0, gains, np.ones(len(gains)), added)
+        if not ratio:
+            base, bases = 1.0, np.ones(len(gains))
+        return exceedance(float(gain), float(base), gains, bases, added)
 
     accuracy = [
         Requirement(float(a1), float(a0), (exceeds(a1 - a0, a0, a1_star - a0_star, a0_star),))
@@ -352,8 +334,9 @@ def compare_resamples(
     ]
     two_sided, distance = criteria.protected is None, np.inf
     fairness = []
+    gaps, gaps_star = criteria.gaps(rates), criteria.gaps(rates_star)
     for k, q in enumerate(worst):
-        gap, gap_star = criteria.gaps(rates, k), criteria.gaps(rates_star, k)
+        gap, gap_star = gaps[k], gaps_star[:, k]
         unfair = criteria.unfairness(gap)
         tested, tested_star = (unfair, criteria.unfairness(gap_star)) if published else (gap, gap_star)
         sign = -1 if two_sided and tested[STATUS_QUO, q] < 0 else 1
@@ -366,7 +349,7 @@ def compare_resamples(
         before, before_star = gap[STATUS_QUO, q], gap_star[:, STATUS_QUO, q]
         if not two_sided:
             # A protected group that is not worse off has no disadvantage to cut: the status quo's must be shown too.
-            parts.append(Exceedance.of(float(before), 0.0, before_star, np.zeros(len(before_star)), added))
+            parts.append(exceedance(float(before), 0.0, before_star, np.zeros(len(before_star)), added))
         fairness.append(Requirement(float(unfair[CANDIDATE].max()), float(unfair[STATUS_QUO, q]), tuple(parts)))
         defined = before_star[~np.isnan(before_star)]
         error = float(defined.std()) if len(defined) else 0.0

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from isonomy.alternatives.rules.utilities import Criteria
 from isonomy.errors import DataError
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.resampling import quantiles
 
-# Shares selected by ready decisions may differ from the capacity by this much.
-UNEQUAL = 0.05
+UNEQUAL = 0.05  # by how much the share that ready decisions select may differ from the capacity
 
 Weight = NDArray[np.int64]  # how many rows each line stands for
 Mass = Weight | FloatArray  # what they weigh
@@ -20,10 +20,10 @@ Mass = Weight | FloatArray  # what they weigh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """What an algorithm decides on the rows it is judged on.
+    """The decisions of an algorithm on the rows it is judged on.
 
-    ``share`` is the probability that a line is selected: 0 or 1, or a fraction for lines tied at the cut-off and if
-    several rules were fitted; or it is the price. ``edge`` has the weights of the lines at the cut-off, summing to 1:
+    ``share`` is the probability that a line is selected: 0 or 1, or a fraction for lines tied at the cut-off and for
+    mixtures of several rules; or it is the price. ``edge`` has the weights of the lines at the cut-off, summing to 1:
     they determine the error of a cut-off that was learned from these rows. It is 0 throughout if none was.
     """
 
@@ -36,9 +36,9 @@ class Selection:
 def split(
     weight: Weight, fraction: float, rng: np.random.Generator, cluster: IntArray | None = None
 ) -> tuple[Weight, Weight]:
-    """Rows of each line in the training and in the test part; floor(fraction n) rows train, drawn uniformly.
+    """How many rows of each line are in the training part and in the test part.
 
-    Clusters stay whole, so the training part then has about that many rows.
+    floor(fraction n) rows train, drawn uniformly. Clusters stay whole, so with clusters it is about that many rows.
     """
     if not fraction:
         return np.zeros_like(weight), weight
@@ -49,8 +49,8 @@ def split(
     return train, weight - train
 
 
-def fold(weight: Weight, number: int, rng: np.random.Generator, cluster: IntArray | None = None) -> NDArray[np.int64]:
-    """Rows of each line in each of ``number`` folds, of about equal size and of whole clusters: (folds, lines)."""
+def fold(weight: Weight, number: int, rng: np.random.Generator, cluster: IntArray | None = None) -> Weight:
+    """How many rows of each line are in each fold, which are of about equal size: (folds, lines)."""
     if cluster is not None:
         part = np.floor(_before(weight, cluster, rng) * number)
         return np.stack([np.where(part == k, weight, 0) for k in range(number)])
@@ -62,7 +62,7 @@ def fold(weight: Weight, number: int, rng: np.random.Generator, cluster: IntArra
 
 
 def _before(weight: Weight, cluster: IntArray, rng: np.random.Generator) -> FloatArray:
-    """For each line, the share of rows that come before its cluster in a random order of clusters."""
+    """For each line, the share of rows that precede its cluster in a random order of clusters."""
     sizes = np.bincount(cluster, weights=weight)
     order = rng.permutation(len(sizes))
     before = np.empty(len(sizes))
@@ -70,11 +70,11 @@ def _before(weight: Weight, cluster: IntArray, rng: np.random.Generator) -> Floa
     return np.asarray(before[cluster] / sizes.sum())
 
 
-def are_scores(values: FloatArray, what: str, *, capacity: float | None, threshold: float | None) -> bool:
-    """Whether values need a cut-off: 0/1 are decisions. ``what`` names the values in the error."""
+def are_scores(values: FloatArray, criteria: Criteria, what: str) -> bool:
+    """Whether values need a cut-off, because they are not all 0 or 1. ``what`` names them in the error."""
     if np.isin(values, (0.0, 1.0)).all():
         return False
-    if capacity is None and threshold is None:
+    if not criteria.scored:
         raise DataError(
             f"{what}: the values are not all 0 or 1, so they are scores; give capacity (the share to select, or "
             "isonomy.above(threshold)), or 0/1 decisions."
@@ -82,15 +82,33 @@ def are_scores(values: FloatArray, what: str, *, capacity: float | None, thresho
     return True
 
 
-def decisions(
-    values: FloatArray, learn: Weight, what: str, *, capacity: float | None, threshold: float | None
+def select(
+    values: FloatArray, weight: Mass, criteria: Criteria, what: str, *, scores: bool = False, learn: bool = False
 ) -> Selection:
-    """0/1 as they are; scores strictly above the threshold, or above the 1 - capacity quantile of ``learn``."""
-    none = np.zeros(len(values))
-    if not are_scores(values, what, capacity=capacity, threshold=threshold):
+    """The decisions on the rows of ``weight``: with a capacity, exactly that share of them is selected.
+
+    Prices are used as they are. Values of 0 and 1 are decisions, unless they are known to be ``scores``. ``learn``: the
+    paper's cut-off, the 1 - capacity quantile of these rows, which is then used for other rows.
+    """
+    none, capacity = np.zeros(len(values)), criteria.capacity
+    if criteria.priced:
         return Selection(values, none)
-    cutoff = float(quantiles(values, learn, 1 - capacity, linear=True)) if capacity else float(threshold or 0.0)
-    return Selection((values > cutoff).astype(float), none, cutoff=cutoff)
+    known = scores and not learn and capacity is not None
+    if not (known or are_scores(values, criteria, what)):
+        selected = float(values @ weight / weight.sum())
+        if capacity is not None and not learn and abs(selected - capacity) > UNEQUAL:
+            raise DataError(
+                f"{what}: the 0/1 decisions select {selected:.1%}, but the capacity is {capacity:.1%}. An algorithm "
+                "that selects fewer people selects the best ones; give the capacity of the decisions, or scores."
+            )
+        return Selection(values, none)
+    if capacity is None or learn:
+        cutoff = float(criteria.threshold or 0.0)
+        if capacity is not None:
+            cutoff = float(quantiles(values, np.rint(weight).astype(np.int64), 1 - capacity, linear=True))
+        return Selection((values > cutoff).astype(float), none, cutoff=cutoff)
+    share, near, cutoff = at_capacity(values, weight, capacity, reach(capacity, round(float(weight.sum()))))
+    return Selection(share, near / near.sum(), capacity, cutoff)
 
 
 def reach(capacity: float, rows: int) -> float:
@@ -113,8 +131,7 @@ def at_capacity(values: FloatArray, weight: Mass, capacity: float, near: float) 
     wanted, width = capacity * reached[-1], near * reached[-1]
     place = int(np.searchsorted(reached, wanted * (1 - 1e-12)))
     cutoff = values[order][min(place, len(order) - 1)]
-    above: BoolArray = values > cutoff
-    tied: BoolArray = values == cutoff
+    above, tied = values > cutoff, values == cutoff
     ties = weight[tied].sum()
     share = above + tied * np.clip((wanted - weight[above].sum()) / ties, 0.0, 1.0)
     close = tied
@@ -122,29 +139,3 @@ def at_capacity(values: FloatArray, weight: Mass, capacity: float, near: float) 
         close = np.zeros(len(values), dtype=bool)
         close[order] = (reached > wanted - width) & (reached - weight[order] < wanted + width)
     return share, (close | tied) * weight.astype(float), float(cutoff)
-
-
-def selection(
-    values: FloatArray,
-    weight: Mass,
-    what: str,
-    *,
-    capacity: float | None,
-    threshold: float | None,
-    scores: bool = False,
-) -> Selection:
-    """Decisions on the rows of ``weight``: with a capacity, exactly that share of them is selected.
-
-    Values of 0 and 1 are decisions, unless they are known to be ``scores``.
-    """
-    if capacity is None or not (scores or are_scores(values, what, capacity=capacity, threshold=threshold)):
-        decided = decisions(values, np.ones(len(values), dtype=np.int64), what, capacity=None, threshold=threshold)
-        selected = float(decided.share @ weight / weight.sum()) if capacity is not None else 0.0
-        if capacity is not None and abs(selected - capacity) > UNEQUAL:
-            raise DataError(
-                f"{what}: the 0/1 decisions select {selected:.1%}, but the capacity is {capacity:.1%}. An algorithm "
-                "that selects fewer people selects the best ones; give the capacity of the decisions, or scores."
-            )
-        return decided
-    share, near, cutoff = at_capacity(values, weight, capacity, reach(capacity, round(float(weight.sum()))))
-    return Selection(share, near / near.sum(), capacity, cutoff)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isonomy.alternatives.options import GroupAware
-from isonomy.alternatives.rules import influence
 from isonomy.alternatives.rules.algorithm import (
     Algorithm,
     Decide,
@@ -25,20 +24,21 @@ from isonomy.alternatives.rules.algorithm import (
     stratified,
 )
 from isonomy.alternatives.rules.comparison import assess
-from isonomy.alternatives.rules.cutoffs import Selection, selection
+from isonomy.alternatives.rules.cutoffs import Selection, select
+from isonomy.alternatives.rules.influence import Judged, moments
 from isonomy.alternatives.rules.milp import MILPRule
-from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
+from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria
 from isonomy.errors import MissingRole, UnknownOption, UsageError
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Number, Whole, check_parameters
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 STEPS = 80  # shares of a group that are tried
-FOLDS = 3  # scores that choose cut-offs come from rows the score was not fitted on
+FOLDS = 3  # of the score from which cut-offs are chosen
 ROUNDS = 4  # passes over the groups
-VALIDATION = 0.3  # of the training rows choose among rules; the rule chosen is fitted on all of them
+VALIDATION = 0.3  # the share of the training rows that choose among rules
 
 
 # ---- rules that fit an estimator
@@ -48,7 +48,7 @@ VALIDATION = 0.3  # of the training rows choose among rules; the rule chosen is 
 class EstimatorRule:
     """Fit a scikit-learn regressor or classifier to the outcome; its prediction is the score.
 
-    A classifier's score is the probability of its larger class if it gives one, else its decision function; without a
+    A classifier's score is the probability of its larger class if it has one, else its decision function; without a
     capacity or a threshold its 0/1 predictions are the decisions. A ``random_state`` of None is set from the round's
     generator, so that a seed repeats the run.
 
@@ -59,7 +59,7 @@ class EstimatorRule:
     group_aware : bool, default False
         Whether the group is among the features.
     name : str, optional
-        What it is called in tables; its class by default.
+        The name in tables, by default that of its class.
     """
 
     estimator: object
@@ -76,11 +76,13 @@ class EstimatorRule:
         from sklearn.utils.validation import has_fit_parameter
 
         model = clone(self.estimator)
-        model.set_params(**_seeds(model, training.rng))
+        unset = [name for name, value in model.get_params(deep=True).items() if value is None]
+        states = sorted(name for name in unset if name.split("__")[-1] == "random_state")
+        model.set_params(**{name: int(training.rng.integers(2**31 - 1)) for name in states})
         weighted = training.weight is not None and has_fit_parameter(model, "sample_weight")
         weights = {"sample_weight": training.weight} if weighted else {}
         model.fit(training.people.matrix(group_aware=self.group_aware), training.outcome, **weights)
-        return Algorithm(FittedEstimator(model, self.group_aware, training.scored))
+        return Algorithm(FittedEstimator(model, self.group_aware, training.criteria.scored))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,22 +105,13 @@ class FittedEstimator:
         return getattr(self.model, "decision_function", self.model.predict)(x)
 
 
-def _seeds(model: BaseEstimator, rng: np.random.Generator) -> dict[str, int]:
-    unset = sorted(
-        name
-        for name, value in model.get_params(deep=True).items()
-        if name.split("__")[-1] == "random_state" and value is None
-    )
-    return {name: int(rng.integers(2**31 - 1)) for name in unset}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ReductionsRule:
     """Fairlearn's reductions (Agarwal et al. 2018), an extra: ``pip install isonomy[reductions]``.
 
-    The reduction's answer is a lottery over classifiers. The probability of selection it gives each person is used
-    as a score: with a capacity the highest are selected, otherwise those selected with probability above 1/2, so
-    that decisions do not depend on a draw.
+    A reduction returns a lottery over classifiers. The probability that the lottery selects a person is used as the
+    score: with a capacity the highest are selected, otherwise those above 1/2, so that decisions do not depend on a
+    draw.
 
     Parameters
     ----------
@@ -170,12 +163,12 @@ class ReductionsRule:
             sensitive_features=training.people.group,
         )
         lottery = [(w, h) for w, h in zip(reduction.weights_, reduction.predictors_, strict=True) if w > 0]
-        return Algorithm(FittedLottery(tuple(lottery), self.group_aware, training.scored))
+        return Algorithm(FittedLottery(tuple(lottery), self.group_aware, training.criteria.scored))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedLottery:
-    """The probability of selection under a lottery over classifiers; or, without a cut-off, whether it exceeds 1/2."""
+    """The probability that a lottery over classifiers selects; without a cut-off, whether it exceeds 1/2."""
 
     model: tuple[tuple[float, Any], ...]
     group_aware: bool
@@ -196,8 +189,8 @@ class ThresholdsRule:
     """Cut-offs by group on the score of another rule, chosen for the required gains.
 
     Among the shares selected of each group (which keep the capacity, if there is one), the rule takes those that meet
-    every accuracy requirement with the smallest unfairness or, if none meets them, those that miss least. The scores
-    that choose come from rows the score was not fitted on. The rule needs everybody's group.
+    every accuracy requirement with the smallest unfairness or, if none does, those that come closest. Cut-offs are
+    chosen from scores of rows that the score was not fitted on. The rule needs everybody's group.
 
     Parameters
     ----------
@@ -213,7 +206,7 @@ class ThresholdsRule:
         """Fit the score on all training rows, and the cut-offs on scores from rows it was not fitted on."""
         if training.criteria.priced:
             raise UsageError("accuracy: the group_thresholds rule needs 0/1 decisions; a price has no cut-off.")
-        if not training.scored:
+        if not training.criteria.scored:
             raise UsageError(
                 "capacity: group_thresholds moves the cut-off of a score; give a capacity, or isonomy.above(threshold)."
             )
@@ -228,101 +221,89 @@ class ThresholdsRule:
         whole = find(self.score, self.name, training)
         if whole.decide is None:
             return whole
-        return Algorithm(ShiftedScore(whole.decide, tuple(_cutoffs(training, scores)), training.threshold or 0.0))
+        cutoffs = np.array(_cutoffs(training, scores))
+        return Algorithm(ShiftedScore(whole.decide, cutoffs, threshold=training.criteria.threshold or 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShiftedScore:
-    """A score less its group's cut-off, so that one cut-off serves all groups."""
+    """A score minus its group's cut-off, in ``unit``, so that one ``threshold`` serves all groups and rules."""
 
     model: Decide
-    cutoffs: tuple[float, ...]
-    threshold: float
+    cutoffs: FloatArray
+    unit: float = 1.0
+    threshold: float = 0.0
 
     def __call__(self, people: People) -> FloatArray:
         """One number per person."""
-        return np.asarray(self.model(people), dtype=float) - np.array(self.cutoffs)[people.group] + self.threshold
+        shifted: FloatArray = np.asarray(self.model(people), dtype=float) - self.cutoffs[people.group]
+        return shifted / self.unit + self.threshold
 
 
 def _cutoffs(training: Training, scores: FloatArray) -> list[float]:
     """The cut-off of each group: one group after another moves to its best share, and the others make room."""
-    group, n_groups = training.people.group, len(training.people.labels)
-    members = [np.flatnonzero(group == code) for code in range(n_groups)]
+    criteria, group = training.criteria, training.people.group
+    members = [np.flatnonzero(group == code) for code in range(len(training.people.labels))]
     ordered = [rows[np.argsort(-scores[rows], kind="stable")] for rows in members]
     sizes = np.array([len(rows) for rows in members], dtype=float)
-    total = None if training.capacity is None else training.capacity * sizes.sum()
-    start = training.capacity or float((scores > (training.threshold or 0.0)).mean())
-    taken = start * sizes
-    before, selecting = _totals(training, ordered)
+    total = None if criteria.capacity is None else criteria.capacity * sizes.sum()
+    start = criteria.capacity or float((scores > (criteria.threshold or 0.0)).mean())
+    # Sums of u and w if the first k of each group are selected: (0 to all of them, utilities, 2).
+    judged = _judged(training, Selection(np.zeros(len(scores)), np.zeros(len(scores))))
+    steps, nobody = training.masses[:, None, None] * judged.slopes, judged.sums[:, CANDIDATE]
+    parts = [np.concatenate([nobody[None, ..., code], steps[rows]]) for code, rows in enumerate(ordered)]
+    selecting = [np.cumsum(part, axis=0) for part in parts]
 
     def cost(taken: FloatArray) -> float:
         candidate = np.stack([sums[round(k)] for sums, k in zip(selecting, taken, strict=True)], axis=-1)
-        return shortfall(training.criteria, np.stack([before, candidate], axis=1))
+        return _shortfall(criteria, np.stack([judged.sums[:, STATUS_QUO], candidate], axis=1))
 
+    taken = start * sizes
     best = cost(taken)
     for _ in range(ROUNDS):
         last = best
-        for code in range(n_groups):
+        for code in range(len(sizes)):
             for share in np.linspace(0, 1, STEPS + 1)[1:-1] * (1.0 if total is None else min(1.0, 2 * start)):
-                tried = _moved(taken, sizes, code, share, total)
-                if (reached := cost(tried)) < best:
-                    best, taken = reached, tried
+                moved = taken.copy()
+                moved[code] = share * sizes[code]
+                if total is not None:  # the others are scaled to keep the total
+                    others = np.arange(len(sizes)) != code
+                    left = max(0.0, total - moved[code])
+                    moved[others] = np.minimum(sizes[others], moved[others] * left / max(moved[others].sum(), 1e-12))
+                    moved[code] = min(sizes[code], total - moved[others].sum())
+                if (reached := cost(moved)) < best:
+                    best, taken = reached, moved
         if best == last:
             break
     return [_between(scores[rows], round(k)) for rows, k in zip(ordered, taken, strict=True)]
 
 
-def _moved(taken: FloatArray, sizes: FloatArray, code: int, share: float, total: float | None) -> FloatArray:
-    """``share`` of one group selected; the others scaled to keep the total."""
-    moved = taken.copy()
-    moved[code] = share * sizes[code]
-    if total is not None:
-        others = np.arange(len(sizes)) != code
-        left = max(0.0, total - moved[code])
-        moved[others] = np.minimum(sizes[others], moved[others] * left / max(moved[others].sum(), 1e-12))
-        moved[code] = min(sizes[code], total - moved[others].sum())
-    return moved
-
-
-def _totals(training: Training, ordered: Sequence[IntArray]) -> tuple[FloatArray, list[FloatArray]]:
-    """Sums of u and w: the status quo's (utilities, 2, groups), and those of selecting the first k of each group.
-
-    The latter are (0 to all selected, utilities, 2) for each group, whose rows are ``ordered`` by score.
-    """
-    n, people = len(training.outcome), training.people
-    both = (Selection(training.status_quo, np.zeros(n)), Selection(np.zeros(n), np.zeros(n)))
-    weight = np.ones(n) if training.weight is None else training.weight
-    lines = influence.Judged(people.features, training.outcomes, people.group, weight, both)
-    known = influence.worth(training.criteria, lines)
-    steps = weight[:, None, None] * known.slopes
-    nobody = known.sums[:, CANDIDATE]
-    parts = [np.concatenate([nobody[None, ..., code], steps[rows]]) for code, rows in enumerate(ordered)]
-    return known.sums[:, STATUS_QUO], [np.cumsum(part, axis=0) for part in parts]
-
-
-def shortfall(criteria: Criteria, sums: FloatArray) -> float:
-    """How far sums by group are from the requirements: 0 for no unfairness at the accuracy required.
-
-    It is the largest unfairness as a share of the status quo's, plus ten times what accuracy lacks.
-    """
-    rates = rates_of(sums)
-    accuracy = criteria.accuracy_of(rates, sums)
-    ratio = criteria.scale == "ratio"
-    scale = np.abs(accuracy[STATUS_QUO]) if ratio else np.ones(accuracy.shape[1])
-    missing = np.array(criteria.accuracy_gains) * scale - (accuracy[CANDIDATE] - accuracy[STATUS_QUO])
-    unfair = [criteria.unfairness(criteria.gaps(rates, k)).max(axis=-1) for k in range(len(criteria.fairness))]
-    relative = [after / max(before, 1e-12) for before, after in unfair]
-    cost = max(relative) + 10 * float(np.maximum(missing / np.maximum(np.abs(accuracy[STATUS_QUO]), 1e-12), 0).max())
-    return float(cost) if np.isfinite(cost) else np.inf
-
-
 def _between(descending: FloatArray, k: int) -> float:
     """A cut-off that selects the first ``k`` of scores in descending order."""
-    if k <= 0:
-        return float(descending[0])
-    if k >= len(descending):
-        return float(np.nextafter(descending[-1], -np.inf))
-    return float((descending[k - 1] + descending[k]) / 2)
+    if 0 < k < len(descending):
+        return float((descending[k - 1] + descending[k]) / 2)
+    return float(descending[0] if k <= 0 else np.nextafter(descending[-1], -np.inf))
+
+
+def _judged(training: Training, candidate: Selection) -> Judged:
+    """The training rows, decided by the status quo and by the candidate."""
+    people, before = training.people, Selection(training.status_quo, np.zeros(len(training.people)))
+    both, weight = (before, candidate), training.masses
+    return Judged(training.criteria, people.features, training.outcomes, people.group, weight, both)
+
+
+def _shortfall(criteria: Criteria, sums: FloatArray) -> float:
+    """How far sums by group are from the requirements: 0 for no unfairness at the accuracy required.
+
+    It is the largest unfairness as a share of the status quo's, plus ten times the shortfall in accuracy.
+    """
+    accuracy, unfair = criteria.measured(sums)
+    before, after = accuracy.T
+    scale = np.abs(before) if criteria.scale == "ratio" else np.ones(len(before))
+    missing = np.array(criteria.accuracy_gains) * scale - (after - before)
+    relative = [now / max(then, 1e-12) for then, now in unfair]
+    cost = max(relative) + 10 * float(np.maximum(missing / np.maximum(np.abs(before), 1e-12), 0).max())
+    return float(cost) if np.isfinite(cost) else np.inf
 
 
 # ---- a choice among rules
@@ -332,7 +313,7 @@ def _between(descending: FloatArray, k: int) -> float:
 class ChoiceRule:
     """Fit every rule on a part of the training rows, and choose the one with the smallest p-value on the others.
 
-    The p-value is the largest over the components of the null. The rule chosen is fitted again on all training rows.
+    The p-value is the largest over the components of the null. The chosen rule is fitted again on all training rows.
 
     Parameters
     ----------
@@ -369,48 +350,22 @@ class ChoiceRule:
         fitted = find(rule, name, training)
         details = {**fitted.details, f"chose {name}": 1.0}
         lost = next((f"{note.removesuffix('.')}, so it was not chosen." for note in notes if note), "")
-        decide = fitted.decide
-        if decide is not None and training.capacity is not None and not training.criteria.priced:
-            cutoff = _decided(rest, scores[best]).cutoff
-            decide = RescaledScore(decide, cutoff, float(scores[best].std()) or 1.0)
+        decide, criteria = fitted.decide, training.criteria
+        if decide is not None and criteria.capacity is not None and not criteria.priced:
+            # Folds may choose different rules, and the cut-off to recommend is the mean of theirs: it needs one unit.
+            cutoff = select(scores[best], rest.masses, criteria, "rule", scores=True).cutoff
+            decide = ShiftedScore(decide, np.full(len(rest.people.labels), cutoff), float(scores[best].std()) or 1.0)
         return Algorithm(decide, fitted.status, fitted.note or lost, details)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RescaledScore:
-    """Scores relative to a cut-off, in standard deviations, both from rows the rule had not seen.
-
-    Folds may choose different rules, and the cut-off to recommend is the mean of theirs, which needs one unit.
-    """
-
-    model: Decide
-    cutoff: float
-    deviation: float
-
-    def __call__(self, people: People) -> FloatArray:
-        """One number per person."""
-        return (np.asarray(self.model(people), dtype=float) - self.cutoff) / self.deviation
-
-
-def _decided(rest: Training, values: FloatArray) -> Selection:
-    if rest.criteria.priced:
-        return Selection(values, np.zeros(len(values)))
-    weight = np.ones(len(values)) if rest.weight is None else rest.weight
-    return selection(values, weight, "rule", capacity=rest.capacity, threshold=rest.threshold, scores=True)
-
-
 def _largest_pvalue(rest: Training, values: FloatArray) -> float:
-    """The p-value on rows no rule has seen; 1 if a utility is undefined on them."""
-    criteria, people, nothing = rest.criteria, rest.people, np.zeros(len(values))
-    weight = np.ones(len(values)) if rest.weight is None else rest.weight
-    both = (Selection(rest.status_quo, nothing), _decided(rest, values))
-    lines = influence.Judged(people.features, rest.outcomes, people.group, weight, both)
-    worths = influence.worth(criteria, lines)
-    if (worths.sums[:, :, 1] <= 0).any():
+    """The p-value on rows that no rule has seen; 1 if a utility is undefined on them."""
+    criteria = rest.criteria
+    judged = _judged(rest, select(values, rest.masses, criteria, "rule", scores=True))
+    if (judged.sums[:, :, 1] <= 0).any():
         return 1.0
-    known = influence.moments(criteria, lines, worths)
     same = np.zeros(len(criteria.accuracies), dtype=bool)
-    requirements, _ = assess(criteria, known, worths, same, 0.05, rest.rng)
+    requirements, _ = assess(judged, moments(judged), same, 0.05, rest.rng)
     gains = (*criteria.accuracy_gains, *criteria.fairness_gains)
     parts = zip((*requirements.accuracy, *requirements.fairness), gains, strict=True)
     return max(float(requirement.pvalue(gain)) for requirement, gain in parts)
@@ -422,14 +377,13 @@ def _largest_pvalue(rest: Training, values: FloatArray) -> float:
 NAMES = ("linear", "lasso", "random_forest", "boosting", "group_thresholds", "milp", "reductions")
 
 
-def named_rule(name: str, group_aware: bool) -> SelectionRule:
-    """The rule of that name."""
+def _named_rule(name: str, group_aware: bool) -> SelectionRule:
     if name == "milp":
         return MILPRule(group_aware=group_aware)
     if name == "reductions":
         return ReductionsRule(group_aware=group_aware)
     if name == "group_thresholds":
-        return ThresholdsRule(named_rule("linear", group_aware))
+        return ThresholdsRule(_named_rule("linear", group_aware))
     estimator: object
     if name == "linear":
         from sklearn.linear_model import LinearRegression
@@ -454,15 +408,12 @@ def named_rule(name: str, group_aware: bool) -> SelectionRule:
 
 
 def selection_rule(given: object, *, features: Sequence[str], group_aware: bool = False) -> tuple[SelectionRule, str]:
-    """A rule from its name, a scikit-learn estimator, a rule object or any callable; and what it is called.
-
-    A list of them makes the rule that chooses one.
-    """
+    """The rule for a name, a scikit-learn estimator, a callable, or a list of these to choose from; and its name."""
     if isinstance(given, GroupAware):
         return selection_rule(given.rule, features=features, group_aware=True)
     if isinstance(given, (list, tuple)):
         if not given:
-            raise UsageError(f"rule: an empty list; give one or several of {', '.join(NAMES)}, or estimators.")
+            raise UsageError(f"rule: the list is empty; give one or more of {', '.join(NAMES)}, or estimators.")
         rules = tuple(selection_rule(item, features=features, group_aware=group_aware) for item in given)
         choice = ChoiceRule(rules)
         return rules[0] if len(rules) == 1 else (choice, choice.name)
@@ -471,7 +422,7 @@ def selection_rule(given: object, *, features: Sequence[str], group_aware: bool 
     if isinstance(given, str):
         if given not in NAMES:
             raise UnknownOption("rule", given, (*NAMES, "a scikit-learn estimator", "a callable"))
-        return named_rule(given, group_aware), given
+        return _named_rule(given, group_aware), given
     if hasattr(given, "predict") and not isinstance(given, type):
         return EstimatorRule(given, group_aware), type(given).__name__
     if isinstance(given, type) or not callable(given):

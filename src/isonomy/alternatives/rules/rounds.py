@@ -1,7 +1,7 @@
 """Merging trials: one p-value, and p-values over every gain that could be required (Figure 3 of the paper).
 
 The p-value of a trial at (delta_a, delta_f) is the larger of an accuracy curve at delta_a and a fairness curve at
-delta_f. So a whole surface takes a few curves and one merge per point.
+delta_f, so a whole surface takes a few curves and one merge per point.
 """
 
 from __future__ import annotations
@@ -24,45 +24,39 @@ GRID = (201, 101)  # accuracy gains from -1 to 1, fairness gains from 0 to 1, as
 
 
 def median(pvalues: ArrayLike) -> FloatArray:
-    """The smallest median along the first axis (the paper's footnote 18), so that half the rounds suffice."""
+    """The smallest median along the first axis (the paper's footnote 18), so that half of the rounds suffice."""
     ordered = np.sort(np.asarray(pvalues, dtype=float), axis=0)
     return np.asarray(ordered[(len(ordered) - 1) // 2])
 
 
-def exchangeable(pvalues: ArrayLike) -> FloatArray:
-    """The smallest median of the first k p-values, over k (Gasparin, Wang and Ramdas 2025).
-
-    Twice that is a valid p-value for exchangeable p-values, and never above twice the median of all.
-    """
-    values = np.asarray(pvalues, dtype=float)
-    return np.asarray(np.min([median(values[:size]) for size in range(1, len(values) + 1)], axis=0))
-
-
 def combined(pvalues: ArrayLike, merge: Merge = "median", attempts: int = 1) -> FloatArray:
-    """One valid p-value along the first axis, times the number of attempts made.
+    """One valid p-value along the first axis, times the number of attempts.
 
-    ``"median"``: min(1, 2 x median) (Corollary 1). ``"exchangeable"``: twice `exchangeable`. A single round is not
-    doubled. ``"smallest"``: the smallest of several candidates, each of which counts as an attempt.
+    ``"median"`` is min(1, 2 x median) (Corollary 1). ``"exchangeable"`` is twice the smallest median of the first k
+    p-values, over k, which is valid for exchangeable p-values (Gasparin, Wang and Ramdas 2025). A single round is not
+    doubled. ``"smallest"`` is for several candidates, each of which counts as an attempt.
 
     >>> float(combined([0.01, 0.2, 0.3], "exchangeable")), float(combined([0.01, 0.2, 0.3]))
     (0.02, 0.4)
     """
     values = np.asarray(pvalues, dtype=float)
-    middle = values.min(axis=0) if merge == "smallest" else (median if merge == "median" else exchangeable)(values)
-    doubled = merge != "smallest" and len(values) > 1
-    return np.asarray(np.minimum(1.0, (2 if doubled else 1) * attempts * middle))
+    if merge == "smallest":
+        return np.asarray(np.minimum(1.0, attempts * values.min(axis=0)))
+    first = 1 if merge == "exchangeable" else len(values)
+    middle = np.min([median(values[:size]) for size in range(first, len(values) + 1)], axis=0)
+    return np.asarray(np.minimum(1.0, (2 if len(values) > 1 else 1) * attempts * middle))
 
 
 def level(alpha: float, rounds: int) -> float:
-    """What the median p-value is compared with in the paper: alpha / 2, or alpha for one round."""
+    """The paper's critical value of the median p-value: alpha / 2, or alpha for one round."""
     return alpha if rounds == 1 else alpha / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GainCurves:
-    """For every round the p-value of its accuracy part and of its fairness part, over grids of gains.
+    """The p-values of the accuracy part and of the fairness part of every round, over grids of required gains.
 
-    ``merge`` and ``attempts`` say how the rounds (or candidates) become one p-value.
+    ``merge`` and ``attempts`` determine how the rounds (or candidates) become one p-value.
     """
 
     accuracy_gains: FloatArray
@@ -94,22 +88,13 @@ def curves(
     attempts: int,
 ) -> GainCurves:
     """The curves of every round; a round that found no algorithm has p = 1 throughout."""
-    a, f = _grid("accuracy_gains", accuracy_gains), _grid("fairness_gains", fairness_gains)
-    return GainCurves(
-        a,
-        f,
-        np.stack([np.ones(len(a)) if c is None else largest(c.accuracy, a) for c in rounds]),
-        np.stack([np.ones(len(f)) if c is None else largest(c.fairness, f) for c in rounds]),
-        merge,
-        attempts,
-    )
-
-
-def _grid(name: str, given: ArrayLike) -> FloatArray:
-    grid = np.array(given, dtype=float)
-    if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all() or (np.diff(grid) <= 0).any():
-        raise UsageError(f"{name}: give increasing, finite numbers.")
-    return grid
+    a, f = np.array(accuracy_gains, dtype=float), np.array(fairness_gains, dtype=float)
+    for name, grid in (("accuracy_gains", a), ("fairness_gains", f)):
+        if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all() or (np.diff(grid) <= 0).any():
+            raise UsageError(f"{name}: give increasing, finite numbers.")
+    accuracy = np.stack([np.ones(len(a)) if c is None else largest(c.accuracy, a) for c in rounds])
+    fairness = np.stack([np.ones(len(f)) if c is None else largest(c.fairness, f) for c in rounds])
+    return GainCurves(a, f, accuracy, fairness, merge, attempts)
 
 
 def default_grids(scale: Scale, accuracy: FloatArray, unfairness: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -127,10 +112,10 @@ def largest_supported(
     alpha: float,
     margin: float = 0.0,
 ) -> float:
-    """The largest gain in fairness (or accuracy) at which the test rejects, the other gain being 0; NaN if none.
+    """The largest gain in fairness (or accuracy) at which the test rejects if the other gain is 0; NaN if none.
 
-    This is a lower confidence bound. The grid brackets it, and bisection places it between two points. ``margin`` is
-    the loss of accuracy that still counts as no loss, for a gain in fairness.
+    This is a lower confidence bound. The grid brackets it, and bisection refines it. ``margin`` is the loss of accuracy
+    that a gain in fairness may cost.
     """
     grid = curves.fairness_gains if kind == "fairness" else curves.accuracy_gains
     grid = np.unique(np.concatenate([[0.0], grid[grid > 0]]))

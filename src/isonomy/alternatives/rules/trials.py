@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from isonomy.alternatives.options import Crossfit, Method, Splits
-from isonomy.alternatives.rules import cutoffs, influence
+from isonomy.alternatives.rules import cutoffs
 from isonomy.alternatives.rules.algorithm import Algorithm, People, SelectionRule, Training, applied, find
 from isonomy.alternatives.rules.comparison import Requirements, assess, compare_resamples, resample
 from isonomy.alternatives.rules.cutoffs import Mass, Selection, Weight
+from isonomy.alternatives.rules.influence import Judged, moments
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
 from isonomy.errors import DataError, IsonomyError, NotEnoughData, RuleFailed
 from isonomy.inference.designs import FEWEST
@@ -40,9 +41,9 @@ Selections = tuple[Selection, Selection]  # of the status quo and of the candida
 class Cases:
     """Distinct lines of the table in canonical order.
 
-    ``weight`` is the number of rows a line stands for; ``mass`` what each of these rows weighs, scaled so that all rows
-    together weigh their number. ``outcomes`` has the outcome of the call under None, and the columns that utilities
-    name.
+    ``weight`` is the number of rows a line stands for; ``mass`` is what each of these rows weighs, scaled so that the
+    weights of all rows sum to their number. ``outcomes`` has the outcome of the call under None, and the columns that
+    utilities name.
     """
 
     people: People
@@ -55,7 +56,7 @@ class Cases:
 
     @property
     def rows(self) -> int:
-        """Rows, the ``count`` column honored."""
+        """The number of rows, with the ``count`` column taken into account."""
         return int(self.weight.sum())
 
     def masses(self, weight: Weight) -> Mass:
@@ -70,11 +71,9 @@ class Cases:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Terms:
-    """What a trial needs to know of the call. It can be sent to another process."""
+    """What a trial needs to know about the call. It can be sent to another process."""
 
     criteria: Criteria
-    capacity: float | None
-    threshold: float | None
     rule: SelectionRule | None  # None: the candidates are columns
     rule_name: str
     method: Method
@@ -84,7 +83,7 @@ class Terms:
 
     @property
     def bootstrap(self) -> Splits | None:
-        """The method, where it resamples."""
+        """The method, if it resamples."""
         return self.method if isinstance(self.method, Splits) and self.method.resamples else None
 
 
@@ -92,54 +91,58 @@ class Terms:
 class SearchReport:
     """How the search for a candidate went; ``groups`` are those that the note names."""
 
-    found: bool = True
+    succeeded: bool = True
     status: Status = Status.OK
     note: str = ""
     details: Mapping[str, float] = field(default_factory=dict)
     groups: tuple[str, ...] = ()
 
 
+def run_trials(
+    cases: Cases, terms: Terms, rng: np.random.Generator, run: Run
+) -> tuple[list[Trial], list[SearchReport]]:
+    """The trials, and how each search behind them went."""
+    capacity = terms.criteria.capacity
+    if capacity is not None and capacity * cases.rows < 1:
+        raise NotEnoughData(f"capacity: {capacity:g} of {cases.rows:,} rows selects nobody; give a larger share.")
+    if isinstance(terms.method, Crossfit):
+        trial, reports = crossfit(cases, terms, terms.method, rng, run)
+        return [trial], reports
+    if isinstance(terms.method, Splits):
+        trials = rounds(cases, terms, terms.method, rng, run)
+        # A round that found nothing has a note of its own.
+        return trials, [trial["report"] for trial in trials if trial["requirements"] is not None]
+    return ready(cases, terms, rng), []
+
+
 # ---- one trial
 
 
 def select(values: FloatArray, terms: Terms, weight: Mass, what: str, *, scores: bool = False) -> Selection:
-    """Decisions by a cut-off learned on the rows of ``weight``: the paper's quantile, or exactly the capacity of them.
-
-    Prices stay as they are. ``scores``: values of 0 and 1 are scores too, because a rule made them.
-    """
-    if terms.criteria.priced:
-        return Selection(values, np.zeros(len(values)))
-    limits = {"capacity": terms.capacity, "threshold": terms.threshold}
-    if terms.bootstrap:
-        return cutoffs.decisions(values, np.rint(weight).astype(np.int64), what, **limits)
-    return cutoffs.selection(values, weight, what, **limits, scores=scores)
+    """Decisions by a cut-off learned on the rows of ``weight``: the paper's quantile, or exactly the capacity."""
+    return cutoffs.select(values, weight, terms.criteria, what, scores=scores, learn=terms.bootstrap is not None)
 
 
-def measure(cases: Cases, criteria: Criteria, weight: Weight, selections: Selections) -> FloatArray:
+def measure(cases: Cases, criteria: Criteria, selections: Selections, weight: Weight | None = None) -> FloatArray:
     """Accuracies and unfairness of the candidate and the status quo: (accuracies and fairness utilities, 2)."""
-    _, worths = _judged(cases, criteria, weight, selections)
-    rates = rates_of(worths.sums)
-    accuracy = criteria.accuracy_of(rates, worths.sums)
-    unfair = [criteria.unfairness(criteria.gaps(rates, k)).max(axis=-1) for k in range(len(criteria.fairness))]
-    return np.concatenate([accuracy.T, np.array(unfair)])[:, [CANDIDATE, STATUS_QUO]]
+    sums = judged_lines(cases, criteria, cases.weight if weight is None else weight, selections).sums
+    return np.concatenate(criteria.measured(sums))[:, [CANDIDATE, STATUS_QUO]]
 
 
-def _judged(
-    cases: Cases, criteria: Criteria, weight: Weight, selections: Selections
-) -> tuple[influence.Judged, influence.Worth]:
-    """The lines that stand for some row of ``weight``, and what they are worth."""
-    kept = np.flatnonzero(weight)
-    status_quo, candidate = (replace(part, share=part.share[kept], edge=part.edge[kept]) for part in selections)
-    lines = influence.Judged(
-        {name: column[kept] for name, column in cases.people.features.items()},
-        {name: column[kept] for name, column in cases.outcomes.items()},
-        cases.people.group[kept],
-        cases.masses(weight)[kept],
+def judged_lines(cases: Cases, criteria: Criteria, weight: Weight, selections: Selections) -> Judged:
+    """The lines that stand for some row of ``weight``."""
+    used = np.flatnonzero(weight)
+    status_quo, candidate = (replace(part, share=part.share[used], edge=part.edge[used]) for part in selections)
+    return Judged(
+        criteria,
+        {name: column[used] for name, column in cases.people.features.items()},
+        {name: column[used] for name, column in cases.outcomes.items()},
+        cases.people.group[used],
+        cases.masses(weight)[used],
         (status_quo, candidate),
-        (weight * cases.mass**2)[kept],
-        None if cases.cluster is None else np.unique(cases.cluster[kept], return_inverse=True)[1],
+        (weight * cases.mass**2)[used],
+        None if cases.cluster is None else np.unique(cases.cluster[used], return_inverse=True)[1],
     )
-    return lines, influence.worth(criteria, lines)
 
 
 def judge(
@@ -160,43 +163,42 @@ def judge(
     """
     criteria, bootstrap = terms.criteria, terms.bootstrap
     report = report or SearchReport()
-    lines, worths = _judged(cases, criteria, weight, selections)
-    rates = rates_of(worths.sums)
-    _refuse_undefined(criteria, worths, rates, ("status quo",), "judged")
-    if report.found:
+    lines = judged_lines(cases, criteria, weight, selections)
+    rates = rates_of(lines.sums)
+    _refuse_undefined(lines, rates[:, :1], "judged")
+    if report.succeeded:
         try:
-            _refuse_undefined(criteria, worths, rates, ("status quo", "candidate"), "judged")
+            _refuse_undefined(lines, rates, "judged")
         except NotEnoughData as error:
             if terms.rule is None and not terms.several:
                 raise
             undefined = np.flatnonzero(np.isnan(rates[:, CANDIDATE]).any(axis=0))
             named = tuple(criteria.labels[code] for code in undefined)
-            report = replace(report, found=False, status=Status.EMPTY, note=str(error), groups=named)
-    few = influence.denominators(lines, worths).min() < FEWEST_ROWS * (1 - 1e-9)  # sums of shares are rounded
-    if report.found and not bootstrap and few:
+            report = replace(report, succeeded=False, status=Status.EMPTY, note=str(error), groups=named)
+    few = lines.denominators.min() < FEWEST_ROWS * (1 - 1e-9)  # sums of shares are rounded
+    if report.succeeded and not bootstrap and few:
         note = f"a denominator has fewer than {FEWEST_ROWS} rows, too few for the test"
-        report = replace(report, found=False, status=Status.EMPTY, note=note)
+        report = replace(report, succeeded=False, status=Status.EMPTY, note=note)
     differs = lines.selections[0].share != lines.selections[1].share
-    if criteria.weights is None:
-        identical = np.bincount(lines.group, weights=differs, minlength=len(criteria.labels)) == 0
-    else:
-        identical = np.array([not differs.any()])
+    identical = np.bincount(lines.group, weights=differs, minlength=len(criteria.labels)) == 0
+    if criteria.weights is not None:
+        identical = identical.all(keepdims=True)
     requirements: Requirements | None = None
     size = len(criteria.accuracies) + len(criteria.fairness)
     limits, pvalue, pairs = np.full((size, 3), np.nan), np.ones(size), worst or (0,) * len(criteria.fairness)
-    if not report.found:
-        candidate, status_quo = np.full(size, np.nan), measure(cases, criteria, weight, selections)[:, 1]
+    if not report.succeeded:
+        candidate, status_quo = np.full(size, np.nan), measure(cases, criteria, selections, weight)[:, 1]
     else:
         if bootstrap:
             count = np.rint(lines.weight).astype(np.int64)
             n_groups, resamples = len(criteria.labels), bootstrap.resamples or 0
-            draws = resample(worths.values, lines.group, count, n_groups, resamples, rng)
-            requirements = compare_resamples(criteria, worths.sums, draws, pairs, published=bootstrap.published)
+            draws = resample(lines.values, lines.group, count, n_groups, resamples, rng)
+            requirements = compare_resamples(criteria, lines.sums, draws, pairs, published=bootstrap.published)
         else:
-            _refuse_few_clusters(criteria, lines)
-            known = influence.moments(criteria, lines, worths, worst)
+            _refuse_few_clusters(lines)
+            known = moments(lines, worst)
             pairs = known.worst
-            requirements, limits = assess(criteria, known, worths, identical, terms.alpha, rng)
+            requirements, limits = assess(lines, known, identical, terms.alpha, rng)
         _refuse_excluded(cases, criteria, requirements, selections[STATUS_QUO])
         parts = (*requirements.accuracy, *requirements.fairness)
         gains = (*criteria.accuracy_gains, *criteria.fairness_gains)
@@ -224,15 +226,15 @@ def judge(
 
 def _most_unequal(criteria: Criteria, rates: FloatArray, which: int) -> tuple[int, ...]:
     """The pair with the largest gap under one algorithm, for each fairness utility."""
-    unfair = [criteria.unfairness(criteria.gaps(rates, k)[which]) for k in range(len(criteria.fairness))]
-    return tuple(int(np.argmax(np.nan_to_num(gaps))) for gaps in unfair)
+    unfair = criteria.unfairness(criteria.gaps(rates)[:, which])
+    return tuple(np.argmax(np.nan_to_num(unfair), axis=1).tolist())
 
 
 def _status_quo_rates(cases: Cases, criteria: Criteria, weight: Weight, before: Selection, part: str) -> FloatArray:
-    """What the status quo reaches on the rows of ``weight``; an error where it is undefined."""
-    _, worths = _judged(cases, criteria, weight, (before, before))
-    rates = rates_of(worths.sums)
-    _refuse_undefined(criteria, worths, rates, ("status quo",), part)
+    """The status quo's utilities on the rows of ``weight``; an error if one is undefined."""
+    lines = judged_lines(cases, criteria, weight, (before, before))
+    rates = rates_of(lines.sums)
+    _refuse_undefined(lines, rates[:, :1], part)
     return rates
 
 
@@ -264,14 +266,15 @@ def crossfit(
     if cases.rows < 2 * method.folds:
         raise NotEnoughData(f"folds: {cases.rows:,} rows are too few for {method.folds}.")
     status_quo = select(cases.status_quo, terms, cases.masses(weight), "status_quo")
-    _status_quo_rates(cases, criteria, weight, status_quo, "judged")  # undefined: known before anything is fitted
+    _status_quo_rates(cases, criteria, weight, status_quo, "judged")  # refuses before anything is fitted
     repeats = 1 if criteria.priced else method.repeats  # a mean of prices is not a mixture of them
-    parts = [part for each in rng.spawn(repeats) for part in cutoffs.fold(weight, method.folds, each, cases.cluster)]
+    drawn = [cutoffs.fold(weight, method.folds, child, cases.cluster) for child in rng.spawn(repeats)]
+    parts = list(np.concatenate(drawn))
     generators = rng.spawn(len(parts))
-    tasks = [(cases, terms, part, status_quo.share, each) for part, each in zip(parts, generators, strict=True)]
+    tasks = [(cases, terms, part, status_quo.share, child) for part, child in zip(parts, generators, strict=True)]
     fitted: list[tuple[SearchReport, FloatArray]] = run(fit_fold, tasks)
     reports = [report for report, _ in fitted]
-    lost = [report for report in reports if not report.found]
+    lost = [report for report in reports if not report.succeeded]
     if all(report.status is Status.FAILED for report in reports):
         raise RuleFailed(f"fold 1: {lost[0].note}")
     details = {}
@@ -289,8 +292,7 @@ def fit_fold(
     cases: Cases, terms: Terms, fold: Weight, status_quo: FloatArray, rng: np.random.Generator
 ) -> tuple[SearchReport, FloatArray]:
     """Fit the rule without the rows of ``fold``, and apply it to their lines."""
-    assert terms.rule is not None
-    algorithm = find(terms.rule, terms.rule_name, training(cases, terms, cases.weight - fold, status_quo, rng))
+    algorithm = fit_rule(cases, terms, cases.weight - fold, status_quo, rng)
     algorithm, values = applied(algorithm, terms.rule_name, cases.people.take(np.flatnonzero(fold)))
     return _report(algorithm, terms, values), values
 
@@ -307,12 +309,11 @@ def _mixture(
     A fold in which the rule failed keeps the status quo: no improvement.
     """
     share, edge, cuts = np.zeros(len(cases.weight)), np.zeros(len(cases.weight)), []
-    capacity, priced = terms.capacity, terms.criteria.priced
-    limits = {"capacity": capacity, "threshold": terms.threshold}
-    kept_scores = not priced and cutoffs.are_scores(cases.status_quo, "status_quo", **limits)
+    criteria, capacity = terms.criteria, terms.criteria.capacity
+    keeps_scores = not criteria.priced and cutoffs.are_scores(cases.status_quo, criteria, "status_quo")
     for part, (report, values) in zip(parts, fitted, strict=True):
         lines = np.flatnonzero(part)
-        scores, scored = (values, not priced) if report.found else (cases.status_quo[lines], kept_scores)
+        scores, scored = (values, not criteria.priced) if report.succeeded else (cases.status_quo[lines], keeps_scores)
         if capacity is not None and scored:
             near = cutoffs.reach(capacity, cases.rows)
             decided, close, cutoff = cutoffs.at_capacity(scores, part[lines] * cases.mass[lines], capacity, near)
@@ -320,46 +321,48 @@ def _mixture(
         else:
             decision = select(scores, terms, part[lines], f"rule {terms.rule_name!r}")
             decided, cutoff = decision.share, decision.cutoff
-        cuts += [cutoff] if report.found else []
+        cuts += [cutoff] if report.succeeded else []
         share[lines] += part[lines] * decided
     middle = float(np.mean(cuts)) if cuts else np.nan
     return Selection(share / (repeats * cases.weight), edge / (edge.sum() or 1.0), capacity or 0.0, middle)
 
 
 def _report(algorithm: Algorithm, terms: Terms, values: FloatArray) -> SearchReport:
-    """What was found, unless it is one score for everybody and a capacity must cut it."""
+    """How the search went; a score that is the same for everybody cannot be cut at a capacity."""
     report = SearchReport(algorithm.decide is not None, algorithm.status, algorithm.note, algorithm.details)
-    cut = report.found and terms.capacity and not terms.criteria.priced
+    cut = report.succeeded and terms.criteria.capacity and not terms.criteria.priced
     if not cut or len(values) < 2 or np.ptp(values) > 0:
         return report
     note = f"rule {terms.rule_name!r} gives everybody the same score, so a capacity cannot choose among them"
-    return replace(report, found=False, status=Status.CONSTANT, note=note)
+    return replace(report, succeeded=False, status=Status.CONSTANT, note=note)
 
 
-def training(cases: Cases, terms: Terms, learn: Weight, status_quo: FloatArray, rng: np.random.Generator) -> Training:
-    """What a rule sees: the rows of ``learn``, one by one."""
+def fit_rule(cases: Cases, terms: Terms, learn: Weight, status_quo: FloatArray, rng: np.random.Generator) -> Algorithm:
+    """What the rule finds on the rows of ``learn``, which it sees one by one."""
+    assert terms.rule is not None
     rows = np.repeat(np.arange(len(learn)), learn)
     outcomes = {name: values[rows] for name, values in cases.outcomes.items()}
     weight = None if np.ptp(cases.mass) == 0 else cases.mass[rows]
-    people, limits = cases.people.take(rows), (terms.capacity, terms.threshold)
-    return Training(people, outcomes, status_quo[rows], terms.criteria, *limits, rng, weight)
+    training = Training(cases.people.take(rows), outcomes, status_quo[rows], terms.criteria, rng, weight)
+    return find(terms.rule, terms.rule_name, training)
 
 
 # ---- rounds
 
 
 def training_share(terms: Terms, method: Splits) -> float:
-    """The share of rows that train; 0 if nothing is chosen on them, so that every row is tested.
+    """The share of rows that train; 0 if nothing is learned from them, so that every row is tested.
 
     That is so for one test of a ready candidate with no cut-off to learn and no pair of groups to choose.
     """
-    single = terms.rule is None and method.rounds == 1 and terms.capacity is None and len(terms.criteria.pairs) == 1
+    criteria = terms.criteria
+    single = terms.rule is None and method.rounds == 1 and criteria.capacity is None and len(criteria.pairs) == 1
     return 0.0 if single else method.train_fraction
 
 
 def rounds(cases: Cases, terms: Terms, method: Splits, rng: np.random.Generator, run: Run) -> list[Trial]:
-    """Every round, each with a generator of its own."""
-    tasks = [(cases, terms, method, number, each) for number, each in enumerate(rng.spawn(method.rounds), start=1)]
+    """Every round, each with its own generator."""
+    tasks = [(cases, terms, method, number, child) for number, child in enumerate(rng.spawn(method.rounds), start=1)]
     trials: list[Trial] = run(play_round, tasks)
     if all(trial["report"].status is Status.FAILED for trial in trials):
         raise RuleFailed(f"round 1: {trials[0]['report'].note}")
@@ -376,7 +379,7 @@ def play_round(cases: Cases, terms: Terms, method: Splits, number: int, rng: np.
 
 
 def _round(cases: Cases, terms: Terms, method: Splits, rng: np.random.Generator) -> Trial:
-    criteria, share = terms.criteria, training_share(terms, method)
+    criteria, share, ruled = terms.criteria, training_share(terms, method), terms.rule is not None
     train, test = cutoffs.split(cases.weight, share, rng, cases.cluster)
     for part, weight in (("training", train), ("test", test)) if share else (("test", test),):
         _refuse_small(cases, weight, part, terms.min_size)
@@ -386,22 +389,22 @@ def _round(cases: Cases, terms: Terms, method: Splits, rng: np.random.Generator)
     if len(criteria.pairs) > 1:
         rates = _status_quo_rates(cases, criteria, learn, before, "training")
         worst = _most_unequal(criteria, rates, STATUS_QUO)
-    report, what = SearchReport(), "candidate"
-    if terms.rule is None:
-        (values,) = cases.candidates.values()
-    else:
-        what = f"rule {terms.rule_name!r}"
-        algorithm = find(terms.rule, terms.rule_name, training(cases, terms, learn, before.share, rng))
+    report = SearchReport()
+    if ruled:
+        algorithm = fit_rule(cases, terms, learn, before.share, rng)
         values = np.full(len(learn), np.nan)
-        # The algorithm sees the two parts apart: one that ranks what it is given must not rank test with training rows.
+        # The algorithm sees the two parts separately: one that ranks people must not rank test rows with training rows.
         for index in (np.flatnonzero(learn), np.flatnonzero(learn == 0)):
             if len(index):
                 algorithm, values[index] = applied(algorithm, terms.rule_name, cases.people.take(index))
         report = _report(algorithm, terms, values)
+    else:
+        (values,) = cases.candidates.values()
     where = cases.masses(learn if terms.bootstrap else test)
-    status_quo = select(cases.status_quo, terms, where, "status_quo")
-    ruled = terms.rule is not None
-    candidate = select(values, terms, where, what, scores=ruled) if report.found else status_quo
+    candidate = status_quo = select(cases.status_quo, terms, where, "status_quo")
+    if report.succeeded:
+        what = f"rule {terms.rule_name!r}" if ruled else "candidate"
+        candidate = select(values, terms, where, what, scores=ruled)
     both, rows = (status_quo, candidate), int(train.sum())
     return judge(cases, terms, test, both, rng, worst=worst, train_rows=rows, report=report)
 
@@ -420,8 +423,8 @@ def _refuse_small(cases: Cases, weight: Weight, part: str, min_size: int) -> Non
             )
 
 
-def _refuse_few_clusters(criteria: Criteria, lines: influence.Judged) -> None:
-    for label, effective in zip(criteria.labels, lines.effective(len(criteria.labels)), strict=True):
+def _refuse_few_clusters(lines: Judged) -> None:
+    for label, effective in zip(lines.criteria.labels, lines.effective_clusters, strict=True):
         if effective < FEWEST:
             raise NotEnoughData(
                 f"cluster: group {label!r} has {effective:.1f} effective clusters; at least {FEWEST:g} are needed to "
@@ -431,32 +434,32 @@ def _refuse_few_clusters(criteria: Criteria, lines: influence.Judged) -> None:
             )
 
 
-def _refuse_undefined(
-    criteria: Criteria, worths: influence.Worth, rates: FloatArray, algorithms: Sequence[str], part: str
-) -> None:
-    for k, which, code in np.argwhere(np.isnan(rates[:, : len(algorithms)])):
+def _refuse_undefined(lines: Judged, rates: FloatArray, part: str) -> None:
+    """Raise if a utility is undefined under the status quo, or the candidate if ``rates`` has it."""
+    criteria = lines.criteria
+    for k, which, code in np.argwhere(np.isnan(rates)):
         utility = criteria.utilities[k]
         if isinstance(criteria.weights, str) and utility not in criteria.fairness:
             continue  # accuracy over all rows needs no group's own
-        decisive = bool(worths.slopes[:, k, 1].any())  # who counts depends on the decision
+        decisive = bool(lines.slopes[:, k, 1].any())  # who counts depends on the decision
         counts = "has a decision that counts in it" if decisive else "has an outcome that counts in it"
         remedy = (
             f"{'raise the capacity, ' if decisive else ''}merge groups, or choose a utility with another denominator."
         )
         raise NotEnoughData(
-            f"{utility.name} is undefined for group {criteria.labels[code]!r} under the {algorithms[which]}: none of "
-            f"its {part} rows {counts}; {remedy}",
+            f"{utility.name} is undefined for group {criteria.labels[code]!r} under the "
+            f"{('status quo', 'candidate')[which]}: none of its {part} rows {counts}; {remedy}",
             f"{utility.name} is undefined for a group: {remedy}",
         )
 
 
 def _refuse_excluded(cases: Cases, criteria: Criteria, requirements: Requirements, before: Selection) -> None:
-    """What the theory excludes: a status quo with no unfairness at all; ratios of what is not positive.
+    """Raise for what the theory excludes: a status quo without any unfairness, and ratios of what is not positive.
 
-    A gap that is 0 in a small test part by coincidence, and not on all rows, is no error: the p-value is large.
+    A gap that happens to be 0 in a small test part, and not on all rows, is no error: the p-value is large.
     """
     if criteria.protected is None and any(part.status_quo == 0 for part in requirements.fairness):
-        everywhere = measure(cases, criteria, cases.weight, (before, before))[len(criteria.accuracies) :]
+        everywhere = measure(cases, criteria, (before, before))[len(criteria.accuracies) :]
         for utility, (_, value) in zip(criteria.fairness, everywhere, strict=True):
             if value == 0:
                 raise DataError(

@@ -1,6 +1,6 @@
 """Utilities: what an algorithm is worth to a group. Criteria: what counts as accurate and as unfair.
 
-A utility is U = E[u | group] / E[w | group] (equation 1 of the paper).
+The utility of a group is U = E[u | group] / E[w | group] (equation 1 of the paper).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from isonomy.alternatives.options import Scale
 from isonomy.errors import DataError, UnknownOption, UsageError
@@ -27,7 +27,7 @@ Better = Literal["higher", "lower"]
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """A utility u and its normalisation w, as functions of (x, y, decision).
+    """A utility u and its normalization w, as functions of (x, y, decision).
 
     Parameters
     ----------
@@ -35,17 +35,17 @@ class Utility:
         The word used in tables and sentences.
     function : callable
         ``function(x, y, decision) -> (u, w)``: ``x`` maps the name of each feature to its values; ``y`` and
-        ``decision`` are arrays; ``u`` and ``w`` are arrays of the same length or constants. ``w >= 0``.
+        ``decision`` are arrays; ``u`` and ``w >= 0`` are arrays of the same length or constants.
     better : {"higher", "lower"}, default "higher"
-        A utility that is better when lower may measure unfairness, never accuracy.
+        A utility that is better when lower can measure unfairness, but not accuracy.
     binary : bool, default True
-        Decisions are 0/1; False when a decision is a number, such as a price.
+        Whether decisions are 0/1; False if a decision is a number such as a price.
     binary_outcome : bool, default False
-        The outcome must be 0/1.
+        Whether the outcome must be 0/1.
     outcome : str, optional
-        The column to use as y; None means the outcome named in the call.
+        The column used as y; by default the outcome of the call.
     instead : str, optional
-        The utility to use for accuracy when this one is better when lower.
+        For a utility that is better when lower: the one to use for accuracy.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Utility:
             raise UsageError(f"utility {self.name!r}: function must be callable as function(x, y, decision).")
 
     def on(self, outcome: str) -> Utility:
-        """The same utility with another column as the outcome, such as cost in place of health."""
+        """The same utility with another column as the outcome, such as cost instead of health."""
         return replace(self, name=f"{self.name} of {outcome}", outcome=outcome)
 
     def values(self, x: Columns, y: FloatArray, decision: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -106,7 +106,7 @@ READY: Mapping[str, Utility] = {
             "fpr", lambda x, y, d: ((1 - y) * d, 1 - y), better="lower", binary_outcome=True, instead="tnr"
         ),
         Utility("selection_rate", lambda x, y, d: (d, 1.0)),
-        # Example 4: the decision is the price, paid by those to whom the thing is worth as much.
+        # Example 4: the decision is a price, paid by those who value the product at least that much.
         Utility("profit", lambda x, y, d: (np.where(y >= d, d, 0.0), 1.0), binary=False),
     )
 }
@@ -119,11 +119,11 @@ CRITERIA: Mapping[str, tuple[str, ...]] = {
 }
 
 UtilityLike = str | Utility | Mapping[str, object]
-Weights = Literal["pooled"] | Mapping[str, float]  # of the groups in one accuracy; pooled: all rows together
+Weights = Literal["pooled"] | Mapping[str, float]  # of the groups in a single accuracy; "pooled": all rows together
 
 
 def utility(argument: str, given: object) -> Utility:
-    """One utility from its name, from ``{"utility": name, "outcome": column}``, or as it is."""
+    """A utility by its name, as ``{"utility": name, "outcome": column}``, or as an object."""
     if isinstance(given, Utility):
         return given
     if isinstance(given, Mapping):
@@ -137,10 +137,7 @@ def utility(argument: str, given: object) -> Utility:
 
 
 def accuracy_utility(given: UtilityLike) -> tuple[Utility, Weights | None]:
-    """The accuracy utility and the weights of groups in it, None where every group must gain.
-
-    A utility that is better when lower is refused with a pointer to its counterpart.
-    """
+    """The accuracy utility, and the weights of the groups in it (None: every group must gain)."""
     weights: object = None
     if isinstance(given, Mapping):
         weights = given.get("weights")
@@ -151,26 +148,24 @@ def accuracy_utility(given: UtilityLike) -> tuple[Utility, Weights | None]:
     wanted = utility("accuracy", given)
     if wanted.better == "lower":
         pointer = f" Use {wanted.instead!r}." if wanted.instead else ""
-        raise UsageError(
-            f"accuracy: {wanted.name!r} is better when lower, and accuracy is something to raise.{pointer}"
-        )
+        raise UsageError(f"accuracy: {wanted.name!r} is better when lower, so it cannot measure accuracy.{pointer}")
     return wanted, weights  # type: ignore[return-value]
 
 
 def fairness_utilities(given: UtilityLike | Sequence[UtilityLike] | None, accuracy: Utility) -> tuple[Utility, ...]:
-    """The fairness utilities: None means the accuracy utility; criteria such as equalized_odds are opened."""
+    """The fairness utilities, by default the accuracy utility; criteria such as equalized_odds stand for several."""
     if given is None:
         return (accuracy,)
     if not isinstance(given, (str, Utility, Mapping, Sequence)):
         raise UsageError(f"fairness: {shown(given)} is not allowed; give a utility or a criterion, or a list of them.")
     listed: Sequence[UtilityLike] = [given] if isinstance(given, (str, Utility, Mapping)) else list(given)
-    opened = [name for one in listed for name in (CRITERIA.get(one, (one,)) if isinstance(one, str) else (one,))]
+    opened = [part for item in listed for part in (CRITERIA.get(item, (item,)) if isinstance(item, str) else (item,))]
     if not opened:
         raise UsageError("fairness: give at least one utility or criterion.")
-    for one in opened:
-        if isinstance(one, str) and one not in READY:
-            raise UnknownOption("fairness", one, (*READY, *CRITERIA, "a Utility"))
-    utilities = tuple(utility("fairness", one) for one in opened)
+    for item in opened:
+        if isinstance(item, str) and item not in READY:
+            raise UnknownOption("fairness", item, (*READY, *CRITERIA, "a Utility"))
+    utilities = tuple(utility("fairness", item) for item in opened)
     if len({u.name for u in utilities}) < len(utilities):
         raise UsageError(f"fairness: {', '.join(u.name for u in utilities)} names the same utility twice.")
     return utilities
@@ -181,12 +176,12 @@ def fairness_utilities(given: UtilityLike | Sequence[UtilityLike] | None, accura
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Criteria:
-    """What counts as accurate and as unfair, and what gains are required.
+    """What counts as accurate and as unfair, which gains are required, and how scores become decisions.
 
     ``weights`` is None (every group must gain), an array with one weight per group, or "pooled" (all rows together).
-    ``protected`` is the code of the group that one-sided unfairness protects, None for two-sided.
-    ``harm`` is, for each fairness utility, +1 where the protected group is harmed by having less of it, else -1.
-    The gains are those required of each accuracy component and of each fairness utility.
+    ``protected`` is the code of the group that one-sided unfairness protects, or None if it is two-sided; ``harm`` is
+    +1 for each fairness utility whose lower values harm the protected group, and -1 for the others.
+    The highest scores are selected up to the ``capacity``, or those above the ``threshold``.
     """
 
     accuracy: Utility
@@ -196,8 +191,10 @@ class Criteria:
     scale: Scale = "ratio"
     protected: int | None = None
     harm: tuple[int, ...] = ()
-    accuracy_gains: tuple[float, ...] = ()
-    fairness_gains: tuple[float, ...] = ()
+    accuracy_gains: tuple[float, ...] = ()  # the gain required of each accuracy, the margin subtracted
+    fairness_gains: tuple[float, ...] = ()  # the cut required of each unfairness
+    capacity: float | None = None
+    threshold: float | None = None
 
     @property
     def utilities(self) -> tuple[Utility, ...]:
@@ -206,50 +203,57 @@ class Criteria:
 
     @property
     def priced(self) -> bool:
-        """Whether decisions are numbers (prices), not 0/1."""
+        """Whether decisions are numbers such as prices, and not 0/1."""
         return not all(utility.binary for utility in self.utilities)
 
     @property
+    def scored(self) -> bool:
+        """Whether scores become decisions by a capacity or a threshold."""
+        return self.capacity is not None or self.threshold is not None
+
+    @property
     def accuracies(self) -> tuple[str, ...]:
-        """What the accuracy components are called."""
+        """What each accuracy is about."""
         if self.weights is None:
             return self.labels
         return ("all rows",) if isinstance(self.weights, str) else ("weighted groups",)
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of groups whose utilities are compared."""
+        """The pairs of groups that are compared."""
         codes = range(len(self.labels))
         if self.protected is None:
             return tuple(combinations(codes, 2))
         return tuple((other, self.protected) for other in codes if other != self.protected)
 
     def accuracy_of(self, rates: FloatArray, sums: FloatArray) -> FloatArray:
-        """Accuracy components of both algorithms: (..., 2, components)."""
+        """The accuracies of both algorithms: (..., 2, accuracies)."""
         if isinstance(self.weights, str):
-            pooled = sums[..., 0, :, :, :].sum(axis=-1, keepdims=True)
-            return rates_of(pooled)
+            return rates_of(sums[..., 0, :, :, :].sum(axis=-1, keepdims=True))
         by_group: FloatArray = rates[..., 0, :, :]
         return by_group if self.weights is None else (by_group @ self.weights)[..., None]
 
-    def gaps(self, rates: FloatArray, utility: int) -> FloatArray:
-        """Gap between the groups of each pair, for both algorithms: (..., 2, pairs).
+    def gaps(self, rates: FloatArray) -> FloatArray:
+        """The gap between the groups of each pair: (..., fairness utilities, 2 algorithms, pairs).
 
-        One-sided, a positive gap is the protected group's disadvantage.
+        If a group is protected, a positive gap is its disadvantage.
         """
-        by_group = rates[..., self.utilities.index(self.fairness[utility]), :, :]
+        by_group = rates[..., [self.utilities.index(utility) for utility in self.fairness], :, :]
         first, second = np.array(self.pairs).T
         gap: FloatArray = by_group[..., first] - by_group[..., second]
-        return gap if self.protected is None else self.harm[utility] * gap
+        return gap if self.protected is None else np.array(self.harm)[:, None, None] * gap
 
     def unfairness(self, gap: FloatArray) -> FloatArray:
-        """|gap|, or its positive part when one group is protected."""
+        """|gap|, or its positive part if a group is protected."""
         return np.abs(gap) if self.protected is None else np.maximum(gap, 0.0)
 
+    def measured(self, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The accuracies and the largest unfairness in each fairness utility, of both algorithms: (components, 2)."""
+        rates = rates_of(sums)
+        return self.accuracy_of(rates, sums).T, self.unfairness(self.gaps(rates)).max(axis=-1)
 
-def group_sums(
-    values: FloatArray, group: IntArray, weight: NDArray[np.int64] | FloatArray, n_groups: int
-) -> FloatArray:
+
+def group_sums(values: FloatArray, group: IntArray, weight: FloatArray | IntArray, n_groups: int) -> FloatArray:
     """Sums of u and w by group: (utilities, algorithms, 2, groups)."""
     flat = values.reshape(len(values), -1) * weight[:, None]
     sums = np.zeros((n_groups, flat.shape[1]))
@@ -258,6 +262,6 @@ def group_sums(
 
 
 def rates_of(sums: FloatArray) -> FloatArray:
-    """U = sum of u / sum of w, NaN where nothing is in the denominator: (..., utilities, algorithms, groups)."""
+    """U = sum of u / sum of w, NaN if the denominator is 0: (..., utilities, algorithms, groups)."""
     u, w = sums[..., 0, :], sums[..., 1, :]
     return np.divide(u, w, out=np.full(np.shape(u), np.nan), where=w > 0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -48,7 +49,7 @@ class Relative(Option):
     ----------
     collapse : str, default "control_outcome"
         The weights of the predicted effects. "control_outcome": the outcomes of the controls. "average" (equation 56):
-        none, which is right only if outcomes without treatment do not depend on what the predictions depend on.
+        none, which is right only if outcomes without treatment do not depend on the variables behind the predictions.
         "weighted" (16) and "normalized": the predicted outcomes without treatment, divided by the control mean or by
         their own sum; they need a ``baseline`` column. "positives" (20) and "positives_inverse": positive outcomes of
         both arms.
@@ -99,43 +100,33 @@ class Collapse:
     baseline: bool = False  # needs the predicted outcome without treatment
 
 
-def _positives(arms: Arms) -> Smooth:
-    """Positive outcomes of both arms, equation (20): (c lambda^2 + t psi) / (c lambda + t)."""
-    events_control, events_treated, sum_control, sum_treated = _event_sums(arms)
-    mean_control = sum_control / events_control
-    top = sum_control * mean_control + sum_treated
-    return arms.control("y") * top / (sum_control + events_treated)
+def _positives(arms: Arms, *, inverse: bool = False) -> Smooth:
+    """Positive outcomes of both arms, equation (20): (c lambda^2 + t psi) / (c lambda + t).
 
-
-def _positives_inverse(arms: Arms) -> Smooth:
-    """Positive outcomes of both arms, treated ones by 1/f: (sum_c f + t) / (c + sum_t 1/f)."""
-    events_control, events_treated, sum_control, _ = _event_sums(arms)
-    inverse = arms.treated("y/f") * arms.moments.n[..., TREATED]
-    return arms.control("y") * (sum_control + events_treated) / (events_control + inverse)
-
-
-def _event_sums(arms: Arms) -> tuple[Smooth, Smooth, Smooth, Smooth]:
-    n_control, n_treated = arms.moments.n[..., CONTROL], arms.moments.n[..., TREATED]
-    return (
-        arms.control("y") * n_control,
-        arms.treated("y") * n_treated,
-        arms.control("yf") * n_control,
-        arms.treated("yf") * n_treated,
-    )
+    ``inverse``: treated outcomes are weighted by 1/f instead, (sum_c f + t) / (c + sum_t 1/f).
+    """
+    n0, n1 = arms.moments.n[..., CONTROL], arms.moments.n[..., TREATED]
+    control, treated = arms.mean(CONTROL, "y") * n0, arms.mean(TREATED, "y") * n1  # numbers of events
+    weighted = arms.mean(CONTROL, "yf") * n0
+    if inverse:
+        share = (weighted + treated) / (control + arms.mean(TREATED, "y/f") * n1)
+    else:
+        share = (weighted * (weighted / control) + arms.mean(TREATED, "yf") * n1) / (weighted + treated)
+    return arms.mean(CONTROL, "y") * share
 
 
 COLLAPSES: Mapping[CollapseName, Collapse] = {
     # Outcomes of the controls as weights: sum_c Y f / n_c. For 0/1 outcomes, f among the control positives.
-    "control_outcome": Collapse(("y", "yf"), lambda arms: arms.control("yf")),
+    "control_outcome": Collapse(("y", "yf"), lambda arms: arms.mean(CONTROL, "yf")),
     # Plain average, equation (56): right only if Y(0) does not depend on X.
-    "average": Collapse(("y", "f"), lambda arms: arms.control("y") * arms.overall("f")),
+    "average": Collapse(("y", "f"), lambda arms: arms.mean(CONTROL, "y") * arms.overall("f")),
     # Predicted baselines as weights: divided by the control mean (16), or normalized to sum to one.
     "weighted": Collapse(("y", "h", "hf"), lambda arms: arms.overall("hf"), baseline=True),
     "normalized": Collapse(
-        ("y", "h", "hf"), lambda arms: arms.control("y") * arms.overall("hf") / arms.overall("h"), baseline=True
+        ("y", "h", "hf"), lambda arms: arms.mean(CONTROL, "y") * arms.overall("hf") / arms.overall("h"), baseline=True
     ),
     "positives": Collapse(("y", "yf"), _positives),
-    "positives_inverse": Collapse(("y", "yf", "y/f"), _positives_inverse),
+    "positives_inverse": Collapse(("y", "yf", "y/f"), partial(_positives, inverse=True)),
 }
 
 
@@ -167,32 +158,28 @@ class Formula:
         return len(self.covariates) if self.estimator == "regression" else 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """What effects are made of: predicted and observed tops over a shared bottom (1 for a difference)."""
+def pieces(
+    moments: ArmMoments, formula: Formula, known: FloatArray | None = None, fitted: ArmMoments | None = None
+) -> tuple[Smooth, Smooth, Smooth]:
+    """Tops and bottom of the effects of each group: predicted = first / third, observed = second / third.
 
-    predicted: Smooth
-    observed: Smooth
-    bottom: Smooth
-
-
-def pieces(arms: Arms, formula: Formula, known: FloatArray | None = None) -> Pieces:
-    """Predicted effect = predicted / bottom, observed effect = observed / bottom.
-
-    ``known``: each group's effect as the caller gives it, instead of the experiment's.
+    The bottom of a difference is 1. ``known``: effects and standard errors (last axis) that the caller gives instead of
+    the experiment's. ``fitted``: the moments that slopes of an adjustment come from, if ``moments`` has no covariances.
     """
+    arms = Arms(moments, slopes(moments if fitted is None else fitted, formula))
     difference = formula.measure == "difference"
-    if difference:
-        predicted, bottom = arms.overall("f"), arms.constant(1.0)
-    elif formula.outcomes:
-        predicted, bottom = COLLAPSES[formula.collapse].formula(arms), arms.control("y")
-    else:
-        bottom = arms.overall("h")
-        predicted = arms.overall("hf") if formula.collapse == "normalized" else arms.overall("f") * bottom
-    if known is not None:
-        return Pieces(predicted, bottom * known, bottom)
-    treated = arms.treated("y")
-    return Pieces(predicted, treated - arms.control("y") if difference else treated, bottom)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if difference:
+            predicted, bottom = arms.overall("f"), arms.constant(1.0)
+        elif formula.outcomes:
+            predicted, bottom = COLLAPSES[formula.collapse].formula(arms), arms.mean(CONTROL, "y")
+        else:
+            bottom = arms.overall("h")
+            predicted = arms.overall("hf") if formula.collapse == "normalized" else arms.overall("f") * bottom
+        if known is not None:
+            return predicted, bottom * known[..., 0], bottom
+        treated = arms.mean(TREATED, "y")
+        return predicted, treated - arms.mean(CONTROL, "y") if difference else treated, bottom
 
 
 FOLDS = 3
@@ -204,34 +191,28 @@ def slopes(moments: ArmMoments, formula: Formula) -> dict[tuple[int, str], Float
     Least squares within each arm of each group (Lin 2013), from the covariances alone. The predictions of AIPW enter
     with slope one: mean of the prediction over everybody plus mean residual of the arm, the treated share being known.
     """
+    adjusted = {}
     predictions = {(CONTROL, "y"): "p0", (TREATED, "y"): "p1", (CONTROL, "yf"): "fp0"}
-    adjusted = {key: name for key, name in predictions.items() if key[1] in moments.columns}
-    if formula.estimator == "regression":
-        at = [moments.columns.index(name) for name in formula.covariates]
-        return {(arm, name): _least_squares(moments, arm, name, at) for arm, name in adjusted}
-    if formula.estimator == "aipw":
-        return {key: _slope(moments, [moments.columns.index(name)], 1.0) for key, name in adjusted.items()}
-    return {}
+    for (arm, name), prediction in predictions.items() if formula.estimator != "arm_means" else ():
+        if name in moments.columns:
+            regression = formula.estimator == "regression"
+            columns = [moments.columns.index(c) for c in (formula.covariates if regression else (prediction,))]
+            slope = np.zeros((*moments.mean.shape[:-2], len(moments.columns)))
+            slope[..., columns] = _least_squares(moments, arm, name, columns) if regression else 1.0
+            adjusted[arm, name] = slope
+    return adjusted
 
 
-def _least_squares(moments: ArmMoments, arm: int, name: str, at: Sequence[int]) -> FloatArray:
+def _least_squares(moments: ArmMoments, arm: int, name: str, columns: Sequence[int]) -> FloatArray:
     assert moments.cov is not None
     cov = moments.cov[..., arm, :, :]
-    inside = cov[..., at, :][..., :, at]
+    inside = cov[..., columns, :][..., :, columns]
     # Features may be constant or collinear within a group; the pseudo-inverse leaves those directions out.
     scale = np.sqrt(np.maximum(np.diagonal(inside, axis1=-2, axis2=-1), 0))
     scale = np.where(scale > 0, scale, 1.0)
     correlation = inside / (scale[..., :, None] * scale[..., None, :])
-    target = cov[..., at, moments.columns.index(name)] / scale
-    coefficient = (np.linalg.pinv(correlation, rcond=1e-10, hermitian=True) @ target[..., None])[..., 0] / scale
-    return _slope(moments, at, coefficient)
-
-
-def _slope(moments: ArmMoments, at: Sequence[int], coefficient: FloatArray | float) -> FloatArray:
-    """Coefficients of some columns among those of all."""
-    slope = np.zeros((*moments.mean.shape[:-2], len(moments.columns)))
-    slope[..., at] = coefficient
-    return slope
+    target = cov[..., columns, moments.columns.index(name)] / scale
+    return (np.linalg.pinv(correlation, rcond=1e-10, hermitian=True) @ target[..., None])[..., 0] / scale
 
 
 def cross_fitted(

@@ -10,137 +10,78 @@ such samples is the usual estimate, without the factor (C - 1) / C that drawing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
-from isonomy.effects.estimators.collapse import Formula, Pieces
-from isonomy.effects.estimators.errors import Errors, errors_of, pieces_of
-from isonomy.effects.estimators.moments import BLOCK, ArmMoments, ExperimentRows, Sums, column
-from isonomy.effects.estimators.ratio import Gap, Ratio, of_others
+from isonomy.effects.estimators.collapse import Formula, pieces
+from isonomy.effects.estimators.errors import Errors, errors_of
+from isonomy.effects.estimators.moments import BLOCK, ArmMoments, ExperimentRows, Sums
+from isonomy.effects.estimators.ratio import all_groups, total_of_others, under
 from isonomy.frames.design import Clusters, Design
-from isonomy.inference.designs import FEWEST, Influence, Law, Spread, spread
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.inference.designs import FEWEST, Influence, Spread, spread
+from isonomy.inference.effect import Fieller
+from isonomy.numerics.arrays import FloatArray, IntArray
 
 
-def shares_within(group: IntArray, stratum: IntArray, arm: IntArray, mass: FloatArray) -> FloatArray:
-    """The treated share of each line's stratum within its group; 0 or 1 where the stratum has one arm."""
-    _, cell = np.unique(group * (int(stratum.max(initial=0)) + 1) + stratum, return_inverse=True)
-    total, treated = np.bincount(cell, mass), np.bincount(cell, mass * arm)
-    share: FloatArray = (treated / total)[cell]
-    return share
+def under_design(
+    errors: Errors, lines: ExperimentRows, formula: Formula, moments: ArmMoments
+) -> tuple[Errors, Fieller, Spread]:
+    """Errors under the law of the design, all groups as one, and the sums over clusters behind the biases.
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RandomizedStrata:
-    """Strata of the randomization, line by line (all 0 if there are none), and the chance of each line's own arm."""
-
-    code: IntArray
-    chance: FloatArray
-
-
-def laws_of(
-    lines: ExperimentRows,
-    design: Design,
-    errors: Errors,
-    formula: Formula,
-    moments: ArmMoments,
-    strata: RandomizedStrata,
-) -> tuple[Law, Law, Spread]:
-    """The laws of the errors and of the biases of one partition, and the sums over clusters behind the latter.
-
-    ``lines`` has that partition alone.
+    ``lines`` has one partition alone, with its design; ``errors`` are those without the design.
     """
     ((group, groups),) = lines.groups
-    own = pieces_of(moments, formula)
-    bottom, parts = own.bottom, _parts(lines, own, moments, strata)
+    assert lines.design is not None
+    predicted, observed, bottom = pieces(moments, formula)
+    values = np.stack([lines.values(name) for name in moments.columns], -1)
+    tops = (predicted - observed, bottom)
+    # What a unit of each line's mass adds to the top and bottom of its group's error, and to the sums over groups of
+    # size times top and size times bottom.
+    parts = [_influence(values, lines, moments, smooth.gradient) for smooth in tops]
     size = moments.n.sum(-1)
+    added = [size[group] * part + smooth.value[group] for part, smooth in zip(parts, tops, strict=True)]
+
+    usable, rest = errors.in_rest, errors.rest
     with np.errstate(divide="ignore", invalid="ignore"):
-        b = errors.error.value
-        error = np.nan_to_num((parts[0] - b[group] * parts[1]) / bottom.value[group])
-        usable, rest = errors.in_rest, errors.rest
-        total = of_others(size, usable) * rest.bottom
-        base = _base(parts, own, size, group, usable)
+        error = np.nan_to_num((parts[0] - errors.error.value[group] * parts[1]) / bottom.value[group])
+        total = total_of_others(size, usable) * rest.bottom
         loading = np.nan_to_num(np.stack([-1 / total, rest.value / total]))
-    shared = np.einsum("li,il->l", base, loading[:, group])
-    gap = Gap(errors.error, errors.rest)
-    alone = spread(design, Influence.of_groups(group, error, groups))
-    both = spread(design, Influence.of_groups(group, error - shared, groups, base, loading, usable[group]))
-    return alone.law(errors.error.variance), both.law(gap.se**2), both
+        base = np.nan_to_num(np.stack(added, -1) * usable[group][:, None])
+        shared = np.einsum("li,il->l", base, loading[:, group])
+        whole = all_groups(errors.error, size, errors.usable)
+        answered = np.nan_to_num(np.stack(added, -1) * errors.usable[group][:, None])
+        influence = (answered[:, 0] - whole.value * answered[:, 1]) / (whole.bottom * size[errors.usable].sum())
+    alone = spread(lines.design, Influence.from_groups(group, error, groups))
+    both = spread(lines.design, Influence.from_groups(group, error - shared, groups, base, loading, usable[group]))
+    law = spread(lines.design, Influence.from_values(np.nan_to_num(influence))).law(whole.standard_error**2)
+    laws = alone.law(errors.error.standard_error**2), both.law(errors.gap.standard_error**2)
+    return errors.under(*laws, both.effective < FEWEST), under(whole, law), both
 
 
-def together(
-    lines: ExperimentRows,
-    design: Design,
-    errors: Errors,
-    formula: Formula,
-    moments: ArmMoments,
-    strata: RandomizedStrata,
-) -> Ratio:
-    """All groups as one, under the law of the design; ``errors`` are those without it."""
-    ((group, _),) = lines.groups
-    own, size = pieces_of(moments, formula), moments.n.sum(-1)
-    base = _base(_parts(lines, own, moments, strata), own, size, group, errors.usable)
-    whole = errors.error.together(size, errors.usable)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        influence = (base[:, 0] - whole.value * base[:, 1]) / (whole.bottom * size[errors.usable].sum())
-    law = spread(design, Influence.of(np.nan_to_num(influence))).law(whole.variance)
-    return whole.under(law.effect, law.df)
-
-
-def _parts(
-    lines: ExperimentRows, own: Pieces, moments: ArmMoments, strata: RandomizedStrata
-) -> tuple[FloatArray, FloatArray]:
-    """What a unit of each line's mass adds to the top and to the bottom of its group's error.
+def _influence(values: FloatArray, lines: ExperimentRows, moments: ArmMoments, gradient: FloatArray) -> FloatArray:
+    """The influence of one unit of each line's mass on a smooth function of arm means.
 
     Within strata, apart from what its stratum adds to both arms.
     """
     ((group, _),) = lines.groups
-    values = np.stack([lines.values(column(name)) for name in moments.columns], -1)
-    top, bottom = (
-        _centered(values, lines, group, lines.arm, strata, moments, piece.gradient)
-        for piece in (own.predicted - own.observed, own.bottom)
-    )
-    return top, bottom
-
-
-def _base(
-    parts: tuple[FloatArray, FloatArray], own: Pieces, size: FloatArray, group: IntArray, usable: BoolArray
-) -> FloatArray:
-    """What a unit of each line's mass adds to the sums over groups of size times top, and of size times bottom."""
-    tops = (own.predicted.value - own.observed.value, own.bottom.value)
-    base = np.stack([size[group] * part + top[group] for part, top in zip(parts, tops, strict=True)], -1)
-    return np.nan_to_num(base * usable[group][:, None])
-
-
-def _centered(
-    values: FloatArray,
-    lines: ExperimentRows,
-    group: IntArray,
-    arm: IntArray,
-    strata: RandomizedStrata,
-    moments: ArmMoments,
-    gradient: FloatArray | None,
-) -> FloatArray:
-    """The influence of one unit of each line's mass on a smooth function of arm means."""
-    assert gradient is not None
+    arm, stratum = lines.arm, lines.stratum
+    assert stratum is not None
     n = np.maximum(moments.n, 1e-300)
-    if not strata.code.any():
+    if not stratum.any():
         centered = values - moments.mean[group, arm]
         return np.einsum("lk,lk->l", gradient[group, arm], centered) / n[group, arm]
-    width = int(strata.code.max()) + 1
-    cell = group * width + strata.code
-    place = cell * 2 + arm
-    cells = moments.n.shape[0] * width
-    mass = np.bincount(place, lines.weight, 2 * cells).reshape(cells, 2)
-    sums = [np.bincount(place, lines.weight * v, 2 * cells).reshape(cells, 2) for v in values.T]
+    width = int(stratum.max()) + 1
+    cell, cells = group * width + stratum, moments.n.shape[0] * width
+    columns = [np.ones(arm.size), *values.T]
+    mass, *sums = (np.bincount(cell * 2 + arm, lines.weight * v, 2 * cells).reshape(cells, 2) for v in columns)
     mean = np.stack(sums, -1) / np.maximum(mass, 1e-300)[..., None]
     owner = np.arange(cells) // width
     within = np.einsum("lk,lk->l", gradient[group, arm], values - mean[cell, arm]) / n[group, arm]
     # A row of a stratum moves the stratum's share, and with it the means of both arms. A row has mass 1 / chance.
     between = (np.einsum("cak,cak->ca", gradient[owner], mean - moments.mean[owner]) / n[owner]).sum(-1)
-    return within + between[cell] * strata.chance
+    return np.asarray(within + between[cell] * lines.chance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +89,7 @@ class Clustered:
     """Sums of masses by bucket, and the lines behind them. All lines of a cluster are in one bucket."""
 
     sums: Sums
-    lines: ExperimentRows  # of this partition alone; what a line weighs is its mass
+    lines: ExperimentRows  # of this partition alone; weights are masses
     cluster: IntArray  # number of each line's cluster
     bucket: IntArray
 
@@ -166,32 +107,25 @@ class Clustered:
         codes = np.unique(self.cluster[chosen], return_inverse=True)[1]
         return Clustered(self.sums.part(buckets), lines, codes, np.zeros(codes.size, dtype=np.intp))
 
-    @property
-    def rows(self) -> FloatArray:
-        """Lines of each group."""
-        ((group, groups),) = self.lines.groups
-        return np.bincount(group, minlength=groups).astype(float)
-
     def moments(self) -> ArmMoments:
         """Moments of each group."""
         return self.sums.moments()
 
     def errors(self, formula: Formula) -> Errors:
-        """Errors and biases, held against the law of the design."""
+        """Errors and biases under the law of the design."""
         moments, mass, size = self.moments(), self.lines.weight, self.cluster.size
         errors = errors_of(moments, formula)
         if not size:  # fewer clusters than buckets: this half has none
             return errors
-        design = Design(mass, mass**2, mass**4, np.ones(size), Clusters.of_rows(self.cluster, mass))
-        strata = RandomizedStrata(np.zeros(size, dtype=np.intp), np.full(size, 0.5))
-        error, bias, totals = laws_of(self.lines, design, errors, formula, moments, strata)
-        return errors.under(error, bias, totals.effective < FEWEST)
+        design = Design(mass, mass**2, mass**4, np.ones(size), Clusters.from_rows(self.cluster, mass))
+        lines = replace(self.lines, design=design, stratum=np.zeros(size, dtype=np.intp), chance=np.full(size, 0.5))
+        return under_design(errors, lines, formula, moments)[0]
 
     def resampled(self, resamples: int, rng: np.random.Generator) -> ArmMoments:
         """Moments (means only) of ``resamples`` samples of whole clusters."""
         ((group, groups),) = self.lines.groups
         columns, number, size = self.sums.columns, int(self.cluster.max(initial=-1)) + 1, self.cluster.size
-        values = [np.ones(size), *(self.lines.values(column(name)) for name in columns)]
+        values = [np.ones(size), *map(self.lines.values, columns)]
         place = group * 2 + self.lines.arm
         rows = np.concatenate([place + k * 2 * groups for k in range(len(values))])
         entries = np.concatenate([self.lines.weight * value for value in values])

@@ -1,7 +1,7 @@
 """Rows of an experiment added up, the means and covariances of each arm, and smooth functions of the means.
 
 A *column* is a function of one row: the outcome ``y``, the predicted effect ``f``, the baseline ``h``, and products
-of these. `COLUMNS` says how each is formed, and how it changes when ``f`` is corrected by a constant, so that a
+of these. `COLUMNS` lists their factors, and `SLOPES` how each changes when ``f`` is corrected by a constant, so that a
 correction never needs a second pass over the rows, except for the one column with ``1/f``.
 
 Sums are kept by group, bucket, arm and kind of outcome. The kind separates outcomes that are exactly 0, exactly 1 and
@@ -25,62 +25,29 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from isonomy.errors import NotEnoughData
+from isonomy.frames.design import Design
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.options import Number, Option
 
 CONTROL, TREATED = 0, 1
+# The factors of each column that is not a single factor. "fp0" is the prediction of y f among controls, for AIPW.
+COLUMNS: Mapping[str, str] = {"yf": "y f", "y/f": "y 1/f", "hf": "f h", "fp0": "f p0"}
+# What a column loses per unit subtracted from f. Corrections refuse "y/f", which is not linear in f.
+SLOPES: Mapping[str, str] = {"yf": "y", "f": "1", "hf": "h", "fp0": "p0"}
+CUBE = "y y y"
+BLOCK = 4_000_000  # numbers of resamples held at once
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """``y`` to some power times the product of ``factors``; ``slope``: the column it loses per unit of correction."""
-
-    power: int
-    factors: tuple[str, ...]
-    slope: str | None = ""  # "": does not depend on f; None: not linear in f
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """What is multiplied, in order."""
-        return (*("y",) * self.power, *self.factors)
-
-    @property
-    def name(self) -> str:
-        """Equal for equal products."""
-        return " ".join(self.terms)
-
-    def __mul__(self, other: Product) -> Product:
-        return Product(self.power + other.power, tuple(sorted((*self.factors, *other.factors))))
+def product(*columns: str) -> str:
+    """The factors of a product of columns, the outcome first, so that equal products have equal names."""
+    factors = " ".join(COLUMNS.get(name, name) for name in columns).split()
+    return " ".join(sorted(factors, key=lambda factor: (factor != "y", factor)))
 
 
-COLUMNS: Mapping[str, Product] = {
-    "y": Product(1, ()),
-    "yf": Product(1, ("f",), "y"),
-    "y/f": Product(1, ("1/f",), None),
-    "f": Product(0, ("f",), "1"),
-    "h": Product(0, ("h",)),
-    "hf": Product(0, ("f", "h"), "h"),
-    # Predicted outcomes in either arm, for AIPW; "fp0" is the prediction of y f among controls.
-    "p0": Product(0, ("p0",)),
-    "p1": Product(0, ("p1",)),
-    "fp0": Product(0, ("f", "p0"), "p0"),
-}
-
-
-CUBE = Product(3, ())
-
-
-def column(name: str) -> Product:
-    """How a column is formed. A name that is not in `COLUMNS` is a feature of the user's."""
-    return COLUMNS.get(name, Product(0, (name,)))
-
-
-def products(columns: Sequence[str]) -> dict[str, Product]:
-    """Every first and second moment of the columns, and the third of the outcome, by name."""
-    singles = [column(name) for name in columns]
-    pairs = [left * right for i, left in enumerate(singles) for right in singles[i:]]
-    cubes = [CUBE] if "y" in columns else []
-    return {product.name: product for product in (*singles, *pairs, *cubes)}
+def products(columns: Sequence[str]) -> tuple[str, ...]:
+    """Every first and second moment of the columns, and the third of the outcome."""
+    pairs = [product(left, right) for i, left in enumerate(columns) for right in columns[i:]]
+    return tuple(dict.fromkeys((*map(product, columns), *pairs, *([CUBE] if "y" in columns else []))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,14 +77,19 @@ class ArmMoments:
         cov = np.where((n > 1)[..., None, None], centered / np.maximum(n - 1, 1)[..., None, None], 0.0)
         return cls(columns, n, mean, cov)
 
-    def others(self) -> ArmMoments:
-        """For each group, the rows of all other groups pooled into one (the paper's rest)."""
-        n, sums = _others(self.n, -2), _others(self.n[..., None] * self.mean, -3)
+    def others(self, in_rest: BoolArray) -> ArmMoments:
+        """For each group, the rows of all other groups ``in_rest`` pooled into one (the paper's rest)."""
+
+        def total_of_others(values: FloatArray, axis: int) -> FloatArray:
+            return values.sum(axis, keepdims=True) - values
+
+        rows = np.where(in_rest[..., None], self.n, 0.0)
+        n, sums = total_of_others(rows, -2), total_of_others(rows[..., None] * self.mean, -3)
         if self.cov is None:
             return ArmMoments.from_sums(self.columns, n, sums, None)
-        weight = self.n[..., None, None]
+        weight = rows[..., None, None]
         products = np.maximum(weight - 1, 0) * self.cov + weight * self.mean[..., :, None] * self.mean[..., None, :]
-        return ArmMoments.from_sums(self.columns, n, sums, _others(products, -4))
+        return ArmMoments.from_sums(self.columns, n, sums, total_of_others(products, -4))
 
     def shifted(self, delta: FloatArray) -> ArmMoments:
         """The moments if ``delta`` (one per group) had been subtracted from every predicted effect."""
@@ -125,13 +97,10 @@ class ArmMoments:
         matrix[...] = np.eye(len(self.columns))
         constant = np.zeros((*np.shape(delta), len(self.columns)))
         for i, name in enumerate(self.columns):
-            slope = column(name).slope
-            if slope is None:
-                raise ValueError(f"column {name} is not linear in the effect")
-            if slope == "1":
+            if SLOPES.get(name) == "1":
                 constant[..., i] = -delta
-            elif slope:
-                matrix[..., i, self.columns.index(slope)] = -delta
+            elif name in SLOPES:
+                matrix[..., i, self.columns.index(SLOPES[name])] = -delta
         wide = matrix[..., None, :, :]
         mean = (wide @ self.mean[..., None])[..., 0] + constant[..., None, :]
         cov = None if self.cov is None else wide @ self.cov @ np.swapaxes(wide, -1, -2)
@@ -139,16 +108,11 @@ class ArmMoments:
 
     def scaled(self, factor: FloatArray) -> ArmMoments:
         """The moments if every predicted effect had been multiplied by ``factor`` (one per group)."""
-        powers = np.array([0 if column(name).slope == "" else -1 if name == "y/f" else 1 for name in self.columns])
+        powers = np.array([int(name in SLOPES) for name in self.columns])
         scale = np.asarray(factor, dtype=float)[..., None] ** powers
         mean = self.mean * scale[..., None, :]
         cov = None if self.cov is None else self.cov * scale[..., None, :, None] * scale[..., None, None, :]
         return ArmMoments(self.columns, self.n, mean, cov)
-
-
-def _others(values: FloatArray, axis: int) -> FloatArray:
-    """The total over groups (the given axis) minus each group's own part."""
-    return values.sum(axis, keepdims=True) - values
 
 
 KINDS = 3  # 0, 1, any other
@@ -167,7 +131,7 @@ class EventCounts:
         rate = self.x / np.maximum(self.n, 1)
         return rate * (1 - rate) / np.maximum(self.n - 1, 1)
 
-    def at(self, groups: BoolArray) -> EventCounts:
+    def select(self, groups: BoolArray | IntArray) -> EventCounts:
         """Some groups alone."""
         return EventCounts(self.n[..., groups, :], self.x[..., groups, :])
 
@@ -215,17 +179,15 @@ class Sums:
         ``values``: the sum of each of `products` in every entry, by its name.
         """
         shape = (*size, 2, KINDS)
-        at = np.ravel_multi_index(place, shape)
+        cell = np.ravel_multi_index(place, shape)
 
         def total(weights: FloatArray) -> FloatArray:
-            return np.bincount(at, weights=weights, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
+            return np.bincount(cell, weights=weights, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
 
         totals = {name: total(values[name]) for name in products(columns)}
-        singles = [column(name) for name in columns]
-        sums = np.stack([totals[single.name] for single in singles], -1)
-        pairs = [np.stack([totals[(left * right).name] for right in singles], -1) for left in singles]
-        cubes = totals[CUBE.name] if CUBE.name in totals else np.zeros(shape)
-        return cls(columns, total(count), sums, np.stack(pairs, -2), cubes)
+        sums = np.stack([totals[product(name)] for name in columns], -1)
+        pairs = [np.stack([totals[product(left, right)] for right in columns], -1) for left in columns]
+        return cls(columns, total(count), sums, np.stack(pairs, -2), totals.get(CUBE, np.zeros(shape)))
 
     @property
     def binary(self) -> bool:
@@ -238,12 +200,14 @@ class Sums:
         return EventCounts(self.n.sum((1, 3)), self.n[..., 1].sum(1))
 
     @property
-    def nonzero(self) -> FloatArray:
-        """Rows of each group with an outcome other than zero."""
-        return self.n[..., 1:].sum((1, 2, 3))
+    def constant_arm(self) -> BoolArray:
+        """Groups with an arm in which outcomes do not vary, so that it shows no spread to judge by."""
+        cov, y = self.moments().cov, self.columns.index("y")
+        assert cov is not None
+        return np.asarray((cov[..., y, y] <= 0).any(-1))
 
     def skewness(self, effect: FloatArray) -> FloatArray:
-        """Of the treated mean less ``effect`` times the control mean of each group, in size; NaN if nothing varies.
+        """Absolute skewness of the treated mean minus ``effect`` times the control mean; NaN if nothing varies.
 
         Variances and third moments are those of the arms of all groups together, or, if that is more, of both arms: a
         small arm may not have met its tail yet.
@@ -257,10 +221,10 @@ class Sums:
         cube = (third - 3 * mean * second + 2 * n * mean**3).sum(0) / rows
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = effect**2 * square[0] / n[:, 0] + square[1] / n[:, 1]
-            own = (cube[1] / n[:, 1] ** 2 - effect**3 * cube[0] / n[:, 0] ** 2) / spread**1.5
+            by_arm = (cube[1] / n[:, 1] ** 2 - effect**3 * cube[0] / n[:, 0] ** 2) / spread**1.5
             alike = (rows @ cube / rows.sum()) / (rows @ square / rows.sum()) ** 1.5
             both = alike * (n[:, 1] ** -2.0 - n[:, 0] ** -2.0) / (1 / n[:, 1] + 1 / n[:, 0]) ** 1.5
-            return np.fmax(np.abs(own), np.abs(both))
+            return np.fmax(np.abs(by_arm), np.abs(both))
 
     def moments(self, buckets: IntArray | slice = slice(None)) -> ArmMoments:
         """Moments of each group over the given buckets."""
@@ -272,27 +236,76 @@ class Sums:
         parts = (self.n, self.sums, self.products, self.cubes)
         return Sums(self.columns, *(a[:, buckets].sum(1, keepdims=True) for a in parts))
 
+    def resampled(self, resamples: int, rng: np.random.Generator) -> ArmMoments:
+        """Moments (means only) of ``resamples`` samples drawn with replacement; all buckets together."""
+        n, totals, products = (a.sum(1) for a in (self.n, self.sums, self.products))
+        groups, arms, kinds = n.shape
+        width = len(self.columns)
+        there = np.flatnonzero(n.ravel())
+        if not there.size:
+            raise NotEnoughData("data: no rows to resample; the table is too small to be split.")
+        count = n.ravel()[there]
+        mean = totals.reshape(-1, width)[there] / count[:, None]
+        covariance = (
+            products.reshape(-1, width, width)[there] / count[:, None, None] - mean[:, :, None] * mean[:, None, :]
+        )
+        # A square root of each covariance; rounding may leave tiny negative eigenvalues.
+        values, vectors = np.linalg.eigh((covariance + np.swapaxes(covariance, -1, -2)) / 2)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+        rows = round(float(count.sum()))
+        drawn_n = np.zeros((resamples, groups * arms))
+        drawn = np.zeros((resamples, groups * arms, width))
+        owner = there // kinds
+        starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
+        step = max(1, BLOCK // max(1, len(there) * width))
+        for first in range(0, resamples if rows else 0, step):
+            here = slice(first, min(resamples, first + step))
+            m = rng.multinomial(rows, count / count.sum(), size=here.stop - here.start).astype(float)
+            noise = rng.standard_normal((*m.shape, width))
+            moved = m[..., None] * mean + np.sqrt(m)[..., None] * np.einsum("cij,zcj->zci", root, noise)
+            drawn_n[here, owner[starts]] = np.add.reduceat(m, starts, axis=1)
+            drawn[here, owner[starts]] = np.add.reduceat(moved, starts, axis=1)
+        shape = (resamples, groups, arms)
+        return ArmMoments.from_sums(self.columns, drawn_n.reshape(shape), drawn.reshape(*shape, width), None)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExperimentRows:
-    """Rows in memory: what columns are made of, each row's arm and kind, and its group in every partition."""
+    """Rows in memory: the factors of columns, each row's arm and kind, and its group in every partition.
+
+    Where rows have weights, clusters, propensities or strata, there is a copy for each partition, with its ``design``,
+    whose masses are the weights, the ``stratum`` of the randomization (all 0 without strata), and the ``chance`` of the
+    arm that each row is in.
+    """
 
     factors: Mapping[str, FloatArray]  # "y", "f", "h", features and predictions
     arm: IntArray
     kind: IntArray
     weight: FloatArray  # rows each line stands for
-    groups: tuple[tuple[IntArray, int], ...]  # for each partition: the group of each line, and how many there are
+    groups: tuple[tuple[IntArray, int], ...]  # for each partition: the group of each line, and the number of groups
+    design: Design | None = None
+    stratum: IntArray | None = None
+    chance: FloatArray | None = None
 
-    def values(self, product: Product) -> FloatArray:
-        """A product of factors, line by line."""
-        return reduce(mul, (1.0 / self.factors["f"] if term == "1/f" else self.factors[term] for term in product.terms))
+    def values(self, column: str) -> FloatArray:
+        """A column, or a product of columns, line by line."""
+        factors = product(column).split()
+        return reduce(mul, (1.0 / self.factors["f"] if name == "1/f" else self.factors[name] for name in factors))
 
     def sums(
-        self, columns: tuple[str, ...], line: IntArray, weight: FloatArray, bucket: IntArray, buckets: int
+        self,
+        columns: tuple[str, ...],
+        line: IntArray | None = None,
+        weight: FloatArray | None = None,
+        bucket: IntArray | None = None,
+        buckets: int = 1,
     ) -> tuple[Sums, ...]:
-        """Sums of every partition. An entry is ``weight`` rows of a ``line``, in a ``bucket``."""
+        """Sums of every partition. An entry is ``weight`` rows of a ``line``, in a ``bucket``; by default, a line."""
+        line = np.arange(self.arm.size) if line is None else line
+        weight = self.weight if weight is None else weight
+        bucket = np.zeros(line.size, dtype=np.intp) if bucket is None else bucket
         with np.errstate(divide="ignore"):
-            values = {name: self.values(product)[line] * weight for name, product in products(columns).items()}
+            values = {name: self.values(name)[line] * weight for name in products(columns)}
         arm, kind = self.arm[line], self.kind[line]
         return tuple(
             Sums.added(columns, (groups, buckets), (group[line], bucket, arm, kind), weight, values)
@@ -302,40 +315,35 @@ class ExperimentRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Smooth:
-    """A value for each group (shape ``(..., G)``) and its gradient (shape ``(..., G, 2, k)``), or None."""
+    """A value for each group (shape ``(..., G)``) and its gradient (shape ``(..., G, 2, k)``)."""
 
     value: FloatArray
-    gradient: FloatArray | None
-
-    def __add__(self, other: Smooth) -> Smooth:
-        return Smooth(self.value + other.value, _sum(self.gradient, other.gradient))
+    gradient: FloatArray
 
     def __sub__(self, other: Smooth) -> Smooth:
-        return self + other * -1.0
+        return Smooth(self.value - other.value, self.gradient - other.gradient)
+
+    def __add__(self, other: Smooth) -> Smooth:
+        return Smooth(self.value + other.value, self.gradient + other.gradient)
 
     def __mul__(self, other: Smooth | FloatArray | float) -> Smooth:
         if not isinstance(other, Smooth):
             return Smooth(self.value * other, _scale(other, self.gradient))
-        gradient = _sum(_scale(other.value, self.gradient), _scale(self.value, other.gradient))
+        gradient = _scale(other.value, self.gradient) + _scale(self.value, other.gradient)
         return Smooth(self.value * other.value, gradient)
 
     def __truediv__(self, other: Smooth) -> Smooth:
         ratio = self.value / other.value
-        gradient = _sum(self.gradient, _scale(-ratio, other.gradient))
-        return Smooth(ratio, _scale(1 / other.value, gradient))
+        return Smooth(ratio, _scale(1 / other.value, self.gradient + _scale(-ratio, other.gradient)))
 
 
-def _sum(left: FloatArray | None, right: FloatArray | None) -> FloatArray | None:
-    return None if left is None or right is None else left + right
-
-
-def _scale(factor: FloatArray | float, gradient: FloatArray | None) -> FloatArray | None:
-    return None if gradient is None else np.asarray(factor, dtype=float)[..., None, None] * gradient
+def _scale(factor: FloatArray | float, gradient: FloatArray) -> FloatArray:
+    return np.asarray(factor, dtype=float)[..., None, None] * gradient
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arms:
-    """The means of `ArmMoments` as ingredients of formulas, with gradients or without.
+    """The means of `ArmMoments` as ingredients of formulas.
 
     ``slopes`` adjusts a mean for the chance imbalance of covariates between the arms: mean + slope @ (overall - arm).
     Keys are (arm, column), values coefficients on all columns, shape ``(G, k)``. Adjusting by a slope that was itself
@@ -344,37 +352,26 @@ class Arms:
 
     moments: ArmMoments
     slopes: Mapping[tuple[int, str], FloatArray]
-    gradients: bool = True
-
-    def control(self, name: str) -> Smooth:
-        """Mean of a column among the control rows."""
-        return self._mean(CONTROL, name)
-
-    def treated(self, name: str) -> Smooth:
-        """Mean of a column among the treated rows."""
-        return self._mean(TREATED, name)
 
     def overall(self, name: str) -> Smooth:
         """Mean of a column over both arms."""
-        share = self._share()
-        value = (share * self.moments.mean[..., self.moments.columns.index(name)]).sum(-1)
-        return Smooth(value, share[..., None] * self._unit(name) if self.gradients else None)
+        share, k = self._share(), self.moments.columns.index(name)
+        gradient = np.zeros(self.moments.mean.shape)
+        gradient[..., k] = share
+        return Smooth((share * self.moments.mean[..., k]).sum(-1), gradient)
 
     def constant(self, value: float) -> Smooth:
         """A known number."""
-        flat = np.zeros(self.moments.mean.shape) if self.gradients else None
-        return Smooth(np.full(self.moments.n.shape[:-1], value), flat)
+        return Smooth(np.full(self.moments.n.shape[:-1], value), np.zeros(self.moments.mean.shape))
 
-    def _mean(self, arm: int, name: str) -> Smooth:
-        mean, slope, share = self.moments.mean, self.slopes.get((arm, name)), self._share()[..., None]
-        value = mean[..., arm, self.moments.columns.index(name)]
+    def mean(self, arm: int, name: str) -> Smooth:
+        """Mean of a column in one arm."""
+        mean, slope, k = self.moments.mean, self.slopes.get((arm, name)), self.moments.columns.index(name)
+        value, gradient = mean[..., arm, k], np.zeros(mean.shape)
+        gradient[..., arm, k] = 1.0
         if slope is not None:
+            share = self._share()[..., None]
             value = value + (slope * ((share * mean).sum(-2) - mean[..., arm, :])).sum(-1)
-        if not self.gradients:
-            return Smooth(value, None)
-        gradient = np.zeros(mean.shape)
-        gradient[..., arm, :] = self._unit(name)
-        if slope is not None:
             gradient += share * slope[..., None, :]
             gradient[..., arm, :] -= slope
         return Smooth(value, gradient)
@@ -382,14 +379,6 @@ class Arms:
     def _share(self) -> FloatArray:
         n = self.moments.n
         return n / np.maximum(n.sum(-1, keepdims=True), 1.0)
-
-    def _unit(self, name: str) -> FloatArray:
-        unit = np.zeros(len(self.moments.columns))
-        unit[self.moments.columns.index(name)] = 1.0
-        return unit
-
-
-BLOCK = 4_000_000  # numbers held at once
 
 
 @dataclass(frozen=True)
@@ -399,7 +388,7 @@ class Bootstrap(Option):
     Parameters
     ----------
     resamples : int, default 1000
-        How many samples are drawn.
+        Number of samples drawn.
     over : {"cells", "rows"}, default "cells"
         "cells" works for any number of rows: the counts of all cells are multinomial, exactly as if rows were drawn
         with replacement. Given its count m, the sum of m draws from a cell has mean m * mean and covariance
@@ -412,64 +401,27 @@ class Bootstrap(Option):
     over: Literal["cells", "rows"] = "cells"
 
 
-def resample_sums(sums: Sums, resamples: int, rng: np.random.Generator) -> ArmMoments:
-    """Moments (means only) of ``resamples`` samples drawn with replacement; all buckets together."""
-    n, totals, products = (a.sum(1) for a in (sums.n, sums.sums, sums.products))
-    groups, arms, kinds = n.shape
-    width = len(sums.columns)
-    there = np.flatnonzero(n.ravel())
-    if not there.size:
-        raise NotEnoughData("data: no row is left to draw from; there are too few for a split of them.")
-    count = n.ravel()[there]
-    mean = totals.reshape(-1, width)[there] / count[:, None]
-    covariance = products.reshape(-1, width, width)[there] / count[:, None, None]
-    root = _root(covariance - mean[:, :, None] * mean[:, None, :])
-    rows = round(float(count.sum()))
-    drawn_n = np.zeros((resamples, groups * arms))
-    drawn = np.zeros((resamples, groups * arms, width))
-    owner = there // kinds
-    starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
-    step = max(1, BLOCK // max(1, len(there) * width))
-    for first in range(0, resamples if rows else 0, step):
-        here = slice(first, min(resamples, first + step))
-        m = rng.multinomial(rows, count / count.sum(), size=here.stop - here.start).astype(float)
-        noise = rng.standard_normal((*m.shape, width))
-        moved = m[..., None] * mean + np.sqrt(m)[..., None] * np.einsum("cij,zcj->zci", root, noise)
-        drawn_n[here, owner[starts]] = np.add.reduceat(m, starts, axis=1)
-        drawn[here, owner[starts]] = np.add.reduceat(moved, starts, axis=1)
-    shape = (resamples, groups, arms)
-    return ArmMoments.from_sums(sums.columns, drawn_n.reshape(shape), drawn.reshape(*shape, width), None)
-
-
 def resample_rows(
     lines: ExperimentRows, columns: tuple[str, ...], resamples: int, rng: np.random.Generator
 ) -> tuple[ArmMoments, ...]:
-    """The same from the rows themselves, one `ArmMoments` per partition."""
-    values = np.stack([lines.values(column(name)) for name in columns])
+    """Moments (means only) of rows drawn with replacement, one `ArmMoments` per partition."""
+    values = np.stack([np.ones(lines.weight.size), *map(lines.values, columns)])
     rows, chance = round(float(lines.weight.sum())), lines.weight / lines.weight.sum()
-    n: list[list[FloatArray]] = [[] for _ in lines.groups]
-    sums: list[list[FloatArray]] = [[] for _ in lines.groups]
+    totals: list[list[FloatArray]] = [[] for _ in lines.groups]
     for _ in range(resamples):
         drawn = rng.multinomial(rows, chance).astype(float)
-        for i, (group, groups) in enumerate(lines.groups):
-            at = group * 2 + lines.arm
-            totals = [np.bincount(at, w, 2 * groups).reshape(groups, 2) for w in (drawn, *(drawn * values))]
-            n[i].append(totals[0].astype(float))
-            sums[i].append(np.stack(totals[1:], -1))
-    return tuple(ArmMoments.from_sums(columns, np.stack(a), np.stack(b), None) for a, b in zip(n, sums, strict=True))
+        for (group, groups), draws in zip(lines.groups, totals, strict=True):
+            cells = [np.bincount(group * 2 + lines.arm, w, 2 * groups) for w in drawn * values]
+            draws.append(np.stack(cells, -1).reshape(groups, 2, -1).astype(float))
+    stacked = [np.stack(draws) for draws in totals]
+    return tuple(ArmMoments.from_sums(columns, part[..., 0], part[..., 1:], None) for part in stacked)
 
 
 def draw_moments(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Variance and mean square of resampled estimates (first axis); resamples that gave no number are left out."""
     finite = np.isfinite(draws)
     number = np.maximum(finite.sum(0), 2)
-    kept = np.where(finite, draws, 0.0)
-    mean = kept.sum(0) / number
-    variance = np.where(finite, (kept - mean) ** 2, 0.0).sum(0) / (number - 1)
-    return variance, (kept**2).sum(0) / number
-
-
-def _root(covariance: FloatArray) -> FloatArray:
-    """A square root of each covariance; rounding may leave tiny negative eigenvalues."""
-    values, vectors = np.linalg.eigh((covariance + np.swapaxes(covariance, -1, -2)) / 2)
-    return vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    values = np.where(finite, draws, 0.0)
+    mean = values.sum(0) / number
+    variance = np.where(finite, (values - mean) ** 2, 0.0).sum(0) / (number - 1)
+    return variance, (values**2).sum(0) / number

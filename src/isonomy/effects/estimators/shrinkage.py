@@ -13,54 +13,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from functools import partial
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from scipy import special
 
 from isonomy.effects.estimators.moments import draw_moments
 from isonomy.errors import UsageError, choose
+from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import FloatArray
-from isonomy.numerics.tails import t_isf
 from isonomy.options import shown
 
 Center = Literal["zero", "near", "anywhere"]
 
 _ROUNDS = 8
+_WIDEST = 30.0  # the widest spread, in standard errors of a typical group
+_CENTER = 3.0  # scale of the Cauchy law of a center other than 0, in the same unit
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class Shape(NamedTuple):
     """A law of true errors around their center: a mixture of normal laws, one for every spread that is tried."""
 
-    weight: float  # how likely the shape is beforehand
+    weight: float  # prior probability of the shape
     scales: FloatArray  # variances of the mixture's parts, in squared spreads
     chances: FloatArray  # of the parts
     spreads: FloatArray  # in standard errors of a typical group
 
 
-_WIDEST = 30.0  # the widest spread, in standard errors of a typical group
-
-
-def _normal(spreads: FloatArray) -> Shape:
-    return Shape(1.0, np.ones(1), np.ones(1), spreads)
-
-
-def _spike(share: float) -> Shape:
-    """Most groups have the common error, and a share of them any other."""
-    return Shape(0.5, np.array([0.0, 1.0]), np.array([1 - share, share]), np.geomspace(1.0, _WIDEST, 8))
-
-
-def _or_none(spreads: FloatArray) -> FloatArray:
-    return np.concatenate([[0.0], spreads])
-
-
-_EVERY = _or_none(np.geomspace(0.1, _WIDEST, 16))
-# Student's law with one degree of freedom, by quantiles of its scale.
-_CAUCHY = Shape(1.0, 1 / (2 * special.gammaincinv(0.5, (np.arange(8) + 0.5) / 8)), np.full(8, 1 / 8), _EVERY)
-_HEAVY = (_normal(_EVERY), _CAUCHY)
-_MIXED = (_normal(_or_none(np.geomspace(0.3, _WIDEST, 10))), _spike(0.1), _spike(0.3))
-_CENTER = 3.0  # scale of the Cauchy law of a center other than 0, in standard errors of a typical group
+_ONE = np.ones(1)
+_EVERY = np.r_[0.0, np.geomspace(0.1, _WIDEST, 16)]
+# Normal, or Student's law with one degree of freedom (by quantiles of its scale). The Cauchy law lets a few groups lie
+# far out without shrinking them, and without loosening the others.
+_HEAVY = (
+    Shape(1.0, _ONE, _ONE, _EVERY),
+    Shape(1.0, 1 / (2 * special.gammaincinv(0.5, (np.arange(8) + 0.5) / 8)), np.full(8, 1 / 8), _EVERY),
+)
+# Normal, or equal in all but a tenth or three tenths of the groups.
+_MIXED = (
+    Shape(1.0, _ONE, _ONE, np.r_[0.0, np.geomspace(0.3, _WIDEST, 10)]),
+    *(
+        Shape(0.5, np.array([0.0, 1.0]), np.array([1 - share, share]), np.geomspace(1.0, _WIDEST, 8))
+        for share in (0.1, 0.3)
+    ),
+)
 
 
 def spread_of(error: FloatArray, se: FloatArray) -> float:
@@ -80,30 +76,15 @@ def normal_means(error: FloatArray, se: FloatArray) -> FloatArray:
     return mean + between / variance * (error - mean)
 
 
-def heavy_means(error: FloatArray, se: FloatArray) -> FloatArray:
-    """Posterior means where true errors are normal or, as likely, Cauchy around a common mean.
-
-    The Cauchy law lets a few groups lie far out without shrinking them, and without loosening the others. The spread is
-    averaged over, each value with the likelihood it gives to the errors.
-    """
-    return _averaged(error, se, _HEAVY, zero=False)
-
-
-def mixed_means(error: FloatArray, se: FloatArray) -> FloatArray:
-    """Posterior means where true errors are normal, or all alike but for a tenth or three tenths of the groups.
-
-    Their center is 0 or, as likely, anywhere. Shapes, spreads and centers are averaged over.
-    """
-    return _averaged(error, se, _MIXED, zero=True)
-
-
-def _averaged(error: FloatArray, se: FloatArray, shapes: tuple[Shape, ...], *, zero: bool) -> FloatArray:
+def mixture_means(
+    error: FloatArray, se: FloatArray, *, shapes: tuple[Shape, ...], centers: tuple[Center, ...]
+) -> FloatArray:
+    """Posterior means averaged over shapes, spreads and centers, each with the likelihood it gives to the errors."""
     if len(error) < 2:
         return error
     # The precise groups decide which spreads can be distinguished, but the widest must reach the furthest group.
     reach = float(np.abs(error - np.median(error)).max()) / _WIDEST
     typical = max(float(np.sqrt(1 / np.mean(1 / se**2))), reach)
-    centers: tuple[Center, ...] = ("zero", "near") if zero else ("anywhere",)
     parts = [_posterior(error, se, typical, shape, center) for shape in shapes for center in centers]
     score = np.concatenate([scores for scores, _ in parts])
     weight = np.exp(score - score.max())
@@ -136,22 +117,6 @@ def _posterior(
     return score, (share * (mean + between / variance * (error - mean))).sum(1)
 
 
-def welch_q(error: FloatArray, variance: FloatArray, df: FloatArray) -> tuple[float, float]:
-    """Cochran's Q over its degrees of freedom with Welch's (1951) correction, and its p-value; NaN for one group."""
-    k = len(error)
-    if k < 2:
-        return np.nan, np.nan
-    weight = 1 / variance
-    share = weight / weight.sum()
-    slack = float(((1 - share) ** 2 / df).sum())
-    q = float((weight * (error - (share * error).sum()) ** 2).sum()) / (k - 1)
-    statistic = q / (1 + 2 * (k - 2) / (k**2 - 1) * slack)
-    freedom = (k**2 - 1) / (3 * slack) if slack > 0 else np.inf
-    if not np.isfinite(freedom):
-        return statistic, float(special.chdtrc(k - 1, statistic * (k - 1)))
-    return statistic, float(special.fdtrc(k - 1, freedom, statistic))
-
-
 Strategy = Literal["none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"]
 Borrowing = Literal["empirical_bayes", "empirical_bayes_t", "empirical_bayes_mixture"]
 # The correction of every group, from the errors of all of them and their standard errors.
@@ -162,21 +127,13 @@ Loss = Literal["squared", "absolute"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Detected:
-    """A detected error with its law: estimate, standard error, degrees of freedom, E[B^2] as resampled.
+class Detected(Wald):
+    """Detected errors with their law, and E[B^2] as resampled.
 
-    Without resamples, ``square`` is B^2 + sd^2, which is what the bootstrap mean of B*^2 estimates.
+    Without resamples ``square`` is B^2 + sd^2, which is what the bootstrap mean of B*^2 estimates.
     """
 
-    error: FloatArray
-    se: FloatArray
-    df: FloatArray | float
-    square: FloatArray
-
-    @classmethod
-    def from_law(cls, error: FloatArray, se: FloatArray, df: FloatArray | float = np.inf) -> Detected:
-        """Moments from the estimate and its standard error."""
-        return cls(error, se, df, error**2 + se**2)
+    square: FloatArray | None = None
 
     @classmethod
     def from_draws(cls, error: FloatArray, draws: FloatArray, df: FloatArray | float = np.inf) -> Detected:
@@ -185,28 +142,25 @@ class Detected:
         return cls(error, np.sqrt(variance), df, square)
 
 
-# The share of a detected error that each strategy subtracts, given the error rate; `factor` keeps it in [0, 1].
-STRATEGIES: Mapping[Strategy, Callable[[Detected, float], FloatArray]] = {
-    "none": lambda detected, alpha: np.zeros(np.shape(detected.error)),
-    "mean": lambda detected, alpha: np.ones(np.shape(detected.error)),
+# The share of a detected error B that each strategy subtracts, from the law of B, E[B*^2] and the error rate; `factor`
+# keeps it in [0, 1].
+STRATEGIES: Mapping[Strategy, Callable[[Wald, FloatArray, float], FloatArray]] = {
+    "none": lambda law, square, alpha: np.zeros(np.shape(law.value)),
+    "mean": lambda law, square, alpha: np.ones(np.shape(law.value)),
     # All of it if |B / sd| exceeds Student's critical value; equation (42), with its absolute value.
-    "significant": lambda detected, alpha: (
-        np.abs(detected.error) > t_isf(alpha / 2, detected.df) * detected.se
-    ).astype(float),
+    "significant": lambda law, square, alpha: (law.pvalue() < alpha).astype(float),
     # B^2 / E[B*^2], equation (46).
-    "mse_plus": lambda detected, alpha: detected.error**2 / detected.square,
+    "mse_plus": lambda law, square, alpha: law.value**2 / square,
     # (E[B*^2] - sd^2) / E[B*^2], equation (47). Equal to (46) up to the resamples' own error.
-    "mse_minus": lambda detected, alpha: (detected.square - detected.se**2) / detected.square,
+    "mse_minus": lambda law, square, alpha: (square - law.standard_error**2) / square,
     # The unbiased estimate of b^2 is B^2 - sd^2: its positive part over B^2.
-    "positive_part": lambda detected, alpha: 1 - detected.se**2 / detected.error**2,
+    "positive_part": lambda law, square, alpha: 1 - law.standard_error**2 / law.value**2,
 }
-
-
 PAPER: tuple[Strategy, ...] = ("none", "mean", "significant", "mse_plus", "mse_minus")
 BORROWING: Mapping[Borrowing, Custom] = {
     "empirical_bayes": normal_means,
-    "empirical_bayes_t": heavy_means,
-    "empirical_bayes_mixture": mixed_means,
+    "empirical_bayes_t": partial(mixture_means, shapes=_HEAVY, centers=("anywhere",)),
+    "empirical_bayes_mixture": partial(mixture_means, shapes=_MIXED, centers=("zero", "near")),
 }
 NAMES = (*STRATEGIES, *BORROWING)
 DEFAULT: Borrowing = "empirical_bayes_mixture"
@@ -215,52 +169,50 @@ DEFAULT: Borrowing = "empirical_bayes_mixture"
 def strategies_of(given: Iterable[str | Custom] | None, names: Iterable[str] = NAMES) -> tuple[AnyStrategy, ...]:
     """The given strategies, or all of ``names``."""
     allowed = tuple(names)
-    chosen = [
-        one if callable(one) else choose("strategies", one, allowed) for one in (allowed if given is None else given)
-    ]
+    chosen = [s if callable(s) else choose("strategies", s, allowed) for s in (allowed if given is None else given)]
     if not chosen:
         raise UsageError(f"strategies: none given; name some of {', '.join(allowed)}.")
     return cast("tuple[AnyStrategy, ...]", tuple(chosen))
 
 
 def name_of(strategy: AnyStrategy) -> str:
-    """What a strategy is called; a function by its own name."""
+    """The name of a strategy; of a function, its own."""
     return strategy if isinstance(strategy, str) else getattr(strategy, "__name__", type(strategy).__name__)
 
 
 def correction(strategy: AnyStrategy, detected: Detected, alpha: float = 0.05) -> FloatArray:
     """What is subtracted from the predicted effect of each group; 0 where nothing could be detected."""
-    known = np.isfinite(detected.error + detected.se) & (detected.se > 0)
     if isinstance(strategy, str) and strategy in STRATEGIES:
-        return np.nan_to_num(factor(cast("Strategy", strategy), detected, alpha) * detected.error)
+        return np.nan_to_num(factor(cast("Strategy", strategy), detected, alpha) * detected.value)
     rule = BORROWING[cast("Borrowing", strategy)] if isinstance(strategy, str) else strategy
-    corrections = np.zeros(detected.error.shape)
+    error, se = detected.value, detected.standard_error
+    known, corrections = np.isfinite(error + se) & (se > 0), np.zeros(error.shape)
     if known.any():
-        chosen = _called(rule, detected.error[known], detected.se[known])
+        takes = (
+            "a strategy takes the errors and their standard errors as arrays and returns one finite correction per "
+            "group."
+        )
+        try:
+            chosen = np.asarray(rule(error[known], se[known]), dtype=float)
+        except Exception as problem:  # whatever a caller's function raises
+            raise UsageError(
+                f"strategy: {name_of(rule)} raised {type(problem).__name__}: {problem}; {takes}"
+            ) from problem
         if chosen.shape != (int(known.sum()),) or not np.isfinite(chosen).all():
             raise UsageError(
-                f"strategy: {name_of(strategy)} gave {shown(chosen)} for {int(known.sum())} groups; a strategy takes "
-                "the errors and their standard errors as arrays and returns one finite correction per group."
+                f"strategy: {name_of(strategy)} gave {shown(chosen)} for {int(known.sum())} groups; {takes}"
             )
         corrections[known] = chosen
     return corrections
 
 
-def _called(rule: Custom, error: FloatArray, se: FloatArray) -> FloatArray:
-    try:
-        return np.asarray(rule(error, se), dtype=float)
-    except Exception as problem:  # whatever a caller's function raises
-        raise UsageError(
-            f"strategy: {name_of(rule)} raised {type(problem).__name__}: {problem}; a strategy takes the errors and "
-            "their standard errors as arrays and returns one finite correction per group."
-        ) from problem
-
-
 def factor(strategy: Strategy, detected: Detected, alpha: float = 0.05) -> FloatArray:
     """The share of the detected error to subtract, in [0, 1]; 0 where nothing could be detected."""
+    error, se = detected.value, detected.standard_error
+    square = error**2 + se**2 if detected.square is None else detected.square
     with np.errstate(divide="ignore", invalid="ignore"):
-        gamma = STRATEGIES[strategy](detected, alpha)
-    return np.where(np.isfinite(detected.error + detected.se), np.clip(np.nan_to_num(gamma), 0.0, 1.0), 0.0)
+        gamma = STRATEGIES[strategy](detected, square, alpha)
+    return np.where(np.isfinite(error + se), np.clip(np.nan_to_num(gamma), 0.0, 1.0), 0.0)
 
 
 def risk_of(strategy: Strategy, ratios: FloatArray, alpha: float, loss: Loss) -> FloatArray:
@@ -272,6 +224,6 @@ def risk_of(strategy: Strategy, ratios: FloatArray, alpha: float, loss: Loss) ->
     remaining = np.empty(ratios.shape)
     for i, b in enumerate(ratios):
         estimate = b + grid
-        left = b - factor(strategy, Detected.from_law(estimate, np.ones(grid.shape)), alpha) * estimate
+        left = b - factor(strategy, Detected(estimate, np.ones(grid.shape)), alpha) * estimate
         remaining[i] = weight @ (left**2 if loss == "squared" else np.abs(left))
     return remaining

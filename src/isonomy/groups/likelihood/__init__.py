@@ -1,12 +1,12 @@
 """The likelihood ratios behind `flag` and `certify`: arrays in, arrays out.
 
-means, moments      the empirical likelihood of a group's mean, for many groups at once
-profile, euclid     of a disparity, the reference estimated too; its Euclidean form
-overlap             of a disparity whose reference shares some of the group's rows
-disparity           hypotheses about many disparities, and their intervals
-joint, blocks       of several disparities at once: in general, and where groups are disjoint
-lines, region       the rows behind a joint test, and the test at any disparities
-correction          small samples
-strata, accounted   groups compared within strata, and what these account for
-planning            power and numbers of rows
+means                 the empirical likelihood of a group's mean, for many groups at once
+profile, variants     a disparity with an estimated reference, on any scale; Euclidean, corrected and adjusted forms
+overlap               a disparity from a reference that shares rows with the group; standardized differences
+strata                disparities within strata, and how much these account for
+reference, lines      what groups are compared with, and the rows of a test
+comparison, families  the likelihoods of a call's groups; all groups of all metrics as one family
+joint, region         several disparities at once, and the region of those that fit the data
+certification         joint tests: regions, small samples, contrasts
+impact, planning      impact ratios; power and numbers of rows
 """

@@ -1,116 +1,86 @@
-"""Impact ratios: rates over one another, over the best of many, with bounds for unknown categories, and by cut-off.
+"""Impact ratios: rates over one another, over the best of many, with bounds for unknown categories, and by cutoff.
 
-A ratio's logarithm has the likelihood of `profile`, on the scale of `links`; the group selected most often is itself
-unknown, which `best` counts: "below the threshold" is shown by the smallest of a group's one-sided p-values against the
-others, times their number, and "at least the threshold" by the largest of them.
+A ratio's logarithm has the likelihood of `profile` on the scale of `LOG`. The group that is selected most often is
+itself unknown, which `AgainstBest` accounts for: "below the threshold" is shown by the smallest of a group's one-sided
+p-values against the others, times their number, and "at least the threshold" by the largest of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from isonomy.groups.likelihood.disparity import AgainstBest, Designed, Hypothesis, Likelihood, every_pair
-from isonomy.groups.likelihood.links import LOG
 from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import Kind, Profile, linked
+from isonomy.groups.likelihood.profile import LOG, Kind, ProfileLikelihood, linked
 from isonomy.inference.decide import Alternative
 from isonomy.inference.designs import Law
+from isonomy.inference.effect import AgainstBest, Designed, Effect, Hypothesis, every_pair
 from isonomy.inference.simultaneous import sup_t
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.tails import chi2_isf
 
-# Selections a group must have at a cut-off for its ratio there: the band counts standard errors of its logarithm.
+# Selections that a group must have at a cutoff for a ratio there: the band uses standard errors of its logarithm.
 SELECTED = 10
-# Groups up to which the band uses the correlation between cut-offs; beyond, Bonferroni's critical value.
+# Groups up to which the band uses the correlation between cutoffs; beyond, Bonferroni's critical value.
 CORRELATED, DRAWS = 20, 4_000
 
+Laws = Callable[[IntArray, IntArray], Law]  # of T for pairs of groups, for rows with weights or clusters
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Impact:
-    """Each group's rate over that of its comparator, the place ``comparator``; NaN for groups not compared.
 
-    ``pvalue`` is that of no difference, ``below`` that of a ratio of at least the threshold (small: it was shown to be
-    below), ``at_least`` that of a ratio of at most it.
+def impact_ratios(
+    n: FloatArray, k: FloatArray, reference: int | None, alpha: float, threshold: float, laws: Laws | None = None
+) -> tuple[int, dict[str, FloatArray]]:
+    """Each group's rate over that of its comparator, and the place of the comparator.
+
+    ``k`` of ``n`` rows of each group were selected. Groups are compared with the one selected most often, whichever
+    that is, or with a ``reference`` that was named beforehand, which has no p-values and no interval. ``pvalue`` is
+    that of no difference, ``below_pvalue`` that of a ratio of at least the threshold (small: it was shown to be below),
+    ``at_least_pvalue`` that of a ratio of at most the threshold.
     """
-
-    comparator: IntArray
-    ratio: FloatArray
-    low: FloatArray
-    high: FloatArray
-    difference: FloatArray
-    pvalue: FloatArray
-    below: FloatArray
-    at_least: FloatArray
-
-
-Laws = Callable[[IntArray, IntArray], Law]  # of T for pairs of groups, where rows have weights or clusters
-
-
-def against_best(n: FloatArray, k: FloatArray, alpha: float, threshold: float, laws: Laws | None = None) -> Impact:
-    """Every group against the one selected most often, whichever that is.
-
-    ``k`` of ``n`` rows of each group were selected; ``laws`` are there where rows have weights or clusters.
-    """
-    first, second = every_pair(n.size)
-    likelihood = AgainstBest(log_ratios(n, k, first, second, laws), first)
-    best = int(np.argmax(k / n))
-    return _impact(n, k, np.full(n.size, best), likelihood, np.arange(n.size), alpha, threshold, "less")
-
-
-def against_one(
-    n: FloatArray, k: FloatArray, reference: int, alpha: float, threshold: float, laws: Laws | None = None
-) -> Impact:
-    """Every group against one that was named beforehand; the reference itself has no p-values and no interval."""
-    others = np.flatnonzero(np.arange(n.size) != reference)
-    comparator = np.full(n.size, reference)
-    likelihood = log_ratios(n, k, others, comparator[others], laws)
-    return _impact(n, k, comparator, likelihood, others, alpha, threshold, "two-sided")
-
-
-def log_ratios(n: FloatArray, k: FloatArray, first: IntArray, second: IntArray, laws: Laws | None) -> Likelihood:
-    """The likelihood of the logarithm of each pair's ratio; few selections, or refusals, have their score."""
-    rates = linked(Binary(n, k), LOG)
-    pairs = Profile(Kind.DISJOINT, rates, first, other=rates, other_index=second)
-    return pairs.few_scored() if laws is None else Designed(pairs, laws(first, second))
-
-
-def _impact(
-    n: FloatArray,
-    k: FloatArray,
-    comparator: IntArray,
-    likelihood: Likelihood,
-    tested: IntArray,
-    alpha: float,
-    threshold: float,
-    equality: Alternative,
-) -> Impact:
-    """Intervals and p-values of the ratios of the groups ``tested``, whose logarithms the likelihood is about."""
-    rate, limit = k / n, float(np.log(threshold))
+    rate, size, limit = k / n, n.size, float(np.log(threshold))
+    best = int(np.argmax(rate)) if reference is None else reference
+    if reference is None:
+        tested, (first, second) = np.arange(size), every_pair(size)
+        effect: Effect = AgainstBest(log_ratios(n, k, first, second, laws), first)
+    else:
+        tested = np.flatnonzero(np.arange(size) != reference)
+        effect = log_ratios(n, k, tested, np.full(tested.size, reference), laws)
 
     def placed(values: FloatArray) -> FloatArray:
-        result = np.full(n.size, np.nan)
+        result = np.full(size, np.nan)
         result[tested] = values
         return result
 
-    def tail(at: float, side: Alternative) -> FloatArray:
-        statistic, pvalue = Hypothesis(at, at, side).test(likelihood)
+    def tail(null: float, side: Alternative) -> FloatArray:
+        statistic, pvalue = effect.test(Hypothesis(null, null, side))
         return placed(np.where(np.isnan(statistic), np.nan, pvalue))
 
     with np.errstate(all="ignore"):
-        low, high = (placed(np.exp(end)) for end in likelihood.interval(chi2_isf(alpha, 1)))
-        ratio = rate / rate[comparator]
-    # Which of two is the best is for the data to say: no difference is rejected in either direction.
-    equal = np.minimum(2.0 * tail(0.0, "less"), 1.0) if equality == "less" else tail(0.0, equality)
-    pvalues = equal, tail(limit, "less"), tail(limit, "greater")
-    return Impact(comparator, ratio, low, high, rate - rate[comparator], *pvalues)
+        low, high = (placed(np.exp(end)) for end in effect.interval(chi2_isf(alpha, 1)))
+        # The data decide which of two groups is the best: no difference is rejected in either direction.
+        equal = np.minimum(2.0 * tail(0.0, "less"), 1.0) if reference is None else tail(0.0, "two-sided")
+        return best, {
+            "disparity": rate / rate[best],
+            "ci_low": low,
+            "ci_high": high,
+            "difference": rate - rate[best],
+            "pvalue": equal,
+            "below_pvalue": tail(limit, "less"),
+            "at_least_pvalue": tail(limit, "greater"),
+        }
+
+
+def log_ratios(n: FloatArray, k: FloatArray, first: IntArray, second: IntArray, laws: Laws | None) -> Effect:
+    """The logarithm of each pair's ratio; few selections, or few refusals, have the score statistic."""
+    rates = linked(Binary(n, k), LOG)
+    pairs = ProfileLikelihood(Kind.DISJOINT, rates, first, other=rates, partner=second)
+    return pairs.scoring_few() if laws is None else Designed(pairs, laws(first, second))
 
 
 def shortfall(n: FloatArray, k: FloatArray, rate: float) -> FloatArray:
-    """How many more of each group would have to be selected to reach ``rate``; 0 if it is reached."""
-    # 0.8 x 0.5 x 100 is 40.000000000000004 in binary arithmetic; nobody more is needed to reach 40.
+    """How many more people of each group would have to be selected to reach ``rate``; 0 if it is reached."""
+    # 0.8 x 0.5 x 100 is 40.000000000000004 in binary arithmetic, but 40 selections are enough.
     need = rate * n - k
     return np.maximum(np.ceil(need - 1e-9 * np.maximum(n, 1.0)), 0.0)
 
@@ -120,9 +90,9 @@ def unknown_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """The smallest and the largest impact ratios, whichever categories the unknown rows belong to.
 
-    ``selected`` and ``refused`` unknown rows may belong to any category, each to one. A group's ratio is least when
-    all that were refused are its own and all that were selected the comparator's; it is largest when those selected
-    are its own and those refused bring down the comparator, or all groups that could be the best.
+    ``selected`` and ``refused`` unknown rows may belong to any category, each to one. A group's ratio is smallest if
+    all that were refused are its own and all that were selected are the comparator's. It is largest if those selected
+    are its own and those refused lower the rate of the comparator, or of all groups that could be the best.
     """
     size = n.size
     least, most = np.full(size, np.nan), np.full(size, np.nan)
@@ -134,16 +104,15 @@ def unknown_bounds(
             continue
         with np.errstate(all="ignore"):
             low = k[g] / (n[g] + refused) / ((k[others] + selected) / (n[others] + selected))
-            top = _lowest_best(n[others], k[others], refused)
-            high = (k[g] + selected) / (n[g] + selected) / top
-        least[g], most[g] = float(np.nanmin(low, initial=np.inf)), high
+            most[g] = (k[g] + selected) / (n[g] + selected) / _lowest_best(n[others], k[others], refused)
+        least[g] = float(np.nanmin(low, initial=np.inf))
     if reference is None:
         least, most = np.minimum(least, 1.0), np.minimum(most, 1.0)
     return least, most
 
 
 def _lowest_best(n: FloatArray, k: FloatArray, refused: float) -> float:
-    """The least that the largest rate can be when ``refused`` whole rows more, none selected, are shared out."""
+    """The smallest possible largest rate if ``refused`` whole rows more, none selected, are shared out."""
     low, high = 0.0, float(np.max(k / n))
     if high == 0.0 or refused == 0.0:
         return high
@@ -157,17 +126,13 @@ def _lowest_best(n: FloatArray, k: FloatArray, refused: float) -> float:
 
 
 def band(
-    n: FloatArray,
-    above: FloatArray,
-    reference: int | None,
-    alpha: float,
-    rng: np.random.Generator,
+    n: FloatArray, above: FloatArray, reference: int | None, alpha: float, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Impact ratios at many cut-offs at once (cut-offs x groups), with a band that holds at all of them together.
+    """Impact ratios at many cutoffs (cutoffs x groups), with a simultaneous band.
 
-    ``above`` (cut-offs x groups) counts each group's rows above each cut-off, which increases. For every group and
-    everyone it may be compared with, the logarithm of the ratio has a normal limit whose correlation between cut-offs
-    is known; the critical value is that of the largest deviation, at alpha over the number of comparators.
+    ``above`` (cutoffs x groups) counts each group's rows above each cutoff; cutoffs increase. For every group and each
+    possible comparator, the logarithm of the ratio has a normal limit with a known correlation between cutoffs; the
+    critical value is that of the largest deviation, at alpha over the number of comparators.
     """
     points, size = above.shape
     with np.errstate(all="ignore"):
@@ -183,11 +148,11 @@ def band(
         ratio[:, g] = rate[:, g] - (best if reference is None else rate[:, reference])
         lows, highs = [], []
         for j in others:
-            error = np.sqrt(variance[:, g] + variance[:, j])
-            critical = _critical(variance[:, [g, j]], alpha / len(others), rng, size)
-            lows.append(rate[:, g] - rate[:, j] - critical * error)
-            highs.append(rate[:, g] - rate[:, j] + critical * error)
-        # A comparator too seldom selected for a limit of its own could be anything: the lower limit is then unknown.
+            margin = _critical(variance[:, [g, j]], alpha / len(others), rng, size)
+            margin = margin * np.sqrt(variance[:, g] + variance[:, j])
+            lows.append(rate[:, g] - rate[:, j] - margin)
+            highs.append(rate[:, g] - rate[:, j] + margin)
+        # A comparator with too few selections for a limit could be anything: the lower limit is then unknown.
         low[:, g] = np.min(lows, axis=0)
         high[:, g] = np.fmin.reduce(highs)
     ratio, low, high = np.exp(ratio), np.exp(low), np.exp(high)
@@ -197,10 +162,10 @@ def band(
 
 
 def _critical(variance: FloatArray, alpha: float, rng: np.random.Generator, groups: int) -> float:
-    """Of the largest deviation over cut-offs of a difference of two logarithms of rates, in standard errors.
+    """The critical value of the largest deviation over cutoffs of a difference of two logarithms of rates.
 
     The logarithm of the share S above c has the variance (1 - S)/(n S), which increases with c and is also its
-    covariance with the logarithm at any higher cut-off.
+    covariance with the logarithm at any higher cutoff.
     """
     known = np.flatnonzero(~np.isnan(variance).any(axis=1))
     if not known.size:

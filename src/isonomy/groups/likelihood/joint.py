@@ -1,27 +1,24 @@
 """Several disparities at once, over groups that may overlap, with the reference profiled.
 
 Rows with the same memberships form a *pattern*. Within a pattern every estimating function is linear in the row's
-columns x (the metric; for a reference brought by the caller also its influence value):
+columns x (the metric; for a reference that the caller estimated also its influence value):
 
     g_i = U_s x_i - W_s θ - V_s         s the pattern of row i, θ the unknown reference
 
-so 1 + λ'g_i is linear in x_i too, and gradient and Hessian of the dual need only a few sums per pattern. No matrix with
-a row for each row of the table is formed; a 0/1 metric needs two weighted rows per pattern.
+so 1 + λ'g_i is linear in x_i too, and the gradient and Hessian of the dual need only a few sums per pattern. No matrix
+with a row for each row of the table is formed; a 0/1 metric needs two weighted rows per pattern.
 
-No difference between groups, tested by the covariance of several contrasts at once.
-
-Comparisons within strata, and metrics that are no mean over rows, have no joint likelihood. Under the hypothesis their
-contrasts d have the mean 0 and a covariance V, and T = d' V⁺ d is chi-square with as many degrees of freedom as V has
-directions. Only no difference can be asked of it: elsewhere V would be another.
+Comparisons within strata, and metrics that are not means over rows, have no joint likelihood. Under the hypothesis of
+no difference their contrasts d have mean 0 and covariance V, and T = d' V⁺ d is chi-square with as many degrees of
+freedom as V has directions. No other hypothesis can be tested that way, because V would be another.
 
 Where V rests on the groups' own variances, each from few rows, T is too large, the more so the more groups there are
-and the heavier their tails. Welch's (1951) F allows for it, with the degrees of freedom of each variance that the
-fourth moment of its influence values says.
+and the heavier their tails. Welch's (1951) F allows for it, with the degrees of freedom of each variance given by the
+fourth moment of its influence values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -30,51 +27,57 @@ import numpy.typing as npt
 from scipy import linalg, optimize, special
 
 from isonomy.errors import UsageError
-from isonomy.groups.likelihood.links import LINKS
+from isonomy.groups.likelihood.profile import LINKS
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import chi2_isf
 
-# Functions whose second moments are dependent to this relative tolerance carry no information of their own.
+# Functions with second moments dependent to this relative tolerance carry no information of their own.
 RANK_TOLERANCE = 1e-10
-# Rows that stand for a value a 0/1 pattern never takes: too few to matter, enough to let its probability move.
+# The rows that represent a value a 0/1 pattern never takes: too few to matter, enough to let its probability move.
 TRACE = 1e-8
-# The traces that lead there. With few rows in an empty cell the dual is smooth, and each maximum is close to the next:
-# the path of a barrier method. The reference is found along the first of them, to which it is linear, and then kept.
+# The sequence of traces that leads there. With few rows in an empty cell the dual is smooth, and each maximum is close
+# to the next, as on the path of a barrier method. The reference is found along the first ones, to which it is linear,
+# and then fixed.
 HEAVIER, LIGHTER = (1.0, 1e-1, 1e-2, 1e-3), (1e-4, 1e-5, 1e-6, 1e-7, TRACE)
-# Functions up to which Newton ends without them.
+# The number of functions up to which Newton converges without that sequence.
 HANDFUL = 5
-# Full Newton steps that still gain this much mean that the dual has no maximum: it grows like a logarithm.
+# So many full Newton steps that still gain this much mean that the dual has no maximum: it grows like a logarithm.
 GROWTH, ENDLESS = 0.25, 40
 STEPS = 100
-# Evaluations of the dual after which a test is given up: most need some dozens, the worst that end some thousands.
+# Evaluations of the dual after which a test is abandoned: most need some dozens, the hardest some thousands.
 MOST = 5_000
-# Other references tried where the estimated one is infeasible.
+# Other references to start from if the estimated one is infeasible.
 STARTS = 15
-# How far from where Newton stopped, relative to the possible references, the minimum is looked for.
+# How far from where Newton stopped, relative to the possible references, the minimum is searched for.
 NEAR = 1e-3
 # Newton ends when its decrement, twice what is left to gain, is this small relative to the log-likelihood ratio.
 CONVERGED = 1e-13
 # A Euclidean function's mean over a pattern is rounding if it is this small relative to its terms; so are directions of
 # second moments this small relative to the largest.
 ROUNDING, VANISHED = 2e-15, 1e-13
-# Patterns at whose means the Euclidean statistic is looked at, the variance, relative to that of all rows, from which
+# Patterns at whose means the Euclidean statistic is evaluated, the variance, relative to that of all rows, below which
 # one makes a dip that is easily missed, and how closely such a dip is approached.
 DIPS, LITTLE, CLOSER = 8, 1e-3, 2.0 ** -np.arange(44.0)
+# Directions of contrasts, each in its own standard errors, with less variance than this are determined by others.
+FIXED = 1e-8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Functions:
-    """Estimating functions: ``slope`` U (patterns, functions, columns), ``nuisance`` W (patterns, functions, 1 or, when
-    the reference is known, 0) and ``offset`` V (patterns, functions)."""
+    """Estimating functions.
+
+    ``slope`` U (patterns, functions, columns), ``nuisance`` W (patterns, functions, 1 or, for a known reference, 0) and
+    ``offset`` V (patterns, functions).
+    """
 
     slope: FloatArray
     nuisance: FloatArray
     offset: FloatArray
 
     def constant(self, theta: FloatArray) -> FloatArray:
-        """The part of g that is the same for all rows of a pattern, with its sign turned: W θ + V."""
+        """The part of g that is the same for all rows of a pattern, with opposite sign: W θ + V."""
         return self.nuisance @ theta + self.offset
 
     def take(self, chosen: IntArray) -> Functions:
@@ -84,11 +87,12 @@ class Functions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joint:
-    """The outcome of a joint test: ``df`` counts independent functions less the profiled references, ``left_out`` says
-    which groups' would have singled out too few rows.
+    """The result of a joint test.
 
-    The likeliest weighting that meets the hypothesis gives each pattern ``scale`` times its weight and moves the means
-    of its columns by ``move`` (columns, patterns); None where no weighting does, and for Euclidean likelihood.
+    ``df`` counts independent functions minus the profiled references; ``left_out`` are the groups whose functions would
+    have singled out too few rows. The likeliest weighting that meets the hypothesis gives each pattern ``scale`` times
+    its weight and moves the means of its columns by ``move`` (columns, patterns); both are None if no weighting does,
+    and for Euclidean likelihood.
     """
 
     statistic: float
@@ -101,27 +105,26 @@ class Joint:
 
 
 class Patterns:
-    """Rows arranged by pattern: the only thing the dual needs of the data."""
+    """Rows arranged by pattern: all that the dual needs to know about the data."""
 
     def __init__(
         self, pattern: IntArray, size: int, columns: tuple[FloatArray, ...], weights: FloatArray | None
     ) -> None:
-        if weights is not None:  # rows that weigh nothing are not there: no weighting has to be possible for them
+        if weights is not None:  # no weighting has to be possible for rows without weight
             pattern = np.where(weights > 0, pattern, -1)
         self.rows = Ragged.from_codes(pattern, size, *columns, weights=weights)
         self.columns = np.stack([np.asarray(c, dtype=float) for c in self.rows.columns])
         self.n = self.rows.totals
         self.total = float(self.n.sum())
         self.first = np.stack([self.rows.weighted_sum(c) for c in self.columns])
-        pairs = [[self.rows.weighted_sum(a * b) for b in self.columns] for a in self.columns]
-        self.second = np.array(pairs)
+        self.second = np.array([[self.rows.weighted_sum(a * b) for b in self.columns] for a in self.columns])
         self.traces = np.zeros(self.rows.n_rows, dtype=bool)
         filled = self.n > 0
         self.low = np.stack([np.where(filled, self.rows.min(c), 0.0) for c in self.columns])
         self.high = np.stack([np.where(filled, self.rows.max(c), 0.0) for c in self.columns])
 
     @classmethod
-    def of_counts(cls, pattern: IntArray, size: int, value: FloatArray, weights: FloatArray) -> Patterns:
+    def from_counts(cls, pattern: IntArray, size: int, value: FloatArray, weights: FloatArray) -> Patterns:
         """0/1 rows: two weighted rows per pattern.
 
         A value that does not occur in a pattern gets a trace of weight, so that T is the binomial likelihood ratio
@@ -129,10 +132,8 @@ class Patterns:
         """
         code = np.where(pattern < 0, -1, 2 * pattern + (value == 1))
         counts = np.bincount(code + 1, weights=weights, minlength=2 * size + 1)[1:]
-        filled = np.repeat(counts.reshape(size, 2).sum(axis=1) > 0, 2)
-        atoms = np.flatnonzero(filled)
-        values = (atoms % 2).astype(float)
-        data = cls(atoms // 2, size, (values,), np.maximum(counts[atoms], TRACE))
+        atoms = np.flatnonzero(np.repeat(counts.reshape(size, 2).sum(axis=1) > 0, 2))
+        data = cls(atoms // 2, size, ((atoms % 2).astype(float),), np.maximum(counts[atoms], TRACE))
         data.traces = np.asarray(data.rows.weights == TRACE)
         return data
 
@@ -153,9 +154,16 @@ class Patterns:
     def likelihood(self, functions: Functions, theta: FloatArray) -> Joint:
         """Empirical likelihood: the maximum over λ for each θ, the minimum over θ."""
         free = functions.nuisance.shape[2]
-        failed = None
-        low, high = self._bounds(functions) if free else (0.0, 0.0)
-        for start in _starts(theta, low, high) if free else (theta,):
+        failed, starts, width = None, [theta], 0.0
+        if free:
+            low, high = self._bounds(functions)
+            width, starts = high - low, [np.array(theta, dtype=float)] if low < theta[0] < high else []
+            if low < high:
+                # Functions that can each be met may still not be met together: more starts follow, the nearest first.
+                others = np.linspace(low, high, STARTS + 2)[1:-1]
+                nearest = np.argsort(np.abs(others - theta[0]), kind="stable")
+                starts += [np.array([other]) for other in others[nearest]]
+        for start in starts:
             chosen = self.independent(functions, start)
             df = max(chosen.size - free, 0)
             dual = _Dual(self, functions.take(chosen))
@@ -164,7 +172,7 @@ class Patterns:
             if dual.left <= 0:
                 return Joint(max(2.0 * dual.value, 0.0), df, best, Status.NOT_CONVERGED)
             if free and status is Status.NOT_CONVERGED and not dual.beyond:
-                best, status = dual.settle(best, NEAR * (high - low))
+                best, status = dual.settle(best, NEAR * width)
             if status is Status.INFEASIBLE or dual.beyond:
                 failed = failed or Joint(np.inf, df, best, Status.OUTSIDE_RANGE)
                 continue
@@ -177,7 +185,7 @@ class Patterns:
         return failed or Joint(np.inf, self.independent(functions, theta).size - free, theta, Status.OUTSIDE_RANGE)
 
     def _bounds(self, functions: Functions) -> tuple[float, float]:
-        """Between which references a weighting may exist: every function must take both signs over its rows."""
+        """The range of references for which a weighting may exist: every function must take both signs."""
         slope, weight = functions.slope, functions.nuisance[:, :, 0]
         ends = np.sort(np.stack([slope * self.low.T[:, None], slope * self.high.T[:, None]]), axis=0).sum(axis=3)
         counts = (weight > 0) & (self.n > 0)[:, None]
@@ -190,17 +198,17 @@ class Patterns:
     def euclidean(self, functions: Functions, theta: FloatArray, rows: float | None = None) -> Joint:
         """Euclidean likelihood: T = Tu / (1 - Tu/n), Tu = (Σg)'(Σgg')⁻¹(Σg), the minimum over θ.
 
-        ``rows`` is n if it is more than the rows here: rows in which every function is zero count too.
+        ``rows`` is n if it exceeds the rows here: rows in which every function is zero count too.
         """
         free, n = functions.nuisance.shape[2], rows or self.total
         away = self.columns[0] - float(self.first[0].sum()) / self.total
         spread = np.sqrt(max(float(self.rows.weighted_sum(away**2).sum()) / self.total, 1e-300))
-        # Beside the estimate: there the function of a reference whose rows are all equal vanishes, and yet it counts.
+        # Next to the estimate: the function of a reference with equal rows vanishes at it, and still counts.
         chosen = self.independent(functions, theta + spread / np.sqrt(self.total) if free else theta)
         sums = _Euclidean(self, functions.take(chosen), spread)
         if free:
             theta = np.array([sums.lowest(float(theta[0]))])
-        tu = sums.uncentred(theta)
+        tu = sums.uncentered(theta)
         return Joint(np.inf if tu >= n else tu / (1.0 - tu / n), max(chosen.size - free, 0), theta, Status.OK)
 
 
@@ -210,13 +218,13 @@ class _Euclidean:
     def __init__(self, data: Patterns, functions: Functions, spread: float) -> None:
         self.data, self.functions, self.spread = data, functions, spread
         with np.errstate(invalid="ignore"):
-            self.means = np.nan_to_num(np.where(data.low == data.high, data.low, data.first / data.n))
-        away = data.columns - np.stack([data.rows.repeat(mean) for mean in self.means])
+            means = np.nan_to_num(np.where(data.low == data.high, data.low, data.first / data.n))
+        away = data.columns - np.stack([data.rows.repeat(mean) for mean in means])
         self.central = np.array([[data.rows.weighted_sum(a * b) for b in away] for a in away])
-        self.fitted = np.einsum("sfk,ks->sf", functions.slope, self.means)
+        self.fitted = np.einsum("sfk,ks->sf", functions.slope, means)
         self.within = np.einsum("sfk,kls,sgl->fg", functions.slope, self.central, functions.slope, optimize=True)
 
-    def uncentred(self, theta: FloatArray) -> float:
+    def uncentered(self, theta: FloatArray) -> float:
         """Tu, without functions that vanish and directions that are rounding."""
         constant = self.functions.constant(theta)
         mean = self.fitted - constant
@@ -227,21 +235,20 @@ class _Euclidean:
         scaled, right = second[np.ix_(alive, alive)] / np.outer(unit, unit), (self.data.n @ mean)[alive] / unit
         with suppress(linalg.LinAlgError):
             factor = linalg.cholesky(scaled, lower=True)
-            # Where a pivot, the square of an element, is next to nothing the directions must be looked at.
+            # If a pivot, the square of an element, is close to zero, the directions must be examined.
             if factor.diagonal().min(initial=1.0) ** 2 > 100.0 * VANISHED:
                 half = linalg.solve_triangular(factor, right, lower=True)
                 return float(half @ half)
         return float(right @ np.linalg.lstsq(scaled, right, rcond=VANISHED)[0])
 
     def lowest(self, start: float) -> float:
-        """Where Tu is least: downhill from ``start``, or in a dip that this would miss.
+        """The θ that minimizes Tu: downhill from ``start``, or in a dip that this would miss.
 
-        Rows of little variance make a dip of that width about the θ that fits them, rows that are all equal one of no
-        width.
+        Rows of little variance make a dip of that width about the θ that fits them; equal rows make one of no width.
         """
 
         def value(t: float) -> float:
-            return self.uncentred(np.array([t]))
+            return self.uncentered(np.array([t]))
 
         step = self.spread / np.sqrt(self.data.total)
         near = optimize.minimize_scalar(value, bracket=(start - step, start + step), tol=1e-10)
@@ -255,14 +262,14 @@ class _Euclidean:
         return float(inner.x if inner.fun < values[best] else points[best])
 
     def _dips(self) -> FloatArray:
-        """The θ that fit the patterns which say most about it, and others closer and closer to them."""
+        """The θ that fit the most informative patterns, and others closer and closer to them."""
         data, functions = self.data, self.functions
         with np.errstate(invalid="ignore", divide="ignore"):
             variance = self.central[0, 0] / data.n / self.spread**2
             fits = (self.fitted - functions.offset) / functions.nuisance[:, :, 0]
             pull = np.where(data.n > 0, data.n / (variance + LITTLE**2), 0.0)
         most = np.argsort(-pull, kind="stable")[:DIPS]
-        # Against the population other disparities than 0 move the dip of equal rows, and give it a width.
+        # Against the population, disparities other than 0 move the dip of equal rows, and give it a width.
         narrow = (variance < LITTLE) & ((variance > 0) | functions.offset.any())
         points = [fits[most].ravel()]
         for pattern in most[narrow[most]]:
@@ -278,24 +285,22 @@ class _Dual:
     def __init__(self, data: Patterns, functions: Functions) -> None:
         self.data, self.functions = data, functions
         self.multipliers = np.zeros(functions.slope.shape[1])
-        weights = np.ones(data.rows.n_rows) if data.rows.weights is None else data.rows.weights
-        self._weigh(weights)
-        self.value, self.beyond = 0.0, False
-        self.left = MOST
+        self._weigh(np.ones(data.rows.n_rows) if data.rows.weights is None else data.rows.weights)
+        # A sum of logarithms of numbers near one: a step that gains less than this may as well lose.
+        self.rounding = 2.0 * np.finfo(float).eps * data.total
+        self.value, self.beyond, self.left = 0.0, False, MOST
 
     def _weigh(self, weights: FloatArray) -> None:
         self.weights = weights
         # No weight exceeds one, so no 1 + λ'g falls below a row's share of the total.
         self.floor = weights / self.data.total
-        # A sum of logarithms of numbers near one: a step that gains less than this cannot be told from one that loses.
-        self.rounding = 2.0 * np.finfo(float).eps * self.data.total
 
     def optimum(self, theta: FloatArray) -> tuple[FloatArray, Status]:
-        """The maximum over λ, and the minimum of that over θ if there is one."""
+        """The maximum over λ, and its minimum over θ if θ is unknown."""
         return self.profile(theta) if theta.size else (theta, self.solve(theta))
 
     def by_heavier_traces(self, theta: FloatArray) -> tuple[FloatArray, Status]:
-        """The same by way of heavier traces, where values that never occur would bend the dual too sharply."""
+        """The same through a sequence of traces, where values that never occur would bend the dual too sharply."""
         weights, traces, before = self.weights, self.data.traces, theta
         for trace in HEAVIER:
             self._weigh(np.where(traces, trace, weights))
@@ -309,7 +314,7 @@ class _Dual:
         return theta, status
 
     def solve(self, theta: FloatArray) -> Status:
-        """Maximise Σ log*(1 + λ'g) over λ from the last λ."""
+        """Maximize Σ log*(1 + λ'g) over λ, starting from the last λ."""
         self.evaluate(self.multipliers, theta)
         growing = 0
         for _ in range(STEPS):
@@ -334,15 +339,18 @@ class _Dual:
         return Status.NOT_CONVERGED
 
     def profile(self, theta: FloatArray) -> tuple[FloatArray, Status]:
-        """Minimise the maximum over θ by Newton on the envelope."""
-        status = self.solve(theta)
+        """Minimize the maximum over θ by Newton on the envelope."""
+        status, functions = self.solve(theta), self.functions
         for _ in range(STEPS):
             if status is Status.INFEASIBLE or self.left <= 0:
                 return theta, status
             # dF/dθ = -Σ_s λ'W_s S0_s; its total derivative adds the response of λ.
-            pull = np.einsum("f,sfr->sr", self.multipliers, self.functions.nuisance)
+            pull = np.einsum("f,sfr->sr", self.multipliers, functions.nuisance)
             gradient = -self.weight @ pull
-            cross = self._cross(pull)
+            # ∂²F/∂λ∂θ = -Σ W_s S0_s + Σ g (λ'W_s) / D²
+            cross = -np.einsum("s,sfr->fr", self.weight, functions.nuisance)
+            cross = cross + np.einsum("sfk,ks,sr->fr", functions.slope, self.squared_first, pull)
+            cross = cross - np.einsum("sf,s,sr->fr", self.constant, self.squared, pull)
             curvature = cross.T @ np.linalg.lstsq(self.hessian, cross, rcond=1e-14)[0]
             curvature -= np.einsum("s,sr,sq->rq", self.squared, pull, pull)
             step = -_solved(curvature, gradient)
@@ -381,7 +389,7 @@ class _Dual:
         return np.array([near.x]), status if inside and near.success else Status.NOT_CONVERGED
 
     def _stuck(self, decrement: float) -> Status:
-        """No step improves: rounding, if hardly anything was left to gain."""
+        """No step improves: this is rounding if there was hardly anything left to gain."""
         return Status.OK if decrement <= 1e4 * CONVERGED * max(1.0, self.value) else Status.NOT_CONVERGED
 
     def evaluate(self, multipliers: FloatArray, theta: FloatArray) -> None:
@@ -400,36 +408,15 @@ class _Dual:
         self.squared = total(bend)
         self.first = np.stack([total(slope * x) for x in data.columns])
         self.squared_first = np.stack([total(bend * x) for x in data.columns])
-        self.squared_second = np.array([[total(bend * a * b) for b in data.columns] for a in data.columns])
+        squared_second = np.array([[total(bend * a * b) for b in data.columns] for a in data.columns])
         self.gradient = np.einsum("sfk,ks->f", functions.slope, self.first) - self.weight @ self.constant
-        self.hessian = _crossed(functions.slope, self.constant, self.squared, self.squared_first, self.squared_second)
-
-    def _cross(self, pull: FloatArray) -> FloatArray:
-        """∂²F/∂λ∂θ = -Σ W_s S0_s + Σ g (λ'W_s) / D²."""
-        functions = self.functions
-        direct = -np.einsum("s,sfr->fr", self.weight, functions.nuisance)
-        sloped = np.einsum("sfk,ks,sr->fr", functions.slope, self.squared_first, pull)
-        flat = np.einsum("sf,s,sr->fr", self.constant, self.squared, pull)
-        return direct + sloped - flat
-
-
-def _starts(theta: FloatArray, low: float, high: float) -> Iterator[FloatArray]:
-    """References to start from: ``theta`` if it is possible, then others, the nearest first.
-
-    Functions that can each be met may still not be met together, so a failed start is followed by more.
-    """
-    if low < theta[0] < high:
-        yield np.array(theta, dtype=float)
-    if low < high:
-        others = np.linspace(low, high, STARTS + 2)[1:-1]
-        for other in others[np.argsort(np.abs(others - theta[0]), kind="stable")]:
-            yield np.array([other])
+        self.hessian = _crossed(functions.slope, self.constant, self.squared, self.squared_first, squared_second)
 
 
 def _crossed(
     slope: FloatArray, constant: FloatArray, zero: FloatArray, first: FloatArray, second: FloatArray
 ) -> FloatArray:
-    """Σ v g g' from the per-pattern sums of v, v x and v x x'."""
+    """Σ v g g' from the sums of v, v x and v x x' by pattern."""
     flat = constant.T @ (zero[:, None] * constant)
     for a in range(slope.shape[2]):
         mixed = slope[:, :, a].T @ (first[a][:, None] * constant)
@@ -440,7 +427,7 @@ def _crossed(
 
 
 def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """matrix⁻¹ right, by least squares should rounding have made it singular."""
+    """matrix⁻¹ right, by least squares if rounding has made it singular."""
     try:
         return linalg.cho_solve(linalg.cho_factor(matrix), right)
     except (linalg.LinAlgError, ValueError):
@@ -448,8 +435,7 @@ def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _pseudo_log(d: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """log, its derivative and minus its second derivative, continued as a parabola below ``floor`` (Owen, 2001,
-    12.7)."""
+    """log, its derivative and minus its second, continued as a parabola below ``floor`` (Owen, 2001, 12.7)."""
     low = d < floor
     safe = np.where(low, floor, d)
     slope = 1.0 / safe
@@ -462,12 +448,8 @@ def _pseudo_log(d: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArra
     return value, slope, bend
 
 
-# Directions of contrasts, each in its own standard errors, with less variance than this are fixed by others.
-FIXED = 1e-8
-
-
 def quadratic(contrasts: FloatArray, covariance: FloatArray) -> tuple[float, int]:
-    """T, and its degrees of freedom; contrasts without variance say nothing."""
+    """T and its degrees of freedom; contrasts without variance carry no information."""
     error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     known = error > 0
     scaled = (contrasts / np.where(known, error, 1.0))[known]
@@ -477,7 +459,7 @@ def quadratic(contrasts: FloatArray, covariance: FloatArray) -> tuple[float, int
 
 
 def welch(statistic: float, df: int, variance: FloatArray, freedom: FloatArray) -> float:
-    """The p-value of T, which compares groups whose estimates have these variances with these degrees of freedom.
+    """The p-value of T for groups with these variances, which have these degrees of freedom.
 
     Welch, B. L. (1951). On the comparison of several mean values: an alternative approach. Biometrika 38, 330-336.
     """
@@ -489,7 +471,7 @@ def welch(statistic: float, df: int, variance: FloatArray, freedom: FloatArray) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoDifference:
-    """What a joint test that can only ask about no difference keeps: its statistic, as far out as a chi-square is."""
+    """A joint test that can only be evaluated at no difference: its statistic as a chi-square with the same tail."""
 
     groups: int
     statistic: float
@@ -500,11 +482,11 @@ class NoDifference:
         """The statistic and its degrees of freedom at no difference."""
         if (np.asarray(disparities, dtype=float) != LINKS[self.scale].equal).any():
             raise UsageError(
-                f"disparities: only no difference ({LINKS[self.scale].equal:g}) can be asked of this joint test, saw "
-                f"{disparities!r}; the intervals of `to_frame` hold for all groups together."
+                f"disparities: only no difference ({LINKS[self.scale].equal:g}) can be tested jointly here, saw "
+                f"{disparities!r}; the intervals of `to_frame` hold for all groups jointly."
             )
         return Joint(self.statistic, self.df, np.empty(0), Status.OK)
 
     def critical(self, alpha: float, df: int) -> float:
-        """What the statistic is held against."""
+        """The critical value of the statistic."""
         return float(chi2_isf(alpha, df))

@@ -1,59 +1,82 @@
-"""The rows of a test as lines: cells with counts for a 0/1 metric, else rows; and the units they are solved in.
+"""The rows of a test as lines: cells with counts for a 0/1 metric, rows otherwise; and metrics that are not means.
 
-Very many rows as a few thousand weighted values per group, known by one grouped pass: bins with matched moments.
+Very many rows are replaced by a few thousand weighted values per group, from one grouped pass: bins with matched
+moments. A bin's width is a fixed share of its distance from a center c, or of a scale s near the center: with a = |x -
+c|,
 
-Bins are as wide as a fixed share of the distance from a centre c, or of a scale s near it: with a = |x - c|,
+    bin = floor(K log(1 + a/s)),    width = (s + a) / K approximately,
 
-    bin = floor(K log(1 + a/s)),    width = (s + a) / K about,
+so bins are narrow where there are many rows, and elsewhere as narrow as the tails require. The pass counts each group's
+rows in each bin, and sums the first three powers of their positions in it. Two weighted values with the same count,
+mean, variance and third moment (the Gauss quadrature of the rows) replace them. A sum of f over the rows differs from
+that over the values by at most the fourth derivative of f, times the fourth power of the width, over 384, for each row
+of a bin. A likelihood sums log(1 + w x'), x' = x - mean. If |w| max|x'| is at most 1/2 (each row has between 2/3 and 2
+times an equal share), the relative error of a statistic is at most 1 / (8 K^4), provided that no bin is wider than 1/K
+of |x'| plus the group's standard deviation; `choose_bins` chooses K for that. With K = 256 that is 3e-11. Closer to the
+ends of the range of a mean, the bound grows as the fourth power of 1 / (1 - |w| max|x'|).
 
-so that they are narrow where rows are many and no wider than the tails allow elsewhere. The pass counts each group's
-rows in each bin, and sums the first three powers of their places within it. Two values with weights that have the same
-count, mean, variance and third moment (the Gauss quadrature of the rows) then stand for them.
-
-What that costs: a sum of f over the rows differs from that over the values by at most the fourth derivative of f, times
-the fourth power of the width, over 384, for each row of a bin. A likelihood sums log(1 + w x'), x' = x - mean. Where
-|w| max|x'| is at most 1/2 (each row is given between 2/3 and 2 times an equal share), a statistic is off by
-at most 1 / (8 K^4) of itself if no bin is wider than 1/K of |x'| plus the group's standard deviation; `bins` chooses K
-for that. With K = 256 that is 3e-11. Closer to the ends of what a mean can be, the bound grows as the fourth power of
-1 / (1 - |w| max|x'|).
+A metric that is not a mean over rows (f1, balanced accuracy, AUC, RMSE, R², a quantile) has a value and influence
+values. The influence value of a row is its contribution to the estimate, in units of one over the rows: the estimate
+minus the truth is the mean of the influence values, up to smaller terms, and they average to 0. So value + influence
+are rows of a mean like any other (the pseudo-values of jackknife empirical likelihood: Jing, Yuan and Zhou 2009).
+Ratios of sums follow the quotient rule, AUC DeLong, DeLong and Clarke-Pearson (1988).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from scipy import special
 
-from isonomy.errors import DataError
+from isonomy.errors import DataError, UsageError
 from isonomy.frames import Design, Partition, Request, Sample, Source
 from isonomy.frames.expressions import Expression, either, number
 from isonomy.frames.metrics import Measure
 from isonomy.groups.likelihood.joint import Patterns
 from isonomy.groups.likelihood.means import Binary, Real
+from isonomy.inference.designs import Influence, spread
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
+
+# Influence values of all lines on all groups that may be in memory at once.
+ENTRIES = 50_000_000
+
+
+def refuse_many(argument: str, lines: int, groups: int) -> None:
+    """Refuse more influence values than fit in memory: weights, clusters and some joint tests need all of them."""
+    if lines * groups > ENTRIES:
+        raise UsageError(
+            f"{argument}: {groups:,} groups and {lines:,} lines are too many here; test fewer groups at a time."
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """A value x of the metric is (x - ``centre``) / ``scale`` in these units, a disparity ε is ε / ``scale``.
+    """A value x of the metric is (x - ``center``) / ``scale`` in these units, a disparity ε is ε / ``scale``.
 
-    Sums of squares about a distant origin lose the digits that tell functions apart, and what a solver may leave undone
-    is an absolute amount. So a joint likelihood takes the metric less its mean, in standard deviations.
+    Sums of squares about a distant origin lose the digits that tell functions apart, and solvers have absolute
+    tolerances. A joint likelihood therefore takes the metric minus its mean, in standard deviations.
     """
 
-    centre: float = 0.0
+    center: float = 0.0
     scale: float = 1.0
+
+    @classmethod
+    def spanning(cls, center: float, spread: float) -> Units:
+        """Units of the power of two next to ``spread``: scaling by it rounds nothing."""
+        return cls(center, float(np.exp2(np.rint(np.log2(spread)))) if spread > 0 else 1.0)
 
     @property
     def zero(self) -> float:
-        """How far the metric's zero lies below the origin, in these units."""
-        return self.centre / self.scale
+        """The distance of the origin from the metric's zero, in these units."""
+        return self.center / self.scale
 
     def standard(self, value: FloatArray) -> FloatArray:
         """Values of the metric in these units."""
-        return (value - self.centre) / self.scale
+        return (value - self.center) / self.scale
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +91,7 @@ class Lines:
 
     @property
     def mass(self) -> FloatArray:
-        """How many rows each line stands for."""
+        """The number of rows that each line represents."""
         return np.ones(self.value.size) if self.weight is None else self.weight
 
     def means(self, codes: IntArray, size: int) -> Binary | Real:
@@ -84,12 +107,12 @@ class Lines:
     def patterns(self, codes: IntArray, size: int) -> Patterns:
         """The lines arranged for a joint likelihood; lines with code -1 are left out."""
         if self.binary and self.influence is None:
-            return Patterns.of_counts(codes, size, self.value, self.mass)
+            return Patterns.from_counts(codes, size, self.value, self.mass)
         columns = (self.value,) if self.influence is None else (self.value, self.influence)
         return Patterns(codes, size, columns, self.weight)
 
     def collapsed(self, codes: IntArray) -> tuple[IntArray, Lines]:
-        """Equal lines of one code as one, in an order of their own: how the rows came must not change a draw."""
+        """Equal lines of one code merged and sorted: the order of the rows must not change a draw."""
         columns = [codes, self.value, *(() if self.influence is None else (self.influence,))]
         order = np.lexsort(columns[::-1])
         columns = [column[order] for column in columns]
@@ -101,40 +124,37 @@ class Lines:
     def standard(self, inside: BoolArray | None) -> tuple[Units, Lines]:
         """The units in which a joint likelihood is solved, and the lines in them: 0 outside the metric's condition.
 
-        A 0/1 metric keeps its own units, in which counts are enough.
+        A 0/1 metric keeps its units, so that counts are enough.
         """
         if self.binary:
             return Units(), self
-        units = self._units(inside)
-        value = units.standard(self.value)
-        influence = None if self.influence is None else self.influence / units.scale
-        value = value if inside is None else np.where(inside, value, 0.0)
-        return units, replace(self, value=value, influence=influence)
-
-    def _units(self, inside: BoolArray | None) -> Units:
         value, weight = self.value, self.weight
         if inside is not None:
             value, weight = value[inside], None if weight is None else weight[inside]
         low, high = float(value.min()), float(value.max())
-        if low == high:
-            return Units(low)
-        centre = float(np.average(value, weights=weight))
-        reach = max(high - centre, centre - low)
-        spread = reach * np.sqrt(np.average(((value - centre) / reach) ** 2, weights=weight))
-        # The nearest power of two: scaling then rounds nothing.
-        return Units(centre, float(np.exp2(np.rint(np.log2(spread)))) if spread > 0 else 1.0)
+        units = Units(low)
+        if low < high:
+            center = float(np.average(value, weights=weight))
+            reach = max(high - center, center - low)
+            variance = np.average(((value - center) / reach) ** 2, weights=weight)
+            units = Units.spanning(center, float(reach * np.sqrt(variance)))
+        standard = units.standard(self.value)
+        influence = None if self.influence is None else self.influence / units.scale
+        return units, replace(
+            self, value=standard if inside is None else np.where(inside, standard, 0.0), influence=influence
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricRows:
-    """Lines of the metric's condition (cells of a 0/1 metric, else rows) and the groups they belong to.
+    """Lines of the metric's condition (cells of a 0/1 metric, rows otherwise) and the groups they belong to.
 
     ``partitions`` have one code per line; ``sizes`` are the groups' rows whether or not the metric's condition holds;
-    ``inside`` says which lines it holds for (all, unless the reference brings influence values, which count for every
-    row); ``in_reference`` which are the named reference's; ``strata`` are what groups are compared within;
-    ``design`` is there where rows have weights or clusters; ``lines_kept`` are the places of the lines among all that
-    the pass gave, whose design is ``whole``. A metric that is no mean over rows has its
-    columns in ``roles``.
+    ``inside`` says for which lines it holds (all, unless the reference brings influence values, which count for every
+    row); ``in_reference`` which belong to the named reference; ``strata`` are the strata of a conditional comparison;
+    ``design`` is that of rows with weights or clusters; ``used`` are the rows inside the metric's condition;
+    ``lines_kept`` are the places of the lines among all lines of the pass, whose design is ``whole``. A metric that is
+    not a mean over rows has its columns in ``roles``.
     """
 
     measure: Measure
@@ -145,7 +165,7 @@ class MetricRows:
     inside: BoolArray | None
     in_reference: BoolArray | None
     rows: int
-    used: int  # rows inside the metric's condition: those it is computed on
+    used: int
     dropped: Mapping[str, int]
     design: Design | None = None
     whole: Design | None = None
@@ -154,13 +174,13 @@ class MetricRows:
 
     @property
     def counts(self) -> FloatArray:
-        """Rows of each line inside the metric's condition, whatever they weigh."""
+        """Rows of each line inside the metric's condition, whatever their weights."""
         rows = self.lines.mass if self.design is None else self.design.rows
         return rows if self.inside is None else rows * self.inside
 
     @property
     def mass(self) -> FloatArray:
-        """What each line weighs inside the metric's condition."""
+        """The weight of each line inside the metric's condition."""
         return self.lines.mass if self.inside is None else self.lines.mass * self.inside
 
     def means(self, codes: IntArray, size: int) -> Binary | Real:
@@ -172,80 +192,98 @@ class MetricRows:
         codes = [(partition, np.unique(partition.codes[rows & (self.mass > 0)])) for partition in self.partitions]
         return tuple(str(partition.groups[code]) for partition, some in codes for code in some if code >= 0)
 
+    def evaluate(self, rows: BoolArray) -> tuple[float, FloatArray]:
+        """A metric that is not a mean over rows, for some of the lines, and their influence values."""
+        columns, mass = {role: values[rows] for role, values in self.roles.items()}, self.mass[rows]
+        if self.measure.functional == "quantile" and self.design is not None and mass.sum() > 0:
+            # The error of a quantile is that of a rank. The number of rows behind it is that of independent, equal rows
+            # that would give the share below the quantile the same error: equal rows of one cluster count as one.
+            below = np.zeros(rows.size)
+            below[rows] = evaluate("quantile", columns, mass / mass.sum())[1]
+            error = spread(self.design, Influence.from_groups(np.where(rows, 0, -1), below, 1)).second[0]
+            total = float(mass.sum())
+            # A tie is rounded up, so that it does not depend on the last digit of a sum.
+            worth = max(round(float(mass @ below[rows] ** 2) * total / error + 1e-9), 1) if error > 0 else total
+            mass = mass * (worth / mass.sum())
+        return evaluate(self.measure.functional, columns, mass)
 
-FINE = 256.0  # K: bins per factor e of distance, where all groups are spread like all rows
+
+# ---- very many rows
+
+FINE = 256.0  # K: bins per factor e of distance, if all groups vary as all rows do
 FINEST = 2.0**26
-LINES, SHARE = 2**23, 0.5  # bins of all groups together, and by row, beyond which rows are as few
-WIDE = 10.0  # standard deviations on either side of a group's mean within which its rows are, about
-MANY, PART = 50_000, 25_000_000  # lines from which they are counted in parts, and the rows of a part
-FEW = 1_000  # rows of a group, up to which hardly any two share a bin
-TIED = 1e-13  # a variance within a bin, of its squared width, that is rounding
+LINES, SHARE = 2**23, 0.5  # bins of all groups, and bins per row, above which reading the rows is as cheap
+WIDE = 10.0  # standard deviations on either side of a group's mean that hold nearly all of its rows
+MANY, PART = 50_000, 25_000_000  # lines above which they are counted in parts, and the rows of a part
+FEW = 1_000  # rows of a group below which hardly any two share a bin
+TIED = 1e-13  # a variance within a bin, relative to its squared width, that is rounding
 STEP = 2.0**16  # weights are multiples of 1 / STEP: their sums are exact up to 1e11 rows
+READ = 2_000_000  # rows of an engine up to which values are read row by row
 
 
 @dataclass(frozen=True, slots=True)
-class Bins:
-    """How rows are told apart: by their distance from ``centre`` on a logarithmic scale, from ``scale`` on."""
+class LogBins:
+    """LogBins by the distance from ``center`` on a logarithmic scale that begins at ``scale``; the range of all values."""
 
-    centre: float
+    center: float
     scale: float
     fine: float
-    low: float  # of all values
+    low: float
     high: float
 
     def keys(self, value: Expression) -> dict[str, Expression]:
-        """What the pass groups by: the bin, from 0 up above the centre and from -1 down below it."""
-        number = self._bin(value)
-        return {"bin": either(value >= self.centre, number, -1.0 - number)}
+        """The grouping key: the bin, 0, 1, ... above the center and -1, -2, ... below it."""
+        code = self._bin(value)
+        return {"bin": either(value >= self.center, code, -1.0 - code)}
 
     def sums(self, value: Expression) -> dict[str, Expression]:
-        """What it sums: powers of the place within the bin, from 0 to about 1."""
+        """The columns to sum: powers of the position within the bin, from 0 to about 1."""
         grown = (self._bin(value) * (1.0 / self.fine)).exp()  # the bin begins at scale * (grown - 1)
-        place = (((value - self.centre).abs() * (1.0 / self.scale) + 1.0) / grown - 1.0) * self.fine
+        place = (((value - self.center).abs() * (1.0 / self.scale) + 1.0) / grown - 1.0) * self.fine
         return {"first": place, "second": place * place, "third": place * place * place}
 
     def parts(self, value: Expression, rows: float, cells: int) -> list[Expression]:
-        """Conditions that tell bins apart, to count very many of them in parts; none where one pass will do."""
-        number = 2.0 ** np.ceil(np.log2(rows / PART)) if cells * self.fine > MANY and rows > PART else 1.0
+        """Conditions that separate very many bins, to count them in parts; empty if one pass is enough."""
+        count = 2.0 ** np.ceil(np.log2(rows / PART)) if cells * self.fine > MANY and rows > PART else 1.0
         code = self._bin(value)
-        rest = code - (code * (1.0 / number)).floor() * number
-        return [rest == float(i) for i in range(int(number))] if number > 1 else []
+        rest = code - (code * (1.0 / count)).floor() * count
+        return [rest == float(i) for i in range(int(count))] if count > 1 else []
 
     def _bin(self, value: Expression) -> Expression:
-        away = (value - self.centre).abs() * (1.0 / self.scale) + 1.0
+        away = (value - self.center).abs() * (1.0 / self.scale) + 1.0
         return (away.log() * self.fine).floor()
 
     def nodes(
         self, code: FloatArray, count: FloatArray, sums: Mapping[str, FloatArray]
     ) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The line each value comes from, the value and its weight."""
+        """The line that each value comes from, the value and its weight."""
         line, place, weight = quadrature(count, *(sums[power] / count for power in ("first", "second", "third")))
         below = code[line] < 0
         grown = np.exp(np.where(below, -1.0 - code[line], code[line]) / self.fine)
         away = self.scale * (grown * (1.0 + place / self.fine) - 1.0)
-        return line, np.clip(self.centre + np.where(below, -away, away), self.low, self.high), weight
+        return line, np.clip(self.center + np.where(below, -away, away), self.low, self.high), weight
 
 
-def bins(count: FloatArray, first: FloatArray, second: FloatArray, low: float, high: float) -> Bins | None:
-    """The bins for cells with these rows and sums of values and squares; None where they would be as many as rows.
+def choose_bins(count: FloatArray, first: FloatArray, second: FloatArray, low: float, high: float) -> LogBins | None:
+    """The bins for cells with these rows and sums of values and squares; None if they would be as many as the rows.
 
-    A group that is narrow beside its distance from the centre needs finer ones.
+    A group that is narrow relative to its distance from the center needs finer bins.
     """
     total = float(count.sum())
-    centre = float(first.sum()) / total
-    deviation = float(np.sqrt(max(float(second.sum()) / total - centre**2, 0.0)))
-    scale = min((size for size in (deviation, centre - low, high - centre) if size > 0), default=0.0)
+    center = float(first.sum()) / total
+    deviation = float(np.sqrt(max(float(second.sum()) / total - center**2, 0.0)))
+    scale = min((size for size in (deviation, center - low, high - center) if size > 0), default=0.0)
     if not scale > 0:
         return None
     mean = first / count
-    own = np.sqrt(np.maximum(second / count - mean**2, 0.0))
-    matters = (count > FEW) & (own > 1e-7 * np.maximum(np.abs(mean), 1e-300))  # else constant, up to rounding
-    ratio = (np.abs(mean - centre) + scale)[matters] / own[matters]
+    spreads = np.sqrt(np.maximum(second / count - mean**2, 0.0))
+    matters = (count > FEW) & (spreads > 1e-7 * np.maximum(np.abs(mean), 1e-300))  # else constant, up to rounding
+    ratio = (np.abs(mean - center) + scale)[matters] / spreads[matters]
     fine = FINE * 2.0 ** np.ceil(np.log2(max(1.0, float(ratio.max(initial=1.0)))))
-    ends = [np.clip(mean + side * WIDE * own, low, high) - centre for side in (-1.0, 1.0)]
+    ends = [np.clip(mean + side * WIDE * spreads, low, high) - center for side in (-1.0, 1.0)]
     reach = [np.sign(end) * np.log1p(np.abs(end) / scale) for end in ends]
     lines = float(np.minimum(count, 1.0 + fine * (reach[1] - reach[0])).sum())
-    return Bins(centre, scale, fine, low, high) if fine <= FINEST and lines <= min(LINES, SHARE * total) else None
+    return LogBins(center, scale, fine, low, high) if fine <= FINEST and lines <= min(LINES, SHARE * total) else None
 
 
 def quadrature(
@@ -256,26 +294,22 @@ def quadrature(
     single = (count < 2) | (variance <= TIED)
     safe = np.where(single, 1.0, variance)
     skew = np.where(single, 0.0, (third - 3.0 * first * second + 2.0 * first**3) / safe)
-    # Roots of t² - skew t - variance = 0, the larger in size first: no digits are lost.
+    # Roots of t² - skew t - variance = 0, the larger one first so that no digits are lost.
     far = (skew + np.where(skew < 0, -1.0, 1.0) * np.sqrt(skew**2 + 4.0 * safe)) / 2.0
     near = -safe / far
-    share = np.where(single, count, np.rint(count * far / (far - near) * STEP) / STEP)  # of the nearer one
+    share = np.where(single, count, np.rint(count * far / (far - near) * STEP) / STEP)  # of the nearer value
     rest = count - share
     with np.errstate(invalid="ignore", divide="ignore"):
-        shift = np.where(single, 0.0, -(share * near + rest * far) / count)  # what rounding did to the mean
+        shift = np.where(single, 0.0, -(share * near + rest * far) / count)  # the effect of rounding on the mean
     lines = np.arange(count.size)
     value = np.concatenate([first + np.where(single, 0.0, near + shift), first + far + shift])
     weight = np.concatenate([share, np.where(single, 0.0, rest)])
-    kept = weight > 0
-    return np.concatenate([lines, lines])[kept], value[kept], weight[kept]
-
-
-# Rows of an engine up to which values are read: of more, bins with matched moments stand for them.
-READ = 2_000_000
+    used = weight > 0
+    return np.concatenate([lines, lines])[used], value[used], weight[used]
 
 
 def rows_or_bins(source: Source, measure: Measure, request: Request) -> Sample:
-    """Every row's value; where an engine holds very many, three passes and a few thousand values per group instead."""
+    """Every row's value; if an engine holds very many, three passes and a few thousand values per group instead."""
     if not source.lazy or source.designed or measure.functional:
         return source.rows(request)
     value = number(request.values["value"] if "value" in request.values else request.numeric["value"])
@@ -285,16 +319,16 @@ def rows_or_bins(source: Source, measure: Measure, request: Request) -> Sample:
         return source.rows(request)
     ends = source.extremes(value, {})
     first, second = (cells.values[name][inside] for name in ("first", "second"))
-    sorting = bins(cells.counts[inside], first, second, float(ends["low"][0]), float(ends["high"][0]))
-    if sorting is None:
+    bins = choose_bins(cells.counts[inside], first, second, float(ends["low"][0]), float(ends["high"][0]))
+    if bins is None:
         return source.rows(request)
-    numeric = request.numeric if cells.dropped else {}  # the first pass found nothing missing
-    binned = replace(request, numeric=numeric, probabilities=(), keys={**request.keys, **sorting.keys(value)})
-    apart = sorting.parts(value, cells.rows, cells.size) if source.in_process else []
-    answer = source.cells(replace(binned, values=sorting.sums(value)), apart=apart)
+    numeric = request.numeric if cells.dropped else {}  # the first pass saw no missing value
+    binned = replace(request, numeric=numeric, probabilities=(), keys={**request.keys, **bins.keys(value)})
+    apart = bins.parts(value, cells.rows, cells.size) if source.in_process else []
+    answer = source.cells(replace(binned, values=bins.sums(value)), apart=apart)
     if answer.rows != cells.rows:
         raise DataError("data: the table changed between two passes; audit a copy that does not change.")
-    line, values, weight = sorting.nodes(answer.columns["bin"].astype(float), answer.counts, answer.values)
+    line, values, weight = bins.nodes(answer.columns["bin"].astype(float), answer.counts, answer.values)
     return Sample(
         columns={**{name: codes[line] for name, codes in answer.columns.items()}, "value": values},
         count=weight,
@@ -302,3 +336,108 @@ def rows_or_bins(source: Source, measure: Measure, request: Request) -> Sample:
         partitions=tuple(replace(partition, codes=partition.codes[line]) for partition in answer.partitions),
         dropped=answer.dropped,
     )
+
+
+# ---- metrics that are not means over rows
+
+Columns = Mapping[str, Any]
+Evaluated = tuple[float, FloatArray]
+# The normal deviate of 95 % intervals, and the rounding error of sums of masses.
+NORMAL, ROUNDING = 1.959964, 1e-12
+
+
+def _ratio(above: FloatArray, below: FloatArray, mass: FloatArray) -> Evaluated:
+    """Σ above / Σ below."""
+    value = float(mass @ above / (mass @ below))
+    return value, (above - value * below) / (mass @ below / mass.sum())
+
+
+def _f1(columns: Columns, mass: FloatArray) -> Evaluated:
+    y, p = columns["outcome"], columns["prediction"]
+    return _ratio(2.0 * y * p, y + p, mass)
+
+
+def _balanced_accuracy(columns: Columns, mass: FloatArray) -> Evaluated:
+    y, p = columns["outcome"], columns["prediction"]
+    sensitivity, first = _ratio(y * p, y, mass)
+    specificity, second = _ratio((1.0 - y) * (1.0 - p), 1.0 - y, mass)
+    return 0.5 * (sensitivity + specificity), 0.5 * (first + second)
+
+
+def _auc(columns: Columns, mass: FloatArray) -> Evaluated:
+    """P(a positive's score exceeds a negative's), ties counted half; by ranks, in one sort."""
+    y, score = columns["outcome"], columns["score"]
+    _, place = np.unique(score, return_inverse=True)
+    size = int(place.max()) + 1
+    ones, zeros = (np.bincount(place, weights=mass * part, minlength=size) for part in (y, 1.0 - y))
+    below, above = np.cumsum(zeros) - 0.5 * zeros, ones.sum() - np.cumsum(ones) + 0.5 * ones
+    positives, negatives = ones.sum(), zeros.sum()
+    share = np.where(y == 1, below[place] / negatives, above[place] / positives)
+    value = float(mass @ (y * share) / positives)
+    total = positives + negatives
+    return value, (share - value) * np.where(y == 1, total / positives, total / negatives)
+
+
+def _mse(columns: Columns, mass: FloatArray) -> Evaluated:
+    square = (columns["prediction"] - columns["outcome"]) ** 2
+    value = float(np.average(square, weights=mass))
+    return value, square - value
+
+
+def _rmse(columns: Columns, mass: FloatArray) -> Evaluated:
+    square, influence = _mse(columns, mass)
+    return float(np.sqrt(square)), influence / (2.0 * np.sqrt(square))
+
+
+def _r2(columns: Columns, mass: FloatArray) -> Evaluated:
+    error, by_error = _mse(columns, mass)
+    away = (columns["outcome"] - np.average(columns["outcome"], weights=mass)) ** 2
+    variance = float(np.average(away, weights=mass))
+    return 1.0 - error / variance, error / variance**2 * (away - variance) - by_error / variance
+
+
+def _quantile(columns: Columns, mass: FloatArray) -> Evaluated:
+    """The smallest value with at least this share of the mass at or below it; its influence values match its error.
+
+    The error is that of Maritz and Jarrett (1978): the error of the k-th smallest of as many rows drawn from these,
+    which is known without drawing. A density, the slope of the nearby quantiles, would be too small where the tail is
+    long. Values that repeat more than a bandwidth (Hall and Sheather 1988) leave no density to speak of.
+    """
+    value, level = columns["value"], float(columns["level"][0])
+    order, total = np.argsort(value, kind="stable"), float(mass.sum())
+    ordered, below = value[order], np.cumsum(mass[order]) / total
+    quantile = ordered[min(int(np.searchsorted(below, level - ROUNDING)), value.size - 1)]
+    z = special.ndtri(level)
+    height = np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi)
+    bandwidth = (NORMAL**2 * 1.5 * height**2 / (2.0 * z**2 + 1.0) / total) ** (1.0 / 3.0)
+    if mass @ (value == quantile) > min(bandwidth, 0.9 * level, 0.9 * (1.0 - level)) * total:
+        return np.nan, np.zeros(value.size)
+    rank = np.ceil(total * level - total * ROUNDING)
+    chance = np.diff(special.betainc(rank, total - rank + 1.0, np.minimum(below, 1.0)), prepend=0.0)
+    away = ordered - quantile  # the same error, without the digits that a large value would cost
+    error = np.sqrt(max(float(chance @ away**2 - (chance @ away) ** 2), 0.0))
+    under = value <= quantile
+    share = float(mass @ under / total)
+    return float(quantile), (share - under) * error * np.sqrt(total / (share * (1.0 - share)))
+
+
+FUNCTIONALS: Mapping[str, Callable[[Columns, FloatArray], Evaluated]] = {
+    "balanced_accuracy": _balanced_accuracy,
+    "f1": _f1,
+    "auc": _auc,
+    "rmse": _rmse,
+    "r2": _r2,
+    "quantile": _quantile,
+}
+
+
+def evaluate(name: str, columns: Columns, mass: FloatArray) -> Evaluated:
+    """The metric's value over some rows, and their influence values; NaN if it is not defined.
+
+    A single class has no AUC, and the quantile of repeated values has no error that falls as rows are added.
+    """
+    plain = {role: np.asarray(values, dtype=float) for role, values in columns.items()}
+    with np.errstate(all="ignore"):
+        value, influence = FUNCTIONALS[name](plain, mass) if mass.sum() > 0 else (np.nan, np.zeros(mass.size))
+    known = bool(np.isfinite(value) and np.isfinite(influence).all())
+    return (value, influence) if known else (np.nan, np.zeros(mass.size))

@@ -1,32 +1,32 @@
 """Empirical likelihood of a group's mean, for many groups at once.
 
-Maximising the likelihood of a group's n rows subject to a mean m gives each row the weight p_i = 1 / (n (1 + λ (x_i
+Maximizing the likelihood of a group's n rows subject to a mean m gives each row the weight p_i = 1 / (n (1 + λ (x_i
 - m))), where λ is the multiplier of the constraint, and
 
     T(m) = 2 Σ log(1 + λ (x_i - m)),        dT/dm = -2 n λ.
 
 λ runs over the whole line while m runs from the largest row to the smallest, so every question about a group is
-asked along one curve. A `Means` gives that curve by a coordinate in which it is explicit, no equation to solve:
+a question about one curve. A `Means` gives the curve by a coordinate in which it is explicit:
 
 `Binary` (0/1 rows)     the coordinate is λ itself. λ m (1 - m) = p - m is a quadratic in m, and T is the binomial
                         likelihood ratio, from two counts, with 0 log 0 = 0.
 `Real` (any rows)       the coordinate is w in p_i ∝ 1 / (1 + w x_i'), x' = x - mean. With q = mean x'/(1 + w x') and
                         h = 1 - w q:  m = mean + q/h,  λ = w h,  T = 2 n (mean log(1 + w x') + log h).
-                        Three sums per point, from the rows or, when |w| max|x'| is small, from power sums
-                        with a bounded remainder (`moments`).
+                        Each point takes three sums, over the rows or, when |w| max|x'| is small, from power sums with a
+                        bounded remainder (`Moments`).
 
-Sums over a large group without going back to its rows: power series, and a sketch where they do not converge.
-
-For |r| < 1, r = w max|x'|, the three sums a mean's likelihood needs are power series in r whose coefficients are
-the group's scaled moments a_k = mean (x' / max|x'|)^k:
+For |r| < 1, r = w max|x'|, the three sums are power series in r whose coefficients are the group's scaled moments
+a_k = mean (x' / max|x'|)^k, with R = max|x'|:
 
     mean x'/(1+wx')      = R Σ_{k>=0} (-r)^k a_{k+1}
     mean x'²/(1+wx')²    = R² Σ_{k>=0} (k+1) (-r)^k a_{k+2}
     mean log(1+wx')      = Σ_{k>=1} (-1)^{k+1} r^k a_k / k
 
-|a_k| never exceeds a_K for k >= K even, so cutting at K leaves a remainder below a geometric series, known before it is
-used. At an interval's end r is about 2 max|x'| / (sd sqrt n): small for large groups unless tails are very heavy.
+|a_k| never exceeds a_K for k >= K even, so truncation at K leaves a remainder below a geometric series, which is known
+in advance. At an interval's end r is about 2 max|x'| / (sd sqrt n): small for large groups unless the tails are very
+heavy. Where the series of a large group does not converge, a sketch of its rows replaces them.
 """
+# ruff: noqa: D102 (`Means` and `Tilted` document the methods that their subclasses implement)
 
 from __future__ import annotations
 
@@ -43,10 +43,22 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.roots import roots
 
-# Plain Newton steps tried before a bracketed search, and the relative step that ends them.
+# Plain Newton steps before a bracketed search, and the relative step that ends them.
 NEWTON, CLOSE = 4, 1e-13
 # Rows from which a rest is sketched where its power series does not converge.
 SKETCHED = 100_000
+# The highest power of the series; even, as the bound on the remainder requires.
+ORDER = 24
+POWERS = np.arange(ORDER + 1)[:, None]
+# The largest remainder relative to the leading term: the level of rounding in a sum of 1e4 rows.
+REMAINDER = 1e-13
+# The largest loss of digits, as a factor, that subtracting and re-centering may cause.
+LOSS = 1e3
+# Rows, and groups, per block: a block and its temporaries stay in the processor's cache.
+BLOCK_ROWS = 1 << 17
+BLOCK_GROUPS = 1 << 13
+# The size of a sketch's bin, as a share of the rows between it and the nearer end.
+BIN_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +75,8 @@ class Point:
 class Means(ABC):
     """The means of many groups, each with its own empirical likelihood.
 
-    ``n`` rows, ``mean``, ``variance`` (divided by n) and the range ``low``..``high`` a mean can take, one each per
-    group. ``index`` picks groups in every method, and may repeat them.
+    ``n`` rows, ``mean``, ``variance`` (divided by n) and the range ``low``..``high`` of possible means, one entry per
+    group. ``index`` selects groups in every method, and may repeat them.
     """
 
     n: FloatArray
@@ -74,28 +86,28 @@ class Means(ABC):
     high: FloatArray
 
     @abstractmethod
-    def at(self, coordinate: FloatArray, index: IntArray) -> Point:
+    def point(self, coordinate: FloatArray, index: IntArray) -> Point:
         """The point of the curve at each coordinate."""
 
     @abstractmethod
     def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The open interval the coordinate runs over; the multiplier increases along it."""
+        """The open interval of the coordinate; the multiplier increases along it."""
 
     @abstractmethod
     def coordinate(self, multiplier: FloatArray, index: IntArray) -> FloatArray:
-        """Where on its curve each group has this multiplier."""
+        """The coordinate at which each group has this multiplier."""
 
     @abstractmethod
     def locate(self, mean: FloatArray, index: IntArray) -> Point:
-        """The point of the curve with this mean: its ``statistic`` tests that mean (inf outside the range)."""
+        """The point with this mean."""
 
     def statistic(self, mean: FloatArray, index: IntArray) -> FloatArray:
-        """T for the hypothesis that each group's mean is ``mean``."""
+        """T for the hypothesis that each group's mean is ``mean``; infinite outside the range."""
         return self.locate(mean, index).statistic
 
 
 class Binary(Means):
-    """Groups of 0/1 rows, known by two counts each."""
+    """Groups of 0/1 rows, given by two counts each."""
 
     def __init__(self, n: npt.ArrayLike, ones: npt.ArrayLike) -> None:
         self.n = np.asarray(n, dtype=float)
@@ -107,32 +119,25 @@ class Binary(Means):
         self.high = np.ones_like(self.mean)
 
     def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The whole line."""
         return np.full(index.shape, -np.inf), np.full(index.shape, np.inf)
 
     def coordinate(self, multiplier: FloatArray, index: IntArray) -> FloatArray:
-        """The multiplier is the coordinate."""
         return multiplier
 
-    def at(self, coordinate: FloatArray, index: IntArray) -> Point:
+    def point(self, coordinate: FloatArray, index: IntArray) -> Point:
         """The root of λ m² - (1 + λ) m + p = 0 in [0, 1], in the form that loses no digits."""
         p, lam = self.mean[index], coordinate
         with np.errstate(all="ignore"):
             root = np.sqrt((1.0 - lam) ** 2 + 4.0 * lam * (1.0 - p))
             m = np.where(lam > 0, 2.0 * p / (1.0 + lam + root), 1.0 - 2.0 * (1.0 - p) / (1.0 - lam + root))
             rest = np.where(lam > 0, 1.0 - m, 2.0 * (1.0 - p) / (1.0 - lam + root))
-            # p/m = 1 + λ(1 - m) and (1-p)/(1-m) = 1 - λ m on the curve; a group of only 0 or only 1 stays at its
-            # end of the range, at no cost, until the multiplier passes one.
+            # p/m = 1 + λ(1 - m) and (1-p)/(1-m) = 1 - λ m on the curve. A group with only zeros or only ones stays
+            # at its end of the range, at no cost, until the multiplier passes one.
             deviance = xlog1py(p, lam * rest) + xlog1py(1.0 - p, -lam * m)
             stuck = ((p == 0) & (lam >= -1)) | ((p == 1) & (lam <= 1))
             slope = np.where(stuck, 0.0, -m * rest / (1.0 + lam * (rest - m)))
-        return Point(
-            multiplier=lam,
-            mean=np.where(stuck, p, m),
-            statistic=np.where(stuck, 0.0, 2.0 * self.n[index] * np.maximum(deviance, 0.0)),
-            dmultiplier=np.ones_like(lam),
-            dmean=slope,
-        )
+        statistic = np.where(stuck, 0.0, 2.0 * self.n[index] * np.maximum(deviance, 0.0))
+        return Point(lam, np.where(stuck, p, m), statistic, np.ones_like(lam), slope)
 
     def locate(self, mean: FloatArray, index: IntArray) -> Point:
         """Closed form: T = 2 [k log(p/m) + (n - k) log((1 - p)/(1 - m))]."""
@@ -147,28 +152,34 @@ class Binary(Means):
         return Point(lam, m, np.maximum(statistic, 0.0), np.ones_like(lam), slope)
 
     def rest(self) -> Binary:
-        """For each group, all rows of the other groups together."""
+        """For each group, the rows of all other groups."""
         return Binary(self.n.sum() - self.n, self.ones.sum() - self.ones)
 
 
 class Tilted(Means):
-    """What `Real` and `Rest` share: everything that follows from the three sums of the module's first lines."""
+    """The common part of `Real` and `Rest`: what follows from the three sums of the module docstring."""
 
-    radius: FloatArray  # the largest |x'|
     below: FloatArray  # the smallest x'
     above: FloatArray  # the largest x'
     moments: Moments
 
     @abstractmethod
     def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
-        """The rows of one group, and their counts where there are any."""
+        """The rows of one group, and their counts if they have any."""
 
     @abstractmethod
     def exact(self, w: FloatArray, index: IntArray) -> FloatArray:
-        """The three sums, each divided by n, from the rows: mean x'/(1+wx'), its square, log(1+wx')."""
+        """The three sums, divided by n, over the rows: x'/(1+wx'), its square, log(1+wx')."""
+
+    def _center(self, mean: FloatArray) -> FloatArray:
+        """Set the mean, and the range of x' about it. Returns the radius max|x'|."""
+        # Rounding of the mean must not make a constant group vary.
+        self.mean = np.where(self.low == self.high, self.low, mean)
+        self.below, self.above = self.low - self.mean, self.high - self.mean
+        return np.maximum(-self.below, self.above)
 
     def sums(self, w: FloatArray, index: IntArray) -> FloatArray:
-        """The same, from power sums where their remainder is negligible and from the rows elsewhere."""
+        """The same sums, from power sums where their remainder is negligible and over the rows elsewhere."""
         sums, enough = self.moments.sums(w, index)
         rows = np.flatnonzero(~enough)
         if rows.size:
@@ -176,11 +187,11 @@ class Tilted(Means):
         return sums
 
     def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Weights stay positive strictly between these."""
+        """Weights are positive strictly between these."""
         with np.errstate(divide="ignore"):
             return -1.0 / self.above[index], -1.0 / self.below[index]
 
-    def at(self, coordinate: FloatArray, index: IntArray) -> Point:
+    def point(self, coordinate: FloatArray, index: IntArray) -> Point:
         """The module's formulas, with mean x'/(1+wx')² = q - w s and mean 1/(1+wx')² = h - w (q - w s)."""
         w, n = coordinate, self.n[index]
         with np.errstate(all="ignore"):
@@ -199,11 +210,11 @@ class Tilted(Means):
         are bracketed.
         """
         low, high = self.ends(index)
-        w = multiplier / (1.0 + multiplier**2 * self.variance[index])
-        hard = np.arange(w.size)
+        start = multiplier / (1.0 + multiplier**2 * self.variance[index])
+        w, hard = start, np.arange(start.size)
         with np.errstate(all="ignore"):
             for _ in range(NEWTON):
-                point = self.at(w, index)
+                point = self.point(w, index)
                 step = (point.multiplier - multiplier) / point.dmultiplier
                 w = w - step
                 hard = np.flatnonzero(~((np.abs(step) <= CLOSE * np.abs(w)) & (w > low) & (w < high)))
@@ -211,26 +222,22 @@ class Tilted(Means):
                     return w
 
         def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
-            point = self.at(x, index[hard[active]])
+            point = self.point(x, index[hard[active]])
             return point.multiplier - multiplier[hard[active]], point.dmultiplier
 
-        start = (multiplier / (1.0 + multiplier**2 * self.variance[index]))[hard]
-        w[hard] = roots(gap, low[hard], high[hard], x0=start, direction="increasing").x
+        w[hard] = roots(gap, low[hard], high[hard], x0=start[hard], direction="increasing").x
         return w
 
     def locate(self, mean: FloatArray, index: IntArray) -> Point:
         """Solve m(w) = mean; the left side decreases from the largest row to the smallest."""
-        inside = (mean > self.low[index]) & (mean < self.high[index])
-        where = np.flatnonzero(inside)
+        where = np.flatnonzero((mean > self.low[index]) & (mean < self.high[index]))
         picked, target = index[where], mean[where]
-        low, high = self.ends(picked)
 
         def gap(w: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
-            point = self.at(w, picked[active])
+            point = self.point(w, picked[active])
             return point.mean - target[active], point.dmean
 
-        solution = roots(gap, low, high, x0=np.zeros(where.size), direction="decreasing")
-        point = self.at(solution.x, picked)
+        point = self.point(roots(gap, *self.ends(picked), x0=np.zeros(where.size), direction="decreasing").x, picked)
         statistic = np.where(mean == self.mean[index], 0.0, np.inf)
         multiplier = np.where(mean <= self.low[index], np.inf, -np.inf)
         dmultiplier, dmean = np.full((2, mean.size), np.nan)
@@ -240,58 +247,50 @@ class Tilted(Means):
 
 
 class Real(Tilted):
-    """Groups of real-valued rows."""
+    """Groups of real-valued rows: the first column of ``rows``, with their counts as weights."""
 
     def __init__(self, rows: Ragged) -> None:
-        """``rows`` holds the metric's value as its first column, and the rows' counts as weights."""
         values = np.asarray(rows.columns[0], dtype=float)
         self.rows = rows
         self.n = rows.totals
-        with np.errstate(invalid="ignore", divide="ignore"):
-            self.mean = rows.weighted_sum(values) / self.n
-        self.centred = values - rows.repeat(self.mean)
         self.low, self.high = rows.min(values), rows.max(values)
-        self.below, self.above = self.low - self.mean, self.high - self.mean
-        self.radius = np.maximum(-self.below, self.above)
-        # Rounding of the mean must not make a constant group vary.
-        constant = self.low == self.high
-        self.mean = np.where(constant, self.low, self.mean)
-        self.radius = np.where(constant, 0.0, self.radius)
-        self.below, self.above = (np.where(constant, 0.0, v) for v in (self.below, self.above))
-        self.moments = Moments.of_rows(rows, self.centred, self.radius, self.n)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            radius = self._center(rows.weighted_sum(values) / self.n)
+        self.centered = values - rows.repeat(self.mean)
+        self.moments = Moments.from_rows(rows, self.centered, radius, self.n)
         self.variance = self.moments.central(2)
 
     def exact(self, w: FloatArray, index: IntArray) -> FloatArray:
-        """Three segment sums, a block of groups at a time."""
+        """Segment sums, a block of groups at a time."""
         sizes = self.rows.sizes[index]
         sums = np.empty((3, index.size))
-        for start, stop in blocks(sizes):
+        for start, stop in _blocks(sizes):
             chosen = index[start:stop]
             starts = np.cumsum(sizes[start:stop]) - sizes[start:stop]
             contiguous = chosen[-1] - chosen[0] == chosen.size - 1 and bool((np.diff(chosen) == 1).all())
             first, last = self.rows.offsets[chosen[0]], self.rows.offsets[chosen[-1] + 1]
             rows = slice(first, last) if contiguous else self.rows.positions(chosen)
-            x = self.centred[rows]
+            x = self.centered[rows]
             weights = None if self.rows.weights is None else self.rows.weights[rows]
             terms = _terms(x, x * np.repeat(w[start:stop], sizes[start:stop]), weights)
             sums[:, start:stop] = [np.add.reduceat(term, starts) for term in terms]
         return sums / self.n[index]
 
     def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
-        """The rows of one group, and their counts."""
         rows = slice(self.rows.offsets[group], self.rows.offsets[group + 1])
         return self.rows.columns[0][rows], None if self.rows.weights is None else self.rows.weights[rows]
 
     def rest(self) -> Rest:
-        """For each group, all rows of the other groups together."""
+        """For each group, the rows of all other groups."""
         return Rest(self)
 
 
 class Rest(Tilted):
-    """For each group of a `Real`, the rows of all other groups together.
+    """For each group of a `Real`, the rows of all other groups.
 
-    Power sums of the rest are the total's less the group's, so a thousand groups cost no more than one; the rows are
-    read only when that loses digits or the series does not converge, which needs groups large against the rest.
+    Power sums of the rest are those of all rows minus those of the group, so a thousand groups cost no more than one.
+    The rows are read only where subtraction loses digits or the series does not converge, which takes groups that are
+    large relative to the rest.
     """
 
     def __init__(self, groups: Real) -> None:
@@ -300,32 +299,27 @@ class Rest(Tilted):
         self.low, self.high = _others(groups.low, np.minimum), _others(groups.high, np.maximum)
         sums = groups.n * np.nan_to_num(groups.mean)
         with np.errstate(invalid="ignore", divide="ignore"):
-            self.mean = (sums.sum() - sums) / self.n
-        # A group that is most of the data leaves few digits of the rest's mean in a difference of sums.
+            mean = (sums.sum() - sums) / self.n
+        # A group that holds most of the data leaves few digits of the rest's mean in a difference of sums.
         for g in np.flatnonzero((self.n < 0.01 * groups.n) & (self.n > 0)):
             values, weights = self.values(int(g))
-            self.mean[g] = np.average(values, weights=weights)
-        constant = self.low == self.high
-        self.mean = np.where(constant, self.low, self.mean)
-        self.below, self.above = self.low - self.mean, self.high - self.mean
-        self.radius = np.maximum(-self.below, self.above)
-        self.moments = groups.moments.of_rest(groups.n, groups.mean, self.n, self.mean, self.radius)
+            mean[g] = np.average(values, weights=weights)
+        radius = self._center(mean)
+        self.moments = groups.moments.excluding(groups.n, groups.mean, self.n, self.mean, radius)
         self.variance = self.moments.central(2)
         for g in np.flatnonzero(~self.moments.usable & (self.n > 0)):
             self.variance[g] = self.exact(np.zeros(1), np.array([g]))[1, 0]
 
     def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
-        """The rows of all groups but one, and their counts."""
         rows = self.groups.rows
         keep = np.r_[0 : rows.offsets[group], rows.offsets[group + 1] : rows.n_rows]
         return rows.columns[0][keep], None if rows.weights is None else rows.weights[keep]
 
     def exact(self, w: FloatArray, index: IntArray) -> FloatArray:
-        """All rows for each group asked for; of very many rows, a sketch of all of them less the group's own."""
-        rows = self.groups.rows
-        # A group that holds the most extreme row of all would leave that row in the sketch.
+        """All rows of each rest; if these are very many, a sketch of all rows minus the group's rows."""
+        # If the group holds the most extreme row of all, the sketch would still contain that row.
         inner = (self.groups.low[index] >= self.low[index]) & (self.groups.high[index] <= self.high[index])
-        sketched = inner & (rows.n_rows > SKETCHED)
+        sketched = inner & (self.groups.rows.n_rows > SKETCHED)
         sums = np.zeros((3, index.size))
         for i, g in enumerate(index):
             if sketched[i]:
@@ -339,36 +333,21 @@ class Rest(Tilted):
 
     @cached_property
     def _sketch(self) -> tuple[FloatArray, FloatArray]:
-        """A few thousand weighted values that stand for all rows in a smooth sum."""
         return sketch(self.groups.rows.columns[0], self.groups.rows.weights)
 
 
 def _terms(x: FloatArray, wx: FloatArray, mass: FloatArray | None) -> list[FloatArray]:
-    """What each row adds to the three sums, times the rows it stands for."""
+    """The terms of the three sums, multiplied by the rows that each line represents."""
     ratio = x / (1.0 + wx)
     terms = [ratio, ratio * ratio, np.log1p(wx)]
     return terms if mass is None else [term * mass for term in terms]
 
 
 def _others(values: FloatArray, ufunc: np.ufunc) -> FloatArray:
-    """The smallest (or largest) of all other groups' values, by running results from both ends."""
+    """The smallest (or largest) value of all other groups, by running results from both ends."""
     identity = np.inf if ufunc is np.minimum else -np.inf
     padded = np.concatenate([[identity], values, [identity]])
     return ufunc(ufunc.accumulate(padded)[:-2], ufunc.accumulate(padded[::-1])[::-1][2:])
-
-
-# Highest power kept; even, as the bound on the remainder needs.
-ORDER = 24
-# The remainder may be this large relative to the leading term: the level of rounding in a sum of 1e4 rows.
-REMAINDER = 1e-13
-# Digits lost to subtracting and re-centring that are still acceptable, as a factor.
-LOSS = 1e3
-POWERS = np.arange(ORDER + 1)[:, None]
-# Rows, and groups, worked on at a time: a block and its temporaries stay in the processor's cache.
-BLOCK_ROWS = 1 << 17
-BLOCK_GROUPS = 1 << 13
-# A bin of a sketch: its share of the rows between it and the nearer end.
-BIN_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -380,17 +359,17 @@ class Moments:
     usable: BoolArray
 
     @classmethod
-    def of_rows(cls, rows: Ragged, centred: FloatArray, radius: FloatArray, n: FloatArray) -> Moments:
-        """From the rows, a block of groups at a time so that the powers stay in cache."""
+    def from_rows(cls, rows: Ragged, centered: FloatArray, radius: FloatArray, n: FloatArray) -> Moments:
+        """Compute moments a block of groups at a time, so that the powers stay in cache."""
         scaled = np.zeros((ORDER + 1, n.size))
         scaled[0] = n
         sizes = rows.sizes
         filled = np.flatnonzero(sizes > 0)
         scale = np.where(radius > 0, radius, 1.0)
-        for start, stop in blocks(sizes[filled]):
+        for start, stop in _blocks(sizes[filled]):
             chosen = filled[start:stop]
             first, last = rows.offsets[chosen[0]], rows.offsets[chosen[-1] + 1]
-            y = centred[first:last] / np.repeat(scale[chosen], sizes[chosen])
+            y = centered[first:last] / np.repeat(scale[chosen], sizes[chosen])
             power = y.copy() if rows.weights is None else y * rows.weights[first:last]
             starts = rows.offsets[chosen] - first
             for k in range(1, ORDER + 1):
@@ -410,7 +389,12 @@ class Moments:
         radius = self.radius[index]
         r = w * radius
         size = np.abs(r)
-        order = _enough(float(np.max(size, initial=0.0)))
+        largest, order = float(np.max(size, initial=0.0)), 4
+        # The lowest even order with a negligible remainder for every |r| up to the largest; a_K never exceeds a_2.
+        while order < ORDER and not (
+            largest < 1 and order * largest ** (order - 1) <= REMAINDER * (1.0 - largest) ** 2
+        ):
+            order += 2
         every = index.size == self.radius.size and bool((index == np.arange(index.size)).all())
         a = self.scaled[: order + 1] if every else self.scaled[: order + 1, index]
         q, s, log = np.zeros_like(r), np.zeros_like(r), np.zeros_like(r)
@@ -425,29 +409,29 @@ class Moments:
             enough = (size < 1) & ((remainder <= REMAINDER) | (radius == 0) | (w == 0))
         return result, enough & self.usable[index]
 
-    def of_rest(
+    def excluding(
         self, n: FloatArray, mean: FloatArray, rest: FloatArray, rest_mean: FloatArray, radius: FloatArray
     ) -> Moments:
-        """The moments of all other groups together, about their own mean ``rest_mean``."""
+        """The moments of the rows of all other groups about their mean ``rest_mean``."""
         total = float(n.sum())
         mean, rest_mean = np.nan_to_num(mean), np.nan_to_num(rest_mean)
-        centre = float(np.sum(n * mean)) / total if total else 0.0
-        scale = float(np.max(self.radius + np.abs(mean - centre), initial=0.0, where=n > 0)) or 1.0
+        center = float(np.sum(n * mean)) / total if total else 0.0
+        scale = float(np.max(self.radius + np.abs(mean - center), initial=0.0, where=n > 0)) or 1.0
         steps = [slice(i, i + BLOCK_GROUPS) for i in range(0, n.size, BLOCK_GROUPS)]
 
-        def about(part: slice) -> FloatArray:  # power sums of each group about the common centre
-            moved = _moved(self.scaled[:, part], self.radius[part] / scale, (mean[part] - centre) / scale)
+        def about(part: slice) -> FloatArray:  # power sums of each group about the common center
+            moved = _moved(self.scaled[:, part], self.radius[part] / scale, (mean[part] - center) / scale)
             return np.nan_to_num(moved * n[part])
 
         every = np.sum([about(part).sum(axis=1) for part in steps], axis=0)[:, None]
         scaled, usable = np.zeros_like(self.scaled), np.zeros(n.size, dtype=bool)
         for part in steps:
-            shift = (rest_mean[part] - centre) / scale
+            shift = (rest_mean[part] - center) / scale
             with np.errstate(all="ignore"):
                 left = every - about(part)
                 others = left / rest[part]
                 spread = np.sqrt(np.maximum(others[2] - shift**2, 0.0))
-                # Subtraction costs every/left, moving the centre by c standard deviations about (1 + c)^ORDER.
+                # Subtraction costs every/left, moving the center by c standard deviations about (1 + c)^ORDER.
                 loss = np.maximum(every[0] / left[0], every[ORDER] / left[ORDER])
                 usable[part] = loss * (1.0 + np.abs(shift) / spread) ** ORDER <= LOSS
                 back = scale / np.where(radius[part] > 0, radius[part], 1.0)
@@ -457,22 +441,10 @@ class Moments:
         return Moments(radius, scaled, usable)
 
 
-def blocks(sizes: IntArray) -> list[tuple[int, int]]:
-    """Ranges of consecutive groups that together hold about `BLOCK_ROWS` rows."""
-    if sizes.size == 0:
-        return []
-    number = np.cumsum(sizes) // BLOCK_ROWS
-    cuts = np.flatnonzero(np.diff(number)) + 1
-    edges = [0, *cuts.tolist(), sizes.size]
-    return list(pairwise(edges))
-
-
-def _enough(largest: float) -> int:
-    """The lowest even order whose remainder is negligible for every |r| up to ``largest``; a_K never exceeds a_2."""
-    for order in range(4, ORDER, 2):
-        if largest < 1 and order * largest ** (order - 1) <= REMAINDER * (1.0 - largest) ** 2:
-            return order
-    return ORDER
+def _blocks(sizes: IntArray) -> list[tuple[int, int]]:
+    """Ranges of consecutive groups with about `BLOCK_ROWS` rows each."""
+    cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // BLOCK_ROWS)) + 1
+    return list(pairwise([0, *cuts.tolist(), sizes.size])) if sizes.size else []
 
 
 def _moved(moments: FloatArray, scale: FloatArray, shift: FloatArray) -> FloatArray:
@@ -486,10 +458,10 @@ def _moved(moments: FloatArray, scale: FloatArray, shift: FloatArray) -> FloatAr
 
 
 def sketch(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Weighted values with nearly the same smooth sums: the outermost rows as they are, the others in bins.
+    """Replace rows by a few thousand weighted values with nearly the same smooth sums.
 
-    A bin holds at most a fixed share of the rows between it and the nearer end, so bins are narrow in the tails too.
-    Each is replaced by two values with its mean and variance.
+    The outermost rows stay as they are. A bin holds at most a fixed share of the rows between it and the nearer end, so
+    bins are narrow in the tails too; two values with the bin's mean and variance replace it.
     """
     order = np.argsort(values, kind="stable")
     x = values[order]

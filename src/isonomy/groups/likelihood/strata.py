@@ -1,53 +1,73 @@
 """Groups compared within strata: Mantel-Haenszel differences, ratios and odds ratios, for many groups at once.
 
-A stratum s of a group holds n1 of the group's rows and n0 of those it is compared with, N = n1 + n0, with the sums s1
-and s0 of the metric. A stratum in which one side is empty carries no information. With w = n1 n0 / N:
+A stratum s of a group holds n1 rows of the group and n0 rows that it is compared with, N = n1 + n0, with sums s1 and s0
+of the metric. A stratum with an empty side carries no information. With w = n1 n0 / N:
 
 difference     Σ w (s1/n1 - s0/n0) / Σ w              Sato (1989)
 ratio          Σ (s1 n0 / N) / Σ (s0 n1 / N)          Greenland and Robins (1985), of its logarithm
 odds ratio     Σ (s1 (n0 - s0) / N) / Σ (s0 (n1 - s1) / N)    Robins, Breslow and Greenland (1986), of its logarithm
 
 These variances are right both for a few large strata and for many small ones. Numbers other than 0/1 have the same
-weights and the strata's own variances; a stratum with a single row on one side has none, and its squared distance from
-the common effect stands in, which has the right mean when effects are equal.
+weights and the strata's own variances. A stratum with a single row on one side has none, and its squared distance from
+the common effect is used instead, which has the right mean if effects are equal.
 
 The adjusted means Σ w (s1/n1) / Σ w and Σ w (s0/n0) / Σ w give the difference and the ratio. No averages of rates give
-the odds ratio: there the group's adjusted rate is the one whose odds are that many times those of its reference.
+the odds ratio: there the group's adjusted rate is the one with that odds ratio to its reference.
 
 At equality T is Cochran, Mantel and Haenszel's statistic, (Σ w (s1/n1 - s0/n0))² over its permutation variance,
 Σ n1 n0 / (N (N - 1)) times the stratum's sum of squares. Elsewhere T is the squared distance in standard errors.
 
-How much of a disparity strata account for: the unconditional one beside the one within strata.
+The strata account for the unconditional disparity minus (for ratios, divided by) the one within strata.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.numerics.roots import fieller
+from isonomy.frames import Partition
+from isonomy.groups.likelihood.joint import quadratic
+from isonomy.groups.likelihood.lines import MetricRows, refuse_many
+from isonomy.inference.designs import Influence, Law, covariance, joint_law, spread
+from isonomy.inference.effect import Effect, Fieller, Limits
+from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from isonomy.numerics.tails import chi2_isf, chi2_sf
 
 Scale = Literal["difference", "ratio", "odds_ratio"]
-# The tests of homogeneity are large-sample tests within each stratum: rows a side must have, and counts a fitted cell.
+# The tests of homogeneity need large strata: the smallest number of rows on a side, and the smallest fitted cell.
 JUDGED_ROWS, JUDGED_CELL = 10, 1.0
+# The smallest part of its variance that correcting for the error of the strata's means may leave of what they account
+# for. By simulation, intervals hold at least the nominal level on either side of it.
+DEGENERATE = 0.5
+# Strata listed one by one: nobody reads more, and the table stays small.
+SHOWN = 10_000
+# With weights or clusters, the largest factor by which small strata may understate a variance: how much they do depends
+# on how clusters are spread over strata, so there is no test beyond it.
+CROWDED = 1.1
+WITHHELD = "(withheld)"  # the name of all withheld strata, as one
+
+
+def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
+    """0 where there is nothing to divide by."""
+    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strata:
     """One entry per pair of a group and a stratum in which it has rows.
 
-    ``group`` is the group of each pair (of ``size`` groups), ``stratum`` its stratum; ``n1``, ``sum1``, ``square1`` the
-    rows, the sum and the sum of squares of the group there, ``n0``, ``sum0``, ``square0`` those it is compared with.
-    Squares are about ``centre``. ``elsewhere`` has, for each group, n0, sum0 and square0 over all strata in which the
-    group has no row, and ``absent`` the number of these.
+    ``group`` is the group of each pair (of ``size`` groups), ``stratum`` its stratum; ``n1``, ``sum1``, ``square1`` are
+    the rows, the sum and the sum of squares of the group there, ``n0``, ``sum0``, ``square0`` those of the rows that it
+    is compared with. Squares are about ``center``. ``elsewhere`` has, for each group, n0, sum0 and square0 over all
+    strata in which the group has no row, and ``absent`` the number of these.
     """
 
     binary: bool
-    centre: float
+    center: float
     size: int
     group: IntArray
     stratum: IntArray
@@ -60,21 +80,6 @@ class Strata:
     elsewhere: FloatArray
     absent: IntArray
 
-    @classmethod
-    def of_sides(
-        cls,
-        binary: bool,
-        centre: float,
-        places: tuple[IntArray, IntArray],
-        own: FloatArray,
-        other: FloatArray,
-        elsewhere: FloatArray,
-        absent: IntArray,
-    ) -> Strata:
-        """From the groups and strata of the pairs, and both sides' rows, sums and squares (3 x pairs)."""
-        sides = own[0], own[1], own[2], other[0], other[1], other[2]
-        return cls(binary, centre, absent.size, places[0], places[1], *sides, elsewhere, absent)
-
     def total(self, values: npt.ArrayLike) -> FloatArray:
         """The sum over each group's strata."""
         weights = np.broadcast_to(np.asarray(values, dtype=float), self.group.shape)
@@ -83,11 +88,12 @@ class Strata:
     @property
     def merged(self) -> Strata:
         """All strata of a group as one: the comparison without strata."""
-        every = np.arange(self.size)
-        own = np.stack([self.total(part) for part in (self.n1, self.sum1, self.square1)])
-        other = np.stack([self.total(part) for part in (self.n0, self.sum0, self.square0)]) + self.elsewhere
-        nowhere = np.zeros((3, self.size))
-        return Strata.of_sides(self.binary, self.centre, (every, every * 0), own, other, nowhere, every * 0)
+        every, nowhere = np.arange(self.size), np.zeros((3, self.size))
+        n1, sum1, square1 = (self.total(part) for part in (self.n1, self.sum1, self.square1))
+        others = zip((self.n0, self.sum0, self.square0), self.elsewhere, strict=True)
+        n0, sum0, square0 = (self.total(part) + more for part, more in others)
+        places = self.size, every, every * 0
+        return Strata(self.binary, self.center, *places, n1, sum1, square1, n0, sum0, square0, nowhere, every * 0)
 
     @property
     def rows(self) -> FloatArray:
@@ -113,7 +119,7 @@ class Strata:
     def spreads(self) -> tuple[FloatArray, FloatArray]:
         """The sums of squares of both sides about their means."""
         sides = zip(self.means, (self.n1, self.n0), (self.square1, self.square0), strict=True)
-        first, second = (np.maximum(square - n * (mean - self.centre) ** 2, 0.0) for mean, n, square in sides)
+        first, second = (np.maximum(square - n * (mean - self.center) ** 2, 0.0) for mean, n, square in sides)
         return first, second
 
     @property
@@ -122,7 +128,7 @@ class Strata:
         return np.minimum(self.n1, self.n0) < 2
 
     def sides(self, scale: Scale) -> tuple[FloatArray, FloatArray]:
-        """The two sums whose ratio is the estimate, or for a difference its numerator and Σ w, by pair."""
+        """The two sums whose ratio is the estimate, by pair."""
         n1, n0, s1, s0, rows = self.n1, self.n0, self.sum1, self.sum0, self.rows
         if scale == "difference":
             return (s1 * n0 - s0 * n1) / rows, self.weight
@@ -131,37 +137,43 @@ class Strata:
         return s1 * (n0 - s0) / rows, s0 * (n1 - s1) / rows
 
     def estimate(self, scale: Scale) -> FloatArray:
-        """The common difference, ratio or odds ratio of each group; NaN where no stratum has two sides."""
+        """The common difference, ratio or odds ratio of each group; NaN if no stratum has two sides."""
         top, bottom = (self.total(side) for side in self.sides(scale))
         with np.errstate(all="ignore"):
             return top / bottom
 
     def adjusted(self, scale: Scale) -> tuple[FloatArray, FloatArray]:
-        """The adjusted means of each group and of its reference; NaN where no stratum has two sides."""
+        """The adjusted means of each group and of its reference; NaN if no stratum has two sides."""
         with np.errstate(all="ignore"):
-            own, other = (self.total(self.weight * mean) / self.total(self.weight) for mean in self.means)
+            mine, theirs = (self.total(self.weight * mean) / self.total(self.weight) for mean in self.means)
             if scale != "odds_ratio":
-                return own, other
-            # 0/0 where the reference's odds are 0 or infinite: the ratio is infinite or 0 then, whatever the group's.
-            rate = other / (other + (1.0 - other) / self.estimate(scale))
-        return np.where(np.isnan(rate), own, rate), other
+                return mine, theirs
+            # 0/0 where the reference's odds are 0 or infinite: the ratio is then infinite or 0 for any group.
+            rate = theirs / (theirs + (1.0 - theirs) / self.estimate(scale))
+        return np.where(np.isnan(rate), mine, rate), theirs
 
     def equality(self) -> FloatArray:
-        """Cochran, Mantel and Haenszel's statistic of each group, without a correction for continuity."""
-        own, other = self.means
-        within = sum(self.spreads) + self.weight * (own - other) ** 2
+        """Cochran, Mantel and Haenszel's statistic of each group, without a continuity correction."""
+        mine, theirs = self.means
+        within = sum(self.spreads) + self.weight * (mine - theirs) ** 2
         with np.errstate(all="ignore"):
-            variance = np.where(self.informative, self.weight * within / (self.rows - 1.0), 0.0)
-            spread = self.total(variance)
-            return np.where(spread > 0, self.total(self.weight * (own - other)) ** 2 / spread, 0.0)
+            variance = self.total(np.where(self.informative, self.weight * within / (self.rows - 1.0), 0.0))
+            return np.where(variance > 0, self.total(self.weight * (mine - theirs)) ** 2 / variance, 0.0)
 
     def variance(self, scale: Scale) -> FloatArray:
-        """Of each group's difference, or of the logarithm of its ratio."""
-        if not self.binary:
-            return self._variance_of_numbers(scale)
+        """The variance of each group's difference, or of the logarithm of its ratio."""
         n1, n0, s1, s0, rows = self.n1, self.n0, self.sum1, self.sum0, self.rows
         top, bottom = self.sides(scale)
         with np.errstate(all="ignore"):
+            if not self.binary:
+                # Of Σ w (mean1 - ρ mean0 - δ) over its divisor; ρ = 1 for a difference, δ = 0 for a ratio.
+                common, (mine, theirs), (first, second) = self.estimate(scale)[self.group], self.means, self.spreads
+                factor, shift = (common, 0.0) if scale == "ratio" else (1.0, common)
+                mean_variance = first / (n1 * (n1 - 1.0)) + factor**2 * second / (n0 * (n0 - 1.0))
+                residual = mine - factor * theirs - shift
+                part = self.weight**2 * np.where(self.single, residual**2, mean_variance)
+                divisor = self.total(bottom if scale == "difference" else top)
+                return self.total(np.where(self.informative, part, 0.0)) / divisor**2
             if scale == "difference":
                 tilt = (n1**2 * s0 - n0**2 * s1 + n1 * n0 * (n0 - n1) / 2.0) / rows**2
                 level = (s1 * (n0 - s0) + s0 * (n1 - s1)) / (2.0 * rows)
@@ -174,61 +186,44 @@ class Strata:
             part = self.total(agree * top) / above**2 + self.total((1.0 - agree) * bottom) / below**2
             return 0.5 * (part + self.total(agree * bottom + (1.0 - agree) * top) / (above * below))
 
-    def _variance_of_numbers(self, scale: Scale) -> FloatArray:
-        """Of Σ w (mean1 - ρ mean0 - δ) over what it is divided by; ρ = 1 for a difference, δ = 0 for a ratio."""
-        common = self.estimate(scale)[self.group]
-        factor = common if scale == "ratio" else 1.0
-        own, other = self.means
-        first, second = self.spreads
-        with np.errstate(all="ignore"):
-            mean_variance = first / (self.n1 * (self.n1 - 1.0)) + factor**2 * second / (self.n0 * (self.n0 - 1.0))
-            residual = own - factor * other - (common if scale == "difference" else 0.0)
-            part = self.weight**2 * np.where(self.single, residual**2, mean_variance)
-            scaled = self.total(self.sides(scale)[scale == "difference"])
-            return self.total(np.where(self.informative, part, 0.0)) / scaled**2
-
     def effects(self, scale: Scale) -> tuple[FloatArray, FloatArray]:
-        """Each pair's own difference, or logarithm of a ratio, and its variance; NaN where it has none."""
-        own, other = self.means
-        first, second = self.spreads
+        """Each pair's difference, or logarithm of a ratio, and its variance; NaN if it has none."""
+        (mine, theirs), (first, second) = self.means, self.spreads
+        less = 0.0 if self.binary else 1.0  # 0/1: the binomial variance of a rate, as in the usual formulas
         with np.errstate(all="ignore"):
-            # 0/1: the binomial variance of a rate, as the usual formulas have it.
-            less = 0.0 if self.binary else 1.0
             v1, v0 = first / (self.n1 * (self.n1 - less)), second / (self.n0 * (self.n0 - less))
             if scale == "difference":
-                effect, variance = own - other, v1 + v0
+                effect, variance = mine - theirs, v1 + v0
             elif scale == "ratio":
-                effect, variance = np.log(own / other), v1 / own**2 + v0 / other**2
+                effect, variance = np.log(mine / theirs), v1 / mine**2 + v0 / theirs**2
             else:
-                odds = own / (1.0 - own), other / (1.0 - other)
-                effect = np.log(odds[0] / odds[1])
-                variance = v1 / (own * (1.0 - own)) ** 2 + v0 / (other * (1.0 - other)) ** 2
+                effect = np.log((mine / (1.0 - mine)) / (theirs / (1.0 - theirs)))
+                variance = v1 / (mine * (1.0 - mine)) ** 2 + v0 / (theirs * (1.0 - theirs)) ** 2
             known = self.informative & np.isfinite(effect) & np.isfinite(variance)
         return np.where(known, effect, np.nan), np.where(known, variance, np.nan)
 
     def homogeneity(self, scale: Scale) -> tuple[FloatArray, IntArray]:
-        """Whether a group's effects differ between strata: the statistic of each group and its degrees of freedom.
+        """A test of equal effects in all strata: the statistic of each group and its degrees of freedom.
 
-        Cochran's Q; for odds ratios Breslow and Day's statistic with Tarone's correction. Only strata with at least
-        `JUDGED_ROWS` rows on each side are judged: both statistics need large strata.
+        Cochran's Q; for odds ratios Breslow and Day's statistic with Tarone's correction. Both need large strata, so
+        only strata with at least `JUDGED_ROWS` rows on each side are used. NaN for fewer than two of these.
         """
+        judged = np.minimum(self.n1, self.n0) >= JUDGED_ROWS
         if scale == "odds_ratio":
-            return self._breslow_day()
-        effect, variance = self.effects(scale)
-        judged = self._judged & (variance > 0)
-        precision = np.where(judged, 1.0 / np.where(judged, variance, 1.0), 0.0)
-        effect = np.where(judged, effect, 0.0)
-        with np.errstate(all="ignore"):
-            centre = self.total(precision * effect) / self.total(precision)
-        statistic = self.total(precision * (effect - np.nan_to_num(centre)[self.group]) ** 2)
-        return _judgement(statistic, self.total(judged))
+            statistic, judged = self._breslow_day(judged)
+        else:
+            effect, variance = self.effects(scale)
+            judged = judged & (variance > 0)
+            precision = np.where(judged, 1.0 / np.where(judged, variance, 1.0), 0.0)
+            effect = np.where(judged, effect, 0.0)
+            with np.errstate(all="ignore"):
+                center = self.total(precision * effect) / self.total(precision)
+            statistic = self.total(precision * (effect - np.nan_to_num(center)[self.group]) ** 2)
+        df = np.maximum(self.total(judged).astype(np.intp) - 1, 0)
+        return np.where(df > 0, np.maximum(statistic, 0.0), np.nan), df
 
-    @property
-    def _judged(self) -> BoolArray:
-        return np.minimum(self.n1, self.n0) >= JUDGED_ROWS
-
-    def _breslow_day(self) -> tuple[FloatArray, IntArray]:
-        """Σ (s1 - fitted)² / variance less (Σ (s1 - fitted))² / Σ variance, fitted at the common odds ratio."""
+    def _breslow_day(self, judged: BoolArray) -> tuple[FloatArray, BoolArray]:
+        """Σ (s1 - fitted)² / variance - (Σ (s1 - fitted))² / Σ variance, fitted at the common odds ratio."""
         ratio = self.estimate("odds_ratio")[self.group]
         n1, n0, hits = self.n1, self.n0, self.sum1 + self.sum0
         with np.errstate(all="ignore"):
@@ -237,12 +232,11 @@ class Strata:
             root = np.sqrt(np.maximum(linear**2 + 4.0 * (1.0 - ratio) * ratio * n1 * hits, 0.0))
             fitted = 2.0 * ratio * n1 * hits / (linear + root)
             cells = np.stack([fitted, n1 - fitted, hits - fitted, n0 - hits + fitted])
-            judged = self._judged & (cells.min(axis=0) >= JUDGED_CELL)
+            judged = judged & (cells.min(axis=0) >= JUDGED_CELL)
             variance = np.where(judged, 1.0 / np.sum(1.0 / cells, axis=0), 0.0)
             residual = np.where(judged, self.sum1 - fitted, 0.0)
             statistic = self.total(np.where(judged, residual**2 / variance, 0.0))
-            correction = self.total(residual) ** 2 / self.total(variance)
-        return _judgement(statistic - np.nan_to_num(correction), self.total(judged))
+            return statistic - np.nan_to_num(self.total(residual) ** 2 / self.total(variance)), judged
 
     def gradient(self, scale: Scale) -> FloatArray:
         """The derivatives of each group's difference (or logarithm of a ratio) by a pair's sum1, n1, sum0 and n0.
@@ -270,34 +264,34 @@ class Strata:
             return np.stack([slope1, size1, slope0, size0])
 
     def levels(self, scale: Scale) -> FloatArray:
-        """The derivatives of the mean influence of a pair's own rows by its mean1 and mean0, then of the others'.
+        """The derivatives of the mean influence of a pair's rows by its mean1 and mean0, then of the others' rows.
 
-        That mean is (n0/N)² times (and the others' (n1/N)² times) the pair's distance from the common effect.
+        That mean is (n0/N)² times (for the others (n1/N)² times) the pair's distance from the common effect.
         """
-        own, other = self.means
+        mine, theirs = self.means
         with np.errstate(all="ignore"):
             above, below = (self.total(side)[self.group] for side in self.sides(scale))
             if scale == "odds_ratio":
-                up, down = (1.0 - other) / above + other / below, -own / above - (1.0 - own) / below
+                up, down = (1.0 - theirs) / above + theirs / below, -mine / above - (1.0 - mine) / below
             else:
                 up, down = 1.0 / (below if scale == "difference" else above), -1.0 / below
-            mine, theirs = (self.n0 / self.rows) ** 2, (self.n1 / self.rows) ** 2
-            return np.stack([mine * up, mine * down, theirs * up, theirs * down])
+            first, second = (self.n0 / self.rows) ** 2, (self.n1 / self.rows) ** 2
+            return np.stack([first * up, first * down, second * up, second * down])
 
     def covariance(
         self, first: FloatArray, second: FloatArray, levels: tuple[FloatArray, FloatArray] | None = None
     ) -> FloatArray:
-        """Of two estimates with these gradients (4 x pairs), group by group, from their influence values.
+        """The covariance of two estimates with these gradients (4 x pairs), by group, for independent rows.
 
-        Rows are independent. With ``levels``, what the means of strata add by their own error is taken out again, and
-        spreads about them are corrected for the rows these took. A pair with a single row on one side has no spread
-        about its mean: there the sums of the influence values over the stratum are multiplied, which is right when
-        strata are many. Without, influence values are taken row by row as they are.
+        With ``levels``, the contribution of the error of the strata's means is removed, and spreads about them are
+        corrected for the degrees of freedom. A pair with a single row on one side has no spread about its mean; there
+        the sums of the influence values over the stratum are multiplied, which is right if strata are many. Without,
+        influence values are taken row by row as they are.
         """
-        own, other = self.means
+        mine, theirs = self.means
         spread1, spread0 = self.spreads
-        level1 = [part[0] * own + part[1] for part in (first, second)]
-        level0 = [part[2] * other + part[3] for part in (first, second)]
+        level1 = [part[0] * mine + part[1] for part in (first, second)]
+        level0 = [part[2] * theirs + part[3] for part in (first, second)]
         with np.errstate(all="ignore"):
             inner = self.n1 * level1[0] * level1[1] + self.n0 * level0[0] * level0[1]
             if levels is None:
@@ -311,257 +305,423 @@ class Strata:
         # A stratum with one side only has no estimate of its own: its rows count one by one.
         return self.total(np.where(self.single & self.informative, outer, inner))
 
-    def influence_variance(self, scale: Scale) -> FloatArray:
-        """The variance of each group's difference (or logarithm of a ratio) that does not take effects as equal."""
-        gradient, levels = self.gradient(scale), self.levels(scale)
-        return np.maximum(self.covariance(gradient, gradient, (levels, levels)), 0.0)
-
     def crowding(self, scale: Scale) -> FloatArray:
-        """By how much influence values of rows one by one understate each group's variance: 1 where strata are large.
+        """The factor by which influence values row by row understate each group's variance: 1 if strata are large.
 
-        They are taken about the means of strata, which follow the rows the more the fewer there are.
+        They are deviations from the means of strata, which follow the rows more closely the fewer there are.
         """
-        gradient = self.gradient(scale)
+        gradient, levels = self.gradient(scale), self.levels(scale)
         with np.errstate(all="ignore"):
-            return np.maximum(self.influence_variance(scale) / self.covariance(gradient, gradient), 1.0)
+            variance = np.maximum(self.covariance(gradient, gradient, (levels, levels)), 0.0)
+            ratio = variance / self.covariance(gradient, gradient)
+            return np.nan_to_num(np.maximum(ratio, 1.0), nan=1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stratified:
-    """The likelihood's place taken by a comparison within strata: T and intervals of the groups ``index``."""
+class Stratified(Effect):
+    """The disparities within strata of the groups ``index``."""
 
     strata: Strata
     scale: Scale
     index: IntArray
 
     @property
-    def disparity(self) -> FloatArray:
+    def value(self) -> FloatArray:
         """The common difference, ratio or odds ratio."""
         return self.strata.estimate(self.scale)[self.index]
 
     @property
     def standard_error(self) -> FloatArray:
-        """Of the disparity itself, ratio or not."""
-        error = np.sqrt(self.strata.variance(self.scale)[self.index])
-        return error if self.scale == "difference" else self.disparity * error
+        """That of the disparity itself, also for ratios."""
+        return self._centered[1] * (1.0 if self.scale == "difference" else self.value)
+
+    @property
+    def _centered(self) -> tuple[FloatArray, FloatArray]:
+        """The estimate and its standard error, on the logarithmic scale for ratios."""
+        with np.errstate(all="ignore"):
+            center = self.value if self.scale == "difference" else np.log(self.value)
+            return center, np.sqrt(self.strata.variance(self.scale)[self.index])
 
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
-        """Cochran, Mantel and Haenszel's at equality, else the squared distance in standard errors."""
+        """Cochran, Mantel and Haenszel's statistic at equality, else the squared distance in standard errors."""
         target = np.broadcast_to(np.asarray(disparity, dtype=float), self.index.shape)
-        centre, error = self._centred
+        center, error = self._centered
         with np.errstate(all="ignore"):
-            value = target if self.scale == "difference" else np.log(target)
-            distance = ((centre - value) / error) ** 2
+            distance = ((center - (target if self.scale == "difference" else np.log(target))) / error) ** 2
         equal = target == (0.0 if self.scale == "difference" else 1.0)
         return np.where(equal, self.strata.equality()[self.index], distance)
 
-    def interval(self, critical: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """The disparities within sqrt(critical) standard errors; all there are, where no row tells of any error."""
-        centre, error = self._centred
+    def interval(self, critical: npt.ArrayLike) -> Limits:
+        """The disparities within sqrt(critical) standard errors; all possible ones if the error is unknown."""
+        center, error = self._centered
         reach = np.sqrt(np.asarray(critical, dtype=float)) * error
         low, high = (-1.0, 1.0) if self.strata.binary and self.scale == "difference" else (-np.inf, np.inf)
         with np.errstate(all="ignore"):
-            known = np.isfinite(centre) & (error > 0) & np.isfinite(error)
-            ends = np.where(known, centre - reach, low), np.where(known, centre + reach, high)
+            known = np.isfinite(center) & (error > 0) & np.isfinite(error)
+            ends = np.where(known, center - reach, low), np.where(known, center + reach, high)
             if self.scale != "difference":
                 return np.exp(ends[0]), np.exp(ends[1])
         return np.maximum(ends[0], low), np.minimum(ends[1], high)
 
-    @property
-    def _centred(self) -> tuple[FloatArray, FloatArray]:
-        """The estimate and its standard error, of logarithms for ratios."""
-        with np.errstate(all="ignore"):
-            centre = self.disparity if self.scale == "difference" else np.log(self.disparity)
-        return centre, np.sqrt(self.strata.variance(self.scale)[self.index])
 
+class StratifiedLines:
+    """Lines by group and stratum, and the `Strata` that they form.
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lines:
-    """Lines by group and stratum, as `strata_of` takes them."""
+    ``codes`` has the group of each line, of 0..size-1, or -1 for none; ``stratum`` its stratum, 0, 1, ...; ``value``
+    and ``mass`` its metric, and the rows that it represents; ``compared`` the lines that groups are compared with, None
+    for all. Rows of a group that are among these are removed from them or, if nothing would be left, from the group.
+    """
 
-    codes: IntArray
-    stratum: IntArray
-    value: FloatArray
-    mass: FloatArray
-    compared: BoolArray | None
+    def __init__(
+        self,
+        codes: IntArray,
+        stratum: IntArray,
+        value: FloatArray,
+        mass: FloatArray,
+        compared: BoolArray | None,
+        *,
+        size: int,
+        binary: bool,
+    ) -> None:
+        self.codes, self.stratum, self.value, self.mass, self.compared = codes, stratum, value, mass, compared
+        self.wide = wide = int(stratum.max(initial=-1)) + 1
+        center = 0.0 if binary else float(mass @ value / mass.sum())
+        sums = np.stack([mass, mass * value, mass * (value - center) ** 2])
+        theirs = sums if compared is None else sums * compared
+        pair, place = np.unique(np.where(codes >= 0, codes * wide + stratum, -1), return_inverse=True)
+        inside = pair >= 0
+        mine, common = (np.stack([np.bincount(place, part)[inside] for part in parts]) for parts in (sums, theirs))
+        group, where = np.divmod(pair[inside], wide)
+        facing = np.stack([np.bincount(stratum, part, minlength=wide) for part in theirs])
+        # A group that holds every row it is compared with is represented by its other rows.
+        shared = np.bincount(group, common[0], minlength=size)
+        around = (shared == facing[0].sum())[group] & (compared is not None)
+        mine = np.where(around, mine - common, mine)
+        other = facing[:, where] - np.where(around, 0.0, common)
+        other[:, other[0] <= 0] = 0.0
+        present = np.stack([np.bincount(group, part, minlength=size) for part in facing[:, where]])
+        filled = np.bincount(group, facing[0, where] > 0, minlength=size)
+        weighing = mine[0] + other[0] > 0
+        n1, sum1, square1, n0, sum0, square0 = np.vstack([mine, other])[:, weighing].astype(float)
+        self.strata = Strata(
+            *(binary, center, size, group[weighing], where[weighing]),
+            *(n1, sum1, square1, n0, sum0, square0),
+            elsewhere=facing.sum(axis=1)[:, None] - present,
+            absent=(np.count_nonzero(facing[0]) - filled).astype(np.intp),
+        )
 
-    def influence(self, strata: Strata, scale: Scale, group: int) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """What each line adds, per unit of mass, to one group's conditional and unconditional disparity.
+    @classmethod
+    def of_groups(cls, sums: MetricRows, partition: Partition, mass: FloatArray | None = None) -> StratifiedLines:
+        """The groups of a partition, within the strata of the metric's rows."""
+        assert sums.strata is not None
+        columns = partition.codes, sums.strata.codes, sums.lines.value, sums.mass if mass is None else mass
+        return cls(*columns, sums.in_reference, size=len(partition.groups), binary=sums.lines.binary)
 
-        On the scale of ratios, to their logarithms. The third array says which lines are the group's own.
+    def influences(self, scale: Scale) -> Iterator[tuple[FloatArray, FloatArray, BoolArray]]:
+        """For each group, the influence of the lines on its disparity within strata and on the unconditional one.
+
+        Per unit of mass, on logarithms for ratios. The third array marks the group's own lines.
         """
-        own, other, pairs, where = self._sides(strata, group)
+        within, merged = self.strata.gradient(scale), self.strata.merged.gradient(scale)
+        for group in range(self.strata.size):
+            mine, other, pairs, where = self._sides(group)
 
-        def spread(gradient: FloatArray, known: BoolArray) -> FloatArray:
-            slope1, size1, slope0, size0 = gradient
-            with np.errstate(invalid="ignore"):  # of groups that have no estimate
-                mine, theirs = slope1 * self.value + size1, slope0 * self.value + size0
-            result = np.where(own, mine, np.where(other, theirs, 0.0))
-            return np.where(known & np.isfinite(result), result, 0.0)
+            def spread_out(
+                gradient: FloatArray, known: BoolArray, mine: BoolArray = mine, other: BoolArray = other
+            ) -> FloatArray:
+                slope1, size1, slope0, size0 = gradient
+                with np.errstate(invalid="ignore"):  # groups without an estimate
+                    first, second = slope1 * self.value + size1, slope0 * self.value + size0
+                result = np.where(mine, first, np.where(other, second, 0.0))
+                return np.where(known & np.isfinite(result), result, 0.0)
 
-        inner = spread(strata.gradient(scale)[:, pairs][:, where], where >= 0)
-        outer = spread(strata.merged.gradient(scale)[:, [group] * self.codes.size], np.ones_like(own))
-        return inner, outer, own
+            inner = spread_out(within[:, pairs][:, where], where >= 0)
+            yield inner, spread_out(merged[:, [group] * self.codes.size], np.ones_like(mine)), mine
 
-    def _sides(self, strata: Strata, group: int) -> tuple[BoolArray, BoolArray, IntArray, IntArray]:
-        """The lines of one group, those it is compared with, its pairs, and the place among these of each line."""
-        own, other = self.codes == group, np.ones(self.codes.size, dtype=bool)
+    def _sides(self, group: int) -> tuple[BoolArray, BoolArray, IntArray, IntArray]:
+        """The lines of one group, those it is compared with, its pairs, and each line's place among these."""
+        mine, other = self.codes == group, np.ones(self.codes.size, dtype=bool)
         if self.compared is not None:
             other = self.compared
-            if not (other & ~own & (self.mass > 0)).any():
-                own = own & ~other
-        pairs = np.flatnonzero(strata.group == group)
-        place = np.full(int(self.stratum.max(initial=-1)) + 1, -1)
-        place[strata.stratum[pairs]] = np.arange(pairs.size)
-        return own, other & ~own, pairs, place[self.stratum]
+            if not (other & ~mine & (self.mass > 0)).any():
+                mine = mine & ~other
+        pairs = np.flatnonzero(self.strata.group == group)
+        place = np.full(self.wide, -1)
+        place[self.strata.stratum[pairs]] = np.arange(pairs.size)
+        return mine, other & ~mine, pairs, place[self.stratum]
 
-    def contrast(self, strata: Strata, group: int) -> FloatArray:
-        """The weights with which the lines' values add up to Σ w (mean1 - mean0) of one group, per unit of mass.
+    def contrast(self, group: int) -> FloatArray:
+        """The weights, per unit of mass, with which the lines' values sum to Σ w (mean1 - mean0) of one group.
 
-        In each stratum they add up to 0, whatever the values.
+        They sum to 0 in each stratum.
         """
-        own, other, pairs, where = self._sides(strata, group)
-        n1, n0 = (np.append(side[pairs], 0.0)[where] for side in (strata.n1, strata.n0))
+        mine, other, pairs, where = self._sides(group)
+        n1, n0 = (np.append(side[pairs], 0.0)[where] for side in (self.strata.n1, self.strata.n0))
         used = (n1 > 0) & (n0 > 0)
         with np.errstate(invalid="ignore"):
-            return np.where(used & own, n0 / (n1 + n0), np.where(used & other, -n1 / (n1 + n0), 0.0))
+            return np.where(used & mine, n0 / (n1 + n0), np.where(used & other, -n1 / (n1 + n0), 0.0))
 
     def deviations(self, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Values less the means of their strata, over the lines with any weight; and the strata's variances, by line.
+        """Values minus the means of their strata, over the lines with any weight; and the strata's variances, by line.
 
         The variances are those of drawing rows of a stratum without replacement.
         """
         mass = self.mass * (contrasts != 0).any(axis=1)
-        wide = int(self.stratum.max(initial=-1)) + 1
 
         def total(values: FloatArray) -> FloatArray:
-            return np.bincount(self.stratum, values, minlength=wide).astype(float)
+            return np.bincount(self.stratum, values, minlength=self.wide).astype(float)
 
         rows = total(mass)
         away = np.where(mass > 0, self.value - _ratio(total(mass * self.value), rows)[self.stratum], 0.0)
         return away, _ratio(total(mass * away**2), rows - 1.0)[self.stratum]
 
 
-def strata_of(lines: Lines, size: int, *, binary: bool) -> Strata:
-    """Lines by group and stratum, each group beside the other rows of its strata.
+def strata_influence(sums: MetricRows, partition: Partition, scale: Scale) -> Influence:
+    """The influence of each line on the disparity of each group, for rows with weights or clusters."""
+    lines = StratifiedLines.of_groups(sums, partition)
+    strata = lines.strata
+    refuse_many("given", lines.codes.size, strata.size)
+    inner, _, mine = zip(*lines.influences(scale), strict=True)
+    unit = np.ones(strata.size) if scale == "difference" else np.nan_to_num(strata.estimate(scale))
+    return Influence.from_values(np.column_stack(inner) * unit * np.sqrt(strata.crowding(scale)), np.column_stack(mine))
 
-    Parameters
-    ----------
-    lines : Lines
-        ``codes``: the group of each line, of 0..size-1, or -1 for none; ``stratum``: its stratum, from 0 up; ``value``
-        and ``mass``: its metric, and the rows it stands for; ``compared``: the lines groups are compared with, all if
-        None. Rows of a group that are among these are taken out of them or, if nothing would be left, out of the group.
-    size : int
-        The number of groups.
-    binary : bool
-        Whether the metric is 0 or 1.
+
+def all_equal(sums: MetricRows, tested: Sequence[IntArray], effective: float) -> tuple[float, int, float]:
+    """Cochran, Mantel and Haenszel's test that no tested group differs within strata: T, degrees of freedom, p-value.
+
+    ``tested`` are the groups of each partition. Every group's Σ w (mean1 - mean0) is a sum over rows with weights that
+    sum to 0 in each stratum, so their covariance for exchangeable rows within a stratum is known. With weights or
+    clusters (``effective`` is their effective number) the law is that of sums over clusters.
     """
-    codes, stratum, value, mass, compared = lines.codes, lines.stratum, lines.value, lines.mass, lines.compared
-    centre = 0.0 if binary else float(mass @ value / mass.sum())
-    sums = np.stack([mass, mass * value, mass * (value - centre) ** 2])
-    wide = int(stratum.max(initial=-1)) + 1
-    theirs = sums if compared is None else sums * compared
-    pair, place = np.unique(np.where(codes >= 0, codes * wide + stratum, -1), return_inverse=True)
-    inside = pair >= 0
-    own, common = (np.stack([np.bincount(place, part)[inside] for part in parts]) for parts in (sums, theirs))
-    group, where = np.divmod(pair[inside], wide)
-    facing = np.stack([np.bincount(stratum, part, minlength=wide) for part in theirs])
-    # A group that holds every row it is compared with is compared by its other rows.
-    shared = np.stack([np.bincount(group, part, minlength=size) for part in common])
-    around = (shared[0] == facing[0].sum())[group] & (compared is not None)
-    own = np.where(around, own - common, own)
-    other = facing[:, where] - np.where(around, 0.0, common)
-    present = np.stack([np.bincount(group, part, minlength=size) for part in facing[:, where]])
-    filled = np.bincount(group, facing[0, where] > 0, minlength=size)
-    other[:, other[0] <= 0] = 0.0
-    elsewhere = facing.sum(axis=1)[:, None] - present
-    absent = (np.count_nonzero(facing[0]) - filled).astype(np.intp)
-    weighing = own[0] + other[0] > 0
-    both = own[:, weighing].astype(float), other[:, weighing].astype(float)
-    return Strata.of_sides(binary, centre, (group[weighing], where[weighing]), *both, elsewhere, absent)
+    columns, lines = [], StratifiedLines.of_groups(sums, sums.partitions[0])
+    for partition, groups in zip(sums.partitions, tested, strict=True):
+        refuse_many("given", lines.codes.size, groups.size)
+        own_lines = StratifiedLines.of_groups(sums, partition)
+        columns += [own_lines.contrast(int(group)) for group in groups]
+    contrasts = np.column_stack(columns)
+    away, variance = lines.deviations(contrasts)
+    statistic, df = quadratic(
+        contrasts.T @ (lines.mass * away), contrasts.T @ ((lines.mass * variance)[:, None] * contrasts)
+    )
+    if sums.design is None or not df:
+        return statistic, df, float(chi2_sf(statistic, df)) if df else 1.0
+    law = joint_law(sums.design, Influence.from_values(contrasts * away[:, None]), df, effective)
+    return statistic, df, law.tail(statistic)
 
 
-def _judgement(statistic: FloatArray, judged: FloatArray) -> tuple[FloatArray, IntArray]:
-    """A statistic on one degree of freedom less than there are judged strata; NaN for fewer than two."""
-    df = np.maximum(judged.astype(np.intp) - 1, 0)
-    return np.where(df > 0, np.maximum(statistic, 0.0), np.nan), df
+def accounted(
+    strata: Strata, scale: Scale, critical: npt.ArrayLike, covariance: FloatArray | None = None
+) -> dict[str, FloatArray]:
+    """How much of each group's disparity the strata account for.
 
-
-def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
-    """0 where there is nothing to divide by."""
-    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
-
-
-# The least part of its variance that correcting for the error of strata's means may leave of what they account for. By
-# simulation intervals hold at least the nominal share of tables on either side of it.
-DEGENERATE = 0.5
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Accounted:
-    """How much of each group's disparity the strata account for: what is left of the unconditional one is the other.
-
-    ``value`` is the unconditional difference less the conditional one (for ratios, the one over the other), with a
-    standard error of that difference (of its logarithm); ``share`` is its share of the unconditional difference (of
-    the logarithms), with an interval that has no ends where the unconditional disparity could be none.
-    """
-
-    unconditional: FloatArray
-    value: FloatArray
-    low: FloatArray
-    high: FloatArray
-    share: FloatArray
-    share_low: FloatArray
-    share_high: FloatArray
-
-
-def accounted(strata: Strata, scale: Scale, critical: npt.ArrayLike, covariance: FloatArray | None = None) -> Accounted:
-    """The unconditional disparities beside the conditional ones; both come from the same rows.
-
-    ``critical`` is the square of the number of standard errors to either side. ``covariance`` (2 x 2 x groups) is that
-    of the conditional and the unconditional disparity where rows are not independent.
+    ``accounted`` is the unconditional difference minus the conditional one (for ratios, the one divided by the other),
+    ``share`` its share of the unconditional difference (of the logarithms), with an interval that is unbounded if the
+    unconditional disparity could be zero. ``critical`` is the square of the number of standard errors to either side.
+    ``covariance`` (2 x 2 x groups) is that of the conditional and the unconditional disparity, if rows are dependent.
     """
     merged = strata.merged
-    conditional, unconditional = strata.estimate(scale), merged.estimate(scale)
+    inner, outer = strata.estimate(scale), merged.estimate(scale)
+    squares, unconditional = np.asarray(critical, dtype=float), outer
     with np.errstate(all="ignore"):
-        own, other = (
-            (conditional, unconditional) if scale == "difference" else (np.log(conditional), np.log(unconditional))
-        )
+        if scale != "difference":
+            inner, outer = np.log(inner), np.log(outer)
         if covariance is None:
             v_gap, both, v_out = _gap_covariance(strata, merged, scale)
         else:
             v_gap = np.maximum(covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1], 0.0)
             both, v_out = covariance[1, 1] - covariance[0, 1], covariance[1, 1]
-        squares = np.asarray(critical, dtype=float)
-        gap, reach = other - own, np.sqrt(squares * v_gap)
-        ends = gap - reach, gap + reach
-        value, low, high = (gap, *ends) if scale == "difference" else (np.exp(gap), np.exp(ends[0]), np.exp(ends[1]))
-        return Accounted(
-            unconditional, value, low, high, gap / other, *fieller(gap, other, v_gap, v_out, both, squares)
-        )
+        gap, reach = outer - inner, np.sqrt(squares * v_gap)
+        value, low, high = (end if scale == "difference" else np.exp(end) for end in (gap, gap - reach, gap + reach))
+        share_low, share_high = Fieller(gap, outer, v_gap, both, v_out).interval(squares)
+        return {
+            "unconditional": unconditional,
+            "accounted": value,
+            "accounted_low": low,
+            "accounted_high": high,
+            "share": gap / outer,
+            "share_low": share_low,
+            "share_high": share_high,
+        }
 
 
 def _gap_covariance(strata: Strata, merged: Strata, scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The variance of the unconditional disparity less the conditional one, its covariance with the former, and that's.
+    """The variance of the unconditional disparity minus the conditional one, its covariance with the former, and v.
 
-    Where strata hardly matter the two are nearly one estimate. What the means of strata add to their difference by
-    their own error is then most of its variance, and taking it out would leave nothing or less: it stays in.
+    v is the variance of the unconditional disparity. If strata hardly matter, the two are nearly the same estimate. The
+    error of the strata's means is then most of the variance of their difference, and removing it would leave nothing or
+    less: it stays in.
     """
     outer = merged.gradient(scale)
     spread, near = outer[:, strata.group], strata.levels(scale)
     far = np.stack([spread[0], 0.0 * spread[0], 0.0 * spread[0], spread[2]])
     gap, apart = spread - strata.gradient(scale), far - near
-    beside = _elsewhere(strata, outer)
-    corrected = strata.covariance(gap, gap, (apart, apart)) + beside
-    plain = strata.covariance(gap, gap) + beside
-    v_out = strata.covariance(spread, spread, (far, far)) + beside
+    # The contribution of rows in strata without anybody from the group.
+    n, total, square = strata.elsewhere
+    level = outer[2] * strata.center + outer[3]
+    absent_rows = outer[2] ** 2 * square + 2.0 * outer[2] * level * (total - n * strata.center) + level**2 * n
+    corrected = strata.covariance(gap, gap, (apart, apart)) + absent_rows
+    plain = strata.covariance(gap, gap) + absent_rows
+    v_out = strata.covariance(spread, spread, (far, far)) + absent_rows
     whole = corrected > DEGENERATE * plain
-    both = np.where(whole, strata.covariance(gap, spread, (apart, far)), strata.covariance(gap, spread)) + beside
+    both = np.where(whole, strata.covariance(gap, spread, (apart, far)), strata.covariance(gap, spread)) + absent_rows
     return np.where(whole, corrected, plain), both, v_out
 
 
-def _elsewhere(strata: Strata, outer: FloatArray) -> FloatArray:
-    """What rows in strata without anybody of the group add to the variance of the unconditional disparity."""
-    n, total, square = strata.elsewhere
-    level = outer[2] * strata.centre + outer[3]
-    return outer[2] ** 2 * square + 2.0 * outer[2] * level * (total - n * strata.centre) + level**2 * n
+def account_for_strata(sums: MetricRows, scale: Scale, alpha: float) -> dict[str, Any]:
+    """The columns that strata add to each group: the comparison without them, and whether effects differ between them.
+
+    ``strata`` have rows on both sides, ``one_sided`` do not; ``raw_estimate`` and ``raw_reference`` are the means of
+    both sides without adjustment. A group that is itself the reference has its own mean.
+    """
+    every = [StratifiedLines.of_groups(sums, partition) for partition in sums.partitions]
+    columns: list[dict[str, Any]] = []
+    for partition, lines in zip(sums.partitions, every, strict=True):
+        strata, merged = lines.strata, lines.strata.merged
+        with np.errstate(all="ignore"):
+            whole = partition.sum(sums.mass * sums.lines.value) / partition.sum(sums.mass)
+            raw, reference = merged.sum1 / merged.n1, merged.sum0 / merged.n0
+        statistic, df = strata.homogeneity(scale)
+        if sums.design is not None:  # both tests assume independent rows
+            statistic = np.full(statistic.shape, np.nan)
+        columns.append(
+            {
+                "raw_estimate": np.where(merged.n1 > 0, raw, whole),
+                "raw_reference": reference,
+                **_accounted_under_design(sums, lines, scale, float(chi2_isf(alpha, 1))),
+                "homogeneity": statistic,
+                "homogeneity_df": df,
+                "homogeneity_pvalue": chi2_sf(statistic, df),
+                "strata": strata.total(strata.informative),
+                "one_sided": strata.total(~strata.informative) + strata.absent,
+            }
+        )
+    table: dict[str, Any] = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
+    return table | {"effects": _effects(sums, every, scale)}
+
+
+def _accounted_under_design(
+    sums: MetricRows, lines: StratifiedLines, scale: Scale, critical: float
+) -> dict[str, FloatArray]:
+    """What the strata account for; with weights or clusters, by the spread of influence values over clusters."""
+    strata = lines.strata
+    if sums.design is None:
+        return accounted(strata, scale, critical)
+    matrices, limits, crowding = np.empty((2, 2, strata.size)), np.empty(strata.size), strata.crowding(scale)
+    for group, (inner, outer, mine) in enumerate(lines.influences(scale)):
+        both = np.column_stack([inner * np.sqrt(crowding[group]), outer])
+        members = np.column_stack([mine, mine])
+        matrices[:, :, group] = covariance(sums.design, Influence.from_values(both, members))
+        law = spread(sums.design, Influence.from_values(both[:, 1] - both[:, 0], mine)).law(np.ones(1))
+        limits[group] = Law(np.ones(1), law.df).critical(critical)[0]
+    return accounted(strata, scale, limits, matrices)
+
+
+# ---- strata one by one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """Single strata; ``group`` is a place in the results, ``n`` and ``reference_n`` are rows, whatever their weights.
+
+    ``complete``: every stratum of every group is listed with its rows; those with fewer than `JUDGED_ROWS` on a side
+    have no other numbers. Otherwise these strata are left out.
+    """
+
+    group: IntArray
+    stratum: tuple[str, ...]
+    n: FloatArray
+    estimate: FloatArray
+    reference_n: FloatArray
+    reference: FloatArray
+    disparity: FloatArray
+    complete: bool
+
+
+def _effects(sums: MetricRows, every: Sequence[StratifiedLines], scale: Scale) -> Effects:
+    """All strata one by one or, if they are very many, those with enough rows."""
+    assert sums.strata is not None
+    names = [str(group) for group in sums.strata.groups]
+    wide, start = len(names), 0
+    complete = wide * sum(lines.strata.size for lines in every) <= SHOWN
+    columns: list[list[AnyArray]] = [[], [], [], [], [], [], []]
+    for partition, weighted in zip(sums.partitions, every, strict=True):
+        lines = weighted if sums.design is None else StratifiedLines.of_groups(sums, partition, sums.counts)
+        part, rows = weighted.strata, lines.strata
+        effect = part.effects(scale)[0]
+        disparity = effect if scale == "difference" else np.exp(effect)
+        # Strata without weight are among the rows only.
+        places = np.searchsorted(rows.group * wide + rows.stratum, part.group * wide + part.stratum)
+        judged = part.informative & (np.minimum(rows.n1, rows.n0)[places] >= JUDGED_ROWS)
+        numbers = np.full((3, rows.group.size), np.nan)
+        numbers[:, places[judged]] = np.stack([*part.means, disparity])[:, judged]
+        table = [rows.group + start, rows.stratum, rows.n1, numbers[0], rows.n0, numbers[1], numbers[2]]
+        if complete:
+            # The rows compared with in strata without anybody from the group.
+            mass = lines.mass if lines.compared is None else lines.mass * lines.compared
+            facing = np.bincount(lines.stratum, mass, minlength=wide)
+            absent = np.broadcast_to(facing > 0, (part.size, wide)).copy()
+            absent[rows.group, rows.stratum] = False
+            group, stratum = np.nonzero(absent)
+            none = np.full(group.size, np.nan)
+            further = group + start, stratum, np.zeros(group.size), none, facing[stratum], none, none
+            table = [np.append(values, more) for values, more in zip(table, further, strict=True)]
+        else:
+            table = [values[~np.isnan(numbers[0])] for values in table]
+        for column, values in zip(columns, table, strict=True):
+            column.append(values)
+        start += part.size
+    group, stratum, n, estimate, others, reference, effects = (np.concatenate(part)[:SHOWN] for part in columns)
+    return Effects(group, tuple(names[i] for i in stratum), n, estimate, others, reference, effects, complete)
+
+
+def published_effects(
+    effects: Effects, n: FloatArray, minimum: int, named: Sequence[bool], *, to_group: bool
+) -> Effects:
+    """The strata without those that contain a small cell, and without any from which one follows.
+
+    Strata are withheld whole, the smallest first, until all withheld strata together hold no row of a group or enough,
+    and have no small cell as one stratum: then no sum or difference reveals a small one. If a group is withheld (its
+    ``n`` is NaN), no stratum is listed, because the rows that others are compared with include its rows; nor if not
+    every cell is known. ``named`` marks conditions, which may overlap with any group; ``to_group``: all groups are
+    compared with one of them.
+    """
+    if np.isnan(n).any() or (minimum > 1 and not effects.complete):
+        return _selected(effects, np.zeros(0, dtype=np.intp), complete=False)
+    names, place = np.unique(np.array(effects.stratum, dtype=object), return_inverse=True)
+    cells = np.zeros((2, len(named), names.size))
+    for side, rows in zip(cells, (effects.n, effects.reference_n), strict=True):
+        np.add.at(side, (effects.group, place), rows)
+    small = _revealing(cells, minimum, named, to_group=to_group)
+    if not small.any():
+        return effects
+    order = np.lexsort((cells.sum(axis=(0, 1)), ~small))
+    sums = np.cumsum(cells[:, :, order], axis=2)
+    enough = ~_revealing(sums, minimum, named, to_group=to_group) & (np.arange(names.size) >= small.sum() - 1)
+    last = int(np.argmax(enough)) if enough.any() else names.size - 1
+    listed = _selected(effects, np.flatnonzero(~np.isin(place, order[: last + 1])), complete=True)
+    group = np.flatnonzero(sums[:, :, last].any(axis=0))
+    mine, theirs = sums[:, group, last]
+    none = np.full(group.size, np.nan)
+    more = {"group": group, "n": mine, "estimate": none, "reference_n": theirs, "reference": none, "disparity": none}
+    return Effects(
+        stratum=(*listed.stratum, *(WITHHELD for _ in group)),
+        complete=True,
+        **{name: np.append(getattr(listed, name), values) for name, values in more.items()},
+    )
+
+
+def _revealing(cells: FloatArray, minimum: int, named: Sequence[bool], *, to_group: bool) -> BoolArray:
+    """The strata in which a cell is small, or the difference of two cells of people who may overlap."""
+    few = np.asarray(((cells > 0) & (cells < minimum)).any(axis=(0, 1)), dtype=bool)
+    apart = [np.abs(cells[0] - cells[0, i]) for i in np.flatnonzero(named)]
+    if to_group:  # without its members in the group
+        apart.append(np.diff(np.sort(cells[1], axis=0), axis=0))
+    for difference in apart:
+        few |= ((difference > 0) & (difference < minimum)).any(axis=0)
+    return few
+
+
+def _selected(effects: Effects, places: IntArray, *, complete: bool) -> Effects:
+    arrays = (item.name for item in fields(Effects) if item.name not in ("stratum", "complete"))
+    stratum = tuple(effects.stratum[i] for i in places)
+    return Effects(stratum=stratum, complete=complete, **{name: getattr(effects, name)[places] for name in arrays})

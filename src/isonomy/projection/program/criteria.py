@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import qr
 
 from isonomy.errors import BadCount, NotEnoughData, OneGroup, UnknownOption, UsageError
 from isonomy.frames import Group, Sample
@@ -102,12 +103,8 @@ class DecisionCells:
     attributes: tuple[tuple[Group, ...], ...]  # the groups of each column, or one named condition
     codes: tuple[IntArray, ...]  # one array per attribute: the place of the group, -1 outside a named condition
     u: FloatArray  # (cells, components) for a user-defined criterion, else (cells, 0)
-    u_names: tuple[str, ...] = ()
-    number: FloatArray | None = None  # rows, where ``count`` is their weight
-
-    def rows_of(self, member: BoolArray) -> float:
-        """The number of rows in some cells, whatever their weight."""
-        return float((self.count if self.number is None else self.number)[member].sum())
+    u_names: tuple[str, ...]
+    number: FloatArray  # rows, where ``count`` is their weight
 
     @property
     def rows(self) -> float:
@@ -143,58 +140,63 @@ def others(groups: tuple[Group, ...]) -> Group:
 class Coding:
     """One whole number for everything that makes a cell: groups (and none of them), outcome, decision, U.
 
-    ``sample`` has the roles "outcome" (if there is one), "prediction" and, for each component ``name`` of U, "u name".
+    ``sample`` has the roles "outcome" (if there is one), "prediction" and, for each component ``name`` of U, "u name";
+    ``count`` is the column that says how many rows each line stands for. ``lines`` has the cell of each line.
     """
 
-    def __init__(self, sample: Sample, u: Iterable[str] = ()) -> None:
-        self.attributes = tuple(partition.groups for partition in sample.partitions)
-        self.binary = tuple(role for role in ("outcome", "prediction") if role in sample.columns)
-        self.u = {name: np.unique(sample.columns[f"u {name}"]) for name in u}
-        levels = (len(groups) + 1 for groups in self.attributes)
-        self.sizes = (*levels, *(2 for _ in self.binary), *(values.size for values in self.u.values()))
+    def __init__(self, sample: Sample, u: Iterable[str] = (), count: str | None = None) -> None:
+        self._attributes = tuple(partition.groups for partition in sample.partitions)
+        self._binary = tuple(role for role in ("outcome", "prediction") if role in sample.columns)
+        self._u = {name: np.unique(sample.columns[f"u {name}"]) for name in u}
+        levels = (len(groups) + 1 for groups in self._attributes)
+        self._sizes = (*levels, *(2 for _ in self._binary), *(values.size for values in self._u.values()))
+        code = self._code(sample)
+        # By counting where the range is small, else by sorting.
+        few = np.prod(self._sizes, dtype=float) <= CODES
+        self._codes = np.flatnonzero(np.bincount(code)) if few else np.unique(code)
+        self.lines = self._cell(code)
+        self.cells = self._tabulate(sample)
+        if self.cells.rows > COUNTABLE:
+            raise BadCount(
+                f"count: column {count!r} adds up to {self.cells.rows:.3g} rows; more than {COUNTABLE:.2g} cannot be "
+                "counted one by one. If it holds weights, they are not counts."
+            )
 
-    def code(self, sample: Sample) -> IntArray:
+    def locate(self, sample: Sample) -> IntArray:
+        """The cell of each line of another sample of the same rows."""
+        return self._cell(self._code(sample))
+
+    def _code(self, sample: Sample) -> IntArray:
         """The code of each line, by the labels of its groups: a filtered table may lack some groups."""
         parts = []
-        for groups, partition in zip(self.attributes, sample.partitions, strict=True):
+        for groups, partition in zip(self._attributes, sample.partitions, strict=True):
             place = {group.label: i + 1 for i, group in enumerate(groups)}
             parts.append(np.array([*(place[group.label] for group in partition.groups), 0])[partition.codes])
-        parts += [sample.columns[role] for role in self.binary]
-        parts += [np.searchsorted(values, sample.columns[f"u {name}"]) for name, values in self.u.items()]
-        return np.ravel_multi_index(tuple(parts), self.sizes)
+        parts += [sample.columns[role] for role in self._binary]
+        parts += [np.searchsorted(values, sample.columns[f"u {name}"]) for name, values in self._u.items()]
+        return np.ravel_multi_index(tuple(parts), self._sizes)
 
-    def cells(self, code: IntArray, count: FloatArray, number: FloatArray | None = None) -> DecisionCells:
-        """Take the codes of the cells apart again."""
-        parts = np.unravel_index(code, self.sizes)
-        first = len(self.attributes)
-        last = first + len(self.binary)
-        u = [values[place] for values, place in zip(self.u.values(), parts[last:], strict=True)]
+    def _cell(self, code: IntArray) -> IntArray:
+        if self._codes[-1] > CODES:
+            return np.searchsorted(self._codes, code).astype(np.intp)
+        place = np.zeros(self._codes[-1] + 1, dtype=np.intp)
+        place[self._codes] = np.arange(self._codes.size)
+        return place[code]
+
+    def _tabulate(self, sample: Sample) -> DecisionCells:
+        parts, first = np.unravel_index(self._codes, self._sizes), len(self._attributes)
+        last, size = first + len(self._binary), self._codes.size
+        u = [values[place] for values, place in zip(self._u.values(), parts[last:], strict=True)]
+        count = total(self.lines, sample.weight, size)
         return DecisionCells(
             count=count,
             selected=parts[last - 1],
-            outcome=parts[first] if len(self.binary) == 2 else None,
-            attributes=self.attributes,
+            outcome=parts[first] if len(self._binary) == 2 else None,
+            attributes=self._attributes,
             codes=tuple(part - 1 for part in parts[:first]),
-            u=np.column_stack(u) if u else np.empty((code.size, 0)),
-            u_names=tuple(self.u),
-            number=number,
-        )
-
-    def dense(self, code: IntArray) -> tuple[IntArray, IntArray]:
-        """The cell of each line, and the code of each cell, in order; by counting where the range is small."""
-        if np.prod(self.sizes, dtype=float) > CODES:
-            codes, cell = np.unique(code, return_inverse=True)
-            return cell.astype(np.intp), codes
-        present = np.bincount(code, minlength=1) > 0
-        return (np.cumsum(present) - 1)[code], np.flatnonzero(present)
-
-
-def refuse_uncountable(column: str | None, rows: float) -> None:
-    """Raise if there are more rows than floats tell apart."""
-    if rows > COUNTABLE:
-        raise BadCount(
-            f"count: column {column!r} adds up to {rows:.3g} rows; more than {COUNTABLE:.2g} cannot be counted one by "
-            "one. If it holds weights, they are not counts."
+            u=np.column_stack(u) if u else np.empty((size, 0)),
+            u_names=tuple(self._u),
+            number=count if sample.design is None else total(self.lines, sample.count, size),
         )
 
 
@@ -226,12 +228,18 @@ class Comparisons:
     phi: FloatArray  # (cells, m)
     influence: FloatArray  # (cells, m): psi, whose covariance is Sigma
     value: FloatArray  # mean of C phi, the disparities
-    null_variance: FloatArray | None  # (cells,): of the decision under the null; None for a user-defined criterion
+    # (cells,): the rate of everybody with the same outcome, as under the null; None for a user-defined criterion
+    null_rate: FloatArray | None
 
     @property
     def user_defined(self) -> bool:
         """Whether the criterion is user-defined."""
-        return self.null_variance is None
+        return self.null_rate is None
+
+    @property
+    def null_variance(self) -> FloatArray | None:
+        """The variance of the decision under the null; None for a user-defined criterion."""
+        return None if self.null_rate is None else self.null_rate * (1 - self.null_rate)
 
     @property
     def keys(self) -> list[tuple[str, ...]]:
@@ -259,33 +267,30 @@ def comparisons(
     for groups, codes in zip(cells.attributes, cells.codes, strict=True):
         for outcome in outcomes:
             events += _events(cells, groups, codes, outcome, reference or {}, len(events))
-    members = [member for _, _, member, _ in events]
     base = np.array([first for *_, first in events], dtype=np.intp)
-    count = np.array([float(cells.count[member].sum()) for member in members])
-    chosen = cells.count * cells.selected
-    rate = np.array([float(chosen[member].sum() / n) for member, n in zip(members, count, strict=True)])
     event = np.flatnonzero(base != np.arange(base.size))
-    member = np.column_stack(members)
+    member = np.column_stack([inside for _, _, inside, _ in events])
+    count = cells.count @ member
+    rate = (cells.count * cells.selected) @ member / count
     scaled = member.astype(float) / (count / cells.rows)
     deviation = scaled * (cells.selected[:, None] - rate)
-    variance = np.zeros(cells.count.size)  # r (1 - r), with r the rate of everybody with the same outcome
+    null_rate = np.zeros(cells.count.size)
     for outcome in outcomes:
         within = cells.within(outcome)
-        shared = float(cells.count[within] @ cells.selected[within] / cells.count[within].sum())
-        variance[within] = shared * (1 - shared)
+        null_rate[within] = cells.count[within] @ cells.selected[within] / cells.count[within].sum()
     return Comparisons(
         groups=tuple(group for group, *_ in events),
         outcomes=tuple(outcome for _, outcome, *_ in events),
         member=member,
         count=count,
-        rows=np.array([cells.rows_of(member) for member in members]),
+        rows=cells.number @ member,
         rate=rate,
         reference=base,
         event=event,
         phi=scaled[:, event] - scaled[:, base[event]],
         influence=deviation[:, event] - deviation[:, base[event]],
         value=rate[event] - rate[base[event]],
-        null_variance=variance,
+        null_rate=null_rate,
     )
 
 
@@ -333,9 +338,9 @@ def _discerning(cells: DecisionCells, criterion: Discerning) -> Comparisons:
     selected = cells.selected.astype(float)
     size = len(criterion.names)
 
-    def phi(at: FloatArray) -> FloatArray:
+    def phi(z: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
-            value = np.asarray(criterion.phi(cells.u, at), dtype=float)
+            value = np.asarray(criterion.phi(cells.u, z), dtype=float)
         value = value[:, None] if value.ndim == 1 else value
         if value.shape != (cells.count.size, size) or not np.isfinite(value).all():
             raise UsageError(
@@ -359,29 +364,27 @@ def _discerning(cells: DecisionCells, criterion: Discerning) -> Comparisons:
         groups=tuple(Group(((CONDITION, name),)) for name in criterion.names),
         outcomes=(None,) * size,
         member=member,
-        count=np.array([float(cells.count[rows].sum()) for rows in member.T]),
-        rows=np.array([cells.rows_of(rows) for rows in member.T]),
+        count=cells.count @ member,
+        rows=cells.number @ member,
         rate=np.full(size, np.nan),
         reference=np.full(size, -1, dtype=np.intp),
         event=np.arange(size),
         phi=value,
         influence=value * selected[:, None] + (cells.u - mean) @ np.array(slopes),
         value=(share * selected) @ value,
-        null_variance=None,
+        null_rate=None,
     )
 
 
 def covariance(cells: DecisionCells, influence: FloatArray) -> FloatArray:
     """Sigma: covariance of the influence over the rows."""
     share = cells.count / cells.rows
-    centred = influence - share @ influence
-    return centred.T @ (share[:, None] * centred)
+    centered = influence - share @ influence
+    return centered.T @ (share[:, None] * centered)
 
 
 def independent(phi: FloatArray) -> IntArray:
     """Places of moments that are not linear combinations of the others (two attributes may coincide)."""
-    from scipy.linalg import qr
-
     _, triangle, order = qr(phi / np.abs(phi).max(axis=0), mode="economic", pivoting=True)
     size = np.abs(np.diag(triangle))
     return np.sort(order[: int((size > 1e-10 * size[0]).sum())]).astype(np.intp)

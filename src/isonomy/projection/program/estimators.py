@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from isonomy.errors import DataError, UsageError
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import NAMES, Finite, checked
-from isonomy.projection.program.distances import Distance, Kernel, Linear, ModelScore, Norm, Tree, check_names
+from isonomy.options import Finite, checked
+from isonomy.projection.program.distances import Distance, Kernel, Linear, ModelScore, Norm, Tree
 
 SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 ENSEMBLES = (
@@ -36,12 +36,12 @@ Scaler = Callable[[FloatArray], FloatArray]
 @checked
 def distance(
     estimator: object,
-    features: Annotated[Sequence[str], NAMES] | None = None,
+    features: Sequence[str] | None = None,
     *,
     norm: Norm = "l2",
     threshold: Finite | None = None,
     squared: bool = False,
-    immutable: Annotated[Sequence[str], NAMES] = (),
+    immutable: Sequence[str] = (),
     costs: Mapping[str, float] | None = None,
 ) -> Distance:
     """Which distance fits this estimator?
@@ -87,60 +87,70 @@ def distance(
             f"distance: {type(estimator).__name__} is not a fitted estimator. Give the name of a column of distances, "
             "a fitted scikit-learn classifier, or an object of isonomy.projection.distances."
         ) from None
-    names = _names(estimator, features)
-    check_names("immutable", immutable)
+    columns = getattr(estimator, "feature_names_in_", None) if features is None else features
+    if columns is None:
+        raise UsageError(
+            "distance: the estimator was fitted without column names; give "
+            "isonomy.projection.estimators.distance(estimator, features=[...])."
+        )
+    names = tuple(map(str, columns))
+    expected = getattr(estimator, "n_features_in_", len(names))
+    if len(names) != expected:
+        raise UsageError(f"features: {len(names)} names for an estimator fitted on {expected} columns.")
     *scalers, model = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
-    scale, centre, shift = _affine(scalers, len(names))
+    scale, center, shift = _affine(scalers, len(names))
 
     def scaled(rows: FloatArray) -> FloatArray:
-        return scale * (rows - centre) + shift  # in the order that loses no digits far from 0
+        return scale * (rows - center) + shift  # in the order that loses no digits far from 0
 
     kind = type(model).__name__
     if len(getattr(model, "classes_", ())) != 2:
         raise _no_distance(kind)
     kernel = kind == "SVC" and (squared or model.kernel != "linear")
-    for refused, message in (
-        (
-            (len(immutable) or costs) and (kind in ENSEMBLES or kernel or squared),
-            f"immutable, costs: {kind} is not measured in its features; leave them out.",
-        ),
-        (
-            squared and not kernel,
-            f"squared: True is for kernel classifiers (SVC); {kind} has no squared cost. Use squared=False.",
-        ),
-        (
-            kernel and norm != "l2",
-            f"norm: {norm!r} is not allowed for a kernel classifier, which is measured in its own space; use 'l2'.",
-        ),
-        (
-            kind in (*TREES, *ENSEMBLES) and threshold is not None and not 0 < threshold <= 1,
-            f"threshold: {threshold!r} is not a probability above 0 and up to 1.",
-        ),
-        (
-            kind in LOGISTIC and threshold is not None and not 0 < threshold < 1,
-            f"threshold: {threshold!r} is not a probability strictly between 0 and 1.",
-        ),
-    ):
+    given = 0.5 if threshold is None else float(threshold)
+    refusals = {
+        f"immutable, costs: {kind} is not measured in its features; leave them out.": (len(immutable) or costs)
+        and (kind in ENSEMBLES or kernel or squared),
+        f"squared: True is for kernel classifiers (SVC); {kind} has no squared cost. Use squared=False.": squared
+        and not kernel,
+        f"norm: {norm!r} is not allowed for a kernel classifier, which is measured in its own space; use 'l2'.": kernel
+        and norm != "l2",
+        f"threshold: {threshold!r} is not a probability above 0 and up to 1.": kind in (*TREES, *ENSEMBLES)
+        and not 0 < given <= 1,
+        f"threshold: {threshold!r} is not a probability strictly between 0 and 1.": kind in LOGISTIC
+        and not 0 < given < 1,
+    }
+    for message, refused in refusals.items():
         if refused:
             raise UsageError(message)
     if kernel:
         return _kernel(model, names, scaled, threshold or 0.0, squared)
     if hasattr(model, "intercept_") and len(np.atleast_2d(getattr(model, "coef_", [[], []]))) == 1:  # one hyperplane
         theta = np.ravel(_dense(model.coef_))
-        at = 0.0 if threshold is None else float(threshold)
-        if kind in LOGISTIC and threshold is not None:
-            at = float(np.log(at) - np.log1p(-at))
-        intercept = float(np.ravel(model.intercept_)[0]) + float(theta @ shift) - at
-        origin = tuple(centre.tolist()) if centre.any() else ()
+        level = float(np.log(given) - np.log1p(-given)) if kind in LOGISTIC else threshold or 0.0
+        intercept = float(np.ravel(model.intercept_)[0]) + float(theta @ shift) - level
+        origin = tuple(center.tolist()) if center.any() else ()
         return Linear(names, tuple((theta * scale).tolist()), intercept, norm, origin, tuple(immutable), costs or {})
     if kind in TREES:
-        low, high, share = _leaves(model.tree_, scale, centre, shift)
+        low, high, share = _leaves(model.tree_, scale, center, shift)
         # A tie goes to the first class, as in the tree's own argmax; with a cut of the user's, to the second.
         decision = share > 0.5 if threshold is None else share >= threshold
         return Tree(names, low, high, decision, norm, tuple(immutable), costs or {})
-    if kind in ENSEMBLES:
-        return ModelScore(names, _probability(model, scaled, 0.5 if threshold is None else float(threshold)), kind)
-    raise _no_distance(kind)
+    if kind not in ENSEMBLES:
+        raise _no_distance(kind)
+
+    def score(rows: FloatArray) -> FloatArray:
+        """The probability of the second class, minus the threshold."""
+        with warnings.catch_warnings(), np.errstate(over="ignore"):
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            try:
+                return np.asarray(model.predict_proba(scaled(rows))[:, 1] - given)
+            except ValueError:
+                raise DataError(
+                    f"distance: {kind} cannot score these rows; forests take numbers up to 3.4e38."
+                ) from None
+
+    return ModelScore(names, score, kind)
 
 
 def _no_distance(kind: str) -> UsageError:
@@ -151,72 +161,38 @@ def _no_distance(kind: str) -> UsageError:
     )
 
 
-def _names(estimator: object, features: Sequence[str] | None) -> tuple[str, ...]:
-    given = getattr(estimator, "feature_names_in_", None) if features is None else features
-    if given is None:
-        raise UsageError(
-            "distance: the estimator was fitted without column names; give "
-            "isonomy.projection.estimators.distance(estimator, features=[...])."
-        )
-    check_names("features", given)
-    names = tuple(map(str, given))
-    expected = getattr(estimator, "n_features_in_", len(names))
-    if len(names) != expected:
-        raise UsageError(f"features: {len(names)} names for an estimator fitted on {expected} columns.")
-    return names
-
-
 def _affine(scalers: Sequence[Any], size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The pipeline's scalers as one map, scale * (x - centre) + shift, from their fitted attributes.
+    """The pipeline's scalers as one map, scale * (x - center) + shift, from their fitted attributes.
 
-    (Asking a scaler what it does to 0 and to 1 loses the digits that times in seconds have beyond their mean.)
+    (Applying a scaler to 0 and to 1 instead loses the digits that times in seconds have beyond their mean.)
     """
-    scale, centre, shift = np.ones(size), np.zeros(size), np.zeros(size)
+    scale, center, shift = np.ones(size), np.zeros(size), np.zeros(size)
     for step in scalers:
         if step in (None, "passthrough"):
             continue
-        if type(step).__name__ not in SCALERS or getattr(step, "clip", False):
+        kind = type(step).__name__
+        if kind not in SCALERS or getattr(step, "clip", False):
             raise UsageError(
-                f"distance: the pipeline step {type(step).__name__} is not a scaler, so distances in your columns are "
-                "not known. Give score (and threshold), or a column of distances."
+                f"distance: the pipeline step {kind} is not a scaler, so distances in your columns are not known. Give "
+                "score (and threshold), or a column of distances."
             )
-        by, about, to = _fitted(step, size)
-        # by * (scale * (x - centre) + shift - about) + to
-        centre, shift, scale = centre + (about - shift) / scale, to, by * scale
-    return scale, centre, shift
-
-
-def _fitted(step: Any, size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """One scaler: by * (x - about) + to."""
-    kind, one, zero = type(step).__name__, np.ones(size), np.zeros(size)
-    if kind == "MinMaxScaler":
-        return np.asarray(step.scale_), np.asarray(step.data_min_), np.full(size, float(step.feature_range[0]))
-    about = getattr(step, {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(kind, ""), None)
-    if kind == "StandardScaler" and not step.with_mean:
-        about = None  # known, and not subtracted
-    by = one if step.scale_ is None else one / np.asarray(step.scale_)
-    return by, zero if about is None else np.asarray(about, dtype=float), zero
+        # This scaler is factor * (x - origin) + target.
+        factor, origin, target = np.ones(size), np.zeros(size), np.zeros(size)
+        if kind == "MinMaxScaler":
+            factor, origin, target = step.scale_, step.data_min_, np.full(size, float(step.feature_range[0]))
+        elif step.scale_ is not None:
+            factor = 1 / np.asarray(step.scale_)
+        if kind == "StandardScaler" and step.with_mean:
+            origin = step.mean_
+        elif kind == "RobustScaler" and step.center_ is not None:
+            origin = step.center_
+        center, shift, scale = center + (origin - shift) / scale, target, factor * scale
+    return scale, center, shift
 
 
 def _dense(matrix: Any) -> FloatArray:
     """As an array: a model fitted on a sparse matrix holds sparse ones."""
     return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=float)
-
-
-def _probability(model: Any, scaled: Scaler, threshold: float) -> Callable[[FloatArray], FloatArray]:
-    """The probability of the second class, minus the threshold."""
-
-    def decision(features: FloatArray) -> FloatArray:
-        with warnings.catch_warnings(), np.errstate(over="ignore"):
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
-            try:
-                return np.asarray(model.predict_proba(scaled(features))[:, 1] - threshold)
-            except ValueError:
-                raise DataError(
-                    f"distance: {type(model).__name__} cannot score these rows; forests take numbers up to 3.4e38."
-                ) from None
-
-    return decision
 
 
 def _kernel(model: Any, names: tuple[str, ...], scaled: Scaler, threshold: float, squared: bool) -> Kernel:
@@ -249,7 +225,7 @@ def _kernel(model: Any, names: tuple[str, ...], scaled: Scaler, threshold: float
 
 
 def _leaves(
-    tree: Any, scale: FloatArray, centre: FloatArray, shift: FloatArray
+    tree: Any, scale: FloatArray, center: FloatArray, shift: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The leaves of a tree as boxes in the user's units: lower and upper corners, and the share of the second class."""
     low, high, share = [], [], []
@@ -262,7 +238,7 @@ def _leaves(
             share.append(float(tree.value[node, 0, 1] / tree.value[node, 0].sum()))
             continue
         j = tree.feature[node]
-        cut = (_largest_left(tree.threshold[node]) - shift[j]) / scale[j] + centre[j]
+        cut = (largest_left(tree.threshold[node]) - shift[j]) / scale[j] + center[j]
         left_upper, right_lower = upper.copy(), lower.copy()
         left_upper[j], right_lower[j] = min(upper[j], cut), max(lower[j], cut)
         stack.append((tree.children_left[node], lower, left_upper))
@@ -270,11 +246,10 @@ def _leaves(
     return np.array(low), np.array(high), np.array(share)
 
 
-def _largest_left(threshold: float) -> float:
+def largest_left(threshold: float) -> float:
     """The largest number that goes left: scikit-learn rounds rows to 32 bits before it compares."""
     below = np.float32(threshold)
     if below > threshold:
         below = np.nextafter(below, np.float32(-np.inf))
-    above = np.nextafter(below, np.float32(np.inf))
-    middle = (float(below) + float(above)) / 2
+    middle = (float(below) + float(np.nextafter(below, np.float32(np.inf)))) / 2
     return middle if np.float32(middle) == below else float(np.nextafter(middle, -np.inf))

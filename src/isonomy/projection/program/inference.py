@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from isonomy.inference.designs import FEWEST
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import interval_isf, normal_isf, rows_for, t_isf, t_sf
-from isonomy.projection.program.criteria import Comparisons, DecisionCells, covariance, independent, total
+from isonomy.projection.program.criteria import Comparisons, DecisionCells, covariance, independent
 from isonomy.projection.program.law import (
     DRAWS,
     ENOUGH,
@@ -19,13 +20,16 @@ from isonomy.projection.program.law import (
     Null,
     ProjectionLaw,
     RateStrata,
-    observed,
+    maximum,
     permuted,
     positive_definite,
     strata,
 )
-from isonomy.projection.program.rows import Boundary, DesignedRows, Measured
-from isonomy.projection.program.solve import Constraint, LeastChange, solve
+from isonomy.projection.program.rows import DesignedRows, MeasuredArrays
+from isonomy.projection.program.solve import Constraint, solve
+
+if TYPE_CHECKING:
+    from isonomy.projection.read import RowsByPasses
 
 MOST_MOMENTS = 10  # of a two-sided tolerance: its law is simulated at 2^(m-1) corners
 FEW = 10  # rows of a group within an outcome below which large-sample laws are not reliable
@@ -41,258 +45,257 @@ POWER = 0.8  # probability with which the detectable difference, and a tolerance
 SOME = 3.0  # rows at distance 0 that are chance, however few flips chance needs
 
 
-class _Trial(NamedTuple):
-    """The program on some rows, and what its law needs."""
+class ProjectionTest:
+    """The test of a criterion on some rows. What does not depend on the null is computed once, on first use.
 
-    constraint: Constraint
-    change: LeastChange
-    width: float
-    curvature: FloatArray | None
-    status: Status
-
-
-def infer(
-    rows: Measured,
-    moments: Comparisons,
-    null: Null,
-    *,
-    bandwidth: float | None = None,
-    alpha: float | None = None,
-    tested: bool = True,
-    published: bool = False,
-    draws: int = DRAWS,
-    rng: np.random.Generator,
-) -> dict[str, Any]:
-    """Solve the program, and compare its value with what chance would give. Without ``alpha``: no critical value.
-
-    ``published``: by the paper's bandwidth, the groups' own rates and Theorems 1 and 2, whatever the rows are like.
-    Returns the facts of a test by name. Those with one entry per moment: ``standard_error``; ``constant``: not tested,
-    because the rates compared are all 0 or all 1; ``few_events``: neither tested nor given an interval, because rows
-    have weights or clusters and events are few.
+    ``published``: use the paper's bandwidth, the groups' own rates and Theorems 1 and 2, without checks.
+    ``constant`` marks moments that are not tested because the rates compared are all 0 or all 1, ``left_out`` says
+    whether others are tested; ``redundant`` are the places of moments that follow from the others.
     """
-    cells, sample = rows.cells, rows.sample
-    constant = np.zeros(moments.value.size, dtype=bool)
-    if moments.null_variance is not None:
-        # Among rows that are all selected or all refused the difference is 0, whoever is compared.
-        constant = (cells.count * moments.null_variance) @ moments.phi**2 == 0
-    places = independent(moments.phi)
-    redundant = np.setdiff1d(np.arange(moments.value.size), places)
-    left_out = bool(constant.any()) and not constant[places].all()
-    places = places[~constant[places]] if left_out else places
-    limits = null.at(places)
-    _refuse_tolerance(null, limits, redundant)
-    sigma_all, own_rates, df, effective = _variances(rows, moments, places)
-    sigma = None if sigma_all is None else sigma_all[np.ix_(places, places)]
-    width = cells.rows ** (-1 / 5) if published else bandwidth
-    plain = _trial(rows, moments, places, limits, sigma, width)
-    trial = plain
-    if published:  # the kernel estimate of S as it is
-        curvature = _kernel(cells, rows.boundary(plain.width), moments.phi[:, places], plain.width)
+
+    def __init__(
+        self,
+        rows: MeasuredArrays | RowsByPasses,
+        moments: Comparisons,
+        *,
+        bandwidth: float | None = None,
+        tested: bool = True,
+        published: bool = False,
+    ) -> None:
+        self.rows, self.moments, self._tested, self.published = rows, moments, tested, published
+        self.constant = np.zeros(moments.value.size, dtype=bool)
+        if moments.null_variance is not None:
+            # Among rows that are all selected or all refused the difference is 0, whoever is compared.
+            self.constant = (rows.cells.count * moments.null_variance) @ moments.phi**2 == 0
+        places = independent(moments.phi)
+        self.redundant = np.setdiff1d(np.arange(moments.value.size), places)
+        self.left_out = bool(self.constant.any()) and not self.constant[places].all()
+        self._places = places[~self.constant[places]] if self.left_out else places
+        self._width = rows.cells.rows ** (-1 / 5) if published else bandwidth
+        self._sigma, self._own_rates, self.df, self._effective = self._variances()
+
+    @cached_property
+    def _plain(self) -> BoundaryProgram:
+        return BoundaryProgram(self, self.rows, self._width)
+
+    @cached_property
+    def _smooth(self) -> BoundaryProgram | None:
+        """The program on a lattice that is spread over its steps, if there is one and it has a law."""
+        rows = self.rows.smoothed()
+        program = None if rows is None else BoundaryProgram(self, rows, self._width)
+        return program if program is not None and program.density[1] is Status.OK else None
+
+    @property
+    def sigma(self) -> FloatArray | None:
+        """The covariance of the moments that are tested."""
+        return None if self._sigma is None else self._sigma[np.ix_(self._places, self._places)]
+
+    @property
+    def phi(self) -> FloatArray:
+        """The moments that are tested, cell by cell."""
+        return self.moments.phi[:, self._places]
+
+    def constraint(self, null: Null) -> Constraint:
+        """What the flips have to achieve: a refused row adds phi to the moment, a selected one subtracts it."""
+        cells, limits = self.rows.cells, null.subset(self._places).times(self.rows.cells.rows)
+        vectors = (1 - 2 * cells.selected)[:, None] * self.phi
+        return Constraint(vectors, cells.rows * self.moments.value[self._places], limits.low, limits.high)
+
+    def against(
+        self, null: Null, *, alpha: float | None = None, draws: int = DRAWS, rng: np.random.Generator
+    ) -> dict[str, Any]:
+        """Solve the program, and compare its value with what chance would give. Without ``alpha``: no critical value.
+
+        Returns the facts of the test by name. Those with one entry per moment: ``standard_error``; ``few_events``:
+        neither tested nor given an interval, because rows have weights or clusters and events are few.
+        """
+        rows, moments, places, df = self.rows, self.moments, self._places, self.df
+        cells, sample, limits, sigma = rows.cells, rows.sample, null.subset(places), self.sigma
+        self._refuse_tolerance(null)
+        plain = solve(self._plain.pool, self.constraint(null))
+        change, program = plain, self._plain
+        if program.density[1] is Status.ATOMS and plain.status is Status.OK and self._tested and self._smooth:
+            # A lattice that is spread over its steps has a law where the rows as they are have none.
+            program = self._smooth
+            change = solve(program.pool, self.constraint(null))
+        (curvature, status), edge = program.density, Edge(cells, moments, null)
+        if sigma is None or plain.status is not Status.OK:
+            status = Status.CONSTANT if sigma is None else plain.status
+        elif status is Status.OK and not (limits.equality or self.published or sample) and change.value > 0:
+            # The law is normal, and few rows do not follow it.
+            status = Status.UNSUPPORTED if edge.scarce(places) < FEW else status
+        moment, expected = moments.value[places], np.inf
+        if sigma is None or sample is not None:
+            pass  # weights and clusters have their own law for small samples
+        elif limits.equality and moments.null_rate is not None:
+            # Groups this small are judged at the rates of the null: their own are noise.
+            shared = (moments.member * moments.null_rate[:, None]).max(axis=0)
+            compared = [*moments.event[places], *moments.reference[moments.event[places]]]
+            expected = float((moments.count * np.minimum(shared, 1 - shared))[compared].min())
+            if status is Status.UNSUPPORTED or expected < ENOUGH * places.size:
+                sigma = self._null_sigma(sigma)
+            if status is Status.OK and expected < SCARCE and not self.published:
+                status = Status.UNSUPPORTED
+        elif status is Status.UNSUPPORTED or not (limits.equality or (status is Status.OK and self._own_rates)):
+            sigma = edge.covariance(sigma, places)
+            moment = moment if limits.equality or status is Status.OK else edge.moved(sigma, places)
+        few = np.zeros(moments.value.size, dtype=bool)
+        if self._effective < FEWEST:
+            status, sigma = Status.FEW_CLUSTERS, None
+        elif sample is not None:
+            few = edge.few_events(sample) & ~self.constant
+            status, sigma = (Status.FEW_EVENTS, None) if few[places].any() else (status, sigma)
+        limits = limits.times(np.sqrt(cells.rows))
+        normals = None
+        if limits.simulated:
+            normals = rng.standard_normal((draws, places.size))
+            if np.isfinite(df):  # a t law, with one variance for all moments, if the covariance rests on few clusters
+                normals = normals * np.sqrt(df / rng.chisquare(df, (draws, 1)))
+        wald, wald_pvalue, law, by_permutation = np.nan, np.nan, None, False
+        if sigma is not None:
+            wald = float(maximum(np.sqrt(cells.rows) * moment[None, :], sigma, limits)[0])
+            by_permutation = expected < SCARCE and cells.rows < EXCHANGED
+            if by_permutation:
+                wald_pvalue = permuted(cells, self.phi, sigma, wald, rng)
+            else:
+                wald_pvalue = ProjectionLaw(sigma, sigma, limits, normals, df).sf(wald)
+            if curvature is not None and status is Status.OK and self._tested:
+                theirs = covariance(cells, moments.influence)[np.ix_(places, places)] if self.published else sigma
+                law = ProjectionLaw(theirs, curvature, limits, normals, df)
+        error = np.full(self.constant.size, np.nan)
+        if self._sigma is not None and status is not Status.FEW_CLUSTERS:
+            error = np.where(self.constant | few, np.nan, np.sqrt(np.diag(self._sigma) / cells.rows))
+        fallback = wald_pvalue if self._tested else np.nan
+        return {
+            "change": plain,
+            "tested_statistic": change.value,
+            "pvalue": fallback if law is None else law.sf(change.value),
+            "critical_value": np.nan if law is None or alpha is None else law.isf(alpha),
+            "wald_statistic": 2 * wald,
+            "wald_pvalue": wald_pvalue,
+            "equivalence_pvalue": np.nan if sigma is None else edge.within(error if sample else None, df),
+            "status": status,
+            "bandwidth": program.width,
+            "weights": np.full(places.size, np.nan) if law is None else law.weights,
+            "standard_error": error,
+            "few_events": few,
+            # Variances at the rates of the null, because some rates are 0 or 1.
+            "pooled": self._sigma is not None and not self._own_rates,
+            "smoothed": law is not None and change is not plain,  # scores spread over the steps of a lattice
+            "permuted": by_permutation,  # the Wald test's p-value
+            "random": by_permutation or normals is not None,
+        }
+
+    def _refuse_tolerance(self, null: Null) -> None:
+        """Raise if the law of this tolerance is not known."""
+        if self.redundant.size and not null.equality:
+            raise UsageError(
+                "tolerance: some comparisons follow from the others; give groups that are not functions of each other."
+            )
+        sides = int(null.subset(self._places).two_sided.sum())
+        if sides > MOST_MOMENTS:
+            raise UsageError(
+                f"tolerance: {sides} comparisons at once; a two-sided tolerance is checked at 2^(m-1) corners, at most "
+                f'{MOST_MOMENTS} comparisons. Merge groups, or limit one side only: tolerance={{"above": ...}} or '
+                '{"below": ...}.'
+            )
+
+    # ---- variances
+
+    def _variances(self) -> tuple[FloatArray | None, bool, float, float]:
+        """The covariance of all moments, whether it is at the groups' own rates, its degrees of freedom, its clusters.
+
+        No covariance if nothing varies. At the rates of the null if some are 0 or 1. The last is the smallest effective
+        number of clusters, or of weighted rows, of a compared group.
+        """
+        cells, sample, moments, places = self.rows.cells, self.rows.sample, self.moments, self._places
+        tested = np.ix_(places, places)
+        if sample is not None:
+            centered = moments.influence - cells.count / cells.rows @ moments.influence
+            sigma = sample.covariance(centered, cells.rows)
+            effective = float(sample.effective(moments.member).min())
+            return (
+                (sigma if positive_definite(sigma[tested]) else None),
+                True,
+                sample.df(centered[:, places]),
+                effective,
+            )
+        sigma = covariance(cells, moments.influence)
+        definite = positive_definite(sigma[tested])
+        if moments.user_defined:
+            return (sigma if definite else None), True, np.inf, np.inf
+        rate = moments.rate[[*moments.event[places], *moments.reference[moments.event[places]]]]
+        if definite and ((rate > 0) & (rate < 1)).all():
+            return sigma, True, np.inf, np.inf
+        # A rate of 0 or 1 among few rows has no variance of its own and would pass for certainty.
+        pooled = self._pooled()
+        return (pooled if positive_definite(pooled[tested]) else None), False, np.inf, np.inf
+
+    def _pooled(self) -> FloatArray:
+        """Covariance at the rates that hold under the null."""
+        cells, phi, variance = self.rows.cells, self.moments.phi, self.moments.null_variance
+        assert variance is not None
+        return phi.T @ ((cells.count / cells.rows * variance)[:, None] * phi)
+
+    def _null_sigma(self, sigma: FloatArray) -> FloatArray:
+        """The same, except for the correlation of comparisons of different columns, which is taken from the data.
+
+        Equal rates in each column imply nothing about the rates of their intersections.
+        """
+        places = self._places
+        pooled = self._pooled()[np.ix_(places, places)]
+        if not positive_definite(pooled):
+            return sigma
+        base = self.moments.reference[self.moments.event[places]]
+        ratio = np.sqrt(np.diag(pooled) / np.diag(sigma))
+        mixed = np.where(base[:, None] == base[None, :], pooled, sigma * np.outer(ratio, ratio))
+        return mixed if positive_definite(mixed) else pooled
+
+
+class BoundaryProgram:
+    """The program of a test on some rows, and the density at their boundary."""
+
+    def __init__(self, test: ProjectionTest, rows: MeasuredArrays | RowsByPasses, bandwidth: float | None) -> None:
+        self._test, self._rows, self._bandwidth = test, rows, bandwidth
+        self.pool = rows.pool(test.phi)
+
+    @cached_property
+    def width(self) -> float:
+        """The bandwidth of the density."""
+        size, sample = self._rows.cells.rows, self._rows.sample
+        if sample is not None:
+            size = min(size, float(sample.effective(np.ones((self._rows.cells.count.size, 1), dtype=bool))[0]))
+        return self._bandwidth or 1.06 * self._rows.spread * size ** (-1 / 5)
+
+    @cached_property
+    def density(self) -> tuple[FloatArray | None, Status]:
+        """S, the kernel estimate at the boundary, where the rows there allow one."""
+        if not self.width > 0:  # all distances are equal
+            return None, Status.ATOMS
+        cells, boundary, phi, sigma = (
+            self._rows.cells,
+            self._rows.boundary(self.width),
+            self._test.phi,
+            self._test.sigma,
+        )
+        curvature = phi.T @ (boundary.kernel[:, None] / (cells.rows * self.width) * phi)
         definite = positive_definite(curvature)
-        trial = plain._replace(
-            curvature=curvature if definite else None, status=Status.OK if definite else Status.UNSUPPORTED
-        )
-    elif plain.status is Status.ATOMS and plain.change.status is Status.OK and tested:
-        # A lattice that is spread over its steps may have a law where the rows as they are have none.
-        smooth = rows.smoothed()
-        spread = None if smooth is None else _trial(smooth, moments, places, limits, sigma, width)
-        trial = plain if spread is None or spread.status is not Status.OK else spread
-    edge, status = Edge(cells, moments, null), trial.status
-    if sigma is None or plain.change.status is not Status.OK:
-        status = Status.CONSTANT if sigma is None else plain.change.status
-    elif status is Status.OK and not (limits.equality or published or sample) and trial.change.value > 0:
-        # The law is normal, and few rows do not follow it.
-        status = Status.UNSUPPORTED if edge.scarce(places) < FEW else status
-    moment, expected = moments.value[places], np.inf
-    if sigma is None or sample is not None:
-        pass  # weights and clusters have their own law for small samples
-    elif limits.equality and moments.null_variance is not None:
-        # Groups this small are judged at the rates of the null: their own are noise.
-        expected = _expected(cells, moments, places)
-        if status is Status.UNSUPPORTED or expected < ENOUGH * places.size:
-            sigma = _null_sigma(cells, moments, places, sigma)
-        if status is Status.OK and expected < SCARCE and not published:
-            status = Status.UNSUPPORTED
-    elif status is Status.UNSUPPORTED or not (limits.equality or (status is Status.OK and own_rates)):
-        sigma = edge.covariance(sigma, places)
-        moment = moment if limits.equality or status is Status.OK else edge.moved(sigma, places)
-    few = np.zeros(moments.value.size, dtype=bool)
-    if sample is not None:
-        few = edge.few_events(sample) & ~constant
-    if effective < FEWEST:
-        status, sigma = Status.FEW_CLUSTERS, None
-    elif few[places].any():
-        status, sigma = Status.FEW_EVENTS, None
-    limits = limits.times(np.sqrt(cells.rows))
-    normals = None
-    if limits.simulated:
-        normals = rng.standard_normal((draws, places.size))
-        if np.isfinite(df):  # a t law, with one variance for all moments, if the covariance rests on few clusters
-            normals = normals * np.sqrt(df / rng.chisquare(df, (draws, 1)))
-    wald, wald_pvalue, law, by_permutation = np.nan, np.nan, None, False
-    if sigma is not None:
-        wald = observed(np.sqrt(cells.rows) * moment, sigma, limits)
-        by_permutation = expected < SCARCE and cells.rows < EXCHANGED
-        if by_permutation:
-            wald_pvalue = permuted(cells, moments.phi[:, places], sigma, wald, rng)
-        else:
-            wald_pvalue = ProjectionLaw(sigma, sigma, limits, normals, df).sf(wald)
-        if trial.curvature is not None and status is Status.OK and tested:
-            theirs = covariance(cells, moments.influence)[np.ix_(places, places)] if published else sigma
-            law = ProjectionLaw(theirs, trial.curvature, limits, normals, df)
-    variance = np.full(constant.size, np.nan) if sigma_all is None else np.diag(sigma_all) / cells.rows
-    error = np.where(constant | few, np.nan, np.sqrt(variance))
-    fallback = wald_pvalue if tested else np.nan
-    return {
-        "change": plain.change,
-        "constraint": plain.constraint,
-        "tested_statistic": trial.change.value,
-        "pvalue": fallback if law is None else law.sf(trial.change.value),
-        "critical_value": np.nan if law is None or alpha is None else law.isf(alpha),
-        "wald_statistic": 2 * wald,
-        "wald_pvalue": wald_pvalue,
-        "equivalence_pvalue": np.nan if sigma is None else edge.within(error if sample else None, df),
-        "status": status,
-        "bandwidth": trial.width,
-        "weights": np.full(places.size, np.nan) if law is None else law.weights,
-        "standard_error": error,
-        "df": df,  # of the variances; infinite without weights and clusters
-        "redundant": redundant,  # places of moments that follow from the others
-        "constant": constant,
-        "left_out": left_out,  # whether constant ones were left out, and others tested
-        "few_events": few,
-        "pooled": sigma_all is not None and not own_rates,  # variances at the rates of the null: some rates are 0 or 1
-        "smoothed": law is not None and trial.change is not plain.change,  # scores spread over the steps of a lattice
-        "permuted": by_permutation,  # the Wald test's p-value
-        "random": by_permutation or normals is not None,
-    }
-
-
-def _refuse_tolerance(null: Null, tested: Null, redundant: IntArray) -> None:
-    """Raise if the law of this tolerance is not known."""
-    if redundant.size and not null.equality:
-        raise UsageError(
-            "tolerance: some comparisons follow from the others; give groups that are not functions of each other."
-        )
-    sides = int(tested.two_sided.sum())
-    if sides > MOST_MOMENTS:
-        raise UsageError(
-            f"tolerance: {sides} comparisons at once; a two-sided tolerance is checked at 2^(m-1) corners, at most "
-            f'{MOST_MOMENTS} comparisons. Merge groups, or limit one side only: tolerance={{"above": ...}} or '
-            '{"below": ...}.'
-        )
-
-
-def _trial(
-    rows: Measured,
-    moments: Comparisons,
-    places: IntArray,
-    null: Null,
-    sigma: FloatArray | None,
-    bandwidth: float | None,
-) -> _Trial:
-    """Solve the program, and examine the rows near the boundary."""
-    cells, phi = rows.cells, moments.phi[:, places]
-    # Flipping a refused row adds phi to the moment, flipping a selected one subtracts it.
-    vectors = (1 - 2 * cells.selected)[:, None] * phi
-    limits = null.times(cells.rows)
-    constraint = Constraint(vectors, cells.rows * moments.value[places], limits.low, limits.high)
-    change = solve(rows.pool(vectors), constraint)
-    size = cells.rows if rows.sample is None else min(cells.rows, rows.sample.size)
-    width = bandwidth or 1.06 * rows.spread * size ** (-1 / 5)
-    members = phi != 0 if moments.user_defined else moments.member
-    return _Trial(constraint, change, width, *_curvature(rows, phi, sigma, width, members))
-
-
-# ---- variances
-
-
-def _variances(rows: Measured, moments: Comparisons, places: IntArray) -> tuple[FloatArray | None, bool, float, float]:
-    """The covariance of all moments, whether it is at the groups' own rates, its degrees of freedom, and its clusters.
-
-    No covariance if nothing varies. At the rates of the null if some are 0 or 1. The last is the smallest effective
-    number of clusters, or of weighted rows, of a compared group.
-    """
-    cells, sample, tested = rows.cells, rows.sample, np.ix_(places, places)
-    if sample is not None:
-        centred = moments.influence - cells.count / cells.rows @ moments.influence
-        sigma = sample.covariance(centred, cells.rows)
-        effective = float(sample.effective(moments.member).min())
-        return (sigma if positive_definite(sigma[tested]) else None), True, sample.df(centred[:, places]), effective
-    sigma = covariance(cells, moments.influence)
-    definite = positive_definite(sigma[tested])
-    if moments.user_defined:
-        return (sigma if definite else None), True, np.inf, np.inf
-    rate = moments.rate[[*moments.event[places], *moments.reference[moments.event[places]]]]
-    if definite and ((rate > 0) & (rate < 1)).all():
-        return sigma, True, np.inf, np.inf
-    # A rate of 0 or 1 among few rows has no variance of its own and would pass for certainty.
-    return _pooled(cells, moments, places), False, np.inf, np.inf
-
-
-def _pooled(cells: DecisionCells, moments: Comparisons, places: IntArray) -> FloatArray | None:
-    """Covariance at the rates that hold under the null."""
-    if moments.null_variance is None:
-        return None
-    pooled = moments.phi.T @ ((cells.count / cells.rows * moments.null_variance)[:, None] * moments.phi)
-    return pooled if positive_definite(pooled[np.ix_(places, places)]) else None
-
-
-def _null_sigma(cells: DecisionCells, moments: Comparisons, places: IntArray, sigma: FloatArray) -> FloatArray:
-    """The same, except for the correlation of comparisons of different columns, which is taken from the data.
-
-    Equal rates in each column imply nothing about the rates of their intersections.
-    """
-    pooled = _pooled(cells, moments, places)
-    if pooled is None:
-        return sigma
-    pooled = pooled[np.ix_(places, places)]
-    base = moments.reference[moments.event[places]]
-    ratio = np.sqrt(np.diag(pooled) / np.diag(sigma))
-    mixed = np.where(base[:, None] == base[None, :], pooled, sigma * np.outer(ratio, ratio))
-    return mixed if positive_definite(mixed) else pooled
-
-
-def _expected(cells: DecisionCells, moments: Comparisons, places: IntArray) -> float:
-    """Fewest rows expected selected, or refused, in a compared group at the rates of the null."""
-    fewest = np.inf
-    for i in {*moments.event[places], *moments.reference[moments.event[places]]}:
-        within = cells.within(moments.outcomes[i])
-        rate = float(cells.count[within] @ cells.selected[within] / cells.count[within].sum())
-        fewest = min(fewest, float(moments.count[i]) * min(rate, 1 - rate))
-    return fewest
-
-
-# ---- the density at the boundary
-
-
-def _kernel(cells: DecisionCells, boundary: Boundary, phi: FloatArray, width: float) -> FloatArray:
-    return phi.T @ (boundary.kernel[:, None] / (cells.rows * width) * phi)
-
-
-def _curvature(
-    rows: Measured, phi: FloatArray, sigma: FloatArray | None, width: float, members: BoolArray
-) -> tuple[FloatArray | None, Status]:
-    """S, the kernel estimate at the boundary, where the rows there allow one."""
-    if not width > 0:  # all distances are equal
-        return None, Status.ATOMS
-    cells, boundary = rows.cells, rows.boundary(width)
-    curvature = _kernel(cells, boundary, phi, width)
-    # Each group counts for itself: the density of one with hardly a row near the boundary would be chance.
-    if (boundary.near @ members).min() < NEAR or not positive_definite(curvature):
-        return None, Status.UNSUPPORTED
-    if sigma is None:
+        if self._test.published:  # S as it is
+            return (curvature, Status.OK) if definite else (None, Status.UNSUPPORTED)
+        # Each group counts for itself: the density of one with hardly a row near the boundary would be chance.
+        members = phi != 0 if self._test.moments.user_defined else self._test.moments.member
+        if (boundary.near @ members).min() < NEAR or not definite:
+            return None, Status.UNSUPPORTED
+        if sigma is None:
+            return curvature, Status.OK
+        # Rows that chance alone would flip: a moment's deviation over its change by one row at the boundary.
+        density = boundary.kernel @ (phi != 0) / (cells.rows * self.width)
+        flips = float(np.sqrt(cells.rows * np.diag(sigma) * density / np.diag(curvature)).min())
+        # Rows at the boundary itself are averaged away over a bandwidth, yet they are the first to move, and free.
+        free = float((boundary.free @ (phi != 0)).max())
+        if boundary.tie > TIES * flips or free > max(SOME, FREE * flips):
+            return None, Status.ATOMS
         return curvature, Status.OK
-    # Rows at the boundary itself are averaged away over a bandwidth, yet they are the first to move, and free.
-    segments = rows.pool(np.ones((cells.count.size, 1))).coarse()
-    at = np.flatnonzero(segments.high == 0)
-    free = float((total(segments.group[at], segments.count[at], cells.count.size) @ (phi != 0)).max())
-    # Rows that chance alone would flip: a moment's deviation over its change by one row at the boundary.
-    density = boundary.kernel @ (phi != 0) / (cells.rows * width)
-    flips = float(np.sqrt(cells.rows * np.diag(sigma) * density / np.diag(curvature)).min())
-    if boundary.tie > TIES * flips or free > max(SOME, FREE * flips):
-        return None, Status.ATOMS
-    return curvature, Status.OK
 
 
 # ---- the edge of the null
@@ -340,7 +343,7 @@ class Edge:
         return np.asarray(few.reshape(-1, 2).any(axis=1))
 
     def covariance(self, sigma: FloatArray, places: IntArray) -> FloatArray:
-        """``sigma`` with its variances taken at the edge; correlations are places."""
+        """``sigma`` with its variances taken at the edge; correlations stay as they are."""
         variance = [part.variance(part.restricted(limit)) for part, limit, _ in map(self._outward, places)]
         ratio = self._rows * np.array(variance) / np.diag(sigma)
         # No rates reach an edge beyond the range of the moment: there `sigma` is as good as any.

@@ -25,6 +25,7 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
+from scipy.linalg import eigvalsh
 from scipy.special import betainc, gammaln, xlog1py, xlogy
 
 from isonomy.inference.designs import JointLaw
@@ -76,8 +77,8 @@ class Null:
         """The moments with room between two limits."""
         return (self.low < self.high) & np.isfinite(self.high - self.low)
 
-    def at(self, places: IntArray) -> Null:
-        """The same of some moments."""
+    def subset(self, places: IntArray) -> Null:
+        """The limits of some of the moments."""
         return Null(self.low[places], self.high[places])
 
     def times(self, factor: float) -> Null:
@@ -97,18 +98,11 @@ class ProjectionLaw:
 
     @cached_property
     def weights(self) -> FloatArray:
-        """Of the chi-squares: eigenvalues of Sigma^(1/2) S^-1 Sigma^(1/2) / 2."""
-        from scipy.linalg import eigvalsh
-
+        """Weights of the chi-squares: eigenvalues of Sigma^(1/2) S^-1 Sigma^(1/2) / 2."""
         values = eigvalsh(self.covariance, self.curvature) / 2
         # Rounding leaves eigenvalues that are zero, or equal, apart by a few units in the last place.
         values[values < 1e-13 * values[-1]] = 0.0
         return np.asarray(values)
-
-    @cached_property
-    def scale(self) -> float:
-        """Standard deviation of one moment."""
-        return float(np.sqrt(self.covariance[0, 0]))
 
     def sf(self, statistic: float) -> float:
         """P(statistic at least this large) at the least favorable point of the null."""
@@ -123,7 +117,7 @@ class ProjectionLaw:
         if self.null.simulated:
             exceeding = (self._maxima >= statistic).sum(axis=1)
             return float(pvalue(int(exceeding.max()), self._maxima.shape[1]))
-        return self._one_moment(np.sqrt(2 * float(self.curvature[0, 0]) * statistic) / self.scale)
+        return self._one_moment(np.sqrt(2 * float(self.curvature[0, 0] / self.covariance[0, 0]) * statistic))
 
     def isf(self, alpha: float) -> float:
         """The critical value: the statistic with p-value ``alpha``."""
@@ -137,11 +131,11 @@ class ProjectionLaw:
         low, high = float(t_isf(min(alpha, 0.5), self.df)), float(t_isf(alpha / 2, self.df))
         enough = self._one_moment(low) <= alpha
         a = low if enough else root(lambda z: self._one_moment(z) - alpha, low, high).x
-        return (a * self.scale) ** 2 / (2 * float(self.curvature[0, 0]))
+        return a**2 * float(self.covariance[0, 0] / self.curvature[0, 0]) / 2
 
     def _one_moment(self, a: float) -> float:
         """P(at least this many standard deviations beyond a limit): beyond that one, and beyond the far one."""
-        far = a + float(self.null.high[0] - self.null.low[0]) / self.scale
+        far = a + float((self.null.high[0] - self.null.low[0]) / np.sqrt(self.covariance[0, 0]))
         return float(t_sf(a, self.df) + t_sf(far, self.df))
 
     @cached_property
@@ -151,29 +145,28 @@ class ProjectionLaw:
             raise ValueError("normals: a simulated law needs draws")
         values, vectors = np.linalg.eigh(self.covariance)
         moments = self.normals @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-
-        vertices = self._vertices()
+        # The null as it looks from each of its vertices, where the moment's mean then lies.
+        null, width = self.null, self.null.high - self.null.low
+        ends = [
+            (True, False) if both else (bool(above),)
+            for both, above in zip(null.two_sided, np.isfinite(null.high), strict=True)
+        ]
+        if (np.isfinite(null.low) & np.isfinite(null.high)).all():  # a vertex and its mirror image have the same law
+            ends[next(j for j, end in enumerate(ends) if len(end) == 2)] = (True,)
+        corners = [np.array(corner) for corner in product(*ends)]
+        vertices = [Null(np.where(corner, -width, 0.0), np.where(corner, 0.0, width)) for corner in corners]
         if len(vertices) > FINALISTS:
-            # A few draws tell apart the vertices that matter from those that do not.
+            # A few draws show which vertices matter.
             screened = [maximum(moments[:SCREENED], self.curvature, vertex, precision=ROUGH) for vertex in vertices]
             high = [float(np.quantile(maxima, TAIL)) for maxima in screened]
             vertices = [vertices[i] for i in np.argsort(high)[-FINALISTS:]]
         return np.stack([maximum(moments, self.curvature, vertex, precision=ROUGH) for vertex in vertices])
 
-    def _vertices(self) -> list[Null]:
-        """The null as it looks from each of its vertices, where the moment's mean then lies."""
-        width = self.null.high - self.null.low
-        below, above = np.isfinite(self.null.low), np.isfinite(self.null.high)
-        ends = [(True, False) if two else (bool(a),) for two, a in zip(self.null.two_sided, above, strict=True)]
-        if (below & above).all():  # a vertex and its mirror image have the same law
-            first = next(j for j, end in enumerate(ends) if len(end) == 2)
-            ends[first] = (True,)
-        corners = [np.array(at) for at in product(*ends)]
-        return [Null(np.where(at, -width, 0.0), np.where(at, 0.0, width)) for at in corners]
-
 
 def maximum(moments: FloatArray, curvature: FloatArray, null: Null, *, precision: float = PRECISION) -> FloatArray:
-    """m(W) for each row W of ``moments``, by coordinate ascent over all rows at once."""
+    """m(W) for each row W of ``moments``: a quadratic form for equality, else by coordinate ascent over all rows."""
+    if null.equality:
+        return (moments * np.linalg.solve(curvature, moments.T).T).sum(axis=1) / 2
     result = np.zeros(len(moments))
     active = np.arange(len(moments))
     w = np.ascontiguousarray(moments.T)  # one moment per line: every step below runs along memory
@@ -203,15 +196,8 @@ def maximum(moments: FloatArray, curvature: FloatArray, null: Null, *, precision
     return result
 
 
-def observed(moment: FloatArray, covariance: FloatArray, null: Null) -> float:
-    """The Wald statistic, halved, of sqrt(N) times the moment: m(W) with the covariance as curvature."""
-    if null.equality:
-        return float(moment @ np.linalg.solve(covariance, moment)) / 2
-    return float(maximum(moment[None, :], covariance, null)[0])
-
-
 def positive_definite(matrix: FloatArray) -> bool:
-    """True when no direction is (numerically) without variance or curvature, whatever the units of the rows."""
+    """Whether every direction has (numerically) some variance or curvature, in any units of the rows."""
     scale = np.sqrt(np.diag(matrix))
     if not (np.isfinite(matrix).all() and (scale > 0).all()):
         return False
@@ -232,7 +218,7 @@ class RateStrata:
 
     @property
     def value(self) -> float:
-        """The moment seen."""
+        """The observed moment."""
         return float(self.weight @ (self.selected / self.count))
 
     @property
@@ -241,11 +227,11 @@ class RateStrata:
         return replace(self, weight=-self.weight)
 
     def variance(self, rate: FloatArray) -> float:
-        """Of the moment, at these rates."""
+        """Variance of the moment at these rates."""
         return float(self.weight**2 @ (rate * (1 - rate) / self.count)) + self.other
 
     def restricted(self, target: float) -> FloatArray:
-        """The likeliest rates at which the moment is ``target``; the nearest it can be where no rates give it."""
+        """The likeliest rates at which the moment is ``target``, or as near to it as rates allow."""
         # With multiplier c = lambda w the likelihood equation of one rate is c r^2 + (n - c) r - x = 0.
         unit = self.count / np.abs(self.weight)
 
@@ -264,7 +250,7 @@ class RateStrata:
         return float((self.count * np.minimum(rate, 1 - rate)).min())
 
     def tail(self, target: float) -> float:
-        """P(moment at least the one seen), when its mean is ``target``."""
+        """P(moment at least the observed one) when its mean is ``target``."""
         rate = self.restricted(target)
         few = self.scarce(rate) < ENOUGH
         error = np.sqrt(self.variance(rate))
@@ -296,12 +282,12 @@ class RateStrata:
 
 
 def strata(cells: DecisionCells, phi: FloatArray, variance: float) -> RateStrata:
-    """One moment's strata: rows that it weighs alike. ``variance`` is that of sqrt(N) times the moment."""
+    """The strata of one moment: rows with the same weight. ``variance``: of sqrt(N) times the moment."""
     value, place = np.unique(phi, return_inverse=True)
     count = np.bincount(place, cells.count)
     selected = np.bincount(place, cells.count * cells.selected)
-    kept = (value != 0) & (count > 0)
-    parts = RateStrata(value[kept] * count[kept] / cells.rows, count[kept], selected[kept])
+    used = (value != 0) & (count > 0)
+    parts = RateStrata(value[used] * count[used] / cells.rows, count[used], selected[used])
     rest = variance / cells.rows - parts.variance(parts.selected / parts.count)
     return replace(parts, other=max(0.0, rest))
 
@@ -325,6 +311,7 @@ def permuted(
             among = cells.count * cells.selected * (True if cells.outcome is None else cells.outcome == value)
             rows = rng.multivariate_hypergeometric(size[here].astype(int), int(among.sum()), EXCHANGES, "marginals")
             moments += rows @ change / np.sqrt(cells.rows)
-    statistics = np.einsum("ij,ij->i", moments, np.linalg.solve(sigma, moments.T).T) / 2
+    equal = np.zeros(phi.shape[1])
+    statistics = maximum(moments, sigma, Null(equal, equal))
     # The same table again has the same statistic, up to rounding.
     return float(pvalue(int((statistics >= statistic * (1 - 1e-9)).sum()), EXCHANGES))

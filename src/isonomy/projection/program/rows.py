@@ -2,20 +2,20 @@
 
 Within a class (a cell) every row changes the moment by the same vector, so the nearest rows flip first, and the number
 that flips is all there is to know. Rows in memory are sorted once and held in *segments* of neighboring distances;
-`reading` does the same by grouped passes.
+`bins` does the same by grouped passes.
 
 Scores on a lattice (rounded, or counted in points) have no density. They are spread over the steps of the lattice: the
 rows at one place are laid out evenly from halfway to the place before to halfway to the next. Each side of the boundary
 begins where its first step does, so it does not matter whether the threshold is on the lattice or between two places.
-Steps must be equal and no place near the boundary heaped: leaves of trees and preferred round numbers do not form such
-a lattice. Nothing is drawn, and the cost depends on the number of places, not of rows.
+Steps must be equal, and no place near the boundary may be heaped: leaves of trees and preferred round numbers do not
+form such a lattice. Nothing is drawn, and the cost depends on the number of places, not of rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -52,13 +52,8 @@ class Segments:
     low: FloatArray
     high: FloatArray
 
-    @property
-    def exact(self) -> bool:
-        """True for segments made of single distances, whose ends are one array."""
-        return self.low is self.high
-
     def where(self, mask: BoolArray | IntArray) -> Segments:
-        """The segments for which ``mask`` holds, or those at the places it gives."""
+        """The segments that a mask, or an array of places, selects."""
         return Segments(*(getattr(self, name)[mask] for name in self.__slots__))
 
     def __add__(self, other: Segments) -> Segments:
@@ -70,19 +65,16 @@ class Pool(Protocol):
 
     def coarse(self) -> Segments:
         """All rows, in a few segments."""
-        ...
 
     def split(self, cut: Segments) -> Segments:
         """The same rows as those of ``cut``, in finer segments."""
-        ...
 
 
 class SortedRows:
     """Rows in memory, sorted by distance within their class."""
 
     def __init__(self, distance: FloatArray, group: IntArray, classes: int, weight: FloatArray | None = None) -> None:
-        usable = np.where(np.isfinite(distance), group, -1)
-        rows = Ragged.from_codes(usable, classes, distance, weights=weight)
+        rows = Ragged.from_codes(np.where(np.isfinite(distance), group, -1), classes, distance, weights=weight)
         self._offsets = rows.offsets
         self._distance: FloatArray = rows.columns[0]
         self._weight = rows.weights
@@ -94,7 +86,6 @@ class SortedRows:
                 order = np.argsort(self._distance[part], kind="stable")
                 self._distance[part] = self._distance[part][order]
                 self._weight[part] = self._weight[part][order]
-        self._total = self._distance if self._weight is None else self._distance * self._weight
         self._pieces = max(8, SEGMENTS // max(1, classes))
 
     def coarse(self) -> Segments:
@@ -111,28 +102,28 @@ class SortedRows:
         return self._cut(cut.group, first + np.array(starts), first + np.array(stops))
 
     def _cut(self, groups: IntArray, starts: IntArray, stops: IntArray) -> Segments:
-        pieces = [
-            self._between_ties(np.unique(np.linspace(a, b, self._pieces + 1).astype(np.intp)))
-            for a, b in zip(starts, stops, strict=True)
-        ]
+        pieces = []
+        for start, stop in zip(starts, stops, strict=True):
+            edges = np.unique(np.linspace(start, stop, self._pieces + 1).astype(np.intp))
+            # Inner edges move to the start of a run of equal distances, so that a tie is never in two segments; the end
+            # of the first run is an edge too, because a long tie at the start would otherwise never come apart.
+            part = self._distance[start:stop]
+            inner = start + np.searchsorted(part, self._distance[edges[1:-1]], "left")
+            after = start + np.searchsorted(part, part[0], "right")
+            pieces.append(np.unique(np.concatenate([[start, after, stop], inner])).astype(np.intp))
         if not pieces:  # no row can move
             none = np.empty(0)
             return Segments(groups, none, none, none, none)
         begin = np.concatenate([edges[:-1] for edges in pieces])
         end = np.concatenate([edges[1:] for edges in pieces])
-        group = np.repeat(groups, [edges.size - 1 for edges in pieces])
+        # Sums from each begin to its end, by reduceat over both; the sums in between are thrown away.
+        ends, weight = np.column_stack([begin, end]).ravel(), self._weight
+        weighted = self._distance if weight is None else self._distance * weight
+        paid = np.add.reduceat(np.append(weighted, 0.0), ends)[::2]
+        mass = (end - begin).astype(float) if weight is None else np.add.reduceat(np.append(weight, 0.0), ends)[::2]
         low, high = self._distance[begin], self._distance[end - 1]
-        mass = (end - begin).astype(float) if self._weight is None else _sums(self._weight, begin, end)
-        mean = _sums(self._total, begin, end) / mass
-        return Segments(group, mass, np.where(low == high, low, np.clip(mean, low, high)), low, high)
-
-    def _between_ties(self, edges: IntArray) -> IntArray:
-        """Move inner edges to the start of a run of equal distances, so that a tie is never in two segments."""
-        part = self._distance[edges[0] : edges[-1]]
-        inner = edges[0] + np.searchsorted(part, self._distance[edges[1:-1]], "left")
-        # The end of the first run as well: a long tie at the start would otherwise never come apart.
-        after = edges[0] + np.searchsorted(part, part[0], "right")
-        return np.unique(np.concatenate([edges[:1], [after], inner, edges[-1:]])).astype(np.intp)
+        cost = np.where(low == high, low, np.clip(paid / mass, low, high))
+        return Segments(np.repeat(groups, [edges.size - 1 for edges in pieces]), mass, cost, low, high)
 
 
 class SingleRows:
@@ -174,13 +165,6 @@ def smallest(values: FloatArray, number: float) -> IntArray:
     return np.flatnonzero(values <= np.partition(values, last)[last])
 
 
-def _sums(values: FloatArray, begin: IntArray, end: IntArray) -> FloatArray:
-    """Sum of ``values[begin:end]`` for each pair."""
-    # reduceat on interleaved begins and ends; the sums between the pairs are thrown away.
-    padded = np.append(values, 0.0)
-    return np.asarray(np.add.reduceat(padded, np.column_stack([begin, end]).ravel())[::2], dtype=float)
-
-
 # ---- what inference needs of the rows
 
 
@@ -191,63 +175,34 @@ class DesignedRows:
     design: Design
     cell: IntArray
 
-    @property
-    def size(self) -> float:
-        """The effective number of rows, or clusters, of all lines."""
-        return float(self.effective(np.ones((int(self.cell.max()) + 1, 1), dtype=bool))[0])
-
     def covariance(self, influence: FloatArray, rows: float) -> FloatArray:
-        """Of sqrt(rows) times the moments, given what a unit of mass in each cell adds to rows times each."""
-        return rows * designs.covariance(self.design, designs.Influence.of(influence[self.cell] / rows))
+        """Covariance of sqrt(rows) times the moments, given the influence of a unit of mass in each cell."""
+        return rows * designs.covariance(self.design, designs.Influence.from_values(influence[self.cell] / rows))
 
     def df(self, influence: FloatArray) -> float:
-        """Degrees of freedom of the variances: the fewest of all moments."""
-        spread = designs.spread(self.design, designs.Influence.of(influence[self.cell]))
+        """Degrees of freedom of the variances: the smallest over the moments."""
+        spread = designs.spread(self.design, designs.Influence.from_values(influence[self.cell]))
         with np.errstate(all="ignore"):
             return max(float(np.nanmin(spread.second**2 / spread.fourth - 1.0, initial=np.inf)), 1e-3)
 
     def effective(self, members: BoolArray) -> FloatArray:
         """The effective number of rows, or clusters, of each of several sets of cells; 0 for an empty set."""
         lines = members[self.cell]
-        worth = designs.spread(self.design, designs.Influence.of(np.zeros(lines.shape), lines)).effective
+        worth = designs.spread(self.design, designs.Influence.from_values(np.zeros(lines.shape), lines)).effective
         return np.where(lines.any(axis=0), np.nan_to_num(worth), 0.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Boundary:
-    """What lies near the boundary, with one bandwidth."""
+class Boundary(NamedTuple):
+    """The rows near the boundary, for one bandwidth; arrays have one entry per cell."""
 
-    kernel: FloatArray  # (cells,): sum of the Gaussian kernel of distance / bandwidth
-    near: FloatArray  # (cells,): rows within one bandwidth
+    kernel: FloatArray  # sum of the Gaussian kernel of distance / bandwidth
+    near: FloatArray  # rows within one bandwidth
+    free: FloatArray  # rows at distance 0, which move free
     tie: float  # number of other rows with which a row within one bandwidth shares its exact distance, on average
 
 
-class Measured(Protocol):
-    """Rows and their distances, in memory or in an engine."""
-
-    cells: DecisionCells
-    sample: DesignedRows | None  # where rows have weights or clusters
-
-    @property
-    def spread(self) -> float:
-        """Of the signed distance, over the rows that can move: min(sd, IQR / 1.349)."""
-        ...
-
-    def boundary(self, bandwidth: float) -> Boundary:
-        """Kernel sums, rows and ties within one bandwidth."""
-        ...
-
-    def pool(self, vectors: FloatArray) -> Pool:
-        """The rows behind the program."""
-        ...
-
-    def smoothed(self) -> Measured | None:
-        """The rows of a lattice spread over its steps; None if they are not on a lattice."""
-        ...
-
-
 class MeasuredArrays:
-    """Distances and cells of rows, as arrays."""
+    """Distances and cells of rows, as arrays; ``sample`` if rows have weights or clusters."""
 
     def __init__(
         self,
@@ -259,8 +214,20 @@ class MeasuredArrays:
     ) -> None:
         self.cells, self.distance, self.cell, self.weight, self.sample = cells, distance, cell, weight, sample
         self.signed = cells.side[cell] * distance
-        finite = np.isfinite(distance)
-        self.spread = _spread(self.signed[finite], None if weight is None else weight[finite])
+
+    @cached_property
+    def spread(self) -> float:
+        """The robust spread of the signed distance, over the rows that can move."""
+        finite = np.isfinite(self.distance)
+        value, weight = self.signed[finite], None if self.weight is None else self.weight[finite]
+        if not value.size:
+            return 0.0
+        mean = np.average(value, weights=weight)
+        with np.errstate(over="ignore"):
+            deviation = float(np.sqrt(np.average((value - mean) ** 2, weights=weight)))
+        # The least values with a quarter and three quarters of the mass up to them: a row counted twice is two rows.
+        low, high = np.quantile(value, QUARTILES, weights=weight, method="inverted_cdf")
+        return robust(deviation, float(low), float(high))
 
     def boundary(self, bandwidth: float) -> Boundary:
         """Kernel sums, rows and ties within one bandwidth."""
@@ -274,9 +241,10 @@ class MeasuredArrays:
         if self.sample is not None and self.sample.cell is self.cell:  # lines are rows, not parts of a lattice
             number = self.sample.design.rows[near]
         _, place = np.unique(self.signed[near], return_inverse=True)
-        same = np.bincount(place, number)
-        rows = total(self.cell[near], inside, size)
-        return Boundary(kernel, rows, tie(float((same**2.0).sum()), float(same.sum())))
+        same = np.bincount(place, number).astype(float)
+        zero = self.distance == 0
+        free = total(self.cell[zero], None if weight is None else weight[zero], size)
+        return Boundary(kernel, total(self.cell[near], inside, size), free, mean_tie(same @ same, same.sum()))
 
     def pool(self, vectors: FloatArray) -> Pool:
         """Sorted within cells; one moment needs no more than the rows. Cells that change no moment are left out."""
@@ -286,7 +254,7 @@ class MeasuredArrays:
         useful = np.where(vectors.any(axis=1), np.arange(size), -1)
         return SortedRows(self.distance, useful[self.cell], size, self.weight)
 
-    def smoothed(self) -> Measured | None:
+    def smoothed(self) -> MeasuredArrays | None:
         """The rows of a lattice spread over its steps; None if they are not on a lattice."""
         order = np.lexsort((self.distance, self.cell))
         cell, distance = self.cell[order], self.distance[order]
@@ -295,31 +263,9 @@ class MeasuredArrays:
         return smooth(self.cells, cell[first], distance[first], np.add.reduceat(mass, first), self.sample)
 
 
-class Remembered:
-    """Rows whose answers are kept: a tolerance curve asks for the same sums and the same pool many times."""
-
-    def __init__(self, rows: Measured) -> None:
-        self._rows, self.boundary, self.smoothed = rows, cache(rows.boundary), cache(self._lattice)
-        self._pools: dict[bytes, Pool] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rows, name)
-
-    def pool(self, vectors: FloatArray) -> Pool:
-        """The rows behind the program."""
-        key = vectors.tobytes()
-        if key not in self._pools:
-            self._pools[key] = self._rows.pool(vectors)
-        return self._pools[key]
-
-    def _lattice(self) -> Remembered | None:
-        rows = self._rows.smoothed()
-        return None if rows is None else Remembered(rows)
-
-
-def tie(square: float, mass: float) -> float:
-    """Mean number of other rows with the same value."""
-    return square / mass - 1.0 if mass > 0 else 0.0
+def mean_tie(square: float, rows: float) -> float:
+    """The mean number of other rows with the same value; ``square``: the sum of the squared numbers of equal rows."""
+    return float(square / rows - 1.0) if rows > 0 else 0.0
 
 
 def robust(deviation: float, low: float, high: float) -> float:
@@ -331,32 +277,13 @@ def robust(deviation: float, low: float, high: float) -> float:
     return min(deviation, between) if between > 0 else deviation
 
 
-def _spread(value: FloatArray, weight: FloatArray | None) -> float:
-    if not value.size:
-        return 0.0
-    mean = np.average(value, weights=weight)
-    with np.errstate(over="ignore"):
-        deviation = float(np.sqrt(np.average((value - mean) ** 2, weights=weight)))
-    # The least values with a quarter and three quarters of the mass up to them: a row counted twice is two rows.
-    low, high = np.quantile(value, QUARTILES, weights=weight, method="inverted_cdf")
-    return robust(deviation, float(low), float(high))
-
-
 # ---- lattices
 
 
 def smooth(
     cells: DecisionCells, cell: IntArray, distance: FloatArray, count: FloatArray, sample: DesignedRows | None = None
 ) -> MeasuredArrays | None:
-    """The rows of a lattice spread over its steps, given the number of each cell at each place."""
-    parts = spread_out(cells, cell, distance, count)
-    return None if parts is None else MeasuredArrays(parts[0], parts[1], cells, parts[2], sample)
-
-
-def spread_out(
-    cells: DecisionCells, cell: IntArray, distance: FloatArray, count: FloatArray
-) -> tuple[FloatArray, IntArray, FloatArray] | None:
-    """Distance, cell and mass of the parts that the places are cut into; None if there is no lattice.
+    """The rows of a lattice spread over its steps, given the number of each cell at each place; None if there is none.
 
     One entry per cell and place in ``cell``, ``distance`` and ``count``. Rows that cannot move stay as they are.
     """
@@ -365,7 +292,12 @@ def spread_out(
     alone, steps, masses = 0.0, [], []
     for decision in (0, 1):
         side = np.flatnonzero(finite & (cells.selected[cell] == decision))
-        place, near = _places(distance[side])
+        value, inverse = np.unique(distance[side], return_inverse=True)
+        if value.size < LEAST:
+            return None
+        # Distances that are apart by rounding are one place.
+        new = np.append(True, np.diff(value) > ROUNDING * (value[-1] - value[0]))
+        place, near = value[new], (np.cumsum(new) - 1)[inverse.ravel()]
         if not LEAST <= place.size <= PLACES:
             return None
         rows = total(near, count[side], place.size)
@@ -375,9 +307,9 @@ def spread_out(
         masses.append(rows)
         ends = np.concatenate([[2 * place[0] - middle[0]], middle, [2 * place[-1] - middle[-1]]])
         start[side], width[side] = (ends[:-1] - ends[0])[near], np.diff(ends)[near]
-    # The steps at the boundary must be those of everywhere, on both sides: leaves of a tree are not.
+    # The steps at the boundary must equal those elsewhere, on both sides; those of the leaves of a tree do not.
     equal = np.ptp(steps) <= 0.01 * max(steps)
-    # Counts must rise and fall smoothly across the boundary, up to chance: scores heaped on round numbers do not.
+    # Counts must change smoothly across the boundary, up to chance; those of scores heaped on round numbers do not.
     across = np.concatenate([masses[0][:AROUND][::-1], masses[1][:AROUND]])
     mean = float(across.mean())
     even = np.abs(np.diff(across, 2)).max() <= UNEVEN * mean + CHANCE * np.sqrt(6 * mean)
@@ -388,13 +320,4 @@ def spread_out(
     number = np.arange(which.size) - np.repeat(np.cumsum(parts) - parts, parts)
     with np.errstate(invalid="ignore"):
         laid = start[which] + width[which] * (number + 0.5) / parts[which]
-    return laid, cell[which], (count / parts)[which]
-
-
-def _places(distance: FloatArray) -> tuple[FloatArray, IntArray]:
-    """The distinct distances, those apart by rounding as one, and which of them each is."""
-    value, inverse = np.unique(distance, return_inverse=True)
-    if not value.size:
-        return value, inverse
-    new: BoolArray = np.append(True, np.diff(value) > ROUNDING * (value[-1] - value[0]))
-    return value[new], (np.cumsum(new) - 1)[inverse.ravel()]
+    return MeasuredArrays(laid, cell[which], cells, (count / parts)[which], sample)

@@ -27,7 +27,7 @@ from itertools import product
 
 import numpy as np
 
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.projection.program.criteria import total
 from isonomy.projection.program.rows import Pool, Segments, smallest
@@ -69,25 +69,34 @@ class LeastChange:
 def solve(pool: Pool, constraint: Constraint) -> LeastChange:
     """Solve the projection program over the rows in ``pool``."""
     moment, classes = constraint.moment, len(constraint.vectors)
+    nothing = np.zeros(classes)
     if ((constraint.low <= moment) & (moment <= constraint.high)).all():
-        nothing = np.zeros(classes)
         return LeastChange(0.0, nothing, nothing, np.zeros(moment.size), nothing, Status.OK, 0)
     master = _fill if moment.size == 1 else _master
     segments = pool.coarse()
-    for rounds in range(1, ROUNDS + 1):
+    status, moved, dual = Status.OK, nothing, np.zeros(moment.size)
+    rounds = 0
+    while rounds < ROUNDS:
+        rounds += 1
         optimum = master(segments, constraint)
         if isinstance(optimum, Status):
-            return _unsolved(constraint, optimum, rounds)
+            status = optimum
+            break
         moved, dual = optimum
         reach = -constraint.vectors @ dual
-        if segments.exact:
-            break
-        cut = _cut(segments, moved, reach)
+        # Segments whose rows are not priced alike: the dual solution ends inside them, or the plan does.
+        least, end = PARTLY * segments.count, reach[segments.group]
+        partly = (moved > least) & (segments.count - moved > least)
+        inside = (segments.low < end) & (end < segments.high)
+        cut = (inside | partly) & (segments.low < segments.high)
         if not cut.any():
             break
         segments = segments.where(~cut) + pool.split(segments.where(cut))
     else:
-        return _unsolved(constraint, Status.NOT_CONVERGED, ROUNDS)
+        status = Status.NOT_CONVERGED
+    if status is not Status.OK:  # no plan: the value is infinite if none exists, and unknown if the solver gave up
+        unknown, value = np.full(classes, np.nan), np.inf if status is Status.INFEASIBLE else np.nan
+        return LeastChange(value, unknown, unknown, np.full(moment.size, np.nan), unknown, status, rounds)
     if moment.size > 1:
         moved = _polish(_fewest(moved, dual, segments, constraint), segments, constraint)
     flipped = np.flatnonzero(moved)
@@ -96,7 +105,7 @@ def solve(pool: Pool, constraint: Constraint) -> LeastChange:
     return LeastChange(float(segments.cost[flipped] @ moved[flipped]), mass, paid, dual, reach, Status.OK, rounds)
 
 
-def whole(solution: LeastChange, constraint: Constraint) -> FloatArray:
+def round_to_rows(solution: LeastChange, constraint: Constraint) -> FloatArray:
     """Whole rows to move in each class: of all ways to round, the one nearest to the null, then the cheapest."""
     down = np.floor(solution.moved + PARTLY)
     open_ = np.flatnonzero(solution.moved - down > PARTLY)[:MOST_OPEN]  # at most as many as there are moments
@@ -110,15 +119,6 @@ def whole(solution: LeastChange, constraint: Constraint) -> FloatArray:
         if rank < best:
             best, moved = rank, trial
     return moved
-
-
-def _cut(segments: Segments, moved: FloatArray, reach: FloatArray) -> BoolArray:
-    """The segments whose rows are not priced alike: the dual solution ends inside them, or the plan does."""
-    at = reach[segments.group]
-    least = PARTLY * segments.count
-    partly = (moved > least) & (segments.count - moved > least)
-    inside = (segments.low < at) & (at < segments.high)
-    return (inside | partly) & (segments.low < segments.high)
 
 
 def _fill(segments: Segments, constraint: Constraint) -> tuple[FloatArray, FloatArray] | Status:
@@ -174,7 +174,7 @@ def _master(segments: Segments, constraint: Constraint) -> tuple[FloatArray, Flo
             sure = np.clip(reduced / error, -SURE, SURE)
         answer = _highs(sure, dual / error, segments.count, segments.group, constraint)
         if isinstance(answer, Status):
-            # Infeasibility depends on the constraints alone: it is found at once, or is not true.
+            # Infeasibility depends on the constraints alone: it shows in the first round or not at all.
             return answer if best is None else Status.NOT_CONVERGED
         moved, step = answer
         dual = dual + step * error
@@ -187,7 +187,11 @@ def _master(segments: Segments, constraint: Constraint) -> tuple[FloatArray, Flo
             best, gap = (moved, dual), short
         if gap <= GAP * value:
             return best
-        error = _error(moved, dual, segments, constraint) or error * GAP
+        # The largest reduced cost of the wrong sign: how far the dual variables are from pricing the plan.
+        reduced = segments.cost + (constraint.vectors @ dual)[segments.group]
+        least = PARTLY * segments.count
+        wrong = np.where(moved > least, reduced, 0.0), np.where(segments.count - moved > least, -reduced, 0.0)
+        error = float(max(wrong[0].max(), wrong[1].max(), 0.0)) or error * GAP
     return Status.NOT_CONVERGED
 
 
@@ -235,17 +239,8 @@ def dual_value(dual: FloatArray, segments: Segments, constraint: Constraint) -> 
     return float(dual @ constraint.moment - penalty.sum() + segments.count @ excess)
 
 
-def _error(moved: FloatArray, dual: FloatArray, segments: Segments, constraint: Constraint) -> float:
-    """The largest reduced cost of the wrong sign: how far the dual variables are from pricing the plan."""
-    reduced = segments.cost + (constraint.vectors @ dual)[segments.group]
-    least = PARTLY * segments.count
-    over = np.where(moved > least, reduced, 0.0)
-    under = np.where(segments.count - moved > least, -reduced, 0.0)
-    return float(max(over.max(), under.max(), 0.0))
-
-
 def _fewest(moved: FloatArray, dual: FloatArray, segments: Segments, constraint: Constraint) -> FloatArray:
-    """Of the plans that cost the same, one that moves the fewest rows: another program over the free choices."""
+    """A plan of the same cost that moves the fewest rows: another program, over the free choices."""
     reach = -(constraint.vectors @ dual)
     reduced = segments.cost - reach[segments.group]
     free = np.abs(reduced) <= FREE * max(float(reach.max()), 0.0)
@@ -283,10 +278,3 @@ def _polish(moved: FloatArray, segments: Segments, constraint: Constraint) -> Fl
         step = np.linalg.lstsq(constraint.vectors[segments.group[partly]].T, gap, rcond=None)[0]
         moved[partly] = np.clip(moved[partly] + step, 0.0, segments.count[partly])
     return moved
-
-
-def _unsolved(constraint: Constraint, status: Status, rounds: int) -> LeastChange:
-    """No plan: the value is infinite if none exists, and unknown if the solver gave up."""
-    unknown, dual = np.full(len(constraint.vectors), np.nan), np.full(constraint.moment.size, np.nan)
-    value = np.inf if status is Status.INFEASIBLE else np.nan
-    return LeastChange(value, unknown, unknown, dual, unknown, status, rounds)

@@ -18,10 +18,8 @@ from isonomy.errors import UnknownOption, UsageError, refuse_percent
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import root
 from isonomy.options import Number
-from isonomy.projection.program.criteria import Comparisons
-from isonomy.projection.program.inference import Edge, infer
+from isonomy.projection.program.inference import Edge, ProjectionTest
 from isonomy.projection.program.law import Null
-from isonomy.projection.program.rows import Measured, Remembered
 
 Limit = Annotated[float, Number(least=0)]
 # By rate, by group, by side ("below", "above"), in this order, as far as they differ.
@@ -130,29 +128,25 @@ class ToleranceCurve:
             values.flags.writeable = False
 
 
-def tolerance_curve(
-    rows: Measured, moments: Comparisons, side: Side, *, alpha: float, rng: np.random.Generator, **options: Any
-) -> ToleranceCurve:
+def tolerance_curve(test: ProjectionTest, side: Side, *, alpha: float, rng: np.random.Generator) -> ToleranceCurve:
     """Test every tolerance, with the same draws for all."""
-    remembered: Any = Remembered(rows)
-    seed = int(rng.integers(2**63))
+    rows, moments, seed = test.rows, test.moments, int(rng.integers(2**63))
 
     def null(tolerance: float) -> Null:
         return tolerated(tolerance if side == "both" else {side: tolerance}, moments.keys)
 
     @cache
-    def inferred(tolerance: float) -> Mapping[str, Any]:
-        return infer(remembered, moments, null(tolerance), draws=DRAWS, rng=np.random.default_rng(seed), **options)
-
     def pvalue(tolerance: float) -> float:
-        return float(inferred(tolerance)["pvalue"])
+        facts = test.against(null(tolerance), draws=DRAWS, rng=np.random.default_rng(seed))
+        return float(facts["pvalue"])
+
+    equal = test.against(null(0.0), draws=DRAWS, rng=np.random.default_rng(seed))
+    error = None if rows.sample is None else equal["standard_error"]
 
     def within(tolerance: float) -> float:
-        equal = inferred(0.0)
         if np.isnan(equal["wald_pvalue"]):  # nothing varies, or there are too few clusters
             return float("nan")
-        error = None if rows.sample is None else equal["standard_error"]
-        return Edge(rows.cells, moments, null(tolerance)).within(error, equal["df"])
+        return Edge(rows.cells, moments, null(tolerance)).within(error, test.df)
 
     beyond = {"both": np.abs(moments.value), "above": moments.value, "below": -moments.value}[side]
     largest = max(0.0, float(beyond.max()))

@@ -22,7 +22,7 @@
   };
   const widest = (spec) => Math.max((spec.hconcat || spec.concat || [0]).length, ...(spec.hconcat || spec.concat || spec.vconcat || []).map(widest));
 
-  /* On a small screen labels beside an axis go over several lines: cut short they may all read the same. */
+  /* On a small screen, labels next to an axis are wrapped over several lines: if they were cut, they might all look the same. */
   const lines = (text, length) => text.split(" ").reduce((parts, word) => {
     const last = parts[parts.length - 1];
     if (last !== undefined && (last + " " + word).length <= length) parts[parts.length - 1] = last + " " + word;

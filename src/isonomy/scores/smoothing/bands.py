@@ -1,24 +1,26 @@
 """Are two curves equal? Differences, bands and p-values over the grid, alone and with the cumulative walk and trend.
 
-Statistics are judged by Student's law and turned into normal scores; their joint law is normal with the correlation of
-the sums by user, and maxima over the grid and ranges of the walk are judged by the same draws from it. No row is
-resampled.
+Statistics are judged by Student's law and turned into normal scores. Their joint law is normal with the correlation of
+the sums by user; maxima over the grid and ranges of the walk are judged by the same draws from it. No row is resampled.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import special
 
 from isonomy.inference import multiplicity
+from isonomy.inference.effect import Hypothesis, Wald
 from isonomy.inference.simultaneous import beyond_rounding, normal_draws, sup_t
 from isonomy.numerics import resampling, tails
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.scores.smoothing.contrasts import Pair, PairContrast, Pooled, enough, welch
-from isonomy.scores.smoothing.moments import VoteMoments
+from isonomy.scores.smoothing.contrasts import PairContrast, Pooled, enough, welch
+from isonomy.scores.smoothing.moments import Pair, VoteMoments
+
+TINY = np.finfo(float).tiny
 
 # ---- walks
 
@@ -29,20 +31,21 @@ CHECKPOINTS = 40  # score intervals of the cumulative test
 class Walk:
     """Sums of (1_g - share(S)) (Y - pooled(S)) over the rows of two groups in each of some score intervals.
 
-    Its range (Kuiper's statistic) is judged. With a tolerance, what a difference of that size could add to a stretch is
-    taken off the stretch; the law without any difference then bounds that of the statistic.
+    The statistic is the range of their cumulative sums (Kuiper's statistic). With a tolerance, what a difference of
+    that size could add to a stretch is subtracted from the stretch; the law without any difference then bounds the law
+    of the statistic.
     """
 
     step: FloatArray  # (C,)
     allowed: FloatArray  # (C,): what a difference of 1 would add
     functionals: tuple[FloatArray, FloatArray]  # (2, BINS, C) each
-    known: bool  # whether there are events and users enough, and a variance
+    known: bool  # whether there are enough events and users, and a variance
     freedom: float = np.inf  # degrees of freedom of the whole sum
     least: float = 0.0  # sum of the steps' variances, if outcomes of 0 and 1 had the pooled curve's chances
 
     def factor(self, covariance: FloatArray) -> float:
-        """What the steps' covariance is multiplied by: from few events it is small where they are few by chance."""
-        return max(1.0, self.least / max(float(np.trace(covariance)), np.finfo(float).tiny))
+        """The factor on the steps' covariance, which is small where events are few by chance."""
+        return max(1.0, self.least / max(float(np.trace(covariance)), TINY))
 
     def statistic(self, tolerance: float | None) -> float:
         """The largest sum over a stretch of scores, beyond what the tolerance allows."""
@@ -53,49 +56,47 @@ class Walk:
         return max(float((apart - tolerance * margin).max()), 0.0)
 
     def bound(self, statistic: float, covariance: FloatArray) -> float:
-        """A p-value from above, for statistics that draws cannot resolve: the sum over all stretches."""
+        """An upper bound of the p-value, for statistics that draws cannot resolve: the sum over all stretches."""
         path = np.zeros((len(covariance) + 1, len(covariance) + 1))
         path[1:, 1:] = np.cumsum(np.cumsum(covariance, axis=0), axis=1)
         a, b = np.triu_indices(len(path), 1)
-        variance = np.maximum(path[a, a] + path[b, b] - 2 * path[a, b], np.finfo(float).tiny)
+        variance = np.maximum(path[a, a] + path[b, b] - 2 * path[a, b], TINY)
         return min(float(np.sum(tails.normal_sf(statistic / np.sqrt(variance)))), 1.0)
 
 
-def walk(moments: VoteMoments, pair: Pair, pooled: Pooled, *, binary: bool, within: BoolArray | None = None) -> Walk:
-    """The walk of two groups, at intervals with equal shares of their votes. ``within``: at these sites alone."""
+def walk(moments: VoteMoments, pair: Pair, pooled: Pooled, within: BoolArray | None = None) -> Walk:
+    """The walk of two groups, at intervals with equal shares of their votes. ``within``: at these sites only."""
     chosen = list(pair)
-    weight = moments.weight[chosen]
+    weight, total = moments.weight[chosen], moments.total[chosen]
     if within is not None:
         pooled = replace(pooled, common=within if pooled.common is None else pooled.common & within)
     member = pooled.membership
     cell = intervals(weight.sum(axis=0) * (1.0 if within is None else within), CHECKPOINTS)
     inside = (cell[:, None] == np.arange(CHECKPOINTS)).astype(np.float64)
-    residual = (member * (moments.total[chosen] - weight * pooled.outcome)).sum(axis=0)
+    residual = (member * (total - weight * pooled.outcome)).sum(axis=0)
     slopes = member[:, :, None] * inside
     functionals = [np.stack([-slope * pooled.outcome[:, None], slope]) for slope in slopes]
-    held = np.ones(len(cell)) if pooled.common is None else pooled.common.astype(np.float64)
-    ones = np.stack([held, np.zeros(len(cell))])[:, :, None]
-    votes, squares = weight @ held, np.array([moments.cross(g, ones, g, ones)[0, 0] for g in pair])
-    effective = np.divide(votes**2, squares, out=np.zeros(2), where=squares > 0)
-    mean = np.full(2, (moments.total[chosen] @ held).sum() / max(votes.sum(), np.finfo(float).tiny))
-    own = [moments.cross(g, f, g, f) for g, f in zip(pair, functionals, strict=True)]
-    second = sum(float(np.trace(part)) for part in own)
+    counted = np.ones(len(cell)) if pooled.common is None else pooled.common.astype(np.float64)
+    effective = np.concatenate([moments.effective(g, counted[:, None]) for g in pair])
+    mean = np.full(2, (total @ counted).sum() / max((weight @ counted).sum(), TINY))
+    variances = [moments.cross(g, f, g, f) for g, f in zip(pair, functionals, strict=True)]
+    second = sum(float(np.trace(part)) for part in variances)
     between = 2 * float(np.trace(moments.cross(pair[0], functionals[0], pair[1], functionals[1])))
-    known = bool(
-        enough(effective, mean, binary=binary).all() and np.isfinite(beyond_rounding(second + between, second))
+    known = enough(effective, mean, binary=moments.binary).all() and np.isfinite(
+        beyond_rounding(second + between, second)
     )
-    sums = residual @ inside, (weight * member**2).sum(axis=0) @ inside
-    freedom = float(welch(*(np.array(part.sum()) for part in own), *effective))
+    freedom = float(welch(*(np.array(part.sum()) for part in variances), *effective))
     least = 0.0
-    if binary and moments.diagonal is not None:  # squares of users' votes say less of how their rows vary
+    if moments.binary and moments.diagonal is not None:  # squares of users' votes say less about how their rows vary
         chance = np.maximum(pooled.outcome * (1 - pooled.outcome), 0.0)
         least = float(np.sum(moments.square[chosen] * member**2 @ chance))
-    return Walk(*sums, (functionals[0], functionals[1]), known, freedom, least)
+    sums = residual @ inside, (weight * member**2).sum(axis=0) @ inside
+    return Walk(*sums, (functionals[0], functionals[1]), bool(known), freedom, least)
 
 
 def intervals(weight: FloatArray, size: int) -> IntArray:
     """The interval of each site, of at most ``size`` with about equal votes."""
-    share = (np.cumsum(weight) - weight / 2) / max(float(weight.sum()), np.finfo(float).tiny)
+    share = (np.cumsum(weight) - weight / 2) / max(float(weight.sum()), TINY)
     return np.minimum((size * share).astype(np.intp), size - 1)
 
 
@@ -106,7 +107,7 @@ def span(path: FloatArray) -> FloatArray:
 
 # ---- trends
 
-_DIRECTIONS = 180  # half a turn, where a tolerance makes the largest over directions no closed form
+_DIRECTIONS = 180  # in half a turn: with a tolerance, the largest over directions has no closed form
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,16 +118,16 @@ class Trend:
     basis: FloatArray  # (C, 2), or fewer: what each step adds to uncorrelated numbers with a variance of 1
 
     @classmethod
-    def of(cls, walk: Walk, covariance: FloatArray) -> Trend:
-        """``covariance``: of the walk's steps. Where all rows have one score there is no line."""
+    def fit(cls, walk: Walk, covariance: FloatArray) -> Trend:
+        """``covariance``: of the walk's steps. If all rows have one score, there is no line."""
         place = np.arange(walk.step.size) / walk.step.size
-        center = walk.allowed @ place / max(float(walk.allowed.sum()), np.finfo(float).tiny)
+        center = walk.allowed @ place / max(float(walk.allowed.sum()), TINY)
         lines = np.column_stack([np.ones(place.size), place - center])
         variance = lines.T @ covariance @ lines
-        scale = np.sqrt(np.maximum(np.diagonal(variance), np.finfo(float).tiny))
+        scale = np.sqrt(np.maximum(np.diagonal(variance), TINY))
         values, vectors = np.linalg.eigh(variance / scale[:, None] / scale[None, :])
-        held = values > 1e-8
-        return cls(walk, lines / scale @ (vectors[:, held] / np.sqrt(values[held])))
+        positive = values > 1e-8
+        return cls(walk, lines / scale @ (vectors[:, positive] / np.sqrt(values[positive])))
 
     def statistic(self, tolerance: float | None) -> float:
         """The largest of the sums along all directions, beyond what the tolerance allows."""
@@ -143,9 +144,9 @@ class Trend:
         rank, freedom = self.basis.shape[1], max(self.walk.freedom, 3.0)
         if not rank:
             return 1.0
-        left = freedom - rank + 1
         if not np.isfinite(freedom):
             return float(special.chdtrc(rank, statistic**2))
+        left = freedom - rank + 1
         return float(special.fdtrc(rank, left, statistic**2 * left / (freedom * rank)))
 
     def drawn(self, steps: FloatArray) -> FloatArray:
@@ -160,21 +161,6 @@ class Trend:
 Adjustment = Literal["sup-t", "bonferroni", "holm", "none"]
 Test = Literal["points", "walk", "trend", "all"]
 NAN = float("nan")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Band:
-    """One curve minus another at each grid point; NaN where it is unsupported."""
-
-    difference: FloatArray
-    se: FloatArray
-    low: FloatArray
-    high: FloatArray
-    pointwise_low: FloatArray  # of the interval that two one-sided tests at alpha are
-    pointwise_high: FloatArray
-    pvalue: FloatArray  # of each point alone
-    adjusted: FloatArray  # of each point, adjusted for all of them
-    overall: float  # of "equal (or within the tolerance) everywhere"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,34 +183,33 @@ class Judgment:
         usable: BoolArray,
         walk: Walk | None,
         rng: np.random.Generator,
-    ) -> Band:
-        """The first group of a pair minus the second.
+    ) -> dict[str, Any]:
+        """The columns of the difference at each point, NaN where unsupported, and ``pair_pvalue`` for all points.
 
-        ``average`` is tested, and estimates the difference; the band is that of ``robust`` (without one, of the
-        average). ``walk``: judged together with the points, or it or its trend in place of them.
+        ``average`` is tested and estimates the difference; the band is that of ``robust``, or of the average if it is
+        None. ``walk``: judged with the points, or it or its trend instead of them. The pointwise interval is that of
+        two one-sided tests at alpha.
         """
-        covariance, df = average.law(moments, pair)
+        covariance, effect = average.law(moments, pair)
         usable = usable & np.isfinite(np.diagonal(covariance))
-        se = np.where(usable, average.errors(covariance), np.nan)
-        difference = np.where(usable, average.estimate, np.nan)
-        score, pvalue = beyond(difference, se, df, self.tolerance)
+        effect = _where(usable, effect)
+        score, pvalue = judge(effect, self.tolerance)
         points, band_draws, both = rng.spawn(3)
         adjusted, critical = self._adjusted(score, _correlation(covariance, usable), pvalue, points)
         overall = multiplicity.smallest(adjusted)
         if walk is not None:
-            overall = self._together(moments, pair, average, walk, usable, overall, both)
-        center, wide, freedom = difference, se, df
+            overall = self._joint(moments, pair, average, walk, usable, overall, both)
+        banded = effect
         if robust is not None:
-            second, freedom = robust.law(moments, pair)
-            wide = np.where(usable, robust.errors(second), np.nan)
-            center = np.where(usable, robust.estimate, np.nan)
+            second, banded = robust.law(moments, pair)
+            banded = _where(usable, banded)
             _, critical = self._adjusted(score, _correlation(second, usable), pvalue, band_draws)
-        half = tails.t_as_rare(critical, freedom) * wide
-        one_sided = tails.t_as_rare(float(tails.normal_isf(self.alpha, sides="one")), df) * se
-        ends = (center - half, center + half, difference - one_sided, difference + one_sided)
-        low, high, pointwise_low, pointwise_high = (np.clip(end, *self.bounds) for end in ends)
-        shown = np.clip(difference, *self.bounds)
-        return Band(shown, se, low, high, pointwise_low, pointwise_high, pvalue, adjusted, overall)
+        pointwise = effect.band(tails.normal_isf(self.alpha, sides="one"))
+        ends = (effect.value, *banded.band(critical), *pointwise)
+        names = ("disparity", "ci_low", "ci_high", "pointwise_low", "pointwise_high")
+        columns: dict[str, Any] = {n: np.clip(end, *self.bounds) for n, end in zip(names, ends, strict=True)}
+        tests = {"pvalues": pvalue, "adjusted_pvalue": adjusted, "pair_pvalue": overall}
+        return columns | {"se": effect.standard_error} | tests
 
     def _adjusted(
         self, score: FloatArray, correlation: FloatArray, pvalue: FloatArray, rng: np.random.Generator
@@ -240,7 +225,7 @@ class Judgment:
         # Bonferroni bounds the exact sup-t p-value from above; it takes over where draws cannot resolve it.
         return np.fmin(law.adjusted(score), multiplicity.adjust(pvalue, "bonferroni")), law.critical
 
-    def _together(
+    def _joint(
         self,
         moments: VoteMoments,
         pair: Pair,
@@ -266,33 +251,43 @@ class Judgment:
         ranges = span(np.cumsum(z[:, many:] * scale[many:], axis=1))
         largest = walk.statistic(self.tolerance) * (1 - 1e-12)
         ascending = np.sort(ranges)
-        own = 1.0
+        range_pvalue = 1.0
         if largest > 0:
-            own = min(float(resampling.among(largest, ascending)), walk.bound(largest, steps))
+            range_pvalue = min(float(resampling.resampled_pvalues(largest, ascending)), walk.bound(largest, steps))
         if self.test == "walk":
-            return own
-        trend = Trend.of(walk, steps)
-        pvalues = [own, trend.pvalue(trend.statistic(self.tolerance))]
+            return range_pvalue
+        trend = Trend.fit(walk, steps)
+        pvalues = [range_pvalue, trend.pvalue(trend.statistic(self.tolerance))]
         if self.test == "trend":
             return pvalues[1]
-        drawn = [resampling.among(ranges, ascending), trend.drawn(z[:, many:] * scale[many:])]
+        drawn = [resampling.resampled_pvalues(ranges, ascending), trend.drawn(z[:, many:] * scale[many:])]
         if many:
             maxima = np.abs(z[:, :many]).max(axis=1)
             pvalues.append(points)
-            drawn.append(resampling.among(maxima, np.sort(maxima)))
+            drawn.append(resampling.resampled_pvalues(maxima, np.sort(maxima)))
         smallest = min(pvalues)
         bound = min(1.0, len(pvalues) * smallest)  # Bonferroni
         if self.adjust != "sup-t":
             return bound
         simulated = resampling.pvalue(int((np.min(drawn, axis=0) <= smallest * (1 + 1e-12)).sum()), self.draws)
-        return min(float(simulated), bound)  # the bound, where draws cannot resolve it
+        return min(float(simulated), bound)  # the bound takes over where draws cannot resolve the p-value
+
+
+def _where(usable: BoolArray, effect: Wald) -> Wald:
+    value, error = (np.where(usable, numbers, np.nan) for numbers in (effect.value, effect.standard_error))
+    return Wald(value, error, effect.df)
+
+
+def _correlation(covariance: FloatArray, usable: BoolArray) -> FloatArray:
+    scale = np.sqrt(np.where(usable, np.diagonal(covariance), np.nan))
+    return np.asarray(covariance / scale[:, None] / scale[None, :])
 
 
 def correlations(covariance: FloatArray, first: int = 0) -> tuple[FloatArray, FloatArray]:
-    """Correlations and standard deviations; 0 where all that there is of a variance, beside others, is rounding.
+    """Correlations and standard deviations; 0 where a variance is only rounding compared with others of its kind.
 
-    That is so where every outcome of a stretch of scores is the same. ``first``: so many numbers are of another kind
-    than the rest. A square root of correlations has a tolerance that suits all of them.
+    That happens where every outcome in a stretch of scores is the same. The numbers up to ``first`` are of one kind,
+    the rest of another. The tolerance of a square root of correlations suits both kinds.
     """
     variance = np.diagonal(covariance)
     most = np.concatenate([np.full(part.size, part.max(initial=0.0)) for part in np.split(variance, [first])])
@@ -301,34 +296,18 @@ def correlations(covariance: FloatArray, first: int = 0) -> tuple[FloatArray, Fl
     return np.asarray(covariance * inverse[:, None] * inverse[None, :]), scale
 
 
-def _correlation(covariance: FloatArray, usable: BoolArray) -> FloatArray:
-    scale = np.sqrt(np.where(usable, np.diagonal(covariance), np.nan))
-    return np.asarray(covariance / scale[:, None] / scale[None, :])
-
-
-def normal_score(t: FloatArray, df: FloatArray) -> FloatArray:
-    """The normal quantile that is as rare as ``t`` under Student's law: its sign kept, infinite df changing nothing."""
+def normal_score(t: FloatArray, df: FloatArray | float) -> FloatArray:
+    """The normal quantile with the same tail as ``t`` under Student's law, with the sign of ``t``."""
     t, df = np.broadcast_arrays(t, df)
     rare = special.stdtr(np.where(np.isfinite(df), df, 1.0), -np.abs(t))
     with np.errstate(invalid="ignore"):
-        # Beyond the range of doubles the normal law's own statistic is kept: such a p-value is 0 either way.
+        # Beyond the range of doubles the statistic itself is kept: its p-value is 0 either way.
         score = np.where(np.isfinite(df) & (rare > 0), -special.ndtri(rare), np.abs(t))
     return np.asarray(np.sign(t) * score)
 
 
-def beyond(
-    difference: FloatArray, se: FloatArray, df: FloatArray, tolerance: float | None
-) -> tuple[FloatArray, FloatArray]:
-    """Normal score and p-value of each difference, against "none" or "at most the tolerance, either way".
-
-    The p-value outside the tolerance is half of P(|Z| > nearer end) + P(|Z| > farther end), which is the two-sided one
-    without a tolerance and the one-sided one for a wide tolerance.
-    """
-    if tolerance is None:
-        score = normal_score(difference / se, df)
-        return score, np.asarray(tails.normal_sf(score))
-    size = np.abs(difference)
-    score = normal_score(np.sign(difference) * np.maximum(size - tolerance, 0.0) / se, df)
-    far = normal_score((size + tolerance) / se, df)
-    pvalue = (np.asarray(tails.normal_sf(score)) + np.asarray(tails.normal_sf(far))) / 2
-    return score, np.where(size <= tolerance, 1.0, pvalue)
+def judge(effect: Wald, tolerance: float | None) -> tuple[FloatArray, FloatArray]:
+    """Normal score and p-value of each difference, against "none" or "at most the tolerance, in either direction"."""
+    null = Hypothesis(0.0, 0.0, "two-sided") if tolerance is None else Hypothesis(-tolerance, tolerance, "outside")
+    statistic, pvalue = effect.test(null)
+    return normal_score(np.sign(effect.value) * np.sqrt(statistic), effect.df), pvalue

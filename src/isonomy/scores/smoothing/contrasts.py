@@ -2,133 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from isonomy.inference.effect import Wald
 from isonomy.inference.simultaneous import beyond_rounding
 from isonomy.numerics.arrays import BoolArray, FloatArray
-from isonomy.scores.smoothing.kernels import Kernel, kernel, polynomial
-from isonomy.scores.smoothing.moments import VoteMoments
+from isonomy.scores.smoothing.kernels import (
+    Bandwidth,
+    Smoother,
+    local_linear,
+    local_polynomial,
+    polynomial,
+    power_sums,
+)
+from isonomy.scores.smoothing.moments import Pair, VoteMoments
 
-# ---- sums
+# ---- curves
 
 EVENTS = 10.0  # a point is supported from this many effective events and non-events in every compared group
 EFFECTIVE = 30.0  # the same for outcomes that are not 0/1: effective users
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Smoother:
-    """Where and how to smooth."""
-
-    points: FloatArray
-    width: FloatArray
-    degree: int = 1  # of the local polynomial; 0 is Nadaraya-Watson
-    kernel: Kernel = "gaussian"
-
-    def scaled(self, score: FloatArray) -> FloatArray:
-        """(S - s_j) / h_j for each score (first axis) and grid point."""
-        return (score[:, None] - self.points) * (1.0 / self.width)
-
-    def weigh(self, u: FloatArray) -> FloatArray:
-        """K(u)."""
-        return kernel(u, self.kernel)
-
-    def powers(self, u: FloatArray) -> list[FloatArray]:
-        """K(u) u^k, k up to twice the degree."""
-        powers = [self.weigh(u)]
-        for _ in range(2 * self.degree):
-            powers.append(powers[-1] * u)
-        return powers
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class GroupCurves:
-    """Curves of all groups, and the functionals of the votes that they are."""
+    """Curves of all groups, and the functionals of the votes that define them."""
 
     beta: FloatArray  # (degree + 1, G, J): the local polynomial in u; beta[0] is the curve
     mean: FloatArray  # (G, J): Nadaraya-Watson mean of the outcome
     mass: FloatArray  # (G, J): sum of w K
-    users: FloatArray  # (G, J): effective number of users under the kernel, (sum of w K)^2 / sum of (w K)^2
-    effective: FloatArray  # (G, J): the same of users within a bandwidth, see `users_near`
+    users: FloatArray  # (G, J): effective number of users under the kernel
+    effective: FloatArray  # (G, J): effective number of users within a bandwidth, see `users_near`
     functionals: tuple[FloatArray, ...]  # of each group, (2, BINS, J)
-
-    def covariance(self, moments: VoteMoments, a: int, b: int) -> FloatArray:
-        """Covariance (J, J) of the curves of two groups."""
-        return moments.cross(a, self.functionals[a], b, self.functionals[b])
-
-    @property
-    def groups(self) -> int:
-        """How many groups there are."""
-        return len(self.functionals)
 
     def errors(self, moments: VoteMoments) -> FloatArray:
         """Standard errors (G, J)."""
-        return np.sqrt([np.diagonal(self.covariance(moments, g, g)) for g in range(self.groups)])
+        return np.sqrt([np.diagonal(moments.cross(g, f, g, f)) for g, f in enumerate(self.functionals)])
 
 
 def fit_curves(moments: VoteMoments, smoother: Smoother) -> GroupCurves:
     """Local polynomials by weighted least squares."""
     u = smoother.scaled(moments.site)
     powers = smoother.powers(u)
-    k = powers[0]
-    beta, inverse, mass = local_polynomial(powers, moments.weight, moments.total)
+    power, outcome = power_sums(powers, moments.weight, moments.total)
+    beta, inverse = local_polynomial(power, outcome)
     lever = np.moveaxis(inverse[..., 0, :], -1, 0)
-    none = np.zeros_like(k)
-    functionals, users = [], np.empty(mass.shape)
+    functionals = []
     for g in range(moments.size):
-        slope = k * polynomial(lever[:, g], u)
+        slope = powers[0] * polynomial(lever[:, g], u)
         functionals.append(np.stack([-slope * polynomial(beta[:, g], u), slope]))
-        mine = np.stack([k, none])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            users[g] = np.nan_to_num(mass[g] ** 2 / np.diagonal(moments.cross(g, mine, g, mine)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = (moments.total @ k) / mass
+        mean = outcome[0] / power[0]
+    users = np.stack([moments.effective(g, powers[0]) for g in range(moments.size)])
     near = users_near(moments, range(moments.size), smoother)
-    return GroupCurves(beta, mean, mass, users, near, tuple(functionals))
+    return GroupCurves(beta, mean, power[0], users, near, tuple(functionals))
 
 
 def users_near(
     moments: VoteMoments, groups: Iterable[int], smoother: Smoother, common: BoolArray | None = None
 ) -> FloatArray:
-    """Effective users (sum of w)^2 / sum of w^2 of each group within a bandwidth of each point.
+    """Effective users of each group within a bandwidth of each point.
 
-    At most twice those within half of it, so that rows at the far ends do not stand for a middle that is empty.
-    ``common``: of rows at these sites alone.
+    At most twice the number within half a bandwidth, so that rows at the far ends do not stand for an empty middle.
+    ``common``: count only rows at these sites.
     """
     distance = np.abs(smoother.scaled(moments.site))
-    held = np.ones(len(distance), dtype=bool) if common is None else common
-    inside = np.hstack([(distance <= reach) & held[:, None] for reach in (1.0, 0.5)]).astype(np.float64)
-    ones = np.stack([inside, np.zeros_like(inside)])
-    effective = []
-    for g in groups:
-        squares = np.diagonal(moments.cross(g, ones, g, ones))
-        votes = moments.weight[g] @ inside
-        users = np.divide(votes**2, squares, out=np.zeros(votes.size), where=squares > 0)
-        whole, half = users.reshape(2, -1)
-        effective.append(np.minimum(whole, 2 * half))
-    return np.stack(effective)
-
-
-def local_polynomial(
-    powers: Sequence[FloatArray], weight: FloatArray, total: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The one local polynomial: coefficients (first axis), inverse Gram matrices (last two axes), and kernel masses.
-
-    ``powers``: K u^k at the sites (first axis) around each point, k up to twice the degree; ``weight``, ``total``:
-    votes, and votes times outcomes, at the sites (last axis). `kernels.local_line` is the closed form for the values of
-    lines, with the local mean where scores are too few for a slope.
-    """
-    power = np.stack([weight @ p for p in powers])
-    outcome = np.stack([total @ p for p in powers[: len(powers) // 2 + 1]])
-    index = np.arange(len(outcome))
-    gram = np.moveaxis(power[index[:, None] + index[None, :]], (0, 1), (-2, -1))
-    scale = np.maximum(power[0], np.finfo(float).tiny)[..., None, None]
-    # Far from any data the Gram matrix is zero; the points are unsupported, and the numbers are replaced by NaN there.
-    inverse = np.linalg.pinv(gram / scale, rcond=1e-12, hermitian=True) / scale
-    beta = np.moveaxis((inverse @ np.moveaxis(outcome, 0, -1)[..., None])[..., 0], -1, 0)
-    return beta, inverse, power[0]
+    counted = np.ones(len(distance), dtype=bool) if common is None else common
+    inside = np.hstack([(distance <= reach) & counted[:, None] for reach in (1.0, 0.5)]).astype(np.float64)
+    halves = [moments.effective(g, inside).reshape(2, -1) for g in groups]
+    return np.stack([np.minimum(whole, 2 * half) for whole, half in halves])
 
 
 def enough(effective: FloatArray, mean: FloatArray, *, binary: bool) -> BoolArray:
@@ -143,18 +87,21 @@ def enough(effective: FloatArray, mean: FloatArray, *, binary: bool) -> BoolArra
 
 # ---- contrasts
 
+# Bandwidth of the pooled curve and of the groups' shares, as a fraction of the bandwidth of the comparison. At one
+# half, a curve with kinks keeps a bias that shows where the scores of one group lie between those of the other.
+POOLED = 0.3
+RESIDUAL = 0.5  # for the method that smooths residuals alone
 MOST_LEVERAGE = 0.9
-NEAR = 1 / 8  # of a bandwidth: rows of two groups nearer than this have a score in common
-NEIGHBORS = 3.0  # so many of either group
-Pair = tuple[int, int]
+NEAR = 1 / 8  # of a bandwidth: rows of two groups that are nearer than this have a score in common
+NEIGHBORS = 3.0  # rows of either group that must be that near
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pooled:
-    """Of two groups together, at each site: the expected outcome, and the share of the first group.
+    """Two groups pooled, at each site: the expected outcome, and the share of the first group.
 
-    ``common``: sites near which both groups have rows. Elsewhere nothing is compared: a smooth share would have rows of
-    one group stand beside rows of the other at other scores, and a steep curve would pass for a difference.
+    ``common``: sites near which both groups have rows. Nothing is compared elsewhere: a smooth share would compare rows
+    of one group with rows of the other at different scores, and a steep curve would look like a difference.
     """
 
     outcome: FloatArray
@@ -166,6 +113,16 @@ class Pooled:
         """(2, BINS): 1_g - share, for rows of the first group and of the second; 0 where scores are not common."""
         member = np.stack([1 - self.share, -self.share])
         return member if self.common is None else member * self.common
+
+
+def pool(moments: VoteMoments, pair: Pair, bandwidth: Bandwidth, part: float = POOLED) -> Pooled:
+    """The outcome curve of two groups pooled, and the share of the first: local-linear at a ``part`` of the width."""
+    chosen, centers, site = list(pair), moments.axis.bins.centers, moments.site
+    weight, total = moments.weight[chosen], moments.total[chosen]
+    totals = np.stack([total.sum(axis=0), weight[0]])
+    curves = local_linear(bandwidth.axis, weight.sum(axis=0), totals, part * bandwidth.widths(centers))
+    common = common_sites(weight, moments.square[chosen], site, bandwidth.widths(site))
+    return Pooled(np.interp(site, centers, curves[0]), np.interp(site, centers, np.clip(curves[1], 0, 1)), common)
 
 
 def common_sites(weight: FloatArray, square: FloatArray, site: FloatArray, width: FloatArray) -> BoolArray:
@@ -180,6 +137,15 @@ def common_sites(weight: FloatArray, square: FloatArray, site: FloatArray, width
     return np.asarray(np.all((votes > 0) & (votes**2 >= NEIGHBORS * squares), axis=0))
 
 
+def supported(moments: VoteMoments, pair: Pair, pooled: Pooled, smoother: Smoother, fit: GroupCurves) -> BoolArray:
+    """Points near which both groups have enough users at common scores, given the pair's rate of events."""
+    chosen = list(pair)
+    effective = users_near(moments, pair, smoother, pooled.common)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.nansum(fit.mean[chosen] * fit.mass[chosen], axis=0) / fit.mass[chosen].sum(axis=0)
+    return np.asarray(np.all(enough(effective, mean, binary=moments.binary), axis=0))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PairContrast:
     """The first group minus the second at each point, the functionals of their votes, and degrees of freedom."""
@@ -189,29 +155,30 @@ class PairContrast:
     freedom: FloatArray  # (2, J): of the part of the variance that comes from either group
     least: FloatArray | float = 0.0  # (J,): the variance if outcomes of 0 and 1 had the pooled curve's chances
 
-    def errors(self, covariance: FloatArray) -> FloatArray:
-        """Standard errors. A variance from few events is small where they are few by chance: it has a floor."""
-        return np.sqrt(np.maximum(np.diagonal(covariance), self.least))
+    def law(self, moments: VoteMoments, pair: Pair) -> tuple[FloatArray, Wald]:
+        """Covariance (J, J), NaN where only rounding is left of a variance, and the differences with their errors.
 
-    def law(self, moments: VoteMoments, pair: Pair) -> tuple[FloatArray, FloatArray]:
-        """Covariance (J, J), NaN where all that is left of a variance is rounding; degrees of freedom, after Welch."""
+        A variance from few events is small where they are few by chance, so standard errors have a floor.
+        """
         (i, j), (first, second) = pair, self.functionals
-        own = [moments.cross(g, f, g, f) for g, f in zip(pair, self.functionals, strict=True)]
+        variances = [moments.cross(g, f, g, f) for g, f in zip(pair, self.functionals, strict=True)]
         between = moments.cross(i, first, j, second)
-        parts = own[0] + own[1]
+        parts = variances[0] + variances[1]
         covariance = parts + between + between.T
         known = np.isfinite(beyond_rounding(np.diagonal(covariance), np.diagonal(parts)))
         covariance = np.where(known[:, None] & known[None, :], covariance, np.nan)
-        return covariance, welch(*(np.diagonal(part) for part in own), *self.freedom)
+        freedom = welch(*(np.diagonal(part) for part in variances), *self.freedom)
+        errors = np.sqrt(np.maximum(np.diagonal(covariance), self.least))
+        return covariance, Wald(self.estimate, errors, freedom)
 
 
-def orthogonal(moments: VoteMoments, pair: Pair, pooled: Pooled, smoother: Smoother, *, binary: bool) -> PairContrast:
+def orthogonal(moments: VoteMoments, pair: Pair, pooled: Pooled, smoother: Smoother) -> PairContrast:
     """Y - f(S) regressed, near each point, on (1_g - share(S)) times a polynomial: the difference of the two curves.
 
-    Both the pooled curve f and the share are taken out, so that errors of either enter only as products with errors of
-    the other: where outcomes are equal the difference has no bias from scores that differ. Degree 0 averages the
-    difference over a bandwidth; degree 2 corrects a local line for its bias (Calonico, Cattaneo and Farrell 2018, with
-    equal bandwidths). Residuals are divided by the root of 1 - leverage (HC2).
+    Both the pooled curve f and the share are partialled out, so errors of either enter only as products with errors of
+    the other: where outcomes are equal, different scores do not bias the difference. Degree 0 averages the difference
+    over a bandwidth; degree 2 corrects a local line for its bias (Calonico, Cattaneo and Farrell 2018, with equal
+    bandwidths). Residuals are divided by the root of 1 - leverage (HC2).
     """
     chosen = list(pair)
     weight, square = moments.weight[chosen], moments.square[chosen]
@@ -219,53 +186,48 @@ def orthogonal(moments: VoteMoments, pair: Pair, pooled: Pooled, smoother: Smoot
     residual = member * (moments.total[chosen] - weight * pooled.outcome)
     u = smoother.scaled(moments.site)
     powers = smoother.powers(u)
-    k = powers[0]
-    spread, right = (weight * member**2).sum(axis=0), residual.sum(axis=0)
-    beta, inverse, _ = local_polynomial(powers, spread, right)
-    lever = k * polynomial(np.moveaxis(inverse[..., 0, :], -1, 0), u)
-    value = polynomial(beta, u)
+    beta, inverse = local_polynomial(*power_sums(powers, (weight * member**2).sum(axis=0), residual.sum(axis=0)))
     rows = [polynomial(np.moveaxis(inverse[..., p, :], -1, 0), u) for p in range(smoother.degree + 1)]
-    hat = k * polynomial(np.stack(rows), u)  # k times (1, u, ...) inverse (1, u, ...)'
-    chance = pooled.outcome * (1 - pooled.outcome) if binary else np.zeros(len(u))
+    lever, hat = powers[0] * rows[0], powers[0] * polynomial(np.stack(rows), u)  # K (1, u, ...) inverse (1, u, ...)'
+    value = polynomial(beta, u)
+    chance = pooled.outcome * (1 - pooled.outcome) if moments.binary else np.zeros(len(u))
     functionals, freedom, least = [], [], np.zeros(smoother.points.size)
     for a, w, q in zip(member[:, :, None], weight[:, :, None], square[:, :, None], strict=True):
-        each = np.divide(q, w, out=np.zeros_like(q), where=w > 0)  # the usual vote at a site
-        leverage = np.clip(a**2 * each * hat, 0, MOST_LEVERAGE)
+        usual = np.divide(q, w, out=np.zeros_like(q), where=w > 0)  # the usual vote at a site
+        leverage = np.clip(a**2 * usual * hat, 0, MOST_LEVERAGE)
         slope = a * lever / np.sqrt(1 - leverage)
         functionals.append(np.stack([-slope * (pooled.outcome[:, None] + a * value), slope]))
         part = slope**2 * q
         least += np.maximum(chance, 0) @ part
         with np.errstate(divide="ignore", invalid="ignore"):
-            freedom.append(part.sum(axis=0) ** 2 / np.nan_to_num(part**2 * each / w).sum(axis=0))
+            freedom.append(part.sum(axis=0) ** 2 / np.nan_to_num(part**2 * usual / w).sum(axis=0))
     return PairContrast(beta[0], (functionals[0], functionals[1]), np.stack(freedom), least)
 
 
 def means(
     moments: VoteMoments, pair: Pair, pooled: Pooled | None, smoother: Smoother, effective: FloatArray
 ) -> PairContrast:
-    """Kernel means of outcomes, or of residuals from the pooled curve, of one group minus those of the other.
+    """Kernel means of outcomes, or of residuals from the pooled curve, of the first group minus those of the second.
 
     ``effective``: effective users (2, J). Residuals of both groups add up to less than the difference of their curves,
-    and are divided by what a difference of 1 would add up to. Without a pooled curve this is the paper's
+    so they are divided by what a difference of 1 would add up to. Without a pooled curve this is the paper's
     Nadaraya-Watson comparison, judged by the normal law.
     """
     k = smoother.weigh(smoother.scaled(moments.site))
     base = np.zeros(len(k)) if pooled is None else pooled.outcome
-    unit = np.ones(k.shape[1])
+    unit, difference, functionals = np.ones(k.shape[1]), np.zeros(k.shape[1]), []
     with np.errstate(divide="ignore", invalid="ignore"):
         if pooled is not None:
             shares = zip(pair, (1 - pooled.share, pooled.share), strict=True)
-            parts = [(moments.weight[g] * share) @ k / (moments.weight[g] @ k) for g, share in shares]
-            unit = parts[0] + parts[1]
-        gaps, functionals = [], []
+            unit = np.sum([(moments.weight[g] * share) @ k / (moments.weight[g] @ k) for g, share in shares], axis=0)
         for g, sign in zip(pair, (1.0, -1.0), strict=True):
             mass = moments.weight[g] @ k
             gap = (moments.total[g] - moments.weight[g] * base) @ k / mass
             slope = np.nan_to_num(sign * k / mass / unit)
             functionals.append(np.stack([-slope * np.nan_to_num(base[:, None] + gap), slope]))
-            gaps.append(sign * gap / unit)
+            difference = difference + sign * gap / unit
     freedom = np.full_like(effective, np.inf) if pooled is None else effective
-    return PairContrast(gaps[0] + gaps[1], (functionals[0], functionals[1]), freedom)
+    return PairContrast(difference, (functionals[0], functionals[1]), freedom)
 
 
 def welch(v: FloatArray, w: FloatArray, n: FloatArray, m: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The score axis and its bins; kernels, bandwidths, and local-linear curves on it."""
+"""The score axis and its bins; kernels, bandwidths, and local polynomials on the axis."""
 
 from __future__ import annotations
 
@@ -14,18 +14,46 @@ from isonomy.options import shown
 
 # ---- axis
 
-BINS = 1024  # of the score axis, for the pooled curve and the default grid
+BINS = 1024  # of the score axis
 PERCENTS = (1, *range(5, 100, 5), 99)
 _ZOOMS = 8  # of the axis, each by up to 512
-_PIECE = 2**15
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Equal bins of the score. Scores beyond the ends belong to the outer bins.
+
+    ``anchor`` is the lower edge of the bin with the number ``before``: rounding never puts a score that equals the
+    anchor into the bin below it.
+    """
+
+    anchor: float
+    step: float
+    size: int = BINS
+    before: int = 0
+
+    @property
+    def edges(self) -> FloatArray:
+        """The ends of the bins, one more than there are bins."""
+        return np.asarray(self.anchor + self.step * (np.arange(self.size + 1.0) - self.before))
+
+    @property
+    def centers(self) -> FloatArray:
+        """The middle of each bin."""
+        return np.asarray(self.anchor + self.step * (np.arange(self.size) - self.before + 0.5))
+
+    def index(self, score: FloatArray) -> IntArray:
+        """The bin of each score."""
+        place = np.floor((score - self.anchor) * (1.0 / self.step)) + self.before
+        return np.clip(place, 0, self.size - 1).astype(np.intp)
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The range of scores from ``low`` to ``high``, cut into `BINS` equal bins; scores beyond it are in the outer ones.
+    """The range of scores from ``low`` to ``high``, cut into `BINS` equal bins.
 
-    ``whole`` is [0, 1], or the scores' range if a score lies outside that. ``span`` is where the scores lie, stray ones
-    aside: bandwidths follow it.
+    ``whole`` is [0, 1], or the range of the scores if a score lies outside [0, 1]. ``span`` is where the scores lie,
+    except for stray ones; bandwidths follow it.
     """
 
     low: float
@@ -34,7 +62,7 @@ class Axis:
     whole: tuple[float, float]
 
     @classmethod
-    def of(cls, low: float, high: float) -> Axis:
+    def between(cls, low: float, high: float) -> Axis:
         """The axis for scores from ``low`` to ``high``."""
         ends = (0.0, 1.0) if 0 <= low <= high <= 1 else (low, high)
         return cls(*ends, ends, ends)
@@ -42,14 +70,14 @@ class Axis:
     def focused(self, histogram: Callable[[Axis], FloatArray]) -> Axis:
         """The axis for the scores that ``histogram`` counts in the bins of any axis.
 
-        The span is the range of the central 90 % and a quarter of it more at either end: [0, 1] for scores that fill
-        it. Where the central 98 % fill less than a quarter of the axis, the axis is narrowed to twice their range.
+        The span is the range of the central 90 % plus a quarter of it at either end: [0, 1] for scores that fill it. If
+        the central 98 % fill less than a quarter of the axis, the axis is narrowed to twice their range.
         """
         axis = self
         for _ in range(_ZOOMS):
             counts = histogram(axis)
             if not counts.any():
-                return self  # every weight is zero: the reader of the rows raises
+                return self  # every weight is zero: reading the rows will raise
             first, low, high, last = axis.quantiles(counts, (0.01, 0.05, 0.95, 0.99))
             if last - first >= axis.length / 4:
                 more = (high - low) / 4
@@ -60,7 +88,7 @@ class Axis:
 
     def focused_on(self, score: FloatArray, weight: FloatArray | None = None) -> Axis:
         """The axis for these scores."""
-        return self.focused(lambda axis: axis.histogram(score, weight))
+        return self.focused(lambda axis: np.bincount(axis.bins.index(score), weight, BINS).astype(np.float64))
 
     @property
     def published(self) -> Axis:
@@ -69,7 +97,7 @@ class Axis:
 
     @property
     def length(self) -> float:
-        """Length of the axis; 1 when every score is the same, so that nothing is divided by zero."""
+        """Length of the axis; 1 if all scores are equal, so that nothing is divided by zero."""
         return self.high - self.low if self.high > self.low else 1.0
 
     @property
@@ -78,21 +106,9 @@ class Axis:
         return self.whole == (0.0, 1.0)
 
     @property
-    def centers(self) -> FloatArray:
-        """The middle of each bin."""
-        return self.low + self.length * (np.arange(BINS) + 0.5) / BINS
-
-    def bin(self, score: FloatArray) -> IntArray:
-        """The bin of each score."""
-        return np.clip(np.floor((score - self.low) * (BINS / self.length)), 0, BINS - 1).astype(np.intp)
-
-    def histogram(self, score: FloatArray, weight: FloatArray | None = None) -> FloatArray:
-        """Weight (or number of rows) in each bin, in pieces that fit into the cache."""
-        total = np.zeros(BINS)
-        for start in range(0, score.size, _PIECE):
-            part = slice(start, start + _PIECE)
-            total += np.bincount(self.bin(score[part]), None if weight is None else weight[part], BINS)
-        return total
+    def bins(self) -> Bins:
+        """The bins of the axis."""
+        return Bins(self.low, self.length / BINS)
 
     def quantiles(self, weight: FloatArray, fractions: Sequence[float]) -> FloatArray:
         """Quantiles of a histogram on this axis, linear inside a bin."""
@@ -103,32 +119,10 @@ class Axis:
         return self.low + self.length * (place + np.clip(inside, 0, 1)) / BINS
 
     def grid(self, weight: FloatArray) -> FloatArray:
-        """The paper's quantiles of a histogram; points in one bin of the axis are taken once."""
+        """The paper's quantiles of a histogram, at most one in each bin."""
         points = self.quantiles(weight, [percent / 100 for percent in PERCENTS])
-        _, first = np.unique(self.bin(points), return_index=True)
+        _, first = np.unique(self.bins.index(points), return_index=True)
         return points[first]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoreCurve:
-    """A function of the score: linear between the centers of the axis's bins, constant beyond the ends."""
-
-    axis: Axis
-    values: FloatArray  # at `Axis.centers`
-
-    def __call__(self, score: FloatArray) -> FloatArray:
-        """Value at each score."""
-        centers = self.axis.centers
-        position = np.floor((score - centers[0]) * (BINS / self.axis.length))
-        index = np.clip(position, 0, BINS - 2).astype(np.intp)
-        intercept, slope = self.pieces
-        return intercept[index] + slope[index] * np.clip(score, centers[0], centers[-1])
-
-    @property
-    def pieces(self) -> tuple[FloatArray, FloatArray]:
-        """Intercept and slope of each of the BINS - 1 linear pieces."""
-        slope = np.diff(self.values) * (BINS / self.axis.length)
-        return self.values[:-1] - slope * self.axis.centers[:-1], slope
 
 
 # ---- kernels
@@ -141,10 +135,6 @@ KERNELS: dict[Kernel, tuple[float, ...]] = {
     "gaussian4": (3 / 2, -1 / 2),
     "gaussian6": (15 / 8, -10 / 8, 1 / 8),
 }
-# Bandwidth of the pooled curve and of the groups' shares, as a part of the comparison's. At one half a curve with
-# kinks keeps a bias that shows where one group's scores lie between the other's.
-POOLED = 0.3
-RESIDUAL = 0.5  # for the method that smooths residuals alone
 
 
 def kernel(u: FloatArray, name: Kernel = "gaussian") -> FloatArray:
@@ -166,17 +156,98 @@ def polynomial(coefficients: Sequence[float] | FloatArray, u: FloatArray) -> Flo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Smoother:
+    """Where and how to smooth."""
+
+    points: FloatArray
+    width: FloatArray
+    degree: int = 1  # of the local polynomial; 0 is Nadaraya-Watson
+    kernel: Kernel = "gaussian"
+
+    def scaled(self, score: FloatArray) -> FloatArray:
+        """(S - s_j) / h_j for each score (first axis) and grid point."""
+        return (score[:, None] - self.points) * (1.0 / self.width)
+
+    def weigh(self, u: FloatArray) -> FloatArray:
+        """K(u)."""
+        return kernel(u, self.kernel)
+
+    def powers(self, u: FloatArray) -> list[FloatArray]:
+        """K(u) u^k, k up to twice the degree."""
+        powers = [self.weigh(u)]
+        for _ in range(2 * self.degree):
+            powers.append(powers[-1] * u)
+        return powers
+
+
+# ---- local polynomials
+
+Sums = tuple[FloatArray, FloatArray]
+
+
+def power_sums(powers: Sequence[FloatArray], weight: FloatArray, total: FloatArray) -> Sums:
+    """Sums of K u^k, k up to twice the degree, and of K u^k Y, k up to the degree (first axis), around each point.
+
+    ``powers``: K u^k at the sites (first axis); ``weight``, ``total``: votes, and votes times outcomes, at the sites
+    (last axis).
+    """
+    outcome = np.stack([total @ power for power in powers[: len(powers) // 2 + 1]])
+    return np.stack([weight @ power for power in powers]), outcome
+
+
+def local_polynomial(power: FloatArray, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Coefficients (first axis) and inverse Gram matrices (last two axes) of local polynomials, from `power_sums`."""
+    index = np.arange(len(outcome))
+    gram = np.moveaxis(power[index[:, None] + index[None, :]], (0, 1), (-2, -1))
+    scale = np.maximum(power[0], np.finfo(float).tiny)[..., None, None]
+    # Far from any data the Gram matrix is zero; these points are unsupported and their numbers are replaced by NaN.
+    inverse = np.linalg.pinv(gram / scale, rcond=1e-12, hermitian=True) / scale
+    return np.moveaxis((inverse @ np.moveaxis(outcome, 0, -1)[..., None])[..., 0], -1, 0), inverse
+
+
+def local_line(power: FloatArray, outcome: FloatArray) -> FloatArray:
+    """The value of the local line at each point; the local mean where scores are too close together for a slope."""
+    flat = power[0] * power[2] - power[1] ** 2 <= 1e-8 * power[0] ** 2
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(flat, outcome[0] / power[0], local_polynomial(power, outcome)[0][0])
+
+
+def local_linear(axis: Axis, weight: FloatArray, total: FloatArray, width: FloatArray) -> FloatArray:
+    """Local-linear fit of total/weight, histograms on the axis, with ``width`` at each center; values at the centers.
+
+    Bins are first joined by 2, 4, ... up to half of the narrowest width, which widens the kernel by at most 2 %.
+    """
+    step, centers = 1, axis.bins.centers
+    while step < 64 and 2 * step * axis.length / BINS <= width.min() / 2:
+        step *= 2
+    points = centers.reshape(-1, step).mean(axis=1)
+    weight, total = (values.reshape(*values.shape[:-1], -1, step).sum(axis=-1) for values in (weight, total))
+    occupied = weight > 0
+    smoother = Smoother(points, np.interp(points, centers, width))
+    powers = smoother.powers(smoother.scaled(points[occupied]))
+    fit = local_line(*power_sums(powers, weight[occupied], total[..., occupied]))
+    known = np.isfinite(fit).reshape(-1, points.size).all(axis=0)
+    return np.apply_along_axis(lambda values: np.interp(centers, points[known], values[known]), -1, fit)
+
+
+# ---- bandwidths
+
+FACTORS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+Widths = float | Sequence[float] | Literal["cross-validation"] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Bandwidth:
-    """How wide the kernel is at each score."""
+    """The width of the kernel at each score: the published rule unless the caller gave widths."""
 
     axis: Axis
     n: float  # users at user level, rows at aggregate level: the average number in a group
-    given: FloatArray | None = None  # the caller's own, at the grid
+    given: FloatArray | None = None  # the caller's widths: one, or one for each point of ``grid``
     grid: FloatArray | None = None
     factor: float = 1.0  # on the published rule
 
     @classmethod
-    def of(
+    def checked(
         cls, axis: Axis, n: float, bandwidth: float | Sequence[float] | FloatArray | None, grid: FloatArray
     ) -> Bandwidth:
         """The caller's bandwidth: one positive number, or one for each point of the grid. None: the published rule."""
@@ -194,80 +265,38 @@ class Bandwidth:
             )
         return cls(axis, n, values, grid)
 
-    def at(self, points: FloatArray) -> FloatArray:
-        """Bandwidth at each point; the published rule unless the caller gave a bandwidth."""
-        if self.given is None or self.grid is None:
-            return self.factor * published(points, self.n, self.axis)
-        if self.given.size == 1:
-            return np.full(points.shape, float(self.given[0]))
-        return np.interp(points, self.grid, self.given)
+    def widths(self, points: FloatArray) -> FloatArray:
+        """The width at each point.
 
-    def smooth(self, weight: FloatArray, total: FloatArray, part: float = POOLED) -> ScoreCurve:
-        """The pooled curve of total/weight, histograms on the axis: local-linear at a ``part`` of the bandwidth."""
-        return local_linear(self.axis, weight, total, part * self.at(self.axis.centers))
+        The published rule is max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5) / 10), the paper's section 7, on the span of
+        the axis scaled to [0, 1].
+        """
+        if self.given is not None and self.grid is not None:
+            return (
+                np.full(points.shape, self.given[0])
+                if self.given.size == 1
+                else np.interp(points, self.grid, self.given)
+            )
+        low, high = self.axis.span
+        length = high - low if high > low else 1.0
+        s = np.clip((points - low) / length, 0.0, 1.0)
+        rate = max(self.n, 1.0) ** -0.2
+        return self.factor * (length * np.maximum(1.06 * np.sqrt(s * (1 - s)) * rate, rate / 10))
 
-    def share(self, weight: FloatArray, part: float = POOLED) -> ScoreCurve:
-        """The share of the first of the groups in ``weight`` (groups, bins) at each score."""
-        return ScoreCurve(self.axis, np.clip(self.smooth(weight.sum(axis=0), weight[0], part).values, 0.0, 1.0))
+    def cross_validated(self, weight: FloatArray, total: FloatArray) -> Bandwidth:
+        """The published rule times the factor whose local line best predicts the mean outcome of a bin from the others.
 
-
-FACTORS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
-
-
-def cross_validated(bandwidth: Bandwidth, weight: FloatArray, total: FloatArray) -> Bandwidth:
-    """The published rule times the factor whose local line best predicts the mean outcome of a bin from the others.
-
-    ``weight``, ``total``: votes, and votes times outcomes, in the bins of the axis.
-    """
-    held = weight > 0
-    at, votes, mean = bandwidth.axis.centers[held], weight[held], total[held] / weight[held]
-    errors = []
-    for factor in FACTORS:
-        u = (at[:, None] - at) / np.maximum(factor * bandwidth.at(at), bandwidth.axis.length / BINS)
-        k = kernel(u) * votes[:, None]
-        np.fill_diagonal(k, 0.0)
-        fit = local_line(k.sum(axis=0), (k * u).sum(axis=0), (k * u * u).sum(axis=0), mean @ k, mean @ (k * u))
-        errors.append(float(np.nansum(votes * (mean - fit) ** 2)) if np.isfinite(fit).all() else np.inf)
-    return replace(bandwidth, factor=FACTORS[int(np.argmin(errors))] if np.isfinite(min(errors)) else 1.0)
-
-
-def published(points: FloatArray, n: float, axis: Axis) -> FloatArray:
-    """max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5) / 10), the paper's section 7, on the axis's span scaled to [0, 1]."""
-    low, high = axis.span
-    length = high - low if high > low else 1.0
-    s = np.clip((points - low) / length, 0.0, 1.0)
-    rate = max(n, 1.0) ** -0.2
-    return length * np.maximum(1.06 * np.sqrt(s * (1 - s)) * rate, rate / 10)
-
-
-def line_sums(at: FloatArray, width: FloatArray, score: FloatArray, weights: FloatArray) -> FloatArray:
-    """Sums of K u^k and K u^k Y for `local_line`, over ``score``; ``weights``: of each score, and times its outcome."""
-    u = (score[:, None] - at) / width
-    k = kernel(u)
-    ku = k * u
-    return np.stack([weights[0] @ k, weights[0] @ ku, weights[0] @ (ku * u), weights[1] @ k, weights[1] @ ku])
-
-
-def local_line(s0: FloatArray, s1: FloatArray, s2: FloatArray, t0: FloatArray, t1: FloatArray) -> FloatArray:
-    """The local line's value at its center, from sums of K u^k and K u^k Y; the local mean where there is no slope."""
-    spread = s0 * s2 - s1 * s1
-    enough = spread > 1e-8 * s0 * s0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(enough, (s2 * t0 - s1 * t1) / np.where(enough, spread, 1.0), t0 / s0)
-
-
-def local_linear(axis: Axis, weight: FloatArray, total: FloatArray, width: FloatArray) -> ScoreCurve:
-    """Local-linear fit of total/weight, a histogram on the axis, with ``width`` at each of its centers.
-
-    Bins are joined by 2, 4, ... up to half of the narrowest width first: that widens the kernel by at most 2 %.
-    """
-    step = 1
-    while step < 64 and 2 * step * axis.length / BINS <= width.min() / 2:
-        step *= 2
-    at = axis.centers.reshape(-1, step).mean(axis=1)
-    width = np.interp(at, axis.centers, width)
-    weight, total = weight.reshape(-1, step).sum(axis=1), total.reshape(-1, step).sum(axis=1)
-    held = weight > 0
-    fit = local_line(*line_sums(at, width, at[held], np.stack([weight[held], total[held]])))
-    known = np.isfinite(fit)
-    return ScoreCurve(axis, np.interp(axis.centers, at[known], fit[known]))
+        ``weight``, ``total``: votes, and votes times outcomes, in the bins of the axis.
+        """
+        occupied = weight > 0
+        points, votes, sums = self.axis.bins.centers[occupied], weight[occupied], total[occupied]
+        errors = []
+        for factor in FACTORS:
+            smoother = Smoother(points, np.maximum(factor * self.widths(points), self.axis.length / BINS))
+            powers = smoother.powers(smoother.scaled(points))
+            for power in powers:
+                np.fill_diagonal(power, 0.0)
+            fit = local_line(*power_sums(powers, votes, sums))
+            known = np.isfinite(fit).all()
+            errors.append(float(np.nansum(votes * (sums / votes - fit) ** 2)) if known else np.inf)
+        return replace(self, factor=FACTORS[int(np.argmin(errors))] if np.isfinite(min(errors)) else 1.0)

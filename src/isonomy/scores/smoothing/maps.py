@@ -1,4 +1,4 @@
-"""Functions from scores to calibrated scores, and how they are fitted: of one score, or of several together."""
+"""Functions from scores to calibrated scores, and how they are fitted: for one score, or for several jointly."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from sklearn.linear_model import LogisticRegression
 
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.resampling import quantiles
-from isonomy.scores.smoothing.kernels import Axis, Bandwidth, line_sums, local_line
+from isonomy.scores.smoothing.kernels import Axis, Bandwidth, Smoother, local_line, power_sums
 
 # ---- maps
 
 Map = Callable[[FloatArray], FloatArray]  # one of the functions below, partially applied: it can be pickled
 Calibration = Literal["near_unbiased", "published", "binning", "isotonic", "platt"]
+_PIECE = 2**16  # rows at a time
 
 
-def lines(at: FloatArray, value: FloatArray, score: FloatArray) -> FloatArray:
-    """Linear between the scores ``at``, constant beyond them; never outside the values, not even by some rounding."""
-    return np.clip(np.interp(score, at, value), value.min(), value.max())
+def lines(knot: FloatArray, value: FloatArray, score: FloatArray) -> FloatArray:
+    """Linear between the knots, constant beyond them; never outside the range of the values, not even by rounding."""
+    return np.clip(np.interp(score, knot, value), value.min(), value.max())
 
 
 def steps(edges: FloatArray, value: FloatArray, score: FloatArray) -> FloatArray:
@@ -37,18 +38,18 @@ def sigmoid(slope: float, intercept: float, score: FloatArray) -> FloatArray:
     return np.asarray(expit(slope * score + intercept))
 
 
-def same(score: FloatArray) -> FloatArray:
-    """Scores as they are, those beyond the fitted range too."""
+def identity(score: FloatArray) -> FloatArray:
+    """Scores unchanged, also beyond the fitted range."""
     return score
 
 
-def at_value(own: Map, at: FloatArray, value: FloatArray, score: FloatArray) -> FloatArray:
+def matched(source: Map, knot: FloatArray, value: FloatArray, score: FloatArray) -> FloatArray:
     """The score at which the target group's curve has the value that this group's curve has here.
 
-    ``at``, ``value``: the target's curve, nondecreasing.
+    ``knot``, ``value``: the target's curve, nondecreasing.
     """
     rising = np.concatenate(([True], np.diff(value) > 0))
-    return np.interp(own(score), value[rising], at[rising])
+    return np.interp(source(score), value[rising], knot[rising])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,64 +71,64 @@ class Fitter:
         if self.method == "platt":
             return platt(score, outcome, vote, rising=self.monotone)
         edges = np.unique(quantiles(score, vote, np.arange(self.bins + 1) / self.bins))
-        if self.method == "binning":
-            return self._binned(score, outcome, vote, edges[1:-1])
-        nearest = np.searchsorted((edges[1:] + edges[:-1]) / 2, score)
-        mass = np.bincount(nearest, vote, edges.size).astype(np.float64)
-        return partial(lines, edges, self._rising(self._smoothed(score, outcome, vote, edges), mass))
+        binning = self.method == "binning"
+        # Bins between the inner edges, or the scores nearest to each edge.
+        between = edges[1:-1] if binning else (edges[1:] + edges[:-1]) / 2
+        place = np.searchsorted(between, score, side="right" if binning else "left")
+        mass = np.bincount(place, vote, between.size + 1).astype(np.float64)
+        if binning:
+            total, occupied = np.bincount(place, vote * outcome, mass.size), mass > 0
+            # Ties can leave a bin empty: it takes the value of its neighbor.
+            value = np.interp(np.arange(mass.size), np.flatnonzero(occupied), total[occupied] / mass[occupied])
+        else:
+            value = self._smoothed(score, outcome, vote, edges)
+        if self.monotone:
+            weight = np.maximum(mass, 1e-12)
+            value = np.asarray(IsotonicRegression().fit_transform(np.arange(value.size), value, sample_weight=weight))
+        return partial(steps, between, value) if binning else partial(lines, edges, value)
 
-    def _binned(self, score: FloatArray, outcome: FloatArray, vote: FloatArray, inner: FloatArray) -> Map:
-        place = np.searchsorted(inner, score, side="right")
-        mass = np.bincount(place, vote, inner.size + 1).astype(np.float64)
-        total = np.bincount(place, vote * outcome, inner.size + 1)
-        held = mass > 0  # ties can leave a bin empty: it takes the value of its neighbor
-        value = np.interp(np.arange(mass.size), np.flatnonzero(held), total[held] / mass[held])
-        return partial(steps, inner, self._rising(value, mass))
-
-    def _smoothed(self, score: FloatArray, outcome: FloatArray, vote: FloatArray, at: FloatArray) -> FloatArray:
-        width = Bandwidth.of(self.axis, float(vote.sum()), self.bandwidth, at).at(at)
-        weights, pieces = np.stack([vote, vote * outcome]), range(0, score.size, 2**16)
-        parts = [line_sums(at, width, score[i : i + 2**16], weights[:, i : i + 2**16]) for i in pieces]
-        sums = np.sum(parts, axis=0)
-        value = sums[3] / sums[0] if self.method == "published" else local_line(*sums)
+    def _smoothed(self, score: FloatArray, outcome: FloatArray, vote: FloatArray, points: FloatArray) -> FloatArray:
+        """Local lines at the points, or Nadaraya-Watson means; rows are summed in pieces."""
+        smoother = Smoother(
+            points, Bandwidth.checked(self.axis, float(vote.sum()), self.bandwidth, points).widths(points)
+        )
+        power, total = np.zeros((3, points.size)), np.zeros((2, points.size))
+        for start in range(0, score.size, _PIECE):
+            part = slice(start, start + _PIECE)
+            sums = power_sums(smoother.powers(smoother.scaled(score[part])), vote[part], vote[part] * outcome[part])
+            power, total = power + sums[0], total + sums[1]
+        value = total[0] / power[0] if self.method == "published" else local_line(power, total)
         return np.clip(value, outcome.min(), outcome.max()) if self.bounded else value
-
-    def _rising(self, value: FloatArray, mass: FloatArray) -> FloatArray:
-        if not self.monotone:
-            return value
-        weight = np.maximum(mass, 1e-12)
-        return np.asarray(IsotonicRegression().fit_transform(np.arange(value.size), value, sample_weight=weight))
 
 
 def platt(score: FloatArray, outcome: FloatArray, vote: FloatArray, *, rising: bool = False) -> Map:
     """Logistic regression of the outcome on the score; the mean outcome if the curve falls and may not.
 
-    The mean outcome, too, where every score is the same: there is no slope to estimate.
+    If every score is the same there is no slope to estimate, and the map is the mean outcome too.
     """
     mean = float(np.average(outcome, weights=vote))
-    center, scale = spread(score, vote)
-    # The mean of equal scores is off by some rounding, and so is their spread: never exactly zero.
-    if mean in (0.0, 1.0) or scale <= 1e-12 * float(np.abs(score).max()):
-        return partial(lines, np.array([0.0]), np.array([mean]))
-    # Platt's own targets pull 0 and 1 a little inwards, which vanishes as n grows; this is plain logistic regression.
-    model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
-    model.fit(((score - center) / scale)[:, None], outcome, sample_weight=vote)
-    slope = float(model.coef_[0, 0]) / scale
-    if rising and slope < 0:
-        return partial(lines, np.array([0.0]), np.array([mean]))
-    return partial(sigmoid, slope, float(model.intercept_[0]) - slope * center)
+    center, scale = mean_and_deviation(score, vote)
+    # Equal scores have a mean, and hence a spread, that is off by rounding: never exactly zero.
+    if mean not in (0.0, 1.0) and scale > 1e-12 * float(np.abs(score).max()):
+        # Platt's targets pull 0 and 1 inwards, which vanishes as n grows; this is plain logistic regression.
+        model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+        model.fit(((score - center) / scale)[:, None], outcome, sample_weight=vote)
+        slope = float(model.coef_[0, 0]) / scale
+        if not rising or slope >= 0:
+            return partial(sigmoid, slope, float(model.intercept_[0]) - slope * center)
+    return partial(lines, np.array([0.0]), np.array([mean]))
 
 
 def onto(target: Map, score: FloatArray, vote: FloatArray, axis: Axis) -> Callable[[Map], Map]:
     """How a group's map becomes one onto the score scale of the group whose map is ``target``."""
-    # Equal steps cover the axis; quantiles are where the scores are, should one of them be far out.
+    # Equal steps cover the axis; quantiles follow the scores if one of them is far out.
     shares = np.linspace(0, 1, 1001)
-    at = np.unique(np.concatenate([axis.low + (axis.high - axis.low) * shares, quantiles(score, vote, shares)]))
-    value = np.maximum.accumulate(target(at))
-    return lambda own: partial(at_value, own, at, value)
+    knot = np.unique(np.concatenate([axis.low + (axis.high - axis.low) * shares, quantiles(score, vote, shares)]))
+    value = np.maximum.accumulate(target(knot))
+    return lambda source: partial(matched, source, knot, value)
 
 
-def spread(score: FloatArray, vote: FloatArray) -> tuple[float, float]:
+def mean_and_deviation(score: FloatArray, vote: FloatArray) -> tuple[float, float]:
     """Weighted mean and standard deviation."""
     center = float(np.average(score, weights=vote))
     return center, float(np.sqrt(np.average((score - center) ** 2, weights=vote)))
@@ -183,79 +184,71 @@ def fit_surface(
     width = np.array([_scale(score, vote) for score in scores.T]) * factor
     if many not in GRID:
         return Neighbors(scores, outcomes, vote, width)
-    return _surface(scores, outcomes, vote, width)
+    knots = tuple(_knots(s, vote, GRID[many]) for s in scores.T)
+    return Surface(knots, _lattice(scores, outcomes, vote, width, knots))
 
 
 def _scale(score: FloatArray, vote: FloatArray) -> float:
     """Standard deviation without the last percent on either side; of all scores if the rest are equal; else 1."""
     ends = quantiles(score, vote, np.array([0.01, 0.99]))
-    floor = 1e-12 * float(np.abs(score).max())  # equal scores have a spread of some rounding
+    floor = 1e-12 * float(np.abs(score).max())  # the spread of equal scores is rounding
     for values in (np.clip(score, ends[0], ends[-1]), score):
-        if (deviation := spread(values, vote)[1]) > floor:
+        if (deviation := mean_and_deviation(values, vote)[1]) > floor:
             return deviation
     return 1.0
-
-
-def _surface(scores: FloatArray, outcomes: FloatArray, vote: FloatArray, width: FloatArray) -> Surface:
-    """Local-linear regression on a lattice. The kernel is a product, so sums over rows are matrix products."""
-    many = scores.shape[1]
-    knots = tuple(_knots(s, vote, GRID[many]) for s in scores.T)
-    # Monomials of degree up to 2 in the scores, and outcomes times those up to 1; centered, for the sake of rounding.
-    center = np.average(scores, axis=0, weights=vote)
-    linear = np.column_stack([np.ones(len(scores)), scores - center])
-    columns = [linear[:, a] * linear[:, b] for a in range(many + 1) for b in range(a, many + 1)]
-    columns += [outcomes[:, k] * linear[:, a] for k in range(outcomes.shape[1]) for a in range(many + 1)]
-    shape = tuple(k.size for k in knots)
-    sums = np.zeros((len(columns), *shape))
-    for start in range(0, len(scores), 2**13):
-        part = slice(start, start + 2**13)
-        each = [np.exp(-0.5 * ((s[part, None] - k) / h) ** 2) for s, k, h in zip(scores.T, knots, width, strict=True)]
-        front = each[0]
-        for more in each[1:-1]:
-            front = (front[:, :, None] * more[:, None, :]).reshape(len(front), -1)
-        for c, column in enumerate(columns):
-            value = (vote[part] * column[part])[:, None]
-            total = (front * value).sum(axis=0) if many == 1 else (front * value).T @ each[-1]
-            sums[c] += total.reshape(shape)
-    return Surface(knots, _solve(sums, knots, center, outcomes, vote))
-
-
-def _solve(
-    sums: FloatArray, knots: tuple[FloatArray, ...], center: FloatArray, outcomes: FloatArray, vote: FloatArray
-) -> FloatArray:
-    many, shape = len(knots), sums.shape[1:]
-    pairs = [(a, b) for a in range(many + 1) for b in range(a, many + 1)]
-    gram = np.zeros((*shape, many + 1, many + 1))
-    for c, (a, b) in enumerate(pairs):
-        gram[..., a, b] = gram[..., b, a] = sums[c]
-    right = np.moveaxis(sums[len(pairs) :], 0, -1).reshape(*shape, outcomes.shape[1], many + 1)
-    mass = np.maximum(gram[..., 0, 0], np.finfo(float).tiny)[..., None, None]
-    # A little ridge on the slopes: where a knot has hardly any neighbors the fit falls back to their mean.
-    # (The median knot's scale: one far out would set it for all.)
-    scale = np.median(np.einsum("...ii->...i", gram / mass)[..., 1:], axis=tuple(range(many)))
-    ridge = np.zeros((many + 1, many + 1))
-    ridge[np.arange(1, many + 1), np.arange(1, many + 1)] = 1e-6 * np.maximum(scale, 1e-12)
-    mean = np.average(outcomes, axis=0, weights=vote)
-    coefficients = np.linalg.solve(
-        gram / mass + ridge + 1e-12 * np.eye(many + 1), np.swapaxes(right / mass, -1, -2)
-    )  # (..., many + 1, outcomes)
-    lattice = np.stack(np.meshgrid(*knots, indexing="ij"), axis=-1) - center
-    values = coefficients[..., 0, :] + np.einsum("...a,...ak->...k", lattice, coefficients[..., 1:, :])
-    near = gram[..., 0, 0] > 1e-6 * gram[..., 0, 0].max()
-    low, high = outcomes.min(axis=0), outcomes.max(axis=0)
-    return np.where(near[..., None], np.clip(values, low, high), mean)
 
 
 def _knots(score: FloatArray, vote: FloatArray, size: int) -> FloatArray:
     """Half of them at quantiles, where the scores are, half in equal steps between the 1 and 99 % quantiles.
 
-    Equal steps alone would leave the bulk between two knots if one score lay far out, quantiles alone would leave the
-    tails between two knots if many scores were equal.
+    Equal steps alone would leave most scores between two knots if one score lay far out; quantiles alone would leave
+    the tails between two knots if many scores were equal.
     """
     low, high = float(score.min()), float(score.max())
     if not high > low:
         half = max(0.5, 1e-9 * abs(low))
         return np.array([low - half, low + half])
     ends = quantiles(score, vote, np.array([0.01, 0.99]))
-    steps = np.linspace(ends[0], ends[-1], size // 2)
-    return np.unique(np.concatenate([[low, high], steps, quantiles(score, vote, np.linspace(0, 1, size - size // 2))]))
+    even = np.linspace(ends[0], ends[-1], size // 2)
+    return np.unique(np.concatenate([[low, high], even, quantiles(score, vote, np.linspace(0, 1, size - size // 2))]))
+
+
+def _lattice(
+    scores: FloatArray, outcomes: FloatArray, vote: FloatArray, width: FloatArray, knots: tuple[FloatArray, ...]
+) -> FloatArray:
+    """Local-linear regression at the knots. The kernel is a product, so sums over rows are matrix products."""
+    many, shape = len(knots), tuple(knot.size for knot in knots)
+    # Monomials of degree up to 2 in the scores, and outcomes times those up to 1; centered, against rounding.
+    center = np.average(scores, axis=0, weights=vote)
+    linear = np.column_stack([np.ones(len(scores)), scores - center])
+    pairs = [(a, b) for a in range(many + 1) for b in range(a, many + 1)]
+    columns = [linear[:, a] * linear[:, b] for a, b in pairs]
+    columns += [outcomes[:, k] * linear[:, a] for k in range(outcomes.shape[1]) for a in range(many + 1)]
+    sums = np.zeros((len(columns), *shape))
+    for start in range(0, len(scores), 2**13):
+        part = slice(start, start + 2**13)
+        kernels = [
+            np.exp(-0.5 * ((s[part, None] - k) / h) ** 2) for s, k, h in zip(scores.T, knots, width, strict=True)
+        ]
+        front = kernels[0]
+        for more in kernels[1:-1]:
+            front = (front[:, :, None] * more[:, None, :]).reshape(len(front), -1)
+        for c, column in enumerate(columns):
+            value = (vote[part] * column[part])[:, None]
+            total = (front * value).sum(axis=0) if many == 1 else (front * value).T @ kernels[-1]
+            sums[c] += total.reshape(shape)
+    gram = np.zeros((*shape, many + 1, many + 1))
+    for c, (a, b) in enumerate(pairs):
+        gram[..., a, b] = gram[..., b, a] = sums[c]
+    right = np.moveaxis(sums[len(pairs) :], 0, -1).reshape(*shape, outcomes.shape[1], many + 1)
+    mass = np.maximum(gram[..., 0, 0], np.finfo(float).tiny)[..., None, None]
+    # A small ridge on the slopes: where a knot has hardly any neighbors the fit falls back to their mean.
+    # (The scale of the median knot: one far out would set it for all.)
+    scale = np.median(np.einsum("...ii->...i", gram / mass)[..., 1:], axis=tuple(range(many)))
+    ridge = np.diag([0.0, *(1e-6 * np.maximum(scale, 1e-12))]) + 1e-12 * np.eye(many + 1)
+    coefficients = np.linalg.solve(gram / mass + ridge, np.swapaxes(right / mass, -1, -2))  # (..., many + 1, outcomes)
+    lattice = np.stack(np.meshgrid(*knots, indexing="ij"), axis=-1) - center
+    values = coefficients[..., 0, :] + np.einsum("...a,...ak->...k", lattice, coefficients[..., 1:, :])
+    near = gram[..., 0, 0] > 1e-6 * gram[..., 0, 0].max()
+    bounded = np.clip(values, outcomes.min(axis=0), outcomes.max(axis=0))
+    return np.where(near[..., None], bounded, np.average(outcomes, axis=0, weights=vote))

@@ -1,4 +1,4 @@
-"""Outcomes of those at the margin: local parabolas from the present threshold up, and the response to a threshold."""
+"""Outcomes at the margin: local parabolas from the present threshold up, and the response to a threshold."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from isonomy.numerics.arrays import FloatArray
-from isonomy.scores.smoothing.contrasts import EFFECTIVE, MOST_LEVERAGE, Smoother, local_polynomial
-from isonomy.scores.smoothing.kernels import Bandwidth, kernel
-from isonomy.scores.smoothing.targets import Response, ScoreBins, ScoreCells, ThresholdSearch, above, scatter
+from isonomy.scores.smoothing.contrasts import EFFECTIVE, MOST_LEVERAGE
+from isonomy.scores.smoothing.kernels import Bandwidth, Bins, Smoother, kernel, local_polynomial, power_sums
+from isonomy.scores.smoothing.targets import Response, ScoreCells, ThresholdSearch, above, scatter
 
 FALL = 3.0  # standard errors
 DEGREE = 2  # at one score, as in `marginal_outcomes`
 CURVE = 1  # of curves, whose error is smaller and whose bias matters less: they are read at other scores
 POINTS = 201  # of a curve
 FACTORS = (1.0, 1.4, 2.0, 2.8, 4.0)  # widths that a curve may have, in bandwidths
-SLOPE = 2.0  # slopes are harder than levels: their widths are so much larger
+SLOPE = 2.0  # the factor on widths for slopes, which are harder to estimate than levels
 # Standard errors, of a level and of a slope. At two a steep curve is read from too far, at one half a straight one from
-# too near; a line's slope is the harder to know, and what it is multiplied by is short.
+# too near. The slope of a line is harder to estimate, and it is multiplied by a short distance.
 CONTRADICTION = (1.0, 2.0)
 _EMPTY = 1e-3  # of the largest mass: beyond a group's last scores a local parabola runs wild
 
@@ -32,44 +32,45 @@ class LocalDesign:
 
     points: FloatArray
     width: FloatArray
-    powers: tuple[FloatArray, ...]  # K u^k, k up to twice the degree
+    powers: list[FloatArray]  # K u^k, k up to twice the degree
 
     @classmethod
-    def of(cls, points: FloatArray, width: FloatArray, bins: ScoreBins, degree: int = DEGREE) -> LocalDesign:
+    def build(cls, points: FloatArray, width: FloatArray, bins: Bins, degree: int = CURVE) -> LocalDesign:
         """Outcomes are read from the present threshold up."""
         smoother = Smoother(points, width, degree)
-        powers = smoother.powers(smoother.scaled(bins.centers[bins.before :]))
-        return cls(points, width, tuple(powers))
+        return cls(points, width, smoother.powers(smoother.scaled(bins.centers[bins.before :])))
+
+    def fit(self, vote: FloatArray, voted: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Coefficients, inverse Gram matrices, and kernel masses. Numbers far from a group are not used."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            power, outcome = power_sums(self.powers, vote, voted)
+            return *local_polynomial(power, outcome), power[0]
 
 
 def margin_at(
     points: FloatArray, cells: ScoreCells, parts: ScoreCells | None, bandwidth: Bandwidth
 ) -> tuple[FloatArray, FloatArray]:
-    """The outcome of each group at one score of its own, from the rows above the present threshold; covariances.
+    """The outcome of each group at one score each, from the rows above the present threshold; covariances.
 
-    ``parts``: the cells of independent parts of the table, where people have several rows.
+    ``parts``: the cells of independent parts of the table, if people have several rows.
     """
-    width, groups = bandwidth.at(points), np.arange(points.size)
-    beta, inverse, _ = local_polynomial(LocalDesign.of(points, width, cells.bins).powers, *_read(cells))
+    width, groups = bandwidth.widths(points), np.arange(points.size)
+    beta, inverse, _ = LocalDesign.build(points, width, cells.bins, DEGREE).fit(*_votes(cells))
     beta, inverse = beta[:, groups, groups].T, inverse[groups, groups]
-
-    def influence(own: ScoreCells) -> tuple[FloatArray, FloatArray, FloatArray]:
-        u = (own.bins.centers - points[:, None]) / width[:, None]
-        k = np.where(np.arange(own.bins.size) >= own.bins.before, kernel(u), 0.0)
-        powers = u[..., None] ** np.arange(DEGREE + 1)
-        lever = np.einsum("gbp,gpq->gbq", powers, inverse)
-        leverage = np.clip(k * np.einsum("gbp,gbp->gb", lever, powers), 0, MOST_LEVERAGE)
-        return k * lever[..., 0], np.einsum("gbp,gp->gb", powers, beta), leverage
-
-    if parts is None:
-        weight, fit, leverage = influence(cells)
-        spread = np.maximum(cells.square - 2 * fit * cells.total + fit**2 * cells.known, 0.0)
-        return beta[:, 0], np.diag(np.sum(weight**2 * spread / (1 - leverage), axis=-1))
-    weight, fit, _ = influence(parts)
-    return beta[:, 0], scatter(np.sum(weight * (parts.voted - fit * parts.vote), axis=-1))
+    bins = cells.bins if parts is None else parts.bins
+    u = (bins.centers - points[:, None]) / width[:, None]
+    k = np.where(np.arange(bins.size) >= bins.before, kernel(u), 0.0)
+    powers = u[..., None] ** np.arange(DEGREE + 1)
+    lever, fit = np.einsum("gbp,gpq->gbq", powers, inverse), np.einsum("gbp,gp->gb", powers, beta)
+    weight = k * lever[..., 0]
+    if parts is not None:
+        return beta[:, 0], scatter(np.sum(weight * (parts.voted - fit * parts.vote), axis=-1))
+    leverage = np.clip(k * np.einsum("gbp,gbp->gb", lever, powers), 0, MOST_LEVERAGE)
+    spread = np.maximum(cells.square - 2 * fit * cells.total + fit**2 * cells.known, 0.0)
+    return beta[:, 0], np.diag(np.sum(weight**2 * spread / (1 - leverage), axis=-1))
 
 
-def _read(cells: ScoreCells) -> tuple[FloatArray, FloatArray]:
+def _votes(cells: ScoreCells) -> tuple[FloatArray, FloatArray]:
     """Votes and votes times outcomes in the bins from the present threshold up."""
     return cells.vote[..., cells.bins.before :], cells.voted[..., cells.bins.before :]
 
@@ -78,9 +79,9 @@ def _read(cells: ScoreCells) -> tuple[FloatArray, FloatArray]:
 class MarginCurves:
     """How outcomes at the margin respond to thresholds: for these groups, and for samples of them in the same bins.
 
-    Below the present threshold outcomes continue along a line. Each group's curve has at each point, and its line has,
-    the widest kernel that no narrower one contradicts (Lepski): a curve that is straight is read from many rows, one
-    that bends from those near.
+    Below the present threshold outcomes continue along a line. At each point, each group's curve has the widest kernel
+    that no narrower one contradicts (Lepski), and so has its line: a straight curve is read from many rows, one that
+    bends from those nearby.
     """
 
     points: FloatArray
@@ -88,39 +89,49 @@ class MarginCurves:
     lines: tuple[LocalDesign, ...]
 
     @classmethod
-    def of(cls, cells: ScoreCells, parts: ScoreCells | None, bandwidth: Bandwidth) -> MarginCurves:
-        """From the present threshold up to the last bin. The caller's own bandwidth is taken as it is."""
+    def build(cls, cells: ScoreCells, parts: ScoreCells | None, bandwidth: Bandwidth) -> MarginCurves:
+        """From the present threshold up to the last bin. A bandwidth given by the caller is not changed."""
         wide = cells.joined
-        points = np.linspace(wide.bins.present, float(wide.bins.edges[-1]), POINTS)
-        widths, fixed = bandwidth.at(points), bandwidth.given is not None
-        residuals = _Residuals.of(wide, parts, LocalDesign.of(points, widths, wide.bins, CURVE))
-        factors = (1.0,) if fixed else FACTORS
+        bins, (vote, voted) = wide.bins, _votes(wide)
+        points = np.linspace(bins.anchor, float(bins.edges[-1]), POINTS)
+        widths = bandwidth.widths(points)
+        # Outcomes of 0 and 1 bound a curve even far from a group's scores.
+        limits = (0.0, 1.0) if np.array_equal(wide.square, wide.total) else (-np.inf, np.inf)
+        values = np.clip(LocalDesign.build(points, widths, bins).fit(vote, voted)[0][0], *limits)
+        fit = np.stack([np.interp(bins.centers[bins.before :], points, curve) for curve in values])
+        if parts is None:
+            known, total, square = (part[:, bins.before :] for part in (wide.known, wide.total, wide.square))
+            spread = np.maximum(square - 2 * fit * total + fit**2 * known, 0.0)
+        else:
+            part_vote, part_voted = _votes(parts)
+            spread = part_voted - fit * part_vote
+        residuals = _Residuals(bins, vote, voted, spread)
+        factors = FACTORS if bandwidth.given is None else (1.0,)
         curve = residuals.widest(points, widths, factors, 0)
         line = residuals.widest(points[:1], SLOPE * widths[:1], factors, 1)
         return cls(
             points,
-            tuple(LocalDesign.of(points, own, wide.bins, CURVE) for own in curve),
-            tuple(LocalDesign.of(points[:1], own, wide.bins, degree=1) for own in line),
+            tuple(LocalDesign.build(points, width, bins) for width in curve),
+            tuple(LocalDesign.build(points[:1], width, bins) for width in line),
         )
 
     def responses(self, cells: ScoreCells, *, rising: bool = True) -> list[Response]:
         """The response of each group: its curve made to rise, so that an outcome has one threshold, or as it is."""
-        bins, edges, points = cells.bins, cells.bins.edges, self.points
+        bins, edges = cells.bins, cells.bins.edges
         curves = []
-        groups = zip(self.curves, self.lines, *_read(cells.joined), above(cells.rows), strict=True)
+        groups = zip(self.curves, self.lines, *_votes(cells.joined), above(cells.rows), strict=True)
         for curve, line, vote, voted, rows in groups:
-            with np.errstate(over="ignore", invalid="ignore"):  # at points far from a group, which are left out below
-                beta, _, mass = local_polynomial(curve.powers, vote, voted)
+            beta, _, mass = curve.fit(vote, voted)
             mass = mass / curve.width
-            held = mass > _EMPTY * mass.max() if mass.max() > 0 else np.ones(mass.size, dtype=bool)
-            values = beta[0][held]
+            near = mass > _EMPTY * mass.max() if mass.max() > 0 else np.ones(mass.size, dtype=bool)
+            values = beta[0][near]
             if rising:
-                values = isotonic_regression(values, weights=np.maximum(mass[held], 1e-300)).x
-            # Never quite level: a group that has the common outcome already keeps its threshold.
+                values = isotonic_regression(values, weights=np.maximum(mass[near], 1e-300)).x
+            # Never quite level: a group that already has the common outcome keeps its threshold.
             least = 1e-9 * max(float(np.abs(values).max()), 1e-300) / bins.step
-            slope = float(local_polynomial(line.powers, vote, voted)[0][1, 0]) / line.width[0]
-            below = np.minimum(edges - bins.present, 0.0) * max(slope, least)
-            curves.append(Response(edges, np.interp(edges, points[held], values) + below, rows, True))
+            slope = float(line.fit(vote, voted)[0][1, 0]) / line.width[0]
+            below = np.minimum(edges - bins.anchor, 0.0) * max(slope, least)
+            curves.append(Response(edges, np.interp(edges, self.points[near], values) + below, rows, True))
         return curves
 
 
@@ -128,47 +139,34 @@ class MarginCurves:
 class _Residuals:
     """How far outcomes are from a first curve, from which the errors of local lines of any width follow."""
 
-    bins: ScoreBins
+    bins: Bins
     vote: FloatArray  # (G, bins)
     voted: FloatArray
     spread: FloatArray  # (G, bins): sums of squares; of parts of the table (parts, G, bins): sums
 
-    @classmethod
-    def of(cls, cells: ScoreCells, parts: ScoreCells | None, first: LocalDesign) -> _Residuals:
-        vote, voted = _read(cells)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = np.clip(local_polynomial(first.powers, vote, voted)[0][0], *_limits(cells))
-        at = cells.bins.centers[cells.bins.before :]
-        fit = np.stack([np.interp(at, first.points, own) for own in values])
-        if parts is None:
-            known, total, square = (part[:, cells.bins.before :] for part in (cells.known, cells.total, cells.square))
-            return cls(cells.bins, vote, voted, np.maximum(square - 2 * fit * total + fit**2 * known, 0.0))
-        own, sums = _read(parts)
-        return cls(cells.bins, vote, voted, sums - fit * own)
-
     def widest(self, points: FloatArray, width: FloatArray, factors: Sequence[float], power: int) -> FloatArray:
         """The widths (G, J) of local lines whose level (power 0) or slope (1) no narrower one contradicts.
 
-        Where both have a common truth the narrower one's variance is that of the wider one and of their difference.
+        If both estimate the same value, the variance of the narrower one is that of the wider one plus that of their
+        difference.
         """
         chosen = np.broadcast_to(factors[0] * width, (len(self.vote), width.size))
         going = np.ones(chosen.shape, dtype=bool)
         narrower: list[tuple[FloatArray, FloatArray]] = []
         for factor in factors:
-            value, variance, effective = self._line(LocalDesign.of(points, factor * width, self.bins, CURVE), power)
+            value, variance, effective = self._line(LocalDesign.build(points, factor * width, self.bins), power)
             value, variance = value / factor**power, variance / factor ** (2 * power)
             for other, more in narrower:
                 going &= ~(np.abs(value - other) > CONTRADICTION[power] * np.sqrt(np.maximum(more - variance, 0.0)))
             chosen = np.where(going, factor * width, chosen)
-            # Few rows lie on any line: their own says nothing against a wider one.
-            few = effective < EFFECTIVE
-            narrower.append((np.where(few, np.nan, value), variance))
+            # Few rows lie on any line: they do not contradict a wider one.
+            narrower.append((np.where(effective < EFFECTIVE, np.nan, value), variance))
         return chosen
 
     def _line(self, design: LocalDesign, power: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """A coefficient of the local line of each group at each point, its variance, and the rows behind it."""
+        beta, inverse, mass = design.fit(self.vote, self.voted)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            beta, inverse, mass = local_polynomial(design.powers, self.vote, self.voted)
             lever = np.moveaxis(inverse[..., power, :], -1, 0)
             k, ku = design.powers[:2]
             effective = np.nan_to_num(mass**2 / (self.vote @ (k * k)))
@@ -176,8 +174,8 @@ class _Residuals:
                 parts = [self.spread @ (k * k), self.spread @ (k * ku), self.spread @ (ku * ku)]
                 variance = lever[0] ** 2 * parts[0] + 2 * lever[0] * lever[1] * parts[1] + lever[1] ** 2 * parts[2]
             else:
-                each = lever[0] * (self.spread @ k) + lever[1] * (self.spread @ ku)
-                variance = len(each) / max(len(each) - 1, 1) * np.sum((each - each.mean(axis=0)) ** 2, axis=0)
+                sums = lever[0] * (self.spread @ k) + lever[1] * (self.spread @ ku)
+                variance = len(sums) / max(len(sums) - 1, 1) * np.sum((sums - sums.mean(axis=0)) ** 2, axis=0)
         return beta[power], variance, effective
 
 
@@ -189,12 +187,12 @@ def margins_after(
     thresholds: FloatArray,
     now: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Outcomes at the new margins. Of groups whose outcomes fall, those of the curve as it was fitted.
+    """Outcomes at the new margins; if a group's outcomes fall, those of its curve as fitted.
 
     ``now``: the outcomes at the present margin, their standard errors, and which groups they are ``known`` for.
     """
     known, present = now["known"], search.present
-    margins = MarginCurves.of(cells, parts, bandwidth)
+    margins = MarginCurves.build(cells, parts, bandwidth)
     _, covariance = margin_at(np.maximum(thresholds, present), cells, parts, bandwidth)
     se = np.where(known, np.sqrt(np.diagonal(covariance)), np.nan)
     rising, fitted = (margins.responses(cells, rising=rising) for rising in (True, False))
@@ -203,16 +201,11 @@ def margins_after(
     solution = search.solve(cells)
     for g in np.flatnonzero(known):
         t, block = float(thresholds[g]), solution.curves[search.blocks[g]]
-        # Making a rising curve nondecreasing moves it by a part of its error; three standard errors are a fall.
-        apart = [abs(rising[g].at(x) - fitted[g].at(x)) for x in (present, max(t, present))]
+        # Making a rising curve nondecreasing moves it by a fraction of its error; three standard errors are a fall.
+        apart = [abs(rising[g].metric(x) - fitted[g].metric(x)) for x in (present, max(t, present))]
         falling[g] = apart[0] > FALL * now["se"][0, g] or apart[1] > FALL * se[g]
-        after[g] = now["value"][0, g] if t == present else (fitted if falling[g] else rising)[g].at(t)
+        after[g] = now["value"][0, g] if t == present else (fitted if falling[g] else rising)[g].metric(t)
         allowed = max(float(se[g]), 1e-6)
-        met[g] = abs(block.at(t) - solution.target) <= allowed
+        met[g] = abs(block.metric(t) - solution.target) <= allowed
         beyond_reach[g] = not block.value[0] - allowed <= solution.target <= block.value[-1] + allowed
     return {"after": after[None], "se": se[None], "met": met, "falling": falling, "beyond_reach": beyond_reach}
-
-
-def _limits(cells: ScoreCells) -> tuple[float, float]:
-    """What outcomes can be: a curve of 0/1 outcomes far from a group's scores is no probability."""
-    return (0.0, 1.0) if np.array_equal(cells.square, cells.total) else (-np.inf, np.inf)

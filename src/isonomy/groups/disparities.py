@@ -1,0 +1,665 @@
+"""What `flag` and `certify` share: the plan of a comparison, the rows it reads, and the evidence about each group."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from isonomy.errors import BadWeight, UsageError, near, refuse_percent
+from isonomy.frames import Grouping, Groups, MetricLike, Request, Sample
+from isonomy.frames.expressions import Scalar, flag
+from isonomy.frames.groups import CONDITION, belongs, in_words
+from isonomy.frames.metrics import RATES, Measure, listed, measure, metric_columns, shared_cells, shared_rows
+from isonomy.groups import words
+from isonomy.groups.likelihood.comparison import Solver
+from isonomy.groups.likelihood.families import Gaps, Widest
+from isonomy.groups.likelihood.lines import Lines, MetricRows, rows_or_bins
+from isonomy.groups.likelihood.planning import Goal, detectable
+from isonomy.groups.likelihood.profile import LINKS, Link
+from isonomy.groups.likelihood.reference import Reference, ReferenceLike, To, reference_of
+from isonomy.groups.likelihood.strata import Effects, Scale, published_effects
+from isonomy.groups.options import Correction, LikelihoodOption, Method, ScaleLike, Sigma, StandardizedOption
+from isonomy.inference.decide import Alternative
+from isonomy.inference.effect import Against, Hypothesis, Interval, Wald
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.options import Form, Power, check
+from isonomy.results import Call, Columns, Evidence, Plan, column, storable
+from isonomy.results.evidence import as_frame
+
+# Legitimate factors that groups are compared within: columns, cuts or conditions.
+Given = Annotated[object, Form("given")] | None
+
+
+# ---- plan
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComparisonPlan(Plan):
+    """The call, and what follows from it and the schema."""
+
+    jointly: ClassVar[bool]  # whether all groups are tested at once
+
+    metric: MetricLike
+    groups: Groups
+    outcome: str | None
+    prediction: str | None
+    score: str | None
+    positive: Scalar | None
+    reference: ReferenceLike
+    scale: ScaleLike
+    tolerance: float | None
+    alpha: float
+    depth: int
+    min_size: int
+    method: Method
+    given: Given
+    adjust: str = "holm"
+
+    def __post_init__(self) -> None:
+        for refused, message in self.refusals():
+            if refused:
+                raise UsageError(message)
+        _ = self.metric_requests
+
+    def refusals(self) -> Iterator[tuple[bool, str]]:
+        """The combinations of options that are refused, with the message for each."""
+        target, link, tolerance, value = self.target, self.link, self.tolerance, self.target.value
+        binary = [measure.name for measure in self.measures if measure.binary]
+        real = [measure.name for measure in self.measures if not measure.binary]
+        refuse_percent(bool(binary) and not link.ratio, tolerance)
+        for both, first, second in self.conflicts():
+            yield both, f"{first} not available with {second}; leave one of them out."
+        yield (
+            link.ratio and tolerance is not None and not 0 < tolerance < 1,
+            f"tolerance: {tolerance!r} is not allowed for scale={link.name!r}; give a ratio between 0 and 1: 0.8 "
+            "tolerates ratios from 0.8 to 1.25.",
+        )
+        if link.name == "odds_ratio" and real:
+            yield True, f"scale: 'odds_ratio' needs a 0/1 metric; {real[0]!r} is not one. Use 'ratio' or 'difference'."
+        if binary and value is not None:
+            yield not 0 <= value <= 1, f"reference: {value} cannot be a rate; {binary[0]!r} lies between 0 and 1."
+        yield (
+            self.sigma == "reference" and target.group is None,
+            "scale: standardized('reference') needs a reference group, such as reference={'race': 'White'}.",
+        )
+        yield (
+            self.sigma == "pooled" and target.group is None and target.to is not To.REST,
+            "scale: standardized('pooled') needs two groups; give reference='rest', or a group.",
+        )
+        yield (
+            self.given is not None and (target.to.is_value or target.to.best),
+            "given: needs people to compare with; give reference='rest', or a group such as {'race': 'White'}.",
+        )
+
+    def conflicts(self) -> Iterator[tuple[bool, str, str]]:
+        """Options that exclude each other: whether both are given, and what they are."""
+        target, given, published = self.target, self.given is not None, self.plugged_in
+        estimate, best = target.estimate is not None, target.to.best
+        corrected, several = self.correction in ("bartlett", "adjusted"), len(self.measures) > 1
+        functional = [measure for measure in self.measures if measure.functional]
+        not_mean = "".join(f"{measure.name!r}, which is not a mean over rows" for measure in functional[:1])
+        signed = any(measure.functional in ("r2", "quantile") for measure in functional)
+        yield published and best, "method: 'published' is", f"reference={self.reference!r}, an estimated choice"
+        if self.sigma is not None:
+            yield any(measure.binary for measure in self.measures), "scale: 'standardized' is", "a 0/1 metric"
+            yield bool(functional), "scale: 'standardized' is", not_mean
+            yield corrected, "correction:", "scale='standardized'"
+            yield given, "given:", "scale='standardized'"
+            yield published, "method: 'published' is", "scale='standardized'"
+            yield estimate, "reference: an Estimate is", "scale='standardized'"
+        yield bool(functional) and given, "given:", not_mean
+        yield bool(functional) and estimate, "reference: an Estimate is", not_mean
+        yield bool(functional) and corrected, "correction:", not_mean
+        yield signed and self.link.ratio, f"scale: {self.link.name!r} is", f"{not_mean} and can be negative"
+        eel = self.likelihood.kind == "eel"
+        yield given and (published or eel or corrected), "given:", f"method={self.method}"
+        yield given and several, "given:", "several metrics"
+        yield corrected and self.source.designed, "correction:", "weight or cluster, which have their own law"
+        yield corrected and estimate and target.joint and not self.jointly, "correction:", "an Estimate as reference"
+        adjusted = target.joint and self.correction == "adjusted"
+        yield adjusted, "correction: 'adjusted' is", "an estimated reference, for which 'bartlett' is"
+        yield several and target.to.is_value, "reference: a number is", "several metrics"
+
+    # The options, resolved.
+
+    @cached_property
+    def likelihood(self) -> LikelihoodOption:
+        """The method with its options."""
+        if isinstance(self.method, LikelihoodOption):
+            return self.method
+        return LikelihoodOption(published=True) if self.method == "published" else LikelihoodOption(self.method)
+
+    @property
+    def correction(self) -> Correction:
+        """The correction of T. The automatic one of `flag` is not one of T: rates with few cases use their score."""
+        method = self.likelihood
+        if method.correction != "auto":
+            return method.correction
+        automatic = self.jointly and method.kind == "el" and not (method.published or self.source.designed)
+        return "auto" if automatic and self.given is None else None
+
+    @property
+    def interval(self) -> Interval:
+        """The kind of intervals."""
+        return "simultaneous" if self.jointly else self.likelihood.interval
+
+    @property
+    def sigma(self) -> Sigma | None:
+        """Whose standard deviation is the unit of disparities; None if they are not standardized."""
+        if isinstance(self.scale, StandardizedOption):
+            return self.scale.sigma
+        return "population" if self.scale == "standardized" else None
+
+    @property
+    def base_scale(self) -> Scale:
+        """The scale before standardization."""
+        if isinstance(self.scale, StandardizedOption) or self.scale == "standardized":
+            return "difference"
+        return self.scale
+
+    @property
+    def link(self) -> Link:
+        """The scale as the likelihoods know it."""
+        return LINKS[self.base_scale]
+
+    @property
+    def side(self) -> Against:
+        """The side on which disparities are looked for."""
+        return "two-sided"
+
+    @property
+    def outside(self) -> Against:
+        """The alternative to an interval."""
+        return "outside-published" if self.likelihood.published else "outside"
+
+    @property
+    def tolerated(self) -> Hypothesis | None:
+        """|ε| <= t, or t <= ε <= 1/t for ratios, with t the tolerance; one end if only one side is looked at."""
+        if self.tolerance is None:
+            return None
+        low, high = (self.tolerance, 1.0 / self.tolerance) if self.link.ratio else (-self.tolerance, self.tolerance)
+        if self.side in ("greater", "less"):
+            low = high = high if self.side == "greater" else low
+            return Hypothesis(low, high, self.side)
+        return Hypothesis(low, high, self.outside)
+
+    @property
+    def hypothesis(self) -> Hypothesis | None:
+        """The null hypothesis about each group; None if only a joint one is tested."""
+        return self.tolerated
+
+    @cached_property
+    def target(self) -> Reference:
+        """The reference; within strata, the population is the rest of each stratum."""
+        target = reference_of(self.reference, joint=not self.likelihood.published)
+        labels = self.source.labels
+        if self.given is not None and target.to is To.POPULATION:
+            target = replace(target, to=To.REST)
+        if labels.population:
+            target = replace(target, everybody=labels.population)
+        return target if target.group is None else replace(target, group=labels.named([target.group])[0])
+
+    @property
+    def plugged_in(self) -> bool:
+        """Whether an estimated reference is treated as known."""
+        return not self.target.joint and self.target.to is not To.NUMBER
+
+    # What is read.
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        """The groups, and the strata they are compared within."""
+        grouping = self.source.grouping(self.groups, self.depth)
+        if self.given is None:
+            return grouping
+        return grouping.within(self.source.grouping(self.given, argument="given"))
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether a row can be in several groups."""
+        return len(list(self.grouping.subsets)) > 1
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """The metrics, bound to the columns."""
+        roles = {"outcome": self.outcome, "prediction": self.prediction, "score": self.score}
+        return tuple(
+            measure(self.source, metric, grouping=self.grouping, positive=self.positive, **roles)
+            for metric in listed(self.metric)
+        )
+
+    @cached_property
+    def metric_requests(self) -> tuple[Request, ...]:
+        """The request of each metric, with the columns of a reference group or an `Estimate`."""
+        requests = [measure.request for measure in self.measures]
+        if self.target.group is not None:
+            condition = flag(belongs(self.target.group, self.grouping, self.source.schema))
+            requests = [replace(one, keys={**one.keys, "reference": condition}) for one in requests]
+        if self.target.estimate is not None:
+            influence = self.target.estimate.influence
+            self.source.require(reference=influence)
+            requests = [replace(one, numeric={**one.numeric, "influence": influence}) for one in requests]
+        return tuple(requests)
+
+    def by_row(self, measure: Measure) -> bool:
+        """Whether values are needed row by row; counts are enough for a 0/1 metric with a plain reference."""
+        return measure.by_row or self.target.to is To.ESTIMATE
+
+    @property
+    def counted(self) -> tuple[Request, ...]:
+        """The requests for which counts are enough."""
+        pairs = zip(self.measures, self.metric_requests, strict=True)
+        return tuple(request for measure, request in pairs if not self.by_row(measure))
+
+    @cached_property
+    def shared(self) -> Request | None:
+        """One request for all metrics that need counts, if one pass can serve them."""
+        return shared_cells(self.counted) if len(self.counted) > 1 else None
+
+    @cached_property
+    def side_by_side(self) -> bool:
+        """Whether a joint test of several metrics needs the values of the same rows; counts are not enough then."""
+        joint = self.jointly and len(self.measures) > 1
+        return joint and (self.shared is None or any(map(self.by_row, self.measures)))
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The grouped passes over the rows, where counts are enough."""
+        if self.side_by_side:
+            return ()
+        return self.counted if self.shared is None else (self.shared,)
+
+    def solver(self, sums: MetricRows, rng: np.random.Generator) -> Solver:
+        """The likelihoods of one metric's groups; a joint test corrects its own statistic, not those of the groups."""
+        _refuse_values(sums, self)
+        method = self.likelihood
+        as_published = method.published and self.target.to is To.NUMBER
+        solver = Solver(
+            sums,
+            self.target,
+            method.kind,
+            None if self.jointly else self.correction,
+            method.resamples,
+            rng,
+            self.link,
+            self.base_scale,
+            self.sigma,
+            scored=method.correction == "auto" and method.kind == "el" and not as_published,
+        )
+        return solver.with_sides(self.min_size)
+
+    # What it is called.
+
+    @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """The factors of the strata, in the readers' words."""
+        return tuple(self.source.labels.columns.get(one.name, one.name) for one in self.grouping.strata)
+
+    @cached_property
+    def bands(self) -> Mapping[str, tuple[str, ...]]:
+        """The bands of the factors that are cut into bands."""
+        labels = self.source.labels
+        return {
+            name: tuple(labels.values.get(one.name, {}).get(label, in_words(label)) for label in one.labels)
+            for name, one in zip(self.factors, self.grouping.strata, strict=True)
+            if one.labels
+        }
+
+
+# ---- read
+
+
+def read(plan: ComparisonPlan) -> tuple[MetricRows, ...]:
+    """The rows of each metric; one pass serves all metrics that need counts."""
+    if plan.side_by_side:
+        rows = plan.source.rows(shared_rows(plan.metric_requests))
+        return tuple(_rows_of(metric_columns(rows, i), one, plan) for i, one in enumerate(plan.measures))
+    parts = []
+    for one, request in zip(plan.measures, plan.metric_requests, strict=True):
+        if not plan.by_row(one):
+            # A joint test of several metrics needs the cells of the same rows.
+            cells = plan.shared if plan.jointly and plan.shared is not None else request
+            answer = plan.source.cells(cells, plan.shared)
+        elif plan.correction == "bartlett" or plan.target.estimate is not None:
+            answer = plan.source.rows(request)
+        else:
+            answer = rows_or_bins(plan.source, one, request)
+        parts.append(_rows_of(answer, one, plan))
+    return tuple(parts)
+
+
+def _rows_of(answer: Sample, measure: Measure, plan: ComparisonPlan) -> MetricRows:
+    """The lines of one metric, and the groups they belong to."""
+    weight, keys = answer.weight, answer.columns
+    measure.refuse_absent(answer)
+    inside, value = measure.inside(answer), measure.value(answer)
+    mass = np.ones(value.size) if weight is None else weight
+    rows = mass if answer.design is None else answer.design.rows
+    chosen = keys["reference"] == 1 if plan.target.to is To.GROUP else None
+    influence, lines = None, slice(None) if inside.all() else inside
+    if plan.target.estimate is not None:
+        influence, lines = np.asarray(keys["influence"], dtype=float), slice(None)
+        value = np.where(inside, value, 0.0)
+        plan.target.estimate.refuse_uncentered(influence, mass)
+    partitions = tuple(replace(partition, codes=partition.codes[lines]) for partition in answer.partitions)
+    groups = len(partitions) - (plan.given is not None)
+    sums = MetricRows(
+        measure=measure,
+        lines=Lines(measure.binary, value[lines], None if weight is None else weight[lines], influence),
+        partitions=partitions[:groups],
+        strata=None if plan.given is None else partitions[-1],
+        sizes=tuple(partition.sum(rows) for partition in answer.partitions[:groups]),
+        inside=None if influence is None else inside,
+        in_reference=None if chosen is None else chosen[lines],
+        rows=answer.rows,
+        used=round(float(rows[inside].sum())),
+        dropped=answer.dropped,
+        design=None if answer.design is None else answer.design.restricted(lines),
+        whole=answer.design,
+        lines_kept=np.arange(value.size)[lines],
+        roles={role: column[lines] for role, column in measure.roles(answer).items()} if measure.functional else {},
+    )
+    if sums.design is not None and sums.mass.size and not sums.mass.any():
+        raise BadWeight(f"weight: all rows that {measure.name!r} counts have weight 0.")
+    if sums.in_reference is not None and not sums.mass[sums.in_reference].any():
+        label = str(plan.target.group)
+        known = [str(group) for partition in sums.partitions for group in partition.groups[:1000]]
+        if label in known:
+            weighing = "" if sums.design is None else " with a weight above 0"
+            raise UsageError(f"reference: no row of {label}{weighing} meets the metric's condition.")
+        raise UsageError(f"reference: no row that meets the metric's condition has {label}.{near(label, known)}")
+    return sums
+
+
+def _refuse_values(sums: MetricRows, plan: ComparisonPlan) -> None:
+    """A ratio of means needs values that are never negative, and a unit must not be 0."""
+    values, name = sums.lines.value if sums.inside is None else sums.lines.value[sums.inside], sums.measure.name
+    if plan.link.ratio and not sums.measure.binary and values.size and (least := float(values.min())) < 0:
+        raise UsageError(
+            f"scale: {plan.scale!r} needs values that are never negative; {name!r} goes down to {least:g}. Use "
+            "scale='difference'."
+        )
+    chosen = sums.in_reference if plan.sigma == "reference" else None
+    if chosen is not None and not np.ptp(sums.lines.value[chosen]):
+        raise UsageError(
+            f"scale: {name!r} is the same in every row of {plan.target.group}, whose standard deviation is 0. Use "
+            "scale='standardized'."
+        )
+
+
+# ---- evidence
+
+
+for _part in (To, Widest, Effects):
+    storable(_part)
+
+MOST_GROUPS = 1_000  # groups described in words; the table has them all
+
+
+def names_of(columns: Mapping[str, Any], which: npt.ArrayLike) -> tuple[str, ...]:
+    """The names of lines, given by their positions or a mask: the group and, if there are several, the metric."""
+    chosen, groups, metrics = np.asarray(which), columns["groups"], columns["metrics"]
+    places = (np.flatnonzero(chosen) if chosen.dtype == bool else chosen).tolist()
+    several = len(set(metrics)) > 1
+    return tuple(f"{groups[i]} ({metrics[i]})" if several else str(groups[i]) for i in places)
+
+
+def common(
+    call: Call, plan: ComparisonPlan, solvers: Sequence[Solver], columns: Mapping[str, Any], *, random: bool
+) -> dict[str, Any]:
+    """The fields of both results that do not depend on decisions; ``random``: whether anything was drawn."""
+    rows = [solver.sums for solver in solvers]
+    gaps: Gaps | Widest | None = None
+    if plan.given is None or plan.jointly:
+        gaps = Gaps(solvers, plan.alpha, plan.min_size)
+        if any(plan.by_row(part.measure) or part.design is not None for part in rows):
+            gaps = gaps.widest  # later it would need the rows
+    used = rows[0].used if len(rows) == 1 else max(part.rows for part in rows)
+    dropped = {name: n for part in rows for name, n in part.dropped.items()}
+    rates = {bound.name: metric in RATES for bound, metric in zip(plan.measures, listed(plan.metric), strict=True)}
+    return {
+        "provenance": call.provenance(rows=used, dropped=dropped, random=random),
+        "shares": tuple(rates[metric] for metric in columns["metrics"]),
+        "reference": words.reference(plan.target),
+        "reference_kind": plan.target.to,
+        "scale": plan.base_scale if plan.sigma is None else "standardized",
+        "joint": plan.target.joint,
+        "overlapping": plan.overlapping,
+        "alpha": plan.alpha,
+        "tolerance": plan.tolerance,
+        "sigma": plan.sigma,
+        "given": plan.factors,
+        "bands": plan.bands,
+        "_widest_gap": gaps,
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GroupEvidence(Evidence):
+    """What both results hold about each group; arrays have one entry per group.
+
+    Within strata (``given``), ``estimate`` and ``reference_value`` are adjusted: averages over the strata with
+    Mantel-Haenszel weights, whose difference (ratio) is the disparity. For odds ratios, the estimate is the rate with
+    the common odds ratio to the reference. ``raw_estimate`` and ``raw_reference`` are not adjusted; ``unconditional``
+    is their disparity. ``accounted`` is the unconditional disparity minus the conditional one (for ratios, divided by
+    it), and ``share`` the share of the unconditional disparity that this is. ``strata`` counts the strata with rows on
+    both sides, ``one_sided`` the others; `by_stratum` lists them. Without ``given`` all of these are None.
+    """
+
+    never_shown: ClassVar[tuple[str, ...]] = words.LIMITS
+
+    metrics: tuple[str, ...] = column("Metric", name="metric", withheld=False)
+    shares: tuple[bool, ...] = column(listed=False, withheld=False)  # lines whose metric is a share of people
+    size: FloatArray = column("Rows in group", count=True)
+    n: FloatArray = column("Rows counted", count=True)
+    estimate: FloatArray = column()
+    reference_value: FloatArray = column(name="reference")
+    disparity: FloatArray = column("Difference")
+    ci_low: FloatArray = column("Interval from")
+    ci_high: FloatArray = column("Interval to")
+    raw_estimate: FloatArray | None = column(default=None)
+    raw_reference: FloatArray | None = column(default=None)
+    unconditional: FloatArray | None = column("Without regard to factors", default=None)
+    accounted: FloatArray | None = column("Accounted for by factors", default=None)
+    accounted_low: FloatArray | None = column("Accounted for, from", default=None)
+    accounted_high: FloatArray | None = column("Accounted for, to", default=None)
+    homogeneity_pvalue: FloatArray | None = column("Same in all strata: p‑value", default=None)
+    strata: FloatArray | None = column("Strata compared", count=True, sizes=False, default=None)
+    one_sided: FloatArray | None = column("Strata with one side only", count=True, sizes=False, default=None)
+    homogeneity: FloatArray | None = column(listed=False, default=None)
+    homogeneity_df: IntArray | FloatArray | None = column(listed=False, default=None)
+    share: FloatArray | None = column(listed=False, default=None)
+    share_low: FloatArray | None = column(listed=False, default=None)
+    share_high: FloatArray | None = column(listed=False, default=None)
+    standard_error: FloatArray = column(listed=False)
+    sigma_value: FloatArray | None = column(name="sigma", default=None)
+    # For `detectable`: of a group that does not differ, the standard error on the scale of the link and, for 0/1
+    # metrics, the rate; and the degrees of freedom of the error.
+    planning_error: FloatArray = column(listed=False)
+    planning_rate: FloatArray = column(listed=False)
+    planning_df: FloatArray = column(listed=False)
+    reference: str
+    reference_kind: To
+    scale: str
+    joint: bool
+    overlapping: bool
+    alpha: float
+    tolerance: float | None
+    sigma: Sigma | None = None  # whose standard deviation is the unit of standardized differences
+    given: tuple[str, ...] = ()
+    bands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    effects: Effects | None = None  # the strata one by one
+    _widest_gap: Widest | Gaps | None  # computed on demand where that needs no rows
+
+    # Further numbers.
+
+    def widest(self) -> Widest:
+        """The largest difference (the smallest ratio) between any two groups formed by the same columns.
+
+        The interval accounts for the choice of the pair: without any difference it reaches 0 (a ratio of 1). The result
+        has ``value``, ``ci_low``, ``ci_high``, the pair of ``groups``, the lower one first, and the ``metric``; of
+        several metrics, the one with the largest gap.
+        """
+        if (gap := self.widest_gap) is None:
+            raise UsageError(
+                "widest: there are no two groups to compare, or one of them is withheld, or groups were compared "
+                "within strata (given), for which no widest gap is computed."
+            )
+        return gap
+
+    @property
+    def widest_gap(self) -> Widest | None:
+        """The same, or None."""
+        gap = self._widest_gap
+        return gap.widest if isinstance(gap, Gaps) else gap
+
+    def detectable(self, power: float = 0.8) -> FloatArray:
+        """The smallest disparity that each group alone would show at ``alpha`` with this power.
+
+        With a tolerance, the smallest that would be shown to lie beyond it. For a two-sided test, the larger difference
+        (for ratios, the one below 1); infinite (0) if none is detectable.
+        """
+        check("power", power, Power)
+        asked = Goal(self._side, self.alpha, self.reach or 0.0)
+        return detectable(self.planning_error, self.planning_rate, asked, power, self.planning_df, self.link)
+
+    def rows_for_tolerance(self, power: float = 0.8) -> FloatArray:
+        """The rows with which each group alone, if it does not differ, would be shown within the tolerance.
+
+        ``power`` is the probability of that. The reference grows with the group.
+        """
+        check("power", power, Power)
+        if self.reach is None:
+            raise UsageError("rows_for_tolerance: there is no tolerance; give one to flag or certify.")
+        failure = (1.0 - power) / (2.0 if self._side == "two-sided" else 1.0)
+        planned = Wald(self.disparity, self.planning_error, self.planning_df)
+        return planned.rows_needed(self.reach, self.n, self.alpha / 2.0, failure)
+
+    @property
+    def _side(self) -> Alternative:
+        return "two-sided"
+
+    def by_stratum(self, backend: str | None = None) -> Any:
+        """The strata with enough rows on both sides, one row per group and stratum."""
+        if self.effects is None:
+            raise UsageError("by_stratum: there are no strata; call flag or certify with given=<column>.")
+        return as_frame(self._by_stratum(self.effects), backend, self.provenance.backend)
+
+    def _by_stratum(self, effects: Effects) -> Columns:
+        known = np.flatnonzero(~np.isnan(effects.estimate))
+        names = ("n", "estimate", "reference_n", "reference", "disparity")
+        return {
+            "group": [self.labels[i] for i in effects.group[known]],
+            "stratum": [effects.stratum[i] for i in known],
+            **{name: getattr(effects, name)[known] for name in names},
+        }
+
+    # The table.
+
+    def table(self) -> Columns:
+        """One row per group and metric."""
+        columns = {**Evidence.table(self), "detectable": self.detectable()}
+        if self.tolerance is not None:
+            columns["rows_needed"] = self.rows_for_tolerance()
+        return {name: v for name, v in columns.items() if name != "metric" or len(set(self.metrics)) > 1}
+
+    def pages(self) -> Mapping[str, Columns]:
+        """Within strata, the table and, if any are listed, the strata; their numbers are raw."""
+        strata = {} if self.effects is None else self._by_stratum(self.effects)
+        if not len(strata.get("stratum", ())):
+            return {}
+        raw = {"estimate": "raw_estimate", "reference": "raw_reference"}
+        return {
+            words.NUMBERS: self.table(),
+            words.BY_STRATUM: {raw.get(name, name): values for name, values in strata.items()},
+        }
+
+    def headings(self) -> Mapping[str, str]:
+        """Those of computed columns too, and of columns that are adjusted within strata."""
+        return {**Evidence.headings(self), **words.WORKED_OUT, **(words.ADJUSTED if self.given else {})}
+
+    def units(self) -> Mapping[str, str]:
+        """Shares in percent, and their differences in points."""
+        if not self.all_shares:
+            return {}
+        rates = dict.fromkeys(("estimate", "reference", "raw_estimate", "raw_reference"), "%")
+        strata = ("unconditional", "accounted", "accounted_low", "accounted_high")
+        differences = ("disparity", "ci_low", "ci_high", "detectable", *strata)
+        return rates | (dict.fromkeys(differences, "points") if self.scale == "difference" else {})
+
+    def table_note(self) -> str:
+        """Within strata, what adjusted numbers are."""
+        return words.adjusted_note(self.scale) if self.given else ""
+
+    @property
+    def all_shares(self) -> bool:
+        """Whether every metric is a share of people."""
+        return bool(self.shares) and all(self.shares)
+
+    @property
+    def link(self) -> Link:
+        """The scale of the disparities."""
+        return LINKS["difference" if self.sigma is not None else self.scale]
+
+    @property
+    def reach(self) -> float | None:
+        """The tolerance on that scale."""
+        return self.link.reach(self.tolerance)
+
+    # Words.
+
+    @property
+    def method(self) -> str:  # type: ignore[override]
+        """The name of the method."""
+        return words.STRATA_METHOD if self.given else words.METHOD
+
+    @property
+    def references(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Where the method is described."""
+        return (*words.REFERENCES, *(words.STRATA_REFERENCES if self.given else ()))
+
+    def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
+        return words.assumptions(self)
+
+    def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
+        return (*self.never_shown, *([words.LEGITIMATE] if self.given else []))
+
+    # Disclosure.
+
+    def compared_with(self) -> BoolArray:
+        """Which groups others are compared with: the one named, or the best."""
+        best = np.zeros(len(self.groups), dtype=bool)
+        if self.reference_kind.best:
+            for metric in set(self.metrics):
+                own = np.array([name == metric for name in self.metrics])
+                best |= own & np.isin(self.estimate, self.reference_value[own])
+        return best | Evidence.compared_with(self)
+
+    def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows, and of those in ``also``.
+
+        Strata are withheld if a cell is small, or would follow from others.
+        """
+        hidden = Evidence.suppressed(self, minimum, also)
+        if hidden is not self:
+            gap = self.widest_gap
+            revealing = gap is not None and bool(Evidence.withheld_labels(hidden)[0] & set(gap.groups))
+            hidden = replace(hidden, _widest_gap=None if revealing else gap)
+        if self.effects is None:
+            return hidden
+        named = [any(name == CONDITION for name, _ in group.items) for group in self.groups]
+        to_group = self.reference_kind is To.GROUP
+        return replace(hidden, effects=published_effects(self.effects, hidden.n, minimum, named, to_group=to_group))
+
+    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The labels of withheld groups, also with their metrics, and the labels of the others."""
+        hidden, others = Evidence.withheld_labels(self)
+        named = {name for name, label in zip(self.names, self.labels, strict=True) if label in hidden}
+        return hidden | named, others

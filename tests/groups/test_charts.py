@@ -1,0 +1,113 @@
+"""What the charts show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import isonomy as iso
+
+RATE_P: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
+TOGETHER = iso.likelihood(interval="simultaneous")
+THREE = {"p": np.tile([1, 0, 0], 60), "g": np.repeat(["a", "b", "c"], [80, 80, 20])}
+RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
+
+
+def test_a_chart_says_what_its_intervals_hold_for() -> None:
+    def title(chart: Any) -> str:
+        return str(chart.to_dict()["title"])
+
+    assert "Simultaneous 95 % intervals" in title(iso.certify(THREE, **RATE_P).plot())
+    assert "Simultaneous 90 % intervals" in title(iso.flag(THREE, method=TOGETHER, alpha=0.1, **RATE_P).plot())
+    bound = iso.likelihood(interval="one-sided")
+    assert "One-sided" in title(iso.flag(THREE, method=bound, null=iso.null(side="less"), **RATE_P).plot())
+    plain = title(iso.flag(THREE, **RATE_P).plot())
+    assert "95 % intervals" in plain
+    assert "imultaneous" not in plain
+
+
+def test_the_chart_shows_the_null(lender: dict[str, Any]) -> None:
+    def drawn(result: iso.CertifyResult, mark: str) -> list[float]:
+        chart = result.plot().to_dict()
+        layers = [
+            one for one in chart["layer"] if one["mark"].get("type") == mark and one["encoding"]["x"]["field"] == "null"
+        ]
+        solution = [chart["datasets"][(one.get("data") or chart["data"])["name"]] for one in layers]
+        return [line["null"] for lines in solution for line in lines]
+
+    assert drawn(iso.certify(lender, null=0.1, reference=0.4, **RATE), "rule") == [0.1]
+    assert drawn(iso.certify(lender, tolerance=0.1, **RATE), "rule") == [0.0]
+    several = iso.certify(lender, null=[0.1, -0.1, 0.0], reference=0.4, **RATE)
+    assert sorted(drawn(several, "tick")) == [-0.1, 0.0, 0.1]
+    assert drawn(several, "rule") == []
+    again = iso.from_json(several.to_json())
+    assert again.null_disparity.tolist() == [0.1, -0.1, 0.0]
+
+
+def test_the_chart_distinguishes_favored_from_disfavored_groups() -> None:
+    data = {"p": np.r_[np.ones(150), np.zeros(150), np.ones(60), np.zeros(240)], "g": np.repeat(["a", "b"], 300)}
+    result = iso.flag(data, **RATE_P)
+    assert result.direction == ("favored", "disfavored")
+    shapes = [layer["encoding"].get("shape", {}) for layer in result.plot().to_dict()["layer"]]
+    shape = next(one for one in shapes if one.get("field") == "direction")
+    ways = dict(zip(shape["scale"]["domain"], shape["scale"]["range"], strict=True))
+    assert (ways["favored"], ways["disfavored"]) == ("triangle-up", "triangle-down")
+    fields = [
+        layer["encoding"].get("shape", {}).get("field") for layer in iso.flag(THREE, **RATE_P).plot().to_dict()["layer"]
+    ]
+    assert "direction" not in fields  # nobody is flagged
+
+
+def steps(*shares: float) -> dict[str, Any]:
+    """Groups of 1,000 rows with these shares selected."""
+    return {
+        "p": np.concatenate([np.repeat([1, 0], [round(1_000 * p), round(1_000 * (1 - p))]) for p in shares]),
+        "g": np.repeat([f"g{i}" for i in range(len(shares))], 1_000),
+    }
+
+
+def subtitle(chart: Any) -> list[str]:
+    title = chart.to_dict()["title"]
+    return [] if isinstance(title, str) else list(title["subtitle"])
+
+
+def test_a_chart_says_which_error_rate_its_intervals_and_its_colors_follow() -> None:
+    """Holm shows the difference of a group whose simultaneous interval, of Sidak's level, holds 0."""
+    table = steps(0.3, 0.7, 0.5, 0.537)
+    together = iso.flag(table, method=TOGETHER, adjust="holm", reference=0.5, **RATE_P)
+    flagged = np.array([verdict.value == "violation" for verdict in together.verdicts])
+    crossing = flagged & (together.ci_low < 0) & (together.ci_high > 0)
+    assert crossing.any()
+    assert subtitle(together.plot()) == [
+        "Intervals: 95 % for all groups together.",
+        "Colors: at most a 5 % chance that any finding is false (Holm).",
+        "Where the two disagree, the color is the verdict.",
+    ]
+    apart = iso.flag(table, adjust="bh", reference=0.5, **RATE_P)
+    assert subtitle(apart.plot())[:2] == [
+        "Intervals: 95 % for each group alone.",
+        "Colors: on average at most 5 % of the findings are false (Benjamini and Hochberg).",
+    ]
+    assert subtitle(iso.flag(table, adjust="none", reference=0.5, **RATE_P).plot()) == []
+    assert subtitle(iso.certify(table, reference=0.5, **RATE_P).plot()) == []  # colors are those of the intervals
+    clear = iso.flag(steps(0.3, 0.7, 0.5), reference=0.5, **RATE_P)
+    assert len(subtitle(clear.plot())) == 2  # the two agree
+
+
+def test_hovering_shows_the_p_value_that_the_verdict_rests_on() -> None:
+    result = iso.flag(steps(0.3, 0.7, 0.5), **RATE_P)
+    chart = result.plot().to_dict()
+    rows = next(rows for rows in chart["datasets"].values() if "adjusted p-value" in rows[0])
+    expected = dict(zip(result.labels, result.adjusted_pvalue, strict=True))
+    assert {row["group"]: row["adjusted p-value"] for row in rows} == expected
+    tooltips = [one["field"] for layer in chart["layer"] for one in layer["encoding"].get("tooltip", [])]
+    assert "adjusted p-value" in tooltips
+
+
+def test_many_metrics_are_counted_as_pairs() -> None:
+    rng = np.random.default_rng(0)
+    table = {"g": np.repeat(np.arange(45), 20), "y": rng.integers(0, 2, 900), "p": rng.integers(0, 2, 900)}
+    result = iso.flag(table, metric="equalized_odds", outcome="y", prediction="p", groups="g", min_size=2)
+    assert "of 90 group-metric pairs" in str(result.plot().to_dict()["title"])
+    assert result.findings()[0].startswith("None of 90 group-metric pairs was shown to differ")

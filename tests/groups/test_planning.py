@@ -1,0 +1,56 @@
+"""Planning: what is refused, and in which words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+import isonomy as iso
+from isonomy.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: iso.detectable_disparity(100, rate=0.3), "reference_n"),
+        (lambda: iso.detectable_disparity(100, reference_n=0, rate=0.3), "reference_n"),
+        (lambda: iso.detectable_disparity(100, reference="known"), "rate, variance"),
+        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, variance=1.0), "rate, variance"),
+        (lambda: iso.detectable_disparity(0, reference="known", rate=0.3), "n"),
+        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, tests=0), "tests"),
+        (lambda: iso.rows_needed(0.0, rate=0.3), "disparity"),
+        (lambda: iso.rows_needed(0.9, rate=0.3), "disparity"),
+        (lambda: iso.rows_needed(-0.1, rate=0.3, side="greater"), "disparity"),
+        (lambda: iso.rows_needed(0.1, rate=0.3, ratio=0), "ratio"),
+        (lambda: iso.rows_needed(0.1, variance=-1.0), "variance"),
+        (lambda: iso.rows_needed(0.1, variance=math.inf), "variance"),
+        (lambda: iso.rows_needed(0.1, variance=(1.0, 0.0)), "variance"),
+        (lambda: iso.rows_needed(0.05, rate=0.3, tests=0), "tests"),
+        (lambda: iso.rows_needed(0.05, rate=0.3, tests=1.5), "tests"),  # type: ignore[arg-type]
+        (lambda: iso.power_of(0.05, 0.0), "standard_error"),
+        (lambda: iso.power_of(0.05, math.nan), "standard_error"),
+        (lambda: iso.power_of(math.inf, 0.1), "disparity"),
+        (lambda: iso.power_of(None, 0.1), "disparity"),  # type: ignore[arg-type]
+        (lambda: iso.power_of(0.05, "a"), "standard_error"),  # type: ignore[arg-type]
+        (lambda: iso.detectable_disparity("a", reference="known", rate=0.3), "n"),  # type: ignore[arg-type]
+        (lambda: iso.detectable_disparity(9, reference_n="a", rate=0.3), "reference_n"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed("a", rate=0.3), "disparity"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed(0.1, variance="a"), "variance"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed(0.1, rate=0.3, ratio="a"), "ratio"),  # type: ignore[arg-type]
+        (lambda: iso.rows_needed(1e-200, rate=0.3), "disparity"),
+        (lambda: iso.rows_needed(1e-9, rate=0.3), "disparity"),
+        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, power=0.01), "power"),
+        (lambda: iso.rows_needed(0.1, rate=0.3, power=0.05), "power"),
+        (lambda: iso.rows_needed(0.1, rate=0.3, alternative="less"), "alternative"),  # type: ignore[call-arg]
+        # What would have no effect.
+        (lambda: iso.rows_needed(0.1, rate=0.3, reference_variance=1.0), "reference_variance"),  # type: ignore[call-arg]
+        (lambda: iso.rows_needed(0.1, reference="known", variance=(1.0, 1.0)), "variance"),
+        (lambda: iso.detectable_disparity(100, reference="known", reference_n=50, rate=0.3), "reference_n"),
+        (lambda: iso.rows_needed(0.1, reference="known", rate=0.3, ratio=2.0), "ratio"),
+    ],
+)
+def test_bad_input_names_the_argument(call: Callable[[], object], argument: str) -> None:
+    with pytest.raises(UsageError, match=f"^{argument}:"):
+        call()
