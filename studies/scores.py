@@ -320,7 +320,7 @@ def repeated_users() -> list[Run]:
 
 def other_sizes() -> list[Run]:
     """Several groups, several columns, the ordering, and scores on other scales."""
-    third = "size of a true-null pair beside a third group that deviates"
+    third = "size of a true-null pair next to a third group that deviates"
     level = partial(rows, n=(2_000, 2_000), first=flat)
     runs = [line(third, "omnibus", partial(first_pair, draw=third_group), LIMIT)]
     ask = partial(ordering, draw=level)

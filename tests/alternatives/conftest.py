@@ -20,7 +20,7 @@ def data() -> Columns:
 
 @pytest.fixture
 def ask() -> Columns:
-    """The usual call, by the bootstrap: a ready candidate score, capacity 10 %, three small rounds."""
+    """The usual call with the bootstrap: a fixed candidate score, a capacity of 10 %, three small rounds."""
     return {
         "outcome": "need",
         "groups": "race",
@@ -40,7 +40,7 @@ def ready(ask: Columns) -> Columns:
 
 @pytest.fixture
 def crossfit(ready: Columns) -> Columns:
-    """The same call with a rule that fits three features, in five folds, once."""
+    """The same call with a rule that fits three features, cross-fitted once in five folds."""
     return ready | {"candidate": None, "features": ["x1", "x2", "lab"], "method": iso.crossfit(repeats=1)}
 
 

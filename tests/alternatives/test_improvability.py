@@ -1,4 +1,4 @@
-"""Improvability from end to end: forms of the question, what is refused, and what comes back."""
+"""Improvability from end to end: options, refusals and results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_ready_candidate(data: dict[str, Any], ask: dict[str, Any]) -> None:
 
 
 def test_unfairness_and_accuracy_by_hand(data: dict[str, Any], ask: dict[str, Any]) -> None:
-    """Decisions given, one split, no capacity: every row is tested."""
+    """With given decisions, one split and no capacity, every row is tested."""
     ask |= {"status_quo": "decision", "candidate": "better", "capacity": None, "method": iso.splits(1, resamples=300)}
     result = iso.improvability(data, **ask)
     assert result.train_rows.tolist() == [0]
@@ -62,7 +62,7 @@ def test_unfairness_and_accuracy_by_hand(data: dict[str, Any], ask: dict[str, An
         means = [need[(race == g) & (data[column] == 1)].mean() for g in ("Black", "White")]
         np.testing.assert_allclose(accuracy(result)[0, :, k], means)
         assert unfairness(result)[0, 0, k] == pytest.approx(abs(means[0] - means[1]))
-    assert result.pvalue == result.round_pvalues[0]  # undoubled
+    assert result.pvalue == result.round_pvalues[0]  # not doubled
 
 
 def test_capacity_cuts_at_the_training_quantile(data: dict[str, Any], ask: dict[str, Any]) -> None:
@@ -105,7 +105,7 @@ def test_pooled_and_weighted_accuracy(data: dict[str, Any], ask: dict[str, Any])
 
 
 def test_pooled_accuracy_needs_no_groups_own(data: dict[str, Any], ask: dict[str, Any]) -> None:
-    """Nobody of one group is selected: its own accuracy is undefined, the pooled one is not."""
+    """Nobody of one group is selected: its accuracy is undefined, but the pooled one is defined."""
     score = np.where(data["race"] == "Black", -100.0, data["need_score"])
     pooled = {"utility": "outcome_among_selected", "weights": "pooled"}
     result = iso.improvability(data | {"need_score": score}, **ask, accuracy=pooled, fairness="selection_rate")
@@ -122,7 +122,7 @@ def test_several_fairness_criteria(data: dict[str, Any], ask: dict[str, Any]) ->
 
 
 def test_one_sided_unfairness(data: dict[str, Any], ask: dict[str, Any]) -> None:
-    """White people are selected with less need: 'higher' is Black people's disadvantage, not 'lower'."""
+    """White people are selected with less need: 'higher' is the disadvantage of Black people, not 'lower'."""
     harmed = iso.improvability(data, **ask, protected=iso.protected("Black", "higher"))
     both = iso.improvability(data, **ask)
     np.testing.assert_allclose(unfairness(harmed)[..., 1], unfairness(both)[..., 1])
@@ -171,7 +171,7 @@ def test_user_utility_and_numbers_as_decisions(data: dict[str, Any], ask: dict[s
 
 
 def test_paper_pvalues_can_be_zero(data: dict[str, Any], ask: dict[str, Any]) -> None:
-    """Accuracy has the same test, whose p-value adds nothing to the counts."""
+    """The test of accuracy is the same, except that the published p-value does not add one to the counts."""
     published = iso.improvability(data, **(ask | {"method": iso.splits(3, resamples=300, published=True)}))
     ours = iso.improvability(data, **ask)
     np.testing.assert_allclose(accuracy(ours)[..., 2], (1 + 300 * accuracy(published)[..., 2]) / 301)
@@ -196,7 +196,7 @@ def test_ready_candidates_use_every_row_and_select_the_capacity(data: dict[str, 
 
 
 def test_an_overfitting_rule_selects_the_capacity(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
-    """A forest that interpolates, and scores that are all ties but a few: the paper's cut-offs select other shares."""
+    """With an interpolating forest, or scores that are nearly all ties, the paper's cutoffs select other shares."""
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.tree import DecisionTreeRegressor
 
@@ -226,7 +226,7 @@ def test_a_margin_allows_a_loss_stated_beforehand(data: dict[str, Any], ready: d
 
 
 def test_a_group_left_as_it_is_counts_as_no_less_accurate(data: dict[str, Any], ready: dict[str, Any]) -> None:
-    """Only White people are decided otherwise: the first edition's p-value was 1."""
+    """Only decisions about White people change; the p-value of the first edition was 1."""
     mixed = np.where(data["race"] == "Black", data["decision"], data["better"])
     ask = ready | {"status_quo": "decision", "candidate": "mixed", "capacity": None}
     result = iso.improvability(data | {"mixed": mixed}, **ask)
@@ -258,7 +258,7 @@ def test_a_dossier_of_several_candidates(data: dict[str, Any], ready: dict[str, 
     frame = result.to_frame("polars")
     assert frame["candidate"].to_list() == np.repeat(list(several), 4).tolist()
     assert {"criterion", "group", "ci_low", "ci_high", "verdict"} <= set(frame.columns)
-    assert (gains(result)[0, :, 1] < gains(alone)[0, :, 1]).all()  # wider, for there are more
+    assert (gains(result)[0, :, 1] < gains(alone)[0, :, 1]).all()  # wider, because there are more
     again = iso.from_json(result.to_json())
     assert again.log == result.log
     assert again.summary() == result.summary()
@@ -291,7 +291,7 @@ def test_unused_training_parts_are_pointed_out(data: dict[str, Any], ask: dict[s
 
 @pytest.mark.parametrize(("resamples", "reject"), [(19, True), (18, False)])
 def test_a_pvalue_equal_to_alpha_rejects(resamples: int, reject: bool) -> None:
-    """The status quo selects all of one group and nobody of the other: no resample exceeds, and p is 1/20 or 1/19."""
+    """The status quo selects all of one group and nobody of the other: no resample exceeds, so p is 1/20 or 1/19."""
     rng = np.random.default_rng(0)
     group, outcome = np.arange(2000) % 2, rng.integers(0, 2, 2000)
     table = {"group": group, "outcome": outcome, "all of one": group, "right": outcome}
@@ -374,7 +374,7 @@ def test_scores_need_a_way_to_decide(
 
 
 def test_rounds_draw_from_generators_of_their_own(data: dict[str, Any], ask: dict[str, Any]) -> None:
-    """More rounds leave the first ones as they were, and a generator is used up alike whatever the verdict."""
+    """More rounds do not change the first ones, and a generator advances equally for every verdict."""
     few, many = (iso.improvability(data, **(ask | {"method": iso.splits(splits, resamples=300)})) for splits in (2, 4))
     np.testing.assert_array_equal(many.round_pvalues[:2], few.round_pvalues)
     after = []
@@ -456,7 +456,7 @@ def test_perfectly_fair_status_quo(data: dict[str, Any], ask: dict[str, Any]) ->
 
 
 def test_a_gap_that_is_zero_by_coincidence_is_no_error() -> None:
-    """Twelve people a group: some splits have equal rates, and a large p-value there."""
+    """Twelve people per group: some splits have equal rates and a large p-value."""
     ask: dict[str, Any] = {
         "outcome": "y",
         "groups": "g",
@@ -509,7 +509,7 @@ def test_a_group_without_outcomes_is_refused_before_anything_is_fitted(
 
 
 def test_a_denominator_of_a_few_rows_shows_nothing(data: dict[str, Any], ready: dict[str, Any]) -> None:
-    """Means over six people and skewed outcomes reject a true null twice as often as they may."""
+    """Means of skewed outcomes over six people reject a true null twice as often as allowed."""
     result = iso.improvability(data, **(ready | {"capacity": 0.004}))
     assert result.pvalue == 1
     assert result.verdict == "inconclusive"
@@ -675,7 +675,7 @@ def test_json_round_trip(data: dict[str, Any], ask: dict[str, Any]) -> None:
     np.testing.assert_array_equal(again.surface().pvalue, result.surface().pvalue)
     assert result.recommended is not None
     assert again.recommended.accuracy.tolist() == result.recommended.accuracy.tolist()
-    assert again.cutoffs is again.recommended.cutoff is None  # they may be the scores of single people
+    assert again.cutoffs is again.recommended.cutoff is None  # they may identify single people
     stored = iso.from_json(result.to_json(rows=True))
     same(result, stored, ("cutoffs", "recommended.cutoff"), rel=0, abs=0)
     with pytest.raises(UsageError, match="again"):
@@ -766,6 +766,6 @@ def test_every_group_is_in_the_findings(data: dict[str, Any], ready: dict[str, A
 def test_outcomes_of_0_and_1_among_those_selected_are_shares(data: dict[str, Any], ready: dict[str, Any]) -> None:
     data = data | {"sick": (data["need"] > np.median(data["need"])).astype(int)}
     known = iso.improvability(data, **ready | {"outcome": "sick", "fairness": "tpr"})
-    assert " % with the alternative, " in known.findings()[1]  # tpr is for outcomes of 0 and 1 alone
+    assert " % with the alternative, " in known.findings()[1]  # tpr is only for 0/1 outcomes
     need = iso.improvability(data, **ready)
     assert " % with the alternative, " not in " ".join(need.findings())

@@ -39,7 +39,7 @@ def test_integral_equals_simulation(splits: int, correlation: float) -> None:
 
 
 def quadrature(reruns: int, splits: int, correlation: float, alpha: float = 0.05) -> float:
-    """The same integral by adaptive quadrature over t, where a p-value is below the level with probability Phi(t)."""
+    """The same integral by adaptive quadrature over t; a p-value is below the level with probability Phi(t)."""
     # t is normal with this mean and deviation. The step is between -9 and 9, and every run rejects beyond.
     mean = ndtri(alpha if splits == 1 else alpha / 2) / np.sqrt(1 - correlation)
     deviation = np.sqrt(correlation / (1 - correlation))
@@ -59,7 +59,7 @@ def quadrature(reruns: int, splits: int, correlation: float, alpha: float = 0.05
 @pytest.mark.parametrize("correlation", [0.05, 0.5, 0.9, 0.99, 0.9999])
 @pytest.mark.parametrize(("splits", "reruns"), [(1, 1), (1, 100), (7, 100), (31, 20), (301, 100)])
 def test_integral_equals_adaptive_quadrature(splits: int, reruns: int, correlation: float) -> None:
-    """For strong correlations the integrand is a narrow step, which fixed nodes over all of Z miss."""
+    """For strong correlations the integrand is a narrow step, which fixed nodes over the range of Z miss."""
     expected = quadrature(reruns, splits, correlation)
     assert false_rejection(reruns, splits=splits, correlation=correlation) == pytest.approx(expected, rel=1e-8)
 
@@ -73,7 +73,7 @@ def test_strong_correlations(splits: int, reruns: int, correlation: float, expec
 
 @pytest.mark.parametrize("splits", [1, 2, 7, 301, 100_000])
 def test_limits_of_the_correlation(splits: int) -> None:
-    """At 1 every split has the same p-value and re-running changes nothing; the limits are approached continuously."""
+    """At 1, all splits have the same p-value and rerunning changes nothing; the limits are approached continuously."""
     level = 0.05 if splits == 1 else 0.025
     for reruns in (1, 100):
         assert false_rejection(reruns, splits=splits, correlation=1.0) == pytest.approx(level, rel=1e-14)
@@ -112,7 +112,7 @@ def test_repeated_splits_resist() -> None:
 def test_costs_as_a_function_and_free_reruns() -> None:
     assert manipulation(splits=1, cost=lambda m: 0.02 * m**2).reruns == 1
     free = manipulation(splits=7, cost=0.0, most=500)
-    assert free.reruns == 500  # Lemma D.3 bounds one run only: free re-runs break any fixed K in the end
+    assert free.reruns == 500  # Lemma D.3 bounds only one run: unlimited reruns eventually defeat any fixed K
 
 
 def test_protocol() -> None:

@@ -1,4 +1,4 @@
-"""The algorithm to adopt, made of all rows once the test has rejected."""
+"""The recommended algorithm, fitted on all rows after the test has rejected."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_rule_that_looks_at_the_group_needs_it(data: dict[str, Any], crossfit:
 
 
 def test_the_cutoff_comes_from_rows_the_rule_had_not_seen(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
-    """A forest: cut at its own scores for the rows it was fitted on it would select too few."""
+    """A forest that is cut at its scores for its training rows would select too few."""
     from sklearn.ensemble import RandomForestRegressor
 
     best = iso.improvability(data, **crossfit, rule=RandomForestRegressor(20)).recommended

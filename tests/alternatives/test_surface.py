@@ -1,4 +1,4 @@
-"""The surface, whose points are tests of their own, and the charts."""
+"""The surface, each point of which is a test, and the charts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_difference_grid_is_in_the_utilitys_unit(data: dict[str, Any], ask: dict
 
 
 def line_and_title(surface: SurfaceResult) -> tuple[list[tuple[float, float]], str]:
-    """The points of the contour that have a place, and the chart's title."""
+    """The finite points of the contour, and the title of the chart."""
     drawn = specification(surface.plot())
     (layer,) = (layer for layer in drawn["layer"] if layer.get("mark", {}).get("type") == "line")
     points = [(point["f"], point["a"]) for point in drawn["datasets"][layer["data"]["name"]] if point["a"] is not None]

@@ -182,7 +182,7 @@ def test_text_is_no_outcome(
 
 
 def test_every_method_says_what_it_will_ask(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything that a test first asks of the cells is in the requests of its plan, so that nothing is summed twice."""
+    """All that a test first asks of the cells is in the requests of its plan, so that nothing is summed twice."""
     tests: list[dict[str, Any]] = [
         {"kind": "flag", "metric": "tpr"},
         {"kind": "certify", "metric": "fpr"},

@@ -17,7 +17,7 @@ FLAGS = [
 ]
 WIDTH, HEIGHT = 1180, 1240
 
-# Two screenshots of the report side by side: its first page, and its first question.
+# Two screenshots of the report, side by side: its first page and its first question.
 FRAME = """
 <style>
   body {{ margin: 0; padding: 36px; background: #e9e6df; display: flex; gap: 36px; width: max-content; }}
@@ -28,7 +28,7 @@ FRAME = """
 
 
 def shot(page: Page, anchor: str) -> str:
-    """What a reader sees at an anchor, as base64."""
+    """A screenshot of the report at an anchor, as base64."""
     page.evaluate("to => document.querySelector(to).scrollIntoView({behavior: 'instant'})", anchor)
     page.wait_for_timeout(300)
     return base64.b64encode(page.screenshot()).decode()

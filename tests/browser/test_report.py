@@ -42,7 +42,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's own report, of a smaller lender."""
+    """The report of the demo, with a smaller lender."""
     folder = tmp_path_factory.mktemp("demo")
     done = Audit.from_toml(write_demo(folder, rows=6_000, seed=0)).run(folder)
     assert [entry.error for entry in done.entries if entry.error] == []
@@ -51,14 +51,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report whose labels try everything."""
+    """A report with hostile labels."""
     path = tmp_path_factory.mktemp("hostile") / "report.html"
     path.write_text(html(document()), encoding="utf-8")
     return path
 
 
 class Opened:
-    """A page, what it complained about, and what it tried to fetch."""
+    """A page, its console errors, and what it tried to fetch."""
 
     def __init__(self, browser: Any, path: Path, *, width: int = 1280, scheme: str = "light") -> None:
         self.context = browser.new_context(
@@ -145,7 +145,7 @@ def test_sorting(desk: Opened) -> None:
     assert len(numbers) > 2
     assert numbers == sorted(numbers)
     assert headers[at].get_attribute("aria-sort") == "ascending"
-    headers[at].query_selector("button").press("Enter")  # the keyboard does what the mouse does
+    headers[at].query_selector("button").press("Enter")  # the keyboard works like the mouse
     numbers = [float(text) for text in column(card, at) if text not in ("", "–")]
     assert numbers == sorted(numbers, reverse=True)
     headers[0].query_selector("button").click()
@@ -183,17 +183,17 @@ def test_download(desk: Opened) -> None:
     assert len(rows) == len(column(card, 0))
     at = header.index("disparity")
     assert all(-1 <= float(row[at]) <= 1 for row in rows)
-    assert any(len(row[at]) > 8 for row in rows)  # all digits, not the rounded ones of the page
+    assert any(len(row[at]) > 8 for row in rows)  # all digits, not rounded as on the page
 
 
 @pytest.mark.parametrize(("place", "width"), [("desk", 1280), ("dark", 1280), ("phone", 400)])
 def test_accessibility_and_width(place: str, width: int, request: pytest.FixtureRequest) -> None:
-    """In the dark only colours change, and a narrow page changes no colour: each is looked at where it matters."""
+    """Dark mode changes only colors, and a narrow page changes no color, so each is checked where it matters."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     opened: Opened = request.getfixturevalue(place)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     options = {"resultTypes": ["violations"], **({"runOnly": ["color-contrast"]} if place == "dark" else {})}
-    # A picture is one thing to a screen reader (role="img" with a label); its thousands of marks are not walked.
+    # A picture is one element for a screen reader (role="img" with a label); its thousands of marks are skipped.
     violations = axe.Axe().run(opened.page, {"exclude": [["[data-chart] svg"]]}, options).response["violations"]
     assert [(v["id"], v["nodes"][0]["html"][:200]) for v in violations] == []
     opened.shoot(f"report-{place}")
@@ -251,10 +251,10 @@ def test_labels_wrap_on_a_phone_and_none_is_cut(phone: Opened) -> None:
         ".filter(t => t.getBoundingClientRect().right > svg.getBoundingClientRect().right + 1)"
         ".map(t => t.textContent))",
     )
-    assert beyond == []  # no title loses its end
+    assert beyond == []  # no title is cut off
     ordered = sorted(boxes)
     assert len(ordered) == 14
-    assert all(low[1] <= high[0] + 3 for low, high in pairwise(ordered))  # no label over another
+    assert all(low[1] <= high[0] + 3 for low, high in pairwise(ordered))  # no labels overlap
 
 
 def test_paper_loses_nothing(desk: Opened) -> None:
@@ -280,8 +280,8 @@ def test_paper_loses_nothing(desk: Opened) -> None:
             )
             on_paper = {text for text, shown in headings if shown}
             notes = card.eval_on_selector_all("p.paper", "all => all.filter(p => p.offsetHeight).map(p => p.innerText)")
-            # What has no room beside the others stands below them; what is the same in every line is told once, and
-            # groups of many lines have headings of their own.
+            # Columns that do not fit are below the others, values that are the same in every line are printed once, and
+            # groups of many lines have their own headings.
             titles = card.eval_on_selector_all("th[scope=colgroup]", "all => all.map(t => t.innerText)")
             groups = card.eval_on_selector_all(".scroll td:first-child", "all => all.map(t => t.innerText)")
             on_paper |= {"Group"} if titles and set(titles) == set(groups) else set()
@@ -291,7 +291,7 @@ def test_paper_loses_nothing(desk: Opened) -> None:
         first = page.eval_on_selector_all(
             "#test-1 .findings li", "items => items.map(i => getComputedStyle(i).fontSize)"
         )
-        assert len(set(first[1:])) == 1  # only what decided is larger
+        assert len(set(first[1:])) == 1  # only the deciding marks are larger
         gaps = page.evaluate(
             """() => [...document.querySelectorAll('.findings ul, .limits ul, .steps ul')].flatMap(list => {
                 const boxes = [...list.children].map(item => item.getBoundingClientRect()).filter(box => box.height);
@@ -299,7 +299,7 @@ def test_paper_loses_nothing(desk: Opened) -> None:
             })"""
         )
         assert gaps
-        assert all(0 <= gap <= 8 for gap in gaps)  # lines of a list stand together
+        assert all(0 <= gap <= 8 for gap in gaps)  # the lines of a list stay together
         lines = page.eval_on_selector_all(".halves tbody tr", "rows => rows.map(row => row.offsetHeight)")
         assert lines
         assert max(lines) <= 14  # one line each: no label wraps
@@ -387,7 +387,7 @@ def test_formulas_are_defused_in_the_download(browser: Any, tmp_path: Path) -> N
 
 
 def test_nothing_runs_even_if_escaping_failed(browser: Any, hostile: Path, tmp_path: Path) -> None:
-    """The second wall: a script that got into the page is refused by the page's own policy."""
+    """The second defense: the policy of the page refuses a script that got into it."""
     path = tmp_path / "injected.html"
     text = hostile.read_text(encoding="utf-8")
     path.write_text(text.replace("<main", "<script>window.ran = 1</script><img src=x onerror='window.ran=2'><main", 1))

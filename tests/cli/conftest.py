@@ -18,7 +18,7 @@ from support.fakes import AUDIT
 
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing is not what is tested here, and it takes most of the time."""
+    """Skip the charts, which take most of the time and are not tested here."""
     monkeypatch.setattr(layout, "chart", lambda result: Chart(None))
 
 

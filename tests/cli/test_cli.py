@@ -1,4 +1,4 @@
-"""The commands: what they answer, and which files they write."""
+"""The commands: their output, and the files that they write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_help_names_every_command(run: Run) -> None:
 
 
 def test_help_waits_for_no_library() -> None:
-    """Loading them takes seconds; help needs none."""
+    """Importing the libraries takes seconds, and help needs none of them."""
     code = (
         "import sys, isonomy.cli as c\ntry: c.main(['--help'])\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
     )

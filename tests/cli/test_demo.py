@@ -1,4 +1,4 @@
-"""The demo: a simulated lender and an audit file that holds the truth about it."""
+"""The demo: a simulated lender, and an audit file that states the truth about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from isonomy.audit.outcome import read_results
 from isonomy.cli.demo import write_demo
 from isonomy.results import KINDS
 
-# Questions to which the simulated lender has no planted answer.
+# Questions for which the simulated lender has no planted answer.
 FURTHER = """
 [[tests]]
 kind = "evaluate_corrections"
@@ -44,7 +44,7 @@ resamples = 100
 UNPLANTED = {"composite_parity", "evaluate_corrections", "price_of_fairness"}
 
 
-# What has no place in a report that is read by people who do not program.
+# Words that must not be in a report for readers who do not program.
 CODE = re.compile(
     r"\b(?!age_band)\w+=(?:True|False|None|['\"\d])|\bNaN\b|\bnan\b|\b\w+\(\)|\bself\b|adjust=|method=|==|\{\w*\}"
 )
@@ -52,7 +52,7 @@ SNAKE = re.compile(r"\b[a-z]+_[a-z_]+\b")
 
 
 def plain(report: AuditResult) -> None:
-    """No sentence is code, names of the table's own columns aside."""
+    """No sentence contains code, except for names of columns of the table."""
     columns = {"age_band", "predicted_effect"}
     for entry in report.entries:
         result = entry.result
@@ -69,7 +69,7 @@ def plain(report: AuditResult) -> None:
 
 
 def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any]) -> None:
-    """Small, without pictures; the whole demo is opened in a browser elsewhere."""
+    """A small demo without pictures; another test opens the whole demo in a browser."""
     monkeypatch.chdir(tmp_path)
     done = run("demo", "--rows", "4000", "--seed", "3")
     assert done.exit_code == 0, done.output
@@ -82,7 +82,7 @@ def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable
     report = read_results(tmp_path / "isonomy-demo" / "results.json")
     plain(report)
     rows = {entry.name: entry.result.provenance.rows for entry in report.entries if entry.result is not None}
-    used = rows["approval of those who repay"]  # those the metric is computed on
+    used = rows["approval of those who repay"]  # the rows on which the metric is computed
     assert rows["least change"] == rows["approval by age"] == used
     assert used is not None
     assert used < 4_000

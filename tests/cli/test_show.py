@@ -1,4 +1,4 @@
-"""What the terminal shows, and how a command ends: labels are text, errors have no traceback, codes tell them apart."""
+"""Terminal output and exit codes: labels are text, errors have no traceback, and each has its code."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ metric = "fpr"
 
 
 def test_ctrl_c_leaves_what_resume_finishes(folder: Path, config: str) -> None:
-    """A run that is interrupted in its second test says so; the next one keeps the first."""
+    """A run that is interrupted in its second test reports it; the next run keeps the first."""
     table = pl.read_parquet("decisions.parquet").with_columns((pl.col("score") > 0.6).cast(pl.Int8).alias("better"))
     table.write_parquet("decisions.parquet")
     (folder / "audit.toml").write_text(config + LONG)

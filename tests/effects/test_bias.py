@@ -74,7 +74,7 @@ def test_an_independent_split_is_random_or_a_column() -> None:
     assert not np.allclose(random.estimate, iso.treatment_bias(made, **ROLES, split="independent", rng=2).estimate)
     whole = iso.treatment_bias(made, **ROLES)
     np.testing.assert_allclose(random.error_se / whole.error_se, np.sqrt(2), rtol=0.1)
-    # The prediction half alone gives the predicted effects, the estimation half the observed ones.
+    # Predicted effects come only from the prediction half, observed effects only from the estimation half.
     first = iso.treatment_bias({k: v[made["half"] == 0] for k, v in made.items()}, **ROLES)
     second = iso.treatment_bias({k: v[made["half"] == 1] for k, v in made.items()}, **ROLES)
     np.testing.assert_allclose(column.predicted, first.predicted)
@@ -102,7 +102,7 @@ def test_conditions_cuts_and_intersections() -> None:
     assert len(result.groups) == 3 + 2 + 6
     named = iso.treatment_bias(made, **{**ROLES, "groups": iso.where("upper half", iso.col("x") >= 0.5)})
     halves = iso.treatment_bias(made, **{**ROLES, "groups": iso.cut("x", [0.5])})
-    assert named.disparity[0] == pytest.approx(halves.disparity[1])  # those outside the condition are its rest
+    assert named.disparity[0] == pytest.approx(halves.disparity[1])  # the rest is everybody outside the condition
     assert named.groups[0].label == "upper half"
 
 
@@ -174,7 +174,7 @@ def test_a_source_can_be_shared() -> None:
 
 
 def test_positives_alone_with_the_sizes_of_the_arms() -> None:
-    """Zero outcomes weigh nothing in the default collapse: one line a group and arm can stand for all of them."""
+    """Zero outcomes have no weight in the default collapse, so that one line per group and arm can represent them."""
     made = experiment()
     everything = iso.treatment_bias(made, **ROLES)
     positive = made["outcome"] == 1
@@ -241,7 +241,7 @@ def test_tolerance_decides_between_three_verdicts() -> None:
 
 
 def test_the_floor_of_events_grows_with_the_number_of_groups() -> None:
-    """log(2 groups / alpha): 4.8 for three groups, 6.7 for twenty; about 5.5 events are expected in each arm."""
+    """log(2 groups / alpha) is 4.8 for three groups and 6.7 for twenty; about 5.5 events are expected in each arm."""
     made = experiment(3_000, baseline=0.011, effect=1.0)
     three = iso.treatment_bias(made, **ROLES)
     assert set(three.status) == {Status.OK}
@@ -267,7 +267,7 @@ def test_a_heavy_tail_makes_few_events_of_many_rows() -> None:
 
 
 def test_the_tails_of_equal_arms_cancel_out() -> None:
-    """The same heavy tail in arms of one size: the difference of their means is not skewed."""
+    """With the same heavy tail in arms of equal size, the difference of the means is not skewed."""
     revenue = np.exp(1.2 * np.random.default_rng(0).standard_normal(6_000))
     half = {**experiment(6_000, measure="difference"), "outcome": np.repeat(revenue[::2], 2)}
     half["treatment"] = np.tile([0, 1], 3_000)
@@ -315,7 +315,7 @@ def test_lost_resamples_are_reported() -> None:
 
 
 def distinct(result: iso.TreatmentBiasResult, hypotheses: list[list[int]]) -> np.ndarray[Any, Any]:
-    """Holm's adjustment by hand over hypotheses, each given by the places of the groups that share it."""
+    """Holm's adjustment by hand; each hypothesis is given by the positions of the groups that share it."""
     p = np.array([result.pvalue[places[0]] for places in hypotheses])
     order = np.argsort(p)
     adjusted = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1.0)
@@ -328,7 +328,7 @@ def distinct(result: iso.TreatmentBiasResult, hypotheses: list[list[int]]) -> np
 @pytest.mark.parametrize("adjust", ["holm", "bonferroni", "bh", "by"])
 @pytest.mark.parametrize("options", [{}, {"rest": "pooled"}, {"method": iso.bootstrap()}, {"tolerance": 0.01}])
 def test_two_groups_are_one_hypothesis(adjust: Any, options: dict[str, Any]) -> None:
-    """bias_1 = -bias_2: the paper adjusts for more than two groups only."""
+    """bias_1 = -bias_2: the paper adjusts only for more than two groups."""
     made = dict(iso.simulate.uplift(9_000, 6, groups=["a", "b"], baseline=0.3, error={"b": 0.2}).columns)
     result = iso.treatment_bias(made, **ROLES, adjust=adjust, **options, rng=1)
     np.testing.assert_allclose(result.disparity[0], -result.disparity[1], rtol=1e-9)
@@ -339,7 +339,7 @@ def test_two_groups_are_one_hypothesis(adjust: Any, options: dict[str, Any]) -> 
 
 
 def test_the_verdict_on_two_groups_is_that_of_their_interval() -> None:
-    """Some seed has 0.025 < p < 0.05, where twice the p-value would contradict the interval and the omnibus test."""
+    """For some seed, 0.025 < p < 0.05; twice the p-value would contradict the interval and the omnibus test."""
     between = 0
     for seed in range(60):
         made = dict(iso.simulate.uplift(3_000, seed, groups=["a", "b"], baseline=0.3, error={"b": 0.3}).columns)
@@ -359,7 +359,7 @@ def test_hypotheses_are_counted_once_over_several_columns() -> None:
     women, men = iso.where("women", iso.col("sex") == "f"), iso.where("men", iso.col("sex") == "m")
     named = iso.treatment_bias(made, **{**ROLES, "groups": [women, men]})
     np.testing.assert_allclose(named.adjusted_pvalue, named.pvalue)
-    # Everybody in group a is in region 1: a and its intersection with the region are the same people.
+    # Everybody in group a is in region 1, so a and its intersection with the region are the same people.
     made["region"] = np.where(made["group"] == "a", 1, 2)
     nested = iso.treatment_bias(made, **{**ROLES, "groups": ["group", "region"]}, depth=2)
     assert [group.label for group in nested.groups[5:]] == [
@@ -371,7 +371,7 @@ def test_hypotheses_are_counted_once_over_several_columns() -> None:
 
 
 def test_a_rest_of_one_group_and_a_rest_of_several_are_not_the_same() -> None:
-    """The rest of a is b and c, each with its own effect; that of the condition is one group of both."""
+    """The rest of a is b and c, each with its own effect; the rest of the condition is one group of both."""
     made = experiment(30_000, error={"b": 0.1}, treated={"b": 0.2})
     result = iso.treatment_bias(made, **{**ROLES, "groups": ["group", iso.where("only a", iso.col("group") == "a")]})
     np.testing.assert_allclose(result.adjusted_pvalue, distinct(result, [[0], [1], [2], [3]]))
@@ -385,7 +385,7 @@ def test_a_third_group_that_cannot_be_compared_leaves_one_hypothesis() -> None:
     np.testing.assert_allclose(result.adjusted_pvalue[:2], result.pvalue[:2], rtol=1e-9)
     made["outcome"] = np.where((made["group"] == "c") & (made["treatment"] == 0), 0, experiment(9_000)["outcome"])
     made["treatment"] = experiment(9_000)["treatment"]
-    in_rest = iso.treatment_bias(made, **ROLES)  # no relative effect of its own, but part of the others' rests
+    in_rest = iso.treatment_bias(made, **ROLES)  # no relative effect, but part of the rest of the others
     assert in_rest.status[2] is Status.ZERO_BASELINE
     np.testing.assert_allclose(in_rest.adjusted_pvalue[:2], distinct(in_rest, [[0], [1]])[:2])
 
@@ -439,7 +439,7 @@ def test_the_detectable_bias_is_found_with_the_stated_power() -> None:
 
 @pytest.mark.parametrize("measure", ["relative", "difference"])
 def test_the_detectable_bias_of_few_events_is_that_of_their_law(measure: Any) -> None:
-    """As far as the limit at z_alpha/2 in one direction and at z_power in the other, whichever way round is more."""
+    """The distance from the limit at z_alpha/2 on one side to that at z_power on the other, the larger of the two."""
     made = experiment(30_000, 3, measure=measure, baseline=0.1, heterogeneity=0.0, trend=0.0)
     keep = (made["group"] != "b") | (np.arange(30_000) % 25 == 0)
     few = {name: values[keep] for name, values in made.items()}
@@ -483,7 +483,7 @@ def test_few_events_are_counted_whatever_the_variance(measure: Any, over: Any) -
     ],
 )
 def test_options_without_the_law_of_counts_need_more_events(options: dict[str, Any]) -> None:
-    """8 (z / 1.96)^6 events in the smaller arm: 26 for three groups. With about 12 a reason is given, no verdict."""
+    """8 (z / 1.96)^6 events in the smaller arm, 26 for three groups; with about 12, there is a reason, no verdict."""
     made = experiment(300, baseline=0.2)
     made["w"] = 1.0 + np.arange(300) % 2
     plain, other = (iso.treatment_bias(made, **ROLES, rng=1, **o) for o in ({}, options))
@@ -496,7 +496,7 @@ def test_options_without_the_law_of_counts_need_more_events(options: dict[str, A
 
 
 def test_few_rows_without_the_event_are_few_events() -> None:
-    """Nearly everybody has it: 6 of 900 have not, and 500 events do not make the arms well known."""
+    """All but 6 of 900 have the event, so 500 events do not make the arms precise."""
     made = experiment(3_000, measure="difference", effect=0.0, heterogeneity=0.0)
     made["effect"] = 0.001 * made["x"]
     rare = np.flatnonzero(made["group"] == "a")[:6]
@@ -516,7 +516,7 @@ def test_few_rows_without_the_event_are_few_events() -> None:
 @pytest.mark.parametrize("measure", ["relative", "difference"])
 @pytest.mark.parametrize("method", ["automatic", "welch"])
 def test_the_critical_bias_is_that_of_the_test(measure: Any, method: Any) -> None:
-    """An estimate beyond it rejects, on every table, and predictions moved so far that it is reached have p = alpha."""
+    """An estimate beyond it rejects on every table, and predictions that are shifted exactly to it have p = alpha."""
     for seed in range(20):
         made = experiment(1_500, seed, measure=measure, baseline=0.2)
         result = iso.treatment_bias(made, **ROLES, measure=measure, method=method)
@@ -529,7 +529,7 @@ def test_the_critical_bias_is_that_of_the_test(measure: Any, method: Any) -> Non
 
 
 def test_no_event_in_an_arm_is_not_certainty() -> None:
-    """0 of 8 treated positive: Welch's law takes the variance of that arm for 0, the law of the counts does not."""
+    """With 0 of 8 treated positive, Welch's test sets the variance of that arm to 0; the test of counts does not."""
     made = experiment(6_000, baseline=0.4, effect=1.1)
     few = np.flatnonzero(made["group"] == "a")
     treated = few[made["treatment"][few] == 1]
@@ -543,7 +543,7 @@ def test_no_event_in_an_arm_is_not_certainty() -> None:
         assert counts.pvalue[0] > 0.003
         assert counts.verdicts[0] is Verdict.INCONCLUSIVE
         assert counts.status[0] is Status.FEW_EVENTS
-    # One prediction for everybody: nothing varies, up to rounding, and nothing is shown.
+    # With one prediction for everybody nothing varies, up to rounding, and nothing is shown.
     constant = iso.treatment_bias({**kept, "effect": np.full(len(keep), 1.1)}, **ROLES, method="welch")
     assert constant.status[0] is Status.CONSTANT
 
@@ -556,7 +556,7 @@ def test_effects_brought_by_the_caller() -> None:
     np.testing.assert_allclose(result.observed, 1.29)
     np.testing.assert_allclose(result.error_se, [0.02, 0.02, 0.03], rtol=0.05)
     assert result.estimate[1] == pytest.approx(0.5, abs=0.02)
-    # Standardised with the baseline: groups of one base rate and one size have equal weights.
+    # Standardized with the baseline, groups of equal base rate and size have equal weights.
     others = (result.estimate[0] + result.estimate[2]) / 2
     assert result.disparity[1] == pytest.approx(result.estimate[1] - others, abs=0.005)
     assert result.treated.sum() == 0
@@ -594,7 +594,7 @@ def test_groups_that_cannot_be_answered_say_why_and_others_are_answered() -> Non
     alone = iso.treatment_bias(experiment(12_000), **ROLES)
     np.testing.assert_allclose(result.estimate[sound], alone.estimate)
     assert len(result.warnings) >= 5
-    # A difference has no denominator: the group without control events is answered.
+    # A difference has no denominator, so the group without control events is tested.
     difference = iso.treatment_bias(broken(), **ROLES, measure="difference")
     answered = {g.label.split("=")[1]: s for g, s in zip(difference.groups, difference.status, strict=True)}
     assert answered["no event"] is Status.CONSTANT  # outcomes are a function of treatment here
@@ -629,7 +629,7 @@ OTHER_WAYS: list[dict[str, Any]] = [
     "design",
     [
         {},
-        {"error": 0.08},  # a model that is wrong, but not about the measure
+        {"error": 0.08},  # a model that is wrong, but has the right measure
         {"effect": 0.0},
         {"effect": -0.05},
         {"outcome": "real", "baseline": 20.0, "effect": 5.0},
@@ -642,7 +642,7 @@ def test_differences_are_not_taken_for_ratios(design: dict[str, Any]) -> None:
     for further in OTHER_WAYS:
         with pytest.raises(UsageError, match="measure: none given"):
             iso.treatment_bias(made | {"w": np.ones(20_000)}, **ROLES, **further, rng=1)
-    named = iso.treatment_bias(made, **ROLES, measure="relative")  # whoever names it is obeyed
+    named = iso.treatment_bias(made, **ROLES, measure="relative")  # an explicit measure is accepted
     assert named.measure == "relative"
     assert iso.treatment_bias(made, **ROLES, measure="difference").measure == "difference"
 
@@ -689,7 +689,7 @@ def test_ratios_are_never_refused(design: dict[str, Any], rows: int) -> None:
 
 
 def test_ratios_of_noisy_small_tables_are_not_refused() -> None:
-    """Up to a few hundred rows: the observed ratio may be far from the true one, which is predicted up to an error."""
+    """Up to a few hundred rows, the observed ratio may be far from the true one, which is predicted with an error."""
     rng = np.random.default_rng(5)
     for _ in range(100):
         rows, (control, treated) = int(rng.integers(20, 400)), rng.uniform(0.02, 0.9, 2)
@@ -700,7 +700,7 @@ def test_ratios_of_noisy_small_tables_are_not_refused() -> None:
 
 
 def test_an_arm_of_a_few_rows_is_no_clear_evidence() -> None:
-    """Four treated rows that all have the event: without spread the observed ratio of 1.6 would look certain."""
+    """Four treated rows all have the event: without spread, the observed ratio of 1.6 would look certain."""
     made = {
         "group": np.tile(["a", "b"], 37),
         "treatment": np.repeat([1, 0], [4, 70]),

@@ -53,14 +53,14 @@ def test_intervals_are_drawn_as_the_table_has_them() -> None:
 
 
 def test_an_interval_that_is_cut_is_marked() -> None:
-    """Nine groups that are known well, and one whose interval would make the others invisible."""
+    """Nine precise groups, and one whose interval would make the others invisible."""
     sizes = {f"g{i}": 0.997 / 9 for i in range(9)} | {"tiny": 0.003}
     result = iso.treatment_bias(
         iso.simulate.uplift(40_000, 3, groups=sizes, baseline=0.3).columns, **ROLES, method="welch"
     )
     rows, shapes = drawn(result.plot())
     (cut,) = (row for row in rows if row["group"] == "group=tiny")
-    assert cut["to"] < cut["high"]  # which the tooltip still says
+    assert cut["to"] < cut["high"]  # the tooltip still has it
     assert "triangle-right" in shapes
 
 

@@ -1,4 +1,4 @@
-"""Corrections: what remains on held-out rows, and bad input."""
+"""Corrections: the remaining bias on held-out rows, and bad input."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_corrections_help_where_errors_are_large() -> None:
     planted = [1, 3]
     rejected = (result.bias_pvalue[:, :, planted] <= 0.05).mean((1, 2))
     assert rejected[0] == 1
-    # The remainder b - B has the variance of the detection half and is judged with that of the held-out half:
+    # The remainder b - B has the variance of both halves, but is tested with that of the held-out half:
     # P(|N(0, 2)| > 1.96) = 0.17 for a correction that is right on average; sixteen dependent tests.
     assert rejected[1:].max() < 0.6
 
 
 def test_tests_of_what_remains_keep_their_size_without_error() -> None:
-    """No error, no correction: the held-out tests (50) and (51) are ordinary tests. 60 tables of one split each."""
+    """Without error and correction, the held-out tests (50) and (51) are ordinary tests; 60 tables with one split."""
     rejected = []
     for seed in range(30):
         made = dict(iso.simulate.uplift(12_000, seed, groups=6, baseline=0.3).columns)
@@ -123,7 +123,7 @@ def test_rows_and_cells_are_resampled_to_the_same_standard_errors() -> None:
 
 
 def test_corrections_by_effects_from_elsewhere_are_judged_on_rows() -> None:
-    """Right effects take the bias away, wrong ones do not, and a group without one is not answered."""
+    """Right effects remove the bias, wrong ones do not, and a group without an effect is not answered."""
     made = uplift(60_000, error={"b": 0.5})
     right, wrong = ({**dict.fromkeys("acdef", (1.2917, 0.01)), "b": (effect, 0.01)} for effect in (1.2917, 1.7917))
     helped, hindered = (
@@ -141,7 +141,7 @@ def test_corrections_by_effects_from_elsewhere_are_judged_on_rows() -> None:
 
 
 def test_a_run_that_corrects_nothing_is_no_missing_answer() -> None:
-    """Significant in some halves only: those without a correction show no less bias, and the others still count."""
+    """Significant only in some halves: those without a correction show no reduction, and the others still count."""
     result = iso.evaluate_corrections(
         uplift(6_000, error=0.0), **ROLES, method=iso.heldout(5), rng=2, strategies=["significant"]
     )
@@ -154,7 +154,7 @@ def test_a_run_that_corrects_nothing_is_no_missing_answer() -> None:
 
 
 def test_a_correction_that_does_harm_is_not_headlined_as_help() -> None:
-    """Equal errors in all groups: there is no bias to take away, and every correction adds some noise."""
+    """With equal errors in all groups there is no bias to remove, and every correction adds noise."""
     result = iso.evaluate_corrections(uplift(error=0.3), **ROLES, method=iso.heldout(3), rng=1)
     assert result.headline().startswith("Corrections compared: none of the 8")
     assert (result.adjusted_pvalue[1:] > 0.05).all()
@@ -191,7 +191,7 @@ def test_a_table_of_a_few_rows_is_answered_or_refused_in_words(rows: int) -> Non
 
 
 def test_a_swap_is_the_other_half() -> None:
-    """Both halves together: without correction, the two errors of a split average to about the error of all rows."""
+    """Without correction, the two errors of a split average to about the error of all rows."""
     made = uplift(60_000)
     result = iso.evaluate_corrections(made, **ROLES, method=iso.heldout(4, 10), rng=2, strategies=["none"])
     whole = iso.treatment_bias(made, **ROLES)
@@ -221,7 +221,7 @@ def test_groups_that_cannot_be_answered_leave_the_others_alone() -> None:
 
 
 def beside_a_small_group(rng: np.random.Generator, treated: int, measure: str) -> dict[str, Any]:
-    """No error anywhere, predictions nearly constant: two groups of 2,000, one with few treated rows."""
+    """No errors, nearly constant predictions: two groups of 2,000, and one with few treated rows."""
     group = np.repeat(["a", "b", "z"], [2_000, 2_000, 200 + treated])
     arm = np.r_[np.tile([0, 1], 2_000), np.ones(treated, dtype=int), np.zeros(200, dtype=int)]
     outcome = (rng.random(group.size) < np.where(arm == 1, 0.25, 0.2)).astype(int)
@@ -232,7 +232,7 @@ def beside_a_small_group(rng: np.random.Generator, treated: int, measure: str) -
 @pytest.mark.parametrize("measure", ["relative", "difference"])
 @pytest.mark.parametrize("cluster", [None, "who"])
 def test_an_arm_without_events_is_not_certainty(measure: Any, cluster: str | None) -> None:
-    """0 of 8 treated in both halves: its estimated variance is 0, and correcting it would look like a sure gain."""
+    """With 0 of 8 treated in both halves, the estimated variance is 0, and a correction would look certain to help."""
     table = beside_a_small_group(np.random.default_rng(0), 8, measure)
     table["outcome"][4_000:4_008] = 0
     table["who"] = np.arange(table["outcome"].size)
@@ -253,7 +253,7 @@ def test_an_arm_without_events_is_not_certainty(measure: Any, cluster: str | Non
 
 @pytest.mark.parametrize(("treated", "measure"), [(8, "relative"), (60, "difference")])
 def test_the_size_of_less_bias_beside_a_group_of_few_events(treated: int, measure: Any) -> None:
-    """About 2 and about 15 treated events in the small group, so 1 and 7 in a half; 20 tables."""
+    """About 2 and about 15 treated events in the small group, that is 1 and 7 per half; 20 tables."""
     rng, tables = np.random.default_rng(7), 20
     shown = [
         any(

@@ -145,7 +145,7 @@ def test_weights_and_clusters() -> None:
 
 
 def test_the_pooled_correction_of_clusters() -> None:
-    """One outcome per shop, repeated: the pooled error is as uncertain as one row per shop makes it."""
+    """With one repeated outcome per shop, the pooled error is as uncertain as with one row per shop."""
     table = frame(3_000).with_row_index("id")
     copies = pl.concat([table] * 5)
     options: dict[str, Any] = {"strategy": "positive_part", "unknown": "pooled"}
@@ -253,7 +253,7 @@ def test_rows_may_be_resampled() -> None:
 
 
 def test_a_strategy_of_ones_own_is_not_asked_about_one_group() -> None:
-    """It may need several; only the pooled correction is of one."""
+    """It may need several groups; only the pooled correction has one."""
 
     def spread(error: FloatArray, se: FloatArray) -> FloatArray:
         return error - error.std(ddof=1)
@@ -317,7 +317,7 @@ def test_a_group_column_may_be_called_outcome() -> None:
 
 
 def test_the_default_borrows_from_the_other_groups() -> None:
-    """All groups off by 0.3: their common error is taken away from each alike, and no bias is made."""
+    """All groups have an error of 0.3: the common error is removed from each equally, and no bias is created."""
     table = frame(12_000, error=0.3, groups={"a": 0.8, "b": 0.15, "c": 0.05})
     default, own = (
         corrector(strategy=s).fit(table, table["outcome"]) for s in ("empirical_bayes_mixture", "positive_part")
@@ -373,7 +373,7 @@ def test_differences_are_not_corrected_as_ratios() -> None:
 
 
 def test_a_group_with_an_empty_arm_of_events_is_left_as_it_is() -> None:
-    """0 of 8 treated: the spread of that arm is unknown, and the groups that are right stay right."""
+    """With 0 of 8 treated, the spread of that arm is unknown, and correct groups stay correct."""
     sizes = {("a", 1): (2000, 500), ("a", 0): (2000, 400), ("b", 1): (2000, 500), ("b", 0): (2000, 400)}
     sizes |= {("z", 1): (8, 0), ("z", 0): (200, 40)}
     parts = [(g, t, [1] * k + [0] * (n - k)) for (g, t), (n, k) in sizes.items()]
@@ -410,21 +410,21 @@ X = np.array([[1.0, 0.0], [2.0, 1.0], [3.0, 0.0]])
 
 
 class Effect:
-    """As EconML: effect(X), one column."""
+    """Like EconML: effect(X), one column."""
 
     def effect(self, X: Any) -> Any:
         return X[:, 0] * 0.1
 
 
 class Several:
-    """As causalml with two treatments: predict(X), one column each."""
+    """Like causalml with two treatments: predict(X), one column each."""
 
     def predict(self, X: Any) -> Any:
         return np.stack([X[:, 0] * 0.1, X[:, 0] * 0.2], -1)
 
 
 class Column:
-    """As causalml with one treatment: predict(X) of shape (n, 1)."""
+    """Like causalml with one treatment: predict(X) of shape (n, 1)."""
 
     def predict(self, X: Any) -> Any:
         return X[:, :1] * 0.1

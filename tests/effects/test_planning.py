@@ -1,4 +1,4 @@
-"""Rows that are needed, and the risk of corrections."""
+"""The rows needed, and the risk of corrections."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_unknown_names() -> None:
 
 
 def test_a_pilot_of_few_events_asks_for_more() -> None:
-    """However large the bias: as many rows as bring the events without which there is no verdict."""
+    """Even for a large bias, the rows must bring the events that a verdict needs."""
     made = experiment(3_000, baseline=0.01, effect=1.0)
     pilot = iso.treatment_bias(made, **ROLES)
     sizes = iso.bias_sample_size(50.0, pilot=pilot)
@@ -71,7 +71,7 @@ def test_a_pilot_with_an_arm_of_no_event_is_not_precise() -> None:
 
 
 def test_two_groups_are_one_hypothesis_to_plan_for() -> None:
-    """(z_alpha/2 + z_power)^2 variance / bias^2 by hand, the variance of a group's error and of its rest's."""
+    """(z_alpha/2 + z_power)^2 variance / bias^2 by hand, with the variances of the error of a group and of its rest."""
     m0, m1 = 0.1, 0.125
     variance = 2 * (m1 * (1 - m1) + 1.25**2 * m0 * (1 - m0)) / m0**2
     rows = {}
@@ -99,12 +99,12 @@ def test_the_formula_by_hand() -> None:
     """Two groups are one hypothesis, at the whole error rate."""
     z = stats.norm.isf(0.025) + stats.norm.isf(0.2)
     sizes = iso.bias_sample_size(0.02, measure="difference", baseline=0.1, effect=0.05, treated=0.25, groups=2)
-    variance = 2 * (0.15 * 0.85 / 0.25 + 0.1 * 0.9 / 0.75)  # two groups: the rest is as uncertain as the group
+    variance = 2 * (0.15 * 0.85 / 0.25 + 0.1 * 0.9 / 0.75)  # with two groups, the rest is as uncertain as the group
     np.testing.assert_array_equal(sizes["rows"], np.ceil(variance * (z / 0.02) ** 2))
 
 
 def test_groups_of_their_own_rates() -> None:
-    """Rarer outcomes need more rows; equal rates by name are one rate for all."""
+    """Rarer outcomes need more rows; equal rates by group are the same as one rate for all."""
     named = iso.bias_sample_size(0.2, baseline={"a": 0.1, "b": 0.1, "c": 0.1}, effect=1.25)
     plain = iso.bias_sample_size(0.2, baseline=0.1, effect=1.25, groups=3)
     np.testing.assert_allclose(np.asarray(named["rows"]), np.asarray(plain["rows"]))
@@ -139,7 +139,7 @@ def test_a_pilot_scales_by_its_own_intervals() -> None:
 
 
 def test_the_rows_have_the_power_they_promise() -> None:
-    """Two groups, which are one hypothesis: power 0.8 without any adjustment; 100 tables."""
+    """Two groups are one hypothesis: power 0.8 without adjustment; 100 tables."""
     rows = int(np.asarray(iso.bias_sample_size(0.5, baseline=0.2, effect=1.25, groups=2)["rows"])[0])
     found = 0
     for seed in range(100):

@@ -1,4 +1,4 @@
-"""The price of fairness: quantities, their changes, and what readers are told."""
+"""The price of fairness: quantities, their changes, and the sentences about them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def corrected(measure: Any = "relative", rows: int = 20_000, **options: Any) -> 
 
 
 def test_the_price_of_a_right_correction_is_negative() -> None:
-    """Predictions that were far too high for one group sent the budget there: the correction wins it back."""
+    """Predictions that were far too high for one group directed the budget there; the correction recovers it."""
     price = corrected(baseline="baseline", budget=0.2)
     right = dict(zip(price.metric[:3], price.disparity[:3], strict=True))
     assert right["loss"] < 0 < right["qini"]
@@ -53,7 +53,7 @@ def test_a_price_without_a_baseline_says_what_is_not_known() -> None:
 
 
 def test_a_price_honours_weights_and_clusters() -> None:
-    """Doubled weights are no weights; repeated rows in clusters are worth their clusters."""
+    """Doubled weights change nothing; rows repeated within clusters count as their clusters."""
     made = uplift(3_000, error={"b": 1.0}, measure="difference", baseline=0.3)
     made |= {"right": made["effect"] - (made["group"] == "b"), "w": np.full(3_000, 2.0), "who": np.arange(3_000)}
     options: dict[str, Any] = {**ROLES, "corrected": "right", "measure": "difference"}
@@ -71,7 +71,7 @@ def test_a_price_honours_weights_and_clusters() -> None:
 
 
 def test_a_price_with_known_propensities_compares_like_with_like() -> None:
-    """Half of each group treated nine times as often, and better off: without propensities a bias is seen."""
+    """Half of each group is treated nine times as often and is better off: without propensities there is a bias."""
     rng = np.random.default_rng(3)
     made = uplift(40_000, measure="difference", baseline=0.3)
     p = np.where((made["group"] == "a") & (made["x"] > 0.5), 0.9, 0.5)
@@ -146,7 +146,7 @@ GROUPINGS: dict[str, Any] = {
 @pytest.mark.parametrize("name", GROUPINGS)
 @pytest.mark.parametrize("design", [{}, {"weight": "one"}, {"cluster": "who"}])
 def test_bias_left_is_that_of_all_groups(name: str, design: dict[str, Any]) -> None:
-    """As `treatment_bias` finds them, column by column; the ranking does not depend on how people are grouped."""
+    """As in `treatment_bias`, column by column; the ranking does not depend on the grouping."""
     made, (groups, depth) = intersections(), GROUPINGS[name]
     roles: dict[str, Any] = {**ROLES, "groups": groups, "depth": depth, "measure": "difference", **design}
     price = iso.price_of_fairness(made, **roles, corrected=["less", "effect"])

@@ -1,4 +1,4 @@
-"""How the tests of this folder count: sums over the finest cells, sizes of groups, passes over the rows."""
+"""Fixtures that count: sums over the finest cells, sizes of groups, passes over the rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tally() -> Callable[..., Sample]:
 
 @pytest.fixture
 def sizes() -> Callable[..., dict[str, float]]:
-    """A function that tells how many rows each group has, the same by cells and by rows."""
+    """A function that returns the number of rows of each group, and checks that cells and rows agree."""
 
     def by_label(data: object, groups: object, **options: Any) -> dict[str, float]:
         source = open_source(data, **options)
@@ -42,7 +42,7 @@ def sizes() -> Callable[..., dict[str, float]]:
 
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The keys of every pass that a source makes over its rows, as the test goes on."""
+    """The keys of every pass that a source makes over its rows during the test."""
     keys: list[list[str]] = []
 
     def counted(frame: Any, by: Any, values: Any) -> Any:

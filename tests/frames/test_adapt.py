@@ -1,4 +1,4 @@
-"""Whatever holds the rows becomes one kind of frame; what cannot is refused, in words that say what to do."""
+"""Any table becomes one kind of frame; anything else is refused with a message that says what to do."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_csv_with_one_header_twice_is_refused(tmp_path: Path) -> None:
     path.write_text("g,h,g\na,1,b\n")
     with pytest.raises(errors.DuplicateColumns, match="called 'g', with different values"):
         open_source(path)
-    path.write_text("g,h,g\na,1,a\n,2,\n")  # a copy that says the same is left out
+    path.write_text("g,h,g\na,1,a\n,2,\n")  # an identical copy is left out
     assert list(open_source(path).schema) == ["g", "h"]
 
 

@@ -1,4 +1,4 @@
-"""Values are checked in the pass that counts them: nothing is dropped silently."""
+"""Values are checked in the pass that counts them; nothing is dropped silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions as plain values: which operators take which values, and what they select."""
+"""Conditions as plain values: the values that each operator takes, and the rows that it selects."""
 
 from __future__ import annotations
 

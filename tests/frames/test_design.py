@@ -1,4 +1,4 @@
-"""Weights and clusters as they are read: masses, powers, and clusters by lines, on every engine."""
+"""Reading weights and clusters: masses, powers, and clusters by line, on every engine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_masses_sum_to_the_rows_and_values_are_weighted(engine: Engine) -> None:
     cells = opened.cells(request(opened))
     assert cells.design is not None
     assert cells.counts.tolist() == [1, 2, 1, 2]  # a0, a1, b0, b1
-    assert cells.mass == pytest.approx([1.0, 3.5, 0.0, 1.5])  # the weights happen to sum to 6, the rows
+    assert cells.mass == pytest.approx([1.0, 3.5, 0.0, 1.5])  # the weights happen to sum to 6, the number of rows
     assert cells.design.second == pytest.approx([1.0, 4.0 + 2.25, 0.0, 1.25])
     assert cells.design.fourth == pytest.approx([1.0, 16.0 + 1.5**4, 0.0, 1.0 + 0.5**4])
     assert cells.values["x"] == pytest.approx([1.0, 2 * 2.0 + 1.5 * 5.0, 0.0, 0.5 * 3.0 + 6.0])
@@ -55,9 +55,9 @@ def test_clusters_by_cell(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> No
     expected = sorted([[1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0]])
     assert clusters_of(cells) == expected
     assert clusters_of(cells) == expected  # as they were kept
-    monkeypatch.setattr(design, "MOST_AT_ONCE", 2)  # rows of an engine come in parts, each of whole clusters
+    monkeypatch.setattr(design, "MOST_AT_ONCE", 2)  # rows of an engine arrive in parts of whole clusters
     monkeypatch.setattr(design, "AT_ONCE", 1)
-    for kept in (design.MEMORY, 10):  # too much to keep is read again
+    for kept in (design.MEMORY, 10):  # read again if too large to keep
         monkeypatch.setattr(design, "MEMORY", kept)
         cells = opened.cells(request(opened))
         assert clusters_of(cells) == expected

@@ -1,4 +1,4 @@
-"""Columns of X: the levels of a column are the same alone, in any batch and in any frame library."""
+"""Columns of X: the levels of a column are the same alone, in any batch, and in any frame library."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_without_groups_everybody_is_in_one() -> None:
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
 def test_new_rows_are_known_by_name(library: Callable[..., Any]) -> None:
-    """In another order, with other columns and without those that a prediction does not read."""
+    """In another order, with additional columns, and without those that a prediction does not read."""
     new = library({"other": [1, 2], "race": ["a", "b"], "score": [0.5, 0.6]})
     for numbers, groups in ((["score"], ["race"]), ([0], [1])):
         estimator = BaseEstimator()

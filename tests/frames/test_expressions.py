@@ -15,7 +15,7 @@ TABLE = {"i": [0, 1, 2, 3], "a": [1.0, 2.0, 3.0, None], "b": [4, 5, 6, 7], "g": 
 
 
 def values(expression: nw.Expr, table: Any = TABLE) -> list[Any]:
-    """What an expression gives in each row."""
+    """The values of an expression, by row."""
     rows = open_source(table).with_columns({"value": expression}).head(4).sort("i")
     return rows["value"].to_list()
 

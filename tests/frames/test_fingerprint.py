@@ -1,4 +1,4 @@
-"""Two runs that looked at the same rows have the same fingerprint, and others do not."""
+"""Two runs have the same fingerprint if and only if they read the same rows."""
 
 from __future__ import annotations
 

@@ -147,14 +147,14 @@ def test_categories_and_enumerations(sizes: Sizes) -> None:
 
 
 def test_whole_floats_read_like_integers(sizes: Sizes) -> None:
-    """Pandas turns integer levels into floats when one is missing."""
+    """pandas converts integer levels to floats if one is missing."""
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"g": [1.0, 2.0, np.nan]})
     assert sizes(frame, "g", missing_group="level") == {"g=1": 1, "g=2": 1, "g=(missing)": 1}
 
 
 def test_many_levels_far_apart_are_intersected(sizes: Sizes) -> None:
-    """More combinations than rows: they are sorted, not looked up in a table of all of them."""
+    """With more combinations than rows, they are sorted instead of looked up in a table of all combinations."""
     table = {"g": [10**9 * i for i in range(60)], "h": [f"level {i}" for i in range(60)]}
     source = open_source(table)
     cells = source.cells(Request(grouping=source.grouping(["g", "h"], depth=2)))

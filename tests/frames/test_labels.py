@@ -1,4 +1,4 @@
-"""The words readers know groups and metrics by."""
+"""Labels of groups and metrics for readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows a group named by its levels holds, and what the error says about levels that cannot be."""
+"""The rows of a group that is named by its levels, and errors about unknown levels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OLD = iso.where("old", iso.col("age") >= 50)
         ({"yes": True, "sex": "f"}, [True, False, False, True]),
         ({"old": True}, [False, False, True, True]),
         ({"old": False}, [True, True, False, False]),
-        ({"": "old"}, [False, False, True, True]),  # as a result's group has it
+        ({"": "old"}, [False, False, True, True]),  # as in the group of a result
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""Which group and which person a row belongs to."""
+"""The group and the person of each row."""
 
 from __future__ import annotations
 

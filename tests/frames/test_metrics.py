@@ -1,4 +1,4 @@
-"""Ready-made metrics against scikit-learn, and metrics of one's own."""
+"""Built-in metrics against scikit-learn, and user-defined metrics."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_quantiles_lie_between_0_and_1(options: dict[str, Any]) -> None:
 
 
 def test_requests_side_by_side_keep_the_names_of_each() -> None:
-    """Two metrics of one's own both call their values "value": the answer gives each its own back."""
+    """Two user-defined metrics both name their values "value"; each gets its own values."""
     table = {"x": [1.0, 2.0, 3.0], "z": [4.0, 5.0, 6.0], "y": [0, 1, 1], "p": [1, 1, 0]}
     source = open_source(table)
     metrics: list[str | Metric] = ["f1", Metric("x", nw.col("x")), Metric("z", nw.col("z"), where=nw.col("y") == 1)]

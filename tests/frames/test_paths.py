@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
         ("a/**/*.parquet", ("a/b/y.parquet", "a/x.parquet")),
         ("[xyz].*", ("z.csv", "z.parquet")),
         ("?.csv", ("z.csv",)),
-        ("a?x.parquet", ()),  # no mark stands for a folder's end
+        ("a?x.parquet", ()),  # no wildcard matches the end of a folder
         ("[.*z].csv", ("z.csv",)),
         ("[[]1].parquet", ("[1].parquet",)),
         ("[1].parquet", ("[1].parquet",)),  # a file of that name

@@ -1,4 +1,4 @@
-"""What the columns of an undescribed table look like."""
+"""Profiles of the columns of a table."""
 
 from __future__ import annotations
 

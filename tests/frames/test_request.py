@@ -1,4 +1,4 @@
-"""What a test gets of the rows: how many were used, whether lines stand for one row or for several."""
+"""What a test receives: the number of rows used, and whether lines stand for one row or for several."""
 
 from __future__ import annotations
 

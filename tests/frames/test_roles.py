@@ -1,4 +1,4 @@
-"""Arrays and conditions where a column is named: the answers are those of a table with such columns."""
+"""Arrays and conditions in place of column names give the answers of a table with these columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table opened for auditing: the same sums from every engine, asked for once, and under any question's own names."""
+"""An opened table: the same sums from every engine, computed once, under the names of each question."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_ibis_is_accepted() -> None:
 
 
 def test_two_requests_never_share_an_answer() -> None:
-    """Expressions that print alike are not alike."""
+    """Expressions with the same repr are not the same."""
     data = {"g": ["a", "b"] * 2000, "zip": np.arange(4000), "text": ["1"] * 4000, "y": np.arange(4000) // 2000}
     source = open_source(data)
     first = np.r_[0:1500, 3997:4000]
@@ -123,7 +123,7 @@ def test_two_requests_never_share_an_answer() -> None:
 
 
 def listed(*values: float) -> nw.Expr:
-    """A condition that holds an object nobody can write down: two of them can only be told apart as objects."""
+    """A condition with an object that has no representation; only identity distinguishes two of them."""
 
     class Values(list[float]):
         pass
@@ -136,11 +136,11 @@ def test_what_cannot_be_written_down_is_told_apart(passes: list[list[str]]) -> N
     ones, twos = listed(1.0), listed(2.0)
     for condition, expected in ((ones, 1.0), (twos, 2.0), (ones, 1.0)):
         assert source.cells(Request(values={"v": condition})).values["v"].tolist() == [expected]
-    assert len(passes) == 2  # the third question was answered already
+    assert len(passes) == 2  # the third question was already answered
 
 
 def test_expressions_live_as_long_as_their_source() -> None:
-    """The number of an object may be used again as soon as it is gone: a source keeps what it remembers by number."""
+    """The id of a deleted object may be reused, so a source keeps the objects that it remembers by id."""
     source = open_source(SMALL)
     condition = listed(1.0)
     source.cells(Request(values={"v": condition}))
@@ -155,13 +155,13 @@ def test_expressions_live_as_long_as_their_source() -> None:
 
 def test_a_pass_is_not_repeated(passes: list[list[str]]) -> None:
     source = open_source(SMALL)
-    for _ in range(2):  # the second time the expressions are other objects that say the same
+    for _ in range(2):  # the second time, the expressions are other objects with the same meaning
         source.sums(Pass({"g": nw.col("g")}, {"x": nw.col("x"), "square": nw.col("x") * nw.col("x")}))
     source.sums(Pass({"g": nw.col("g")}, {"another name": nw.col("x")}))
     source.sums(Pass({"g": nw.col("g")}, {}))
     assert passes == [["g"]]
     source.sums(Pass({"g": nw.col("g")}, {"x": nw.col("x"), "double": nw.col("x") * 2}))
-    assert passes == [["g"], ["g"]]  # for the new sum alone
+    assert passes == [["g"], ["g"]]  # only for the new sum
     source.sums(Pass({}, {"x": nw.col("x")}))
     assert passes == [["g"], ["g"], []]
 
@@ -285,7 +285,7 @@ def test_a_narrowed_table_has_the_rows_and_columns_asked_for(engine: Any) -> Non
     source = open_source(engine(SMALL))
     for hold in (True, False):
         narrow = source.narrowed(["x", "g", "unknown"], nw.col("x") > 1, hold=hold)
-        assert list(narrow.schema) == ["g", "x"]  # in the table's own order
+        assert list(narrow.schema) == ["g", "x"]  # in the order of the table
         assert sorted(narrow.head(9).rows()) == [("a", 2.0), ("b", 2.0)]
         assert not (hold and narrow.lazy)
     assert source.narrowed(["x"], None, hold=False).cells(Request()).rows == 3

@@ -132,7 +132,7 @@ def test_sums_of_all_rows(engine: Any) -> None:
 
 
 def test_sums_of_all_rows_are_no_groups() -> None:
-    """Polars holds the rows of a group-by with one group: 100 million took 8 GB."""
+    """polars buffers the rows of a group-by with one group: 100 million rows took 8 GB."""
     frame = adapt(pl.LazyFrame({"x": [1.0, 2.0]})).frame
     plan = aggregate(frame, {}, {"x": nw.col("x")}).to_native().explain()
     assert "AGGREGATE" not in plan

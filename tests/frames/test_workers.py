@@ -1,4 +1,4 @@
-"""Work that Spark's workers do on their rows: sums come back, and errors in words."""
+"""Work on Spark's workers: it returns sums, and readable errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_parts_have_all_rows_of_one_value_and_add_up(spark: Any, monkeypatch: py
     def work(columns: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
         who, rows = np.unique(columns["who"], return_counts=True)
         yield who, np.bincount(columns["who"], columns["x"])[who]
-        yield np.array([100]), np.array([float((rows == 12).all())])  # nobody is in two parts
+        yield np.array([100]), np.array([float((rows == 12).all())])  # no user is in two parts
 
     place, value = summed_parts(frame, "who", 600, work)
     np.testing.assert_array_equal(place, [*range(50), 100])

@@ -1,4 +1,4 @@
-"""The public calls that are swept, each with a table and arguments that it answers."""
+"""The public calls of the sweep, each with a valid table and valid arguments."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Public:
     function: Callable[..., Any]
     columns: Mapping[str, Any]
     options: Arguments
-    ordered: bool = False  # its draws belong to rows, so that another order of rows is another draw
+    ordered: bool = False  # its draws belong to rows, so that they change with the order of rows
 
 
 def table(rows: int = 240) -> pl.DataFrame:
-    """A table for every call. Numbers are dyadic, so that narrow types hold them exactly."""
+    """A table for every call. Numbers are dyadic, so that narrow types represent them exactly."""
     rng = np.random.default_rng(7)
     group = rng.integers(0, 3, rows)
     score = rng.integers(1, 255, rows) / 256
@@ -76,7 +76,7 @@ def _estimator(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def public() -> list[Public]:
-    """Every public call with arguments it answers on `table`."""
+    """Every public call with valid arguments for `table`."""
     both = {"outcome": "y", "prediction": "p", "groups": ["g"]}
     scored = {"outcome": "y", "score": "s", "groups": ["g"]}
     trial = {"effect": "e", "treatment": "t", "outcome": "v", "groups": ["g"]}
@@ -157,7 +157,7 @@ def public() -> list[Public]:
 
 
 def fitted(call: Public, rows: np.ndarray[Any, Any]) -> Any:
-    """The estimator of a call, fitted on an array: its columns have numbers."""
+    """The estimator of a call, fitted on an array, whose columns have numbers."""
     place = {name: i for i, name in enumerate(table().columns)}
     numbers = {
         name: place[value] if isinstance(value, str) else [place[part] for part in value]
@@ -170,7 +170,7 @@ def fitted(call: Public, rows: np.ndarray[Any, Any]) -> Any:
 
 
 def rows_of_numbers() -> np.ndarray[Any, Any]:
-    """The table as an array: groups have numbers."""
+    """The table as an array, with numbers for groups."""
     coded = table().with_columns(pl.col("g", "h").cast(pl.Categorical).to_physical().cast(pl.Float64))
     return coded.cast(pl.Float64).to_numpy()
 
@@ -202,7 +202,7 @@ def plain() -> list[Public]:
 
 
 def stored() -> list[str]:
-    """Results of every kind as they are stored."""
+    """Stored results of every kind."""
     answers = [call.function(table(), **call.columns, **call.options) for call in public()[::2]]
     return [answer.to_json() for answer in answers if isinstance(answer, iso.Evidence)]
 
@@ -229,17 +229,17 @@ AUDIT: dict[str, Any] = {
 
 
 def validated(config: Any) -> list[str]:
-    """What an audit of `table` by this file would do."""
+    """Validate an audit of `table` with this file."""
     return iso.Audit.from_dict(config, data=table()).validate()
 
 
 def opened(path: str) -> list[str]:
-    """What an audit of the rows at a path would do."""
+    """Validate an audit of the rows at a path."""
     return iso.Audit.from_dict({**AUDIT, "data": {"path": path}}).validate()
 
 
 def internal_names() -> list[str]:
-    """The names of columns that the package makes for itself, by a search of its source."""
+    """The names of the package's internal columns, found in its source."""
     files = [*SOURCE.glob("frames/*.py"), *SOURCE.glob("*/tally*.py"), *SOURCE.glob("*/mitigate.py")]
     names: set[str] = set()
     for file in files:
@@ -258,7 +258,7 @@ def internal_names() -> list[str]:
 
 
 def numbers(answer: object) -> list[float]:
-    """Every number of an answer, in order, its record of the call apart."""
+    """Every number of an answer in order, without its record of the call."""
     return [float(number) for number in _numbers(answer)]
 
 
@@ -280,5 +280,6 @@ def _numbers(answer: Any) -> Iterator[float]:
         return
     elif is_dataclass(answer):
         for field in fields(answer):
-            if field.name not in ("provenance", "dropped") and field.repr and not field.metadata:
+            # The record and the notes count rows left out, which the plain table does not have.
+            if field.name not in ("provenance", "dropped", "notes") and field.repr and not field.metadata:
                 yield from _numbers(getattr(answer, field.name))

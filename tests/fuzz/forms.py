@@ -1,4 +1,4 @@
-"""Forms of one table that must give one answer, tables that may be refused, and arguments of the wrong kind."""
+"""Forms of a table that must give the same answer, tables that may be refused, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BINARY, TEXT, WHOLE, REAL = ("y", "p", "q", "z", "t"), ("g", "h"), ("u", "k"), (
 
 
 def renamed(rng: Rng, data: pl.DataFrame, names: list[str]) -> tuple[pl.DataFrame, dict[str, str]]:
-    """The table with some columns under other names, and strangers under further ones."""
+    """The table with some columns renamed, and with additional columns."""
     columns = list(rng.permutation(data.columns))[: int(rng.integers(1, 6))]
     chosen = [str(name) for name in rng.permutation(names)]
     mapping = dict(zip(columns, chosen, strict=False))
@@ -27,13 +27,13 @@ def renamed(rng: Rng, data: pl.DataFrame, names: list[str]) -> tuple[pl.DataFram
     strangers = [name for name in chosen[len(columns) :] if name not in taken][: int(rng.integers(0, 40))]
     values = {name: data[str(rng.choice(data.columns))].shuffle(int(rng.integers(99))) for name in strangers}
     places = {name: name for name in data.columns if name in mapping.values()}
-    if any(mapping.get(name, name) == name for name in places):  # a name of the table itself
+    if any(mapping.get(name, name) == name for name in places):  # an existing name
         return data, {}
     return data.rename(mapping).with_columns(value.alias(name) for name, value in values.items()), mapping
 
 
 def typed(rng: Rng, data: pl.DataFrame) -> pl.DataFrame:
-    """The table with some columns in other types that hold the same values."""
+    """The table with some columns in other types with the same values."""
     return data.with_columns(_typed(rng, data[name]) for name in data.columns if rng.random() < 0.4)
 
 
@@ -119,7 +119,7 @@ def engine(rng: Rng, data: pl.DataFrame, *, memory: bool) -> Any:
         ]
     try:
         return choices[rng.integers(len(choices))]()
-    except Exception:  # a type or a name that the library does not have
+    except Exception:  # a type or a name that the library does not support
         return data
 
 
@@ -134,7 +134,7 @@ def _files(data: pl.DataFrame, parts: int) -> str:
 
 
 def incomplete(rng: Rng, data: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
-    """The table with further rows in which one of the ``columns`` has no value."""
+    """The table with additional rows in which one of the ``columns`` is missing."""
     extra = data.head(int(rng.integers(1, 9)))
     name = columns[rng.integers(len(columns))]
     gone = float("nan") if data[name].dtype.is_float() and rng.random() < 0.5 else None
@@ -221,7 +221,7 @@ def _deep() -> Any:
     return nested
 
 
-# Where no table is, or none that ends.
+# Paths without a table, or with one that does not end.
 PATHS = (
     "/nowhere/at/all.parquet", "/proc/**/*", "/proc/*/fd/*.csv", "/proc", "/dev/zero", "/dev/stdin", "/dev/null", "/",
     "/**/*.parquet", "\x00", "\x00.csv", "", ".", "~nobody/x.csv", "a" * 5_000 + ".csv", "[", "**", "/etc/passwd",
@@ -230,7 +230,7 @@ PATHS = (
 
 
 def failing(rng: Rng, data: pl.DataFrame) -> pl.LazyFrame:
-    """A lazy frame whose rows cannot be had."""
+    """A lazy frame whose rows cannot be computed."""
 
     def broken(_: pl.DataFrame) -> pl.DataFrame:
         raise (KeyError, ValueError, RuntimeError, OSError)[rng.integers(4)]("of the caller's own")
@@ -247,7 +247,7 @@ def failing(rng: Rng, data: pl.DataFrame) -> pl.LazyFrame:
     return forms[rng.integers(len(forms))]()
 
 
-# Arguments of the wrong kind, odd, or at the end of their range.
+# Arguments that are of the wrong type, unusual, or at the end of their range.
 # fmt: off
 HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 25, 10**6, 10**18, 10**29, 10**400, -(10**29), 0.0, 0.5, 1.0, 1e-300, 1e-17,
@@ -266,7 +266,7 @@ HOSTILE: tuple[Any, ...] = (
 # fmt: on
 
 
-# What a file may hold in place of what belongs there.
+# Wrong values in a file.
 STORED: tuple[Any, ...] = (
     None, True, 0, 1, -1, 2, 10**18, 10**30, 0.5, 1e308, "", "x", "y", "g", "inf", "nan", "<U999999999",
     "|V99999999999", "violation", [], [1], ["y"], [[]], [None, "a"], {}, {"$type": "array"}, {"$type": "Nobody"},
@@ -284,7 +284,7 @@ STORED: tuple[Any, ...] = (
 
 
 def tampered(rng: Rng, stored: Any) -> Any:
-    """A document with one part of it replaced, left out, doubled or buried."""
+    """A document with one part replaced, removed, doubled or nested deeply."""
     if not isinstance(stored, (dict, list)) or not stored or rng.random() < 0.08:
         return STORED[rng.integers(len(STORED))]
     keys = list(stored) if isinstance(stored, dict) else list(range(len(stored)))
@@ -304,7 +304,7 @@ def tampered(rng: Rng, stored: Any) -> Any:
 
 
 def widths(rng: Rng, rows: np.ndarray[Any, Any]) -> Any:
-    """Rows for a prediction, of another width than those of the fit."""
+    """Rows for a prediction with another number of columns than in the fit."""
     forms: tuple[Any, ...] = (
         rows[:, :1], rows[:, :-1], np.hstack([rows, rows]), rows[:, :0], rows[0], rows[:, 0], rows[None], rows[:0],
         rows.tolist()[:3], rows.astype(str), rows.astype(object), pl.DataFrame(rows), pl.DataFrame(rows[:, :1]), 3,
@@ -313,7 +313,7 @@ def widths(rng: Rng, rows: np.ndarray[Any, Any]) -> Any:
 
 
 def argument(rng: Rng, name: str, options: Mapping[str, Any]) -> Any:
-    """A hostile value for an argument: from the list, a list of such, or a near miss of the right one."""
+    """A hostile value for an argument: from the list, a list of these, or one close to a valid value."""
     value = HOSTILE[rng.integers(len(HOSTILE))]
     if rng.random() < 0.15:
         return [value, HOSTILE[rng.integers(len(HOSTILE))]]

@@ -1,6 +1,6 @@
 """The sweep: every public call with hostile tables, names, types and arguments.
 
-The rule: an `IsonomyError` that names the argument, or the right number, within the limit of time.
+The rule: an `IsonomyError` that names the argument, or the right number, within the time limit.
 
     python -m fuzz.sweep --calls 16000 --seed 1
 """
@@ -47,17 +47,17 @@ OUTCOMES = ("error", "right", "unnamed", "wrong", "traceback", "hang")
 BAD = ("unnamed", "wrong", "traceback", "hang")
 
 
-# An estimator's messages name the columns of X by their roles.
+# Messages of estimators name the columns of X by their roles.
 ROLES = ("groups", "treatment", "outcome", "effect", "score", "score_column", "baseline", "propensity", "features")
 
 
 class Hang(BaseException):
-    """The limit of time has passed."""
+    """The time limit has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one call."""
+    """The outcome of one call."""
 
     call: str
     kind: str  # what was drawn
@@ -68,7 +68,7 @@ class Outcome:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise `Hang` when the block has used so much processor time."""
+    """Raise `Hang` if the block uses more processor time than ``seconds``."""
 
     def stop(*_: object) -> None:
         raise Hang
@@ -90,7 +90,7 @@ def calls() -> tuple[Public, ...]:
 
 @cache
 def names() -> list[str]:
-    """The package's own names for columns."""
+    """The package's internal names of columns."""
     return internal_names()
 
 
@@ -112,7 +112,7 @@ def swept(seed: int) -> Outcome:
         return _made(seed, call, "tampered", lambda: call.function(text), None, text[:100])
     if call.name == "Audit":
         config = forms.tampered(rng, dict(AUDIT))
-        if rng.random() < 0.2:  # rows from where there are none
+        if rng.random() < 0.2:  # rows from a path without any
             path = forms.PATHS[rng.integers(len(forms.PATHS))]
             return _made(seed, call, "path", lambda: opened(path), None, repr(path[:100]))
         return _made(seed, call, "tampered", lambda: call.function(config), None, _shown({"config": config}))
@@ -153,7 +153,7 @@ def _same(rng: np.random.Generator, seed: int, place: int, kind: str) -> Outcome
     """A form of the table that must give the same answer."""
     call = calls()[place]
     data, columns, options = table(), dict(call.columns), dict(call.options)
-    memory = "y" in call.columns  # an estimator: its tables are in memory
+    memory = "y" in call.columns  # estimators take tables in memory
     if kind == "missing" and not memory:
         shared = {"count": "k", "score": ["s", "r"]}  # counts are never missing, and each score has its own rows
         roles = {role: name for role, name in columns.items() if shared.get(role) != name}
@@ -185,14 +185,14 @@ def _broken(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
 
 
 def _width(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
-    """An estimator that is asked about rows of another width."""
+    """An estimator with rows of another width."""
     rows = rows_of_numbers()
     given = forms.widths(rng, rows)
     return _made(seed, call, "width", lambda: fitted(call, rows).predict(given), None, f"{np.shape(given)}")
 
 
 def _argument(rng: np.random.Generator, seed: int, call: Public, data: pl.DataFrame | None) -> Outcome:
-    """One or two arguments of the wrong kind."""
+    """One or two invalid arguments."""
     arguments = {**call.columns, **call.options}
     known = _parameters(call)
     changed = [str(name) for name in rng.permutation(known)[: 1 + int(rng.random() < 0.2)]]
@@ -246,7 +246,7 @@ def _made(
             if isinstance(answer, iso.Evidence):
                 answer.summary()
                 answer.to_json()
-                with suppress(iso.errors.NotEnoughData):  # small groups cannot be withheld without what others need
+                with suppress(iso.errors.NotEnoughData):  # small groups cannot be withheld: others need their numbers
                     answer.published(20).to_json()
                 if kind == "tampered":
                     answer.plot().to_dict()
@@ -269,7 +269,7 @@ def _made(
 
 
 def _names(error: Exception, call: Public) -> bool:
-    """Whether a message says which argument it is about."""
+    """Whether a message names the argument."""
     text = str(error)
     if call.name == "Audit":
         return text.startswith(("audit", "data", "tests")) or "tests" in text or ":" in text
@@ -305,7 +305,7 @@ def _difference(actual: list[float], truth: list[float]) -> str:
 
 
 def sweep(seeds: range, seconds: float) -> Iterator[Outcome]:
-    """The outcomes of the calls with these seeds, until the time is over."""
+    """The outcomes of the calls with these seeds, until the time is up."""
     end = time.monotonic() + seconds
     for seed in seeds:
         if time.monotonic() > end:
@@ -314,7 +314,7 @@ def sweep(seeds: range, seconds: float) -> Iterator[Outcome]:
 
 
 def main() -> int:
-    """Sweep, and print the counts by call and what went wrong."""
+    """Run the sweep, and print the counts by call and the failures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=16_000)
     parser.add_argument("--seconds", type=float, default=3600.0)

@@ -1,4 +1,4 @@
-"""Nothing of a single person, and nothing of a withheld group, is in any output of an audit."""
+"""No output of an audit contains anything about a single person or a withheld group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import isonomy as iso
 from isonomy.cli import app
 
-SMALL = 37  # rows of the group that is withheld
+SMALL = 37  # rows of the withheld group
 AUDIT = """\
 fail_on = []
 suppress_below = 60
@@ -83,7 +83,7 @@ resamples = 100
 
 
 def people() -> pl.DataFrame:
-    """Every number and name of a person is recognisable, those at the ends of a scale apart."""
+    """Every number and name of a person is recognizable, except those at the ends of a scale."""
     rng = np.random.default_rng(3)
     group = np.repeat([0, 1, 2, 3], [400, 300, 200, SMALL])
     rows = group.size
@@ -114,7 +114,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pl.DataFrame, dic
     table.write_parquet(folder / "people.parquet")
     (folder / "audit.toml").write_text(AUDIT)
     done = CliRunner().invoke(app, ["audit", str(folder / "audit.toml")])
-    assert done.exit_code in (0, 3), done.output  # 3: a test was not answered, since its groups are withheld
+    assert done.exit_code in (0, 3), done.output  # 3: a test was not answered, because its groups are withheld
     files = [file for file in folder.rglob("*") if file.is_file() and file.suffix not in (".parquet", ".toml")]
     texts = {str(file.relative_to(folder)): file.read_text(errors="replace") for file in files}
     assert {Path(name).name for name in texts} >= {"report.html", "results.json", "summary.md", "junit.xml"}
@@ -138,7 +138,7 @@ def test_no_count_or_rate_of_a_withheld_group_is_stored(outputs: tuple[pl.DataFr
     secret.add(small.filter(pl.col("y") == 1)["p"].mean())  # type: ignore[arg-type]
     for name, text in texts.items():
         if name.endswith(".json"):
-            # How many people of the published groups lie near each score may by chance be the same whole number.
+            # Counts of published people near a score may by chance be the same whole number.
             stored = _numbers(json.loads(text))
             shown = {
                 number: place for place, number in stored if not re.search(r"effective(\.data|_n|_n\.data)$", place)
@@ -165,7 +165,7 @@ def test_clusters_are_not_told_beside_a_withheld_group() -> None:
 
 
 def test_no_withheld_group_stands_alone(outputs: tuple[pl.DataFrame, dict[str, str]]) -> None:
-    """With one other withheld beside it, what is left of the total is the two together."""
+    """If another group is withheld too, subtraction from the total gives only their sum."""
     _, texts = outputs
     results = next(text for name, text in texts.items() if name.endswith("results.json"))
     for test in json.loads(results)["tests"]:
@@ -186,7 +186,7 @@ def _numbers(stored: Any, place: str = "") -> Iterator[tuple[str, float]]:
 
 
 def run(tmp_path: Path, text: str, table: pl.DataFrame | None = None) -> tuple[iso.AuditResult, dict[str, str]]:
-    """An audit of `people` (or another table), and all that it left behind."""
+    """An audit of `people` (or another table), and all files that it wrote."""
     (table if table is not None else people()).write_parquet(tmp_path / "people.parquet")
     (tmp_path / "audit.toml").write_text(f'suppress_below = 60\n[data]\npath = "people.parquet"\n{text}')
     result = iso.Audit.from_toml(tmp_path / "audit.toml").run(tmp_path / "out")
@@ -226,7 +226,7 @@ def uneven() -> pl.DataFrame:
 
 
 def test_a_group_withheld_in_one_test_is_withheld_in_all(tmp_path: Path) -> None:
-    """Its size in one test less its rows in another would be those that are withheld in a third."""
+    """Its size in one test minus its rows in another would give those that are withheld in a third."""
     text = DENOMINATORS.replace('metric = "tpr"', 'metric = "fpr"').replace("equal_opportunity", "predictive_equality")
     result, texts = run(tmp_path, text, uneven())
     for name, one in result.results.items():
@@ -250,7 +250,7 @@ metric = "selection_rate"
 
 
 def test_a_named_group_does_not_tell_what_is_in_it_besides(tmp_path: Path) -> None:
-    """Group d has 37 rows; "c or d" less c would be those."""
+    """Group d has 37 rows, which "c or d" minus c would reveal."""
     result, _ = run(tmp_path, NAMED)
     hidden, shown = result["flag-selection_rate"].withheld_labels()
     assert {"g=d", "g=c"} <= hidden
@@ -282,7 +282,7 @@ distance = "w"
 
 
 def test_no_warning_and_no_error_tells_of_a_withheld_group(tmp_path: Path) -> None:
-    """Nobody of the 37 in d was selected, and nobody has outcome 1: neither is said anywhere."""
+    """Nobody of the 37 in d was selected or has outcome 1; no message says so."""
     few = pl.col("g") == "d"
     table = people().with_columns(p=pl.when(few).then(0).otherwise(pl.col("p")), w=pl.lit(1.0))
     table = table.with_columns(y=pl.when(few).then(0).otherwise(pl.col("y")))
@@ -333,7 +333,7 @@ def test_the_best_group_is_not_told_by_those_compared_with_it() -> None:
 
 
 def test_strata_beside_a_withheld_group_are_not_listed() -> None:
-    """What others are compared with in a stratum has the rows of the withheld group in it."""
+    """The reference of the other groups in a stratum contains the rows of the withheld group."""
     table = people().with_columns(h=pl.int_range(pl.len()) % 2)
     whole: Any = iso.flag(table, metric="selection_rate", prediction="p", groups="g", given="h", reference="rest")
     assert len(whole.by_stratum())

@@ -1,4 +1,4 @@
-"""A short run of the sweep; `make fuzz` runs it at length."""
+"""A short run of the sweep; `make fuzz` runs a long one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_hostile_calls_end_in_a_clear_error_or_the_right_number() -> None:
 
 @pytest.mark.parametrize("place", range(len(public())), ids=[call.name for call in public()])
 def test_columns_under_the_packages_own_names_change_no_number(place: int) -> None:
-    """All of them at once, beside the columns that are asked for, and with the answers of others inside."""
+    """All of them at once, in addition to the columns used, and with the values of other columns."""
     call = public()[place]
     plain = table()
     strangers = [name for name in internal_names() if name not in plain.columns]
@@ -42,7 +42,7 @@ def test_the_search_of_the_source_knows_the_names_of_passes() -> None:
 
 
 def _busy(seconds: float) -> None:
-    """Work in Python: a loop inside C would never look for the signal."""
+    """Work in Python, because a loop in C would not check for the signal."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         pass

@@ -45,7 +45,7 @@ def test_bad_input(lender: dict[str, Any]) -> None:
 
 
 def test_one_group_says_that_it_is_one() -> None:
-    with pytest.raises(NotEnoughData, match="everybody compared is in one group"):
+    with pytest.raises(NotEnoughData, match="everybody is in one group"):
         iso.certify({"g": ["a"] * 50, "p": [0, 1] * 25}, metric="selection_rate", prediction="p", groups="g")
 
 
@@ -99,10 +99,10 @@ def test_a_null_that_contradicts_itself_is_called_so(reference: str, null: Any, 
     assert result.joint_status is Status.INFEASIBLE
     assert np.isinf(result.statistic)
     assert any("contradicts itself" in w for w in result.warnings)
-    three = iso.certify(counted((200, 110), (200, 110), c=(100, 50)), reference="rest", method=method, **RATE)
-    assert not three.contains([0.1, 0.1, -0.05])
+    three = iso.certify(counted((200, 110), (200, 110), c=(100, 50)), method=method, **RATE)
+    assert not three.contains([0.1, 0.1, 0.05])
     assert three.region is not None
-    assert three.region.test([0.1, 0.1, -0.05]).status is Status.INFEASIBLE
+    assert three.region.test([0.1, 0.1, 0.05]).status is Status.INFEASIBLE
     assert three.region.test([0.1, 0.1, -0.15]).status is not Status.INFEASIBLE
 
 
@@ -220,8 +220,9 @@ def test_an_untested_group_of_equal_rows_is_no_part_of_the_joint_test(method: Me
     # Rows with no function count in the Euclidean n, as they do elsewhere.
     assert result.statistic == pytest.approx(expected.statistic, rel=1e-9 if method == "el" else 2e-2)
     assert any("(g=c) were left out of the joint test: all rows of a group" in warning for warning in result.warnings)
-    assert result.region is not None
-    assert result.region.test(result.disparity[:2]).statistic == pytest.approx(0, abs=1e-12)
+    if reference == "population":
+        assert result.region is not None
+        assert result.region.test(result.disparity[:2]).statistic == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("reference", ["population", {"g": "a"}, "highest"], ids=str)
@@ -329,6 +330,8 @@ def test_a_handful_of_rows_in_no_tested_group_is_left_out(rows: int, reference: 
     assert any("no tested group (race=c) were left out" in w and "fewer than 10" in w for w in result.warnings)
     assert not any("left out" in w for w in expected.warnings)
     assert result.n.tolist() == [300, 200, rows]
+    if reference == "rest":
+        return
     # Their mean is free: the estimates, which count them, are met exactly, and so is any common move of both groups.
     assert result.region is not None
     tested = result.disparity[:2]
@@ -336,8 +339,7 @@ def test_a_handful_of_rows_in_no_tested_group_is_left_out(rows: int, reference: 
     assert result.region.test(tested).df == 1
     away = result.region.test(tested + np.array([0.3, 0.0]))
     assert away.statistic > 1
-    if reference == "population":
-        assert result.region.test(tested + np.array([0.4, 0.1])).statistic == pytest.approx(away.statistic, rel=1e-7)
+    assert result.region.test(tested + np.array([0.4, 0.1])).statistic == pytest.approx(away.statistic, rel=1e-7)
 
 
 @pytest.mark.parametrize("method", ["el", "eel"])

@@ -800,7 +800,7 @@ def test_groups_are_held_against_the_disparity_tested(asked: dict[str, Any], wor
 
 @pytest.mark.parametrize("adjust", ["holm", "bonferroni", "by"])
 @pytest.mark.parametrize("reference", ["rest", "population"])
-def test_two_groups_are_one_hypothesis(adjust: str, reference: str) -> None:
+def test_two_groups_are_one_hypothesis(adjust: Adjustment, reference: str) -> None:
     """The difference of one from the other is that of the other from it, with the sign turned: it counts once."""
     rng = np.random.default_rng(3)
     table = {"g": rng.choice(["a", "b"], 900), "p": rng.integers(0, 2, 900)}
@@ -830,7 +830,7 @@ def test_two_groups_with_a_tolerance_about_the_population_are_two_hypotheses() -
     """Their distances from everybody differ, and so do the nulls."""
     rng = np.random.default_rng(3)
     table = {"g": rng.choice(["a", "b"], 900, p=[0.8, 0.2]), "p": rng.integers(0, 2, 900)}
-    options = {"metric": "selection_rate", "prediction": "p", "groups": "g", "tolerance": 0.001}
+    options: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g", "tolerance": 0.001}
     result = iso.flag(table, adjust="bonferroni", **options)
     assert result.adjusted_pvalue == pytest.approx(np.minimum(2 * result.pvalue, 1.0))
 

@@ -10,7 +10,7 @@ from scipy import special
 
 import isonomy as iso
 from isonomy.errors import MissingGroups, NotEnoughData, UnknownColumn, UsageError
-from isonomy.groups.likelihood.strata import StratifiedLines
+from isonomy.groups.likelihood.strata import SHOWN, StratifiedLines
 from isonomy.report import Entry
 from isonomy.report.layout import Section
 from isonomy.results import Status, phrases
@@ -289,7 +289,7 @@ def test_all_groups_within_strata_as_published() -> None:
     again = iso.from_json(result.to_json())
     assert isinstance(again, iso.CertifyResult)
     assert again.to_frame().equals(result.to_frame())
-    assert np.isnan(result.suppressed(25).accounted).any()
+    assert np.isnan(np.asarray(result.suppressed(25).accounted)).any()
 
 
 def test_all_groups_within_strata_are_one_test() -> None:
@@ -504,13 +504,11 @@ def test_a_reference_that_overlaps_a_group_does_not_tell_of_both() -> None:
 
 
 def test_very_many_strata_are_not_listed_when_small_ones_are_withheld() -> None:
-    from isonomy.groups.likelihood import within
-
     rng = np.random.default_rng(0)
     rows = 30_000
     data = {
         "sex": np.where(rng.random(rows) < 0.5, "f", "m"),
-        "department": np.arange(rows) % (within.SHOWN // 2 + 1),
+        "department": np.arange(rows) % (SHOWN // 2 + 1),
         "admitted": rng.integers(0, 2, rows),
     }
     data["department"][:2_000] = 0

@@ -1,4 +1,4 @@
-"""The one rule for verdicts: equality counts, NaN shows nothing, a violation outranks, nothing is not everything."""
+"""The rule for verdicts: p = alpha rejects, NaN shows nothing, a violation outranks, an empty family shows nothing."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ pvalues = st.lists(st.one_of(st.floats(0, 1), st.just(NAN), st.just(0.05)), min_
         (0.05, True, V),  # a violation outranks
         (np.nextafter(0.05, 1), True, W),
         (1.0, True, W),
-        (1.0, False, I),  # a large p-value shows nothing
+        (1.0, False, I),  # a large p-value is inconclusive
         (NAN, False, I),
-        (NAN, True, W),  # the tolerance may be shown by an interval where there is no p-value
+        (NAN, True, W),  # an interval may show the tolerance without a p-value
     ],
 )
 def test_settle(pvalue: float, within: bool, verdict: Verdict) -> None:
@@ -57,7 +57,7 @@ def test_the_verdict_follows_alpha() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "verdict"),
     [
-        ([], I),  # nothing was shown of nothing
+        ([], I),  # no hypotheses show nothing
         ([V], V),
         ([W], W),
         ([I], I),
@@ -97,13 +97,13 @@ def test_inside_on_both_sides(low: float, high: float, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("alternative", "low", "high", "expected"),
     [
-        ("greater", -np.inf, 0.05, True),  # only the upper end is asked about
+        ("greater", -np.inf, 0.05, True),  # only the upper end matters
         ("greater", -0.9, 0.04, True),
         ("greater", 0.0, 0.06, False),
-        ("less", -0.05, np.inf, True),  # only the lower end is asked about
+        ("less", -0.05, np.inf, True),  # only the lower end matters
         ("less", -0.04, 0.9, True),
         ("less", -0.06, 0.0, False),
-        ("greater", NAN, 0.0, False),  # half an interval is none, even where the other half decides
+        ("greater", NAN, 0.0, False),  # half an interval is not enough, even if the other half decides
         ("less", 0.0, NAN, False),
     ],
 )
@@ -127,7 +127,7 @@ def test_mirrored_intervals_and_alternatives_give_the_same_answer() -> None:
     )
 
 
-# decide: adjustment and all of it
+# decide: adjustment and verdicts
 
 
 def test_decide_adjusts_before_it_concludes() -> None:
@@ -159,7 +159,7 @@ def test_nothing_was_tested() -> None:
 def test_overall_is_within_only_if_everything_concerned_is() -> None:
     within = [True, True, False]
     assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within).verdict is I
-    # The reference itself has nothing to show.
+    # The reference itself is not tested.
     assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within, concerned=[True, True, False]).verdict is W
     assert conclude([0.5, 0.6, NAN], alpha=0.05, within=within, concerned=[False, False, False]).verdict is I
 
@@ -195,7 +195,7 @@ def test_decisions_are_frozen() -> None:
         decisions.verdict = V  # type: ignore[misc]
 
 
-# answered: no p-value at all is not a large p-value
+# answered: a missing p-value is not a large p-value
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_decisions_are_frozen() -> None:
         (I, [NAN, NAN], False),
         (I, NAN, False),
         (I, [], False),
-        (V, [NAN], True),  # shown, by whatever means
+        (V, [NAN], True),  # shown, by any method
         (W, [NAN], True),
         (W, [], True),
     ],

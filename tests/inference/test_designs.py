@@ -1,4 +1,4 @@
-"""Design effects: linearised variances, the effective number of clusters, and the law of a statistic."""
+"""Design effects: linearized variances, the effective number of clusters, and the distribution of a statistic."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_sums_over_clusters_equal_those_by_hand(clustered: bool) -> None:
 def test_the_reference_beside_a_group_is_what_is_not_the_group(
     reached: str, many: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By dense columns, and entry by entry where there are many contrasts: cluster by cluster, as by hand."""
+    """With dense columns, and with single entries if there are many contrasts; both as by hand, cluster by cluster."""
     rng = np.random.default_rng(5)
     size, groups, clusters = 80, 3, rng.integers(0, 20, 80)
     codes = rng.integers(0, groups, size)
@@ -105,7 +105,7 @@ def test_the_reference_beside_a_group_is_what_is_not_the_group(
         codes,
         rng.normal(size=size),
         groups,
-        base=rng.normal(size=(size, 1)),
+        base=rng.normal(size=(size, 1)) * among[:, None],
         loading=-np.ones((1, groups)),
         reference=among,
     )

@@ -98,7 +98,7 @@ def test_the_detectable_effect_is_detected_with_that_power() -> None:
     normal = Wald(np.zeros(1), np.array([0.1]))
     size = normal.detectable(0.05, 0.8)
     assert size == pytest.approx((stats.norm.isf(0.025) + stats.norm.isf(0.2)) * 0.1)
-    far = normal.detectable(0.05, 0.8, tolerance=2.0)  # the far end of the tolerance no longer matters
+    far = normal.detectable(0.05, 0.8, tolerance=2.0)  # the farther end of the tolerance no longer matters
     assert far == pytest.approx(2.0 + (stats.norm.isf(0.05) + stats.norm.isf(0.2)) * 0.1)
     needed = normal.rows_needed(size, 100.0, 0.025, 0.2)
     assert 100 <= needed[0] <= 101

@@ -1,4 +1,4 @@
-"""p-values adjusted for one another, in a list and down a tree."""
+"""Adjusted p-values, in a list and down a tree."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_against_scipy(method: Any) -> None:
 
 @given(pvalues, st.sampled_from(METHODS), st.randoms())
 def test_missing_values_are_not_counted_and_order_does_not_matter(p: Any, method: Any, random: Any) -> None:
-    plain = dict(zip(p, adjust(p, method), strict=True))  # ties are adjusted alike, so a dictionary holds them
+    plain = dict(zip(p, adjust(p, method), strict=True))  # ties are adjusted equally, so a dictionary is enough
     mixed = [*p, float("nan"), float("nan")]
     random.shuffle(mixed)
     for given_, adjusted in zip(mixed, adjust(mixed, method), strict=True):
@@ -155,7 +155,7 @@ def test_intersections_are_a_tree_whose_parents_have_one_item_less() -> None:
     # The order of items does not matter.
     turned = intersections(p, [item[::-1] for item in items], 0.05)
     np.testing.assert_array_equal(turned.adjusted, plain.adjusted)
-    assert intersections([0.001], [["A", "F"]], 0.05).adjusted[0] == 0.001  # without parents it is at the top
+    assert intersections([0.001], [["A", "F"]], 0.05).adjusted[0] == 0.001  # without parents, it is at the top
 
 
 def test_max_t_holds_the_family_wise_rate_and_beats_holm() -> None:
@@ -174,7 +174,7 @@ def test_max_t_holds_the_family_wise_rate_and_beats_holm() -> None:
 def test_max_t_is_never_less_than_the_p_value_itself() -> None:
     drawn = np.random.default_rng(3).random((1_000, 3))
     single = np.array([0.0501, np.nan, np.nan])
-    assert np.mean(drawn[:, 0] <= 0.0501) < 0.05  # what the draws alone would say
+    assert np.mean(drawn[:, 0] <= 0.0501) < 0.05  # the estimate from the draws alone
     assert max_t(single, drawn)[0] == pytest.approx(0.0501)
     several = np.linspace(0.01, 0.99, 300).reshape(-1, 3)
     assert all((max_t(p, drawn) >= p).all() for p in several)
@@ -182,7 +182,7 @@ def test_max_t_is_never_less_than_the_p_value_itself() -> None:
 
 def test_false_discoveries_of_independent_tests_are_alpha_times_the_share_of_nulls() -> None:
     drawn = np.random.default_rng(2).random((20_000, 10))
-    # Three standard errors; every hypothesis true, which is the larger of the two rates.
+    # Three standard errors; the rate is larger if every hypothesis is true.
     assert false_discoveries(drawn, 0.05, np.zeros(10)) == pytest.approx(0.05, abs=0.005)
     assert false_discoveries(drawn, 0.05, np.ones(10)) == pytest.approx(0.05, abs=0.005)
     assert false_discoveries(np.full((10, 2), 0.9), 0.05, [False, False]) == 0.0

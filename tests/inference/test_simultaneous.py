@@ -1,4 +1,4 @@
-"""The law of the largest of correlated statistics."""
+"""The distribution of the largest of correlated statistics."""
 
 from typing import Any
 
@@ -98,7 +98,7 @@ def test_square_root_of_singular_matrices() -> None:
     np.testing.assert_allclose(root @ root, covariance, atol=1e-12)
     np.testing.assert_allclose(root, root.T, atol=1e-12)
     np.testing.assert_array_equal(square_root(np.zeros((2, 2))), np.zeros((2, 2)))
-    # A difference in the last digit must not reshuffle the draws, though eigenvectors are not determined here.
+    # A difference in the last digit must not change the draws, although eigenvectors are not unique here.
     nudged = np.eye(5)
     nudged[0, 1] = nudged[1, 0] = 1e-15
     np.testing.assert_allclose(square_root(nudged), np.eye(5), atol=1e-14)
@@ -138,4 +138,4 @@ def test_limits_from_cluster_sums_have_their_size() -> None:
 def test_what_rounding_leaves_of_a_variance_is_no_variance() -> None:
     variance = beyond_rounding([0.5, 3e-17, 0.0, -1e-18, np.nan], [2.0, 2.0, 2.0, 2.0, 2.0])
     np.testing.assert_array_equal(variance, [0.5, np.nan, np.nan, np.nan, np.nan])
-    np.testing.assert_array_equal(beyond_rounding([5e-21], [2e-20]), [5e-21])  # small is not rounding
+    np.testing.assert_array_equal(beyond_rounding([5e-21], [2e-20]), [5e-21])  # small, but not a rounding error

@@ -34,7 +34,7 @@ def test_verdicts_the_largest_disparity_and_the_smallest_p(
     result = audit.entries[0].result
     assert isinstance(result, iso.FlagResult)
     (metrics,) = store.log_metrics.call_args.args
-    assert metrics == {  # the second test stopped, and has no numbers
+    assert metrics == {  # the second test stopped and has no numbers
         "audit.flag-selection_rate.largest": pytest.approx(abs(result.disparity).max()),
         "audit.flag-selection_rate.smallest_pvalue": pytest.approx(result.adjusted_pvalue.min()),
     }

@@ -1,4 +1,4 @@
-"""`pytest --isonomy audit.toml`, run as people run it."""
+"""`pytest --isonomy audit.toml`, run as a user would."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Installing the package makes pytest find the plugin; naming it as well would register it twice.
+    # pytest finds the plugin of the installed package; naming it as well would register it twice.
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 

@@ -1,4 +1,4 @@
-"""`assert_no_violation`: for a model's own test suite."""
+"""`assert_no_violation`, for the test suite of a model."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ TINY = [0.9999, 0.5, 1e-3, 1e-12, 1e-50, 1e-200, 1e-290]
 
 @pytest.mark.parametrize("df", [1, 3, 40, 1000])
 def test_the_contour_itself_against_the_chi_square(df: Any) -> None:
-    # One distinct weight takes a short cut in the public function; here it goes through the integral.
+    # The public function has a shortcut for one distinct weight; here the integral is used.
     x = np.asarray(stats.chi2.isf(TINY, df))
     log = contour.log_tail(x, np.ones(1), np.array([float(df)]))
     np.testing.assert_allclose(log, stats.chi2.logsf(x, df), rtol=1e-11)
@@ -31,13 +31,13 @@ def random_law(seed: Any) -> Any:
     return weights, rng.choice([1.0, 1, 1, 2, 5, 50, 1000], size)
 
 
-# One large weight beside a bulk that is nearly normal: the integrand grows to the right.
+# One large weight and a nearly normal bulk: the integrand grows to the right.
 BULKS = [([0.02, 0.32, 1.0], [5.0, 1000.0, 2.0]), ([0.15, 0.2, 0.8, 1.0], [1000.0, 50.0, 1.0, 1.0])]
 
 
 @pytest.mark.parametrize("law", [*BULKS, *(random_law(seed) for seed in range(40))])
 def test_the_value_does_not_depend_on_the_path(law: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Cauchy: any admissible path and step gives one number.
+    # Cauchy's theorem: any admissible path and step gives the same number.
     weights, dfs = (np.array(v) for v in law)
     mean, sd = weights @ dfs, np.sqrt(2 * weights**2 @ dfs)
     x = np.concatenate([mean * np.geomspace(1e-4, 1, 6), mean + sd * np.array([-1, 0.01, 1, 3, 6, 10, 30, 100])])

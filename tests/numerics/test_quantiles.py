@@ -1,4 +1,4 @@
-"""Weighted quantiles: those of the repeated values."""
+"""Weighted quantiles equal the quantiles of repeated values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums, minima and maxima of groups of unlike size, side by side in one array."""
+"""Sums, minima and maxima of groups of different sizes in one array."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ def test_sums_of_matrices_and_their_weights() -> None:
 def test_long_segments_are_summed_pairwise() -> None:
     n = 2_000_000
     ragged = Ragged.from_codes(np.zeros(n, dtype=np.int8), 1, np.full(n, 0.1))
-    assert ragged.sum(ragged.columns[0])[0] == pytest.approx(n / 10, rel=1e-14)  # a running sum is off by 1e-12
+    assert ragged.sum(ragged.columns[0])[0] == pytest.approx(n / 10, rel=1e-14)  # a running sum has an error of 1e-12
 
 
 def test_bad_input() -> None:

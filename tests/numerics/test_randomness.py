@@ -1,4 +1,4 @@
-"""What a seed may be, and what is written down about it."""
+"""Valid seeds, and what is recorded about them."""
 
 from typing import Any
 

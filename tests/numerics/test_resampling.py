@@ -1,4 +1,4 @@
-"""Rows collapsed to cells, and bootstrap sums drawn from them."""
+"""Rows aggregated to cells, and bootstrap sums drawn from them."""
 
 from typing import Any
 
@@ -176,7 +176,7 @@ def test_resampled_p_values_are_never_zero() -> None:
 
 
 def test_the_standard_error_of_a_ratio() -> None:
-    """Against the delta method; the standard deviation of 20,000 draws has a relative error of 0.005, four of them."""
+    """Against the delta method, within four relative errors (0.005 each) of the standard deviation of 20,000 draws."""
     rng = np.random.default_rng(22)
     y, w = rng.poisson(3, 20_000), rng.integers(1, 4, 20_000)
     sums = bootstrap_sums(collapse([y, w]), 20_000, rng)

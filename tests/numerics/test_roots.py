@@ -1,4 +1,4 @@
-"""One root, and many at once."""
+"""One root, and many roots at once."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from isonomy.numerics.status import Status
 
 
 def counted(function: Values) -> tuple[Values, list[int]]:
-    """The function, and how many problems each of its calls was asked about."""
+    """The function, and the number of problems in each of its calls."""
     sizes: list[int] = []
 
     def call(x: Any, index: Any) -> Any:
@@ -191,7 +191,7 @@ def test_the_wrong_direction_is_not_reported_as_solved() -> None:
 
 @pytest.mark.parametrize("shift", [0.0, 1e-12, 0.3])
 def test_empirical_likelihood_multipliers(shift: Any) -> None:
-    # Many groups' sum z / (1 + lambda z) = 0; at shift 0 the root is 0 and the function is pure rounding there.
+    # sum z / (1 + lambda z) = 0 for many groups; at shift 0 the root is 0, where the function is only rounding error.
     rng = np.random.default_rng(5)
     z = rng.standard_gamma(2.0, size=(300, 40))
     z -= z.mean(axis=1, keepdims=True) + shift
@@ -227,7 +227,7 @@ def test_monotone_cubics_agree_with_brent(problems: Any, sign: Any) -> None:
         exact = optimize.brentq(
             lambda t, k=k: t**3 + slope[k] * t - level[k], -100, 120, xtol=1e-14, rtol=1e-15, maxiter=1000
         )
-        # A flat cubic leaves a root at 0 to the cube root of rounding only.
+        # The root of a flat cubic is only determined to the cube root of the rounding error.
         assert x == pytest.approx(exact, rel=1e-9, abs=1e-9)
 
 
@@ -242,7 +242,7 @@ def test_newton_that_would_run_away_is_bisected() -> None:
 
 
 def test_newton_that_would_go_round_in_circles_is_bisected() -> None:
-    # On sign(x) sqrt|x| Newton goes from x to -x and back for ever.
+    # On sign(x) sqrt|x|, Newton alternates between x and -x forever.
     a = np.array([0.0, 0.3])
     solution = roots(
         lambda x, i: (np.sign(x - a[i]) * np.sqrt(np.abs(x - a[i])), 0.5 / np.sqrt(np.abs(x - a[i]))),
@@ -263,7 +263,7 @@ def test_rounding_in_the_function_does_not_stall_the_search() -> None:
     solution = roots(function, np.zeros(50), 300.0, x0=a + 1, direction="increasing")
     assert solution.ok.all()
     np.testing.assert_allclose(solution.x, a, rtol=2e-10)
-    assert len(sizes) < 30  # about 50 when every such step is answered by a bisection
+    assert len(sizes) < 30  # about 50 if a bisection follows every such step
 
 
 def test_bisection_over_many_orders_of_magnitude() -> None:

@@ -1,4 +1,4 @@
-"""One vocabulary of how a computation ended."""
+"""The statuses of a computation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tails of chi-squares, of their weighted sums, and of the normal law."""
+"""Tails of chi-squares, of their weighted sums, and of the normal distribution."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def two_weights(x: Any, a: Any, b: Any) -> Any:
 
 
 def pairs(x: Any, weights: Any) -> Any:
-    """Distinct weights, each twice: a sum of exponentials with means 2 w (hypoexponential law)."""
+    """Distinct weights, each twice: a sum of exponentials with means 2 w (hypoexponential)."""
     w = np.asarray(weights)
     return sum(np.exp(-x / (2 * a)) * np.prod(a / (a - w[w != a])) for a in w)
 
@@ -107,7 +107,7 @@ def test_weighted_edges() -> None:
     assert weighted_chi2_sf(3.0, [2.0]) == stats.chi2.sf(1.5, 1)
     assert weighted_chi2_sf(3.0, [2.0, 0.0, 2.0]) == pytest.approx(np.exp(-0.75), rel=1e-15)
     assert weighted_chi2_sf(3.0, [1.0, 0.5, 0.0]) == weighted_chi2_sf(3.0, [0.5, 1.0])
-    # No weight at all: Q is 0.
+    # Without weights, Q is 0.
     assert [weighted_chi2_sf(x, [0.0]) for x in (0.0, 1e-9)] == [1, 0]
     assert weighted_chi2_isf(0.05, []) == 0
     for bad in ([-1.0, 2.0], [np.nan, 1.0], [np.inf]):
@@ -176,10 +176,10 @@ def test_quantiles_of_both_laws_are_as_rare() -> None:
 
 
 def test_rows_for_a_distance_in_standard_errors() -> None:
-    """One-sided at 0.05 with power 0.8: (1.645 + 0.842)^2 = 6.18 times the rows for which it is one standard error."""
+    """One-sided at 0.05 with power 0.8: (1.645 + 0.842)^2 = 6.18 times the rows at which it is one standard error."""
     rows, error = np.array([100.0, 100.0]), np.array([0.1, 0.2])
     np.testing.assert_array_equal(rows_for(0.1, error, rows, (0.05, 0.2), np.inf), [619.0, 2474.0])
-    # Few clusters: more rows, which bring more clusters.
+    # Few clusters need more rows, which bring more clusters.
     more = rows_for(0.1, error, rows, (0.05, 0.2), 3.0)
     df = 3.0 * more / rows
     quantiles = stats.t.isf(0.05, df) + stats.t.isf(0.2, df)

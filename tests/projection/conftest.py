@@ -1,4 +1,4 @@
-"""What the tests of the projection share."""
+"""Fixtures of the tests of the projection."""
 
 from __future__ import annotations
 

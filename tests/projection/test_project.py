@@ -1,4 +1,4 @@
-"""`project`: what it refuses, what it shows, what its plan does, and what its result keeps."""
+"""`project`: refusals, verdicts, the plan, and the stored result."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def asked(table: object, **options: Any) -> ProjectPlan:
 
 
 def test_the_first_pass_is_known_from_the_schema() -> None:
-    """An audit shares it; where rows are read, or a threshold has to be found first, there is none."""
+    """An audit shares this pass; there is none if rows are read or a threshold must be found first."""
     lazy, eager = pl.DataFrame(decided()).lazy(), pl.DataFrame(decided())
     (request,) = asked(lazy).requests
     assert list(request.binary) == ["outcome", "prediction"]
@@ -162,7 +162,7 @@ def test_the_first_pass_is_known_from_the_schema() -> None:
 
 
 def test_planning_reads_no_row() -> None:
-    """Every value of the table would raise when it is computed."""
+    """Every value of the table would raise if it were computed."""
 
     def fail(values: pl.Series) -> pl.Series:
         raise AssertionError("a row was read")
@@ -201,7 +201,7 @@ def test_constant_decisions_have_no_pvalue() -> None:
 
 
 def test_certainty_is_not_claimed_for_a_handful() -> None:
-    """Five rows a group, all selected: no difference is seen, and nothing is shown about the tolerance."""
+    """Five rows per group, all selected: there is no observed difference, and nothing is shown about the tolerance."""
     data = {"g": ["a"] * 5 + ["b"] * 5, "c": [1] * 10, "d": np.linspace(0.1, 1.0, 10)}
     result = iso.project(data, prediction="c", groups="g", distance="d", criterion="statistical_parity", tolerance=0.1)
     assert result.verdict is iso.Verdict.INCONCLUSIVE
@@ -288,7 +288,7 @@ def test_free_rows_move_first() -> None:
 
 
 def test_whole_people_only() -> None:
-    """No fraction is left, and what remains of the difference is less than one person of each group."""
+    """No fractions remain, and the remaining difference is less than one person of each group."""
     data = decided(shift=0.3)
     for groups in ("group", "sex"):
         result = iso.project(data, groups=groups, criterion="statistical_parity", whole=True, **SCORE)
@@ -302,7 +302,7 @@ def test_whole_people_only() -> None:
 
 
 def test_a_plan_is_looked_up_when_it_is_asked_for() -> None:
-    """Nobody is listed before; a table that has changed meanwhile is refused."""
+    """Nobody is listed before; a table that has changed since is refused."""
     data = decided(shift=0.3)
     result = iso.project(data, groups="group", criterion="statistical_parity", **SCORE)
     assert callable(result.listing)
@@ -323,13 +323,13 @@ def test_planning_is_the_usual_arithmetic() -> None:
     assert np.isnan(plain.rows_needed[b])
     assert tolerant.detectable[b] == pytest.approx(0.05 + (1.644854 + 0.841621) * error, rel=1e-3)
     assert tolerant.rows_needed[b] == pytest.approx(2 * 0.25 * ((1.644854 + 1.281552) / 0.05) ** 2, rel=2e-3)
-    # Next to no tolerance is no easier than none.
+    # A tiny tolerance is no easier than none.
     slight = iso.project(data, criterion="statistical_parity", tolerance=1e-6, **roles)
     assert slight.detectable[b] == pytest.approx(plain.detectable[b], rel=1e-3)
 
 
 def test_few_clusters_show_less_and_need_more_rows() -> None:
-    """An error of 0.05 on 9 degrees of freedom: Student's law, with as many more of them as there are more rows."""
+    """An error of 0.05 with 9 degrees of freedom: Student's t, with degrees of freedom in proportion to the rows."""
     null, error, size = Null(np.array([-0.2]), np.array([0.2])), np.array([0.05]), np.array([1_200.0])
     smallest, needed = plan_rows(null, error, size, 0.05, 9.0)
     assert smallest[0] == pytest.approx(0.2 + (stats.t.isf(0.05, 9) + stats.t.isf(0.2, 9)) * 0.05, rel=1e-4)
@@ -357,7 +357,7 @@ def test_rows_are_stored_only_on_request(result: ProjectionResult) -> None:
 
 
 def test_no_row_is_shown(result: ProjectionResult) -> None:
-    """Words, tables and pictures are the same without the rows."""
+    """Texts, tables and charts are the same without the rows."""
     without = replace(result, listing=None)
     assert without.summary() == result.summary()
     assert without.to_frame().equals(result.to_frame())
@@ -382,7 +382,7 @@ def test_tables(result: ProjectionResult) -> None:
 
 
 def test_what_a_plan_does_not_know_is_empty() -> None:
-    """-1 would be taken for the last row, or for an outcome."""
+    """-1 could be mistaken for the last row, or for an outcome."""
     rng = np.random.default_rng(6)
     score, sex = rng.normal(size=500), rng.choice(["F", "M"], 500)
     data = pl.DataFrame({"sex": sex, "s": score + (sex == "F"), "c": score + (sex == "F") >= 0}).lazy()
@@ -409,8 +409,8 @@ def test_suppression(result: ProjectionResult) -> None:
     withheld = np.isnan(hidden.estimate)
     assert withheld[small].all()
     groups = np.array(result.labels)
-    assert (withheld == np.isin(groups, groups[withheld])).all()  # with one outcome also with the other
-    assert len(set(groups[withheld])) > 1  # one alone would follow from everybody
+    assert (withheld == np.isin(groups, groups[withheld])).all()  # withheld for one outcome, so also for the other
+    assert len(set(groups[withheld])) > 1  # a single one would follow from everybody
     assert [s is Status.SUPPRESSED for s in hidden.status] == withheld.tolist()
     assert hidden.plan is None
     assert result.suppressed(1).plan is None
@@ -420,7 +420,7 @@ def test_suppression(result: ProjectionResult) -> None:
 
 
 def test_a_small_reference_is_not_given_away_by_differences() -> None:
-    """A rate minus its difference from the reference is the reference's rate."""
+    """A rate minus its difference from the reference is the rate of the reference."""
     rng = np.random.default_rng(8)
     group = np.array(["few"] * 20 + ["many"] * 500 + ["more"] * 500)
     score = rng.normal(size=group.size)
@@ -452,7 +452,7 @@ def test_a_plan_is_a_table_of_the_callers_library() -> None:
     assert [type(listed(r).to_frame()).__module__.split(".")[0] for r in answer] == ["polars", "pandas", "polars"]
     assert listed(answer[1]).to_frame("pyarrow").num_rows == listed(answer[0]).row.size
     assert answer[0].to_json(rows=True) == answer[1].to_json(rows=True)
-    assert answer[0].to_json() == answer[1].to_json()  # the library is no part of what was found
+    assert answer[0].to_json() == answer[1].to_json()  # the library is not part of the result
     for wrong in ("numpy", "", 3):
         with pytest.raises(UnknownOption, match="backend"):
             listed(answer[0]).to_frame(wrong)  # type: ignore[arg-type]
@@ -529,7 +529,7 @@ def test_a_one_sided_tolerance_speaks_of_its_side() -> None:
 
 
 def own_tuple(scale: float, **options: Any) -> ProjectionResult:
-    """A criterion of one's own whose moment is no difference of rates."""
+    """A user-defined criterion whose moment is not a difference of rates."""
     rng = np.random.default_rng(9)
     age, score = rng.integers(2, 7, 3_000), rng.normal(size=3_000)
     score += 0.1 * (age - 4)
@@ -570,7 +570,7 @@ def test_picture(result: ProjectionResult) -> None:
 
 
 def values(chart: alt.TopLevelMixin) -> list[list[dict[str, Any]]]:
-    """What each panel draws."""
+    """The values in each panel."""
     drawn = specification(chart)
     return [drawn["datasets"][panel["data"]["name"]] for panel in drawn["hconcat"]]
 

@@ -1,4 +1,4 @@
-"""Counting by grouped passes against sorting in memory, where it is hardest: heavy tails, far rows, ties."""
+"""Counting in grouped passes against sorting in memory, in hard cases: heavy tails, distant rows, ties."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_heavy_tails() -> None:
 
 @pytest.mark.parametrize("names", ["b", "bc"])
 def test_rows_beyond_the_first_bins(names: str) -> None:
-    """Near rows would only make it worse; ten rows a thousand times as far have to move by half."""
+    """Near rows would only make it worse; ten rows a thousand times as far away must move by half."""
     rng = np.random.default_rng(1)
     group = np.array(["a"] * 2_000 + list(names) * (10 // len(names)))
     decision = np.append(np.arange(2_000) % 2, np.ones(10, dtype=int))
@@ -101,7 +101,7 @@ def test_splitting_loses_no_row(lines: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_passes_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dozen grouped passes at most, whatever the number of rows: each round splits bins 256 ways."""
+    """At most a dozen grouped passes for any number of rows: each round splits bins into 256."""
     seen: list[LeastChange] = []
 
     def count(*arguments: Any) -> LeastChange:
@@ -120,7 +120,7 @@ def test_passes_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_tails_over_many_orders_with_several_moments(seed: int) -> None:
-    """Bins, once priced on the scale of the furthest rows, were all alike to the solver, which then stopped."""
+    """When bins were priced on the scale of the farthest rows, the solver could not distinguish them and stopped."""
     rng = np.random.default_rng(seed)
     g, h = rng.choice(list("abc"), 4_000), rng.choice(list("xy"), 4_000)
     score = rng.normal(size=4_000) + 0.3 * (g == "b") + 0.2 * (h == "x")
@@ -136,7 +136,7 @@ def test_tails_over_many_orders_with_several_moments(seed: int) -> None:
 @pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e60, np.inf])
 @pytest.mark.parametrize("groups", ["g", iso.where("b", iso.col("g") == "b")], ids=["several", "one"])
 def test_distances_of_any_size(scale: float, groups: Any) -> None:
-    """Squares that overflow or vanish, and rows that all cannot move."""
+    """Squares that overflow or underflow, and tables in which no row can move."""
     rng = np.random.default_rng(0)
     g = rng.choice(list("abc"), 3_000)
     score = rng.normal(size=3_000) + 0.1 * (g == "b")
@@ -224,7 +224,7 @@ def test_count_equals_repeated_rows() -> None:
 
 
 def few() -> dict[str, list[Any]]:
-    """Twelve rows, one of which stands for nobody."""
+    """Twelve rows, one of which has a count of 0."""
     return {
         "g": ["a"] * 6 + ["b"] * 6,
         "c": [1, 1, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0],
@@ -299,7 +299,7 @@ def test_arrays_only_distances_read_the_columns_of_a_lazy_table() -> None:
 
 @pytest.mark.parametrize("far", [5.0, 0.0])
 def test_a_long_plan_of_rows_that_are_not_at_the_boundary(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Away from the boundary by 5, or with one row in twenty at a sentinel: where the nearest are is looked up."""
+    """All rows are at least 5 from the boundary, or one in twenty has a sentinel: the nearest rows are looked up."""
     monkeypatch.setattr(module, "PLAN_ROWS", 200)
     monkeypatch.setattr(module, "FETCH", 800)
     monkeypatch.setattr(bins, "LINES", 100)
@@ -318,7 +318,7 @@ def test_a_long_plan_of_rows_that_are_not_at_the_boundary(far: float, monkeypatc
 
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_on_the_boundary_are_one_tie_on_both_sides_of_it(seed: int) -> None:
-    """Few enough zeros that it depends on how they are counted whether the law is used."""
+    """There are so few zeros that the use of the law depends on how they are counted."""
     rng = np.random.default_rng(seed)
     g = rng.choice(["a", "b"], 4_000)
     score = rng.normal(size=4_000)
@@ -342,7 +342,7 @@ def test_dropped_rows_are_no_ties() -> None:
 
 @pytest.mark.parametrize("count", [None, "n"])
 def test_the_spread_is_robust_and_the_same(count: str | None) -> None:
-    """Far rows leave it where it is: quartiles by sorting, and by bins, are the same numbers."""
+    """Distant rows do not change it, and quartiles from sorting and from bins are the same."""
     rng = np.random.default_rng(11)
     near = np.abs(rng.normal(size=30_000))
     decision, number = rng.integers(0, 2, 30_000), rng.integers(0, 4, 30_000)

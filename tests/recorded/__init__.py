@@ -1,1 +1,1 @@
-"""Public calls with the answers they gave, so that the package can be taken apart and put together again."""
+"""Public calls with their recorded answers, to detect changes when the code is restructured."""

@@ -86,7 +86,7 @@ class Calls:
         self.keep(f"{function}/{name}", Call(function, arguments, options, then, chart))
 
     def keep(self, name: str, call: Thunk) -> None:
-        """Keep any call under a name of its own."""
+        """Keep any call under its full name."""
         assert name not in self.calls, f"two calls are named {name}"
         self.calls[name] = call
 

@@ -1,4 +1,4 @@
-"""Every recorded call answers what it answered when it was recorded; and every option is in some recorded call."""
+"""Every recorded call gives its recorded answer, and every option is in some recorded call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recorded import calls_audit, recording
 from recorded.recording import Call
 from recorded.topics import TOPICS
 
-# The audit's calls share two audits, so they belong into one worker.
+# The calls of the audit share two audits, so they run in one worker.
 CASES = [
     pytest.param(
         topic, name, id=f"{topic}-{name}", marks=[pytest.mark.xdist_group("audit")] if topic == "audit" else []
@@ -25,9 +25,9 @@ CASES = [
     for topic, calls in TOPICS.items()
     for name in calls
 ]
-# Options that are written as words which no annotation lists: the audit file's schema does.
+# Options whose words are listed in the schema of the audit file, not in an annotation.
 WORDS = ("metric", "accuracy", "fairness", "rule")
-# Words that another function takes, and this one refuses.
+# Words that another function accepts and this one refuses.
 REFUSED = {("evaluate_corrections", "collapse", "positives_inverse")}
 PUBLIC = [
     name
@@ -60,7 +60,7 @@ def test_calls_raise_where_their_names_say_so(topic: str) -> None:
 
 
 def test_all_results_come_back_from_json() -> None:
-    """But for a column of projections, how far the farthest person moves, which JSON does not keep."""
+    """Except for one column of projections, the distance of the farthest person, which JSON does not contain."""
     results = {n: one for topic in TOPICS for n, one in answers(topic).items() if "stored" in one}
     assert len(results) > 500
     assert [name for name, one in results.items() if not one["stored"]["summary"]] == []
@@ -119,7 +119,7 @@ def literals(annotation: Any) -> Iterator[Any]:
 
 
 def words(schema: Any, part: Any, option: str) -> Iterator[str]:
-    """The words that a key of the file may be."""
+    """The words that a key of the file accepts."""
     stack = [part.get("properties", {}).get(option)]
     while stack:
         node = stack.pop()
@@ -131,7 +131,7 @@ def words(schema: Any, part: Any, option: str) -> Iterator[str]:
 
 
 def spoken(value: Any) -> Iterator[str]:
-    """The words in a value, however deep."""
+    """The words in a value, at any depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -139,7 +139,7 @@ def spoken(value: Any) -> Iterator[str]:
             yield from spoken(inner)
 
 
-# The net itself.
+# The recording itself.
 
 
 def test_numbers_agree_to_ten_digits_and_texts_exactly() -> None:
@@ -192,5 +192,5 @@ def test_long_arrays_are_thinned() -> None:
     kept = recording.plain(np.arange(1000.0))
     assert (kept["shape"], kept["sum"], len(kept["some"])) == ([1000], 499500.0, 50)
     moved = np.arange(1000.0)
-    moved[[1, 2]] = moved[[2, 1]] + 0.5  # neither is kept
+    moved[[1, 2]] = moved[[2, 1]] + 0.5  # neither is stored
     assert list(recording.differences(kept, recording.plain(moved)))

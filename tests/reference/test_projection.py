@@ -66,7 +66,7 @@ def highs(distance: Array, group: NDArray[np.intp], weight: Array | None, c: Con
         method="highs",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
-    assert answer.status in (0, 2), answer.message  # skip if the reference solver gives up
+    assert answer.status in (0, 2), answer.message  # the reference solver must not give up
     return np.inf if answer.fun is None else float(answer.fun)
 
 

@@ -95,7 +95,7 @@ def test_marginal_outcomes(columns: dict[str, Any], method: Any, degree: int) ->
     result = marginal_outcomes(columns, **ROLES, user="m", threshold=0.4, method=method)
     estimates = ((result.estimate[0], result.estimate_high[0]), (result.reference[0], result.reference_high[0]))
     above = columns["s"] >= 0.4
-    each = np.bincount(columns["m"])[columns["m"]]  # the paper's n_m: all rows of the user, above and below the threshold
+    each = np.bincount(columns["m"])[columns["m"]]  # the paper's n_m: all rows of the user, also below the threshold
     for g, name in enumerate("ab"):
         mine = (columns["g"] == name) & above
         u = (columns["s"][mine] - 0.4) / result.bandwidth[0]

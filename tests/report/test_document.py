@@ -1,4 +1,4 @@
-"""What a report is made of: an entry has a verdict, a sentence and a fault, whatever became of its test."""
+"""The parts of a report: every entry has a verdict, a sentence and a fault, however its test ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the words of a report mean: every word a reader meets is explained, and only those."""
+"""The glossary of a report explains every technical word in it, and no others."""
 
 from __future__ import annotations
 

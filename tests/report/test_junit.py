@@ -16,7 +16,7 @@ def suite_of(report: Document) -> ET.Element:
 
 
 def part_of(case: ET.Element, name: str) -> ET.Element:
-    """A part of a test case that has to be there."""
+    """A required part of a test case."""
     part = case.find(name)
     assert part is not None, f"{case.get('name')} has no {name}"
     return part

@@ -1,4 +1,4 @@
-"""What stands where on the page: each entry becomes a section of finished pieces."""
+"""The layout of the page: each entry becomes a section of finished parts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_test_that_stopped_has_its_options_and_its_error() -> None:
     assert (part.tables, part.null, part.chart) == ((), None, None)
     facts = dict(part.facts)
     assert facts["Setting reference"] == "race: White"
-    assert not {"Setting groups", "Setting tolerance"} & set(facts)  # not set: nothing to tell
+    assert not {"Setting groups", "Setting tolerance"} & set(facts)  # not set, so nothing to report
     assert "tpr" in part.gloss
 
 
@@ -107,7 +107,7 @@ def test_labels_cannot_end_the_script_that_holds_them() -> None:
 
 
 def test_a_chart_on_the_page_has_the_background_of_the_page() -> None:
-    """The page gives its charts its own ink, which is light on a dark page."""
+    """Charts use the ink of the page, which is light on a dark page."""
     specification = chart(fake()).specification
     assert specification is not None
     assert json.loads(specification)["config"]["background"] == "transparent"

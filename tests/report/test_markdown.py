@@ -1,4 +1,4 @@
-"""summary.md: what was asked and what came out of it, with every label as text."""
+"""summary.md: the questions and their answers, with every label as text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_summary_has_no_live_markup(summary: str) -> None:
 
 
 def plain(text: str) -> str:
-    """Markdown's escapes undone, as a reader sees it."""
+    """The text without Markdown escapes, as a reader sees it."""
     text = re.sub(r"\\([\\`*_{}\[\]#|~$@:.+=-])", r"\1", text)
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
@@ -56,7 +56,7 @@ def test_summary_shows_every_label(summary: str) -> None:
 
 def test_a_test_that_stopped_is_told(summary: str) -> None:
     assert "| broken | Least change to equal rates" in summary
-    assert "ValueError\\: " not in summary  # a colon before a space is no link
+    assert "ValueError\\: " not in summary  # a colon before a space is not a link
     assert "ValueError: &lt;b&gt;no&lt;/b&gt; rows ⏎ at all" in summary
 
 

@@ -1,4 +1,4 @@
-"""The report printed by an installed Chromium, and what is said where there is none."""
+"""The report printed by an installed Chromium, and the error if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: complete, self-contained, small, and unmoved by what labels of the data try to do."""
+"""The page is complete, self-contained, small, and safe against hostile labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.fakes import HOSTILE, document, fake, untested
 
 
 class Reader(HTMLParser):
-    """The elements and the text a browser would see."""
+    """The elements and the text that a browser would see."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -96,7 +96,7 @@ def test_nothing_is_fetched(page: str, read: Reader) -> None:
 def test_only_our_own_scripts_may_run(page: str, read: Reader) -> None:
     policy = next(value for tag, name, value in read.attributes if tag == "meta" and "default-src" in value)
     runnable = [text for attributes, text in read.scripts if attributes.get("type") != "application/json"]
-    assert len(runnable) == 2  # the chart library, and the page's own
+    assert len(runnable) == 2  # the chart library, and the script of the page
     for script in re.findall(r"<script>(.*?)</script>", page, re.DOTALL):
         assert f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" in policy
     assert "default-src 'none'" in policy
@@ -182,7 +182,7 @@ def test_a_page_of_a_test_that_was_not_answered(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(layout, "chart", lambda result: Chart(None))
     page = html(document(entries=(Entry(name="x", kind="flag", result=untested()),)))
     assert "1 question was tested: 1 could not be answered." in page
-    assert 'class="error"' not in page  # it did not stop: its table is there
+    assert 'class="error"' not in page  # it did not stop, so its table is there
 
 
 def test_a_page_explains_the_words_it_uses_and_no_others() -> None:

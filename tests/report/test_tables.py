@@ -1,4 +1,4 @@
-"""Cells: shown for people, raw for spreadsheets that must not compute them."""
+"""Cells: formatted for people, raw for spreadsheets, which must not evaluate them."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_the_group_compared_with_has_no_verdict() -> None:
     shown = table(columns)
     verdicts = [row[[column.name for column in shown.columns].index("verdict")] for row in shown.rows]
     assert [cell.text for cell in verdicts] == ["Reference", "Shown"]
-    assert [cell.raw for cell in verdicts] == ["within_tolerance", "violation"]  # what is downloaded stays as it is
+    assert [cell.raw for cell in verdicts] == ["within_tolerance", "violation"]  # downloads are unchanged
 
 
 def test_a_withheld_group_is_not_said_to_be_inconclusive() -> None:
@@ -185,3 +185,12 @@ def test_a_column_without_a_number_is_not_shown() -> None:
         {"group": ["a", "b"], "estimate": [0.1, 0.2], "rows_needed": [np.nan, np.nan], "metric": [None, None]}
     )
     assert [column.name for column in shown.columns] == ["group", "metric", "estimate"]
+
+
+def test_numbers_in_a_list_are_numbers_and_the_only_table_needs_no_name() -> None:
+    shown = table({"table": ("race", "race"), "group": ["a", "b"], "pvalue": [np.float64(0.5), np.float64(0.25)]})
+    assert [(column.name, column.numeric) for column in shown.columns] == [("group", False), ("pvalue", True)]
+    assert [column.name for column in table({"table": ("race", "sex"), "group": ["a", "b"]}).columns] == [
+        "table",
+        "group",
+    ]

@@ -1,4 +1,4 @@
-"""Labels from data act on nothing around them."""
+"""Labels from the data have no effect on the text around them."""
 
 from __future__ import annotations
 

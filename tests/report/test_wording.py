@@ -1,4 +1,4 @@
-"""The sentences of the report: numbers agree with their nouns, and every word a user meets is explained."""
+"""The sentences of the report: numbers agree with their nouns, and every technical word is explained."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_chip_has_the_words_of_the_question() -> None:
     assert find_question("improvability").badge("violation") == "Alternative shown"
     assert find_question("evaluate_corrections").badge("inconclusive") == "Corrections compared"
     assert find_question("improvability").look("violation") == "shown"
-    for kind in ("evaluate_corrections", "price_of_fairness"):  # neither a complaint nor a test that cannot tell
+    for kind in ("evaluate_corrections", "price_of_fairness"):  # neither a warning nor an inconclusive test
         assert find_question(kind).look("inconclusive") == "compared"
     assert find_question("improvability").look("inconclusive") == "inconclusive"
     assert find_question("flag").look("violation") == "violation"

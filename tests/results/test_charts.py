@@ -1,4 +1,4 @@
-"""The two pictures that several methods draw: intervals by group, and curves."""
+"""The two charts that several methods share: intervals by group, and curves."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_groups_of_many_are_the_notable_ones_in_order() -> None:
     assert charts.notable(value, value).tolist() == [3, 0, 2]
     many = np.arange(1_000.0)
     assert charts.notable(many, many).tolist() == list(range(999, 999 - charts.DRAWN, -1))
-    assert charts.notable(-many, many)[0] == 1_000 - charts.DRAWN  # chosen by one, put in order by the other
+    assert charts.notable(-many, many)[0] == 1_000 - charts.DRAWN  # selected by one, ordered by the other
 
 
 def test_an_infinite_end_is_cut_at_the_edge() -> None:
     _, rows = drawing(forest())
     ends = [(row["from"], row["to"]) for row in rows]
     np.testing.assert_allclose(ends, [(0.0, 0.2), (-0.24, -0.1)])  # a tenth of the range beyond it
-    assert rows[1]["low"] is None  # on hovering, the end is still not a number
+    assert rows[1]["low"] is None  # in the tooltip, the end is still not a number
     _, rows = drawing(forest(reach=0.15))
     np.testing.assert_allclose([(row["from"], row["to"]) for row in rows], [(0.0, 0.15), (-0.15, -0.1)])
 
@@ -88,7 +88,7 @@ def test_how_a_null_is_drawn() -> None:
 
 
 def test_the_axis_of_ratios_follows_the_ratios() -> None:
-    """Rounded to powers of ten it would go from 0.1 to 10."""
+    """Rounded to powers of ten, it would extend from 0.1 to 10."""
     columns = {
         "disparity": np.array([0.79, 1.02]),
         "low": np.array([0.75, 0.97]),

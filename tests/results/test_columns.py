@@ -1,4 +1,4 @@
-"""Cells: one form of numbers, p-values, counts, shares and verdicts for notebook, report and terminal."""
+"""Cells: the same format of numbers, p-values, counts, shares and verdicts in notebook, report and terminal."""
 
 from __future__ import annotations
 

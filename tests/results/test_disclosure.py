@@ -1,4 +1,4 @@
-"""Small groups, and those whose numbers would give them away."""
+"""Small groups, and groups whose numbers would reveal them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ YOUNG, OLD, MEN = (Group((("", name),)) for name in ("young", "old", "men"))
 
 
 def test_a_named_group_is_not_what_another_leaves_of_everybody() -> None:
-    """Whether "young" and "old" are everybody, their names do not say: with one of them all are withheld."""
+    """The names "young" and "old" do not say whether they cover everybody, so if one is withheld, all are."""
     sizes = {YOUNG: 3.0, OLD: 97.0, of(g="a"): 40.0, of(g="b"): 60.0}
     assert hidden(sizes) == {"young", "old"}
 
@@ -63,8 +63,8 @@ def test_a_named_group_that_nearly_is_a_published_one_would_tell_the_difference(
 
 
 def test_a_chain_of_sums_does_not_tell_a_group_either() -> None:
-    """Two are withheld in every row and column, and yet the sums of all of them together tell one."""
-    pattern = ["xx..", "xxx.", "..xx", "..xx"]  # rows 0 and 1 less columns 0 and 1 are the cell (1, 2)
+    """Two are withheld in every row and column, but all sums together still reveal one."""
+    pattern = ["xx..", "xxx.", "..xx", "..xx"]  # rows 0 and 1 minus columns 0 and 1 give the cell (1, 2)
     size = {of(r=str(i), c=str(j)): 4.0 if (i, j) == (1, 2) else 50.0 for i in range(4) for j in range(4)}
     size |= {of(r=str(i)): 200.0 for i in range(4)} | {of(c=str(j)): 200.0 for j in range(4)}
     groups = tuple(size)
@@ -128,7 +128,7 @@ def test_a_verdict_that_rests_on_a_withheld_group_is_withheld() -> None:
 
 
 def test_a_group_of_several_metrics_is_one_group() -> None:
-    """Withheld once for each metric, it is still alone: a second group has to be withheld beside it."""
+    """A group that is withheld for each metric is still one group: a second one must be withheld with it."""
     groups = [Group((("g", level),)) for level in ("tiny", "a", "b")] * 2
     size = np.array([7.0, 500.0, 400.0] * 2)
     assert withheld(groups, size, size < 10, 10).tolist() == [True, False, True] * 2

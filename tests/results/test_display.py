@@ -1,4 +1,4 @@
-"""A result in a notebook: nothing fetched, nothing that runs, every label text."""
+"""A result in a notebook: it fetches nothing, runs no script, and shows every label as text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_verdict_the_findings_the_table_and_the_picture(result: iso.FlagResu
     assert "The first 10 of " in page
     assert "What this does not show" in page
     coded = re.search(r'width="(\d+)" style="max-width: 100%" src="data:image/png;base64,([^"]+)"', page)
-    assert coded is not None  # pixels: letters of another font than the one measured cannot be cut off
+    assert coded is not None  # pixels, so that letters of a wider font are not cut off
     assert base64.b64decode(coded[2]).startswith(b"\x89PNG")
     assert 300 < int(coded[1]) < 1_000
     assert "&lt; 0.001" in page

@@ -1,4 +1,4 @@
-"""Evidence, the one shape of every result: frozen, laid out in the caller's library, and put into words."""
+"""Evidence, the class of all results: frozen, with a table in the caller's library, and in words."""
 
 from __future__ import annotations
 
@@ -49,7 +49,11 @@ def example() -> Example:
         verdict=Verdict.INCONCLUSIVE,
         notes=(Note("merged"),),
         provenance=provenance("flag", {"alpha": 0.05}),
-        groups=(Group.from_mapping({"race": "b"}), Group.from_mapping({"race": "<script>"}), Group.from_mapping({"race": None})),
+        groups=(
+            Group.from_mapping({"race": "b"}),
+            Group.from_mapping({"race": "<script>"}),
+            Group.from_mapping({"race": None}),
+        ),
         status=(Status.OK, Status.TOO_SMALL, Status.UNBOUNDED),
         n=np.array([3.0, 30, 30]),
         reference_n=np.array([30.0, 4, 30]),
@@ -239,10 +243,10 @@ class WithAdjusted(WithPvalue):
 
 def test_no_pvalue_is_no_answer(example: Example) -> None:
     given = {f.name: getattr(example, f.name) for f in fields(example)}
-    assert example.answered  # no test, so nothing is missing
+    assert example.answered  # there is no test, so nothing is missing
     assert WithPvalue(**given, pvalue=0.9).answered
     assert WithPvalue(**given, pvalue=np.array([np.nan, 0.9])).answered
-    assert WithPvalue(**given | {"verdict": Verdict.VIOLATION}).answered  # shown, then withheld
+    assert WithPvalue(**given | {"verdict": Verdict.VIOLATION}).answered  # first published, then withheld
     assert WithAdjusted(**given, adjusted_pvalue=np.array([0.9])).answered
     for empty in (WithPvalue(**given), WithPvalue(**given, pvalue=np.full(3, np.nan)), WithAdjusted(**given)):
         assert not empty.answered
@@ -277,7 +281,7 @@ def test_a_headline_tells_that_the_tolerance_is_exceeded() -> None:
 def test_columns_that_may_merge_groups_are_told_beside_withheld_ones(
     columns: list[str], depth: int, warned: bool
 ) -> None:
-    """a or c, less a, is c."""
+    """Group c is "a or c" minus a."""
     groups = np.repeat(["a", "b", "c", "d"], [400, 400, 7, 9])
     table = {"g": groups, "h": np.where(groups == "b", "b", "others"), "p": np.arange(816) % 2}
     result = isonomy.flag(table, metric="selection_rate", prediction="p", groups=columns, depth=depth).published(20)

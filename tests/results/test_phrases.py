@@ -1,4 +1,4 @@
-"""Numbers and p-values in words; and no sentence that claims too much."""
+"""Numbers and p-values in words; no sentence claims too much."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_an_interval_with_two_sides_names_both_the_lower_end_first(
 
 
 def _told(path: Path) -> list[str]:
-    """Every string of a file of sentences, but its docstrings."""
+    """Every string in a file of sentences, except docstrings."""
     tree = ast.parse(path.read_text())
     owners = (ast.Module, ast.FunctionDef, ast.ClassDef)
     first = [node.body[0] for node in ast.walk(tree) if isinstance(node, owners) and node.body]
@@ -185,7 +185,7 @@ def test_no_sentence_of_a_report_is_python() -> None:
     package = Path(isonomy.__file__).parent
     files = [*package.glob("*/wording*.py"), *package.glob("*/words.py")]
     files += [package / "results" / "phrases.py"]
-    assert len(files) >= 7  # five topics, and the two that are shared
+    assert len(files) >= 7  # five topics and two shared files
     python = re.compile(r"\b[a-z_]+=(['\"\d<.]|None|True|False|$|\s)|\biso\.|`")
     texts = [text for path in files for text in _told(path)]
     texts += [meaning for _, meaning in glossary.READING] + [meaning for *_, meaning in glossary.TERMS]

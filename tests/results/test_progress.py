@@ -1,4 +1,4 @@
-"""How far a long test is, told to whoever listens."""
+"""The progress of a long test, as reported to listeners."""
 
 from __future__ import annotations
 

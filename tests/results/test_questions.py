@@ -1,4 +1,4 @@
-"""A call of a public test: its options are checked, its table is opened once, and all of it is recorded."""
+"""A call of a public test: its options are checked, its table is opened once, and everything is recorded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MadeUpPlan(Plan):
 
 @pytest.fixture
 def registered() -> Iterator[Question]:
-    """A made-up test that is a public one for as long as a test runs."""
+    """A made-up question that is registered while a test runs."""
 
     @question("MadeUpPlan", asks="Is it?", topic="It", idle=lambda options: ("score",) if "groups" in options else ())
     def made_up(data: object, *, groups: str, alpha: Alpha = 0.05, missing: Missing = "raise", rng: Any = None) -> str:
@@ -59,7 +59,7 @@ def test_a_plan_takes_the_defaults_of_the_function(registered: Question) -> None
     planned = registered.planned(source, {"groups": "g", "missing": "drop", "rng": 3})
     assert isinstance(planned, MadeUpPlan)
     assert planned.source is source
-    assert (planned.groups, planned.alpha) == ("g", 0.05)  # how the table is read, and what is drawn, is no plan's
+    assert (planned.groups, planned.alpha) == ("g", 0.05)  # the plan has no options for rows and seeds
     assert planned.requests[0].grouping is not None
     given = registered.planned(source, {"groups": "g", "alpha": 0.2})
     assert isinstance(given, MadeUpPlan)
@@ -98,7 +98,7 @@ def test_what_changes_no_number_is_not_recorded() -> None:
     call = open_call("flag", {"rows": {}, "data": TABLE, "groups": "g", "progress": print, "n_jobs": 2, "rng": 1})
     assert set(call.recorded) == {"groups", *READING}
     assert not set(call.recorded) & set(UNRECORDED)
-    assert {"progress", "n_jobs"} <= set(call.options)  # the plan takes them all the same
+    assert {"progress", "n_jobs"} <= set(call.options)  # the plan still accepts them
 
 
 def test_the_arguments_are_not_changed() -> None:

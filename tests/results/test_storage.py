@@ -1,4 +1,4 @@
-"""Results as JSON and back: every value comes back as it was, and single rows only if they were asked for."""
+"""Results to JSON and back: every value is restored, and single rows only if requested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.same import same
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Example(FakeResult):
-    """A result that also holds anything, and the numbers of single rows."""
+    """A result that also has arbitrary values and the numbers of single rows."""
 
     extra: Any = None
     people: np.ndarray[Any, Any] | None = field(default=None, metadata=OF_ROWS)
@@ -109,7 +109,7 @@ def test_single_rows_are_stored_on_request_alone(example: Example) -> None:
 
 
 def test_single_rows_of_a_part_are_stored_on_request_alone(example: Example) -> None:
-    """Wherever the part is: in a tuple, or in a mapping."""
+    """The part may be in a tuple or in a mapping."""
     nested = replace(example, extra=({"part": example},), people=None)
     assert "17.25" not in nested.to_json()
     assert "17.25" in nested.to_json(rows=True)
@@ -176,7 +176,7 @@ def test_plain_numbers_of_numpy_become_python_s() -> None:
 def test_classes_are_looked_up_by_name() -> None:
     assert find_class("Verdict") is Verdict
     assert find_class("FlagResult") is isonomy.FlagResult
-    for name in ("os", "Audit", "flag", None):  # exported, but no result
+    for name in ("os", "Audit", "flag", None):  # exported, but not a result
         with pytest.raises(UsageError, match="unknown result type"):
             find_class(name)
 
@@ -260,7 +260,7 @@ def test_files_that_are_no_result(text: str, words: str) -> None:
     ],
 )
 def test_values_of_the_wrong_type_are_told_when_they_are_read(name: str, value: object) -> None:
-    """And not when somebody draws the picture."""
+    """And not only when the chart is drawn."""
     table = {"g": ["a", "b", "c"] * 100, "p": [0, 1, 1, 1] * 75}
     stored = isonomy.flag(table, metric="selection_rate", prediction="p", groups="g").to_dict()
     assert from_dict(stored).labels == ("g=a", "g=b", "g=c")

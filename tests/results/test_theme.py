@@ -1,4 +1,4 @@
-"""How charts look, and that they are drawn without a browser or a network."""
+"""The style of charts, which are drawn without a browser or a network."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_points_are_thinned_evenly_and_the_ends_stay() -> None:
 def test_the_common_look_and_all_data_are_in_the_specification(chart: alt.TopLevelMixin) -> None:
     specification = theme.specification(chart)
     assert specification["config"]["range"]["category"] == list(theme.PALETTE)
-    rows = {"x": np.arange(6_000.0)}  # more than altair embeds unless asked to
+    rows = {"x": np.arange(6_000.0)}  # more than altair embeds by default
     large = theme.specification(alt.Chart(theme.data(rows)).mark_point().encode(x="x:Q"))
     assert len(large["datasets"][large["data"]["name"]]) == 6_000
 
@@ -75,7 +75,7 @@ def test_pictures_have_a_background_that_is_not_the_pages(chart: alt.TopLevelMix
 
 
 def corner(png: bytes) -> tuple[int, ...]:
-    """The first pixel of a picture with 8 bits for each of red, green, blue and opacity, whatever its filter."""
+    """The first pixel of a picture with 8 bits each for red, green, blue and opacity, with any filter."""
     assert (png[24], png[25]) == (8, 6)
     parts, at = b"", 8
     while at < len(png):

@@ -1,4 +1,4 @@
-"""The lender's planted facts, against a large sample and against plain estimates at the demonstration's size."""
+"""The planted facts of the lender, against a large sample and against plain estimates at the size of the demo."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def small() -> simulate.Simulated:
 
 
 def test_decision_rates() -> None:
-    """Rows of an applicant depend on each other, so standard errors are clustered."""
+    """Rows of an applicant are dependent, so standard errors are clustered."""
     columns, truth = large().columns, large().truth["flag"]
     user, y, p = (columns[k] for k in ("user", "repaid", "approved"))
     everyone = np.ones(ROWS)
@@ -178,7 +178,7 @@ def test_facts_are_sentences_for_all_five_questions() -> None:
 
 
 def test_bivariate_normal_tail_against_scipy() -> None:
-    """scipy's own algorithm (Genz), to 1e-10."""
+    """Against scipy's algorithm (Genz), to 1e-10."""
     rng = np.random.default_rng(1)
     for _ in range(60):
         a, b, r = *rng.normal(0, 1.5, 2), rng.uniform(-0.99, 0.99)

@@ -1,4 +1,4 @@
-"""Same seed, same data: in memory, in a frame, in a file."""
+"""The same seed gives the same data in memory, in a frame and in a file."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_failed_write_leaves_no_file(tmp_path: Any) -> None:
 
 
 def test_designs_of_one_seed_are_independent() -> None:
-    """The name of a design enters its seed: designs that draw the group first still draw other groups."""
+    """The seed depends on the name of the design, so that designs that draw the group first draw different groups."""
     one, other = (f(1_000, 1, groups=2).columns["group"] for f in (simulate.uplift, designs.objectives))
     assert abs(np.mean(one == other) - 0.5) < 4 * np.sqrt(0.25 / 1_000)
 

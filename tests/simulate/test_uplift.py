@@ -1,4 +1,4 @@
-"""True and predicted effects of groups and of their rests."""
+"""True and predicted effects of groups and of the rest of each group."""
 
 from __future__ import annotations
 

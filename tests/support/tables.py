@@ -38,7 +38,7 @@ def applicants(n: int = 600, seed: int = 11) -> Columns:
 
 
 def decided(n: int = 2_000, shift: float = 0.0, seed: int = 0) -> Columns:
-    """Three groups, a score that is shifted for one of them and cut at 0.2, and an outcome that depends on the score."""
+    """Three groups, a score shifted for one of them and cut at 0.2, and an outcome that depends on the score."""
     rng = np.random.default_rng(seed)
     group = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
     score = rng.normal(size=n) + shift * (group == "b")
@@ -167,7 +167,7 @@ def measured(n: int = 4_000, seed: int = 0) -> Columns:
 
 
 def users(n: int) -> Columns:
-    """Columns for every method, with several rows per user: a score cut at 0.25, a better decision, an outcome, a trial."""
+    """Columns for every method, several rows per user: a score cut at 0.25, a better decision, an outcome, a trial."""
     rng = np.random.default_rng(4)
     user, score = rng.integers(0, n // 5, n), rng.normal(size=n)
     chance = 1 / (1 + np.exp(-score))

@@ -80,11 +80,12 @@ class Block:
 
 
 class Clusters:
-    """Masses by cluster and line. What was read is kept, unless it is too much."""
+    """Masses by cluster and line. What was read is kept, unless it is too much; so are ``sums`` of some columns."""
 
     def __init__(self, read: Callable[[], Iterator[Block]]) -> None:
         self._read = read
         self._blocks: list[Block] | None = None
+        self.sums: list[tuple[FloatArray, list[Any]]] = []
 
     @classmethod
     def from_rows(cls, codes: IntArray, mass: FloatArray) -> Clusters:

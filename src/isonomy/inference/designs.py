@@ -52,8 +52,8 @@ class Influence:
 
     ``direct`` and ``members`` are sparse (lines x contrasts), as a line is in few groups: what the line adds as part of
     the contrast's group, and the mass of members in the line (1). ``base`` is what lines add to every contrast through
-    a common reference, ``reference`` the mass of the reference in each line, and ``common`` that of members who also
-    belong to the reference (None: nobody does).
+    a common reference (0 for lines outside it), ``reference`` the mass of the reference in each line, and ``common``
+    that of members who also belong to the reference (None: nobody does).
     """
 
     direct: Matrix
@@ -232,7 +232,7 @@ class Spread:
 
 def spread(design: Design, influence: Influence) -> Spread:
     """Sums over clusters, or over rows that are clusters of their own."""
-    totals = Spread(*_over_clusters(design, influence, _powers))
+    totals = Spread(*_over_clusters(design, influence, _powers)[:8])
     # Differences of sums may leave some rounding.
     return replace(
         totals,
@@ -245,7 +245,7 @@ def spread(design: Design, influence: Influence) -> Spread:
 
 def covariance(design: Design, influence: Influence) -> FloatArray:
     """The covariance matrix of all contrasts: the sum over clusters of S S', times C / (C - 1)."""
-    number, products = _over_clusters(design, influence, _products)
+    number, products = _over_clusters(design, influence, _products)[-2:]
     return products * number / (number - 1.0) if number > 1 else np.full_like(products, np.nan)
 
 
@@ -264,50 +264,74 @@ def count_clusters(source: Source, grouping: Grouping, everybody: str = "") -> t
 
 
 def _over_clusters(design: Design, influence: Influence, function: Callable[..., list[Any]]) -> list[Any]:
-    """What ``function`` returns for the clusters, or for rows that are clusters of their own, added up.
+    """The results of ``function`` (`_powers` or `_products`) for the clusters added up; of `_dense_sums` for few lines.
 
-    It takes an influence by cluster (or line) and the weights of its first, second and fourth powers, and the number of
-    clusters that each stands for.
+    A function takes the influence of clusters (or of lines, if rows are clusters of their own), the weights of its
+    first, second and fourth powers, and the number of clusters of each line.
     """
     if design.clusters is None:
         return function(influence, design.mass, design.second, design.fourth, design.rows)
     placed = influence if design.placed is None else influence.summed(design.placed)
     lines, contrasts = placed.direct.shape
-    if contrasts <= CONTRASTS and lines * contrasts <= DENSE:
-        direct, members = placed.direct.toarray(), placed.members.toarray()
-        common = placed.common
-        common = None if common is None else members if common is placed.members else common.toarray()
-        placed = replace(placed, direct=direct, members=members, common=common)
+    if contrasts > CONTRASTS or lines * contrasts > DENSE:
 
-    def summed(matrix: Matrix) -> list[Any]:
-        ones = np.ones(matrix.shape[0])
-        return function(placed.summed(matrix), ones, ones, ones, ones)
+        def summed(matrix: Matrix) -> list[Any]:
+            ones = np.ones(matrix.shape[0])
+            return function(placed.summed(matrix), ones, ones, ones, ones)
 
-    return reduce(lambda left, right: [a + b for a, b in zip(left, right, strict=True)], design.clusters.apply(summed))
+        return reduce(_add, design.clusters.apply(summed))
+    columns = np.hstack([placed.dense(), placed.members.toarray(), placed.reference[:, None]])
+    # A question needs the same sums several times. Making them again takes half as long again: `flag` of 1,000,000 rows
+    # in 20 groups and 50,000 clusters, 0.21 s instead of 0.14 s.
+    for known, sums in design.clusters.sums:
+        if np.array_equal(known, columns):
+            return sums
+    whole = placed.common is placed.members
+    dense = columns if whole or placed.common is None else np.hstack([columns, placed.common.toarray()])
+    sums = reduce(_add, design.clusters.apply(lambda matrix: _dense_sums(matrix @ dense, contrasts, whole=whole)))
+    design.clusters.sums.append((columns, sums))
+    return sums
+
+
+def _add(left: list[Any], right: list[Any]) -> list[Any]:
+    return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def _dense_sums(totals: FloatArray, contrasts: int, *, whole: bool) -> list[Any]:
+    """The fields of a `Spread`, the number of clusters of all contrasts, and the sums of the products of their S.
+
+    ``totals`` are the sums over each cluster: S, the masses of members, of the reference, and of members in it, which
+    are left out if all members are (``whole``), or none.
+    """
+    total, members, reference, common = np.split(totals, np.cumsum([contrasts, contrasts, 1]), axis=1)
+    common = members if whole else common if common.size else np.zeros((1, contrasts))
+    ones, squares, products, beside = np.ones(len(totals)), total * total, total.T @ total, reference - common
+    present = members > 0
+    adding = present | (reference > 0) | (total != 0)
+    return [
+        np.diagonal(products),
+        ones @ (squares * squares),
+        ones @ members,
+        ones @ (members * members),
+        np.count_nonzero(present, axis=0).astype(float),
+        np.count_nonzero(adding, axis=0).astype(float),
+        ones @ beside,
+        ones @ (beside * beside),
+        float(np.count_nonzero(adding.any(axis=1))),
+        products,
+    ]
 
 
 def _powers(
     part: Influence, mass: FloatArray, square: FloatArray, fourth: FloatArray, number: FloatArray
 ) -> list[FloatArray]:
-    """The fields of a `Spread`."""
+    """The fields of a `Spread`.
+
+    Few clusters have a direct part: sums over all clusters of powers of base @ loading come from the products of its
+    columns, and the entries of the direct part add what they change.
+    """
     base, loading, reference = part.base, part.loading, part.reference
     reached, contrasts = reference > 0, part.direct.shape[1]
-    if isinstance(part.direct, np.ndarray):
-        total, members = part.direct + base @ loading, part.members
-        squares, present = total * total, members > 0
-        beside = np.broadcast_to(reference[:, None] - (0.0 if part.common is None else part.common), members.shape)
-        return [
-            square @ squares,
-            fourth @ (squares * squares),
-            mass @ members,
-            square @ (members * members),
-            number @ present,
-            number @ (present | reached[:, None] | (part.direct != 0)),
-            mass @ beside,
-            square @ (beside * beside),
-        ]
-    # Few clusters have a direct part: sums over all clusters of powers of base @ loading come from the products of its
-    # columns, and the entries of the direct part add what they change.
     pairs = (base[:, :, None] * base[:, None, :]).reshape(len(base), -1)
     both = np.einsum("ig,jg->ijg", loading, loading).reshape(pairs.shape[1], contrasts)
     direct, members = part.direct.tocoo(), part.members.tocoo()
@@ -337,14 +361,10 @@ def _products(
 ) -> list[Any]:
     """The number of clusters of all contrasts, and the sums of the products of their S."""
     touched = (part.reference > 0) | ((abs(part.direct) + part.members).sum(axis=1) > 0)
-    count = float(number[touched].sum())
-    if isinstance(part.direct, np.ndarray):
-        total = part.direct + part.base @ part.loading
-        return [count, total.T @ (square[:, None] * total)]
     scaled = sparse.diags_array(square) @ part.direct
     cross = np.asarray(scaled.T @ part.base) @ part.loading
     shared = part.loading.T @ (part.base.T @ (square[:, None] * part.base)) @ part.loading
-    return [count, (part.direct.T @ scaled).toarray() + cross + cross.T + shared]
+    return [float(number[touched].sum()), (part.direct.T @ scaled).toarray() + cross + cross.T + shared]
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,13 +130,14 @@ def table(
     """The columns of a result, ready to be shown. ``chosen``: the result chose them and their order."""
     described = described or {name: Column(name) for name in columns}
     order = list(columns) if chosen else sorted(columns, key=place)
-    given = {name: columns[name] for name in order}
-    listed = {n: values.tolist() if isinstance(values, np.ndarray) else list(values) for n, values in given.items()}
+    listed = {name: [v.item() if isinstance(v, np.generic) else v for v in columns[name]] for name in order}
     if "status" in listed:  # lines whose numbers are all withheld come last
         lines = sorted(range(len(listed["status"])), key=lambda i: listed["status"][i] == Status.SUPPRESSED)
         listed = {name: [values[i] for i in lines] for name, values in listed.items()}
     known = {name: [value for value in values if plain_value(value) is not None] for name, values in listed.items()}
     listed = {name: values for name, values in listed.items() if name in KEYS or known[name]}
+    if len(set(listed.get("table", ()))) == 1:  # the only table needs no name
+        del listed["table"]
     numeric = {name: bool(known[name]) and {type(value) for value in known[name]} <= {int, float} for name in listed}
     shown = _shown(list(listed))
     drawn = {

@@ -1,6 +1,6 @@
 """Predictive rate parity: does a score mean the same thing for every group, when users appear many times?
 
-What corrects scores loads scikit-learn and is imported only when it is asked for.
+The estimators that correct scores load scikit-learn and are imported only when they are used.
 """
 
 from typing import TYPE_CHECKING

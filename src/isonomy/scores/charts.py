@@ -154,9 +154,9 @@ def _moves(result: ThresholdsResult, k: int) -> Panel:
         y=alt.Y("value:Q", title=named, axis=charts.hundredths(unit), scale=alt.Scale(zero=False)),
         color=alt.Color("group:N", title=None, sort=None),
     )
-    at = alt.X("threshold:Q", title="Threshold", scale=alt.Scale(zero=False))
+    place = alt.X("threshold:Q", title="Threshold", scale=alt.Scale(zero=False))
     interval = base.mark_rule().encode(x=alt.X("low:Q", title="Threshold"), x2="high:Q")
-    line = base.mark_line().encode(x=at, detail="group:N")
-    point = base.mark_point(filled=True, size=80).encode(x=at, shape=alt.Shape("when:N", title=None, sort=None))
+    line = base.mark_line().encode(x=place, detail="group:N")
+    point = base.mark_point(filled=True, size=80).encode(x=place, shape=alt.Shape("when:N", title=None, sort=None))
     chart = alt.layer(line, interval, point)
     return chart.properties(width=WIDTH, height=HEIGHT, title="Thresholds before and after")

@@ -40,13 +40,7 @@ MOST_ROWS = 2**20
     topic="Meaning of weighted scores",
     badges={"violation": "Different meaning shown"},
     verdicts={"violation": "a weighted sum of the scores means different things in different groups."},
-    next_steps={
-        "violation": (
-            "Ask whether decisions use the score with one cut-off for all groups. The same cut-off then means "
-            "different things in different groups.",
-            "Consider calibrating the score by group, where that is permitted, and repeat the test on new rows.",
-        )
-    },
+    next_steps=words.MEANING_STEPS,
 )
 def composite_parity(
     data: object,

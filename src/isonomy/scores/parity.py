@@ -69,13 +69,7 @@ TESTS: Mapping[str, Test] = {"cumulative": "walk", "trend": "trend", "omnibus": 
     verdicts={
         "violation": "the same score means different things in different groups, or higher scores mean lower outcomes."
     },
-    next_steps={
-        "violation": (
-            "Ask whether decisions use the score with one cut-off for all groups. The same cut-off then means "
-            "different things in different groups.",
-            "Consider calibrating the score by group, where that is permitted, and repeat the test on new rows.",
-        )
-    },
+    next_steps=words.MEANING_STEPS,
     meaning="The expected outcome at a score is the average outcome of people with that score.",
 )
 def predictive_parity(
@@ -349,7 +343,7 @@ def compare(table: VoteMoments, plan: ParityPlan, rng: np.random.Generator) -> d
     for end, values in curves.items():
         shown = np.where(known, np.clip(values, *limits), np.nan)
         columns |= {f"estimate{end}": shown[first].ravel(), f"reference{end}": shown[second].ravel()}
-    columns["pair_pvalue"] = np.repeat([one.pop("pair_pvalue") for one in bands], grid.size)
+    columns["pair_pvalue"] = np.repeat([part.pop("pair_pvalue") for part in bands], grid.size)
     columns |= {name: np.concatenate([part[name] for part in bands]) for name in bands[0]}
     return {
         **pair_lines(table, pairs, grid.size),

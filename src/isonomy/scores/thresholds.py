@@ -121,7 +121,7 @@ def equalize_thresholds(
     capacity : float, optional
         The share of all rows to be selected. Default: the share selected at present.
     change : {"shown", "all"}, default "shown"
-        ``"shown"``: groups of which no two were shown to differ share a threshold. ``"all"``: every group has its own,
+        ``"shown"``: groups that were not shown to differ share a threshold. ``"all"``: every group has its own,
         which makes equal groups unequal by chance.
     direction : {"both", "raise", "lower"}, default "both"
         ``"both"``: keep the overall selection rate. ``"raise"``, ``"lower"``: thresholds move in one direction only,
@@ -719,8 +719,8 @@ class ThresholdsResult(Evidence):
     def published(self, minimum: int, also: Any = ()) -> Self:
         """A copy without small groups; a note that compares two groups is withheld with either of them."""
         result = super(ThresholdsResult, self).published(minimum, also)
-        kept = tuple(note for note in result.notes if note.code != "still_differ" or len(note.groups) == 2)
-        if len(kept) == len(result.notes):
+        notes = tuple(note for note in result.notes if note.code != "still_differ" or len(note.groups) == 2)
+        if len(notes) == len(result.notes):
             return result
         withheld = Note("withheld")
-        return replace(result, notes=kept if withheld in kept else (*kept, withheld))
+        return replace(result, notes=notes if withheld in notes else (*notes, withheld))

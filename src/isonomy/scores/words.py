@@ -101,6 +101,13 @@ def _compared(r: OutcomeEvidence, i: int, kind: str = "") -> str:
 
 # ---- predictive parity
 
+MEANING_STEPS = {
+    "violation": (
+        "Ask whether decisions use the score with one cut-off for all groups. The same cut-off then means different "
+        "things in different groups.",
+        "Consider calibrating the score by group, where that is permitted, and repeat the test on new rows.",
+    )
+}
 PARITY_METHOD = "Predictive rate parity: comparison of outcomes at equal scores between groups, with sums by user"
 OR_REVERSED = ", or higher scores mean lower outcomes"  # in the headline, if the order was tested
 NORMAL = (
@@ -162,12 +169,12 @@ def parity_null(
 ) -> str:
     """The null hypothesis. ``ends``: the lowest and the highest score that are compared, if not all are."""
     votes = "user" if level == "user" else "row"
-    at = "every score"
+    where = "every score"
     if ends is not None:
         low, high = (phrases.number(end) for end in ends)
-        at = f"the score {low}" if ends[0] == ends[1] else f"every score from {low} to {high}"
+        where = f"the score {low}" if ends[0] == ends[1] else f"every score from {low} to {high}"
     reversal = "" if not order else ", and no group has higher outcomes at lower scores than another at higher scores"
-    return f"At {at}, the expected outcome {_same(tolerance, binary)}{reversal}. Each {votes} counts once."
+    return f"At {where}, the expected outcome {_same(tolerance, binary)}{reversal}. Each {votes} counts once."
 
 
 def scores_not_compared(table: str, *, ordered: bool) -> str:
@@ -291,8 +298,8 @@ register(
 
 def marginal_null(threshold: float, tolerance: float | None, *, binary: bool) -> str:
     """The null hypothesis."""
-    at, same = phrases.number(threshold), _same(tolerance, binary)
-    return f"The expected outcome of people whose score equals the threshold, {at}, {same}."
+    same = _same(tolerance, binary)
+    return f"The expected outcome of people whose score equals the threshold, {phrases.number(threshold)}, {same}."
 
 
 def margins_not_compared(table: str) -> str:

@@ -1,4 +1,4 @@
-"""What a rule is given, and what is said of one that fails."""
+"""The arguments of a rule, and the error if it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each requirement: the bootstrap against the definition written out, the closed form against the normal law."""
+"""Each requirement: the bootstrap against its definition, the closed form against the normal distribution."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_exceedance_is_the_definition_at_every_delta(seed: int) -> None:
 
 
 def test_ties_exceed() -> None:
-    """An alternative equal to the status quo never looks better: p = 1."""
+    """An alternative equal to the status quo has p = 1."""
     assert exceedance(0.0, 0.5, np.zeros(100), np.full(100, 0.5)).pvalue(0.0) == 1.0
     flat = exceedance(0.2, 0.0, np.full(10, 0.4), np.zeros(10))
     assert flat.pvalue(3.0) == 1.0
@@ -81,7 +81,7 @@ def test_the_two_fairness_tests_agree_far_from_zero() -> None:
 
 
 def test_near_zero_the_paper_form_is_overconfident() -> None:
-    """|F1| comes out at 0 with a standard error as large as |F0|: that is no evidence of less unfairness."""
+    """|F1| is estimated as 0 with a standard error as large as |F0|, which is no evidence of less unfairness."""
     rng = np.random.default_rng(3)
     utility = READY["selection_rate"]
     observed = np.array([[[[600.0, 500.0], [1000.0, 1000.0]], [[550.0, 550.0], [1000.0, 1000.0]]]])
@@ -117,7 +117,7 @@ def gap_question(f0: float, f1: float, covariance: FloatArray, step: float = 0.0
 
 @pytest.mark.parametrize("cut", [0.0, 0.5, 0.7, 0.9])
 def test_equivalence_has_its_level_on_the_boundary_and_is_never_weaker_than_two_questions(cut: float) -> None:
-    """Appendix E, l = 100: the gap of the candidate is exactly what the required cut leaves."""
+    """Appendix E, l = 100: the gap of the candidate is exactly the one after the required cut."""
     covariance, tables = np.array([[10.0, 6.85], [6.85, 10.83]]) / 100, 2_000
     draws = np.random.default_rng(1).multivariate_normal([1.52, (1 - cut) * 1.52], covariance, size=tables)
     together, apart = [], []
@@ -143,7 +143,7 @@ def test_equivalence_with_a_known_margin_is_the_most_powerful_unbiased_test() ->
 
 
 def test_limits_cover_all_gains_at_once() -> None:
-    """The status quo itself as the candidate of other people: all gains are 0. 200 tables, 95 % asked for."""
+    """The candidate has the rates of the status quo, so all gains are 0. 200 tables, 95 % requested."""
     utility, rate, covered = READY["outcome_among_selected"], READY["selection_rate"], []
     form = Criteria(
         utility,
@@ -168,7 +168,7 @@ def test_limits_cover_all_gains_at_once() -> None:
 
 
 def test_a_group_decided_as_before_meets_any_margin_at_a_capacity_too() -> None:
-    """Scores change places within one group: the cut-off and the other group's decisions stay as they are."""
+    """Scores are permuted within one group; the cutoff and the decisions about the other group do not change."""
     rng = np.random.default_rng(3)
     group, y = rng.integers(0, 2, 1_000), rng.integers(0, 2, 1_000).astype(float)
     before = y + rng.normal(0, 3, 1_000)

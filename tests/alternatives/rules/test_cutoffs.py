@@ -1,4 +1,4 @@
-"""Splits, and scores into decisions."""
+"""Splits, and decisions from scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Influence values against resampling that learns both cut-offs again; the worst of several gaps."""
+"""Influence values against resampling that recomputes both cutoffs; the worst of several gaps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CAPACITY = 0.15
 
 
 def scored(n: int, seed: int, *, rounded: bool) -> dict[str, Any]:
-    """An integer outcome and two scores for two groups; rounded scores have many ties at the cut-off."""
+    """An integer outcome and two scores for two groups; rounded scores have many ties at the cutoff."""
     rng = np.random.default_rng(seed)
     group, y = rng.integers(0, 2, n), rng.poisson(2, n).astype(float)
     s0, s1 = y + group + rng.normal(0, 2, n), y + rng.normal(0, 1, n)
@@ -42,7 +42,7 @@ def known(data: dict[str, Any]) -> RateMoments:
 
 
 def rates(data: dict[str, Any]) -> FloatArray:
-    """Written out: cut at the quantile of these rows, ties by lot in expectation."""
+    """Computed directly: cut at the quantile of these rows, with random ties in expectation."""
     out = []
     for s in data["s"]:
         n = len(s)
@@ -57,7 +57,7 @@ def rates(data: dict[str, Any]) -> FloatArray:
 
 @pytest.mark.parametrize("rounded", [False, True])
 def test_standard_errors_are_those_of_resampling_with_new_cutoffs(rounded: bool) -> None:
-    """Spread of 600 resamples has a relative error of 3 %; four of these, and the choice of the edge, are allowed."""
+    """The spread of 600 resamples has a relative error of 3 %; four errors, and the choice of the edge, are allowed."""
     data, rng = scored(4_000, 3, rounded=rounded), np.random.default_rng(0)
     estimates = known(data)
     np.testing.assert_allclose(estimates.estimates[:8], rates(data), rtol=1e-9)
@@ -70,7 +70,7 @@ def test_standard_errors_are_those_of_resampling_with_new_cutoffs(rounded: bool)
     fixed = lines(data)
     before, after = (Selection(part.share, 0 * part.edge) for part in fixed.selections)
     naive = moments(replace(fixed, selections=(before, after)), (0, 0))
-    # A fixed cut-off would make the selection rates of both groups vary together; a capacity makes them opposite.
+    # With a fixed cutoff, the selection rates of both groups would vary together; with a capacity, they are opposed.
     assert estimates.covariance[4, 5] < 0 <= naive.covariance[4, 5] + 1e-9
 
 
@@ -101,7 +101,7 @@ def test_doubled_rows_halve_the_variance() -> None:
 
 
 def three(rng: np.random.Generator, rates: tuple[tuple[float, float], ...], n: int) -> Judged:
-    """Selection rates of each group under the status quo and the candidate."""
+    """Selection rates of each group for the status quo and the candidate."""
     group = rng.integers(0, len(rates), n)
     both = tuple(
         Selection((rng.random(n) < np.array(rates)[group, a]).astype(float), np.zeros(n))
@@ -130,7 +130,7 @@ def test_the_worst_of_several_gaps_does_not_depend_on_how_rows_are_collapsed_or_
 
 
 def test_the_worst_of_several_gaps_is_not_overestimated() -> None:
-    """Three pairs of four groups tie at 0.2: the largest of their estimates is too large, ours is not."""
+    """Three pairs of four groups tie at 0.2: the largest of their estimates is biased upward, ours is not."""
     naive, ours = [], []
     for seed in range(150):
         known = moments(three(np.random.default_rng(seed), ((0.6, 0.5), (0.4, 0.5), (0.4, 0.5), (0.4, 0.5)), 400))

@@ -54,7 +54,7 @@ def test_milp_rule_refuses(data: dict[str, Any], fit: dict[str, Any]) -> None:
 
 
 def instance(seed: int, utility: str) -> dict[str, Any]:
-    """A small training part: at most 12 people, two features, status-quo decisions that select both groups."""
+    """A small training part: at most 12 people, two features, and a status quo that selects some of both groups."""
     rng = np.random.default_rng(seed)
     while True:
         m = int(rng.integers(7, 13))
@@ -69,7 +69,7 @@ def instance(seed: int, utility: str) -> dict[str, Any]:
 
 
 def utilities(given: dict[str, Any], d: FloatArray) -> list[float] | None:
-    """Utility of each group under decisions ``d``, by definition; None where somebody's is undefined."""
+    """Utility of each group for decisions ``d``, by definition; None if one is undefined."""
     y, group = given["y"], given["group"]
     if given["utility"] == "accuracy":
         return [float(np.mean(y[group == g] == d[group == g])) for g in (0, 1)]
@@ -79,7 +79,7 @@ def utilities(given: dict[str, Any], d: FloatArray) -> list[float] | None:
 
 
 def separable(x: FloatArray, d: FloatArray) -> bool:
-    """Whether some b in the box has x'b >= 0 where d = 1 and x'b <= -margin elsewhere: a programme of its own."""
+    """Whether some b in the box has x'b >= 0 where d = 1 and x'b <= -margin elsewhere, by a separate program."""
     low, high = x.min(axis=0), x.max(axis=0)
     scaled = np.column_stack([np.ones(len(x)), (x - (low + high) / 2) / ((high - low) / 2)])
     margin = MARGIN * np.abs(scaled).sum(axis=1).max()
@@ -130,7 +130,7 @@ def solve(given: dict[str, Any], objective: Objective) -> Classifier:
 
 
 def worth_of(y: FloatArray, utility: str) -> DecisionValues:
-    """A utility at the decisions 0 and 1, written out."""
+    """A utility for the decisions 0 and 1, by definition."""
     if utility == "accuracy":
         return DecisionValues(np.column_stack([y == 0, y == 1]).astype(float), np.ones((len(y), 2)))
     if utility == "selection_rate":
@@ -165,7 +165,7 @@ PROGRAMS = [("accuracy", "fairness"), ("accuracy", "accuracy"), ("outcome_among_
 @pytest.mark.parametrize(("utility", "objective"), [*PROGRAMS, ("outcome_among_selected", "accuracy")])
 @pytest.mark.parametrize("seed", range(3))
 def test_equal_to_brute_force(seed: int, utility: str, objective: Objective) -> None:
-    """F.5, F.6, and P' (whose optimum is P's, as proposition F.1 says: the brute force is over P)."""
+    """F.5, F.6, and P' (whose optimum is that of P by proposition F.1; the brute force is over P)."""
     check(seed, utility, objective)
 
 
@@ -204,7 +204,7 @@ def test_two_hundred_rows_five_features_have_a_certified_gap(objective: Objectiv
 
 
 def test_outcomes_below_zero() -> None:
-    """The paper's U >= 0 is dropped: outcomes may be negative."""
+    """Without the paper's constraint U >= 0, outcomes may be negative."""
     given = instance(0, "outcome_among_selected")
     lower = given | {"y": given["y"] - 20}
     assert solve(lower, "fairness").value == pytest.approx(solve(given, "fairness").value, abs=1e-5)
@@ -220,7 +220,7 @@ def test_refused() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_fairness_asked_for_is_the_one_made_smallest(seed: int) -> None:
-    """Accuracy may not fall, and the gap of another utility is made smallest: against every pattern of decisions."""
+    """Accuracy may not fall while the gap of another utility is minimized: against every pattern of decisions."""
     given = instance(seed, "accuracy")
     base = utilities(given, given["d0"])
     assert base is not None

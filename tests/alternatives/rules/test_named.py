@@ -1,4 +1,4 @@
-"""Selection rules: named, scikit-learn's, fairlearn's, cut-offs by group, a choice of several, any callable."""
+"""Selection rules: named ones, scikit-learn, fairlearn, cutoffs by group, a list of rules, any callable."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_reductions(data: dict[str, Any], fit: dict[str, Any]) -> None:
 
 
 def constant(training: Training) -> Any:
-    """Everybody with a positive x1, whatever the training part says."""
+    """Select everybody with a positive x1, regardless of the training part."""
     return lambda people: (people.features["x1"] > 0).astype(float)
 
 
@@ -98,7 +98,7 @@ def test_a_rule_of_ones_own_keeps_its_name() -> None:
 
 @pytest.fixture
 def shifted() -> dict[str, Any]:
-    """A score that is as good in both groups and shifted in one: cut-offs by group make selection rates equal."""
+    """A score that is equally good in both groups but shifted in one: cutoffs by group equalize selection rates."""
     rng = np.random.default_rng(0)
     n = 3_000
     group, need = rng.integers(0, 2, n), rng.normal(size=n)

@@ -1,4 +1,4 @@
-"""What the rounds say together."""
+"""The combination of rounds."""
 
 from __future__ import annotations
 

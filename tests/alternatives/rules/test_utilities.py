@@ -1,4 +1,4 @@
-"""Utilities: their values by hand, their direction, what is refused. Criteria: sums by group, gaps, accuracies."""
+"""Utilities: values by hand, direction, refusals. Criteria: sums by group, gaps, accuracies."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_sums_by_group_match_a_loop() -> None:
 
 
 def _rates(*by_group: float) -> FloatArray:
-    """One utility, both algorithms alike."""
+    """One utility, the same for both algorithms."""
     return np.array([[by_group, by_group]])
 
 

@@ -77,7 +77,7 @@ def test_a_constant_effect_collapses_to_itself(collapse: CollapseName) -> None:
         baseline="h" if COLLAPSES[collapse].baseline else None,
         measure=iso.relative(collapse),
     )
-    if collapse != "weighted":  # its weights have mean one only in expectation: one reason not to use it
+    if collapse != "weighted":  # its weights have mean one only in expectation, one reason not to use it
         np.testing.assert_allclose(result.predicted, 1.3)
 
 
@@ -116,7 +116,7 @@ def test_predictions_enter_with_slope_one() -> None:
 
 
 def test_a_row_takes_no_part_in_its_own_prediction() -> None:
-    """One row's outcome moves the predictions of the other folds, and not its own."""
+    """The outcome of a row changes the predictions of the other folds, but not its own."""
     rng = np.random.default_rng(0)
     features, outcome, everybody = rng.normal(size=(300, 1)), rng.normal(size=300), np.ones(300, dtype=bool)
     moved = outcome.copy()

@@ -35,7 +35,7 @@ def test_doubled_weights_change_nothing() -> None:
 
 @pytest.mark.parametrize("measure", ["relative", "difference"])
 def test_designs_that_are_none_are_welchs_test(measure: Any) -> None:
-    """Each row its own cluster, equal weights, equal propensities: up to the small-sample law."""
+    """Each row its own cluster, equal weights, equal propensities: the same up to the small-sample distribution."""
     made = table()
     plain = iso.treatment_bias(made, **ROLES, measure=measure, method="welch")
     options: list[dict[str, Any]] = [{"cluster": "id"}, {"weight": "p"}, {"propensity": "p"}]
@@ -82,7 +82,7 @@ def randomized(rng: np.random.Generator, *, shops: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("options", [{"propensity": "p"}, {"given": "s"}, {"cluster": "shop"}])
 def test_intervals_cover_under_the_design_that_was_used(options: dict[str, Any]) -> None:
-    """80 tables, three groups: 240 intervals. Without the option most miss (strata) or are too short (shops)."""
+    """240 intervals of 80 tables and three groups. Without the option, most miss (strata) or are too short (shops)."""
     rng = np.random.default_rng(1)
     held: dict[str, list[Any]] = {"right": [], "wrong": []}
     for drawn in range(80):
@@ -140,7 +140,7 @@ def test_doubled_weights_leave_the_same_bias() -> None:
 
 
 def test_rows_that_are_clusters_of_their_own_are_rows() -> None:
-    """The same halves and the same remainders; standard errors up to what resampling leaves."""
+    """The same halves and the same remainders; standard errors agree up to resampling error."""
     made = shops()
     plain, own = (
         evaluated(made, strategies=["mean"], method=iso.heldout(1, 1_000), **option)
@@ -161,7 +161,7 @@ def test_copied_rows_in_one_cluster_leave_the_same_bias() -> None:
 
 
 def test_resampled_variance_is_that_of_cluster_totals() -> None:
-    """Of the mean outcome of a group's controls: the variance of the ratio of cluster totals, by hand."""
+    """For the mean outcome of the controls of a group: the variance of the ratio of cluster totals, by hand."""
     made = shops()
     group, y, w = np.unique(made["group"], return_inverse=True)[1], made["outcome"].astype(float), made["w"]
     factors = {"y": y, "f": made["effect"]}
@@ -172,7 +172,7 @@ def test_resampled_variance_is_that_of_cluster_totals() -> None:
     mean = (w * y)[here].sum() / w[here].sum()
     totals = np.bincount(made["shop"][here], (w * (y - mean))[here], 150)
     by_hand = np.sqrt(150 / 149 * (totals**2).sum()) / w[here].sum()
-    assert draws.std() == pytest.approx(by_hand, rel=0.05)  # Monte Carlo: 1.1 %, and the ratio's curvature
+    assert draws.std() == pytest.approx(by_hand, rel=0.05)  # Monte Carlo error 1.1 %, and the curvature of the ratio
     assert sample.moments().mean[0, 0, 0] == pytest.approx(mean)
 
 

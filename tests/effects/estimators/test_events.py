@@ -1,4 +1,4 @@
-"""The law of the counts."""
+"""The distribution of the counts."""
 
 from __future__ import annotations
 

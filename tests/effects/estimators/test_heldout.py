@@ -1,4 +1,4 @@
-"""Densities of what corrections leave."""
+"""Densities of the remaining bias."""
 
 from __future__ import annotations
 

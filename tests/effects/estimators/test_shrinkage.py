@@ -117,7 +117,7 @@ def test_the_spread_is_that_of_dersimonian_and_laird() -> None:
 
 
 def test_equal_errors_are_corrected_alike() -> None:
-    """No spread beyond chance: all of it is common, in small groups as in large ones."""
+    """Without spread beyond chance, the whole error is common, in small groups as in large ones."""
     for means in (normal_means, heavy_means, mixed_means):
         np.testing.assert_allclose(means(np.full(6, 0.3), np.geomspace(0.01, 1, 6)), 0.3, atol=0.01)
 
@@ -148,7 +148,7 @@ def test_order_and_units_do_not_matter() -> None:
 
 
 def test_the_mixture_knows_that_most_models_are_right_on_average() -> None:
-    """Four groups without error but one: the others are left nearer to 0 than by shrinking to the common mean."""
+    """One of several groups has an error: the others stay closer to 0 than with shrinkage to the common mean."""
     error, se = np.array([0.6, 0.0, 0.0, 0.0]), np.full(4, 0.1)
     mixed, heavy = mixed_means(error, se), heavy_means(error, se)
     assert mixed[0] > 0.5

@@ -204,5 +204,5 @@ def test_a_quantile_is_flagged_and_certified() -> None:
     assert end.pvalue[1] == pytest.approx(0.05, rel=1e-5)
     assert result.labels == ("g=a", "g=b")
     assert iso.certify(table, metric=median, groups="g").verdict == "violation"
-    with pytest.raises(UsageError, match="'median' can be"):
+    with pytest.raises(UsageError, match="'median', which is not a mean over rows and can be negative"):
         iso.flag(table, metric=median, groups="g", scale="ratio")

@@ -1,4 +1,4 @@
-"""LogBins with matched moments against the rows they stand for, where that is hardest: heavy tails, atoms, far groups."""
+"""Bins with matched moments against the rows they stand for, where that is hardest: heavy tails, atoms, far groups."""
 
 from __future__ import annotations
 

@@ -20,14 +20,14 @@ OLD = (Group((("", "old"),)),)
 
 
 def sample(race: Any, old: Any, **columns: Any) -> Sample:
-    """Rows with a race and, or not, a named condition."""
+    """Rows with a race and, optionally, a named condition."""
     parts = (Partition(("race",), RACES, np.asarray(race)), Partition(("old",), OLD, np.asarray(old)))
     return Sample({name: np.asarray(values) for name, values in columns.items()}, None, parts, {}, len(race))
 
 
 @pytest.mark.parametrize("counted", [0, 2**22])
 def test_codes_come_apart_again(counted: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By counting and by sorting."""
+    """With counting and with sorting."""
     monkeypatch.setattr(module, "CODES", counted)
     rng = np.random.default_rng(0)
     race, old = rng.integers(0, 3, 500), rng.integers(-1, 1, 500)
@@ -115,7 +115,7 @@ def test_wrong_tuples() -> None:
             Discerning(**(good | {part: value}))
     with pytest.raises(errors.UsageError, match="reference: a user-defined criterion does not use it"):
         iso.project(data, criterion=Discerning(**good), reference={"sex": "F"}, **SCORE)
-    # Its moments have a scale of their own: a tolerance of 1 or more can make sense.
+    # Its moments have their own scale, so a tolerance of 1 or more can make sense.
     wide = Discerning(**(good | {"phi": lambda u, mean: 50 * (u - mean)}))
     assert iso.project(data, criterion=wide, tolerance=2.0, **SCORE).statistic == 0
 

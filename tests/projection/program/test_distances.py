@@ -1,4 +1,4 @@
-"""Distances of every kind, by arrays and by expressions."""
+"""Distances of every kind, with arrays and with expressions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_linear(norm: Any) -> None:
     moved = plane.move(x)
     assert moved @ np.array(theta) + 0.3 == pytest.approx(np.zeros(50), abs=1e-12)
     assert np.linalg.norm(x - moved, ORDER[norm], axis=1) == pytest.approx(np.abs(signed), rel=1e-12)
-    # No point of the plane is nearer: random points of it are all at least as far.
+    # No point of the plane is closer: all random points are at least as far away.
     free = rng.normal(size=(2_000, 3)) * 5
     free[:, 0] = -(free[:, 1] * theta[1] + free[:, 2] * theta[2] + 0.3) / theta[0]
     for row, d in zip(x[:5], signed, strict=False):
@@ -109,7 +109,7 @@ def test_mixed_against_brute_force() -> None:
 def test_mixed_moves_where_its_distance_is_attained(norm: Any) -> None:
     rng = np.random.default_rng(4)
     allowed = tuple(itertools.product((0.0, 1.0), (0.0, 1.0, 2.0)))
-    # The discrete features stand first and last: places must not be mixed up.
+    # The discrete features are first and last, so that mixed-up positions are detected.
     theta, intercept = np.array([1.0, 0.4, 0.3, -0.7]), -0.5
     linear = distances.Linear(("u", "x", "y", "v"), tuple(theta), intercept, norm)
     mixed = distances.Mixed(linear, ("u", "v"), allowed, delta=0.6)
@@ -120,7 +120,7 @@ def test_mixed_moves_where_its_distance_is_attained(norm: Any) -> None:
     paid = 0.6 * jumped + np.linalg.norm((end - start)[:, [1, 2]], ORDER[norm], axis=1)
     assert paid == pytest.approx(np.abs(signed), rel=1e-9, abs=1e-12)
     assert {tuple(point) for point in end[:, [0, 3]]} <= set(allowed)
-    # No longer on the side where it began: on the boundary, or past it where the jump alone crosses.
+    # No longer on its original side: on the boundary, or beyond it if the jump alone crosses it.
     assert (np.where(signed >= 0, 1, -1) * (end @ theta + intercept) <= 1e-12).all()
     alone = jumped & (end[:, [1, 2]] == start[:, [1, 2]]).all(axis=1)
     assert 0 < alone.sum() < jumped.sum() < 300
@@ -153,7 +153,7 @@ def test_the_plan_of_a_mixed_distance_says_where_rows_go(people: pl.DataFrame) -
 
 @pytest.mark.parametrize(("argument", "value"), [("immutable", ("u",)), ("costs", {"u": 3.0})])
 def test_what_may_jump_has_no_other_price(argument: str, value: Any) -> None:
-    """A jump would have moved an immutable feature, and ignored its cost."""
+    """A jump would move an immutable feature and ignore its cost."""
     linear = distances.Linear(("x", "u"), (1.0, 1.0), -3.5, **{argument: value})
     with pytest.raises(UsageError, match=f"{argument}: u may jump"):
         distances.Mixed(linear, ("u",), ((0.0,), (1.0,)), delta=0.01)
@@ -256,7 +256,7 @@ def test_a_cut_of_ones_own(people: pl.DataFrame) -> None:
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
 def test_tree_against_a_grid(norm: Any, people: pl.DataFrame) -> None:
-    """No grid point of the other decision is nearer than the distance, and some are almost as near."""
+    """No grid point with the other decision is closer than the distance, and some are almost as close."""
     features = people.select("x", "z").to_numpy()
     tree = DecisionTreeClassifier(max_depth=4, random_state=1).fit(features, people["y"].to_numpy())
     signed = estimators.distance(tree, ["x", "z"], norm=norm).evaluate(features[:40])
@@ -271,7 +271,7 @@ def test_tree_against_a_grid(norm: Any, people: pl.DataFrame) -> None:
 @pytest.mark.parametrize("model", [LogisticRegression(), SVC(), DecisionTreeClassifier(max_depth=4, random_state=0)])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_any_distance_can_be_priced_by_group(model: Any, lazy: bool, people: pl.DataFrame) -> None:
-    """The plan prices each row at its group's factor and goes where the distance itself would."""
+    """The plan multiplies the price of each row by the factor of its group, and moves it to the same point."""
     x = people.select("x", "z").to_numpy()
     model.fit(x, people["y"].to_numpy())
     inner = estimators.distance(model, ["x", "z"])
@@ -371,7 +371,7 @@ def test_costs_that_depend_on_the_attribute() -> None:
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
 def test_immutable_features_stay_and_costs_are_paid(norm: Any) -> None:
-    """Against the same plane and tree in features that were rescaled by their costs, the immutable one held fixed."""
+    """Against the same plane and tree in features rescaled by their costs, with the immutable one held fixed."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))
     plane = distances.Linear(("a", "b", "c"), (1.0, -2.0, 0.5), 0.3, norm, immutable=("b",), costs={"c": 4.0})
@@ -441,7 +441,7 @@ def test_forests_and_boosting_are_measured_on_their_score(people: pl.DataFrame, 
 
 
 def test_a_feature_that_does_not_move_stays_in_its_box() -> None:
-    """At the lower end of a box, which the box does not hold: nearer than any move, and never inside."""
+    """At the lower end of a box, which is not part of the box: closer than any move, and never inside."""
     infinite = np.inf
     low, high = np.array([[-infinite, -infinite], [0.5, -infinite]]), np.array([[0.5, infinite], [infinite, infinite]])
     people = np.array([[0.5, 1.0], [0.2, 1.0]])

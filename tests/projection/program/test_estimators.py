@@ -1,4 +1,4 @@
-"""Distances of fitted estimators where digits, kernels and storage are hard; and what is refused, with what words."""
+"""Distances of fitted estimators in hard cases of precision, kernels and storage; refusals and their messages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_times_keep_their_digits(offset: float, sd: float, scalers: Any) -> None
 
 @pytest.mark.parametrize("model", [DecisionTreeClassifier(random_state=0), SVC()], ids=str)
 def test_times_in_front_of_other_models(model: Any) -> None:
-    x, y = times(1.6e9, 3e3)  # 32 bits hold times near today to two minutes
+    x, y = times(1.6e9, 3e3)  # 32 bits represent current times to two minutes
     for made in (model, make_pipeline(StandardScaler(), model)):
         made.fit(x, y)
         signed = estimators.distance(made).evaluate(x.to_numpy())

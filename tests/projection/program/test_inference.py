@@ -1,4 +1,4 @@
-"""What the evidence rests on when rows are wild, few, free or all alike."""
+"""Inference with extreme distances, few rows, rows on the boundary, and constant rates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def scores(n: int = 2_000, shift: float = 0.3, seed: int = 1) -> dict[str, Any]:
 
 
 def handful(selected: int, rows: int, others: int, rate: float, **options: Any) -> ProjectionResult:
-    """A small group beside a large one."""
+    """A small group and a large one."""
     decided = np.zeros(others + rows, dtype=int)
     decided[: round(others * rate)] = 1
     decided[others : others + selected] = 1
@@ -48,7 +48,7 @@ def handful(selected: int, rows: int, others: int, rate: float, **options: Any) 
 
 @pytest.mark.parametrize("wild", [slice(0, 1), slice(None, None, 20)])
 def test_wild_distances_do_not_disable_the_test(wild: slice) -> None:
-    """A bandwidth from the standard deviation gives p = 0.5 with one row at 9999, and 1 with sentinels."""
+    """A bandwidth from the standard deviation would give p = 0.5 with one row at 9999, and 1 with sentinels."""
     data = scores()
     plain = iso.project(data, distance="d", **PARITY)
     data["d"] = data["d"].copy()
@@ -67,7 +67,7 @@ def test_wild_distances_do_not_disable_the_test(wild: slice) -> None:
 
 @pytest.mark.parametrize("own", [False, True])
 def test_nobody_of_a_handful_shows_nothing_about_a_tolerance(own: bool) -> None:
-    """0 of 12 selected has probability 0.9^12 = 0.28 at the edge; a pooled variance made it 7e-17."""
+    """0 of 12 selected has probability 0.9^12 = 0.28 at the edge; a pooled variance gave 7e-17."""
     options = {"criterion": OWN, "groups": None} if own else {}
     result = handful(0, 12, 20_000, 1 / 600, tolerance=0.1, **options)
     assert result.equivalence_pvalue == pytest.approx((1 - 0.1 - 1 / 600) ** 12, rel=0.01)
@@ -76,7 +76,7 @@ def test_nobody_of_a_handful_shows_nothing_about_a_tolerance(own: bool) -> None:
 
 @pytest.mark.parametrize("own", [False, True])
 def test_all_of_a_handful_is_no_violation_of_a_wide_tolerance(own: bool) -> None:
-    """3 of 3 at a rate of 0.55; a pooled variance made it 5e-90."""
+    """3 of 3 at a rate of 0.55; a pooled variance gave 5e-90."""
     options = {"criterion": OWN, "groups": None} if own else {}
     result = handful(3, 3, 2_000, 0.05, tolerance=0.5, **options)
     assert result.test_status is Status.UNSUPPORTED
@@ -86,7 +86,7 @@ def test_all_of_a_handful_is_no_violation_of_a_wide_tolerance(own: bool) -> None
 
 @pytest.mark.parametrize("tolerance", [40.0, {"above": 40.0}, {"below": 40.0}])
 def test_a_tolerance_beyond_all_that_can_be(tolerance: Any) -> None:
-    """No rates are at its edge, and there is no variance to take there."""
+    """No rates are at its edge, so there is no variance there."""
     options: dict[str, Any] = {"criterion": OWN, "groups": None, "tolerance": tolerance}
     for selected in (0, 5, 12):
         result = handful(selected, 12, 300, 0.3, **options)
@@ -95,7 +95,7 @@ def test_a_tolerance_beyond_all_that_can_be(tolerance: Any) -> None:
 
 
 def test_large_groups_are_judged_as_before() -> None:
-    """Where rows are many the restricted rates are the groups' own: the usual z-test of the tolerance."""
+    """With many rows the restricted rates are those of the groups: the usual z-test of the tolerance."""
     result = handful(2_200, 20_000, 20_000, 0.10, tolerance=0.03)
     z = (0.03 - 0.01) / np.sqrt((0.11 * 0.89 + 0.10 * 0.90) / 20_000)
     assert stats.norm.isf(result.equivalence_pvalue) == pytest.approx(z, rel=0.02)
@@ -103,7 +103,7 @@ def test_large_groups_are_judged_as_before() -> None:
 
 
 def test_several_small_groups_at_once() -> None:
-    """Several comparisons with a tolerance: the small one alone does not make a violation."""
+    """Several comparisons with a tolerance: the small group alone does not cause a violation."""
     rng = np.random.default_rng(2)
     group = np.repeat(["a", "b", "c"], [2_000, 1_000, 3])
     decided = (rng.random(3_003) < 0.05).astype(int)
@@ -141,7 +141,7 @@ def test_a_label_without_variation_is_left_out(tolerance: float | None) -> None:
 
 
 def test_an_atom_at_the_boundary_gets_the_wald_test() -> None:
-    """2 % of the rows move free; averaged over a bandwidth they went unseen, and took the power away."""
+    """2 % of the rows move for free; averaged over a bandwidth, they were overlooked and removed the power."""
     data = scores()
     free = np.random.default_rng(3).random(2_000) < 0.02
     atom = data | {"d": np.where(free, 0.0, data["d"])}
@@ -174,7 +174,7 @@ def test_infeasible_is_about_costs_not_evidence() -> None:
 
 
 def test_scores_on_a_lattice_are_spread_over_its_steps() -> None:
-    """Rounding to a tenth leaves the p-value near that of the scores themselves, on engines too."""
+    """Rounding to a tenth hardly changes the p-value, also on engines."""
     data = decided(8_000, shift=0.25)
     plain = iso.project(data, groups="group", **SCORE)
     rounded = data | {"score": np.floor((data["score"] - 0.2) * 10) / 10 + 0.2}
@@ -188,7 +188,7 @@ def test_scores_on_a_lattice_are_spread_over_its_steps() -> None:
 
 @pytest.mark.parametrize("places", [[-1.0, 0.3, 0.4, 0.9, 1.7], [-0.1, 0.1]])
 def test_other_ties_get_the_wald_test(places: list[float]) -> None:
-    """Steps that differ, and too few of them, have no density to speak of."""
+    """Unequal steps, or too few steps, have no density."""
     rng = np.random.default_rng(0)
     score = rng.choice([*places, -0.2, -0.35, -0.9], 4_000)
     data = {"g": rng.choice(["a", "b"], 4_000), "s": score, "c": score >= 0}
@@ -196,11 +196,11 @@ def test_other_ties_get_the_wald_test(places: list[float]) -> None:
     assert result.test_status is Status.ATOMS
     assert result.pvalue == result.wald_pvalue
     assert np.isfinite(result.statistic)
-    assert np.isnan(result.critical_value)  # the Wald test's would be on another scale than the statistic
+    assert np.isnan(result.critical_value)  # that of the Wald test would be on another scale than the statistic
 
 
 def test_several_small_groups_are_judged_at_the_rates_of_the_null() -> None:
-    """Pearson's chi-square of the same counts; at the groups' own rates 0.096 of true nulls were rejected."""
+    """Pearson's chi-square of the same counts; at the observed rates, 0.096 of true nulls were rejected."""
     rng = np.random.default_rng(1)
     group = np.repeat(["a", "b", "c", "d", "e"], [1_600, 100, 100, 100, 100])
     score = rng.normal(size=group.size) - 1.28
@@ -211,7 +211,7 @@ def test_several_small_groups_are_judged_at_the_rates_of_the_null() -> None:
 
 
 def test_a_handful_is_compared_by_permutation() -> None:
-    """4 of 6 selected beside 100 of 2,000: the exact tail of the hypergeometric law."""
+    """4 of 6 selected against 100 of 2,000: the exact tail of the hypergeometric distribution."""
     result = handful(4, 6, 2_000, 0.05, rng=3)
     table = np.array([[4, 2], [100, 1_900]])
     assert result.test_status is Status.UNSUPPORTED
@@ -223,7 +223,7 @@ def test_a_handful_is_compared_by_permutation() -> None:
 
 
 def test_each_group_needs_rows_near_the_boundary() -> None:
-    """The others' rows say nothing about the density of a group that has none there."""
+    """The rows of other groups say nothing about the density of a group without rows there."""
     rng = np.random.default_rng(0)
     group = np.array(["a"] * 1_000 + ["b"] * 1_000 + ["c"] * 20)
     score = rng.normal(size=group.size)
@@ -245,7 +245,7 @@ def test_rates_of_zero_and_one_use_the_nulls_variance() -> None:
 
 
 def test_the_published_law_is_the_papers() -> None:
-    """Corollary 1 by hand: h = N^(-1/5), the groups' own rates, whatever the rows are like."""
+    """Corollary 1 by hand: h = N^(-1/5) and the rates of the groups, for any rows."""
     data = scores(300)
     result = iso.project(data, score="s", threshold=0.0, method="published", **PARITY)
     assert result.bandwidth == pytest.approx(300 ** (-1 / 5))
@@ -256,7 +256,7 @@ def test_the_published_law_is_the_papers() -> None:
     kernel = stats.norm.pdf(data["d"] / result.bandwidth) / (300 * result.bandwidth)
     assert result.pvalue == pytest.approx(stats.chi2.sf(2 * (kernel @ phi**2) * result.statistic / sigma, 1), rel=1e-9)
     assert any("the published procedure of the paper" in w for w in result.warnings)
-    tiny = handful(3, 3, 40, 0.5, method="published")  # no variance among three rows: taken for certainty
+    tiny = handful(3, 3, 40, 0.5, method="published")  # three rows without variance were treated as certain
     assert tiny.test_status is Status.OK
     with pytest.raises(iso.errors.UsageError, match=r"method: .published. has no law"):
         iso.project(data, score="s", threshold=0.0, method="published", tolerance=0.1, **PARITY)
@@ -280,7 +280,7 @@ def test_few_clusters_are_not_tested() -> None:
 
 
 def test_one_comparison_of_clusters_is_a_t_test() -> None:
-    """By hand: the difference of two weighted rates, linearised, its variance from the sums over clusters."""
+    """By hand: the linearized difference of two weighted rates, with the variance of the sums over clusters."""
     rng = np.random.default_rng(4)
     data = scores(900) | {"branch": rng.integers(0, 60, 900), "w": np.exp(0.3 * rng.normal(size=900))}
     result = iso.project(data, score="s", threshold=0.0, cluster="branch", weight="w", **PARITY)
@@ -319,7 +319,7 @@ DESIGNS: dict[str, dict[str, Any]] = {"weight": {"weight": "w"}, "cluster": {"cl
 
 
 def designed(selected: int, rows: int, others: int, rate: float, **options: Any) -> ProjectionResult:
-    """The same small group beside a large one, where every row has a weight of 1 and is a cluster of its own."""
+    """The same small and large groups, where every row has a weight of 1 and is its own cluster."""
     size = others + rows
     decided = np.zeros(size, dtype=int)
     decided[: round(others * rate)] = 1
@@ -333,7 +333,7 @@ def designed(selected: int, rows: int, others: int, rate: float, **options: Any)
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize(("rows", "others", "rate"), [(40, 2_000, 0.05), (100, 4_000, 0.02)])
 def test_a_group_without_events_is_not_accused(design: str, rows: int, others: int, rate: float) -> None:
-    """Its own variance is 0: the p-value was below 0.001, though nobody of 40 has a probability of 0.13."""
+    """Its estimated variance is 0: the p-value was below 0.001, although nobody of 40 has a probability of 0.13."""
     result = designed(0, rows, others, rate, **DESIGNS[design])
     assert result.test_status is Status.FEW_EVENTS
     assert result.status[result.labels.index("g=1")] is Status.FEW_EVENTS
@@ -341,18 +341,18 @@ def test_a_group_without_events_is_not_accused(design: str, rows: int, others: i
     assert np.isnan([result.pvalue, result.wald_pvalue, result.critical_value]).all()
     assert np.isnan(result.ci_low[result.labels.index("g=1")])
     assert result.disparity[result.labels.index("g=1")] == pytest.approx(-rate)
-    assert result.moved > 0  # the plan needs no law
+    assert result.moved > 0  # the plan needs no distribution
     assert any("Not tested" in w and "refused: g=1." in w for w in result.warnings)
     assert "Not answered" in result.headline()
     refused = designed(rows, rows, others, 1 - rate, **DESIGNS[design])
-    assert refused.test_status is Status.FEW_EVENTS  # nobody refused is the same
+    assert refused.test_status is Status.FEW_EVENTS  # the same if nobody is refused
 
 
 @pytest.mark.parametrize(
     "criterion", ["equal_opportunity", "predictive_equality", "equalized_odds", "statistical_parity"]
 )
 def test_few_events_in_every_criterion(criterion: str) -> None:
-    """The small group has no event among those that are compared; among the others it has enough."""
+    """The small group has no event among the compared rows, but enough among the others."""
     rng = np.random.default_rng(3)
     group, outcome = np.repeat([0, 1], [4_000, 80]), np.tile([0, 1], 2_040)
     chosen = (rng.random(4_080) < np.where(group == 1, 0.5, 0.05)).astype(int)
@@ -378,7 +378,7 @@ def test_few_events_of_a_tuple_of_ones_own() -> None:
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_number_of_events_that_a_design_needs(design: str) -> None:
-    """8 seen, or 8 expected at the rate of the null: where so many are expected, none is no accident."""
+    """8 observed, or 8 expected at the rate of the null: if so many are expected, observing none is not chance."""
     few, enough = (designed(n, 40, 2_000, 0.05, **DESIGNS[design]) for n in (7, 8))
     assert few.test_status is Status.FEW_EVENTS
     assert enough.test_status is not Status.FEW_EVENTS
@@ -391,7 +391,7 @@ def test_the_number_of_events_that_a_design_needs(design: str) -> None:
 
 
 def test_events_are_counted_by_what_they_are_worth() -> None:
-    """(sum of weights)^2 / (sum of squared weights) of the events; and repeated rows of one person are one event."""
+    """(sum of weights)^2 / (sum of squared weights) of the events; repeated rows of one person are one event."""
     selected = np.zeros(2_040, dtype=int)
     selected[:100], selected[2_000:2_010] = 1, 1
     weight = np.ones(2_040)

@@ -1,4 +1,4 @@
-"""The laws of the statistic, and rates at the edge of the null: limits, symmetries, closed forms and enumeration."""
+"""The law of the statistic, and rates at the edge of the null: limits, symmetries, closed forms, enumeration."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_one_sided_is_half_a_chi_square() -> None:
 
 
 def test_a_wide_tolerance_is_one_sided() -> None:
-    """Far from the other side, only one side counts; with no tolerance, both do."""
+    """With a wide tolerance only one side matters; without tolerance, both do."""
     wide = ProjectionLaw(np.array([[1.0]]), np.array([[1.0]]), both(50.0))
     none = ProjectionLaw(np.array([[1.0]]), np.array([[1.0]]), both(0.0))
     assert wide.sf(2.0) == pytest.approx(float(chi2_sf(4.0, 1)) / 2, rel=1e-12)
@@ -48,7 +48,7 @@ def test_a_wide_tolerance_is_one_sided() -> None:
 
 
 def test_simulated_laws_meet_the_closed_forms() -> None:
-    """A second moment that is independent and hugely tolerated leaves the law of the first."""
+    """An independent second moment with a huge tolerance does not change the law of the first."""
     normals = np.random.default_rng(0).standard_normal((100_000, 2))
     sigma, curvature = np.diag([2.0, 1e-12]), np.diag([0.7, 1.0])
     for one, two in ((both(0.4), both(0.4, 9.0)), (upper(0.4), upper(0.4, 0.0))):
@@ -62,7 +62,7 @@ def test_simulated_laws_meet_the_closed_forms() -> None:
 
 
 def test_sides_that_differ() -> None:
-    """One moment limited below alone, one above alone: mirrored, the law of two limited above."""
+    """One moment limited only below and one only above: mirrored, this is the law of two limited above."""
     normals = np.random.default_rng(0).standard_normal((100_000, 2))
     turned = np.array([[1.0, -1.0], [-1.0, 1.0]])
     above = ProjectionLaw(SIGMA, CURVATURE, upper(0.2, 0.1), normals)
@@ -76,7 +76,7 @@ def test_sides_that_differ() -> None:
 
 
 def test_equality_of_one_and_tolerance_of_another() -> None:
-    """A moment that must be 0 beside one that may be almost anything has the law of the first alone."""
+    """A moment that must be 0 and one that may be almost anything have the law of the first alone."""
     normals = np.random.default_rng(0).standard_normal((100_000, 2))
     law = ProjectionLaw(np.diag([2.0, 1e-12]), np.diag([0.7, 1.0]), both(0.0, 9.0), normals)
     p = float(chi2_sf(2 * 0.7 * 3.0 / 2.0, 1))
@@ -87,7 +87,7 @@ def test_maximum_without_slack_is_the_quadratic_form() -> None:
     w = np.random.default_rng(1).normal(size=(50, 2))
     expected = (w * np.linalg.solve(CURVATURE, w.T).T).sum(axis=1) / 2
     assert maximum(w, CURVATURE, EQUAL) == pytest.approx(expected, rel=1e-8)
-    ascent = maximum(w, CURVATURE, both(1e-9, 1e-9))  # next to no slack, by coordinate ascent
+    ascent = maximum(w, CURVATURE, both(1e-9, 1e-9))  # almost no slack, by coordinate ascent
     assert ascent == pytest.approx(expected, rel=1e-6)
     assert maximum(w, CURVATURE, both(100.0, 100.0)) == pytest.approx(np.zeros(50))
 
@@ -106,7 +106,7 @@ def test_edges() -> None:
 
 
 def test_among_many_vertices_a_few_draws_choose_those_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five comparisons have 16 vertices: judged all, or the eight worst of a thousand draws, the tail is the same."""
+    """Five comparisons have 16 vertices: all of them, or the eight worst of a thousand draws, give the same tail."""
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(2, 5, 5))
     covariance = np.eye(5) + 0.5 + 0.3 * first @ first.T / 5
@@ -125,7 +125,7 @@ def pair(x1: float, n1: float, x0: float, n0: float) -> RateStrata:
 
 
 def farrington_manning(x1: float, n1: float, x0: float, n0: float, delta: float) -> tuple[float, float]:
-    """The closed form of Farrington and Manning (1990): rates of the likeliest pair that differs by delta."""
+    """The closed form of Farrington and Manning (1990): the most likely rates that differ by delta."""
     p1, p0, theta = x1 / n1, x0 / n0, n0 / n1
     a, b = 1 + theta, -(1 + theta + p1 + theta * p0 + delta * (theta + 2))
     c, d = delta**2 + delta * (2 * p1 + theta + 1) + p1 + theta * p0, -p1 * delta * (1 + delta)
@@ -162,14 +162,14 @@ def test_tails_of_many_rows_are_normal() -> None:
     part = pair(5_200, 10_000, 5_000, 10_000)
     z = 0.01 / np.sqrt(part.variance(part.restricted(0.01)))
     assert part.tail(0.01) == pytest.approx(stats.norm.sf(z), rel=1e-12)
-    # The sum and the normal law meet where both can be used.
+    # The sum and the normal approximation agree where both can be used.
     near = pair(70, 200, 5_000, 20_000)
     assert near._summed(near.restricted(0.05), near.value) == pytest.approx(near.tail(0.05), rel=0.1)
 
 
 @pytest.mark.parametrize("rows", [12, 25, 100])
 def test_the_edge_is_crossed_by_chance_in_at_most_one_of_twenty(rows: int) -> None:
-    """Enumerated: against a group so large that its rate is known, each way of being wrong has at most 0.05."""
+    """Enumerated: against a group so large that its rate is known, each error has probability at most 0.05."""
     others, x = 1_000_000, np.arange(rows + 1)
     for rate, tolerance in ((0.002, 0.1), (0.02, 0.1), (0.1, 0.05), (0.3, -0.1), (0.5, 0.19), (0.8, 0.15)):
         turn = 1.0 if tolerance > 0 else -1.0
@@ -186,5 +186,5 @@ def test_edges_of_what_can_be() -> None:
     certain = pair(0, 50, 0, 80)
     assert certain.restricted(0.0) == pytest.approx([0.0, 0.0])
     assert certain.tail(0.0) == 1.0
-    # No rates differ by more than 1: the nearest there are.
+    # Rates cannot differ by more than 1: the closest possible ones.
     assert pair(3, 5, 1, 5).restricted(2.0) == pytest.approx([1.0, 0.0], abs=1e-6)

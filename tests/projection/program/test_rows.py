@@ -1,4 +1,4 @@
-"""Rows in memory: segments that lose nobody, sums at the boundary, and lattices spread over their steps."""
+"""Rows in memory: segments that lose no row, sums at the boundary, and lattices spread over their steps."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def places(refused: list[float], selected: list[float], rows: float = 30.0) -> t
 
 @pytest.mark.parametrize("threshold", [0.0, 0.03, 0.1])
 def test_rows_fill_the_steps_whichever_side_the_threshold_is_on(threshold: float) -> None:
-    """Scores ..., -0.2, -0.1, 0, 0.1, ...: any threshold above -0.1 and up to 0 decides alike."""
+    """Scores ..., -0.2, -0.1, 0, 0.1, ...: any threshold above -0.1 and up to 0 gives the same decisions."""
     shift = threshold - 0.1
     distance, cell, mass = places([0.1 * k + shift for k in (1, 2, 3)], [0.1 * k - shift for k in (0, 1, 2)])
     for side in (0, 1):
@@ -124,8 +124,8 @@ def test_rows_that_cannot_move_stay() -> None:
     [
         ([0.1, 0.2], [0.0, 0.1, 0.2], 30.0),  # too few places
         ([0.1, 0.2, 0.3], [0.0, 0.1, 0.3, 0.9], 30.0),  # steps that differ
-        ([0.1, 0.2, 0.3], [0.0, 0.2, 0.4], 30.0),  # from side to side
-        ([0.1, 0.2, 0.3], [0.0, 0.1, 0.2], 1.0),  # nobody shares a place
+        ([0.1, 0.2, 0.3], [0.0, 0.2, 0.4], 30.0),  # steps that differ between the sides
+        ([0.1, 0.2, 0.3], [0.0, 0.1, 0.2], 1.0),  # no shared positions
     ],
 )
 def test_what_is_no_lattice(refused: list[float], selected: list[float], rows: float) -> None:

@@ -1,4 +1,4 @@
-"""How the program ends when there is no optimum to report."""
+"""How the program ends without an optimum."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def two_moments() -> LeastChange:
 
 
 def say(monkeypatch: pytest.MonkeyPatch, status: int, *, presolved_only: bool = False) -> None:
-    """Let the solver end with ``status``; with ``presolved_only``, only as long as it presolves."""
+    """Make the solver end with ``status``; with ``presolved_only``, only while it presolves."""
     real: Any = optimize.linprog
 
     def linprog(*arguments: Any, options: dict[str, Any], **more: Any) -> Any:
@@ -93,7 +93,7 @@ def test_the_result_of_a_solver_that_gives_up(monkeypatch: pytest.MonkeyPatch) -
 
 
 def free_moves(seed: int) -> tuple[Any, Constraint, Any]:
-    """Three classes with rows on the boundary, whose vectors and their opposites can undo each other."""
+    """Three classes with rows on the boundary, whose vectors and opposites can cancel."""
     rng = np.random.default_rng(seed)
     vectors = rng.normal(size=(3, 2))
     vectors = np.vstack([vectors, -vectors, 2 * vectors])
@@ -124,7 +124,7 @@ def test_the_fewest_rows_move_among_plans_that_cost_the_same(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_moves_where_the_constraints_hold(seed: int) -> None:
-    """One row in ten is on the boundary and could move free; differences are within the tolerance as they are."""
+    """One row in ten is on the boundary and could move for free; differences are already within the tolerance."""
     rng = np.random.default_rng(seed)
     score, group = rng.normal(size=2_000), rng.choice(["a", "b", "c"], 2_000)
     distance = np.where(rng.random(2_000) < 0.1, 0.0, np.abs(score))
@@ -147,7 +147,7 @@ def test_one_moment_takes_the_rows_that_change_most_among_equal_prices() -> None
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-6, 1e6, 1e9])
 def test_costs_of_very_different_size(scale: float) -> None:
-    """One class is priced a thousand million times another: the plan still costs what the dual function says."""
+    """One class has a billion times the price of another; the cost of the plan still equals the dual function."""
     rng = np.random.default_rng(3)
     vectors, group = rng.normal(size=(6, 3)), rng.integers(0, 6, 2_000)
     distance = rng.exponential(size=2_000) * np.where(group == 0, scale, 1.0) * np.where(group == 1, scale, 1.0)
@@ -162,7 +162,7 @@ def test_costs_of_very_different_size(scale: float) -> None:
 
 
 def test_light_rows_are_not_taken_for_whole_ones() -> None:
-    """A thousand rows of weight 0.01 weigh ten: more of them are needed than the need has whole rows."""
+    """A thousand rows of weight 0.01 count as ten, so more rows are needed than with whole rows."""
     rng = np.random.default_rng(0)
     distance, group, weight = rng.random(1_000), np.zeros(1_000, dtype=np.intp), np.full(1_000, 0.01)
     constraint = Constraint(np.array([[1.0]]), np.array([-4.0]), np.zeros(1), np.zeros(1))

@@ -1,4 +1,4 @@
-"""Tolerances by number, rate, group and side, and the curve of all tolerances."""
+"""Tolerances by number, rate, group and side, and the tolerance curve."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_mapping_of_equal_limits_is_the_number() -> None:
 
 
 def test_each_comparison_is_held_to_its_own_limits() -> None:
-    """Group b is selected more often by about 0.15: tolerated above without limit, and not below."""
+    """Group b is selected more often by about 0.15; its tolerance has a limit only below, or only above."""
     data = decided(6_000, shift=0.4)
     options: dict[str, Any] = {"prediction": "c", "score": "score", "threshold": 0.2, "rng": 1, "groups": "group"}
     wide, narrow = (

@@ -223,7 +223,7 @@ READ = 2_000_000  # rows of an engine up to which values are read row by row
 
 @dataclass(frozen=True, slots=True)
 class LogBins:
-    """LogBins by the distance from ``center`` on a logarithmic scale that begins at ``scale``; the range of all values."""
+    """Bins by the distance from ``center`` on a logarithmic scale that begins at ``scale``; the range of all values."""
 
     center: float
     scale: float

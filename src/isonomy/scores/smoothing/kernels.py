@@ -44,8 +44,11 @@ class Bins:
 
     def index(self, score: FloatArray) -> IntArray:
         """The bin of each score."""
-        place = np.floor((score - self.anchor) * (1.0 / self.step)) + self.before
-        return np.clip(place, 0, self.size - 1).astype(np.intp)
+        place = score - self.anchor
+        place *= 1.0 / self.step
+        np.floor(place, out=place)
+        place += self.before
+        return np.clip(place, 0, self.size - 1, out=place).astype(np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +185,8 @@ class Smoother:
 
 # ---- local polynomials
 
-Sums = tuple[FloatArray, FloatArray]
 
-
-def power_sums(powers: Sequence[FloatArray], weight: FloatArray, total: FloatArray) -> Sums:
+def power_sums(powers: Sequence[FloatArray], weight: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Sums of K u^k, k up to twice the degree, and of K u^k Y, k up to the degree (first axis), around each point.
 
     ``powers``: K u^k at the sites (first axis); ``weight``, ``total``: votes, and votes times outcomes, at the sites

@@ -99,11 +99,12 @@ class VoteMoments:
         spanning = int((present.sum(axis=0) > 1).sum())
         moments = replace(moments, users=present.sum(axis=1).astype(np.float64), spanning=spanning)
         # Rows in order of users: transposing a sparse table of single entries is a counting sort.
-        single = (np.ones(user.size, dtype=np.int8), user.astype(np.int32), np.arange(user.size + 1))
+        who, site, total = user.astype(np.int32), bins.astype(np.int32), vote * outcome
+        single = (np.ones(user.size, dtype=np.int8), who, np.arange(user.size + 1))
         order = sparse.csc_array(single, shape=(people, user.size)).tocsr().indices
-        values = np.stack([vote, vote * outcome])
-        members = [order[code[order] == g] for g in range(size)]
-        sorted_rows = [(user[m].astype(np.int32), bins[m].astype(np.int32), values[:, m], people) for m in members]
+        sorted_code = code[order]
+        members = [order[sorted_code == g] for g in range(size)]
+        sorted_rows = [(who[m], site[m], np.stack([vote[m], total[m]]), people) for m in members]
         multiplied = (score.size > MANY and size <= FEW) if products is None else products
         tables = tuple(_table(*rows) for rows in sorted_rows) if spanning or not multiplied else ()
         if not multiplied:
@@ -121,9 +122,9 @@ class VoteMoments:
         diagonal = None if self.diagonal is None or other.diagonal is None else self.diagonal + other.diagonal
         blocks = None
         if self.blocks is not None and other.blocks is not None:
-            mine, theirs = self.blocks, other.blocks
+            first, second = self.blocks, other.blocks
             none = np.zeros((2, 2, BINS, BINS))  # for two groups that share no user in one of the parts
-            blocks = {key: mine.get(key, none) + theirs.get(key, none) for key in {*mine, *theirs}}
+            blocks = {key: first.get(key, none) + second.get(key, none) for key in {*first, *second}}
         return replace(self, **sums, binary=self.binary and other.binary, diagonal=diagonal, blocks=blocks)
 
     def entries(self) -> Iterator[tuple[IntArray, FloatArray]]:

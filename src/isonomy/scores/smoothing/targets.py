@@ -199,7 +199,7 @@ def common_value(curves: Sequence[Response], wanted: float) -> tuple[float, bool
 
 
 def blocks_of(value: FloatArray, shown: BoolArray, known: BoolArray) -> IntArray:
-    """Groups that share a threshold: neighbors in ``value`` of which no two were shown to differ; -1 if unknown."""
+    """Groups that share a threshold: neighbors in ``value``, no two of them shown to differ; -1 if unknown."""
     block = np.full(value.size, -1)
     members: list[list[int]] = [[]]
     for g in [int(g) for g in np.argsort(value, kind="stable") if known[g]]:
