@@ -10,7 +10,7 @@ from scipy import stats
 
 from isonomy.errors import BadCount, LengthMismatch, UsageError
 from isonomy.numerics import resampling
-from isonomy.numerics.resampling import Cells, resampled_pvalues, bootstrap_sums, collapse, pvalue
+from isonomy.numerics.resampling import Cells, bootstrap_sums, collapse, pvalue, resampled_pvalues
 
 cell_values = st.sampled_from([-1.5, -0.0, 0.0, 0.25, 1.0, 2.0, 1e9])
 tables = st.integers(1, 4).flatmap(lambda k: st.lists(st.tuples(*[cell_values] * k), min_size=1, max_size=40))

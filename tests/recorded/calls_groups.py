@@ -280,6 +280,7 @@ certify("groups/depth-2", groups=["race", "sex"], depth=2, metric="selection_rat
 certify("groups/overlapping", draw=True, groups=["sex", iso.cut("age", [40]), YOUNG_MEN], metric="selection_rate")
 certify("min_size", min_size=100)
 certify("method/el", method=iso.likelihood("el", resamples=200))
+certify("method/el/plain", method="el")
 certify("method/eel", method="eel")
 certify("method/eel/mean", method="eel", metric="mae", **AMOUNTS)
 certify("correction/none", method=iso.likelihood(correction=None))

@@ -277,25 +277,25 @@ def estimate_jointly(
     """
     parts: list[tuple[Solver, dict[str, Any], dict[str, Any]]] = []
     null = np.full(tests["tested"].shape, np.nan)
-    for solver, at in zip(solvers, places_of(solvers), strict=True):
-        own = {name: columns[name][at] for name in ("groups", "n", "estimate", "reference_value", "status")}
-        own["effective"] = None if columns["design"] is None else columns["design"].effective[at]
-        own["tested"] = tested = tests["tested"][at]
+    for solver, lines in zip(solvers, places_of(solvers), strict=True):
+        part = {name: columns[name][lines] for name in ("groups", "n", "estimate", "reference_value", "status")}
+        part["effective"] = None if columns["design"] is None else columns["design"].effective[lines]
+        part["tested"] = tested = tests["tested"][lines]
         if not tested.any():
             if tested.size == 1:
                 raise NotEnoughData("groups: everybody is in one group, which leaves nothing to compare it with.")
             which = f" by {solver.sums.measure.name!r}" if len(plan.measures) > 1 else ""
-            few = "" if own["effective"] is None else f", fewer than {FEWEST:g} effective clusters"
+            few = "" if part["effective"] is None else f", fewer than {FEWEST:g} effective clusters"
             raise NotEnoughData(
                 f"groups: none can be tested{which}; each has fewer than {plan.min_size} rows that count{few}, or no "
                 "variation."
             )
-        target = per_group(plan.tested_null, [str(own["groups"][i]) for i in np.flatnonzero(tested)], "null")
-        null[at][tested] = target
+        target = per_group(plan.tested_null, [str(part["groups"][i]) for i in np.flatnonzero(tested)], "null")
+        null[lines][tested] = target
         if plan.by_covariance(solver.sums.measure):
-            parts.append((solver, own, _by_covariance(solver, own, plan)))
+            parts.append((solver, part, _by_covariance(solver, part, plan)))
         else:
-            parts.append((solver, own, _by_likelihood(solver, own, target, plan, rng)))
+            parts.append((solver, part, _by_likelihood(solver, part, target, plan, rng)))
     joint = parts[0][2] if len(parts) == 1 else _stacked(parts, columns, tests, plan)
     return joint | {"null_disparity": null}
 
@@ -362,9 +362,9 @@ def _by_covariance(solver: Solver, columns: Mapping[str, Any], plan: CertifyPlan
         raw, df = quadratic(values, covariance(independent, influence))
         design = independent if sums.design is None else sums.design
         actual = quadratic(values, covariance(design, influence))[0]
-        own = Spread.join([spread(design, without_reference(solver).influence(side)) for side in solver.sides])
-        known = (tested | (columns["status"] == Status.REFERENCE)) & (own.variance > 0)
-        pvalue = welch(actual, df, own.variance[known], own.df[known]) if df else 1.0
+        spreads = Spread.join([spread(design, without_reference(solver).influence(side)) for side in solver.sides])
+        known = (tested | (columns["status"] == Status.REFERENCE)) & (spreads.variance > 0)
+        pvalue = welch(actual, df, spreads.variance[known], spreads.df[known]) if df else 1.0
     exact = not df or (plan.given is not None and sums.design is None)
     statistic = raw if exact else float(chi2_isf(pvalue, df))
     region = NoDifference(int(tested.sum()), statistic, df, plan.base_scale)
@@ -385,14 +385,11 @@ def _stacked(
     weights or clusters the covariance is that of sums over clusters.
     """
     influences, sizes, mass = [], [], np.ones(1 + max(int(s.sums.lines_kept.max(initial=-1)) for s, _, _ in parts))
-    for solver, own, joint in parts:
-        sums, plain, constrained = (
-            solver.sums,
-            replace(solver, sigma=None, scale="difference"),
-            _constrained(own, joint["test"]),
-        )
+    for solver, part, joint in parts:
+        sums, plain = solver.sums, replace(solver, sigma=None, scale="difference")
+        constrained = _constrained(part, joint["test"])
         if plan.by_covariance(sums.measure) or plan.target.to.best:  # groups are compared with each other
-            lines_add = contrasts_of(plain, own)[1]
+            lines_add = contrasts_of(plain, part)[1]
         else:
             refuse_many("groups", sums.mass.size, constrained.size)
             lines_add = np.hstack([plain.influence(side).dense() for side in plain.sides])[:, constrained]
@@ -406,7 +403,7 @@ def _stacked(
     # With a design, the law below is that of the uncorrected statistics.
     statistics = [joint["statistic"] if whole is None else joint["test"].statistic for joint in single]
     statistic, df = float(sum(statistics)), sum(joint.df for joint in joints)
-    uncorrected = float(sum(part * joint["factor"] for part, joint in zip(statistics, single, strict=True)))
+    uncorrected = float(sum(t * joint["factor"] for t, joint in zip(statistics, single, strict=True)))
     factor = uncorrected / statistic if np.isfinite(statistic) and statistic > 0 else 1.0
     if whole is None:
         weights = padded_weights(np.maximum(np.linalg.eigvalsh(combined.T @ combined), 0.0), df)
@@ -418,7 +415,7 @@ def _stacked(
         weights = padded_weights(np.maximum(np.linalg.eigvalsh(covariance(whole, by_mass)), 0.0), df)
         pvalue = JointLaw(weights, effective).tail(statistic) if df else 1.0
         statistic = equivalent = float(chi2_isf(pvalue, df))
-    starts = np.cumsum([0, *(int(own["tested"].sum()) for _, own, _ in parts)])
+    starts = np.cumsum([0, *(int(part["tested"].sum()) for _, part, _ in parts)])
     left_out = tuple(int(i + start) for joint, start in zip(joints, starts, strict=False) for i in joint.left_out)
     status = next((joint.status for joint in joints if joint.status is not Status.OK), Status.OK)
     spare = [joint["spare"] for joint in single if joint["spare"] is not None]

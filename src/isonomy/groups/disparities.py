@@ -239,11 +239,12 @@ class ComparisonPlan(Plan):
         requests = [measure.request for measure in self.measures]
         if self.target.group is not None:
             condition = flag(belongs(self.target.group, self.grouping, self.source.schema))
-            requests = [replace(one, keys={**one.keys, "reference": condition}) for one in requests]
+            requests = [replace(request, keys={**request.keys, "reference": condition}) for request in requests]
         if self.target.estimate is not None:
             influence = self.target.estimate.influence
             self.source.require(reference=influence)
-            requests = [replace(one, numeric={**one.numeric, "influence": influence}) for one in requests]
+            numeric = {"influence": influence}
+            requests = [replace(request, numeric={**request.numeric, **numeric}) for request in requests]
         return tuple(requests)
 
     def by_row(self, measure: Measure) -> bool:
@@ -298,16 +299,16 @@ class ComparisonPlan(Plan):
     @cached_property
     def factors(self) -> tuple[str, ...]:
         """The factors of the strata, in the readers' words."""
-        return tuple(self.source.labels.columns.get(one.name, one.name) for one in self.grouping.strata)
+        return tuple(self.source.labels.columns.get(factor.name, factor.name) for factor in self.grouping.strata)
 
     @cached_property
     def bands(self) -> Mapping[str, tuple[str, ...]]:
         """The bands of the factors that are cut into bands."""
         labels = self.source.labels
         return {
-            name: tuple(labels.values.get(one.name, {}).get(label, in_words(label)) for label in one.labels)
-            for name, one in zip(self.factors, self.grouping.strata, strict=True)
-            if one.labels
+            name: tuple(labels.values.get(factor.name, {}).get(label, in_words(label)) for label in factor.labels)
+            for name, factor in zip(self.factors, self.grouping.strata, strict=True)
+            if factor.labels
         }
 
 
@@ -318,18 +319,18 @@ def read(plan: ComparisonPlan) -> tuple[MetricRows, ...]:
     """The rows of each metric; one pass serves all metrics that need counts."""
     if plan.side_by_side:
         rows = plan.source.rows(shared_rows(plan.metric_requests))
-        return tuple(_rows_of(metric_columns(rows, i), one, plan) for i, one in enumerate(plan.measures))
+        return tuple(_rows_of(metric_columns(rows, i), bound, plan) for i, bound in enumerate(plan.measures))
     parts = []
-    for one, request in zip(plan.measures, plan.metric_requests, strict=True):
-        if not plan.by_row(one):
+    for bound, request in zip(plan.measures, plan.metric_requests, strict=True):
+        if not plan.by_row(bound):
             # A joint test of several metrics needs the cells of the same rows.
             cells = plan.shared if plan.jointly and plan.shared is not None else request
             answer = plan.source.cells(cells, plan.shared)
         elif plan.correction == "bartlett" or plan.target.estimate is not None:
             answer = plan.source.rows(request)
         else:
-            answer = rows_or_bins(plan.source, one, request)
-        parts.append(_rows_of(answer, one, plan))
+            answer = rows_or_bins(plan.source, bound, request)
+        parts.append(_rows_of(answer, bound, plan))
     return tuple(parts)
 
 
@@ -525,8 +526,8 @@ class GroupEvidence(Evidence):
         (for ratios, the one below 1); infinite (0) if none is detectable.
         """
         check("power", power, Power)
-        asked = Goal(self._side, self.alpha, self.reach or 0.0)
-        return detectable(self.planning_error, self.planning_rate, asked, power, self.planning_df, self.link)
+        goal = Goal(self._side, self.alpha, self.reach or 0.0)
+        return detectable(self.planning_error, self.planning_rate, goal, power, self.planning_df, self.link)
 
     def rows_for_tolerance(self, power: float = 0.8) -> FloatArray:
         """The rows with which each group alone, if it does not differ, would be shown within the tolerance.
@@ -638,8 +639,8 @@ class GroupEvidence(Evidence):
         best = np.zeros(len(self.groups), dtype=bool)
         if self.reference_kind.best:
             for metric in set(self.metrics):
-                own = np.array([name == metric for name in self.metrics])
-                best |= own & np.isin(self.estimate, self.reference_value[own])
+                lines = np.array([name == metric for name in self.metrics])
+                best |= lines & np.isin(self.estimate, self.reference_value[lines])
         return best | Evidence.compared_with(self)
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:

@@ -325,10 +325,10 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
     effect = np.ones(disparity.shape) if law is None else law.effect
     places = list(zip(solvers, families.places_of(solvers), strict=True))
     reference, status = (np.concatenate([getattr(side, name) for side in sides]) for name in ("reference", "status"))
-    binary = np.concatenate([np.full(at.stop - at.start, one.sums.measure.binary) for one, at in places])
-    deviations = [one.deviation(side) for one in solvers for side in one.sides if one.sigma is not None]
+    binary = np.concatenate([np.full(lines.stop - lines.start, part.sums.measure.binary) for part, lines in places])
+    deviations = [part.deviation(side) for part in solvers for side in part.sides if part.sigma is not None]
     columns: dict[str, Any] = {
-        "metrics": tuple(one.sums.measure.name for one, at in places for _ in range(at.start, at.stop)),
+        "metrics": tuple(part.sums.measure.name for part, lines in places for _ in range(lines.start, lines.stop)),
         "groups": groups,
         "size": np.concatenate([side.size for side in sides]),
         "n": np.concatenate([side.rows for side in sides]),
@@ -344,7 +344,10 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         "design": design,
         "sigma_value": np.concatenate(deviations) if deviations else None,
         "planning_error": np.concatenate(
-            [families.planning_error(one, disparity[at], error[at], tested[at], effect[at]) for one, at in places]
+            [
+                families.planning_error(part, disparity[lines], error[lines], tested[lines], effect[lines])
+                for part, lines in places
+            ]
         ),
         "planning_rate": np.where(binary & (plan.given is None), reference, np.nan),
         "planning_df": np.full(error.shape, np.inf) if law is None else law.df,

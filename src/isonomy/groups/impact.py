@@ -272,7 +272,7 @@ class Table:
 
     def __init__(self, partition: Partition, sample: Sample, plan: ImpactPlan) -> None:
         mass = np.asarray(sample.mass, dtype=float)
-        each = mass if sample.design is None else sample.design.rows
+        counts = mass if sample.design is None else sample.design.rows
         score = np.asarray(sample.columns.get("score", np.zeros(mass.size)), dtype=float)
         self.cutoffs = np.empty(0) if plan.score is None else np.unique(quantiles(score, mass, CUTOFFS))
         self.median = float(quantiles(score, mass, np.array([0.5]))[0]) if plan.measure is None else None
@@ -282,12 +282,12 @@ class Table:
         known = ~unknown & (n > 0)
         self.name, self.design = partition.title, sample.design
         self.people = 1.0 if sample.design is None else max(sample.design.people, 1.0)
-        self.unknown_rows = float(partition.sum(each)[unknown].sum())
+        self.unknown_rows = float(partition.sum(counts)[unknown].sum())
         self.groups = tuple(group for group, keep in zip(partition.groups, known, strict=True) if keep)
         self.codes = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[partition.codes]
         selected = partition.sum(mass * self.decided)
         self.n, self.selected, self.rate = n[known], selected[known], selected[known] / n[known]
-        self.rows, self.chosen = partition.sum(each)[known], partition.sum(each * self.decided)[known]
+        self.rows, self.chosen = partition.sum(counts)[known], partition.sum(counts * self.decided)[known]
         self.unknown, self.unknown_selected = float(n[unknown].sum()), float(selected[unknown].sum())
         above = [partition.sum(mass * (score > cutoff))[known] for cutoff in self.cutoffs]
         self.above = np.array(above).reshape(self.cutoffs.size, self.n.size)
@@ -321,11 +321,11 @@ class Table:
         raise UsageError(f"reference: no row of the table {self.name!r} has {label}.{close}")
 
 
-def quantiles(values: FloatArray, mass: FloatArray, at: FloatArray) -> FloatArray:
+def quantiles(values: FloatArray, mass: FloatArray, levels: FloatArray) -> FloatArray:
     """Quantiles of rows that each stand for ``mass``; halfway between two rows if one ends exactly there."""
     order = np.argsort(values, kind="stable")
     total = np.cumsum(mass[order])
-    target = at * total[-1]
+    target = levels * total[-1]
     close = 1e-9 * total[-1]
     low, high = (np.searchsorted(total, target + shift, side="left") for shift in (-close, close))
     last = values.size - 1
@@ -369,9 +369,9 @@ def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[st
         columns |= {"weighted_n": people, "weighted_selected": chosen}
     if used.size < 2:
         return columns
-    own = None if reference is None else int(np.flatnonzero(used == reference)[0])
+    named = None if reference is None else int(np.flatnonzero(used == reference)[0])
     laws = None if table.design is None else lambda first, second: table.law(used[first], used[second])
-    place, ratios = impact_ratios(n[used], table.selected[used], own, plan.alpha, plan.threshold, laws)
+    place, ratios = impact_ratios(n[used], table.selected[used], named, plan.alpha, plan.threshold, laws)
     best = int(used[place])
     status[best] = Status.REFERENCE
     if table.selected[best] == 0:
@@ -387,11 +387,11 @@ def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[st
     }
     if table.unknown:
         refused = table.unknown - table.unknown_selected
-        bounds = unknown_bounds(n[used], table.selected[used], table.unknown_selected, refused, own)
+        bounds = unknown_bounds(n[used], table.selected[used], table.unknown_selected, refused, named)
         compared |= dict(zip(("bound_low", "bound_high"), bounds, strict=True))
     for name, values in compared.items():
         columns[name][used] = values
-    curves = band(n[used], table.above[:, used], own, plan.alpha, rng)
+    curves = band(n[used], table.above[:, used], named, plan.alpha, rng)
     # The band assumes independent rows.
     for name, values in zip(BY_CUTOFF, curves if table.design is None else curves[:1], strict=False):
         columns[name][:, used] = values
@@ -440,7 +440,8 @@ def decide(columns: Mapping[str, Any], plan: ImpactPlan) -> dict[str, Any]:
         "adjusted_pvalue": shown.adjusted,
         "verdict": shown.verdict,
         "verdicts": tuple(  # the comparator itself is not judged
-            Verdict.INCONCLUSIVE if own else verdict for own, verdict in zip(comparators, shown.verdicts, strict=True)
+            Verdict.INCONCLUSIVE if itself else verdict
+            for itself, verdict in zip(comparators, shown.verdicts, strict=True)
         ),
     }
 

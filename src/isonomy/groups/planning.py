@@ -16,9 +16,9 @@ Variance = Positive | tuple[Positive, Positive] | None
 MOVED = {"alternative": 'side="less"', "reference_variance": "variance=(that of the group, that of the reference)"}
 
 
-def _design(options: Mapping[str, Any], *own: str) -> PlannedComparison:
-    """The planned comparison, from the arguments of a call without its ``own``."""
-    given = {name: value for name, value in options.items() if name not in (*own, "side", "variance")}
+def _design(options: Mapping[str, Any], *others: str) -> PlannedComparison:
+    """The planned comparison, from the arguments of a call without the ``others``."""
+    given = {name: value for name, value in options.items() if name not in (*others, "side", "variance")}
     variance = options["variance"]
     group, reference = variance if isinstance(variance, (tuple, list)) else (variance, None)
     return PlannedComparison(variance=group, reference_variance=reference, alternative=options["side"], **given)

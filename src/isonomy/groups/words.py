@@ -128,15 +128,12 @@ def joint_null(plan: ComparisonPlan, groups: int, null: float | None) -> str:
 
 def _compared(plan: ComparisonPlan) -> tuple[str, str, bool]:
     """What a disparity is; 'selection rate {} that of the population' for differences; whether it is in points."""
-    names, other, value = (
-        metric_nouns(one.name for one in plan.measures),
-        reference(plan.target),
-        plan.target.to.is_value,
-    )
+    names, value = metric_nouns(measure.name for measure in plan.measures), plan.target.to.is_value
+    other = reference(plan.target)
     measured = comparison(names, other, plan.base_scale, value=value, sigma=plan.sigma)
     plain = plan.base_scale == "difference" and plan.sigma is None
     equal = f"{names} {{}} {other if value else f'that of {other}'}" if plain else ""
-    return measured, equal, plain and all(one.binary for one in plan.measures)
+    return measured, equal, plain and all(measure.binary for measure in plan.measures)
 
 
 def _amount(value: float, points: bool) -> str:
@@ -299,10 +296,10 @@ def error_rates(
 
     ``disagree``: an interval excludes the null hypothesis without a verdict, or contains it in spite of one.
     """
-    together = kind == "simultaneous"
-    if adjust not in ERROR_RATES and not together:
+    joint = kind == "simultaneous"
+    if adjust not in ERROR_RATES and not joint:
         return ()
-    whom = f"all {nouns} together" if together else f"each {noun} alone"
+    whom = f"all {nouns} together" if joint else f"each {noun} alone"
     single = f"for each {noun} alone, at most a {{}} chance that a finding is false"
     return (
         f"Intervals: {100 * (1 - alpha):g} % for {whom}.",
@@ -562,12 +559,12 @@ def accounts(r: GroupEvidence, i: int) -> str:
     whole, value, low, high, *raw = (nan if part is None else float(part[i]) for part in columns)
     points, ratio, factors = r.scale == "difference" and r.shares[i], r.scale != "difference", phrases.listed(r.given)
     number = phrases.offset if points else phrases.number if ratio else phrases.signed
-    own, other = (phrases.share(mean) if r.shares[i] else phrases.number(mean) for mean in raw)
+    mine, other = (phrases.share(mean) if r.shares[i] else phrases.number(mean) for mean in raw)
     amount = f"{'a factor of ' if ratio else ''}{number(value)} ({phrases.interval(low, high, r.alpha)})"
     if points and isfinite(low) and isfinite(high):
         amount = phrases.apart(value, (low, high), r.alpha)
     sentences = [
-        f"{r.labels[i]}: {number(whole)} without regard to {factors} ({own} against {other}), "
+        f"{r.labels[i]}: {number(whole)} without regard to {factors} ({mine} against {other}), "
         f"{number(float(r.disparity[i]))} among people {alike(r.given, r.bands)}.",
         f"Accounted for by {factors}: {amount}.",
     ]

@@ -73,7 +73,7 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh", same: npt.ArrayLike | Non
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tree:
+class TreeDecisions:
     """The outcome of testing down a tree; ``adjusted`` is adjusted within the level, NaN where not tested."""
 
     rejected: BoolArray
@@ -81,7 +81,9 @@ class Tree:
     tested: BoolArray
 
 
-def tree(pvalues: npt.ArrayLike, levels: npt.ArrayLike, parents: Sequence[Iterable[int]], alpha: float = 0.05) -> Tree:
+def tree(
+    pvalues: npt.ArrayLike, levels: npt.ArrayLike, parents: Sequence[Iterable[int]], alpha: float = 0.05
+) -> TreeDecisions:
     """Which hypotheses are rejected down a tree, with each level adjusted by Benjamini-Hochberg separately?
 
     A hypothesis without parents is tested at its level. Any other is tested if at least one of its parents was
@@ -121,10 +123,10 @@ def tree(pvalues: npt.ArrayLike, levels: npt.ArrayLike, parents: Sequence[Iterab
         tested[here] = True
         adjusted[here] = adjust(p[here], "bh")
         rejected[here] = adjusted[here] <= alpha
-    return Tree(rejected, adjusted, tested)
+    return TreeDecisions(rejected, adjusted, tested)
 
 
-def intersections(pvalues: npt.ArrayLike, items: Sequence[Sequence[Hashable]], alpha: float = 0.05) -> Tree:
+def intersections(pvalues: npt.ArrayLike, items: Sequence[Sequence[Hashable]], alpha: float = 0.05) -> TreeDecisions:
     """`tree` over intersections of ``items``: the parents of a hypothesis are those with one item less.
 
     >>> intersections([0.001, 0.6, 0.02], [["a"], ["b"], ["a", "b"]]).adjusted
