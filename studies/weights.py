@@ -99,7 +99,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any], str, tuple[str, str] | None]] = {
     "evaluate_corrections": (
         iso.evaluate_corrections,
         EXPERIMENT | {"strategies": ["none", "mean"], "method": iso.heldout(splits=2, resamples=20), "rng": 0},
-        "less_pvalue",
+        "pvalue",
         None,
     ),
     "predictive_parity": (iso.predictive_parity, SCORES | {"rng": 0}, "pvalue", None),

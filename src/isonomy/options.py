@@ -152,7 +152,7 @@ class Also:
 
 @dataclass(frozen=True)
 class Option:
-    """An option with options of its own, such as ``isonomy.groups(correction="bartlett")``.
+    """An option with options of its own, such as ``isonomy.likelihood(correction="bartlett")``.
 
     A subclass is a frozen dataclass with a `name`, under which it is exported. Its annotations are checked when it is
     made, and the class stands in the annotation of the keyword that takes it::

@@ -277,7 +277,7 @@ class ImprovabilityPlan(Plan):
 
     def __post_init__(self) -> None:
         if (self.rule is None) == (self.candidate is None):
-            raise MissingRole("rule, candidate: give one of them; a rule finds the alternative, a candidate is one.")
+            raise MissingRole("rule, candidate: give exactly one: a rule that searches, or a candidate column.")
         ready, resampled = self.candidates, self.basis in ("bootstrap", "published")
         outcomes = {self.outcome, *(u.outcome for u in self.utilities if u.outcome is not None)}
         read = {"features": self.names, "candidate": ready.values(), "status_quo": (self.status_quo,)}
@@ -334,7 +334,7 @@ class ImprovabilityPlan(Plan):
             raise UsageError(f"candidate: {listed!r} names a column twice.")
         for name, column_name in ready.items():
             if not isinstance(column_name, str):
-                raise UsageError(f"candidate: {shown(column_name)} is no column ({name!r}); name columns by text.")
+                raise UsageError(f"candidate: {shown(column_name)} (for {name!r}) is not a column name; give text.")
         return ready
 
     @property

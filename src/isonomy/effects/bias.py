@@ -498,8 +498,9 @@ class TreatmentBiasResult(Evidence):
     def detectable(self, power: float = 0.8) -> FloatArray:
         """The true bias of each group that would be found with this probability, before adjustment.
 
-        (z_alpha/2 + z_power) standard errors; for a group with few events, as far as its limit at z_alpha/2 in one
-        direction and at z_power in the other, whichever way round is more (for a power other than 0.8 interpolated).
+        (z_alpha/2 + z_power) standard errors. For a group with few events, the distance to the limit at z_alpha/2 on
+        one side plus that to the limit at z_power on the other, whichever sum is larger (interpolated for a power other
+        than 0.8).
         NaN for a group that was not tested.
         """
         check("power", power, Power)

@@ -294,7 +294,7 @@ def scores(
 
 
 def loss(transformed: FloatArray, effect: FloatArray, weight: FloatArray) -> Score:
-    """Mean of (Z - f)^2: that of the error of the predicted effects, and the variance of Z, which no model changes."""
+    """Mean of (Z - f)^2: the mean squared error of the predicted effects, plus the variance of Z."""
     square = (transformed - effect) ** 2
     value = float(np.average(square, weights=weight))
     return value, square - value
@@ -346,7 +346,7 @@ def standard_error(influence: FloatArray, weight: FloatArray) -> float:
 
 
 def decide(columns: Mapping[str, Any], plan: PricePlan) -> dict[str, Any]:
-    """Which changes were shown, adjusted over all of them. A price is no verdict on the model: none is given."""
+    """Which changes were shown, adjusted for all of them. There is no verdict on the model."""
     pvalue = adjust(columns["pvalue"], "holm")
     return {"adjusted_pvalue": pvalue, "shown": rejected(pvalue, plan.alpha), "verdict": Verdict.INCONCLUSIVE}
 

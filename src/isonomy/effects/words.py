@@ -265,7 +265,7 @@ def assumptions(
     r: TreatmentBiasResult | CorrectionsResult | PriceResult, *, experiment: bool = True
 ) -> tuple[tuple[str, str], ...]:
     """What is assumed, and how it was checked."""
-    alike = "differ between groups by no more than 5 points or than chance explains"
+    alike = "differ between groups by at most 5 points, or by no more than chance explains"
     differ = f"differ between groups by more than 5 points and more than chance explains{_SHARES[r.shares]}"
     assigned = (
         "Treatment was assigned at random within each group.",

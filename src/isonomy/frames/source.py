@@ -221,7 +221,7 @@ class Source:
         return self.derived(number_rows(self.frame, name, self.backend))
 
     def fresh(self, stem: str) -> str:
-        """A name that starts with ``stem`` and with which no column of the table begins."""
+        """A name that starts with ``stem`` and is not a prefix of any column name."""
         tries = (f"{stem}{'_' * i}" for i in count_up())
         return next(name for name in tries if not any(column.startswith(name) for column in self.schema))
 
@@ -475,7 +475,7 @@ class Source:
 
 
 def _held(values: pl.Series) -> AnyArray:
-    """A column as numpy holds it; integers of 128 bits, which are only compared, as their ranks."""
+    """The column as a numpy array; 128-bit integers, which are only compared, become ranks."""
     import polars as pl
 
     return (values.rank("dense") if values.dtype in (pl.Int128, pl.UInt128) else values).to_numpy()

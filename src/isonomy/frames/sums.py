@@ -254,14 +254,9 @@ def ends_at(frame: Lazy, key: nw.Expr, size: int, value: nw.Expr) -> tuple[Float
 
 
 def off_binary(column: str) -> nw.Expr:
-    """Above 0 where a number is neither 0 nor 1: (y (1 - y))^2, so that their sum is 0 only if all are."""
+    """(y (1 - y))^2, positive unless y is 0 or 1; its sum is 0 only if all values are 0 or 1."""
     y = nw.col(column).cast(nw.Float64)
     return (y * (1.0 - y)) * (y * (1.0 - y))
-
-
-def position(column: nw.Expr, start: float, step: float, size: int) -> nw.Expr:
-    """The interval of a number among ``size`` from ``start`` on, as a whole float; the outer ones have no end."""
-    return ((column - start) * step).floor().clip(0, size - 1)
 
 
 def split(frame: Lazy, column: str, parts: int) -> list[Lazy]:

@@ -204,7 +204,7 @@ class CertifyPlan(ComparisonPlan):
         what = "with given" if self.given is not None else f"of {functional[0]!r}" if functional else of_several
         yield (
             (bool(what) or self.sigma is not None) and not equality,
-            f"null: leave it out in a joint test {what or 'with a standardized scale'}, which is one of no difference.",
+            f"null: leave it out; a joint test {what or 'with a standardized scale'} can only test for no difference.",
         )
         yield (
             bool(what) and (method.kind == "eel" or self.plugged_in),
@@ -212,8 +212,8 @@ class CertifyPlan(ComparisonPlan):
         )
         yield (
             several and (self.correction == "bartlett" or not equality),
-            "metric: several can be certified jointly for no difference, with correction='auto' or None; test them one "
-            "by one.",
+            "metric: several metrics can be certified together only for no difference, with correction='auto' or None; "
+            "otherwise test each metric separately.",
         )
 
     @property

@@ -122,7 +122,7 @@ class ComparisonPlan(Plan):
         yield corrected and self.source.designed, "correction:", "weight or cluster, which have their own law"
         yield corrected and estimate and target.joint and not self.jointly, "correction:", "an Estimate as reference"
         adjusted = target.joint and self.correction == "adjusted"
-        yield adjusted, "correction: 'adjusted' is", "an estimated reference, for which 'bartlett' is"
+        yield adjusted, "correction: 'adjusted' is", "an estimated reference; use 'bartlett'"
         yield several and target.to.is_value, "reference: a number is", "several metrics"
 
     # The options, resolved.
@@ -508,8 +508,8 @@ class GroupEvidence(Evidence):
         """
         if (gap := self.widest_gap) is None:
             raise UsageError(
-                "widest: there are no two groups to compare, or one of them is withheld, or groups were compared "
-                "within strata (given), for which no widest gap is computed."
+                "widest: not available. It needs two groups that are not withheld, and is not computed within strata "
+                "(given)."
             )
         return gap
 

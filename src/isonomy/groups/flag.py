@@ -246,7 +246,11 @@ class FlagPlan(ComparisonPlan):
     def conflicts(self) -> Iterator[tuple[bool, str, str]]:
         """Options that exclude each other: whether both are given, and what they are."""
         one_sided = self.interval == "one-sided" and self.tolerance is not None
-        yield one_sided, "interval: 'one-sided' is", "a tolerance, within which one bound shows nothing"
+        yield (
+            one_sided,
+            "interval: 'one-sided' is",
+            "a tolerance, because one bound cannot show that a disparity is within it",
+        )
         highest = self.target.to.best and self.adjust == "max-t"
         yield highest, "adjust: 'max-t' is", f"reference={self.reference!r}"
         yield from ComparisonPlan.conflicts(self)
@@ -603,7 +607,7 @@ class FlagResult(GroupEvidence):
             words.flag_overview(self, order),
             *(words.accounts(self, i) for i in described if self.given),
             *(words.group_finding(self, i) for i in described),
-            *([words.against_best("group", f"is the {self.reference_kind}")] if self.reference_kind.best else []),
+            *([words.against_best(f"{self.reference_kind} group of a column")] if self.reference_kind.best else []),
             *words.alone(self),
             *([words.decided_otherwise(self)] if self.otherwise else []),
             *words.banded(self),

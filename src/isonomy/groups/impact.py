@@ -56,8 +56,8 @@ MOST_GROUPS = 1_000  # categories described in words; the table has them all
     },
     next_steps={
         "violation": (
-            "Have the selection of these categories reviewed, with counsel: what the law makes of a ratio is not a "
-            "statistical question.",
+            "Have counsel review the selection of these categories: the legal meaning of a ratio is not a statistical "
+            "question.",
             "Ask whether the selection criteria are needed, and whether other criteria would lead to smaller "
             "differences.",
             "Compare within legitimate factors, such as the job applied for.",
@@ -553,7 +553,7 @@ class AdverseImpactResult(Evidence):
         others = [int(i) for i in compared if self.status[i] is not Status.REFERENCE]
         order = sorted(others, key=lambda i: float(self.disparity[i]))[:MOST_GROUPS]
         scored = [] if self.median is None else [words.MEDIAN.format(phrases.number(self.median, 6))]
-        best = [] if self.named else [words.against_best("category", "is selected most often")]
+        best = [] if self.named else [words.against_best("category selected most often")]
         overview = words.impact_overview(self, others, compared.size)
         return (overview, *scored, *(words.impact_finding(self, i) for i in order), *best)
 

@@ -46,7 +46,7 @@ BEYOND = {"greater": "exceed", "less": "fall below"}
 HIGHER = {"greater": "higher", "less": "lower"}
 # Columns that are computed from others.
 WORKED_OUT = {
-    "detectable": "Difference found four times in five",
+    "detectable": "Difference detectable in 80 % of samples",
     "rows_needed": "Rows needed to show it is within tolerance",
 }
 # What an adjustment of p-values controls at alpha, over all groups.
@@ -180,7 +180,7 @@ def _shown(r: FlagResult, i: int) -> str:
     if r.tolerance is not None:
         return "Neither a difference larger than the tolerance nor one within it was shown."
     if side in HIGHER:
-        return f"The test asked only whether it is {HIGHER[side]}; this was not shown."
+        return f"The test was one-sided: it was not shown that the value is {HIGHER[side]}."
     differ = f"Not shown to differ from {r.tested}" if r.tested else "No difference was shown"
     return f"{differ}: these data cannot tell."
 
@@ -252,11 +252,10 @@ def flag_overview(r: FlagResult, order: Sequence[int]) -> str:
     return f"{differ} {' '.join(sides)}{end}"
 
 
-def against_best(whom: str, best: str) -> str:
+def against_best(best: str) -> str:
     """What intervals refer to if groups are compared with the best of their columns."""
     return (
-        f"Which {whom} of a column {best} is itself estimated. Intervals and p-values refer to the {whom} that truly "
-        f"{best.replace('is the', 'is')}, and account for this uncertainty."
+        f"The {best} is itself estimated. Intervals and p-values account for the uncertainty about which it truly is."
     )
 
 
@@ -457,9 +456,9 @@ def _spare_rows(note: Note) -> str:
     where = f" ({phrases.listed(note.groups)})" if note.groups else ""
     several = note.values["tested"] > 1
     remaining = "the tested groups are compared with each other" if several else "one group alone leaves no test"
-    reason = f"they are fewer than {note.values['least']}, too few to show whether they are like the population"
+    reason = f"there are fewer than {note.values['least']} of them, too few to compare with the population"
     if note.values["equal"]:
-        reason = "all rows of a group have the same value, which does not show how much the mean of that group varies"
+        reason = "all rows of a group have the same value, so the sampling error of its mean cannot be estimated"
     return (
         f"The rows in no tested group{where} were left out of the joint test: {reason}, so {remaining}. Disparities "
         "and intervals use all rows."
@@ -469,9 +468,10 @@ def _spare_rows(note: Note) -> str:
 register(
     {
         "joint_corrected": lambda note: (
-            "For so many groups, or for so skewed a metric, the groups are small: without a correction the joint test "
+            "The groups are too small for their number, or for so skewed a metric: without a correction the joint test "
             "would reject true hypotheses too often. Its statistic was divided by "
-            f"{phrases.number(note.values['factor'])}, its mean over its degrees of freedom if there is no difference."
+            f"{phrases.number(note.values['factor'])}, the ratio of its mean under the null hypothesis to its degrees "
+            "of freedom."
         ),
         "joint_left_out": lambda note: (
             f"Left out of the joint test: {phrases.listed(note.groups)}. They differ from other groups by fewer than "
@@ -479,8 +479,8 @@ register(
             "not affected."
         ),
         "joint_spare": _spare_rows,
-        "joint_infeasible": "The null hypothesis contradicts itself: these groups make up all rows, and whatever their "
-        "shares, they cannot all differ from the reference in this way. T is infinite and p is 0 by convention.",
+        "joint_infeasible": "The null hypothesis contradicts itself: these groups make up all rows, so they cannot all "
+        "differ from the reference in this way, whatever their shares are. T is infinite and p is 0 by convention.",
         "joint_outside_range": "No weighting of the rows meets all constraints at once: T is infinite and p is 0 by "
         "convention.",
         "joint_approximate": "The joint likelihood was not maximized to full accuracy: the statistic is approximate.",
@@ -502,8 +502,8 @@ STRATA_REFERENCES = (
     "On heterogeneity tests based on efficient scores. Biometrika 72, 91-95.",
 )
 LEGITIMATE = (
-    "What factors account for is arithmetic. Whether they are legitimate, and whether group membership itself affects "
-    "them, these data cannot say."
+    "What factors account for is arithmetic. These data cannot say whether the factors are legitimate, or whether "
+    "group membership itself affects them."
 )
 STRATA_ASSUMED = (
     "The disparity is the same in every stratum.",
@@ -679,15 +679,15 @@ def impact_finding(r: AdverseImpactResult, i: int) -> str:
         weighted = " by weight"
     sentences = [
         f"{r.labels[i]}: {selected} ({100 * r.estimate[i]:.1f} %), an impact ratio of {phrases.number(r.disparity[i])} "
-        f"to {r.against[i]} ({phrases.interval(r.ci_low[i], r.ci_high[i], r.alpha)}). Equal rates, this category "
-        f"alone: {phrases.pvalue(r.pvalue[i])}; a ratio of {threshold} or more, adjusted for all categories: "
-        f"{phrases.pvalue(r.adjusted_pvalue[i])}."
+        f"to {r.against[i]} ({phrases.interval(r.ci_low[i], r.ci_high[i], r.alpha)}). Test of equal rates "
+        f"(not adjusted for other categories): {phrases.pvalue(r.pvalue[i])}. Test of a ratio of {threshold} or more "
+        f"(adjusted for all categories): {phrases.pvalue(r.adjusted_pvalue[i])}."
     ]
     need, parity = r.shortfall[i], r.shortfall_parity[i]
     more = f"{phrases.count(need or parity)} more {'selection' if (need or parity) == 1 else 'selections'}{weighted}"
     if need > 0:
-        rate = f"the comparator's rate {phrases.count(parity)}"
-        sentences.append(f"A ratio of {threshold} would have taken {more}, {rate}.")
+        rate = f"{phrases.count(parity)} more would have reached the comparator's rate"
+        sentences.append(f"{more} would have reached a ratio of {threshold}; {rate}.")
     elif parity > 0:
         sentences.append(f"{more} would have reached the comparator's rate.")
     if r.bound_low[i] == r.bound_low[i]:

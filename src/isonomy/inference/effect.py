@@ -265,7 +265,7 @@ class Fieller(Effect):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rescaled(Effect):
-    """An effect in other units, ``scale`` of them to one of its own; -1 exchanges group and reference."""
+    """An effect multiplied by ``scale``, a change of units; -1 exchanges group and reference."""
 
     inner: Effect
     scale: float

@@ -316,8 +316,8 @@ class ProjectPlan(Plan):
         if isinstance(distance, str | Distance):
             if self.threshold is not None:
                 raise UsageError(
-                    f"threshold: {self.threshold!r} was given, and the distance uses none. Leave it out, or give score "
-                    "(or an estimator) in place of distance."
+                    "threshold: this distance does not use one; leave it out, or give score (or an estimator) instead "
+                    "of distance."
                 )
             return ColumnDistance(distance) if isinstance(distance, str) else distance
         if distance is not None:
@@ -644,7 +644,7 @@ class ProjectionResult(Evidence):
     ci_high: FloatArray = column(unit="points")
     tolerated_low: FloatArray = column("Tolerance from", unit="points", withheld=False, listed=False)
     tolerated_high: FloatArray = column("Tolerance to", unit="points", withheld=False, listed=False)
-    detectable: FloatArray = column("Difference found four times in five", unit="points")
+    detectable: FloatArray = column("Difference detectable in 80 % of samples", unit="points")
     rows_needed: FloatArray = column("Rows needed to show it is within tolerance", whole=True)
     moved_up: FloatArray = column("From refused to selected", whole=True)
     moved_down: FloatArray = column("From selected to refused", whole=True)

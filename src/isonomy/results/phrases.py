@@ -115,7 +115,7 @@ def designed(options: Mapping[str, object], clusters: Sequence[tuple[str, int, f
         sentences.append(f"Rows with the same {cluster} belong together, and all errors account for that.")
     if clusters:  # the groups with the fewest effective clusters
         what, fewest = "clusters" if cluster else "rows", sorted(clusters, key=lambda group: group[2])[:_CLUSTERS]
-        worth = [f"{group} has {n:,} {what}, worth {size:,.1f} of equal weight" for group, n, size in fewest]
+        worth = [f"{group} has {n:,} {what}, equivalent to {size:,.1f} of equal weight" for group, n, size in fewest]
         among = "" if len(clusters) <= _CLUSTERS else f", the fewest of {len(clusters):,} groups"
         sentences.append(f"{'; '.join(worth)}{among}.")
     return " ".join(sentences)
@@ -222,9 +222,7 @@ def apart(difference: float, ends: tuple[float, float], alpha: float, kind: str 
     low, high = min(ends), max(ends)
     known = [end for end in (low, high) if math.isfinite(end)]
     if len(known) < 2:
-        bound = (
-            f"{'lower' if known == [low] else 'upper'} bound {offset(known[0])}" if known else "interval without ends"
-        )
+        bound = f"{'lower' if known == [low] else 'upper'} bound {offset(known[0])}" if known else "unbounded interval"
         return f"{size}, {level} {bound}"
     shown = " to ".join(map(percent, sorted((abs(low), abs(high)))))
     if low < 0 < high or ((high <= 0) != (difference < 0) and low != high):
@@ -290,8 +288,8 @@ def about(sentence: str, labels: Sequence[str]) -> str:
 def few(least: int, rows: str, labels: Sequence[str]) -> str:
     """Groups with fewer than ``least`` ``rows``, too few for large-sample theory."""
     return (
-        f"Fewer than {least} {rows} {listed(labels)}: intervals and p-values rest on large-sample theory that may not "
-        "hold there."
+        f"There are fewer than {least} {rows} {listed(labels)}. Intervals and p-values rest on large-sample theory, "
+        "which may not hold there."
     )
 
 
