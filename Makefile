@@ -8,7 +8,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test check lint types unit fuzz coverage studies validity spark bench docs papers clean help
+.PHONY: demo test quick check lint types unit fuzz coverage studies validity spark bench docs papers clean help
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -40,6 +40,11 @@ test: lint  ## lint, types, tests; types are checked while the tests run
 	$(MAKE) --no-print-directory -j 2 types unit
 
 check: lint types  ## lint and types only
+
+# The mathematics that several topics share, and every recorded call: most mistakes show here.
+QUICK := tests/recorded tests/numerics tests/inference tests/results tests/test_architecture.py tests/test_options.py
+quick: lint  ## lint and the tests of the edit loop, in less than 90 seconds
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q $(QUICK)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -246,7 +246,7 @@ ROW_DEFAULTS: dict[str, object] = dict.fromkeys(RowOptions.__annotations__) | {
 def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None) -> Callable[P, R]:
     """Check the arguments of every call against the signature's annotations before the function runs.
 
-    ``moved``: keywords of earlier versions, and what to write in their place.
+    ``moved``: keywords of earlier versions, and what to write in their place; {} stands for the value.
     """
 
     @wraps(function)
@@ -254,7 +254,7 @@ def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None)
         known = hints(function)
         for name, value in (*zip(known, args, strict=False), *kwargs.items()):
             if moved and name in moved:
-                raise UsageError(f"{name}: it has moved; write {moved[name]}.")
+                raise UsageError(f"{name}: it has moved; write {moved[name].replace('{}', shown(value))}.")
             if name not in known:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}{near(name, known)}")
             check(name, value, known[name])

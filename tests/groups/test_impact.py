@@ -396,3 +396,11 @@ def test_the_chart_says_which_error_rate_its_intervals_and_its_colors_follow() -
     ]
     plain = iso.adverse_impact(hires(), prediction="hired", groups="race", adjust="none").plot().to_dict()["title"]
     assert isinstance(plain, str)
+
+
+def test_nothing_is_said_about_a_withheld_category() -> None:
+    data = {"g": ["a"] * 60 + ["b"] * 60 + ["c"] * 5, "p": [0, 1] * 62 + [1]}
+    table = iso.adverse_impact(data, prediction="p", groups="g").published(10).to_frame()
+    assert table["status"].to_list() == ["reference", "suppressed", "suppressed"]
+    for column in ("below_threshold", "difference_shown"):
+        assert table[column].to_list() == [False, None, None]

@@ -86,7 +86,7 @@ def _message(path: Path, items: list[ErrorDetails], raw: Mapping[str, object]) -
     if "extra_forbidden" in kinds:
         allowed, moved = _allowed(first["loc"]), _moved(path, raw)
         if moved:
-            return f"it has moved; in Python, write {moved}. Allowed: {', '.join(allowed)}."
+            return f"it has moved; in Python, write {moved.replace('{}', '...')}. Allowed: {', '.join(allowed)}."
         return f"unknown key.{near(str(path[-1]), allowed)} Allowed: {', '.join(allowed)}."
     if path == ("tests",) and {"missing", "too_short"} & set(kinds):
         return "there are no tests; write at least one [[tests]] table, or remove the # from one in the file."

@@ -111,10 +111,10 @@ null, likelihood, standardized = NullOption, LikelihoodOption, StandardizedOptio
 
 # Keywords of earlier versions.
 MOVED = {
-    "sigma": 'scale=iso.standardized("pooled")',
-    "alternative": 'null=iso.null(side="less")',
+    "sigma": "scale=iso.standardized({})",
+    "alternative": "null=iso.null(side={})",
     "uncertainty": 'method="published" for an estimated reference that is treated as known; otherwise leave it out',
-    "correction": 'method=iso.likelihood(correction="bartlett")',
-    "resamples": "method=iso.likelihood(resamples=...)",
-    "interval": 'method=iso.likelihood(interval="simultaneous")',
+    "correction": "method=iso.likelihood(correction={})",
+    "resamples": "method=iso.likelihood(resamples={})",
+    "interval": "method=iso.likelihood(interval={})",
 }

@@ -254,9 +254,7 @@ def flag_overview(r: FlagResult, order: Sequence[int]) -> str:
 
 def against_best(best: str) -> str:
     """What intervals refer to if groups are compared with the best of their columns."""
-    return (
-        f"The {best} is itself estimated. Intervals and p-values account for the uncertainty about which it truly is."
-    )
+    return f"The {best} is itself estimated. Intervals and p-values account for the uncertainty about which one it is."
 
 
 def alone(r: GroupEvidence) -> tuple[str, ...]:

@@ -160,7 +160,13 @@ class Evidence(ABC):
             values["design_effect"] = self.design.effect
         keys = {name: values.pop(name) for name in KEYS[: KEYS.index("group")] if name in values}
         every = {**keys, "group": labels, **values}
-        return {name: v if np.ndim(v) else np.full(len(labels), v) for name, v in every.items() if v is not None}
+        columns = {name: v if np.ndim(v) else np.full(len(labels), v) for name, v in every.items() if v is not None}
+        hidden = [status is Status.SUPPRESSED for status in self.status]
+        if any(hidden):  # neither yes nor no may be printed about a withheld line
+            for name, v in columns.items():
+                if getattr(v, "dtype", None) == bool and len(hidden) == len(v):
+                    columns[name] = [None if hide else bool(value) for value, hide in zip(v, hidden, strict=True)]
+        return columns
 
     def pages(self) -> Mapping[str, Columns]:
         """The tables that a report shows before the chart, by heading; empty if one table is enough."""
