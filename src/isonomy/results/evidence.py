@@ -164,7 +164,7 @@ class Evidence(ABC):
         hidden = [status is Status.SUPPRESSED for status in self.status]
         if any(hidden):  # neither yes nor no may be printed about a withheld line
             for name, v in columns.items():
-                if getattr(v, "dtype", None) == bool and len(hidden) == len(v):
+                if np.asarray(v).dtype.kind == "b" and len(hidden) == len(v):
                     columns[name] = [None if hide else bool(value) for value, hide in zip(v, hidden, strict=True)]
         return columns
 
