@@ -234,10 +234,11 @@ def test_a_role_may_be_a_condition(audit: Callable[..., Audit], table: pl.DataFr
         audit(words, tests=[{"kind": "flag", "metric": "tpr", "prediction": "said"}]).validate()
 
 
-def test_a_value_that_no_row_has_is_refused_with_those_there_are(tmp_path: Path) -> None:
-    (tmp_path / "d.csv").write_text("deny,sex\n" + "no,f\nyes,m\n" * 30)
+@pytest.mark.parametrize("design", [{}, {"cluster": "home"}, {"weight": "home"}])
+def test_a_value_that_no_row_has_is_refused_with_those_there_are(tmp_path: Path, design: dict[str, str]) -> None:
+    (tmp_path / "d.csv").write_text("deny,sex,home\n" + "no,f,1\nyes,m,2\n" * 30)
     raw = {
-        "data": {"path": "d.csv"},
+        "data": {"path": "d.csv", **design},
         "columns": {"prediction": {"column": "deny", "equals": "No"}, "groups": ["sex"]},
         "tests": [{"kind": "flag", "metric": "selection_rate"}, {"kind": "adverse_impact"}],
     }

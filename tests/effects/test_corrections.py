@@ -293,7 +293,7 @@ def test_what_is_said_of_treated_shares() -> None:
         iso.evaluate_corrections({**table, "treatment": t}, **ROLES, method=iso.heldout(2, 10), rng=1)
         for t in (table["treatment"], np.where(table["group"] == "a", np.arange(3_000) % 5 > 0, table["treatment"]))
     )
-    assert "no more than 5 points" in alike.assumptions()[0][1]
+    assert "at most 5 points" in alike.assumptions()[0][1]
     assert "more than chance explains, which the standardized comparison allows for" in differ.assumptions()[0][1]
 
 

@@ -114,7 +114,7 @@ def test_treated_shares_that_differ_are_reported() -> None:
 def test_shares_alike_are_said_to_be() -> None:
     table = iso.simulate.uplift(4_000, 1, groups=3, baseline=0.3).columns
     price = iso.price_of_fairness(table, **ROLES, corrected="effect")
-    assert "no more than 5 points or than chance explains" in price.assumptions()[0][1]
+    assert "at most 5 points, or by no more than chance explains" in price.assumptions()[0][1]
     assert not any("the same share" in warning for warning in price.warnings)
 
 

@@ -305,7 +305,7 @@ def test_all_groups_within_strata_are_one_test() -> None:
     twice = {name: np.repeat(values, 2) for name, values in three.items()} | {"who": np.repeat(np.arange(2_000), 2)}
     clustered = iso.certify(twice, **RATE, given="department", cluster="who")
     assert clustered.pvalue == pytest.approx(joint.pvalue, abs=0.01)
-    with pytest.raises(UsageError, match="null: leave it out in a joint test with given"):
+    with pytest.raises(UsageError, match="null: leave it out; a joint test with given"):
         iso.certify(data, **RATE, given="department", null=0.1)
 
 

@@ -91,20 +91,20 @@ def test_one_sided_findings_are_in_points_and_say_what_was_asked() -> None:
     assert "33.3 % (60 rows), compared with 33.3 % for the population" in told
     assert "95 % upper bound " in told
     assert " points higher; " in told
-    assert told.endswith("The test asked only whether it is lower; this was not shown.")
+    assert told.endswith("The test was one-sided: it was not shown that the value is lower.")
 
 
 def test_one_side_of_another_null_is_not_undecided() -> None:
     """A group far on the other side of the null was not shown to lie below it, and the data do tell."""
     told = iso.flag(DATA, null=iso.null(-0.3, side="less"), **RATE).findings()[1]
-    assert told.endswith("The test asked only whether it is lower; this was not shown.")
+    assert told.endswith("The test was one-sided: it was not shown that the value is lower.")
 
 
 def test_shares_by_weight_are_called_so_and_the_best_group_an_estimate() -> None:
     table = {**DATA, "w": np.tile([1.0, 2.0, 3.0], 60)}
     weighted = iso.flag(table, weight="w", reference="highest", **RATE).findings()
     assert "16.7 % (by weight, 60 rows)" in weighted[1]
-    assert "Which group of a column is the highest is itself estimated." in weighted[-1]
+    assert "The highest group of a column is itself estimated." in weighted[-1]
     assert not any("by weight" in told or "itself estimated" in told for told in iso.flag(table, **RATE).findings())
     impact = iso.adverse_impact(table, weight="w", prediction="p", groups="g").findings()
     assert "20 of 60 rows selected, which stand for 20 of 120 people by weight (16.7 %)" in impact[1]

@@ -235,7 +235,7 @@ def test_every_method_tells_its_clusters(method: str) -> None:
     assert [name for name, _, _ in result.provenance.clusters] == ["g=a", "g=b"]
     assert [number for _, number, _ in result.provenance.clusters] == in_group["len"].to_list()
     assert [each for _, _, each in result.provenance.clusters] == pytest.approx(worth)
-    assert f"g=a has {in_group['len'][0]} clusters, worth {worth[0]:.1f} of equal weight" in " ".join(
+    assert f"g=a has {in_group['len'][0]} clusters, equivalent to {worth[0]:.1f} of equal weight" in " ".join(
         result.summary().split()
     )
     assert iso.from_json(result.to_json()).provenance.clusters == result.provenance.clusters

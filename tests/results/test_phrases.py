@@ -161,7 +161,7 @@ def test_one_point_and_several() -> None:
         (0.001, (-0.03, -0.01), "0.1 points higher, 95 % interval 1.0 to 3.0 points lower"),
         (-0.2, (-np.inf, -0.186), "20.0 points lower, 95 % upper bound 18.6 points lower"),
         (-0.2, (-0.214, np.inf), "20.0 points lower, 95 % lower bound 21.4 points lower"),
-        (-0.2, (-np.inf, np.inf), "20.0 points lower, 95 % interval without ends"),
+        (-0.2, (-np.inf, np.inf), "20.0 points lower, 95 % unbounded interval"),
     ],
 )
 def test_an_interval_with_two_sides_names_both_the_lower_end_first(

@@ -136,7 +136,7 @@ def absent(planned: Iterable[PlannedTest], source: Source, file: str) -> None:
     for text, role in roles.values():
         if text in missing or len(source.filter(role.comparison.expression()).head(1)):
             continue
-        present = source.narrowed([role.column], None, hold=False).head(ROWS)[role.column].drop_nulls().unique().sort()
+        present = source.head(ROWS)[role.column].drop_nulls().unique().sort()
         shown = [str(value) for value in present.head(FEW).to_list()]
         holds = f"it holds {', '.join(shown)}{', ...' if len(present) > FEW else ''}" if shown else "it is empty"
         close = near(str(role.equals), shown)

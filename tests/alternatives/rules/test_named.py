@@ -80,9 +80,9 @@ def test_bad_rules(data: dict[str, Any], fit: dict[str, Any]) -> None:
         iso.improvability(data, **fit, rule=3)
     with pytest.raises(MissingRole, match="features"):
         iso.improvability(data, **(fit | {"features": None}), rule="linear")
-    with pytest.raises(MissingRole, match="one of them"):
+    with pytest.raises(MissingRole, match="give exactly one"):
         iso.improvability(data, **fit)
-    with pytest.raises(MissingRole, match="one of them"):
+    with pytest.raises(MissingRole, match="give exactly one"):
         iso.improvability(data, **(fit | {"candidate": "need_score"}), rule="linear")
 
 
