@@ -108,7 +108,7 @@ def test_shares_by_weight_are_called_so_and_the_best_group_an_estimate() -> None
     assert not any("by weight" in told or "itself estimated" in told for told in iso.flag(table, **RATE).findings())
     impact = iso.adverse_impact(table, weight="w", prediction="p", groups="g").findings()
     assert "20 of 60 rows selected, which stand for 20 of 120 people by weight (16.7 %)" in impact[1]
-    assert "Which category of a column is selected most often is itself estimated." in impact[-1]
+    assert "The category selected most often is itself estimated." in impact[-1]
     named = iso.adverse_impact(table, reference={"g": "a"}, prediction="p", groups="g").findings()
     assert not any("itself estimated" in told or "by weight" in told for told in named)
 
