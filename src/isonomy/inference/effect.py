@@ -17,8 +17,6 @@ limits at a level divided by k - 1. As one statistic: T of the deciding pair bel
 whose tail is k - 1 times as large.
 """
 
-# ruff: noqa: D102 (`Effect` documents the methods that its subclasses implement)
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -14,8 +14,6 @@ The rest of a group is a weighted sum of many arms: the same laws apply, with th
 the same mean and variance. Limits of a bias combine those of both, as in `Gap`.
 """
 
-# ruff: noqa: D102 (`Effect` documents the methods that its subclasses implement)
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -26,7 +26,6 @@ a_k = mean (x' / max|x'|)^k, with R = max|x'|:
 in advance. At an interval's end r is about 2 max|x'| / (sd sqrt n): small for large groups unless the tails are very
 heavy. Where the series of a large group does not converge, a sketch of its rows replaces them.
 """
-# ruff: noqa: D102 (`Means` and `Tilted` document the methods that their subclasses implement)
 
 from __future__ import annotations
 

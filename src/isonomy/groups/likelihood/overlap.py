@@ -10,7 +10,6 @@ disparity d the group's mean is ρ = θ + d σ. σ is an estimate with influence
 difference. σ is the root of a mean of squares about a mean m, and ψ = ((x - m)² - σ²) / 2σ: the error of m does not
 matter, because the mean of squares is smallest there.
 """
-# ruff: noqa: D102 (`Effect` documents the methods that its subclasses implement)
 
 from __future__ import annotations
 

@@ -36,7 +36,6 @@ The root z is mapped to the normal one with the same tail (Cornish and Fisher; L
 334-348): z' + γ (z'² - 1)/6 = z. Below z = 1, where nothing is decided, z' is z. Since r >= -1, γ z >= -1 and the
 equation always has a solution. On the curve r is λ (1 - m) for a group's ones and -λ m for its zeros.
 """
-# ruff: noqa: D102 (`Means` and `Effect` document the methods that their subclasses implement)
 
 from __future__ import annotations
 

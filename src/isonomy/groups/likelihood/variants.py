@@ -17,7 +17,6 @@ Bartlett    The mean of T is 1 + a/n + O(1/n²) with a = μ4/(2 μ2²) - μ3²/(
 Adjusted    Chen, Variyath and Abraham (2008): one more row at m - c (mean - m), c = max(1, log(n)/2). T is finite at
             every m, and bounded, so an interval can be unbounded.
 """
-# ruff: noqa: D102 (`Effect` documents the methods that its subclasses implement)
 
 from __future__ import annotations
 
