@@ -12,6 +12,7 @@ RUNS = [run for title in SECTIONS for run in PAGE.find(title).runs]
 LINES = [run for run in RUNS if run.lines[0].asked and run.lines[0].asked[0] is not None]
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize("run", LINES, ids=lambda run: run.name)
 def test_size_and_power(run: Run) -> None:
     """20 tables: a size of 0.05 exceeds 0.05 + 3 standard errors, 3 of 20, about once in 400 lines."""
@@ -28,6 +29,7 @@ def test_rerunning_until_it_rejects_does_not_pay() -> None:
     assert not PAGE.find("Analysts").find("10, 0.5").missed(1_000)
 
 
+@pytest.mark.validity
 def test_cross_fitting_holds_its_level_and_selects_the_capacity() -> None:
     run = PAGE.find("Rules, cross").find("linear, unfairness, 1,000")
     assert not run.missed(20)

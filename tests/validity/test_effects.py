@@ -41,6 +41,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize("collapse", COLLAPSES)
 def test_collapsing_estimators(collapse: str) -> None:
     """Both means have Monte Carlo errors: ours that of 30 tables, the specified one that of 400 and rounding."""
@@ -51,6 +52,7 @@ def test_collapsing_estimators(collapse: str) -> None:
     assert errors.std(ddof=1) == pytest.approx(spread, rel=4 / np.sqrt(60) + 4 / np.sqrt(800) + 0.05)
 
 
+@pytest.mark.validity
 def test_only_control_outcomes_survive_a_wrong_model() -> None:
     rng = np.random.default_rng(4)
     cases = ("baseline with half the true slope", "heterogeneity with the wrong sign")
@@ -60,6 +62,7 @@ def test_only_control_outcomes_survive_a_wrong_model() -> None:
     assert wrong.mean() == pytest.approx(-0.060, abs=0.003)
 
 
+@pytest.mark.validity
 def test_three_variances_agree() -> None:
     """Root mean squares over 20 tables of standard errors that differ by a few percent from table to table."""
     draw = each(lambda rng: three_variances(rng, "relative", (10_000, 10_000)))
@@ -76,6 +79,7 @@ def test_the_default_correction_is_never_worse_than_both_none_and_full() -> None
         assert regret.max() <= 0.5  # in units of the variance of the estimated error
 
 
+@pytest.mark.validity
 def test_power_rises_to_one() -> None:
     rng = np.random.default_rng(5)
     low, high = np.mean([flagged(rng, (0.0, 0.4)) for _ in range(15)], axis=0)

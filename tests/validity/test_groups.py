@@ -9,6 +9,7 @@ from studies.groups import PAGE, flagging, interval_null, small_samples
 from studies.lines import Run
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize("name", ["5.1, 2, 2,000", "5.2, 10, 2,000"])
 def test_joint_regions_cover_as_published(name: str) -> None:
     assert not PAGE.find("Joint regions").find(name).missed(40)
